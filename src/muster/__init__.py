@@ -1,0 +1,1 @@
+"""Muster: a batch system for work that only makes sense all together."""

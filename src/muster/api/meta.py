@@ -1,0 +1,152 @@
+"""What every object carries: names, versions, owners, conditions.
+
+All API types are frozen `Struct`s, snake_case in Python and camelCase on the wire (`wire_name`). They describe
+what we use; fields that they do not name are ignored on read, so a decoded object is never written back whole
+to a server that may know more: writes are patches of the fields that we own.
+"""
+
+from datetime import datetime
+from typing import Any, dataclass_transform
+
+import msgspec
+
+# Words that the Kubernetes API spells in capitals wherever they are not the first of a name.
+_ACRONYMS = {
+    word.lower(): word
+    for word in (
+        "API", "CIDR", "CIDRs", "DNS", "FQDN", "GID", "ID", "IDs", "IO", "IP", "IPC", "IPs", "PID", "TCP", "TLS",
+        "UID", "URI", "URL", "UUID", "WWNs",
+    )
+}  # fmt: skip
+
+
+def wire_name(field: str) -> str:
+    """The JSON name of a Python field: `pod_ip` is `podIP`, `continue_` is `continue`."""
+    first, *rest = field.rstrip("_").split("_")
+    return first + "".join(_ACRONYMS.get(word, word[:1].upper() + word[1:]) for word in rest)
+
+
+class _KeywordOnly(msgspec.StructMeta):
+    """Makes every subclass keyword-only, which msgspec does not inherit."""
+
+    def __new__(mcls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **options: Any) -> Any:
+        return super().__new__(mcls, name, bases, namespace, **({"kw_only": True} | options))
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(msgspec.field,))
+class Struct(msgspec.Struct, metaclass=_KeywordOnly, frozen=True, omit_defaults=True, rename=wire_name):
+    """Base of every API type. A docstring line `field: text` describes a field to `kubectl explain`."""
+
+
+class OwnerReference(Struct):
+    """Names the object that this one belongs to; it is collected once all its owners are gone.
+
+    controller: whether this owner is the one that manages the object.
+    block_owner_deletion: whether a foreground deletion of the owner waits for this object.
+    """
+
+    api_version: str
+    kind: str
+    name: str
+    uid: str
+    controller: bool | None = None
+    block_owner_deletion: bool | None = None
+
+
+class ObjectMeta(Struct):
+    """What every stored object carries.
+
+    name: unique within the namespace (or the cluster) for a kind; never changes.
+    generate_name: prefix of a name that the server completes when `name` is empty.
+    namespace: the space in which the name is unique; empty for cluster-wide kinds.
+    uid: unique in time and space, set by the server.
+    resource_version: changes with every write; opaque, for optimistic concurrency and watches.
+    generation: counts the changes of the desired state.
+    creation_timestamp: when the server stored the object.
+    deletion_timestamp: when deletion was asked for plus the grace period; set by the server.
+    deletion_grace_period_seconds: seconds that the object has to end gracefully.
+    labels: keys and values that selectors match.
+    annotations: keys and values that selectors do not match.
+    owner_references: the objects that this one depends on.
+    finalizers: who must still act before the object is removed.
+    managed_fields: which manager set which fields.
+    """
+
+    name: str = ""
+    generate_name: str = ""
+    namespace: str = ""
+    self_link: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    generation: int = 0
+    creation_timestamp: datetime | None = None
+    deletion_timestamp: datetime | None = None
+    deletion_grace_period_seconds: int | None = None
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+    owner_references: tuple[OwnerReference, ...] = ()
+    finalizers: tuple[str, ...] = ()
+    managed_fields: tuple[dict[str, Any], ...] = ()
+
+
+class ListMeta(Struct):
+    """What every list carries: the revision it shows and, if it is a page, how to get the next."""
+
+    resource_version: str = ""
+    continue_: str = ""
+    remaining_item_count: int | None = None
+
+
+class Condition(Struct):
+    """One observed aspect of an object's state (metav1.Condition)."""
+
+    type: str
+    status: str
+    observed_generation: int = 0
+    last_transition_time: datetime | None = None
+    reason: str = ""
+    message: str = ""
+
+
+class Object(Struct):
+    """Any object, seen only as its metadata: what the garbage collector and labels need."""
+
+    api_version: str = ""
+    kind: str = ""
+    metadata: ObjectMeta = ObjectMeta()
+
+
+class Preconditions(Struct):
+    """What must hold for a deletion to be carried out."""
+
+    uid: str | None = None
+    resource_version: str | None = None
+
+
+class DeleteOptions(Struct):
+    """How to delete.
+
+    grace_period_seconds: seconds to end gracefully; 0 is at once; the kind's default if absent.
+    propagation_policy: Orphan, Background or Foreground: what happens to the objects that this one owns.
+    """
+
+    grace_period_seconds: int | None = None
+    preconditions: Preconditions | None = None
+    orphan_dependents: bool | None = None
+    propagation_policy: str | None = None
+    dry_run: tuple[str, ...] = ()
+
+
+class LabelSelectorRequirement(Struct):
+    """One requirement on a label: In, NotIn, Exists or DoesNotExist."""
+
+    key: str
+    operator: str
+    values: tuple[str, ...] = ()
+
+
+class LabelSelector(Struct):
+    """Selects objects by labels; all parts must match, and an empty selector matches everything."""
+
+    match_labels: dict[str, str] = {}
+    match_expressions: tuple[LabelSelectorRequirement, ...] = ()

@@ -1,0 +1,217 @@
+"""The API server's way of saying no: `Status` objects, in its own wording.
+
+`ApiError` carries one. The server raises it and encodes it; the client decodes it and raises it: one type on both
+sides of the wire. Code tells errors apart by `reason` (the machine word), people read `message`.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from muster.api.meta import ListMeta, Struct
+
+
+class StatusCause(Struct):
+    """One field that was wrong, and how."""
+
+    reason: str = ""
+    message: str = ""
+    field: str = ""
+
+
+class StatusDetails(Struct):
+    """What the status is about."""
+
+    name: str = ""
+    group: str = ""
+    kind: str = ""
+    uid: str = ""
+    causes: tuple[StatusCause, ...] = ()
+    retry_after_seconds: int = 0
+
+
+class Status(Struct):
+    """The body of every answer that is not an object."""
+
+    metadata: ListMeta = ListMeta()
+    status: str = ""
+    message: str = ""
+    reason: str = ""
+    details: StatusDetails | None = None
+    code: int = 0
+
+
+class ApiError(Exception):
+    """A request was refused; `status` says why in the API server's words."""
+
+    def __init__(self, status: Status) -> None:
+        super().__init__(status.message)
+        self.status = status
+
+    @property
+    def code(self) -> int:
+        """The HTTP status code."""
+        return self.status.code
+
+    @property
+    def reason(self) -> str:
+        """The machine word: NotFound, AlreadyExists, Conflict, Invalid, Expired, ..."""
+        return self.status.reason
+
+
+@dataclass(frozen=True, slots=True)
+class FieldError:
+    """One rule that a field of a manifest breaks. `str()` is the API server's own sentence."""
+
+    path: str  # spec.template.spec.containers[0].name
+    type: str  # one of the words below
+    value: Any = None
+    detail: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.body}" if self.path else self.body
+
+    @property
+    def body(self) -> str:
+        """The sentence without the path."""
+        head = self.type
+        if self.type in _TYPES_WITH_VALUE:
+            head += f": {_show(self.value)}"
+        return f"{head}: {self.detail}" if self.detail else head
+
+
+# The words of k8s.io/apimachinery/pkg/util/validation/field, with the reason that goes into a StatusCause.
+REQUIRED = "Required value"
+DUPLICATE = "Duplicate value"
+INVALID = "Invalid value"
+NOT_SUPPORTED = "Unsupported value"
+FORBIDDEN = "Forbidden"
+TOO_LONG = "Too long"
+TOO_MANY = "Too many"
+NOT_FOUND = "Not found"
+INTERNAL = "Internal error"
+
+CAUSE_REASONS = {
+    REQUIRED: "FieldValueRequired",
+    DUPLICATE: "FieldValueDuplicate",
+    INVALID: "FieldValueInvalid",
+    NOT_SUPPORTED: "FieldValueNotSupported",
+    FORBIDDEN: "FieldValueForbidden",
+    TOO_LONG: "FieldValueTooLong",
+    TOO_MANY: "FieldValueTooMany",
+    NOT_FOUND: "FieldValueNotFound",
+    INTERNAL: "InternalError",
+}
+_TYPES_WITH_VALUE = {DUPLICATE, INVALID, NOT_SUPPORTED, NOT_FOUND, TOO_MANY}
+
+
+def _show(value: Any) -> str:
+
+    if isinstance(value, bool) or value is None:
+        return {True: "true", False: "false", None: "null"}[value]
+    if isinstance(value, str | int | float):
+        return json.dumps(value, ensure_ascii=False)
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
+
+
+def _failure(code: int, reason: str, message: str, details: StatusDetails | None = None) -> ApiError:
+    return ApiError(Status(status="Failure", code=code, reason=reason, message=message, details=details))
+
+
+def bad_request(message: str) -> ApiError:
+    """400: the request itself makes no sense."""
+    return _failure(400, "BadRequest", message)
+
+
+def unauthorized() -> ApiError:
+    """401: no credential, or one that nobody knows."""
+    return _failure(401, "Unauthorized", "Unauthorized")
+
+
+def forbidden(message: str, *, resource: str = "", name: str = "") -> ApiError:
+    """403: known, but not allowed."""
+    plural, _, group = resource.partition(".")
+    return _failure(403, "Forbidden", message, StatusDetails(name=name, group=group, kind=plural))
+
+
+def not_found(resource: str, name: str) -> ApiError:
+    """404 for an object. `resource` is `pods` or `jobs.batch`."""
+    plural, _, group = resource.partition(".")
+    return _failure(
+        404, "NotFound", f'{resource} "{name}" not found', StatusDetails(name=name, group=group, kind=plural)
+    )
+
+
+def path_not_found() -> ApiError:
+    """404 for a path that no resource answers."""
+    return _failure(404, "NotFound", "the server could not find the requested resource")
+
+
+def method_not_allowed(resource: str, verb: str) -> ApiError:
+    """405: the resource has no such verb."""
+    plural, _, group = resource.partition(".")
+    message = f"{verb} is not supported on resources of kind {resource!r}".replace("'", '"')
+    return _failure(405, "MethodNotAllowed", message, StatusDetails(group=group, kind=plural))
+
+
+def already_exists(resource: str, name: str) -> ApiError:
+    """409 on create."""
+    plural, _, group = resource.partition(".")
+    details = StatusDetails(name=name, group=group, kind=plural)
+    return _failure(409, "AlreadyExists", f'{resource} "{name}" already exists', details)
+
+
+OPTIMISTIC_LOCK = "the object has been modified; please apply your changes to the latest version and try again"
+
+
+def conflict(resource: str, name: str, message: str = OPTIMISTIC_LOCK) -> ApiError:
+    """409 on update: the object is not what the writer thought."""
+    plural, _, group = resource.partition(".")
+    details = StatusDetails(name=name, group=group, kind=plural)
+    return _failure(409, "Conflict", f'Operation cannot be fulfilled on {resource} "{name}": {message}', details)
+
+
+def expired(message: str) -> ApiError:
+    """410: the revision asked for is no longer kept."""
+    return _failure(410, "Expired", message)
+
+
+def unsupported_media_type(message: str) -> ApiError:
+    """415: the body's or the patch's type is not one that we read."""
+    return _failure(415, "UnsupportedMediaType", message)
+
+
+def not_acceptable(message: str) -> ApiError:
+    """406: none of the types that the client accepts is one that we write."""
+    return _failure(406, "NotAcceptable", message)
+
+
+def too_large(message: str) -> ApiError:
+    """413: the body is over the limit."""
+    return _failure(413, "RequestEntityTooLarge", message)
+
+
+def invalid(kind: str, group: str, name: str, errors: Sequence[FieldError]) -> ApiError:
+    """422: the manifest breaks rules; every one is a cause. `kind` is `Job`, `group` is `batch`."""
+    causes = tuple(StatusCause(reason=CAUSE_REASONS[e.type], message=e.body, field=e.path) for e in errors)
+    sentences = list(dict.fromkeys(str(e) for e in errors))
+    text = sentences[0] if len(sentences) == 1 else f"[{', '.join(sentences)}]"
+    full = f"{kind}.{group}" if group else kind
+    details = StatusDetails(name=name, group=group, kind=kind, causes=causes)
+    return _failure(422, "Invalid", f'{full} "{name}" is invalid: {text}', details)
+
+
+def too_many_requests(message: str, retry_after_seconds: int) -> ApiError:
+    """429: come back later."""
+    return _failure(429, "TooManyRequests", message, StatusDetails(retry_after_seconds=retry_after_seconds))
+
+
+def internal_error(message: str) -> ApiError:
+    """500: our fault."""
+    return _failure(500, "InternalError", f"Internal error occurred: {message}")
+
+
+def unavailable(message: str) -> ApiError:
+    """503: not now."""
+    return _failure(503, "ServiceUnavailable", message)

@@ -1,0 +1,1 @@
+"""Nodes of the embedded cluster: `process` nodes run pods on this machine, `simulated` ones play them."""

@@ -1,0 +1,1 @@
+"""Where the embedded cluster keeps its objects: durable, revisioned, watchable."""

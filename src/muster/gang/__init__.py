@@ -1,0 +1,1 @@
+"""Level 3, placement: decides on which nodes the pods of a gang go together. Pure."""

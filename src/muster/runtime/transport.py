@@ -1,0 +1,62 @@
+"""The wire between the parts of the system: requests to an API server, and its answers.
+
+There are two transports: `muster.runtime.https` reaches a server over TLS, and
+`muster.cluster.apiserver.inprocess` calls the embedded one without a socket. `Client` stands on either.
+"""
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
+from typing import Protocol
+
+JSON = "application/json"
+JSON_PATCH = "application/json-patch+json"
+MERGE_PATCH = "application/merge-patch+json"
+STRATEGIC_MERGE_PATCH = "application/strategic-merge-patch+json"
+APPLY_PATCH = "application/apply-patch+yaml"
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One HTTP request, decoded as far as a transport needs."""
+
+    method: str  # GET, POST, PUT, PATCH, DELETE
+    path: str  # /api/v1/namespaces/default/pods, not percent-encoded
+    query: Mapping[str, str] = field(default_factory=dict)
+    body: bytes = b""
+    content_type: str = JSON
+    accept: str = JSON
+    timeout_seconds: float | None = 60.0  # for the whole answer; of a stream, until it starts
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """One whole answer."""
+
+    status: int
+    body: bytes = b""
+    content_type: str = JSON
+    headers: Mapping[str, str] = field(default_factory=dict)  # lower-case names: warning, retry-after, ...
+
+
+class TransportError(Exception):
+    """No answer: the server could not be reached, or the connection broke. Says where and why."""
+
+
+class Transport(Protocol):
+    """Carries requests to one API server as one user."""
+
+    async def request(self, request: Request) -> Response:
+        """The answer, whatever its status. Raises `TransportError` if there is none."""
+        ...
+
+    def stream(self, request: Request) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+        """The body as it comes, in pieces of any size (for watches and logs).
+
+        Raises `ApiError` if the server refuses, `TransportError` if the connection breaks.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Let go of connections."""
+        ...
