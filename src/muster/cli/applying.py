@@ -1,0 +1,88 @@
+"""What `muster apply` sends: manifests as documents, and the change that makes an object as its manifest says. Pure."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import yaml
+
+# kubectl's own annotation: both can apply the same manifests in turn.
+LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+
+
+class ManifestError(ValueError):
+    """A manifest cannot be read: which file, and what is wrong."""
+
+
+def documents(text: str, source: str) -> Iterator[dict[str, Any]]:
+    """The objects in a YAML or JSON text, with Lists taken apart. Raises `ManifestError`."""
+    try:
+        parsed = list(yaml.load_all(text, yaml.CSafeLoader))
+    except yaml.YAMLError as error:
+        raise ManifestError(f"{source}: {' '.join(str(error).split())}") from None
+    for number, document in enumerate(parsed, 1):
+        if document is not None:
+            yield from _objects(document, f"{source}, document {number}" if len(parsed) > 1 else source)
+
+
+def _objects(document: Any, where: str) -> Iterator[dict[str, Any]]:
+    if not isinstance(document, dict):
+        raise ManifestError(f"{where}: expected an object with apiVersion and kind")
+    if document.get("kind") == "List" and isinstance(document.get("items"), list):
+        for item in document["items"]:
+            yield from _objects(item, where)
+        return
+    metadata = document.get("metadata")
+    if not isinstance(document.get("apiVersion"), str) or not isinstance(document.get("kind"), str):
+        raise ManifestError(f"{where}: apiVersion and kind must be given")
+    if not isinstance(metadata, dict) or not (metadata.get("name") or metadata.get("generateName")):
+        raise ManifestError(f"{where}: metadata.name must be given")
+    yield json_value(document)
+
+
+def json_value(value: Any) -> Any:
+    """A YAML value as JSON has it: dates as text, keys as strings."""
+    if isinstance(value, dict):
+        return {str(key): json_value(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [json_value(item) for item in value]
+    return value if value is None or isinstance(value, str | int | float | bool) else value.isoformat()
+
+
+def annotated(manifest: dict[str, Any]) -> dict[str, Any]:
+    """The manifest with itself recorded in the annotation, so that the next apply knows what to take away."""
+    metadata = manifest["metadata"]
+    own = {key: value for key, value in (metadata.get("annotations") or {}).items() if key != LAST_APPLIED}
+    plain = manifest | {"metadata": metadata | ({"annotations": own} if own else {})}
+    text = json.dumps(plain, separators=(",", ":"), sort_keys=True) + "\n"
+    return manifest | {"metadata": metadata | {"annotations": own | {LAST_APPLIED: text}}}
+
+
+def change(current: dict[str, Any], manifest: dict[str, Any]) -> dict[str, Any]:
+    """The merge patch from the object that there is to the manifest.
+
+    What the last manifest said and this one no longer says is removed; what others set is left alone.
+    """
+    text = (current.get("metadata", {}).get("annotations") or {}).get(LAST_APPLIED)
+    try:
+        last = json.loads(text) if text else {}
+    except ValueError:  # somebody else's text: then nothing is known to be ours to remove
+        last = {}
+    patch: dict[str, Any] = _patch(last if isinstance(last, dict) else {}, current, annotated(manifest))
+    for identity in ("apiVersion", "kind", "status"):
+        patch.pop(identity, None)
+    return patch
+
+
+def _patch(last: dict[str, Any], current: dict[str, Any], wanted: dict[str, Any]) -> dict[str, Any]:
+    patch: dict[str, Any] = {key: None for key in last if key not in wanted and key in current}
+    for key, value in wanted.items():
+        there = current.get(key)
+        if isinstance(value, dict) and isinstance(there, dict):
+            before = last.get(key)
+            inner = _patch(before if isinstance(before, dict) else {}, there, value)
+            if inner:
+                patch[key] = inner
+        elif value != there:
+            patch[key] = value
+    return patch

@@ -1,0 +1,24 @@
+"""`muster cancel`: stop and delete jobs."""
+
+from typing import Any
+
+import click
+
+from muster.cli.session import Target, connect, run, target_options
+
+
+@click.command()
+@click.argument("jobs", nargs=-1, required=True, metavar="JOB...")
+@target_options
+def command(jobs: tuple[str, ...], **options: Any) -> None:
+    """End the workers of every JOB gracefully, then delete it."""
+    run(_cancel(Target.of(options), jobs))
+
+
+async def _cancel(target: Target, jobs: tuple[str, ...]) -> None:
+    from muster.api.batch import JOB
+
+    async with connect(target) as session:
+        for name in jobs:
+            await session.client.delete(JOB, name, session.namespace, propagation="Foreground")
+            click.echo(f"{name} cancelled")

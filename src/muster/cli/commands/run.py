@@ -1,0 +1,195 @@
+"""`muster run`: run a command as a gang."""
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import click
+
+from muster.cli.session import Session, Target, connect, has_cluster, run, target_options
+
+# What a worker on this machine gets of the caller's environment without asking: enough to find the same programs.
+_INHERITED = ("PATH", "HOME", "USER", "LANG", "LC_ALL", "TZ", "VIRTUAL_ENV", "PYTHONPATH", "LD_LIBRARY_PATH")
+
+
+@click.command(context_settings={"ignore_unknown_options": False, "allow_interspersed_args": False})
+@click.option("-w", "--workers", type=click.IntRange(min=1), default=1, show_default=True, help="How many workers.")
+@click.option("--cpus", metavar="Q", default="", help="CPUs of each worker, as 2 or 500m.")
+@click.option("--memory", metavar="Q", default="", help="Memory of each worker, as 4Gi.")
+@click.option("--gpus", type=click.IntRange(min=0), default=0, help="GPUs of each worker.")
+@click.option("--priority", metavar="P", default="", help="A PriorityClass.")
+@click.option("--name", metavar="N", default="", help="Name of the job (default: from the command).")
+@click.option("-e", "--env", metavar="K[=V]", multiple=True, help="Environment; without a value, the caller's.")
+@click.option("--image", metavar="IMAGE", default="", help="Container image, where nodes have images.")
+@click.option("--detach", is_flag=True, help="Submit, say how to follow, and return.")
+@click.option("--dry-run", is_flag=True, help="Print what would be submitted, and submit nothing.")
+@click.option("-o", "--output", type=click.Choice(["json", "yaml"]), default="yaml", help="Form of --dry-run.")
+@target_options
+@click.argument("arguments", nargs=-1, required=True, metavar="-- COMMAND...")
+def command(arguments: tuple[str, ...], **options: Any) -> None:
+    """Run COMMAND on every worker, all together or not at all, and return its exit code.
+
+    Each worker finds RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT in its environment. Without a running
+    cluster, one is started for as long as the command runs. Ctrl-C ends the job gracefully.
+    """
+    target = Target.of(options)
+    if options["dry_run"]:
+        _print(arguments, options, target)
+        return
+    sys.exit(run(_run(arguments, options, target)))
+
+
+async def _run(arguments: Sequence[str], options: dict[str, Any], target: Target) -> int:
+    if has_cluster(target):
+        async with connect(target) as session:
+            return await _submit(session, arguments, options)
+    if options["detach"]:
+        raise click.UsageError("--detach needs a running cluster; start one with: muster up --detach")
+    async with _own_cluster() as session:
+        return await _submit(session, arguments, options)
+
+
+@asynccontextmanager
+async def _own_cluster() -> AsyncIterator[Session]:
+    """A cluster in this process, with nothing on disk that outlives it."""
+    from muster.cluster.embedded import ephemeral
+
+    async with ephemeral() as cluster:
+        yield Session(cluster.client("muster-cli"), "default")
+
+
+async def _submit(session: Session, arguments: Sequence[str], options: dict[str, Any]) -> int:
+    from muster.api.batch import JOB
+    from muster.api.core import SERVICE
+    from muster.cli.gang import job, service
+    from muster.cli.output import say
+
+    gang = _gang(arguments, options, session.namespace, on_this_machine=await _is_embedded(session.client))
+    created = await session.client.create(_dynamic(JOB), job(gang), gang.namespace)
+    await session.client.create(_dynamic(SERVICE), service(gang, created["metadata"]["uid"]), gang.namespace)
+    if options["detach"]:
+        click.echo(gang.name)
+        say(f"follow it:  muster logs -f {gang.name}\nlook at it:  muster ps\nstop it:    muster cancel {gang.name}")
+        return 0
+    return await _attend(session, gang.name, gang.namespace, gang.workers)
+
+
+async def _attend(session: Session, name: str, namespace: str, workers: int) -> int:
+    """Show the job's output until it ends; Ctrl-C cancels it, and again leaves at once."""
+    from muster.api.batch import JOB
+    from muster.cli.follow import Follower
+    from muster.cli.output import prefix, say
+    from muster.cli.progress import Progress
+    from muster.runtime.clock import RealClock
+    from muster.runtime.ids import Random
+
+    colour = sys.stdout.isatty() and "NO_COLOR" not in os.environ
+
+    def show(rank: str, line: bytes) -> None:
+        head = prefix(rank, colour=colour).encode() if workers > 1 else b""
+        sys.stdout.buffer.write(head + line + b"\n")
+        sys.stdout.buffer.flush()
+
+    follower = Follower(
+        session.client, RealClock(), Random(), namespace, name, show=show, report=Progress(name, workers, say).report
+    )
+    following = asyncio.create_task(follower.run())
+    interrupts = 0
+    cancelling: set[asyncio.Task[None]] = set()
+
+    def interrupted() -> None:
+        nonlocal interrupts
+        interrupts += 1
+        if interrupts > 1:
+            following.cancel()
+            return
+        say(f"cancelling {name} (again to leave at once)")
+        deletion = session.client.delete(JOB, name, namespace, propagation="Foreground")
+        cancelling.add(asyncio.create_task(deletion))
+
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        loop.add_signal_handler(number, interrupted)
+    try:
+        ending = await following
+    except asyncio.CancelledError:
+        if not interrupts:
+            raise
+        return 130
+    finally:
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            loop.remove_signal_handler(number)
+    if interrupts:
+        return 130
+    if ending.state is None:
+        say(f"{name} was deleted")
+    elif ending.state.reason:
+        say(f"{name} failed: {ending.state.reason}")
+    return ending.code
+
+
+def _print(arguments: Sequence[str], options: dict[str, Any], target: Target) -> None:
+    from muster.cli.gang import job, service
+    from muster.cli.output import dump
+
+    gang = _gang(arguments, options, target.namespace or "default", on_this_machine=not options["image"])
+    documents = [service(gang), job(gang)]
+    if options["output"] == "json":
+        click.echo(dump({"apiVersion": "v1", "kind": "List", "items": documents}, "json"))
+    else:
+        click.echo("\n---\n".join(dump(document, "yaml") for document in documents))
+
+
+def _gang(arguments: Sequence[str], options: dict[str, Any], namespace: str, *, on_this_machine: bool) -> Any:
+    from muster.cli.gang import Gang, name_for
+    from muster.runtime.ids import Ids
+
+    inherited = {name: os.environ[name] for name in _INHERITED if name in os.environ} if on_this_machine else {}
+    if not on_this_machine and not options["image"]:
+        raise click.UsageError("this cluster runs images: say which with --image")
+    return Gang(
+        name=options["name"] or name_for(arguments, Ids().suffix()),
+        command=arguments,
+        workers=options["workers"],
+        namespace=namespace,
+        cpus=options["cpus"],
+        memory=options["memory"],
+        gpus=options["gpus"],
+        image=options["image"],
+        priority=options["priority"],
+        working_directory=os.getcwd() if on_this_machine else "",  # noqa: PTH109 - the caller's own spelling of it
+        environment=inherited | _environment(options["env"]),
+    )
+
+
+def _environment(pairs: Sequence[str]) -> dict[str, str]:
+    found = {}
+    for pair in pairs:
+        name, given, value = pair.partition("=")
+        if not name:
+            raise click.BadParameter(f"{pair!r}: expected NAME=VALUE or NAME", param_hint="--env")
+        if not given and name not in os.environ:
+            raise click.BadParameter(f"{name} is not set here; give it a value: {name}=...", param_hint="--env")
+        found[name] = value if given else os.environ[name]
+    return found
+
+
+async def _is_embedded(client: Any) -> bool:
+    import msgspec
+
+    from muster.cli.session import EMBEDDED_MARK
+    from muster.runtime.transport import Request
+
+    version = msgspec.json.decode((await client.raw(Request("GET", "/version"))).body)
+    return EMBEDDED_MARK in str(version.get("gitVersion"))
+
+
+def _dynamic(kind: Any) -> Any:
+    """The same kind with plain JSON objects: what users wrote goes to the server as it is."""
+    from dataclasses import replace
+
+    return replace(kind, type=dict)

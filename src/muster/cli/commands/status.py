@@ -1,0 +1,47 @@
+"""`muster status`: is the cluster well?"""
+
+import os
+import sys
+from collections import Counter
+from typing import Any
+
+import click
+
+from muster.cli.home import Home
+from muster.cli.session import Target, connect, has_cluster, run, target_options
+
+
+@click.command()
+@target_options
+def command(**options: Any) -> None:
+    """Say whether the cluster runs, how its nodes are, and what its jobs do. Exit code 1 if it is not well."""
+    target = Target.of(options)
+    home = Home.find(os.environ)
+    if not has_cluster(target):
+        click.echo(f"not running ({home.path}); start it with: muster up --detach")
+        sys.exit(1)
+    sys.exit(run(_status(target, home)))
+
+
+async def _status(target: Target, home: Home) -> int:
+    import msgspec
+
+    from muster.api.batch import JOB
+    from muster.api.core import NODE
+    from muster.cli.jobstate import job_state
+    from muster.runtime.transport import Request
+
+    async with connect(target) as session:
+        version = msgspec.json.decode((await session.client.raw(Request("GET", "/version"))).body)["gitVersion"]
+        ready = await session.client.transport.request(Request("GET", "/readyz", {"verbose": ""}))
+        nodes = (await session.client.list(NODE)).items
+        jobs = (await session.client.list(JOB)).items
+    pid = home.server_pid() if not target.kubeconfig and not os.environ.get("KUBECONFIG") else None
+    click.echo(f"server   {version}" + (f", process {pid}, data in {home.path}" if pid else ""))
+    well = sum(any(c.type == "Ready" and c.status == "True" for c in node.status.conditions) for node in nodes)
+    click.echo(f"nodes    {well} of {len(nodes)} ready")
+    words = Counter(job_state(job, ()).word for job in jobs)
+    click.echo("jobs     " + (", ".join(f"{count} {word.lower()}" for word, count in sorted(words.items())) or "none"))
+    if ready.status != 200:
+        click.echo(ready.body.decode(errors="replace").rstrip())
+    return 0 if ready.status == 200 and well == len(nodes) else 1

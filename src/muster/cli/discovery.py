@@ -1,0 +1,45 @@
+"""Finds the path of any kind that a server knows, ours or not."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import click
+import msgspec
+
+from muster.api.kinds import Kind
+from muster.api.status import ApiError
+from muster.runtime.client import Client
+from muster.runtime.transport import Request
+
+
+@dataclass(slots=True)
+class Discovery:
+    """What a server serves, asked for once for each group version."""
+
+    client: Client
+    _known: dict[str, dict[str, Kind[dict[str, Any]]]] = field(default_factory=dict)
+
+    async def kind(self, api_version: str, kind: str) -> Kind[dict[str, Any]]:
+        """The kind by its apiVersion and name. Raises `click.ClickException` if the server has none such."""
+        if api_version not in self._known:
+            self._known[api_version] = await self._ask(api_version)
+        found = self._known[api_version].get(kind)
+        if found is None:
+            raise click.ClickException(f'the server knows no kind "{kind}" in version "{api_version}"')
+        return found
+
+    async def _ask(self, api_version: str) -> dict[str, Kind[dict[str, Any]]]:
+        group, _, version = api_version.rpartition("/")
+        path = f"/apis/{group}/{version}" if group else f"/api/{version}"
+        try:
+            response = await self.client.raw(Request("GET", path))
+        except ApiError as error:
+            if error.code != 404:
+                raise
+            return {}
+        resources = msgspec.json.decode(response.body)["resources"]
+        return {
+            r["kind"]: Kind(group, version, r["kind"], r["name"], dict[str, Any], namespaced=r["namespaced"])
+            for r in resources
+            if "/" not in r["name"]
+        }

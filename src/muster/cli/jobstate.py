@@ -1,0 +1,91 @@
+"""What a job is doing, in a word and a sentence, and how it ended. Pure."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from muster.api.batch import Job
+from muster.api.core import Pod
+from muster.api.pods import is_finished, is_ready
+
+_NEVER = datetime(1, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class JobState:
+    """One line of `muster ps`.
+
+    word: Suspended, Pending, Starting, Running, Completed, Failed or Deleting.
+    ready: pods that are ready, or that have succeeded.
+    wanted: pods that should be.
+    reason: why it is not further, as the level that holds it says.
+    """
+
+    word: str
+    ready: int
+    wanted: int
+    reason: str = ""
+
+    @property
+    def finished(self) -> bool:
+        """Whether it will not change any more."""
+        return self.word in ("Completed", "Failed")
+
+
+def job_state(job: Job, pods: Sequence[Pod]) -> JobState:
+    """The state of a job with the pods that it has now."""
+    wanted = job.spec.completions if job.spec.completions is not None else job.spec.parallelism or 0
+    live = [pod for pod in pods if not is_finished(pod)]
+    done = job.status.succeeded + sum(1 for pod in live if is_ready(pod))
+    for condition in job.status.conditions:
+        if condition.status == "True" and condition.type in ("Complete", "Failed"):
+            word = "Completed" if condition.type == "Complete" else "Failed"
+            reason = condition.message if word == "Failed" else ""
+            return JobState(word, job.status.succeeded, wanted, reason)
+    if job.metadata.deletion_timestamp is not None:
+        return JobState("Deleting", done, wanted)
+    if job.spec.suspend:
+        return JobState("Suspended", done, wanted, "the job is suspended")
+    unplaced = [pod for pod in live if not pod.spec.node_name]
+    if unplaced:
+        return JobState("Pending", done, wanted, _why_unplaced(unplaced))
+    waiting = [reason for pod in live if not is_ready(pod) for reason in _why_waiting(pod)]
+    if waiting:
+        return JobState("Starting", done, wanted, waiting[0])
+    if not live:
+        return JobState("Pending", done, wanted, "waiting for its pods to be created")
+    word = "Running" if any(pod.status.phase == "Running" for pod in live) else "Starting"
+    return JobState(word, done, wanted)
+
+
+def exit_code(job: Job, pods: Sequence[Pod]) -> int:
+    """The job's own exit code: 0, or that of the pod that failed first, or 1 if none is left to tell."""
+    if job_state(job, pods).word == "Completed":
+        return 0
+    ends = [
+        (state.finished_at or _NEVER, pod.metadata.name, state.exit_code)
+        for pod in pods
+        if pod.status.phase == "Failed"
+        for status in pod.status.container_statuses
+        if (state := status.state.terminated) is not None and state.exit_code != 0
+    ]
+    return min(ends)[2] if ends else 1
+
+
+def _why_unplaced(pods: Sequence[Pod]) -> str:
+    for pod in pods:
+        for condition in pod.status.conditions:
+            if condition.type == "PodScheduled" and condition.status == "False" and condition.message:
+                return condition.message
+    return "waiting for all its pods, to be placed together"
+
+
+def _why_waiting(pod: Pod) -> list[str]:
+    """What its containers wait for, where that is more than their turn."""
+    usual = ("", "ContainerCreating", "PodInitializing")
+    waits = [status.state.waiting for status in (*pod.status.init_container_statuses, *pod.status.container_statuses)]
+    return [
+        f"{pod.metadata.name}: {wait.reason}" + (f": {wait.message}" if wait.message else "")
+        for wait in waits
+        if wait is not None and wait.reason not in usual
+    ]

@@ -1,0 +1,60 @@
+"""`muster`: the entry point. Commands are imported when they are called."""
+
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+
+import click
+
+# The order of the help page, and its lines.
+COMMANDS = {
+    "up": "Start the embedded cluster.",
+    "down": "Stop it, and everything that runs in it.",
+    "status": "Is it well?",
+    "run": "Run a command as a gang: all workers start, or none.",
+    "apply": "Apply manifests; with --wait, until their jobs finish.",
+    "ps": "List jobs: state, pods, reason, age.",
+    "logs": "Print or follow the output of a job.",
+    "wait": "Wait until jobs finish; the exit code is the job's.",
+    "cancel": "Stop and delete jobs.",
+    "scale": "Change the number of workers of a job.",
+    "top": "Show nodes, and who uses what.",
+}
+
+
+class _Commands(click.Group):
+    """A group whose commands are modules of `muster.cli.commands`."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        if cmd_name not in COMMANDS:
+            return None
+        command: click.Command = import_module(f"muster.cli.commands.{cmd_name}").command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+@click.command(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="muster-batch", prog_name="muster")
+def cli() -> None:
+    """All of a job starts, or none of it."""
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line. Expected failures are one line on stderr and a non-zero exit code."""
+    try:
+        code = cli.main(args=arguments, prog_name="muster", standalone_mode=False)
+    except click.exceptions.Exit as leaving:
+        code = leaving.exit_code
+    except click.ClickException as wrong:
+        wrong.show()
+        code = wrong.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("interrupted", err=True)
+        code = 130
+    sys.exit(code if isinstance(code, int) else 0)

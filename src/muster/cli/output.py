@@ -1,0 +1,65 @@
+"""How commands print: aligned tables, ages, and `-o json|yaml|wide|name`."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+import click
+import msgspec
+
+# Colours that can be told apart on light and dark terminals, for rank prefixes.
+_COLOURS = ("cyan", "magenta", "green", "yellow", "blue", "bright_red", "bright_cyan", "bright_magenta")
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Columns as wide as their widest cell, three spaces apart, as kubectl prints them."""
+    widths = [max(len(row[i]) for row in (header, *rows)) for i in range(len(header))]
+    lines = ("   ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in (header, *rows))
+    return "\n".join(line.rstrip() for line in lines)
+
+
+def age(since: datetime | None, now: datetime) -> str:
+    """`42s`, `5m`, `3h20m`, `12d`: how long ago, in two figures or fewer."""
+    if since is None:
+        return "<unknown>"
+    seconds = max(int((now - since).total_seconds()), 0)
+    minutes, hours, days = seconds // 60, seconds // 3600, seconds // 86400
+    if seconds < 120:
+        return f"{seconds}s"
+    if minutes < 10:
+        return f"{minutes}m{seconds % 60}s" if seconds % 60 else f"{minutes}m"
+    if minutes < 180:
+        return f"{minutes}m"
+    if hours < 8:
+        return f"{hours}h{minutes % 60}m" if minutes % 60 else f"{hours}h"
+    return f"{hours}h" if hours < 48 else f"{days}d"
+
+
+def dump(document: Any, form: str) -> str:
+    """A JSON value as `json` or `yaml` text."""
+    if form == "json":
+        return msgspec.json.format(msgspec.json.encode(document), indent=2).decode()
+    import yaml
+
+    class Dumper(yaml.SafeDumper):
+        """Multi-line strings as blocks: commands stay readable."""
+
+    def string(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+        return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
+
+    Dumper.add_representer(str, string)
+    return yaml.dump(msgspec.to_builtins(document), Dumper=Dumper, sort_keys=False, default_flow_style=False).rstrip()
+
+
+def prefix(rank: str, *, colour: bool) -> str:
+    """What stands before every line of a worker."""
+    text = f"[{rank}] "
+    if not colour:
+        return text
+    number = int(rank) if rank.isdigit() else sum(rank.encode())
+    return click.style(text, fg=_COLOURS[number % len(_COLOURS)], bold=True)
+
+
+def say(text: str) -> None:
+    """Progress and remarks go to stderr: stdout carries nothing but data."""
+    click.echo(text, err=True)

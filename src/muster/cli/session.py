@@ -1,0 +1,93 @@
+"""Runs the asynchronous body of a command against the cluster that the user means.
+
+That is the one named with `--kubeconfig` or KUBECONFIG, else the embedded cluster, if it runs. `~/.kube/config` is not
+looked at: nobody should submit to a shared cluster by having forgotten `muster up`. Expected failures become one line.
+"""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import click
+
+from muster.cli.home import Home
+
+T = TypeVar("T")
+Command = Callable[..., Any]
+
+# What the server of an embedded cluster says of itself in /version.
+EMBEDDED_MARK = "muster"
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What the options of a command say about where it goes."""
+
+    kubeconfig: str = ""
+    namespace: str = ""
+
+    @classmethod
+    def of(cls, options: dict[str, Any]) -> "Target":
+        """Take the shared options out of a command's own."""
+        return cls(options.pop("kubeconfig") or "", options.pop("namespace") or "")
+
+
+def target_options(command: Command) -> Command:
+    """The options that every command on a cluster has."""
+    command = click.option("-n", "--namespace", metavar="NAME", help="Namespace (default: the kubeconfig's).")(command)
+    return click.option("--kubeconfig", metavar="FILE", help="Cluster to use instead of the embedded one.")(command)
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """A connection: a client, and the namespace of commands that name none."""
+
+    client: Any  # muster.runtime.client.Client, which is imported late
+    namespace: str
+
+
+def has_cluster(target: Target) -> bool:
+    """Whether there is a cluster to talk to: named, running here, or configured."""
+    if target.kubeconfig or os.environ.get("KUBECONFIG"):
+        return True
+    return Home.find(os.environ).server_pid() is not None
+
+
+@asynccontextmanager
+async def connect(target: Target) -> AsyncIterator[Session]:
+    """A session with the cluster that the target means. Raises what `run` turns into one line."""
+    from muster.runtime.client import Client
+    from muster.runtime.clock import RealClock
+    from muster.runtime.https import HttpsTransport
+    from muster.runtime.ids import Random
+    from muster.runtime.kubeconfig_files import load
+
+    home = Home.find(os.environ)
+    path = target.kubeconfig
+    if not has_cluster(target):
+        raise click.ClickException(
+            f"no cluster: nothing runs in {home.path}; start one (muster up --detach) or name one (--kubeconfig)"
+        )
+    if not path and not os.environ.get("KUBECONFIG"):
+        path = str(home.kubeconfig)
+    config = load(os.environ, path=path)
+    transport = HttpsTransport(config, RealClock(), Random())
+    try:
+        yield Session(Client(transport, field_manager="muster-cli"), target.namespace or config.namespace)
+    finally:
+        await transport.close()
+
+
+def run(main: Coroutine[Any, Any, T]) -> T:
+    """Run a command's body; what can be expected to go wrong is one line for the user."""
+    from muster.api.status import ApiError
+    from muster.runtime.kubeconfig import KubeconfigError
+    from muster.runtime.transport import TransportError
+
+    try:
+        return asyncio.run(main)
+    except (ApiError, TransportError, KubeconfigError) as error:
+        raise click.ClickException(str(error)) from error

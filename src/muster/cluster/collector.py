@@ -1,0 +1,124 @@
+"""The garbage collector: carries out what `muster.cluster.ownership` decides, for every kind that is served."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+from muster.api.kinds import Kind
+from muster.api.meta import Object, OwnerReference
+from muster.api.status import ApiError
+from muster.cluster.ownership import Action, Delete, DropFinalizer, DropReferences, Graph, Item, decide
+from muster.runtime.controller import Controller, Result
+from muster.runtime.manager import Manager
+
+WORKERS = 16
+
+
+class GarbageCollector:
+    """Runs under a `Manager`; keys are UIDs."""
+
+    name = "garbage-collector"
+
+    def __init__(self, manager: Manager, kinds: Iterable[Kind[Any]]) -> None:
+        self._client = manager.client
+        self._graph = Graph()
+        self._kinds = {kind.resource: replace(kind, type=Object) for kind in kinds}
+        self._by_name = {(kind.group, kind.kind): kind for kind in self._kinds.values()}
+        self._controller = Controller(self.name, self._reconcile, manager.clock, manager.random, workers=WORKERS)
+        for resource, kind in self._kinds.items():
+            manager.informer(kind).on_change(
+                lambda old, new, resource=resource: self._changed(resource, old, new)  # type: ignore[misc]
+            )
+
+    async def run(self) -> None:
+        """Collect until `stop`."""
+        await self._controller.run()
+
+    async def stop(self) -> None:
+        """Finish what is being written."""
+        await self._controller.stop()
+
+    def _changed(self, resource: str, old: Object | None, new: Object | None) -> None:
+        queue = self._controller.queue
+        if new is None:
+            assert old is not None
+            uid = old.metadata.uid
+            self._graph.remove(uid)
+            for item in self._graph.dependents(uid):
+                queue.add(item.uid)
+            for owner in old.metadata.owner_references:  # one in the foreground may have waited for this
+                queue.add(owner.uid)
+            return
+        item = Item.of(resource, new.metadata)
+        known = self._graph.items.get(item.uid)
+        self._graph.put(item)
+        if item == known:
+            return
+        if item.owners or item.deleting:
+            queue.add(item.uid)
+        if item.waits_for_dependents and not (known and known.waits_for_dependents):
+            for dependent in self._graph.dependents(item.uid):
+                queue.add(dependent.uid)
+        for owner in known.owners if known else ():  # an orphan is no longer waited for
+            if owner not in item.owners:
+                queue.add(owner.uid)
+
+    async def _reconcile(self, uid: str) -> Result:
+        item = self._graph.items.get(uid)
+        if item is None:
+            return None
+        absent = frozenset(
+            [owner.uid for owner in item.owners if not item.deleting and await self._is_absent(item, owner)]
+        )
+        owners = (self._graph.items.get(owner.uid) for owner in item.owners)
+        waiting = frozenset(owner.uid for owner in owners if owner is not None and owner.waits_for_dependents)
+        for action in decide(item, self._graph.dependents(uid), absent, waiting):
+            await self._carry_out(action)
+        return None
+
+    async def _is_absent(self, item: Item, owner: OwnerReference) -> bool:
+        """Whether an owner does not exist. What the graph has not seen may be new: the server knows."""
+        if owner.uid in self._graph.items:
+            return False
+        if self._graph.was_deleted(owner.uid):
+            return True
+        group, _, _ = owner.api_version.rpartition("/")
+        kind = self._by_name.get((group, owner.kind))
+        if kind is None:
+            return False  # of a kind that is not served nothing can be known: keep
+        try:
+            found = await self._client.get(kind, owner.name, item.namespace if kind.namespaced else "")
+        except ApiError as error:
+            if error.code != 404:
+                raise
+            return True
+        return bool(found.metadata.uid != owner.uid)
+
+    async def _carry_out(self, action: Action) -> None:
+        try:
+            match action:
+                case Delete(item, foreground):
+                    await self._client.delete(
+                        self._kinds[item.resource],
+                        item.name,
+                        item.namespace,
+                        propagation="Foreground" if foreground else "Background",
+                        uid=item.uid,
+                    )
+                case DropReferences(item, owners):
+                    kept = [owner for owner in item.owners if owner.uid not in owners]
+                    await self._patch(item, {"ownerReferences": kept})
+                case DropFinalizer(item, finalizer):
+                    await self._patch(item, {"finalizers": [name for name in item.finalizers if name != finalizer]})
+        except ApiError as error:
+            if error.code != 404:
+                raise
+
+    async def _patch(self, item: Item, metadata: dict[str, Any]) -> None:
+        """Change metadata of exactly the version that was decided on; the list is ours only if nobody else wrote."""
+        kind = self._kinds[item.resource]
+        current = await self._client.get(kind, item.name, item.namespace)
+        if Item.of(item.resource, current.metadata) != item:
+            return  # seen too late; its own event brings it back
+        metadata["resourceVersion"] = current.metadata.resource_version
+        await self._client.patch(kind, item.name, {"metadata": metadata}, item.namespace)

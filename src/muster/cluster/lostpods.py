@@ -1,0 +1,82 @@
+"""Pods whose node no longer exists: nobody else would ever end them.
+
+They are marked Failed first (condition DisruptionTarget, as upstream's pod garbage collector does), so that their
+Job counts them, and then deleted.
+"""
+
+from typing import Any
+
+from muster.api.core import NODE, POD, Pod
+from muster.api.pods import is_finished
+from muster.api.status import ApiError
+from muster.runtime.controller import Controller, Result
+from muster.runtime.manager import Manager
+from muster.runtime.transport import STRATEGIC_MERGE_PATCH
+
+# A node may be registered again after a restart of its agent; upstream's quarantine.
+QUARANTINE_SECONDS = 40.0
+
+
+class LostPodCollector:
+    """Runs under a `Manager`; keys are nodes that pods name."""
+
+    name = "pod-garbage-collector"
+
+    def __init__(self, manager: Manager) -> None:
+        self._client = manager.client
+        self._clock = manager.clock
+        self._nodes = manager.informer(NODE)
+        self._pods = manager.informer(POD, indexes={"node": _node})
+        self._gone_since: dict[str, float] = {}
+        self._controller = Controller(self.name, self._reconcile, manager.clock, manager.random)
+        self._controller.watch(self._pods, _node, when=lambda old, new: old is None or _node(old) != _node(new or old))
+        self._controller.watch(self._nodes, when=lambda old, new: old is None or new is None)
+
+    async def run(self) -> None:
+        """Collect until `stop`."""
+        await self._controller.run()
+
+    async def stop(self) -> None:
+        """Finish what is being written."""
+        await self._controller.stop()
+
+    async def _reconcile(self, node: str) -> Result:
+        lost = self._pods.by("node", node)
+        if self._nodes.get(node) is not None or not lost:
+            self._gone_since.pop(node, None)
+            return None
+        since = self._gone_since.setdefault(node, self._clock.monotonic())
+        left = since + QUARANTINE_SECONDS - self._clock.monotonic()
+        if left > 0:
+            return left
+        for pod in lost:
+            await self._end(pod, node)
+        return None
+
+    async def _end(self, pod: Pod, node: str) -> None:
+        meta = pod.metadata
+        try:
+            if not is_finished(pod):
+                status = self._failed(node)
+                patch = {"metadata": {"uid": meta.uid}, "status": status}
+                await self._client.patch(
+                    POD, meta.name, patch, meta.namespace, type=STRATEGIC_MERGE_PATCH, subresource="status"
+                )
+            await self._client.delete(POD, meta.name, meta.namespace, grace_period_seconds=0, uid=meta.uid)
+        except ApiError as error:
+            if error.code not in (404, 409):
+                raise
+
+    def _failed(self, node: str) -> dict[str, Any]:
+        condition = {
+            "type": "DisruptionTarget",
+            "status": "True",
+            "reason": "DeletionByPodGC",
+            "message": f"PodGC: node {node} no longer exists",
+            "lastTransitionTime": self._clock.now().replace(microsecond=0),
+        }
+        return {"phase": "Failed", "reason": "NodeLost", "conditions": [condition]}
+
+
+def _node(pod: Pod) -> tuple[str, ...]:
+    return (pod.spec.node_name,) if pod.spec.node_name else ()

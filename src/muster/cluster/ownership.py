@@ -1,0 +1,151 @@
+"""Who owns whom, and what follows when an owner goes: the decisions of the garbage collector. Pure.
+
+An object is kept as long as one of its owners exists. How the dependents of a deleted owner go is written on the
+owner while it is going, as a finalizer (upstream's garbage collection, KEP-less since 1.8):
+`orphan`: they stay, without the reference; `foregroundDeletion`: they go first; neither: they go afterwards.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from muster.api.meta import ObjectMeta, OwnerReference
+
+ORPHAN = "orphan"
+FOREGROUND = "foregroundDeletion"
+
+# UIDs are unique in time, so what was seen deleted stays deleted; this many are remembered to save a look each.
+DELETED_REMEMBERED = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """What the collector knows of one object."""
+
+    resource: str
+    namespace: str
+    name: str
+    uid: str
+    owners: tuple[OwnerReference, ...]
+    finalizers: tuple[str, ...]
+    deleting: bool
+
+    @classmethod
+    def of(cls, resource: str, meta: ObjectMeta) -> "Item":
+        """The item for an object's metadata."""
+        return cls(
+            resource=resource,
+            namespace=meta.namespace,
+            name=meta.name,
+            uid=meta.uid,
+            owners=meta.owner_references,
+            finalizers=meta.finalizers,
+            deleting=meta.deletion_timestamp is not None,
+        )
+
+    @property
+    def waits_for_dependents(self) -> bool:
+        """Whether it is being deleted in the foreground: its dependents go first."""
+        return self.deleting and FOREGROUND in self.finalizers
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    """Delete an item whose owners are gone (or, in the foreground, going)."""
+
+    item: Item
+    foreground: bool
+
+
+@dataclass(frozen=True, slots=True)
+class DropReferences:
+    """Take references to owners off an item."""
+
+    item: Item
+    owners: frozenset[str]  # UIDs
+
+
+@dataclass(frozen=True, slots=True)
+class DropFinalizer:
+    """Take a finalizer off an item: its part is done."""
+
+    item: Item
+    finalizer: str
+
+
+Action = Delete | DropReferences | DropFinalizer
+
+
+class Graph:
+    """All objects that own or are owned, by UID, and the edges between them."""
+
+    def __init__(self) -> None:
+        self.items: dict[str, Item] = {}
+        self._dependents: dict[str, set[str]] = {}
+        self._deleted: dict[str, None] = {}  # in the order of their deletion
+
+    def put(self, item: Item) -> None:
+        """An object appeared or changed."""
+        self._unlink(item.uid)
+        self.items[item.uid] = item
+        for owner in item.owners:
+            self._dependents.setdefault(owner.uid, set()).add(item.uid)
+
+    def remove(self, uid: str) -> None:
+        """An object is gone for good."""
+        self._unlink(uid)
+        self.items.pop(uid, None)
+        self._deleted[uid] = None
+        if len(self._deleted) > DELETED_REMEMBERED:
+            del self._deleted[next(iter(self._deleted))]
+
+    def was_deleted(self, uid: str) -> bool:
+        """Whether this object was seen to go."""
+        return uid in self._deleted
+
+    def dependents(self, uid: str) -> list[Item]:
+        """The objects that name this one as an owner, in a stable order."""
+        found = (self.items[dependent] for dependent in self._dependents.get(uid, ()))
+        return sorted(found, key=lambda item: (item.resource, item.namespace, item.name))
+
+    def _unlink(self, uid: str) -> None:
+        known = self.items.get(uid)
+        for owner in known.owners if known else ():
+            siblings = self._dependents.get(owner.uid)
+            if siblings is not None:
+                siblings.discard(uid)
+                if not siblings:
+                    del self._dependents[owner.uid]
+
+
+def decide(item: Item, dependents: Iterable[Item], absent: frozenset[str], waiting: frozenset[str]) -> list[Action]:
+    """What to do about one object now.
+
+    `absent` are the UIDs of its owners that do not exist, `waiting` those that are being deleted in the foreground.
+    """
+    if item.deleting:
+        return _finish(item, list(dependents))
+    if not item.owners:
+        return []
+    solid = [owner for owner in item.owners if owner.uid not in absent and owner.uid not in waiting]
+    if solid:
+        gone = frozenset(owner.uid for owner in item.owners) - {owner.uid for owner in solid}
+        return [DropReferences(item, gone)] if gone else []
+    # In the foreground a dependent that has dependents of its own lets them go first, too.
+    foreground = bool(waiting) and any(True for _ in dependents)
+    return [Delete(item, foreground)]
+
+
+def _finish(item: Item, dependents: list[Item]) -> list[Action]:
+    """The steps of a deletion that depend on dependents; others are somebody else's finalizers."""
+    if ORPHAN in item.finalizers:
+        own = frozenset([item.uid])
+        return [DropReferences(dependent, own) for dependent in dependents] or [DropFinalizer(item, ORPHAN)]
+    if FOREGROUND in item.finalizers:
+        if any(_blocks(dependent, item.uid) for dependent in dependents):
+            return []
+        return [DropFinalizer(item, FOREGROUND)]
+    return []
+
+
+def _blocks(dependent: Item, owner: str) -> bool:
+    return any(ref.uid == owner and bool(ref.block_owner_deletion) for ref in dependent.owners)

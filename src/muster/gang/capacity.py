@@ -1,0 +1,214 @@
+"""What every node has free, as resource-major integer arrays, kept up to date change by change.
+
+Invariants: `free = allocatable - the sum over assigned pods`, exactly, in integers; a pod is assigned to at most one
+node; a node index is reused only after the node is gone. Mutable, but pure: no I/O, no clock.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from muster.api.core import Node, Taint
+from muster.api.quantity import amount
+from muster.gang.shapes import Shape, untolerated
+
+Amounts = tuple[tuple[str, int], ...]
+Ints = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+
+# More distinct selectors and tolerations than this at once are recomputed instead of remembered.
+_MASKS_KEPT = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class NodeTraits:
+    """What decides whether a pod may go to a node at all."""
+
+    labels: tuple[tuple[str, str], ...]
+    taints: tuple[Taint, ...]
+    unschedulable: bool
+    ready: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Assignment:
+    node: str
+    requests: Amounts
+
+
+class Capacity:
+    """The nodes of a cluster and what is free on them."""
+
+    def __init__(self) -> None:
+        self.names: list[str | None] = []  # by index; None where no node is
+        self.traits: list[NodeTraits | None] = []
+        self._index: dict[str, int] = {}
+        self._vacant: list[int] = []
+        self._row: dict[str, int] = {}
+        self._allocatable: Ints = np.zeros((0, 0), np.int64)
+        self._used: Ints = np.zeros((0, 0), np.int64)
+        self._assigned: dict[str, _Assignment] = {}  # by pod UID; also pods on nodes not (yet) known
+        self._on_node: dict[str, set[str]] = {}
+        self._masks: dict[tuple[object, object], Mask] = {}
+
+    def __len__(self) -> int:
+        return len(self._index)
+
+    def set_node(self, node: Node) -> bool:
+        """Add or update a node. Returns whether something changed that could help a waiting pod."""
+        name = node.metadata.name
+        traits = _traits(node)
+        amounts = {self._row_of(r): amount(r, quantity) for r, quantity in node.status.allocatable.items()}
+        new = name not in self._index
+        index = self._add(name) if new else self._index[name]
+        column = np.zeros(len(self._row), np.int64)
+        for row, value in amounts.items():
+            column[row] = value
+        grew = bool((column > self._allocatable[:, index]).any())
+        self._allocatable[:, index] = column
+        changed = self.traits[index] != traits
+        if changed:
+            self.traits[index] = traits
+            self._masks.clear()
+        return new or grew or changed
+
+    def remove_node(self, name: str) -> None:
+        """Forget a node. Pods assigned to it stay on record, in case it comes back."""
+        index = self._index.pop(name, None)
+        if index is None:
+            return
+        self.names[index] = self.traits[index] = None
+        self._vacant.append(index)
+        self._allocatable[:, index] = 0
+        self._used[:, index] = 0
+        self._masks.clear()
+
+    def assign(self, uid: str, node: str, requests: Amounts) -> None:
+        """Record that a pod uses a node; the same call again changes nothing, another node or size moves it."""
+        wanted = _Assignment(node, requests)
+        if self._assigned.get(uid) == wanted:
+            return
+        self.release(uid)
+        self._assigned[uid] = wanted
+        self._on_node.setdefault(node, set()).add(uid)
+        if (index := self._index.get(node)) is not None:
+            self._use(index, requests, 1)
+
+    def release(self, uid: str) -> bool:
+        """Record that a pod uses its node no longer. Returns whether it did."""
+        known = self._assigned.pop(uid, None)
+        if known is None:
+            return False
+        self._on_node[known.node].discard(uid)
+        if not self._on_node[known.node]:
+            del self._on_node[known.node]
+        if (index := self._index.get(known.node)) is not None:
+            self._use(index, known.requests, -1)
+        return True
+
+    def fitting(self, shape: Shape, taken: Ints | None = None) -> Ints:
+        """How many pods of a shape each node can take, by node index, on top of what `taken` already takes."""
+        free = self.free() if taken is None else self.free() - taken
+        fits = np.full(len(self.names), np.iinfo(np.int64).max)
+        for resource, wanted in shape.requests:
+            row = self._row.get(resource)
+            if row is None:
+                return np.zeros(len(self.names), np.int64)
+            np.minimum(fits, free[row] // wanted, out=fits)
+        fits[~self.eligible(shape)] = 0
+        np.maximum(fits, 0, out=fits)
+        return fits
+
+    def free(self) -> Ints:
+        """Free amounts, by resource row and node index; negative where a node has shrunk below its use."""
+        return self._allocatable - self._used
+
+    def rows(self) -> Mapping[str, int]:
+        """The row of each resource."""
+        return self._row
+
+    def allocatable_of(self, resource: str) -> Ints:
+        """Allocatable amounts of one resource by node index."""
+        row = self._row.get(resource)
+        return np.zeros(len(self.names), np.int64) if row is None else self._allocatable[row]
+
+    def free_of(self, resource: str) -> Ints:
+        """Free amounts of one resource by node index."""
+        row = self._row.get(resource)
+        return np.zeros(len(self.names), np.int64) if row is None else self._allocatable[row] - self._used[row]
+
+    def eligible(self, shape: Shape) -> Mask:
+        """The nodes that selector, taints and cordons allow, whatever is free on them."""
+        key = (shape.node_selector, shape.tolerations)
+        mask = self._masks.get(key)
+        if mask is None:
+            if len(self._masks) >= _MASKS_KEPT:
+                self._masks.clear()
+            mask = np.array([obstacle(traits, shape) is None for traits in self.traits], dtype=np.bool_)
+            self._masks[key] = mask
+        return mask
+
+    def taking(self, shape: Shape, counts: Ints) -> Ints:
+        """What `counts` pods of a shape on each node use, in the form of `fitting`'s `taken`."""
+        taken = np.zeros_like(self._used)
+        for resource, wanted in shape.requests:
+            taken[self._row_of(resource)] = counts * wanted
+        return taken
+
+    def _add(self, name: str) -> int:
+        if not self._vacant:
+            size, grow = len(self.names), max(16, len(self.names))
+            self.names += [None] * grow
+            self.traits += [None] * grow
+            self._allocatable = np.pad(self._allocatable, ((0, 0), (0, grow)))
+            self._used = np.pad(self._used, ((0, 0), (0, grow)))
+            self._vacant = list(range(size + grow - 1, size - 1, -1))  # the lowest comes off first
+        index = self._vacant.pop()
+        self.names[index] = name
+        self._index[name] = index
+        for uid in sorted(self._on_node.get(name, ())):
+            self._use(index, self._assigned[uid].requests, 1)
+        return index
+
+    def _row_of(self, resource: str) -> int:
+        row = self._row.get(resource)
+        if row is None:
+            row = self._row[resource] = len(self._row)
+            self._allocatable = np.pad(self._allocatable, ((0, 1), (0, 0)))
+            self._used = np.pad(self._used, ((0, 1), (0, 0)))
+        return row
+
+    def _use(self, index: int, requests: Amounts, sign: int) -> None:
+        for resource, value in requests:
+            row = self._row_of(resource)
+            self._used[row, index] += sign * value
+            assert self._used[row, index] >= 0, f"{self.names[index]} uses less than nothing of {resource}"
+
+
+def _traits(node: Node) -> NodeTraits:
+    ready = any(c.type == "Ready" and c.status == "True" for c in node.status.conditions)
+    labels = tuple(sorted(node.metadata.labels.items()))
+    return NodeTraits(labels, tuple(node.spec.taints), bool(node.spec.unschedulable), ready)
+
+
+def obstacle(traits: NodeTraits | None, shape: Shape) -> str | None:
+    """Why a node is closed to a shape whatever is free on it, in the scheduler's words; None if it is open."""
+    if traits is None:
+        return "node(s) were gone"
+    if not traits.ready:
+        return "node(s) were not ready"
+    if traits.unschedulable and not _tolerates_cordon(shape):
+        return "node(s) were unschedulable"
+    labels = dict(traits.labels)
+    if any(labels.get(key) != value for key, value in shape.node_selector):
+        return "node(s) didn't match Pod's node affinity/selector"
+    if (taint := untolerated(traits.taints, shape.tolerations)) is not None:
+        return f"node(s) had untolerated taint {{{taint.key}: {taint.value}}}"
+    return None
+
+
+def _tolerates_cordon(shape: Shape) -> bool:
+    cordon = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
+    return untolerated([cordon], shape.tolerations) is None

@@ -1,0 +1,101 @@
+"""All of a gang or none: on which nodes its pods go together.
+
+For pods of one shape the answer is exact: the gang fits if and only if the nodes' capacities for that shape sum up
+to its size. Several shapes are placed one after the other, scarcest first, and in a few other orders if that fails;
+finding no order is not a proof that there is none, and `Refusal.proven` says which it is.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from muster.gang.capacity import Capacity, Ints
+from muster.gang.shapes import Shape
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """For each shape, the nodes that take its pods and how many each."""
+
+    nodes: Mapping[Shape, tuple[tuple[str, int], ...]]
+
+    def expand(self, shape: Shape) -> Iterator[str]:
+        """The node of each pod of a shape, one after the other."""
+        for node, count in self.nodes[shape]:
+            yield from (node for _ in range(count))
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """The gang does not fit now. `shape` is the first that did not, `fits` how many of its `wanted` pods would."""
+
+    shape: Shape
+    wanted: int
+    fits: int
+    proven: bool  # False: other shapes of the gang took the room, and another packing might exist
+
+
+def place(capacity: Capacity, gang: Mapping[Shape, int]) -> Placement | Refusal:
+    """Where all pods of a gang go, or why not. Nothing is changed; the caller assigns what it accepts."""
+    alone = {shape: capacity.fitting(shape) for shape in gang}
+    for shape, wanted in gang.items():
+        fits = int(np.minimum(alone[shape], wanted).sum())
+        if fits < wanted:
+            return Refusal(shape, wanted, fits, proven=True)
+    refusal: Refusal | None = None
+    for order in _orders(gang, alone):
+        outcome = _place_in_order(capacity, gang, order)
+        if isinstance(outcome, Placement):
+            return outcome
+        refusal = refusal or outcome
+    assert refusal is not None, "an empty gang is placed by its first order"
+    return refusal
+
+
+def _orders(gang: Mapping[Shape, int], alone: Mapping[Shape, Ints]) -> Iterator[list[Shape]]:
+    """Orders in which to place shapes: scarcest first, largest request first, and the reverse of the first."""
+    scarce = sorted(
+        gang, key=lambda shape: (int(np.minimum(alone[shape], gang[shape]).sum()) / gang[shape], shape.requests)
+    )
+    yield scarce
+    if len(gang) > 1:
+        yield sorted(gang, key=lambda shape: shape.requests, reverse=True)
+        yield scarce[::-1]
+
+
+def _place_in_order(capacity: Capacity, gang: Mapping[Shape, int], order: list[Shape]) -> Placement | Refusal:
+    taken: Ints | None = None
+    nodes: dict[Shape, tuple[tuple[str, int], ...]] = {}
+    for shape in order:
+        fitting = capacity.fitting(shape, taken)
+        counts = _fill(fitting, gang[shape])
+        if counts is None:
+            fits = int(np.minimum(fitting, gang[shape]).sum())
+            return Refusal(shape, gang[shape], fits, proven=False)
+        nodes[shape] = tuple((_name(capacity, int(i)), int(counts[i])) for i in np.flatnonzero(counts))
+        used = capacity.taking(shape, counts)
+        taken = used if taken is None else taken + used
+    return Placement(nodes)
+
+
+def _fill(fitting: Ints, wanted: int) -> Ints | None:
+    """Few nodes, tightly: the roomiest are filled up, and the rest goes where it leaves the least room."""
+    counts = np.zeros_like(fitting)
+    order = np.argsort(-fitting, kind="stable")
+    room = np.cumsum(np.minimum(fitting[order], wanted))
+    full = int(np.searchsorted(room, wanted, side="left"))  # as many nodes as the gang needs, less one
+    if wanted and full == len(order):
+        return None
+    counts[order[:full]] = fitting[order[:full]]
+    rest = wanted - int(counts.sum())
+    if rest:
+        candidates = np.where((fitting >= rest) & (counts == 0), fitting, np.iinfo(np.int64).max)
+        counts[int(np.argmin(candidates))] = rest
+    return counts
+
+
+def _name(capacity: Capacity, index: int) -> str:
+    name = capacity.names[index]
+    assert name is not None, "a node that is gone has no room"
+    return name

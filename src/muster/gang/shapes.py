@@ -1,0 +1,54 @@
+"""A shape is everything about a pod that placement looks at: identical pods are one shape with a count."""
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from muster.api.core import Pod, Taint, Toleration
+from muster.api.pods import pod_requests
+
+# Taint effects that keep a pod away from a node; PreferNoSchedule is only advice.
+_HARD_EFFECTS = ("NoSchedule", "NoExecute")
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What a pod asks of a node. Amounts are integers: milli-CPU, and whole units of everything else."""
+
+    requests: tuple[tuple[str, int], ...]  # sorted by resource, no zeros; always has "pods": 1
+    node_selector: tuple[tuple[str, str], ...] = ()
+    tolerations: tuple[Toleration, ...] = ()
+
+
+def shape_of(pod: Pod) -> Shape:
+    """The shape of a pod."""
+    requests = {"pods": 1} | {resource: amount for resource, amount in pod_requests(pod.spec).items() if amount}
+    return Shape(
+        requests=tuple(sorted(requests.items())),
+        node_selector=tuple(sorted(pod.spec.node_selector.items())),
+        tolerations=tuple(pod.spec.tolerations),
+    )
+
+
+def count_shapes(pods: Iterable[Pod]) -> Counter[Shape]:
+    """How many pods there are of each shape, in the order in which the shapes appear."""
+    return Counter(shape_of(pod) for pod in pods)
+
+
+def untolerated(taints: Iterable[Taint], tolerations: Iterable[Toleration]) -> Taint | None:
+    """The first taint that keeps the pod away, if there is one (upstream FindMatchingUntoleratedTaint)."""
+    tolerations = tuple(tolerations)
+    for taint in taints:
+        if taint.effect in _HARD_EFFECTS and not any(_tolerates(toleration, taint) for toleration in tolerations):
+            return taint
+    return None
+
+
+def _tolerates(toleration: Toleration, taint: Taint) -> bool:
+    if toleration.effect and toleration.effect != taint.effect:
+        return False
+    if toleration.key and toleration.key != taint.key:
+        return False
+    if toleration.operator == "Exists":
+        return True
+    return bool(toleration.key) and toleration.operator in ("", "Equal") and toleration.value == taint.value

@@ -1,0 +1,22 @@
+"""What all tests share: the long form of tests that have one, and how hypothesis searches."""
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+# Machines differ and are shared: a slow draw is no failure, and neither is a slow example.
+settings.register_profile("muster", deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
+settings.register_profile("long", settings.get_profile("muster"), derandomize=False, max_examples=5000)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--long", action="store_true", help="run the long form of crash, fault and property tests")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    settings.load_profile("long" if config.getoption("--long") else "muster")
+
+
+@pytest.fixture
+def long(request: pytest.FixtureRequest) -> bool:
+    """Whether the long form of a test is asked for."""
+    return bool(request.config.getoption("--long"))

@@ -1,0 +1,94 @@
+"""Manifests in, patches out."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from muster.cli.applying import LAST_APPLIED, ManifestError, annotated, change, documents
+
+
+def manifest(**spec):
+    return {"apiVersion": "v1", "kind": "Thing", "metadata": {"name": "a"}, "spec": spec}
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("", []),
+        ("---\n---\n", []),
+        ("apiVersion: v1\nkind: A\nmetadata: {name: a}\n---\napiVersion: v1\nkind: B\nmetadata: {name: b}", ["a", "b"]),
+        ("apiVersion: v1\nkind: List\nitems: [{apiVersion: v1, kind: A, metadata: {name: a}}]", ["a"]),
+        ('{"apiVersion": "v1", "kind": "A", "metadata": {"generateName": "a-"}}', [None]),
+    ],
+)
+def test_documents(text, names):
+    assert [document["metadata"].get("name") for document in documents(text, "x.yaml")] == names
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("a: [", "x.yaml: while parsing a flow node did not find expected node content"),
+        ("just text", "x.yaml: expected an object with apiVersion and kind"),
+        ("kind: A\nmetadata: {name: a}", "x.yaml: apiVersion and kind must be given"),
+        ("apiVersion: 1\nkind: A", "x.yaml: apiVersion and kind must be given"),
+        ("apiVersion: v1\nkind: A", "x.yaml: metadata.name must be given"),
+        ("apiVersion: v1\nkind: A\nmetadata: {name: a}\n---\n3", "x.yaml, document 2: expected an object"),
+    ],
+)
+def test_bad_manifests_say_where(text, problem):
+    with pytest.raises(ManifestError) as caught:
+        list(documents(text, "x.yaml"))
+    assert str(caught.value).startswith(problem)
+
+
+def test_yaml_dates_are_text():
+    [document] = documents("apiVersion: v1\nkind: A\nmetadata: {name: a, labels: {day: 2026-01-02, 1: x}}", "x.yaml")
+    assert document["metadata"]["labels"] == {"day": "2026-01-02", "1": "x"}
+
+
+def merged(target, patch):
+    """RFC 7386, as the server does it."""
+    if not isinstance(patch, dict):
+        return patch
+    result = dict(target) if isinstance(target, dict) else {}
+    for key, value in patch.items():
+        if value is None:
+            result.pop(key, None)
+        else:
+            result[key] = merged(result.get(key), value)
+    return result
+
+
+def test_what_the_manifest_no_longer_says_goes_and_what_others_set_stays():
+    stored = annotated(manifest(a=1, b={"c": 1, "d": 2}))
+    stored = merged(stored, {"spec": {"theirs": True}, "status": {"ready": 1}})
+    patch = change(stored, manifest(b={"c": 1, "e": 3}))
+    assert patch["spec"] == {"a": None, "b": {"d": None, "e": 3}}
+    assert "status" not in patch
+    assert merged(stored, patch)["spec"] == {"theirs": True, "b": {"c": 1, "e": 3}}
+
+
+@pytest.mark.parametrize("garbage", ["not json", "[]", "3"])
+def test_an_annotation_that_makes_no_sense_removes_nothing(garbage):
+    stored = merged(manifest(a=1), {"metadata": {"annotations": {LAST_APPLIED: garbage}}})
+    assert "spec" not in change(stored, manifest(a=1))
+
+
+values = st.recursive(
+    st.integers() | st.text(max_size=3) | st.booleans(),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from("abcd"), inner, max_size=3),
+    max_leaves=8,
+)
+specs = st.dictionaries(st.sampled_from("abcd"), values, max_size=4)
+
+
+@given(specs, specs)
+def test_applying_twice_changes_nothing_and_reaches_the_manifest(first, second):
+    stored = annotated(manifest(**first))
+    stored = merged(stored, change(stored, manifest(**second)))
+    assert stored["spec"] == second
+    assert json.loads(stored["metadata"]["annotations"][LAST_APPLIED]) == manifest(**second)
+    assert change(stored, manifest(**second)) == {}

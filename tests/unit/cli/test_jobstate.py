@@ -1,0 +1,109 @@
+"""What a job is doing, in a word and a sentence."""
+
+import msgspec
+import pytest
+
+from muster.api.batch import Job
+from muster.api.core import Pod
+from muster.cli.jobstate import JobState, exit_code, job_state
+
+
+def job(conditions=(), suspend=None, succeeded=0, deleting=False, parallelism=2, completions=2):
+    return msgspec.convert(
+        {
+            "metadata": {"name": "j"} | ({"deletionTimestamp": "2026-01-01T00:00:00Z"} if deleting else {}),
+            "spec": {"parallelism": parallelism, "completions": completions, "suspend": suspend},
+            "status": {
+                "succeeded": succeeded,
+                "conditions": [{"type": type, "status": "True", "message": message} for type, message in conditions],
+            },
+        },
+        Job,
+        strict=False,
+    )
+
+
+def pod(phase="Pending", node="n", conditions=(), waiting=None, code=None, finished="2026-01-01T00:00:00Z", name="p"):
+    state = {"terminated": {"exitCode": code, "finishedAt": finished}} if code is not None else {}
+    if waiting:
+        state = {"waiting": {"reason": waiting, "message": "why"}}
+    return msgspec.convert(
+        {
+            "metadata": {"name": name},
+            "spec": {"nodeName": node, "containers": []},
+            "status": {
+                "phase": phase,
+                "conditions": list(conditions),
+                "containerStatuses": [{"name": "c", "state": state}],
+            },
+        },
+        Pod,
+        strict=False,
+    )
+
+
+READY = {"type": "Ready", "status": "True"}
+UNSCHEDULABLE = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/1 nodes"}
+
+
+@pytest.mark.parametrize(
+    ("subject", "pods", "state"),
+    [
+        pytest.param(job(), [], JobState("Pending", 0, 2, "waiting for its pods to be created"), id="no pods yet"),
+        pytest.param(
+            job(),
+            [pod(node=""), pod(node="", conditions=[UNSCHEDULABLE])],
+            JobState("Pending", 0, 2, "0/1 nodes"),
+            id="no room",
+        ),
+        pytest.param(
+            job(),
+            [pod(node="")],
+            JobState("Pending", 0, 2, "waiting for all its pods, to be placed together"),
+            id="gang",
+        ),
+        pytest.param(job(), [pod()], JobState("Starting", 0, 2), id="on a node"),
+        pytest.param(job(), [pod(waiting="ContainerCreating")], JobState("Starting", 0, 2), id="its turn comes"),
+        pytest.param(
+            job(),
+            [pod("Running", waiting="CrashLoopBackOff")],
+            JobState("Starting", 0, 2, "p: CrashLoopBackOff: why"),
+            id="it crashes",
+        ),
+        pytest.param(
+            job(), [pod("Running", conditions=[READY]), pod("Running")], JobState("Running", 1, 2), id="one is ready"
+        ),
+        pytest.param(
+            job(succeeded=1),
+            [pod("Running", conditions=[READY]), pod("Succeeded")],
+            JobState("Running", 2, 2),
+            id="half",
+        ),
+        pytest.param(job(suspend=True), [], JobState("Suspended", 0, 2, "the job is suspended"), id="suspended"),
+        pytest.param(job(deleting=True), [pod("Running")], JobState("Deleting", 0, 2), id="going"),
+        pytest.param(job([("Complete", "m")], succeeded=2), [], JobState("Completed", 2, 2), id="complete"),
+        pytest.param(job([("Failed", "too bad")]), [], JobState("Failed", 0, 2, "too bad"), id="failed"),
+        pytest.param(job([("FailureTarget", "x")]), [pod("Running")], JobState("Running", 0, 2), id="about to fail"),
+        pytest.param(job(completions=None), [pod()], JobState("Starting", 0, 2), id="work queue"),
+    ],
+)
+def test_state(subject, pods, state):
+    assert job_state(subject, pods) == state
+
+
+@pytest.mark.parametrize(
+    ("subject", "pods", "code"),
+    [
+        pytest.param(job([("Complete", "")]), [pod("Failed", code=3)], 0, id="complete in spite of a failure"),
+        pytest.param(job([("Failed", "")]), [pod("Failed", code=3), pod("Succeeded", code=0)], 3, id="its own code"),
+        pytest.param(
+            job([("Failed", "")]),
+            [pod("Failed", code=143, finished="2026-01-01T00:00:05Z"), pod("Failed", code=7)],
+            7,
+            id="the first to fail, not those ended because of it",
+        ),
+        pytest.param(job([("Failed", "")]), [], 1, id="nobody left to tell"),
+    ],
+)
+def test_exit_code(subject, pods, code):
+    assert exit_code(subject, pods) == code

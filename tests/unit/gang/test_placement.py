@@ -1,0 +1,209 @@
+"""All of a gang or none."""
+
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from muster.gang.capacity import Capacity
+from muster.gang.explain import explain
+from muster.gang.placement import Placement, Refusal, place
+from muster.gang.shapes import Shape, shape_of
+
+
+def gang(pod, count=1, **spec):
+    return {shape_of(pod(**spec)): count}
+
+
+def chosen(placement):
+    assert isinstance(placement, Placement)
+    return [list(nodes) for nodes in placement.nodes.values()]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "count", "cpu", "expected"),
+    [
+        pytest.param(["4", "4"], 4, "1", [("n0", 4)], id="one node is enough: one node"),
+        pytest.param(["4", "4"], 8, "1", [("n0", 4), ("n1", 4)], id="exactly full"),
+        pytest.param(["2", "8", "3"], 8, "1", [("n1", 8)], id="the node that takes all"),
+        pytest.param(["8", "2", "3"], 10, "1", [("n0", 8), ("n1", 2)], id="the rest goes where it is tightest"),
+        pytest.param(["4", "4"], 9, "1", None, id="one too many: none"),
+        pytest.param(["3", "3"], 2, "2", [("n0", 1), ("n1", 1)], id="fragments do not add up to a pod"),
+        pytest.param(["3", "3"], 3, "2", None, id="six free CPUs, but no room for three pods of two"),
+        pytest.param([], 1, "1", None, id="no nodes"),
+    ],
+)
+def test_one_shape_is_exact(node, pod, cluster, sizes, count, cpu, expected):
+    capacity = cluster(*(node(f"n{i}", resources={"cpu": size}) for i, size in enumerate(sizes)))
+    outcome = place(capacity, gang(pod, count, cpu=cpu))
+    if expected is None:
+        assert isinstance(outcome, Refusal)
+        assert outcome.proven
+    else:
+        assert chosen(outcome) == [expected]
+
+
+@pytest.mark.parametrize(
+    ("node_spec", "pod_spec", "fits"),
+    [
+        pytest.param({"labels": {"gpu": "a100"}}, {"nodeSelector": {"gpu": "a100"}}, True, id="selector matches"),
+        pytest.param({"labels": {"gpu": "t4"}}, {"nodeSelector": {"gpu": "a100"}}, False, id="selector differs"),
+        pytest.param({"taints": [{"key": "k", "value": "v", "effect": "NoSchedule"}]}, {}, False, id="taint"),
+        pytest.param({"taints": [{"key": "k", "value": "v", "effect": "PreferNoSchedule"}]}, {}, True, id="soft taint"),
+        pytest.param(
+            {"taints": [{"key": "k", "value": "v", "effect": "NoExecute"}]},
+            {"tolerations": [{"key": "k", "value": "v", "effect": "NoExecute"}]},
+            True,
+            id="tolerated",
+        ),
+        pytest.param(
+            {"taints": [{"key": "k", "value": "v", "effect": "NoExecute"}]},
+            {"tolerations": [{"key": "k", "value": "v", "effect": "NoSchedule"}]},
+            False,
+            id="tolerated for another effect",
+        ),
+        pytest.param(
+            {"taints": [{"key": "k", "value": "v", "effect": "NoSchedule"}]},
+            {"tolerations": [{"key": "k", "operator": "Exists"}]},
+            True,
+            id="any value, any effect",
+        ),
+        pytest.param(
+            {"taints": [{"key": "k", "value": "v", "effect": "NoSchedule"}]},
+            {"tolerations": [{"operator": "Exists"}]},
+            True,
+            id="everything tolerated",
+        ),
+        pytest.param(
+            {"taints": [{"key": "k", "value": "v", "effect": "NoSchedule"}]},
+            {"tolerations": [{"key": "k", "value": "w"}]},
+            False,
+            id="another value",
+        ),
+        pytest.param({"unschedulable": True}, {}, False, id="cordoned"),
+        pytest.param({"unschedulable": True}, {"tolerations": [{"operator": "Exists"}]}, True, id="cordon tolerated"),
+    ],
+)
+def test_where_a_pod_may_go(node, pod, cluster, node_spec, pod_spec, fits):
+    outcome = place(cluster(node("n", **node_spec)), gang(pod, **pod_spec))
+    assert isinstance(outcome, Placement) is fits
+
+
+def test_a_node_that_is_not_ready_takes_nothing(node, pod, cluster):
+    from msgspec.structs import replace
+
+    ready = node("n")
+    capacity = cluster(replace(ready, status=replace(ready.status, conditions=())))
+    assert isinstance(place(capacity, gang(pod)), Refusal)
+    assert capacity.set_node(ready), "getting ready could help somebody"
+    assert isinstance(place(capacity, gang(pod)), Placement)
+
+
+def test_several_shapes_scarcest_first(node, pod, cluster):
+    """Eight CPU pods would fill the GPU node if they came first."""
+    capacity = cluster(node("gpu", resources={"cpu": "4", "nvidia.com/gpu": "1"}), node("cpu", resources={"cpu": "8"}))
+    leader, worker = shape_of(pod(cpu="4", gpus=1)), shape_of(pod(cpu="1"))
+    outcome = place(capacity, {worker: 8, leader: 1})
+    assert isinstance(outcome, Placement)
+    assert outcome.nodes == {leader: (("gpu", 1),), worker: (("cpu", 8),)}
+    refusal = place(capacity, {worker: 9, leader: 1})
+    assert isinstance(refusal, Refusal)
+    assert not refusal.proven
+
+
+def test_assigned_pods_take_room_until_released(node, pod, cluster):
+    capacity = cluster(node("n", resources={"cpu": "2"}))
+    requests = shape_of(pod(cpu="2")).requests
+    capacity.assign("a", "n", requests)
+    capacity.assign("a", "n", requests)
+    assert isinstance(place(capacity, gang(pod)), Refusal)
+    assert capacity.release("a")
+    assert not capacity.release("a")
+    assert isinstance(place(capacity, gang(pod)), Placement)
+
+
+def test_pods_seen_before_their_node_count_once_it_comes(node, pod, cluster):
+    capacity = cluster()
+    capacity.assign("a", "n", shape_of(pod(cpu="3")).requests)
+    capacity.set_node(node("n"))
+    assert isinstance(place(capacity, gang(pod, cpu="2")), Refusal)
+    capacity.remove_node("n")
+    capacity.set_node(node("n"))
+    assert isinstance(place(capacity, gang(pod, cpu="2")), Refusal)
+    assert isinstance(place(capacity, gang(pod, cpu="1")), Placement)
+
+
+@pytest.mark.parametrize(
+    ("size", "spec", "sentence"),
+    [
+        pytest.param(
+            1,
+            {"cpu": "64"},
+            "0/2 nodes are available: 2 Insufficient cpu. "
+            "Each pod asks for cpu 64 (most free on one node: 4 of 4; no node is large enough).",
+            id="impossible",
+        ),
+        pytest.param(
+            3,
+            {"cpu": "3"},
+            "0/2 nodes are available. 2 of 3 like pods fit now, and the gang of 3 starts whole. "
+            "Together they ask for cpu 9 (8 free on 2 nodes).",
+            id="the gang is too large",
+        ),
+        pytest.param(
+            1,
+            {"nodeSelector": {"zone": "x"}},
+            "0/2 nodes are available: 2 node(s) didn't match Pod's node affinity/selector.",
+            id="selector",
+        ),
+        pytest.param(
+            1,
+            {"gpus": 1},
+            "0/2 nodes are available: 2 Insufficient nvidia.com/gpu. "
+            "Each pod asks for nvidia.com/gpu 1 (most free on one node: 0 of 0; no node is large enough).",
+            id="no such resource",
+        ),
+    ],
+)
+def test_refusals_say_why(node, pod, cluster, size, spec, sentence):
+    capacity = cluster(node("a"), node("b"))
+    refusal = place(capacity, gang(pod, size, **spec))
+    assert isinstance(refusal, Refusal)
+    assert explain(capacity, refusal, size) == sentence
+
+
+@st.composite
+def problems(draw):
+    nodes = draw(st.lists(st.tuples(st.integers(0, 12), st.integers(0, 4)), max_size=8))
+    shapes = draw(st.lists(st.tuples(st.integers(1, 5), st.integers(0, 2), st.integers(1, 6)), min_size=1, max_size=3))
+    return nodes, shapes
+
+
+@settings(max_examples=200, deadline=None)
+@given(problems())
+def test_a_placement_never_overcommits_and_places_everybody(problem):
+    from tests.unit.gang.conftest import make_node, make_pod
+
+    nodes, shapes = problem
+    capacity = Capacity()
+    for i, (cpu, gpus) in enumerate(nodes):
+        capacity.set_node(make_node(f"n{i}", resources={"cpu": str(cpu), "nvidia.com/gpu": str(gpus)}))
+    wanted: Counter[Shape] = Counter()
+    for cpu, gpus, count in shapes:
+        wanted[shape_of(make_pod(cpu=str(cpu), gpus=gpus))] += count
+    outcome = place(capacity, wanted)
+    if isinstance(outcome, Refusal):
+        # One shape alone is exact: a refusal that claims a proof is one.
+        assert outcome.proven == (
+            int(capacity.fitting(outcome.shape).clip(max=wanted[outcome.shape]).sum()) < outcome.wanted
+        )
+        return
+    for shape, count in wanted.items():
+        placed = list(outcome.expand(shape))
+        assert len(placed) == count
+        for number, name in enumerate(placed):
+            capacity.assign(f"{hash(shape)}-{number}", name, shape.requests)
+    assert bool((capacity.free() >= 0).all())
+    assert np.issubdtype(capacity.free().dtype, np.integer)
