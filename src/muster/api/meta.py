@@ -6,9 +6,11 @@ to a server that may know more: writes are patches of the fields that we own.
 """
 
 from datetime import datetime
-from typing import Any, dataclass_transform
+from typing import Annotated, Any, dataclass_transform
 
 import msgspec
+
+from muster.api.markers import ATOMIC, MERGED_SET, Required, Strings, merged_by
 
 # Words that the Kubernetes API spells in capitals wherever they are not the first of a name.
 _ACRONYMS = {
@@ -41,14 +43,18 @@ class Struct(msgspec.Struct, metaclass=_KeywordOnly, frozen=True, omit_defaults=
 class OwnerReference(Struct):
     """Names the object that this one belongs to; it is collected once all its owners are gone.
 
+    api_version: version of the API in which the owner's kind is meant.
+    kind: kind of the owner.
+    name: name of the owner, in the same namespace.
+    uid: UID of the owner.
     controller: whether this owner is the one that manages the object.
     block_owner_deletion: whether a foreground deletion of the owner waits for this object.
     """
 
-    api_version: str
-    kind: str
-    name: str
-    uid: str
+    api_version: Required[str] = ""
+    kind: Required[str] = ""
+    name: Required[str] = ""
+    uid: Required[str] = ""
     controller: bool | None = None
     block_owner_deletion: bool | None = None
 
@@ -59,6 +65,7 @@ class ObjectMeta(Struct):
     name: unique within the namespace (or the cluster) for a kind; never changes.
     generate_name: prefix of a name that the server completes when `name` is empty.
     namespace: the space in which the name is unique; empty for cluster-wide kinds.
+    self_link: not used any more.
     uid: unique in time and space, set by the server.
     resource_version: changes with every write; opaque, for optimistic concurrency and watches.
     generation: counts the changes of the desired state.
@@ -84,9 +91,9 @@ class ObjectMeta(Struct):
     deletion_grace_period_seconds: int | None = None
     labels: dict[str, str] = {}
     annotations: dict[str, str] = {}
-    owner_references: tuple[OwnerReference, ...] = ()
-    finalizers: tuple[str, ...] = ()
-    managed_fields: tuple[dict[str, Any], ...] = ()
+    owner_references: Annotated[tuple[OwnerReference, ...], merged_by("uid")] = ()
+    finalizers: Annotated[tuple[str, ...], MERGED_SET] = ()
+    managed_fields: Annotated[tuple[dict[str, Any], ...], ATOMIC] = ()
 
 
 class ListMeta(Struct):
@@ -98,10 +105,18 @@ class ListMeta(Struct):
 
 
 class Condition(Struct):
-    """One observed aspect of an object's state (metav1.Condition)."""
+    """One observed aspect of an object's state (metav1.Condition).
 
-    type: str
-    status: str
+    type: what it is about, in CamelCase.
+    status: True, False or Unknown.
+    observed_generation: the generation of the object that it is about.
+    last_transition_time: when the status last changed.
+    reason: one word for the status, in CamelCase.
+    message: a sentence for people.
+    """
+
+    type: Required[str] = ""
+    status: Required[str] = ""
     observed_generation: int = 0
     last_transition_time: datetime | None = None
     reason: str = ""
@@ -117,7 +132,11 @@ class Object(Struct):
 
 
 class Preconditions(Struct):
-    """What must hold for a deletion to be carried out."""
+    """What must hold for a deletion to be carried out.
+
+    uid: the very object, not just one of that name.
+    resource_version: the object is still as it was at that version.
+    """
 
     uid: str | None = None
     resource_version: str | None = None
@@ -127,26 +146,38 @@ class DeleteOptions(Struct):
     """How to delete.
 
     grace_period_seconds: seconds to end gracefully; 0 is at once; the kind's default if absent.
+    preconditions: what must hold for the deletion to be carried out.
+    orphan_dependents: deprecated way of saying Orphan or Background.
     propagation_policy: Orphan, Background or Foreground: what happens to the objects that this one owns.
+    dry_run: All: go through everything but storing it.
     """
 
     grace_period_seconds: int | None = None
     preconditions: Preconditions | None = None
     orphan_dependents: bool | None = None
     propagation_policy: str | None = None
-    dry_run: tuple[str, ...] = ()
+    dry_run: Strings = ()
 
 
 class LabelSelectorRequirement(Struct):
-    """One requirement on a label: In, NotIn, Exists or DoesNotExist."""
+    """One requirement on a label.
 
-    key: str
-    operator: str
-    values: tuple[str, ...] = ()
+    key: the label.
+    operator: In, NotIn, Exists or DoesNotExist.
+    values: what the operator compares with; none for Exists and DoesNotExist.
+    """
+
+    key: Required[str] = ""
+    operator: Required[str] = ""
+    values: Strings = ()
 
 
 class LabelSelector(Struct):
-    """Selects objects by labels; all parts must match, and an empty selector matches everything."""
+    """Selects objects by labels; all parts must match, and an empty selector matches everything.
+
+    match_labels: labels that an object must have.
+    match_expressions: requirements on labels.
+    """
 
     match_labels: dict[str, str] = {}
-    match_expressions: tuple[LabelSelectorRequirement, ...] = ()
+    match_expressions: Annotated[tuple[LabelSelectorRequirement, ...], ATOMIC] = ()

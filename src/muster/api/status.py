@@ -7,7 +7,7 @@ sides of the wire. Code tells errors apart by `reason` (the machine word), peopl
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from muster.api.meta import ListMeta, Struct
 
@@ -60,6 +60,10 @@ class ApiError(Exception):
         return self.status.reason
 
 
+# For errors about a value that is too big, or too secret, to be repeated.
+NO_VALUE: Final = ("<no value>",)
+
+
 @dataclass(frozen=True, slots=True)
 class FieldError:
     """One rule that a field of a manifest breaks. `str()` is the API server's own sentence."""
@@ -76,7 +80,7 @@ class FieldError:
     def body(self) -> str:
         """The sentence without the path."""
         head = self.type
-        if self.type in _TYPES_WITH_VALUE:
+        if self.type in _TYPES_WITH_VALUE and self.value is not NO_VALUE:
             head += f": {_show(self.value)}"
         return f"{head}: {self.detail}" if self.detail else head
 

@@ -4,17 +4,25 @@ Every part of the system sees the world through this and nothing else.
 """
 
 import gc
+from collections import deque
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypeVar
 
 import msgspec
 
 from muster.api.kinds import Kind, Page
-from muster.api.meta import ObjectMeta
-from muster.api.status import ApiError, Status
-from muster.runtime.transport import JSON, MERGE_PATCH, Request, Response, Transport
+from muster.api.status import ApiError, Status, StatusDetails
+from muster.runtime.objects import meta_of
+from muster.runtime.transport import (
+    JSON,
+    MERGE_PATCH,
+    Request,
+    Response,
+    Transport,
+    TransportError,
+    UnreadableAnswerError,
+)
 
 T = TypeVar("T")
 
@@ -22,10 +30,13 @@ Propagation = Literal["Orphan", "Background", "Foreground"]
 
 # Pages of this size bound what one list holds in memory on both sides (client-go's default).
 PAGE_SIZE = 500
+# A line of a stream may be so long; objects are at most a few megabytes.
+LINE_LIMIT = 64 << 20
+# What decoding raises when the bytes are no JSON, do not fit the type, or are nested without end.
+_UNREADABLE = (msgspec.DecodeError, RecursionError)
 
 
-@dataclass(frozen=True, slots=True)
-class WatchEvent(Generic[T]):
+class WatchEvent(msgspec.Struct, Generic[T], frozen=True):
     """One change. A BOOKMARK's object has only a resource version."""
 
     type: Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK"]
@@ -41,8 +52,8 @@ class Client:
         self._manager = {"fieldManager": field_manager}
 
     async def get(self, kind: Kind[T], name: str, namespace: str = "") -> T:
-        """One object. Raises `ApiError` (NotFound)."""
-        return kind.decode((await self._send("GET", kind.path(namespace, name))).body)
+        """One object. Raises `ApiError` (NotFound); like every verb, `TransportError` if there is no usable answer."""
+        return _decode(kind, (await self._send("GET", kind.path(namespace, name))).body)
 
     async def page(
         self,
@@ -64,15 +75,26 @@ class Client:
             **{"continue": continue_},
         )
         response = await self._send("GET", kind.path(namespace), query)
-        with _collector_paused():
-            return kind.decode_page(response.body)
+        try:
+            with _collector_paused():
+                return kind.decode_page(response.body)
+        except _UNREADABLE as error:
+            raise _nonsense(kind, response.body, error) from error
 
     async def list(self, kind: Kind[T], namespace: str = "", *, labels: str = "", fields: str = "") -> Page[T]:
-        """The whole list, read page by page at one revision."""
+        """The whole list at one revision, read page by page.
+
+        A server that forgets the revision in the middle (410) is asked once more, for everything at once.
+        """
         page = await self.page(kind, namespace, labels=labels, fields=fields)
         items = page.items
-        while page.metadata.continue_:
-            page = await self.page(kind, namespace, labels=labels, fields=fields, continue_=page.metadata.continue_)
+        while continue_ := page.metadata.continue_:
+            try:
+                page = await self.page(kind, namespace, labels=labels, fields=fields, continue_=continue_)
+            except ApiError as error:
+                if error.code != 410:
+                    raise
+                return await self.page(kind, namespace, labels=labels, fields=fields, limit=0)
             items.extend(page.items)
         return Page(metadata=page.metadata, items=items)
 
@@ -101,20 +123,20 @@ class Client:
             timeoutSeconds=str(timeout_seconds or ""),
         )
         async with self.transport.stream(Request("GET", kind.path(namespace), query)) as chunks:
-            yield _events(kind, chunks)
+            yield _Events(kind, chunks)
 
     async def create(self, kind: Kind[T], obj: T, namespace: str = "", *, dry_run: bool = False) -> T:
         """Store a new object; its namespace is `namespace`, or what its metadata says."""
-        path = kind.path(namespace or _meta(obj).namespace)
+        path = kind.path(namespace or meta_of(obj).namespace)
         query = self._manager | _query(dryRun="All" if dry_run else "")
-        return kind.decode((await self._send("POST", path, query, kind.encode(obj))).body)
+        return _decode(kind, (await self._send("POST", path, query, kind.encode(obj))).body)
 
     async def update(self, kind: Kind[T], obj: T, *, subresource: str = "", dry_run: bool = False) -> T:
         """Replace a whole object; only for objects of which we know every field (our own kinds, leases)."""
-        meta = _meta(obj)
+        meta = meta_of(obj)
         query = self._manager | _query(dryRun="All" if dry_run else "")
         path = kind.path(meta.namespace, meta.name, subresource)
-        return kind.decode((await self._send("PUT", path, query, kind.encode(obj))).body)
+        return _decode(kind, (await self._send("PUT", path, query, kind.encode(obj))).body)
 
     async def patch(
         self,
@@ -132,7 +154,7 @@ class Client:
         query = self._manager | _query(dryRun="All" if dry_run else "", force="true" if force else "")
         path = kind.path(namespace, name, subresource)
         response = await self._send("PATCH", path, query, msgspec.json.encode(patch), type)
-        return kind.decode(response.body)
+        return _decode(kind, response.body)
 
     async def delete(
         self,
@@ -162,7 +184,7 @@ class Client:
         """Send any request. Raises `ApiError` if it is refused."""
         response = await self.transport.request(request)
         if response.status >= 400:
-            raise error_of(response)
+            raise error_of(response, request.method)
         return response
 
     async def _send(
@@ -179,52 +201,120 @@ class Client:
 class _Line(msgspec.Struct):
     """A watch event before its object is decoded."""
 
-    type: str
+    type: Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR"]
     object: msgspec.Raw
 
 
 _line_decoder = msgspec.json.Decoder(_Line)
 
 
-async def _events(kind: Kind[T], chunks: AsyncIterator[bytes]) -> AsyncIterator[WatchEvent[T]]:
-    async for line in lines(chunks):
-        event = _line_decoder.decode(line)
-        if event.type == "ERROR":
-            raise ApiError(msgspec.json.decode(event.object, type=Status))
-        obj = kind.decode(event.object)
-        version = _meta(obj).resource_version
-        yield WatchEvent(event.type, obj, version)  # type: ignore[arg-type]
+class _Events(Generic[T]):
+    """The events in a stream of lines."""
+
+    def __init__(self, kind: Kind[T], chunks: AsyncIterator[bytes]) -> None:
+        self._kind = kind
+        self._chunks = chunks
+        self._splitter = _Splitter()
+        self._lines: deque[bytes] = deque()
+
+    def __aiter__(self) -> AsyncIterator[WatchEvent[T]]:
+        return self
+
+    async def __anext__(self) -> WatchEvent[T]:
+        while not self._lines:
+            self._lines.extend(self._splitter.feed(await anext(self._chunks)))
+        line = self._lines.popleft()
+        try:
+            event = _line_decoder.decode(line)
+            if event.type == "ERROR":
+                raise ApiError(msgspec.json.decode(event.object, type=Status))
+            obj = self._kind.decode(event.object)
+            return WatchEvent(event.type, obj, meta_of(obj).resource_version)
+        except _UNREADABLE as error:
+            raise _nonsense(self._kind, line, error) from error
+
+
+class _Splitter:
+    """Cuts pieces of any size into lines, in time proportional to their size."""
+
+    def __init__(self) -> None:
+        self._rest: list[bytes] = []
+        self._size = 0
+
+    def feed(self, chunk: bytes) -> list[bytes]:
+        """The lines that end in this piece, without their ends and without empty ones."""
+        first, *others = chunk.split(b"\n")
+        self._rest.append(first)
+        self._size += len(first)
+        if self._size > LINE_LIMIT:
+            raise TransportError(f"the server sent a line of more than {LINE_LIMIT >> 20} MiB")
+        if not others:
+            return []
+        found = [b"".join(self._rest), *others]
+        self._rest = [found.pop()]
+        self._size = len(self._rest[0])
+        return list(filter(None, found))
 
 
 async def lines(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     """The lines of a stream, without their ends; an unfinished last line is dropped (the stream broke in it)."""
-    rest = b""
+    splitter = _Splitter()
     async for chunk in chunks:
-        *whole, rest = (rest + chunk).split(b"\n")
-        for line in whole:
-            if line:
-                yield line
+        for line in splitter.feed(chunk):
+            yield line
 
 
-def error_of(response: Response) -> ApiError:
+def _decode(kind: Kind[T], body: bytes) -> T:
+    try:
+        return kind.decode(body)
+    except _UNREADABLE as error:
+        raise _nonsense(kind, body, error) from error
+
+
+def _nonsense(kind: Kind[Any], body: bytes, error: Exception) -> TransportError:
+    start = body[:120].decode(errors="replace")
+    return UnreadableAnswerError(f"the server's answer is not a {kind.kind} as we know it: {error}: {start!r}")
+
+
+def error_of(response: Response, method: str = "GET") -> ApiError:
     """The `ApiError` in a refused response, made up from the HTTP status where the body is no Status."""
     try:
         status = msgspec.json.decode(response.body, type=Status)
-    except msgspec.DecodeError:
+    except _UNREADABLE:
         status = Status()
     if status.code == 0:
         text = response.body[:200].decode(errors="replace").strip()
-        status = Status(
-            status="Failure", code=response.status, reason="Unknown", message=text or f"HTTP {response.status}"
-        )
+        reason = _REASONS.get(response.status, "Unknown")
+        if response.status == 409 and method == "POST":
+            reason = "AlreadyExists"
+        message = text or f"HTTP {response.status}"
+        status = Status(status="Failure", code=response.status, reason=reason, message=message)
+    wait = response.headers.get("retry-after", "")
+    details = status.details or StatusDetails()
+    if wait.isdecimal() and len(wait) < 6 and not details.retry_after_seconds:
+        details = msgspec.structs.replace(details, retry_after_seconds=int(wait))
+        status = msgspec.structs.replace(status, details=details)
     return ApiError(status)
 
 
-def _meta(obj: Any) -> ObjectMeta:
-    if isinstance(obj, dict):
-        return msgspec.convert(obj.get("metadata") or {}, ObjectMeta)
-    meta: ObjectMeta = obj.metadata
-    return meta
+# Proxies in front of an API server answer with a bare HTTP status.
+_REASONS = {
+    400: "BadRequest",
+    401: "Unauthorized",
+    403: "Forbidden",
+    404: "NotFound",
+    405: "MethodNotAllowed",
+    406: "NotAcceptable",
+    409: "Conflict",
+    410: "Expired",
+    413: "RequestEntityTooLarge",
+    415: "UnsupportedMediaType",
+    422: "Invalid",
+    429: "TooManyRequests",
+    500: "InternalError",
+    503: "ServiceUnavailable",
+    504: "Timeout",
+}
 
 
 def _query(**parameters: str) -> dict[str, str]:

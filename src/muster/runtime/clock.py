@@ -2,17 +2,26 @@
 
 `VirtualClock` runs on a loop made by `run_virtual`, whose timers jump: a test that waits five minutes takes
 milliseconds, and the order of events is the same on every run. Everything that waits (`asyncio.timeout`,
-`Clock.sleep`, `loop.call_later`) waits in virtual time there.
+`Clock.sleep`, `loop.call_later`) waits in virtual time there. Nothing from outside can reach that loop: threads,
+sockets, pipes and processes are refused with an error that says so.
 """
 
 import asyncio
+import math
 import selectors
 import time
 from collections.abc import Coroutine
 from datetime import UTC, datetime, timedelta
-from typing import Any, Protocol, TypeVar
+from pathlib import Path
+from types import FrameType
+from typing import Any, NoReturn, Protocol, TypeVar
 
 T = TypeVar("T")
+
+# So many turns of the loop without time passing are a busy loop: some twenty seconds of real time.
+STANDSTILL_TURNS = 10_000_000
+# A report names so many tasks.
+_REPORTED_TASKS = 50
 
 
 class Clock(Protocol):
@@ -70,33 +79,118 @@ class DeadlockError(RuntimeError):
     """Every task waits for something that can no longer happen."""
 
 
-class _JumpingSelector(selectors.SelectSelector):
-    """Instead of waiting for the next timer, moves the loop's time to it."""
+class StandstillError(RuntimeError):
+    """Tasks wake each other for ever, and time does not pass."""
+
+
+class OutsideWorldError(RuntimeError):
+    """Something that virtual time cannot wait for: a thread, a socket, a pipe, a process."""
+
+
+class _JumpingSelector(selectors.BaseSelector):
+    """Instead of waiting for the next timer, moves the loop's time to it. Nothing else ever happens."""
 
     def __init__(self) -> None:
-        super().__init__()
         self.now = 0.0
+        self._turns = 0
+        self._sealed = False
+        self._keys: dict[int, selectors.SelectorKey] = {}
+
+    def seal(self) -> None:
+        """From now on nothing may be waited for; what the loop has made for itself stays."""
+        self._sealed = True
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         if timeout is None:
-            waiting = "\n".join(f"  {task!r}" for task in asyncio.all_tasks(asyncio.get_event_loop()))
-            raise DeadlockError(f"nothing will ever wake these tasks:\n{waiting}")
-        self.now += max(timeout, 0.0)
-        return super().select(0)
+            raise DeadlockError(f"nothing will ever wake these tasks:\n{_waiters()}")
+        if timeout > 0.0:
+            self.now += timeout
+            self._turns = 0
+        else:
+            self._turns += 1
+            if self._turns > STANDSTILL_TURNS:
+                self._turns = 0  # the loop must still turn to cancel them
+                raise StandstillError(f"time stands still at {self.now:g} s while these tasks run:\n{_waiters()}")
+        return []
+
+    def register(self, fileobj: Any, events: int, data: Any = None) -> selectors.SelectorKey:
+        if self._sealed:
+            _refuse("a file descriptor")
+        key = selectors.SelectorKey(fileobj, _number(fileobj), events, data)
+        self._keys[key.fd] = key
+        return key
+
+    def unregister(self, fileobj: Any) -> selectors.SelectorKey:
+        return self._keys.pop(_number(fileobj))
+
+    def get_map(self) -> dict[int, selectors.SelectorKey]:  # type: ignore[override]
+        return self._keys
 
 
 class _VirtualLoop(asyncio.SelectorEventLoop):
-    """An event loop whose `time()` is the selector's. Threads and sockets have no place on it."""
+    """An event loop whose `time()` is the selector's."""
 
     def __init__(self) -> None:
         self._jumping = _JumpingSelector()
         super().__init__(self._jumping)
+        self._jumping.seal()
 
     def time(self) -> float:
         return self._jumping.now
+
+    @property
+    def _clock_resolution(self) -> float:
+        """What the base class adds to the time to see which timers are due: enough to make a difference after years."""
+        return max(1e-9, 2.0 * math.ulp(self._jumping.now))
+
+    @_clock_resolution.setter
+    def _clock_resolution(self, real: float) -> None:
+        """The base class offers the resolution of the machine's clock."""
+
+    def run_in_executor(self, *_: Any) -> NoReturn:  # type: ignore[override]
+        _refuse("a thread")
+
+    async def subprocess_exec(self, *_: Any, **__: Any) -> NoReturn:
+        _refuse("a process")
+
+    async def subprocess_shell(self, *_: Any, **__: Any) -> NoReturn:
+        _refuse("a process")
 
 
 def run_virtual(main: Coroutine[Any, Any, T]) -> T:
     """Run a coroutine to its end in virtual time; `DeadlockError` when nothing can happen any more."""
     with asyncio.Runner(loop_factory=_VirtualLoop) as runner:
         return runner.run(main)
+
+
+def _number(fileobj: Any) -> int:
+    return fileobj if isinstance(fileobj, int) else fileobj.fileno()
+
+
+def _refuse(what: str) -> NoReturn:
+    raise OutsideWorldError(f"{what} cannot be waited for in virtual time; this belongs on a real event loop")
+
+
+def _waiters() -> str:
+    """Every task with the places in which it waits, outermost first."""
+    tasks = sorted(asyncio.all_tasks(asyncio.get_event_loop()), key=lambda task: task.get_name())
+    lines = [f"  {task.get_name()}: {_place(task)}" for task in tasks[:_REPORTED_TASKS]]
+    if len(tasks) > _REPORTED_TASKS:
+        lines.append(f"  and {len(tasks) - _REPORTED_TASKS} more")
+    return "\n".join(lines)
+
+
+def _place(task: asyncio.Task[Any]) -> str:
+    places = []
+    waiting: Any = task.get_coro()
+    while waiting is not None:
+        frame = _attribute(waiting, "cr_frame", "gi_frame", "ag_frame")
+        if isinstance(frame, FrameType):
+            code = frame.f_code
+            places.append(f"{code.co_qualname} ({Path(code.co_filename).name}:{frame.f_lineno})")
+        waiting = _attribute(waiting, "cr_await", "gi_yieldfrom", "ag_await")
+    return " > ".join(places) or repr(task)
+
+
+def _attribute(obj: Any, *names: str) -> Any:
+    return next((getattr(obj, name) for name in names if hasattr(obj, name)), None)

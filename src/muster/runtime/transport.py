@@ -43,6 +43,10 @@ class TransportError(Exception):
     """No answer: the server could not be reached, or the connection broke. Says where and why."""
 
 
+class UnreadableAnswerError(TransportError):
+    """An answer came, but it is not what the API promises: another server, a broken proxy, a type that we got wrong."""
+
+
 class Transport(Protocol):
     """Carries requests to one API server as one user."""
 

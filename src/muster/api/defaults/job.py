@@ -1,0 +1,56 @@
+"""Defaults of Jobs (k8s.io/kubernetes/pkg/apis/batch/v1/defaults.go, pkg/registry/batch/job/strategy.go)."""
+
+from typing import Any
+
+from muster.api.batch import (
+    CONTROLLER_UID_LABEL,
+    JOB_NAME_LABEL,
+    LEGACY_CONTROLLER_UID_LABEL,
+    LEGACY_JOB_NAME_LABEL,
+    NON_INDEXED,
+)
+from muster.api.defaults.pod import default_pod_template
+
+Json = dict[str, Any]
+
+_MAX_INT32 = 2**31 - 1
+
+
+def default_job(job: Json) -> None:
+    """A Job. With only parallelism given, completions stay absent: that is the work-queue mode."""
+    spec = job.setdefault("spec", {})
+    if "completions" not in spec and "parallelism" not in spec:
+        spec["completions"] = 1
+    spec.setdefault("parallelism", 1)
+    spec.setdefault("backoffLimit", _MAX_INT32 if "backoffLimitPerIndex" in spec else 6)
+    spec.setdefault("completionMode", NON_INDEXED)
+    spec.setdefault("suspend", False)
+    spec.setdefault("manualSelector", False)
+    spec.setdefault("podReplacementPolicy", "Failed" if "podFailurePolicy" in spec else "TerminatingOrFailed")
+    for rule in spec.get("podFailurePolicy", {}).get("rules", ()):
+        for pattern in rule.get("onPodConditions", ()):
+            if not pattern.get("status"):
+                pattern["status"] = "True"
+    template = spec.setdefault("template", {})
+    default_pod_template(template)
+    labels = template.get("metadata", {}).get("labels")
+    metadata = job.setdefault("metadata", {})
+    if labels and not metadata.get("labels"):
+        metadata["labels"] = dict(labels)
+
+
+def generate_selector(job: Json, uid: str) -> None:
+    """Give a new Job the selector, and its pods the labels, that only it has; nothing if the selector is manual.
+
+    Labels that are already there stay: if they are not the right ones, validation says so.
+    """
+    spec = job["spec"]
+    if spec.get("manualSelector"):
+        return
+    name = job["metadata"].get("name", "")
+    labels = spec.setdefault("template", {}).setdefault("metadata", {}).setdefault("labels", {})
+    for label in (LEGACY_JOB_NAME_LABEL, JOB_NAME_LABEL):
+        labels.setdefault(label, name)
+    for label in (LEGACY_CONTROLLER_UID_LABEL, CONTROLLER_UID_LABEL):
+        labels.setdefault(label, uid)
+    spec.setdefault("selector", {}).setdefault("matchLabels", {}).setdefault(CONTROLLER_UID_LABEL, uid)

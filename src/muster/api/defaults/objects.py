@@ -1,0 +1,47 @@
+"""Defaults of the plain objects."""
+
+import base64
+from typing import Any
+
+from muster.api.defaults.resources import default_resource_list
+
+Json = dict[str, Any]
+
+NAMESPACE_NAME_LABEL = "kubernetes.io/metadata.name"
+
+
+def default_namespace(namespace: Json) -> None:
+    """A Namespace: selectable by its name."""
+    metadata = namespace.setdefault("metadata", {})
+    if metadata.get("name"):
+        metadata.setdefault("labels", {})[NAMESPACE_NAME_LABEL] = metadata["name"]
+    status = namespace.setdefault("status", {})
+    if not status.get("phase"):
+        status["phase"] = "Active"
+
+
+def default_node(node: Json) -> None:
+    """A Node: pods may use all that it has."""
+    status = node.setdefault("status", {})
+    if "capacity" in status and "allocatable" not in status:
+        status["allocatable"] = dict(status["capacity"])
+    default_resource_list(status.get("capacity"))
+    default_resource_list(status.get("allocatable"))
+
+
+def default_secret(secret: Json) -> None:
+    """A Secret: texts become data, as the API never gives `stringData` back."""
+    if not secret.get("type"):
+        secret["type"] = "Opaque"
+    texts = secret.pop("stringData", None)
+    if texts:
+        data = secret.setdefault("data", {})
+        data |= {key: base64.b64encode(text.encode()).decode() for key, text in texts.items()}
+    for key, text in secret.get("data", {}).items():
+        # Base64 in YAML block scalars has line ends, which decoders upstream skip.
+        secret["data"][key] = text.replace("\n", "").replace("\r", "")
+
+
+def default_priority_class(priority_class: Json) -> None:
+    """A PriorityClass."""
+    priority_class.setdefault("preemptionPolicy", "PreemptLowerPriority")

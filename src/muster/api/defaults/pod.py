@@ -1,0 +1,133 @@
+"""Defaults of pods and pod templates (k8s.io/kubernetes/pkg/apis/core/v1/defaults.go).
+
+A template gets fewer: what only a pod gets (requests from limits, service links, host ports) appears when the pod is
+made from it.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from muster.api.core import PodSpec
+from muster.api.defaults.resources import default_requirements, default_resource_list
+from muster.api.defaults.volumes import default_field_ref, default_resource_field_ref, default_volume
+from muster.api.pods import pod_requests
+from muster.api.quantity import QuantityError, format_amount
+
+Json = dict[str, Any]
+
+
+def default_pod(pod: Json) -> None:
+    """A pod."""
+    spec = pod.setdefault("spec", {})
+    default_pod_spec(spec)
+    for container in _run_containers(spec):
+        resources = container["resources"]
+        if resources.get("limits"):
+            resources["requests"] = resources["limits"] | resources.get("requests", {})
+    _default_pod_requests(spec)
+    spec.setdefault("enableServiceLinks", True)
+    if spec.get("hostNetwork"):
+        for container in _run_containers(spec):
+            for port in container.get("ports", ()):
+                if not port.get("hostPort") and "containerPort" in port:
+                    port["hostPort"] = port["containerPort"]
+
+
+def default_pod_template(template: Json) -> None:
+    """The template of a controller."""
+    default_pod_spec(template.setdefault("spec", {}))
+
+
+def default_pod_spec(spec: Json) -> None:
+    """What a pod and a template have in common."""
+    _fill(spec, "dnsPolicy", "ClusterFirst")
+    _fill(spec, "restartPolicy", "Always")
+    _fill(spec, "schedulerName", "default-scheduler")
+    spec.setdefault("securityContext", {})
+    spec.setdefault("terminationGracePeriodSeconds", 30)
+    account = spec.get("serviceAccountName") or spec.get("serviceAccount")
+    if account:
+        spec["serviceAccountName"] = spec["serviceAccount"] = account
+    for volume in spec.get("volumes", ()):
+        default_volume(volume)
+    for container in (*_run_containers(spec), *spec.get("ephemeralContainers", ())):
+        _default_container(container)
+    default_resource_list(spec.get("overhead"))
+    if "resources" in spec:
+        default_requirements(spec["resources"])
+
+
+def image_tag(image: str) -> str:
+    """The tag of an image's name: `latest` where there is neither a tag nor a digest."""
+    name, at, _digest = image.partition("@")
+    tag = name.rpartition("/")[2].partition(":")[2]
+    return tag or ("" if at or not image else "latest")
+
+
+def _run_containers(spec: Json) -> Iterator[Json]:
+    yield from spec.get("initContainers", ())
+    yield from spec.get("containers", ())
+
+
+def _fill(parent: Json, field: str, value: str | int) -> None:
+    """Where empty and absent mean the same."""
+    if not parent.get(field):
+        parent[field] = value
+
+
+def _default_container(container: Json) -> None:
+    pull = "Always" if image_tag(container.get("image", "")) == "latest" else "IfNotPresent"
+    _fill(container, "imagePullPolicy", pull)
+    _fill(container, "terminationMessagePath", "/dev/termination-log")
+    _fill(container, "terminationMessagePolicy", "File")
+    default_requirements(container.setdefault("resources", {}))
+    for port in container.get("ports", ()):
+        _fill(port, "protocol", "TCP")
+    for variable in container.get("env", ()):
+        _default_env_source(variable.get("valueFrom", {}))
+    for field in ("livenessProbe", "readinessProbe", "startupProbe"):
+        if field in container:
+            _default_probe(container[field])
+    for handler in container.get("lifecycle", {}).values():
+        if isinstance(handler, dict):  # stopSignal is a word
+            _default_handler(handler)
+
+
+def _default_env_source(source: Json) -> None:
+    default_field_ref(source)
+    default_resource_field_ref(source)
+    if "fileKeyRef" in source:
+        source["fileKeyRef"].setdefault("optional", False)
+
+
+def _default_probe(probe: Json) -> None:
+    _fill(probe, "timeoutSeconds", 1)
+    _fill(probe, "periodSeconds", 10)
+    _fill(probe, "successThreshold", 1)
+    _fill(probe, "failureThreshold", 3)
+    if "grpc" in probe:
+        probe["grpc"].setdefault("service", "")
+    _default_handler(probe)
+
+
+def _default_handler(handler: Json) -> None:
+    if "httpGet" in handler:
+        _fill(handler["httpGet"], "path", "/")
+        _fill(handler["httpGet"], "scheme", "HTTP")
+
+
+def _default_pod_requests(spec: Json) -> None:
+    """Requests of the pod as a whole, where it has limits: what its containers ask for together, else the limits."""
+    resources = spec.get("resources", {})
+    limits = resources.get("limits")
+    if not limits:
+        return
+    try:
+        asked = pod_requests(msgspec.convert({"containers": spec.get("containers", []),
+                                              "initContainers": spec.get("initContainers", [])}, PodSpec))  # fmt: skip
+    except QuantityError:
+        return  # validation says so, with the path
+    requests = {name: format_amount(name, number) for name, number in asked.items() if name in ("cpu", "memory")}
+    resources["requests"] = limits | requests | resources.get("requests", {})

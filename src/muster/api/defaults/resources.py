@@ -1,0 +1,32 @@
+"""Quantities in the form that the API server keeps them in."""
+
+from typing import Any
+
+from muster.api.quantity import QuantityError, canonical, rounded_up_to_milli
+
+
+def default_resource_list(resources: dict[str, Any] | None) -> None:
+    """Requests, limits, capacities: rounded up to thousandths, in canonical form."""
+    for name, quantity in (resources or {}).items():
+        try:
+            text = rounded_up_to_milli(quantity)
+        except QuantityError:
+            continue  # validation says so, with the path
+        if text is not quantity:
+            assert resources is not None
+            resources[name] = text
+
+
+def default_requirements(requirements: dict[str, Any]) -> None:
+    """Both lists of a container's or pod's `resources`."""
+    default_resource_list(requirements.get("limits"))
+    default_resource_list(requirements.get("requests"))
+
+
+def default_quantity(parent: dict[str, Any], field: str) -> None:
+    """One quantity, in canonical form."""
+    if field in parent:
+        try:
+            parent[field] = canonical(parent[field])
+        except QuantityError:
+            return  # validation says so, with the path

@@ -1,0 +1,60 @@
+"""`events.k8s.io/v1`: the newer spelling of core Events; both are views of one stored object."""
+
+from datetime import datetime
+
+from muster.api.core.objects import EventSource
+from muster.api.core.references import ObjectReference
+from muster.api.kinds import Kind
+from muster.api.markers import Int32, MicroTime, Required
+from muster.api.meta import ObjectMeta, Struct
+
+
+class EventSeries(Struct):
+    """How often an event has happened again.
+
+    count: how many times.
+    last_observed_time: when it was last seen.
+    """
+
+    count: Required[Int32] = 0
+    last_observed_time: Required[MicroTime | None] = None
+
+
+class Event(Struct):
+    """Something that happened to an object, for people to read; kept for an hour or so.
+
+    metadata: what every object carries.
+    event_time: when it was first seen.
+    series: how often it has happened again.
+    reporting_controller: who reported it, by a domain-prefixed name.
+    reporting_instance: which instance of that.
+    action: what was being done.
+    reason: one word in CamelCase, for machines.
+    regarding: what it happened to.
+    related: another object that has to do with it.
+    note: a sentence, for people.
+    type: Normal or Warning.
+    deprecated_source: the core Event's source.
+    deprecated_first_timestamp: the core Event's firstTimestamp.
+    deprecated_last_timestamp: the core Event's lastTimestamp.
+    deprecated_count: the core Event's count.
+    """
+
+    metadata: ObjectMeta = ObjectMeta()
+    event_time: Required[MicroTime | None] = None
+    series: EventSeries | None = None
+    reporting_controller: str = ""
+    reporting_instance: str = ""
+    action: str = ""
+    reason: str = ""
+    regarding: ObjectReference = ObjectReference()
+    related: ObjectReference | None = None
+    note: str = ""
+    type: str = ""
+    deprecated_source: EventSource = EventSource()
+    deprecated_first_timestamp: datetime | None = None
+    deprecated_last_timestamp: datetime | None = None
+    deprecated_count: Int32 = 0
+
+
+EVENTS_V1_EVENT = Kind("events.k8s.io", "v1", "Event", "events", Event)

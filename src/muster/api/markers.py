@@ -1,0 +1,81 @@
+"""What a field of an API type says beyond its Python type: the words that end up in the OpenAPI schema.
+
+A marker stands in an `Annotated` type: `Annotated[tuple[Container, ...], merged_by("name")]`. msgspec ignores all of
+them but the integer ranges; `muster.api.schema` reads them. A field that must be given is `Required[str] = ""`: the
+type still decodes without it, so that validation, not decoding, tells the user what is missing.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Annotated, Literal, TypeVar
+
+import msgspec
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class RequiredField:
+    """The API asks for this field."""
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """The OpenAPI `format` of a scalar, or one of the special shapes: `int-or-string`, `quantity`."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class OneOf:
+    """The values that the API accepts, in upstream's order of definition."""
+
+    values: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ListRules:
+    """How lists are merged: `type` and `keys` by server-side apply, the rest by strategic merge patch."""
+
+    type: Literal["atomic", "set", "map"]
+    keys: tuple[str, ...] = ()
+    patch_merge_key: str = ""
+    patch_strategy: str = ""  # "", "merge" or "merge,retainKeys"
+
+
+@dataclass(frozen=True, slots=True)
+class AtomicMap:
+    """An object or map that server-side apply replaces as a whole."""
+
+
+def merged_by(*keys: str, retain_keys: bool = False) -> ListRules:
+    """A list of objects told apart by `keys`; a strategic merge patch matches them by the first."""
+    return ListRules("map", keys, keys[0], "merge,retainKeys" if retain_keys else "merge")
+
+
+def map_by(*keys: str) -> ListRules:
+    """A list of objects told apart by `keys`, but replaced whole by a strategic merge patch."""
+    return ListRules("map", keys)
+
+
+def patched_by(key: str) -> ListRules:
+    """A list that server-side apply replaces whole and a strategic merge patch merges by `key`."""
+    return ListRules("atomic", (), key, "merge")
+
+
+def one_of(*values: str) -> OneOf:
+    """A word from a closed list."""
+    return OneOf(values)
+
+
+ATOMIC = ListRules("atomic")
+SET = ListRules("set")
+MERGED_SET = ListRules("set", (), "", "merge")  # of scalars
+ATOMIC_MAP = AtomicMap()
+
+Required = Annotated[T, RequiredField()]
+Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1), Format("int32")]
+IntOrString = Annotated[int | str, Format("int-or-string")]
+MicroTime = Annotated[datetime, Format("micro-time")]  # microseconds on the wire; other times are whole seconds
+Base64 = Annotated[bytes, Format("byte")]
+Strings = Annotated[tuple[str, ...], ATOMIC]

@@ -1,0 +1,128 @@
+"""Questions about pods that more than one part asks: what one needs, whether it still counts, how it is doing."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+
+from muster.api.core import Container, Pod, PodCondition, PodSpec
+from muster.api.core.container import ResourceRequirements
+from muster.api.quantity import ResourceList, amount
+
+FINISHED_PHASES = frozenset({"Succeeded", "Failed"})
+
+_QOS_RESOURCES = ("cpu", "memory")
+
+
+def pod_requests(spec: PodSpec) -> dict[str, int]:
+    """What must be free on a node for the pod, in the units of `quantity.amount`. Raises `QuantityError`.
+
+    The upstream rule: the containers and sidecars together, or the greatest moment of initialisation if that is more
+    (an init container runs beside the sidecars that come before it); for resources that the pod as a whole asks for,
+    that; and always the overhead. Limits stand for requests that are absent.
+    """
+    running = Counter[str]()
+    for container in spec.containers:
+        running.update(container_requests(container.resources))
+    sidecars = Counter[str]()
+    starting = Counter[str]()
+    for container in spec.init_containers:
+        requests = container_requests(container.resources)
+        if is_sidecar(container):
+            sidecars.update(requests)
+            starting |= sidecars
+        else:
+            starting |= sidecars + Counter(requests)
+    running.update(sidecars)
+    total = dict(running | starting)
+    if spec.resources is not None:
+        total |= container_requests(spec.resources)
+    for resource, number in amounts(spec.overhead).items():
+        total[resource] = total.get(resource, 0) + number
+    return total
+
+
+def container_requests(resources: ResourceRequirements) -> dict[str, int]:
+    """What one container asks for; its limits where it asks for nothing. Raises `QuantityError`."""
+    return amounts(resources.limits | resources.requests) if resources.limits else amounts(resources.requests)
+
+
+def amounts(resources: ResourceList) -> dict[str, int]:
+    """The resources in the units of `quantity.amount`. Raises `QuantityError`."""
+    return {resource: amount(resource, quantity) for resource, quantity in resources.items()}
+
+
+def is_sidecar(container: Container) -> bool:
+    """Of an init container: whether it keeps running beside the others."""
+    return container.restart_policy == "Always"
+
+
+def all_containers(spec: PodSpec) -> Iterator[Container]:
+    """Init containers, containers and ephemeral containers."""
+    yield from spec.init_containers
+    yield from spec.containers
+    yield from spec.ephemeral_containers
+
+
+def priority(pod: Pod) -> int:
+    """The greater, the more important; 0 where nothing is said."""
+    return pod.spec.priority or 0
+
+
+def is_finished(pod: Pod) -> bool:
+    """Whether it will never run again."""
+    return pod.status.phase in FINISHED_PHASES
+
+
+def is_deleting(pod: Pod) -> bool:
+    """Whether it has been asked to end."""
+    return pod.metadata.deletion_timestamp is not None
+
+
+def is_active(pod: Pod) -> bool:
+    """Whether it runs or is about to, and nobody has asked it to end."""
+    return not is_finished(pod) and not is_deleting(pod)
+
+
+def is_ready(pod: Pod) -> bool:
+    """Whether its condition Ready is True."""
+    condition = find_condition(pod, "Ready")
+    return condition is not None and condition.status == "True"
+
+
+def is_gated(pod: Pod) -> bool:
+    """Whether something still holds it back from scheduling."""
+    return bool(pod.spec.scheduling_gates)
+
+
+def find_condition(pod: Pod, type: str) -> PodCondition | None:
+    """The condition of that type."""
+    return next((condition for condition in pod.status.conditions if condition.type == type), None)
+
+
+def restart_count(pod: Pod) -> int:
+    """How many times its containers, init containers included, were restarted."""
+    return sum(status.restart_count for status in (*pod.status.init_container_statuses, *pod.status.container_statuses))
+
+
+def owner_uid(pod: Pod) -> str:
+    """The UID of the controller that manages it; empty if there is none."""
+    return next((owner.uid for owner in pod.metadata.owner_references if owner.controller), "")
+
+
+def qos_class(spec: PodSpec) -> str:
+    """Guaranteed, Burstable or BestEffort, by CPU and memory of all containers or of the pod as a whole."""
+    if spec.resources is not None and (_qos_amounts(spec.resources.limits) or _qos_amounts(spec.resources.requests)):
+        return _qos_of([spec.resources])
+    return _qos_of(container.resources for container in (*spec.containers, *spec.init_containers))
+
+
+def _qos_of(requirements: Iterable[ResourceRequirements]) -> str:
+    each = [(_qos_amounts(r.limits | r.requests), _qos_amounts(r.limits)) for r in requirements]
+    if not any(requests or limits for requests, limits in each):
+        return "BestEffort"
+    guaranteed = all(len(limits) == len(_QOS_RESOURCES) and requests == limits for requests, limits in each)
+    return "Guaranteed" if guaranteed else "Burstable"
+
+
+def _qos_amounts(resources: Mapping[str, str | int | float]) -> dict[str, int]:
+    found = {name: amount(name, resources[name]) for name in _QOS_RESOURCES if name in resources}
+    return {name: number for name, number in found.items() if number > 0}

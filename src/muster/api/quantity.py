@@ -1,0 +1,145 @@
+"""Amounts of resources as users write them (`500m`, `2Gi`), and as the integers that decisions are made with.
+
+The rules are those of Kubernetes' `resource.Quantity`: a decimal number and a suffix, which is binary (Ki to Ei),
+decimal (n to E) or an exponent (e3). Nothing finer than a billionth is kept: it is rounded up, away from zero.
+Decisions use `amount`: thousandths of a CPU, whole units of everything else, always rounded up.
+"""
+
+import re
+from fractions import Fraction
+from functools import lru_cache
+from typing import Annotated, Final
+
+from muster.api.markers import Format
+
+Quantity = Annotated[str | int | float, Format("quantity")]
+ResourceList = dict[str, Quantity]
+
+BINARY: Final = "BinarySI"
+DECIMAL: Final = "DecimalSI"
+EXPONENT: Final = "DecimalExponent"
+
+_NANO = 10**9
+_MAX_BINARY = (2**63 - 1) * _NANO  # more than this is cut off, if it is written with a binary suffix
+_MAX_LENGTH = 128  # characters; nobody means a longer number, and int() of a very long one is slow
+_MAX_EXPONENT = 64  # of ten; a number beyond is a mistake, and would be as long to write down
+
+_BINARY_SUFFIXES = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
+_DECIMAL_SUFFIXES = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
+_BINARY_BY_POWER = {power: suffix for suffix, power in _BINARY_SUFFIXES.items()} | {0: ""}
+_DECIMAL_BY_POWER = {power: suffix for suffix, power in _DECIMAL_SUFFIXES.items()}
+
+_SHAPE = re.compile(r"([+-]?)([0-9]*)(?:\.([0-9]*))?([eEinumkKMGTP]*[-+]?[0-9]*)", re.ASCII)
+_POWER = re.compile(r"[eE]([+-]?[0-9]+)", re.ASCII)
+
+# Written with binary suffixes where nobody said otherwise.
+_BYTES = ("memory", "ephemeral-storage", "storage")
+
+
+class QuantityError(ValueError):
+    """The text is no quantity; the message is the API server's."""
+
+
+_WRONG_FORMAT = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+_WRONG_SUFFIX = "unable to parse quantity's suffix"
+
+
+def parse(quantity: Quantity) -> Fraction:
+    """The exact amount (to a billionth). Raises `QuantityError`."""
+    return Fraction(_nanos(quantity), _NANO)
+
+
+def milli(quantity: Quantity) -> int:
+    """The amount in thousandths, rounded up. Raises `QuantityError`."""
+    return -(-_nanos(quantity) // 10**6)
+
+
+def value(quantity: Quantity) -> int:
+    """The amount in whole units, rounded up. Raises `QuantityError`."""
+    return -(-_nanos(quantity) // _NANO)
+
+
+def amount(resource: str, quantity: Quantity) -> int:
+    """The amount in the unit that decisions use for the resource. Raises `QuantityError`."""
+    return milli(quantity) if resource == "cpu" else value(quantity)
+
+
+def format_amount(resource: str, number: int) -> str:
+    """The quantity that `amount` makes the number from: `1500m` CPUs, `2Gi` of memory."""
+    if resource == "cpu":
+        return _write(number * 10**6, DECIMAL)
+    binary = resource in _BYTES or resource.startswith("hugepages-")
+    return _write(number * _NANO, BINARY if binary else DECIMAL)
+
+
+def canonical(quantity: Quantity) -> str:
+    """The same amount as the API server writes it: `0.5` is `500m`, `1024Mi` is `1Gi`. Raises `QuantityError`."""
+    return _write(*_parse(_text(quantity)))
+
+
+def rounded_up_to_milli(quantity: Quantity) -> str:
+    """The canonical form of the amount in thousandths: what the API server keeps of requests and limits."""
+    nanos, form = _parse(_text(quantity))
+    return _write(_round_up(nanos, 10**6), form)
+
+
+def _nanos(quantity: Quantity) -> int:
+    return _parse(_text(quantity))[0]
+
+
+def _text(quantity: Quantity) -> str:
+    return quantity if isinstance(quantity, str) else repr(quantity)
+
+
+def _round_up(nanos: int, unit: int) -> int:
+    """To the next multiple of the unit, away from zero."""
+    whole = -(-abs(nanos) // unit) * unit
+    return whole if nanos >= 0 else -whole
+
+
+@lru_cache(maxsize=4096)
+def _parse(text: str) -> tuple[int, str]:
+    """Billionths, and the form that the text is in."""
+    if not text or len(text) > _MAX_LENGTH or not (shape := _SHAPE.fullmatch(text)):
+        raise QuantityError(_WRONG_FORMAT)
+    sign, whole, fraction, suffix = shape.groups(default="")
+    digits = int(whole + fraction or "0")
+    places = len(fraction)
+    if suffix in _BINARY_SUFFIXES:
+        form, number, unit = BINARY, (digits * _NANO) << _BINARY_SUFFIXES[suffix], 10**places
+    else:
+        form = DECIMAL if suffix in _DECIMAL_SUFFIXES else EXPONENT
+        power = _DECIMAL_SUFFIXES[suffix] if form is DECIMAL else _exponent(suffix)
+        number, unit = digits * 10 ** max(power + 9, 0), 10 ** (places + max(-power - 9, 0))
+    nanos = -(-number // unit)
+    if form == BINARY:
+        nanos = min(nanos, _MAX_BINARY)
+        if 0 < nanos < _NANO:
+            form = DECIMAL
+    return (-nanos if sign == "-" else nanos), form
+
+
+def _exponent(suffix: str) -> int:
+    match = _POWER.fullmatch(suffix)
+    if match is None or abs(power := int(match[1])) > _MAX_EXPONENT:
+        raise QuantityError(_WRONG_SUFFIX)
+    return power
+
+
+def _write(nanos: int, form: str) -> str:
+    if nanos == 0:
+        return "0"
+    whole, rest = divmod(abs(nanos), _NANO)
+    sign = "-" if nanos < 0 else ""
+    if form == BINARY and rest == 0 and whole >= 1024:
+        power = 0
+        while whole % 1024 == 0 and power < 60:
+            whole, power = whole // 1024, power + 10
+        return f"{sign}{whole}{_BINARY_BY_POWER[power]}"
+    number, power = abs(nanos), -9
+    # As few digits as powers of a thousand allow; there is no suffix above E.
+    while number % 1000 == 0 and (form == EXPONENT or power < 18):
+        number, power = number // 1000, power + 3
+    if form == EXPONENT:
+        return f"{sign}{number}" + (f"e{power}" if power else "")
+    return f"{sign}{number}{_DECIMAL_BY_POWER[power]}"

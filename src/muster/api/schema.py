@@ -1,0 +1,247 @@
+"""OpenAPI v3 schemas of the API types, made from the Structs themselves.
+
+The types say what a field is, the markers (`muster.api.markers`) how it is written and merged, the docstrings what it
+means. There are two forms: `components`, named as upstream (`io.k8s.api.core.v1.Pod`) and tied by `$ref`, for
+clients; and `inlined`, one schema without references, for validation, pruning and strategic merge on the server.
+
+`required` and `enum` are there for people and clients. A missing or unknown value is refused by
+`muster.api.validation` with the API server's own sentence, so whoever validates by an inlined schema leaves those two
+alone (they are left out of it).
+"""
+
+import re
+import types
+import typing
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from functools import cache
+from typing import Any, Union, get_args, get_origin
+
+import msgspec
+
+from muster.api.kinds import Kind
+from muster.api.markers import AtomicMap, Format, ListRules, OneOf, RequiredField
+from muster.api.meta import Struct
+
+Schema = dict[str, Any]
+
+_PACKAGES = {
+    "muster.api.meta": "io.k8s.apimachinery.pkg.apis.meta.v1",
+    "muster.api.status": "io.k8s.apimachinery.pkg.apis.meta.v1",
+    "muster.api.core": "io.k8s.api.core.v1",
+    "muster.api.batch": "io.k8s.api.batch.v1",
+    "muster.api.coordination": "io.k8s.api.coordination.v1",
+    "muster.api.scheduling": "io.k8s.api.scheduling.v1",
+    "muster.api.events": "io.k8s.api.events.v1",
+    "muster.api.autoscaling": "io.k8s.api.autoscaling.v1",
+    "muster.api.policy": "io.k8s.api.policy.v1",
+}
+
+# Objects that server-side apply replaces as a whole (`+structType=atomic`).
+_ATOMIC_OBJECTS = frozenset({
+    "ConfigMapKeySelector", "FileKeySelector", "LabelSelector", "LocalObjectReference", "NodeSelector",
+    "NodeSelectorTerm", "ObjectFieldSelector", "ObjectReference", "ResourceFieldSelector", "SecretKeySelector",
+    "TypedLocalObjectReference",
+})  # fmt: skip
+
+_FORMATS: dict[str, Schema] = {
+    "int32": {"type": "integer", "format": "int32"},
+    "int-or-string": {"x-kubernetes-int-or-string": True},
+    "quantity": {"oneOf": [{"type": "string"}, {"type": "number"}]},
+    "micro-time": {"type": "string", "format": "date-time"},
+    "byte": {"type": "string", "format": "byte"},
+}
+_SCALARS: dict[Any, Schema] = {
+    str: {"type": "string"},
+    bool: {"type": "boolean"},
+    int: {"type": "integer", "format": "int64"},
+    float: {"type": "number", "format": "double"},
+    datetime: {"type": "string", "format": "date-time"},
+    bytes: {"type": "string", "format": "byte"},
+}
+
+_FIELD_LINE = re.compile(r"^(\w+): (.+)$", re.MULTILINE)
+
+TYPE_META: dict[str, Schema] = {
+    "apiVersion": {"type": "string", "description": "Version of the API that the object is written in."},
+    "kind": {"type": "string", "description": "Kind of the object."},
+}
+
+
+def component_name(type_: type) -> str:
+    """`io.k8s.api.core.v1.Pod`: the type's name in OpenAPI documents."""
+    module = type_.__module__
+    for prefix, package in _PACKAGES.items():
+        if module == prefix or module.startswith(prefix + "."):
+            return f"{package}.{type_.__name__}"
+    return ".".join([*reversed(module.split(".")[:1]), *module.split(".")[1:], type_.__name__])
+
+
+def schema_of(type_: type) -> Schema:
+    """The type's own schema; other types in it are `$ref`s to their components."""
+    return _object(type_, _reference, documented=True)
+
+
+def components(roots: Iterable[type]) -> dict[str, Schema]:
+    """The schemas of the types and of all types in them, by component name."""
+    found: dict[str, Schema] = {}
+    waiting = list(roots)
+    while waiting:
+        type_ = waiting.pop()
+        name = component_name(type_)
+        if name not in found:
+            found[name] = schema_of(type_)
+            waiting += _structs_in(type_)
+    return dict(sorted(found.items()))
+
+
+def kind_components(kinds: Iterable[Kind[Any]]) -> dict[str, Schema]:
+    """The components of kinds: their types carry apiVersion, kind and `x-kubernetes-group-version-kind`."""
+    kinds = list(kinds)
+    found = components(kind.type for kind in kinds)
+    for kind in kinds:
+        schema = found[component_name(kind.type)]
+        schema["properties"] = dict(sorted((TYPE_META | schema["properties"]).items()))
+        schema["x-kubernetes-group-version-kind"] = [{"group": kind.group, "kind": kind.kind, "version": kind.version}]
+    return found
+
+
+@cache
+def _inlined(type_: type) -> Schema:
+    return _object(type_, _inlined, documented=False)
+
+
+def inlined(kind: Kind[Any]) -> Schema:
+    """One schema of the whole kind, apiVersion and kind included; without references, descriptions, `required`, `enum`.
+
+    The same sub-schema object stands wherever a type is used again: do not change it.
+    """
+    type_: type = kind.type
+    schema = _inlined(type_)
+    meta = {name: {"type": "string"} for name in TYPE_META}
+    return schema | {"properties": meta | schema["properties"]}
+
+
+def _reference(type_: type) -> Schema:
+    return {"$ref": f"#/components/schemas/{component_name(type_)}"}
+
+
+def _object(type_: type, other: typing.Callable[[type], Schema], *, documented: bool) -> Schema:
+    fields = msgspec.structs.fields(type_)
+    hints = _hints(type_)
+    summary, docs = documentation(type_)
+    properties = {}
+    required = []
+    for field in fields:
+        schema, markers = _field(hints[field.name], other)
+        if documented:
+            _describe(schema, docs.get(field.name, ""), markers)
+        if any(isinstance(marker, RequiredField) for marker in markers) or field.required:
+            required.append(field.encode_name)
+        properties[field.encode_name] = schema
+    result: Schema = {"type": "object", "properties": properties}
+    if documented:
+        result["description"] = summary
+        if required:
+            result["required"] = required
+    if type_.__name__ in _ATOMIC_OBJECTS:
+        result["x-kubernetes-map-type"] = "atomic"
+    return result
+
+
+def _describe(schema: Schema, description: str, markers: tuple[Any, ...]) -> None:
+    if "$ref" in schema:
+        # A reference stands alone in OpenAPI 3.0: what belongs to the field goes around it.
+        schema["allOf"] = [{"$ref": schema.pop("$ref")}]
+        schema.setdefault("default", {})
+    if description:
+        schema["description"] = description[0].upper() + description[1:]
+    for marker in markers:
+        if isinstance(marker, OneOf):
+            schema["enum"] = list(marker.values)
+
+
+def _field(hint: Any, other: typing.Callable[[type], Schema]) -> tuple[Schema, tuple[Any, ...]]:
+    """The schema of a field's type, and the markers on it."""
+    type_, markers = _bare(hint)
+    schema = _value(type_, markers, other)
+    for marker in markers:
+        if isinstance(marker, ListRules):
+            _add_list_rules(schema, marker)
+        elif isinstance(marker, AtomicMap):
+            schema["x-kubernetes-map-type"] = "atomic"
+    return schema, markers
+
+
+def _value(type_: Any, markers: tuple[Any, ...], other: typing.Callable[[type], Schema]) -> Schema:
+    for marker in markers:
+        if isinstance(marker, Format):
+            return dict(_FORMATS[marker.name])
+    if type_ in _SCALARS:
+        return dict(_SCALARS[type_])
+    if type_ is Any:
+        return {"x-kubernetes-preserve-unknown-fields": True}
+    if isinstance(type_, type) and issubclass(type_, Struct):
+        return dict(other(type_))
+    origin, arguments = get_origin(type_), get_args(type_)
+    if origin is tuple or origin is list:
+        return {"type": "array", "items": _field(arguments[0], other)[0]}
+    if origin is dict:
+        if arguments[1] is Any:
+            return {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+        return {"type": "object", "additionalProperties": _field(arguments[1], other)[0]}
+    raise TypeError(f"no schema for {type_!r}")
+
+
+def _add_list_rules(schema: Schema, rules: ListRules) -> None:
+    schema["x-kubernetes-list-type"] = rules.type
+    if rules.keys:
+        schema["x-kubernetes-list-map-keys"] = list(rules.keys)
+    if rules.patch_merge_key:
+        schema["x-kubernetes-patch-merge-key"] = rules.patch_merge_key
+    if rules.patch_strategy:
+        schema["x-kubernetes-patch-strategy"] = rules.patch_strategy
+
+
+def _bare(hint: Any) -> tuple[Any, tuple[Any, ...]]:
+    """The type without `Annotated` and `| None`, and all the markers that stood around it."""
+    markers: tuple[Any, ...] = ()
+    while True:
+        if get_origin(hint) is typing.Annotated:
+            markers += hint.__metadata__
+            hint = hint.__origin__
+            continue
+        if get_origin(hint) in (Union, types.UnionType):
+            options = [option for option in get_args(hint) if option is not type(None)]
+            if len(options) == 1:
+                hint = options[0]
+                continue
+        return hint, markers
+
+
+@cache
+def _hints(type_: type) -> Mapping[str, Any]:
+    return typing.get_type_hints(type_, include_extras=True)
+
+
+def _structs_in(type_: type) -> list[type]:
+    found: list[type] = []
+    waiting = list(_hints(type_).values())
+    while waiting:
+        hint, _ = _bare(waiting.pop())
+        if isinstance(hint, type) and issubclass(hint, Struct):
+            found.append(hint)
+        else:
+            waiting += [argument for argument in get_args(hint) if argument is not ...]
+    return found
+
+
+@cache
+def documentation(type_: type) -> tuple[str, Mapping[str, str]]:
+    """What the docstring says of the type, and of each of its fields (by Python name); bases speak for their own."""
+    docs: dict[str, str] = {}
+    for base in reversed(type_.__mro__):
+        if issubclass(base, Struct):
+            docs |= _FIELD_LINE.findall(re.sub(r"^ +", "", base.__doc__ or "", flags=re.MULTILINE))
+    summary = (type_.__doc__ or "").strip().partition("\n\n")[0]
+    return " ".join(summary.split()), docs

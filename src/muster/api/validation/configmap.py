@@ -1,0 +1,45 @@
+"""Rules of ConfigMaps (k8s.io/kubernetes/pkg/apis/core/validation)."""
+
+from muster.api.core import ConfigMap
+from muster.api.status import FieldError
+from muster.api.validation import names
+from muster.api.validation.fields import Errors, each, forbidden, invalid, too_long
+from muster.api.validation.metadata import changed_metadata, new_metadata
+
+MAX_BYTES = 1024 * 1024  # of all values together
+FROZEN = "field is immutable when `immutable` is set"
+
+
+def validate_create(config_map: ConfigMap) -> list[FieldError]:
+    """A new ConfigMap."""
+    return [*new_metadata(config_map.metadata, names.dns_subdomain), *_data(config_map)]
+
+
+def validate_update(new: ConfigMap, old: ConfigMap) -> list[FieldError]:
+    """A change of a ConfigMap, unless it is immutable."""
+    return [*changed_metadata(new.metadata, old.metadata), *_frozen(new, old), *_data(new)]
+
+
+def _data(config_map: ConfigMap) -> Errors:
+    size = 0
+    for key, text in config_map.data.items():
+        yield from each(f"data[{key}]", key, names.config_key(key))
+        if key in config_map.binary_data:
+            yield invalid(f"data[{key}]", key, "duplicate of key present in binaryData")
+        size += len(text.encode())
+    for key, content in config_map.binary_data.items():
+        yield from each(f"binaryData[{key}]", key, names.config_key(key))
+        size += len(content)
+    if size > MAX_BYTES:
+        yield too_long("", MAX_BYTES)
+
+
+def _frozen(new: ConfigMap, old: ConfigMap) -> Errors:
+    if not old.immutable:
+        return
+    if not new.immutable:
+        yield forbidden("immutable", FROZEN)
+    if new.data != old.data:
+        yield forbidden("data", FROZEN)
+    if new.binary_data != old.binary_data:
+        yield forbidden("binaryData", FROZEN)

@@ -1,0 +1,58 @@
+"""Rules of Events as the core group writes them (k8s.io/kubernetes/pkg/apis/core/validation/events.go)."""
+
+from muster.api.core import Event
+from muster.api.status import FieldError
+from muster.api.validation import names
+from muster.api.validation.fields import Errors, each, invalid, required
+
+MAX_INSTANCE = 128
+MAX_ACTION = 128
+MAX_REASON = 128
+MAX_NOTE = 1024
+_MISMATCH = "does not match event.namespace"
+
+
+def validate_create(event: Event) -> list[FieldError]:
+    """A new Event; one with an eventTime keeps stricter rules."""
+    return list(_event(event))
+
+
+def validate_update(new: Event, _old: Event) -> list[FieldError]:
+    """A change of an Event: whatever it was, the new one is good."""
+    return list(_event(new))
+
+
+def _event(event: Event) -> Errors:
+    path, about = "involvedObject.namespace", event.involved_object.namespace
+    namespace = event.metadata.namespace
+    if event.event_time is None:
+        if namespace != about and not (not about and namespace == "default"):
+            yield invalid(path, about, _MISMATCH)
+    else:
+        if not about and namespace not in ("default", "kube-system"):
+            yield invalid(path, about, _MISMATCH)
+        yield from report("reportingComponent", event.reporting_component, event.reporting_instance)
+        yield from sentence_fields(event.action, event.reason, "message", event.message)
+    yield from each("namespace", namespace, names.dns_subdomain(namespace))
+
+
+def report(path: str, controller: str, instance: str) -> Errors:
+    """Who reports."""
+    if not controller:
+        yield required(path)
+    yield from each(path, controller, names.label_key(controller))
+    if not instance:
+        yield required("reportingInstance")
+    if len(instance.encode()) > MAX_INSTANCE:
+        yield invalid("reportingInstance", "", f"can have at most {MAX_INSTANCE} characters")
+
+
+def sentence_fields(action: str, reason: str, note_path: str, note: str) -> Errors:
+    """What is said."""
+    for path, text, limit in (("action", action, MAX_ACTION), ("reason", reason, MAX_REASON)):
+        if not text:
+            yield required(path)
+        if len(text.encode()) > limit:
+            yield invalid(path, "", f"can have at most {limit} characters")
+    if len(note.encode()) > MAX_NOTE:
+        yield invalid(note_path, "", f"can have at most {MAX_NOTE} characters")

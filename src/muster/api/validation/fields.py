@@ -1,0 +1,101 @@
+"""The ways in which a field can be wrong, as k8s.io/apimachinery/pkg/util/validation/field words them.
+
+Rules are generators of `FieldError`: they say everything that is wrong, in order, and their callers collect it.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from muster.api.status import (
+    DUPLICATE,
+    FORBIDDEN,
+    INVALID,
+    NO_VALUE,
+    NOT_FOUND,
+    NOT_SUPPORTED,
+    REQUIRED,
+    TOO_LONG,
+    TOO_MANY,
+    FieldError,
+)
+
+Errors = Iterator[FieldError]
+
+NOT_NEGATIVE = "must be greater than or equal to 0"
+IMMUTABLE = "field is immutable"
+
+
+def required(path: str, detail: str = "") -> FieldError:
+    """Nothing is there."""
+    return FieldError(path, REQUIRED, detail=detail)
+
+
+def invalid(path: str, value: Any, detail: str) -> FieldError:
+    """The value breaks a rule."""
+    return FieldError(path, INVALID, plain(value), detail)
+
+
+def unsupported(path: str, value: Any, values: Iterable[str]) -> FieldError:
+    """The value is none of the few that there are."""
+    supported = ", ".join(f'"{value}"' for value in values)
+    return FieldError(path, NOT_SUPPORTED, value, f"supported values: {supported}")
+
+
+def forbidden(path: str, detail: str) -> FieldError:
+    """The value would be good elsewhere."""
+    return FieldError(path, FORBIDDEN, detail=detail)
+
+
+def duplicate(path: str, value: Any, detail: str = "") -> FieldError:
+    """The value is there twice."""
+    return FieldError(path, DUPLICATE, plain(value), detail)
+
+
+def not_found(path: str, value: Any, detail: str = "") -> FieldError:
+    """The value names something that is not there."""
+    return FieldError(path, NOT_FOUND, value, detail)
+
+
+def too_long(path: str, limit: int) -> FieldError:
+    """The value has more bytes than that."""
+    return FieldError(path, TOO_LONG, detail=f"may not be more than {limit} bytes")
+
+
+def too_many(path: str, number: int, limit: int) -> FieldError:
+    """The list has more items than that."""
+    return FieldError(path, TOO_MANY, number, f"must have at most {limit} items")
+
+
+def each(path: str, value: Any, messages: Iterable[str]) -> Errors:
+    """An error for every sentence that a rule of `names` says."""
+    for message in messages:
+        yield invalid(path, value, message)
+
+
+def not_negative(path: str, value: int | None) -> Errors:
+    """The number is 0 or more."""
+    if value is not None and value < 0:
+        yield invalid(path, value, NOT_NEGATIVE)
+
+
+def positive(path: str, value: int) -> Errors:
+    """The number is 1 or more."""
+    if value <= 0:
+        yield invalid(path, value, "must be greater than zero")
+
+
+def immutable(path: str, new: Any, old: Any) -> Errors:
+    """The value never changes."""
+    if new != old:
+        yield invalid(path, new, IMMUTABLE)
+
+
+def plain(value: Any) -> Any:
+    """The value as it is shown: JSON, with the members of maps in order."""
+    if value is NO_VALUE or isinstance(value, str | int | float | None):
+        return value
+    if isinstance(value, Mapping):
+        return {key: plain(value[key]) for key in sorted(value)}
+    return msgspec.to_builtins(value)

@@ -1,0 +1,69 @@
+"""Rules of texts that name completion indexes, such as `0,2-4`."""
+
+import re
+from collections.abc import Iterator
+
+_INTEGER = re.compile(r"[+]?[0-9]{1,18}", re.ASCII)
+
+
+class IndexesError(ValueError):
+    """The text names no indexes, or not in order; the message is the API server's."""
+
+
+def count(text: str, completions: int) -> int:
+    """How many indexes the text names. Raises `IndexesError`."""
+    total = 0
+    previous: int | None = None
+    for first, last in _runs(text, completions):
+        if previous is not None and previous >= first:
+            raise IndexesError(f"non-increasing order, previous: {previous}, current: {first}")
+        total += last - first + 1
+        previous = last
+    return total
+
+
+def first_overlap(completed: str, failed: str, completions: int) -> int | None:
+    """The lowest index that both texts name; parts that make no sense are left to `count`."""
+    runs = [_good_runs(text, completions) for text in (completed, failed)]
+    left, right = next(runs[0], None), next(runs[1], None)
+    while left is not None and right is not None:
+        if left[0] <= right[1] and right[0] <= left[1]:
+            return max(left[0], right[0])
+        if left[0] <= right[0]:
+            left = next(runs[0], None)
+        else:
+            right = next(runs[1], None)
+    return None
+
+
+def _runs(text: str, completions: int) -> Iterator[tuple[int, int]]:
+    for part in text.split(",") if text else ():
+        yield _run(part, completions)
+
+
+def _good_runs(text: str, completions: int) -> Iterator[tuple[int, int]]:
+    for part in text.split(",") if text else ():
+        try:
+            run = _run(part, completions)
+        except IndexesError:
+            continue
+        yield run
+
+
+def _run(part: str, completions: int) -> tuple[int, int]:
+    ends = part.split("-")
+    if len(ends) > 2:
+        rule = "the requirement that an index interval can have at most two parts separated by '-'"
+        raise IndexesError(f'the fragment "{part}" violates {rule}')
+    numbers = [_number(end, completions) for end in ends]
+    if len(numbers) == 2 and numbers[0] >= numbers[1]:
+        raise IndexesError(f"non-increasing order, previous: {numbers[0]}, current: {numbers[1]}")
+    return numbers[0], numbers[-1]
+
+
+def _number(text: str, completions: int) -> int:
+    if not _INTEGER.fullmatch(text):
+        raise IndexesError(f'cannot convert string to integer for index: "{text}"')
+    if int(text) >= completions:
+        raise IndexesError(f'too large index: "{text}"')
+    return int(text)

@@ -1,0 +1,166 @@
+"""Rules of metadata (k8s.io/apimachinery/pkg/api/validation/objectmeta.go)."""
+
+from collections.abc import Iterable, Mapping
+
+from muster.api.meta import LabelSelector, LabelSelectorRequirement, ObjectMeta, OwnerReference
+from muster.api.validation import names
+from muster.api.validation.fields import (
+    Errors,
+    each,
+    forbidden,
+    immutable,
+    invalid,
+    not_negative,
+    required,
+    too_long,
+)
+from muster.api.validation.names import NameRule
+
+MAX_ANNOTATIONS_BYTES = 256 * 1024
+
+ORPHAN_FINALIZER = "orphan"
+FOREGROUND_FINALIZER = "foregroundDeletion"
+_UNQUALIFIED_FINALIZERS = frozenset({"kubernetes", ORPHAN_FINALIZER, FOREGROUND_FINALIZER})
+
+
+def new_metadata(meta: ObjectMeta, rule: NameRule, *, namespaced: bool = True) -> Errors:
+    """Metadata of a new object, whose name has been generated; `rule` says what names of its kind look like."""
+    if meta.generate_name:
+        yield from each("metadata.generateName", meta.generate_name, names.prefix(rule, meta.generate_name))
+    if meta.name:
+        yield from each("metadata.name", meta.name, rule(meta.name))
+    else:
+        yield required("metadata.name", "name or generateName is required")
+    if not namespaced:
+        if meta.namespace:
+            yield forbidden("metadata.namespace", "not allowed on this type")
+    elif meta.namespace:
+        yield from each("metadata.namespace", meta.namespace, names.dns_label(meta.namespace))
+    else:
+        yield required("metadata.namespace")
+    yield from not_negative("metadata.generation", meta.generation)
+    yield from _common(meta)
+    yield from _finalizers(meta.finalizers)
+    yield from qualified_finalizers("metadata.finalizers", meta.finalizers)
+
+
+def changed_metadata(new: ObjectMeta, old: ObjectMeta) -> Errors:
+    """Metadata of an update; what the server alone sets has been carried over where the writer left it out."""
+    if old.deletion_timestamp is not None:
+        added = sorted(set(new.finalizers) - set(old.finalizers))
+        if added:
+            shown = ", ".join(f'"{finalizer}"' for finalizer in added)
+            sentence = "no new finalizers can be added if the object is being deleted, found new finalizers"
+            yield forbidden("metadata.finalizers", f"{sentence} []string{{{shown}}}")
+    yield from not_negative("metadata.generation", new.generation)
+    if new.generation < old.generation:
+        yield invalid("metadata.generation", new.generation, "must not be decremented")
+    yield from immutable("metadata.name", new.name, old.name)
+    yield from immutable("metadata.namespace", new.namespace, old.namespace)
+    yield from immutable("metadata.uid", new.uid, old.uid)
+    yield from immutable("metadata.creationTimestamp", new.creation_timestamp, old.creation_timestamp)
+    yield from immutable("metadata.deletionTimestamp", new.deletion_timestamp, old.deletion_timestamp)
+    yield from immutable(
+        "metadata.deletionGracePeriodSeconds", new.deletion_grace_period_seconds, old.deletion_grace_period_seconds
+    )
+    yield from _common(new)
+    yield from qualified_finalizers("metadata.finalizers", new.finalizers)
+
+
+def labels(path: str, values: Mapping[str, str]) -> Errors:
+    """Labels of an object, or labels that a selector asks for."""
+    for key, value in values.items():
+        yield from label_key(path, key)
+        yield from each(path, value, names.label_value(value))
+
+
+def label_key(path: str, key: str) -> Errors:
+    """The key of a label."""
+    yield from each(path, key, names.label_key(key))
+
+
+def annotations(path: str, values: Mapping[str, str]) -> Errors:
+    """Annotations: keys like labels but for the case, any value, not too much of it."""
+    for key in values:
+        yield from each(path, key, names.label_key(key.lower()))
+    if sum(len(key.encode()) + len(value.encode()) for key, value in values.items()) > MAX_ANNOTATIONS_BYTES:
+        yield too_long(path, MAX_ANNOTATIONS_BYTES)
+
+
+def label_selector(path: str, selector: LabelSelector | None) -> Errors:
+    """The selector of a manifest."""
+    if selector is None:
+        return
+    yield from labels(f"{path}.matchLabels", selector.match_labels)
+    for i, expression in enumerate(selector.match_expressions):
+        yield from _expression(f"{path}.matchExpressions[{i}]", expression)
+
+
+def has_label(path: str, meta: ObjectMeta, key: str, value: str) -> Errors:
+    """One label that must be there; `path` is the metadata's."""
+    if key not in meta.labels:
+        yield required(f"{path}.labels[{key}]", f"must be '{value}'")
+    elif meta.labels[key] != value:
+        yield invalid(f"{path}.labels[{key}]", meta.labels, f"must be '{value}'")
+
+
+def qualified_finalizers(path: str, finalizers: Iterable[str]) -> Errors:
+    """Only Kubernetes' own finalizers have no domain."""
+    for i, finalizer in enumerate(finalizers):
+        if "/" not in finalizer and finalizer not in _UNQUALIFIED_FINALIZERS:
+            sentence = "name is neither a standard finalizer name nor is it fully qualified"
+            yield invalid(f"{path}[{i}]", finalizer, sentence)
+
+
+def _common(meta: ObjectMeta) -> Errors:
+    yield from labels("metadata.labels", meta.labels)
+    yield from annotations("metadata.annotations", meta.annotations)
+    yield from _owner_references("metadata.ownerReferences", meta.owner_references)
+
+
+def _owner_references(path: str, references: tuple[OwnerReference, ...]) -> Errors:
+    controller = ""
+    for i, reference in enumerate(references):
+        yield from _owner_reference(f"{path}[{i}]", reference)
+        if not reference.controller:
+            continue
+        name = f"{reference.kind}/{reference.name}"
+        if controller:
+            sentence = 'Only one reference can have Controller set to true. Found "true" in references for'
+            yield invalid(path, references, f"{sentence} {controller} and {name}")
+        else:
+            controller = name
+
+
+def _owner_reference(path: str, reference: OwnerReference) -> Errors:
+    if not reference.api_version:
+        yield required(f"{path}.apiVersion", "must not be empty")
+    elif reference.api_version.count("/") > 1 or reference.api_version.endswith("/"):
+        yield invalid(f"{path}.apiVersion", reference.api_version, "must be <group>/<version> or <version>")
+    for field in ("kind", "name", "uid"):
+        if not getattr(reference, field):
+            yield required(f"{path}.{field}", "must not be empty")
+    if (reference.api_version, reference.kind) == ("v1", "Event"):
+        yield invalid(path, reference, "/v1, Kind=Event is disallowed from being an owner")
+
+
+def _finalizers(finalizers: tuple[str, ...]) -> Errors:
+    for finalizer in finalizers:
+        yield from each("metadata.finalizers", finalizer, names.label_key(finalizer))
+    if {ORPHAN_FINALIZER, FOREGROUND_FINALIZER} <= set(finalizers):
+        sentence = f"finalizer {ORPHAN_FINALIZER} and {FOREGROUND_FINALIZER} cannot be both set"
+        yield invalid("metadata.finalizers", finalizers, sentence)
+
+
+def _expression(path: str, expression: LabelSelectorRequirement) -> Errors:
+    if expression.operator in ("In", "NotIn"):
+        if not expression.values:
+            yield required(f"{path}.values", "must be specified when `operator` is 'In' or 'NotIn'")
+    elif expression.operator in ("Exists", "DoesNotExist"):
+        if expression.values:
+            yield forbidden(f"{path}.values", "may not be specified when `operator` is 'Exists' or 'DoesNotExist'")
+    else:
+        yield invalid(f"{path}.operator", expression.operator, "not a valid selector operator")
+    yield from label_key(f"{path}.key", expression.key)
+    for i, value in enumerate(expression.values):
+        yield from each(f"{path}.values[{i}]", value, names.label_value(value))

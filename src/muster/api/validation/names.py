@@ -1,0 +1,218 @@
+r"""What names, labels, keys and ports may look like.
+
+Each function returns the sentences of the rules that a text breaks, none if it is good. Lengths are in bytes.
+"""
+
+import re
+from collections.abc import Callable
+from functools import lru_cache
+
+_LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_SUBDOMAIN = rf"{_LABEL}(\.{_LABEL})*"
+_LABEL_1035 = "[a-z]([-a-z0-9]*[a-z0-9])?"
+_UNDERSCORE_LABEL = "_?[a-z0-9]([-_a-z0-9]*[a-z0-9])?"
+_UNDERSCORE_SUBDOMAIN = rf"{_UNDERSCORE_LABEL}(\.{_UNDERSCORE_LABEL})*"
+_KEY_NAME = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
+_LABEL_VALUE = f"({_KEY_NAME})?"
+_CONFIG_KEY = "[-._a-zA-Z0-9]+"
+_HTTP_PATH = r"[A-Za-z0-9/\-._~%!$&'()*+,;=:]+"
+_HTTP_HEADER = "[-A-Za-z0-9]+"
+_PREFIX_EXAMPLE = "(e.g. 'example.com/MyName')"
+
+_label = re.compile(_LABEL)
+_subdomain = re.compile(_SUBDOMAIN)
+_label_1035 = re.compile(_LABEL_1035)
+_underscore_subdomain = re.compile(_UNDERSCORE_SUBDOMAIN)
+_key_name = re.compile(_KEY_NAME)
+_label_value = re.compile(_LABEL_VALUE)
+_config_key = re.compile(_CONFIG_KEY)
+_http_path = re.compile(_HTTP_PATH)
+_http_header = re.compile(_HTTP_HEADER)
+
+# Names repeat: a thousand pods of one job have the same labels, keys and containers.
+_remember = lru_cache(maxsize=8192)
+
+Messages = tuple[str, ...]
+NameRule = Callable[[str], Messages]
+
+
+def _too_long(value: str, limit: int, unit: str = "characters") -> Messages:
+    # Upstream says "characters" of names and "bytes" of labels; both are bytes.
+    return (f"must be no more than {limit} {unit}",) if len(value.encode()) > limit else ()
+
+
+def _pattern(sentence: str, pattern: str, *examples: str) -> str:
+    shown = ",  or ".join(f"'{example}'" for example in examples)  # two spaces, as upstream
+    return f"{sentence} (e.g. {shown}, regex used for validation is '{pattern}')"
+
+
+@_remember
+def dns_label(value: str) -> Messages:
+    """RFC 1123 label: containers, volumes, namespaces, host names."""
+    messages = _too_long(value, 63)
+    if _label.fullmatch(value):
+        return messages
+    if _subdomain.fullmatch(value):
+        return (*messages, "must not contain dots")
+    sentence = (
+        "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', "
+        "and must start and end with an alphanumeric character"
+    )
+    return (*messages, _pattern(sentence, _LABEL, "my-name", "123-abc"))
+
+
+@_remember
+def dns_subdomain(value: str, unit: str = "characters") -> Messages:
+    """RFC 1123 subdomain: the name of most objects."""
+    messages = _too_long(value, 253, unit)
+    if _subdomain.fullmatch(value):
+        return messages
+    sentence = (
+        "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', "
+        "and must start and end with an alphanumeric character"
+    )
+    return (*messages, _pattern(sentence, _SUBDOMAIN, "example.com"))
+
+
+@_remember
+def dns_subdomain_with_underscore(value: str) -> Messages:
+    """Like a subdomain, with underscores: search domains."""
+    messages = _too_long(value, 253)
+    if _underscore_subdomain.fullmatch(value):
+        return messages
+    sentence = (
+        "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '_', '-' or '.', "
+        "and must start and end with an alphanumeric character"
+    )
+    return (*messages, _pattern(sentence, _UNDERSCORE_SUBDOMAIN, "example.com"))
+
+
+@_remember
+def dns_1035_label(value: str) -> Messages:
+    """RFC 1035 label, which starts with a letter: what becomes the name of a Service."""
+    messages = _too_long(value, 63)
+    if _label_1035.fullmatch(value):
+        return messages
+    sentence = (
+        "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic "
+        "character, and end with an alphanumeric character"
+    )
+    return (*messages, _pattern(sentence, _LABEL_1035, "my-name", "abc-123"))
+
+
+@_remember
+def label_key(value: str) -> Messages:
+    """A qualified name: keys of labels and annotations, finalizers, conditions, resources."""
+    sentence = _pattern(
+        "must consist of alphanumeric characters, '-', '_' or '.', "
+        "and must start and end with an alphanumeric character",
+        _KEY_NAME,
+        "MyName",
+        "my.name",
+        "123-abc",
+    )
+    prefix, slash, name = value.rpartition("/")
+    if "/" in prefix:
+        return (f"a valid label key {sentence} with an optional DNS subdomain prefix and '/' {_PREFIX_EXAMPLE}",)
+    messages: list[str] = []
+    if slash and not prefix:
+        messages.append("prefix part must be non-empty")
+    elif slash:
+        messages += (f"prefix part {message}" for message in dns_subdomain(prefix, "bytes"))
+    if not name:
+        messages.append("name part must be non-empty")
+    else:
+        messages += (f"name part {message}" for message in _too_long(name, 63, "bytes"))
+    if not _key_name.fullmatch(name):
+        messages.append(f"name part {sentence}")
+    return tuple(messages)
+
+
+@_remember
+def label_value(value: str) -> Messages:
+    """The value of a label."""
+    messages = _too_long(value, 63, "bytes")
+    if _label_value.fullmatch(value):
+        return messages
+    sentence = (
+        "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', "
+        "and must start and end with an alphanumeric character"
+    )
+    return (*messages, _pattern(sentence, _LABEL_VALUE, "MyValue", "my_value", "12345"))
+
+
+@_remember
+def config_key(value: str) -> Messages:
+    """A key of a ConfigMap or Secret, which becomes the name of a file."""
+    messages = [*_too_long(value, 253)]
+    if not _config_key.fullmatch(value):
+        sentence = "a valid config key must consist of alphanumeric characters, '-', '_' or '.'"
+        messages.append(_pattern(sentence, _CONFIG_KEY, "key.name", "KEY_NAME", "key-name"))
+    if value in (".", ".."):
+        messages.append(f"must not be '{value}'")
+    elif value.startswith(".."):
+        messages.append("must not start with '..'")
+    return tuple(messages)
+
+
+@_remember
+def environment_variable(value: str) -> Messages:
+    """The name of an environment variable: any printable ASCII but `=`."""
+    messages: list[str] = []
+    if not value:
+        messages.append("environment variable name must be non-empty")
+    if any(not " " <= character <= "~" or character == "=" for character in value):
+        messages.append(
+            "a valid environment variable name must consist only of printable ASCII characters other than '='"
+        )
+    return tuple(messages)
+
+
+@_remember
+def http_header(value: str) -> Messages:
+    """The name of an HTTP header."""
+    if _http_header.fullmatch(value):
+        return ()
+    sentence = "a valid HTTP header must consist of alphanumeric characters or '-'"
+    return (_pattern(sentence, _HTTP_HEADER, "X-Header-Name"),)
+
+
+@_remember
+def http_path(value: str) -> Messages:
+    """A path of a URL."""
+    return () if _http_path.fullmatch(value) else (f"Invalid path (regex used for validation is '{_HTTP_PATH}')",)
+
+
+@_remember
+def port_name(value: str) -> Messages:
+    """The name of a port (RFC 6335)."""
+    messages = [*_too_long(value, 15)]
+    if not re.fullmatch("[-a-z0-9]+", value):
+        messages.append("must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)")
+    if not re.search("[a-z]", value):
+        messages.append("must contain at least one letter (a-z)")
+    if "--" in value:
+        messages.append("must not contain consecutive hyphens")
+    if value.startswith("-") or value.endswith("-"):
+        messages.append("must not begin or end with a hyphen")
+    return tuple(messages)
+
+
+def in_range(value: int, low: int, high: int) -> Messages:
+    """Whether a number is in an inclusive range."""
+    return () if low <= value <= high else (f"must be between {low} and {high}, inclusive",)
+
+
+def port_number(value: int) -> Messages:
+    """A TCP or UDP port."""
+    return in_range(value, 1, 65535)
+
+
+def user_or_group_id(value: int) -> Messages:
+    """A Unix user or group id."""
+    return in_range(value, 0, 2**31 - 1)
+
+
+def prefix(rule: NameRule, value: str) -> Messages:
+    """The rule for what `value` is only the beginning of: it may end with a dash."""
+    return rule(value[:-2] + "a" if len(value) > 1 and value.endswith("-") else value)

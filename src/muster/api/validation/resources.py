@@ -1,0 +1,170 @@
+"""Rules of requests, limits and other amounts."""
+
+from collections.abc import Callable, Collection, Mapping
+from fractions import Fraction
+
+from muster.api.core import ResourceClaim, ResourceRequirements
+from muster.api.quantity import Quantity, QuantityError, canonical, parse
+from muster.api.validation import names
+from muster.api.validation.fields import (
+    NOT_NEGATIVE,
+    Errors,
+    duplicate,
+    each,
+    forbidden,
+    invalid,
+    not_found,
+    required,
+    unsupported,
+)
+
+_CONTAINER_RESOURCES = frozenset({"cpu", "memory", "ephemeral-storage"})
+_QUOTA_RESOURCES = frozenset({
+    "requests.cpu", "requests.memory", "requests.ephemeral-storage", "limits.cpu", "limits.memory",
+    "limits.ephemeral-storage", "requests.storage", "storage",
+})  # fmt: skip
+_COUNTED = frozenset({
+    "pods", "resourcequotas", "services", "replicationcontrollers", "secrets", "configmaps", "persistentvolumeclaims",
+    "services.nodeports", "services.loadbalancers",
+})  # fmt: skip
+_STANDARD_RESOURCES = _CONTAINER_RESOURCES | _QUOTA_RESOURCES | _COUNTED
+_HUGE_PAGES = "hugepages-"
+
+Amounts = Mapping[str, Quantity]
+
+
+def amount(path: str, resource: str, quantity: Quantity) -> Errors:
+    """One amount of a resource; what cannot be shared out is whole."""
+    try:
+        number = parse(quantity)
+    except QuantityError as error:
+        yield invalid(path, quantity, str(error))
+        return
+    if number < 0:
+        yield invalid(path, canonical(quantity), NOT_NEGATIVE)
+    if (resource in _COUNTED or is_extended(resource)) and number.denominator != 1:
+        yield invalid(path, quantity, "must be an integer")
+
+
+def container_resources(path: str, requirements: ResourceRequirements, claims: Collection[str]) -> Errors:
+    """What a container asks for; `claims` are the names of the pod's resource claims."""
+    yield from _requirements(path, requirements, _container_resource_name, claims)
+
+
+def pod_resources(path: str, requirements: ResourceRequirements, claims: Collection[str]) -> Errors:
+    """What a pod as a whole asks for."""
+    yield from _requirements(path, requirements, _pod_resource_name, claims)
+
+
+def is_extended(resource: str) -> bool:
+    """Whether it is a resource that others than Kubernetes define, such as example.com/gpu."""
+    return (
+        "/" in resource
+        and "kubernetes.io/" not in resource
+        and not resource.startswith("requests.")
+        and not names.label_key(f"requests.{resource}")
+    )
+
+
+def _may_overcommit(resource: str) -> bool:
+    return ("/" not in resource or "kubernetes.io/" in resource) and not resource.startswith(_HUGE_PAGES)
+
+
+def _requirements(
+    path: str, requirements: ResourceRequirements, name_rule: Callable[[str, str], Errors], claims: Collection[str]
+) -> Errors:
+    limits, requests = requirements.limits, requirements.requests
+    for resource, quantity in limits.items():
+        place = f"{path}.limits[{resource}]"
+        yield from name_rule(place, resource)
+        yield from amount(place, resource, quantity)
+        yield from _whole_pages(place, resource, quantity)
+    for resource, quantity in requests.items():
+        place = f"{path}.requests[{resource}]"
+        yield from name_rule(place, resource)
+        yield from amount(place, resource, quantity)
+        yield from _request_and_limit(path, resource, quantity, limits)
+        yield from _whole_pages(place, resource, quantity)
+    asked = limits.keys() | requests.keys()
+    if any(resource.startswith(_HUGE_PAGES) for resource in asked) and not asked & {"cpu", "memory"}:
+        yield forbidden(path, "HugePages require cpu or memory")
+    yield from _claims(f"{path}.claims", requirements.claims, claims)
+
+
+def _request_and_limit(path: str, resource: str, request: Quantity, limits: Amounts) -> Errors:
+    if resource not in limits:
+        if not _may_overcommit(resource):
+            yield required(f"{path}.limits", "Limit must be set for non overcommitable resources")
+        return
+    wanted, most = _number(request), _number(limits[resource])
+    if wanted is None or most is None:
+        return
+    shown, limit = canonical(request), canonical(limits[resource])
+    if wanted != most and not _may_overcommit(resource):
+        yield invalid(f"{path}.requests", shown, f"must be equal to {resource} limit of {limit}")
+    elif wanted > most:
+        yield invalid(f"{path}.requests", shown, f"must be less than or equal to {resource} limit of {limit}")
+
+
+def _number(quantity: Quantity) -> Fraction | None:
+    try:
+        return parse(quantity)
+    except QuantityError:
+        return None  # said where the quantity itself is looked at
+
+
+def _whole_pages(path: str, resource: str, quantity: Quantity) -> Errors:
+    if not resource.startswith(_HUGE_PAGES):
+        return
+    size, number = _number(resource.removeprefix(_HUGE_PAGES)), _number(quantity)
+    if number is not None and (not size or size < 0 or number % size):
+        yield invalid(
+            path, canonical(quantity), f"{canonical(quantity)} is not positive integer multiple of {resource}"
+        )
+
+
+def _resource_name(path: str, resource: str) -> Errors:
+    messages = names.label_key(resource)
+    yield from each(path, resource, messages)
+    if not messages and "/" not in resource:
+        standard = resource in _STANDARD_RESOURCES or resource.removeprefix("requests.").startswith(_HUGE_PAGES)
+        if not standard:
+            yield invalid(path, resource, "must be a standard resource type or fully qualified")
+
+
+def _container_resource_name(path: str, resource: str) -> Errors:
+    yield from _resource_name(path, resource)
+    if "/" not in resource:
+        if resource not in _CONTAINER_RESOURCES and not resource.startswith(_HUGE_PAGES):
+            yield invalid(path, resource, "must be a standard resource for containers")
+    elif "kubernetes.io/" not in resource and not is_extended(resource):
+        yield invalid(path, resource, "doesn't follow extended resource name standard")
+
+
+def _pod_resource_name(path: str, resource: str) -> Errors:
+    errors = list(_resource_name(path, resource))
+    yield from errors
+    if not errors and resource not in ("cpu", "memory") and not resource.startswith(_HUGE_PAGES):
+        yield unsupported(path, resource, ("cpu", "hugepages-", "memory"))
+
+
+def _claims(path: str, claims: tuple[ResourceClaim, ...], known: Collection[str]) -> Errors:
+    seen: set[str] = set()
+    for i, claim in enumerate(claims):
+        place = f"{path}[{i}]"
+        if not claim.name:
+            yield required(place)
+            continue
+        key = f"{claim.name}/{claim.request}" if claim.request else claim.name
+        if claim.request:
+            yield from each(f"{place}.request", claim.request, names.dns_label(claim.request))
+        if claim.name in seen:
+            yield duplicate(place, claim.name)
+        elif key in seen:
+            yield duplicate(place, key)
+        elif not claim.request and any(other.startswith(f"{claim.name}/") for other in seen):
+            yield duplicate(place, claim.name)
+        seen.add(key)
+        if claim.name not in known:
+            listed = f": {', '.join(sorted(known))}" if known else " which is empty"
+            yield not_found(place, claim.name, f"must be one of the names in pod.spec.resourceClaims{listed}")

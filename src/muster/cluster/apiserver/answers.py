@@ -1,0 +1,67 @@
+"""What goes back to the client: whole answers, streams, and Status objects; and the warnings that go with them."""
+
+import json
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from muster.api.status import ApiError, Status, StatusDetails
+from muster.runtime.transport import JSON, Response
+
+MAX_WARNINGS = 100
+MAX_WARNING_LENGTH = 256  # of one sentence: they travel in a header
+MAX_WARNINGS_LENGTH = 4096  # of all
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """An answer that goes on: watches and logs."""
+
+    chunks: AsyncIterator[bytes]
+    content_type: str = JSON
+    status: int = 200
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+def encode_status(status: Status) -> bytes:
+    """The Status as JSON."""
+    members: dict[str, Any] = {"kind": "Status", "apiVersion": "v1", "metadata": {}}
+    return msgspec.json.encode(members | msgspec.to_builtins(status))
+
+
+def refusal(error: ApiError, warnings: Sequence[str] = ()) -> Response:
+    """The answer to a request that was refused."""
+    headers = warning_headers(warnings)
+    details = error.status.details
+    if details is not None and details.retry_after_seconds:
+        headers["retry-after"] = str(details.retry_after_seconds)
+    return Response(error.status.code, encode_status(error.status), JSON, headers)
+
+
+def success(details: StatusDetails | None = None, code: int = 200, warnings: Sequence[str] = ()) -> Response:
+    """The answer that something was done, with no object to show."""
+    status = Status(status="Success", details=details, code=0 if code == 200 else code)
+    return Response(code, encode_status(status), JSON, warning_headers(warnings))
+
+
+def warning_headers(warnings: Sequence[str]) -> dict[str, str]:
+    """The Warning header for these sentences (RFC 7234), all in one; none if there are none."""
+    if not warnings:
+        return {}
+    items: list[str] = []
+    length = 0
+    for warning in list(dict.fromkeys(warnings))[:MAX_WARNINGS]:
+        item = f"299 - {_quoted(warning)}"
+        length += len(item)
+        if length > MAX_WARNINGS_LENGTH:
+            break
+        items.append(item)
+    return {"warning": ", ".join(items)}
+
+
+def _quoted(text: str) -> str:
+    short = text if len(text) <= MAX_WARNING_LENGTH else text[: MAX_WARNING_LENGTH - 3] + "..."
+    # JSON's escapes leave a line of printable ASCII, whatever the text was.
+    return json.dumps(short.replace("\x7f", "?"))

@@ -1,0 +1,92 @@
+"""The object in a request's body: of the right kind, of the right form, with the unknown said.
+
+How strict that is, the request says (`fieldValidation`): unknown and repeated fields are dropped always, and refused,
+warned of or passed over.
+"""
+
+from muster.api.kinds import Kind
+from muster.api.status import INVALID, ApiError, FieldError, bad_request, invalid
+from muster.cluster.apiserver.answers import MAX_WARNINGS
+from muster.cluster.apiserver.decode import Document, decode
+from muster.cluster.apiserver.registry import View
+from muster.cluster.apiserver.request import WriteOptions
+from muster.cluster.apiserver.schema import DecodeError
+from muster.runtime.transport import Request
+
+_SHOWN_PATCH = 500  # characters of a patched object in a refusal
+
+
+def read_object(request: Request, view: View, options: WriteOptions, warnings: list[str]) -> Document:
+    """The object that is to be written. Raises `ApiError`: 400, 413, 415."""
+    kind = view.kind
+    decoded = decode(request.body, request.content_type, kind.kind, strict=options.field_validation != "Ignore")
+    document = decoded.document
+    _require_kind(document, kind)
+    try:
+        checked = view.checker(document)
+    except DecodeError as error:
+        raise bad_request(_cannot(document, kind, str(error))) from None
+    found = [*_sentences("duplicate", decoded.duplicates), *_sentences("unknown", checked.unknown)]
+    if found and options.field_validation == "Strict":
+        raise bad_request(_cannot(document, kind, f"strict decoding error: {', '.join(found)}"))
+    if options.field_validation == "Warn":
+        warnings += found
+    return _typed(checked.value, kind)
+
+
+def check_patched(document: Document, view: View, options: WriteOptions, warnings: list[str]) -> Document:
+    """An object that a patch has made, with what it may not have taken out. Raises `ApiError` (400, 422)."""
+    kind = view.kind
+    _require_kind(document, kind)
+    try:
+        checked = view.checker(document)
+    except DecodeError as error:
+        raise _bad_patch(document, str(error)) from None
+    found = _sentences("unknown", checked.unknown)
+    if found and options.field_validation == "Strict":
+        raise _bad_patch(document, f"strict decoding error: {', '.join(found)}")
+    if options.field_validation == "Warn":
+        warnings += found
+    return _typed(checked.value, kind)
+
+
+def _bad_patch(document: Document, why: str) -> ApiError:
+    text = str(document)
+    shown = text if len(text) <= _SHOWN_PATCH else text[:_SHOWN_PATCH] + "..."
+    return invalid("", "", "", [FieldError("patch", INVALID, shown, why)])
+
+
+def _require_kind(document: Document, kind: Kind[object]) -> None:
+    """Raise `ApiError` (400) unless the object says that it is of this kind, or says nothing."""
+    version = document.get("apiVersion") or kind.api_version
+    if version != kind.api_version:
+        message = (
+            f"the API version in the data ({_shown(version)}) does not match the expected API version "
+            f"({kind.api_version})"
+        )
+        raise bad_request(message)
+    name = document.get("kind") or kind.kind
+    if name != kind.kind:
+        why = f"converting ({version.rpartition('/')[2]}.{_shown(name)}) to {kind.kind}: unknown conversion"
+        raise bad_request(_cannot(document, kind, why))
+
+
+def _typed(document: Document, kind: Kind[object]) -> Document:
+    if document.get("apiVersion") and document.get("kind"):
+        return document
+    return {"apiVersion": kind.api_version, "kind": kind.kind} | {
+        name: value for name, value in document.items() if name not in ("apiVersion", "kind")
+    }
+
+
+def _cannot(document: Document, kind: Kind[object], why: str) -> str:
+    name = _shown(document.get("kind") or kind.kind)
+    return f'{name} in version "{kind.version}" cannot be handled as a {kind.kind}: {why}'
+
+
+def _sentences(what: str, paths: tuple[str, ...]) -> list[str]:
+    return [f'{what} field "{path}"' for path in paths[:MAX_WARNINGS]]
+
+
+def _shown(value: object) -> str:
+    return str(value)[:100]

@@ -1,0 +1,199 @@
+"""The table of what is served. Per-kind behaviour is in `preparation`, `views` and `muster.api`; here it is joined.
+
+Which kinds may be created by PUT, may be updated without a version, answer deletion with the object, and so on, is
+as in k8s.io/kubernetes (pkg/registry, one strategy per kind).
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from muster.api.batch import JOB
+from muster.api.coordination import LEASE
+from muster.api.core import (
+    CONFIG_MAP,
+    EVENT,
+    NAMESPACE,
+    NODE,
+    POD,
+    SECRET,
+    SERVICE,
+    SERVICE_ACCOUNT,
+    Binding,
+)
+from muster.api.defaults import DEFAULTS
+from muster.api.events import EVENTS_V1_EVENT
+from muster.api.kinds import Kind
+from muster.api.policy import Eviction
+from muster.api.scheduling import PRIORITY_CLASS
+from muster.cluster.apiserver import preparation, views
+from muster.cluster.apiserver.decode import Document
+from muster.cluster.apiserver.registry import Registry, Resource, Rules, Subresource, View
+from muster.cluster.apiserver.selection import NO_FIELDS, FieldLabels
+
+BINDING = Kind("", "v1", "Binding", "bindings", Binding)
+EVICTION = Kind("policy", "v1", "Eviction", "evictions", Eviction)
+
+_INVOLVED = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
+
+
+def _same(*names: str) -> dict[str, str]:
+    return {name: name for name in names}
+
+
+_POD_FIELDS = FieldLabels(
+    _same(
+        "spec.nodeName",
+        "spec.restartPolicy",
+        "spec.schedulerName",
+        "spec.serviceAccountName",
+        "spec.hostNetwork",
+        "status.phase",
+        "status.podIP",
+        "status.nominatedNodeName",
+    )
+    | {"spec.host": "spec.nodeName", "status.podIPs": "status.podIP"}
+)
+_EVENT_FIELDS = FieldLabels(
+    _same("reason", "reportingComponent", "source", "type", *(f"involvedObject.{name}" for name in _INVOLVED))
+)
+_EVENTS_V1_FIELDS = FieldLabels(
+    _same("reason", "type")
+    | {"reportingController": "reportingComponent"}
+    | {f"regarding.{name}": f"involvedObject.{name}" for name in _INVOLVED}
+)
+_JOB_FIELDS = FieldLabels(_same("status.successful"), 'field label "{label}" not supported for batchv1.Job')
+
+
+def _served(
+    kind: Kind[Any],
+    rules: Rules,
+    *subresources: Subresource,
+    take: Callable[[Document, Document], Document] = views.take_all,
+    fields: FieldLabels = NO_FIELDS,
+    short_names: tuple[str, ...] = (),
+    categories: tuple[str, ...] = (),
+) -> Resource:
+    """A resource that is stored as it is seen; `take` is what a write of it may change."""
+    validation = validation_of(kind)
+    default = DEFAULTS.get(kind.resource, rules.default)
+    return Resource(
+        kind=kind,
+        stored=kind,
+        view=View(kind, take=take, validate=validation.validate_update),
+        rules=replace(rules, default=default, validate_create=validation.validate_create),
+        short_names=short_names,
+        categories=categories,
+        fields=fields,
+        subresources=subresources,
+    )
+
+
+def _status(kind: Kind[Any]) -> Subresource:
+    view = View(kind, take=views.take_status, validate=validation_of(kind).validate_status_update)
+    return Subresource("status", kind, ("get", "patch", "update"), view)
+
+
+PODS = _served(
+    POD,
+    Rules(
+        prepare_create=preparation.new_pod,
+        has_generation=True,
+        graceful=True,
+        returns_deleted=True,
+    ),
+    Subresource("binding", BINDING, ("create",)),
+    Subresource("eviction", EVICTION, ("create",)),
+    Subresource("log", POD, ("get",)),
+    _status(POD),
+    take=views.take_main,
+    fields=_POD_FIELDS,
+    short_names=("po",),
+    categories=("all",),
+)
+
+JOBS = _served(
+    JOB,
+    Rules(prepare_create=preparation.new_job, has_generation=True, propagation="Orphan"),
+    Subresource(
+        "scale",
+        views.SCALE,
+        ("get", "patch", "update"),
+        View(views.SCALE, views.show_scale, views.take_scale, validation_of(JOB).validate_update),
+    ),
+    _status(JOB),
+    take=views.take_main,
+    fields=_JOB_FIELDS,
+    categories=("all",),
+)
+
+NODES = _served(
+    NODE,
+    Rules(),
+    _status(NODE),
+    take=views.take_main,
+    fields=FieldLabels(_same("spec.unschedulable")),
+    short_names=("no",),
+)
+
+NAMESPACES = _served(
+    NAMESPACE,
+    Rules(prepare_create=preparation.new_namespace),
+    Subresource("finalize", NAMESPACE, ("update",), View(NAMESPACE, take=views.take_main)),
+    _status(NAMESPACE),
+    take=views.take_namespace,
+    fields=FieldLabels(_same("status.phase")),
+    short_names=("ns",),
+)
+
+SERVICES = _served(
+    SERVICE,
+    Rules(
+        prepare_create=preparation.new_service,
+        prepare_update=preparation.changed_service,
+        create_on_update=True,
+        returns_deleted=True,
+    ),
+    _status(SERVICE),
+    take=views.take_main,
+    fields=FieldLabels(_same("spec.clusterIP", "spec.type")),
+    short_names=("svc",),
+    categories=("all",),
+)
+
+EVENTS = _served(
+    EVENT,
+    Rules(create_on_update=True, propagation=None),
+    fields=_EVENT_FIELDS,
+    short_names=("ev",),
+)
+
+EVENTS_V1 = replace(
+    EVENTS,
+    kind=EVENTS_V1_EVENT,
+    view=View(EVENTS_V1_EVENT, views.show_event, views.take_event, EVENTS.view.validate),
+    fields=_EVENTS_V1_FIELDS,
+)
+
+CONFIG_MAPS = _served(CONFIG_MAP, Rules(), short_names=("cm",))
+SECRETS = _served(SECRET, Rules(), fields=FieldLabels(_same("type")))
+SERVICE_ACCOUNTS = _served(
+    SERVICE_ACCOUNT, Rules(unconditional_update=False, returns_deleted=True), short_names=("sa",)
+)
+LEASES = _served(LEASE, Rules(create_on_update=True, unconditional_update=False))
+PRIORITY_CLASSES = _served(PRIORITY_CLASS, Rules(has_generation=True), short_names=("pc",))
+
+BUILTIN = Registry((
+    CONFIG_MAPS,
+    EVENTS,
+    NAMESPACES,
+    NODES,
+    PODS,
+    SECRETS,
+    SERVICE_ACCOUNTS,
+    SERVICES,
+    JOBS,
+    LEASES,
+    EVENTS_V1,
+    PRIORITY_CLASSES,
+))  # fmt: skip

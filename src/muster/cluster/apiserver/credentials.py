@@ -1,0 +1,101 @@
+"""What a client needs to get in: the kubeconfig with the admin's certificate and token, and the TLS settings."""
+
+import base64
+import ssl
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+import yaml
+
+from muster.cluster.apiserver.certificates import Authority, Pair, write_private
+from muster.cluster.apiserver.users import ADMIN, Authenticator
+from muster.runtime.ids import Ids
+
+CLUSTER = "muster"  # the name of the cluster, the context and the user in the kubeconfig
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """The authority's certificate, the server's pair, and what the admin is known by."""
+
+    authority_pem: bytes
+    server: Pair
+    admin: Pair
+    token: str
+
+    @classmethod
+    def load(cls, directory: Path, now: datetime, ids: Ids) -> "Credentials":
+        """Load them from a directory of their own, making what is missing or too old.
+
+        Raises `CredentialError` for files that make no sense, `OSError`.
+        """
+        authority = Authority(directory, now)
+        return cls(
+            authority_pem=authority.pair.certificate_pem,
+            server=authority.server(),
+            admin=authority.client("admin", ADMIN),
+            token=_token(directory / "admin.token", ids),
+        )
+
+    def authenticator(self) -> Authenticator:
+        """Knows the admin's token, and certificates of the authority."""
+        return Authenticator({self.token: ADMIN})
+
+    def server_context(self) -> ssl.SSLContext:
+        """TLS for the server: clients may show a certificate, which must be of the authority."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        context.load_cert_chain(self.server.file)
+        context.load_verify_locations(cadata=self.authority_pem.decode())
+        context.verify_mode = ssl.CERT_OPTIONAL
+        context.set_alpn_protocols(["http/1.1"])
+        return context
+
+    def kubeconfig(self, server: str) -> bytes:
+        """A kubeconfig for the admin; `server` is the URL."""
+        document = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [
+                {
+                    "name": CLUSTER,
+                    "cluster": {"server": server, "certificate-authority-data": _text(self.authority_pem)},
+                }
+            ],
+            "users": [
+                {
+                    "name": f"{CLUSTER}-admin",
+                    "user": {
+                        "client-certificate-data": _text(self.admin.certificate_pem),
+                        "client-key-data": _text(self.admin.key_pem),
+                        "token": self.token,
+                    },
+                }
+            ],
+            "contexts": [
+                {"name": CLUSTER, "context": {"cluster": CLUSTER, "user": f"{CLUSTER}-admin", "namespace": "default"}}
+            ],
+            "current-context": CLUSTER,
+        }
+        return yaml.safe_dump(document, sort_keys=False).encode()
+
+    def write_kubeconfig(self, path: Path, server: str) -> None:
+        """Write the kubeconfig for its owner's eyes only. Raises `OSError`."""
+        write_private(path, self.kubeconfig(server))
+
+
+def _token(file: Path, ids: Ids) -> str:
+    """The admin's token, the same over restarts, so that clients that run on stay known."""
+    try:
+        token = file.read_text(encoding="ascii").strip()
+    except (FileNotFoundError, UnicodeDecodeError):
+        token = ""
+    if len(token) != 64:
+        token = ids.hexadecimal(64)
+        write_private(file, token.encode())
+    return token
+
+
+def _text(pem: bytes) -> str:
+    return base64.b64encode(pem).decode()

@@ -1,0 +1,130 @@
+"""Bytes from outside become a JSON document, or one clear refusal; whatever they are, cheaply.
+
+Bodies are JSON or YAML. What is limited here: the size of the body, how deep it nests, how often YAML aliases repeat a
+part, and what a number may be. Members that are given twice are reported by path, as strict decoding asks.
+"""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from muster.api.status import ApiError, bad_request, too_large, unsupported_media_type
+from muster.cluster.apiserver import yaml_decode
+from muster.cluster.apiserver.patch.limits import MAX_DEPTH, require_shallow
+
+Document = dict[str, Any]
+
+MAX_BODY_BYTES = 3 * 1024 * 1024  # of a request, as kube-apiserver
+MAX_OBJECT_BYTES = 3 * 512 * 1024  # of an object as stored, as etcd's default
+
+_JSON_TYPES = ("application/json", "text/json", "")
+_YAML_TYPES = ("application/yaml", "text/yaml", "application/x-yaml")
+
+_decoder = msgspec.json.Decoder()
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    """A body: the document, and the paths of members that were given more than once (the last one counts)."""
+
+    document: Document
+    duplicates: tuple[str, ...] = ()
+
+
+def decode(body: bytes, content_type: str, kind: str, *, strict: bool = True) -> Decoded:
+    """The object in a body. Duplicates are looked for only if `strict`; `kind` is what the sender should mean.
+
+    Raises `ApiError`: 400 for what cannot be read, 413 too large, 415 for another type.
+    """
+    value, duplicates = decode_any(body, content_type, kind, strict=strict)
+    if not isinstance(value, dict):
+        raise unrecognized(kind, "json: cannot unmarshal a value that is no object", body)
+    return Decoded(value, duplicates)
+
+
+def decode_any(body: bytes, content_type: str, kind: str, *, strict: bool = True) -> tuple[Any, tuple[str, ...]]:
+    """Like `decode`, for any value: the value and the paths of its duplicates."""
+    require_small(body)
+    type_ = media_type(content_type)
+    try:
+        if type_ in _JSON_TYPES or type_.endswith("+json"):
+            value = _decoder.decode(body)
+            duplicates = _json_duplicates(body, value) if strict else ()
+        elif type_ in _YAML_TYPES or type_.endswith("+yaml"):
+            value, duplicates = yaml_decode.decode(body)
+        else:
+            raise unsupported_media_type(
+                "the body of the request was in an unknown format - accepted media types include: "
+                "application/json, application/yaml"
+            )
+    except RecursionError:
+        raise unrecognized(kind, "json parse error: exceeded max depth", body) from None
+    except (ValueError, msgspec.DecodeError) as error:
+        raise unrecognized(kind, f"json parse error: {error}", body) from None
+    # Few brackets cannot nest deep: the count is cheaper than the walk.
+    if body.count(b"{") + body.count(b"[") > MAX_DEPTH or type_ in _YAML_TYPES:
+        require_shallow(value, "body")
+    return value, duplicates
+
+
+def require_small(body: bytes) -> None:
+    """Raise `ApiError` (413) for a body over the limit."""
+    if len(body) > MAX_BODY_BYTES:
+        raise too_large(f"Request entity too large: limit is {MAX_BODY_BYTES}")
+
+
+def media_type(content_type: str) -> str:
+    """The type of a Content-Type header, without its parameters."""
+    return content_type.partition(";")[0].strip().lower()
+
+
+def unrecognized(kind: str, why: str, body: bytes) -> ApiError:
+    """400 for a body that is no object at all, in upstream's words."""
+    head = body[:30].decode(errors="replace") + (" ..." if len(body) > 30 else "")
+    message = (
+        f"the object provided is unrecognized (must be of type {kind}): couldn't get version/kind; {why} ({head!r})"
+    )
+    return bad_request(message)
+
+
+class _Repeated(dict[str, Any]):
+    """An object in which some members were given more than once."""
+
+    names: tuple[str, ...] = ()
+
+
+def _json_duplicates(body: bytes, value: Any) -> tuple[str, ...]:
+    # Encoded again, a compact body has its old length unless a member was given twice. Spaces and escapes make a
+    # difference too, so a difference is only a reason to look closely.
+    if len(msgspec.json.encode(value)) == len(body):
+        return ()
+    found: list[str] = []
+
+    def collect(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        members = dict(pairs)
+        if len(members) == len(pairs):
+            return members
+        repeated = _Repeated(members)
+        seen: set[str] = set()
+        repeated.names = tuple(dict.fromkeys(name for name, _ in pairs if name in seen or seen.add(name)))  # type: ignore[func-returns-value]
+        found.extend(repeated.names)
+        return repeated
+
+    document = json.loads(body, object_pairs_hook=collect, parse_int=str, parse_float=str)
+    return tuple(_repeated_paths(document, "")) if found else ()
+
+
+def _repeated_paths(value: Any, path: str) -> list[str]:
+    paths = []
+    if isinstance(value, dict):
+        prefix = f"{path}." if path else ""
+        if isinstance(value, _Repeated):
+            paths += [prefix + name for name in value.names]
+        for name, item in value.items():
+            paths += _repeated_paths(item, prefix + name)
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            paths += _repeated_paths(item, f"{path}[{index}]")
+    return paths

@@ -1,0 +1,167 @@
+"""Discovery: what is served, told to clients, in the old form (a document per group version) and the aggregated one.
+
+`/api` and `/apis` answer in the form that the Accept header prefers: `APIGroupDiscoveryList` of
+`apidiscovery.k8s.io/v2` or `v2beta1`, which is everything in one document, or the lists of names that older clients
+follow to the rest.
+"""
+
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from itertools import groupby
+from typing import Any
+
+from muster.api.kinds import Kind
+from muster.api.status import not_acceptable
+from muster.cluster.apiserver.registry import Resource
+from muster.cluster.apiserver.static import JSON, StaticAnswer, accepted, static_answer
+
+_AGGREGATED = ("v2", "v2beta1")
+
+
+class Discovery:
+    """All discovery documents of a set of resources."""
+
+    def __init__(self, resources: Iterable[Resource]) -> None:
+        self._resources = sorted(resources, key=lambda r: (r.kind.group, r.kind.version, r.kind.plural))
+
+    def find(self, path: str, accept: str = "") -> StaticAnswer | None:
+        """The document at a path, None if there is none. Raises `ApiError` (406)."""
+        path = path.rstrip("/")
+        if path not in self._plain:
+            return None
+        for media_type, parameters in accepted(accept):
+            if media_type not in (JSON, "application/*", "*/*"):
+                continue
+            if "as" not in parameters:
+                return self._plain[path]
+            found = self._aggregated.get((path, _aggregated_version(parameters)))
+            if found is not None:
+                return found
+        raise not_acceptable("only the following media types are accepted: application/json")
+
+    @cached_property
+    def _groups(self) -> dict[str, dict[str, list[Resource]]]:
+        """Resources by group and version."""
+        return {
+            group: {version: list(members) for version, members in groupby(of_group, lambda r: r.kind.version)}
+            for group, of_group in groupby(self._resources, lambda r: r.kind.group)
+        }
+
+    @cached_property
+    def _plain(self) -> dict[str, StaticAnswer]:
+        named = {group: versions for group, versions in self._groups.items() if group}
+        core = list(self._groups.get("", {}))
+        groups = [_group(group, list(versions)) for group, versions in named.items()]
+        documents = {
+            "/api": {"kind": "APIVersions", "versions": core, "serverAddressByClientCIDRs": []},
+            "/apis": {"kind": "APIGroupList", "apiVersion": "v1", "groups": groups},
+        }
+        for group in groups:
+            documents[f"/apis/{group['name']}"] = {"kind": "APIGroup", "apiVersion": "v1"} | group
+        for group_name, versions in self._groups.items():
+            for version, resources in versions.items():
+                documents[_path(group_name, version)] = _resource_list(resources)
+        return {path: static_answer(document) for path, document in documents.items()}
+
+    @cached_property
+    def _aggregated(self) -> dict[tuple[str, str], StaticAnswer]:
+        named = [_aggregated_group(group, versions) for group, versions in self._groups.items() if group]
+        core = [_aggregated_group(group, versions) for group, versions in self._groups.items() if not group]
+        return {
+            (path, version): static_answer(
+                {
+                    "kind": "APIGroupDiscoveryList",
+                    "apiVersion": f"apidiscovery.k8s.io/{version}",
+                    "metadata": {},
+                    "items": items,
+                },
+                f"{JSON};g=apidiscovery.k8s.io;v={version};as=APIGroupDiscoveryList",
+            )
+            for version in _AGGREGATED
+            for path, items in (("/api", core), ("/apis", named))
+        }
+
+
+def _aggregated_version(parameters: dict[str, str]) -> str:
+    if parameters.get("g") == "apidiscovery.k8s.io" and parameters["as"] == "APIGroupDiscoveryList":
+        return parameters.get("v", "")
+    return ""
+
+
+def _path(group: str, version: str) -> str:
+    return f"/apis/{group}/{version}" if group else f"/api/{version}"
+
+
+def _group(group: str, versions: Sequence[str]) -> dict[str, Any]:
+    named = [{"groupVersion": f"{group}/{version}", "version": version} for version in versions]
+    return {"name": group, "versions": named, "preferredVersion": named[0]}
+
+
+def _resource_list(resources: Sequence[Resource]) -> dict[str, Any]:
+    return {
+        "kind": "APIResourceList",
+        "apiVersion": "v1",
+        "groupVersion": resources[0].kind.api_version,
+        "resources": [entry for resource in resources for entry in _entries(resource)],
+    }
+
+
+def _entries(resource: Resource) -> list[dict[str, Any]]:
+    """The resource and its subresources, as an APIResourceList has them."""
+    kind = resource.kind
+    main: dict[str, Any] = {
+        "name": kind.plural,
+        "singularName": resource.singular,
+        "namespaced": kind.namespaced,
+        "kind": kind.kind,
+        "verbs": resource.verbs,
+    }
+    if resource.short_names:
+        main["shortNames"] = resource.short_names
+    if resource.categories:
+        main["categories"] = resource.categories
+    subresources = [
+        {"name": f"{kind.plural}/{sub.name}", "singularName": "", "namespaced": kind.namespaced}
+        | ({} if sub.kind.api_version == kind.api_version else {"group": sub.kind.group, "version": sub.kind.version})
+        | {"kind": sub.kind.kind, "verbs": sub.verbs}
+        for sub in sorted(resource.subresources, key=lambda sub: sub.name)
+    ]
+    return [main, *subresources]
+
+
+def _aggregated_group(group: str, versions: dict[str, list[Resource]]) -> dict[str, Any]:
+    return {
+        "metadata": {"name": group} if group else {},
+        "versions": [
+            {
+                "version": version,
+                "resources": [_aggregated_resource(resource) for resource in resources],
+                "freshness": "Current",
+            }
+            for version, resources in versions.items()
+        ],
+    }
+
+
+def _aggregated_resource(resource: Resource) -> dict[str, Any]:
+    entry: dict[str, Any] = {
+        "resource": resource.kind.plural,
+        "responseKind": _response_kind(resource.kind),
+        "scope": "Namespaced" if resource.kind.namespaced else "Cluster",
+        "singularResource": resource.singular,
+        "verbs": resource.verbs,
+    }
+    if resource.short_names:
+        entry["shortNames"] = resource.short_names
+    if resource.categories:
+        entry["categories"] = resource.categories
+    if resource.subresources:
+        entry["subresources"] = [
+            {"subresource": sub.name, "responseKind": _response_kind(sub.kind), "verbs": sub.verbs}
+            for sub in sorted(resource.subresources, key=lambda sub: sub.name)
+        ]
+    return entry
+
+
+def _response_kind(kind: Kind[Any]) -> dict[str, str]:
+    return {"group": kind.group, "version": kind.version, "kind": kind.kind}

@@ -1,0 +1,81 @@
+"""Documents over the store: decoded when they are to be changed, encoded with the revision that the change gets.
+
+Between `latest` and the write that was decided on it there must be no await: that is what makes it atomic.
+"""
+
+from asyncio import Future
+
+import msgspec
+
+from muster.api.status import bad_request, too_large
+from muster.cluster.apiserver.decode import MAX_OBJECT_BYTES, Document
+from muster.cluster.store import Delete, Entry, Key, Put, Store
+
+_decoder = msgspec.json.Decoder()
+_encoder = msgspec.json.Encoder()
+
+
+class Documents:
+    """Reads and writes objects as documents."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+
+    def latest(self, key: Key) -> Entry | None:
+        """The object as of the newest write, durable or not."""
+        return self.store.latest(key)
+
+    async def put(self, key: Key, document: Document, *, dry_run: bool = False) -> bytes:
+        """Store an object and return it as stored, once it is durable. Raises `ApiError` (413, and the store's)."""
+        encoding = _Encoding(document)
+        if dry_run:
+            return encoding.unchanged()
+        return _body(await self.store.write(Put(key, encoding)))
+
+    async def remove(self, key: Key, document: Document, *, dry_run: bool = False) -> bytes:
+        """Remove an object; `document` is its last state. Raises `ApiError`."""
+        return _body(await self.removal(key, document)) if not dry_run else _Encoding(document).unchanged()
+
+    def removal(self, key: Key, document: Document) -> "Future[list[Entry]]":
+        """Begin to remove an object."""
+        return self.store.write(Delete(key, _Encoding(document)))
+
+    def change(self, key: Key, document: Document) -> "Future[list[Entry]]":
+        """Begin to store an object."""
+        return self.store.write(Put(key, _Encoding(document)))
+
+
+def decode_entry(entry: Entry) -> Document:
+    """A stored object as a document of its own."""
+    document: Document = _decoder.decode(entry.body)
+    return document
+
+
+def _body(entries: list[Entry]) -> bytes:
+    return entries[0].body
+
+
+class _Encoding:
+    """Encodes a document with the revision that it gets."""
+
+    __slots__ = ("_document",)
+
+    def __init__(self, document: Document) -> None:
+        self._document = document
+
+    def __call__(self, revision: int) -> bytes:
+        self._document["metadata"]["resourceVersion"] = str(revision)
+        return self.unchanged()
+
+    def unchanged(self) -> bytes:
+        """With the version that it has; without any if that is empty."""
+        meta = self._document["metadata"]
+        if not meta.get("resourceVersion"):
+            meta.pop("resourceVersion", None)
+        try:
+            body = _encoder.encode(self._document)
+        except (OverflowError, ValueError, msgspec.MsgspecError) as error:
+            raise bad_request(f"the object cannot be written as JSON: {error}") from None
+        if len(body) > MAX_OBJECT_BYTES:
+            raise too_large(f"Request entity too large: limit is {MAX_OBJECT_BYTES}")
+        return body

@@ -1,0 +1,175 @@
+# ruff: noqa: RUF012  (msgspec gives every object its own empty dict)
+"""What is read of every stored object without decoding it whole: labels, owners, and the fields that selectors ask for.
+
+The store keeps the header beside the body. Fields that are empty are left out: a selector takes a missing one as "".
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from muster.api.meta import Struct
+from muster.cluster.store import Header
+
+
+class _Owner(Struct):
+    uid: str = ""
+
+
+class _Meta(Struct):
+    uid: str = ""
+    labels: dict[str, str] = {}
+    owner_references: tuple[_Owner, ...] = ()
+    deletion_timestamp: msgspec.Raw | None = None
+
+
+class _Object(Struct):
+    metadata: _Meta = _Meta()
+
+
+class _PodSpec(Struct):
+    node_name: str = ""
+    restart_policy: str = ""
+    scheduler_name: str = ""
+    service_account_name: str = ""
+    host_network: bool = False
+
+
+class _PodStatus(Struct):
+    phase: str = ""
+    pod_ip: str = ""
+    nominated_node_name: str = ""
+
+
+class _Pod(_Object):
+    spec: _PodSpec = _PodSpec()
+    status: _PodStatus = _PodStatus()
+
+
+class _NodeSpec(Struct):
+    unschedulable: bool = False
+
+
+class _Node(_Object):
+    spec: _NodeSpec = _NodeSpec()
+
+
+class _NamespaceStatus(Struct):
+    phase: str = ""
+
+
+class _Namespace(_Object):
+    status: _NamespaceStatus = _NamespaceStatus()
+
+
+class _Secret(_Object):
+    type: str = ""
+
+
+class _ServiceSpec(Struct):
+    cluster_ip: str = ""
+    type: str = ""
+
+
+class _PriorityClass(_Object):
+    global_default: bool = False
+
+
+class _Service(_Object):
+    spec: _ServiceSpec = _ServiceSpec()
+
+
+class _JobStatus(Struct):
+    succeeded: int = 0
+
+
+class _Job(_Object):
+    status: _JobStatus = _JobStatus()
+
+
+class _Involved(Struct):
+    kind: str = ""
+    namespace: str = ""
+    name: str = ""
+    uid: str = ""
+    api_version: str = ""
+    resource_version: str = ""
+    field_path: str = ""
+
+
+class _Source(Struct):
+    component: str = ""
+
+
+class _Event(_Object):
+    involved_object: _Involved = _Involved()
+    reason: str = ""
+    source: _Source = _Source()
+    type: str = ""
+    reporting_component: str = ""
+
+
+def _pod(pod: _Pod) -> dict[str, str]:
+    return {
+        "spec.nodeName": pod.spec.node_name,
+        "spec.restartPolicy": pod.spec.restart_policy,
+        "spec.schedulerName": pod.spec.scheduler_name,
+        "spec.serviceAccountName": pod.spec.service_account_name,
+        "spec.hostNetwork": "true" if pod.spec.host_network else "false",
+        "status.phase": pod.status.phase,
+        "status.podIP": pod.status.pod_ip,
+        "status.nominatedNodeName": pod.status.nominated_node_name,
+    }
+
+
+def _event(event: _Event) -> dict[str, str]:
+    involved = event.involved_object
+    return {
+        "involvedObject.kind": involved.kind,
+        "involvedObject.namespace": involved.namespace,
+        "involvedObject.name": involved.name,
+        "involvedObject.uid": involved.uid,
+        "involvedObject.apiVersion": involved.api_version,
+        "involvedObject.resourceVersion": involved.resource_version,
+        "involvedObject.fieldPath": involved.field_path,
+        "reason": event.reason,
+        "reportingComponent": event.reporting_component,
+        "source": event.source.component or event.reporting_component,
+        "type": event.type,
+    }
+
+
+# For every stored resource that has fields of its own: the view of its objects, and the fields in it.
+_FIELDS: Mapping[str, tuple[type, Callable[[Any], dict[str, str]]]] = {
+    "pods": (_Pod, _pod),
+    "events": (_Event, _event),
+    "nodes": (_Node, lambda node: {"spec.unschedulable": "true" if node.spec.unschedulable else "false"}),
+    "namespaces": (_Namespace, lambda namespace: {"status.phase": namespace.status.phase}),
+    "secrets": (_Secret, lambda secret: {"type": secret.type}),
+    "services": (_Service, lambda service: {"spec.clusterIP": service.spec.cluster_ip, "spec.type": service.spec.type}),
+    # Not for selectors: admission asks for it with every pod.
+    "priorityclasses.scheduling.k8s.io": (
+        _PriorityClass,
+        lambda priority_class: {"globalDefault": "true" if priority_class.global_default else ""},
+    ),
+    "jobs.batch": (_Job, lambda job: {"status.successful": str(job.status.succeeded)}),
+}
+_DECODERS: dict[str, tuple[msgspec.json.Decoder[Any], Callable[[Any], dict[str, str]]]] = {
+    resource: (msgspec.json.Decoder(view), fields) for resource, (view, fields) in _FIELDS.items()
+}
+_PLAIN: tuple[msgspec.json.Decoder[Any], None] = (msgspec.json.Decoder(_Object), None)
+
+
+def header_of(resource: str, body: bytes) -> Header:
+    """The header of a stored object."""
+    decoder, fields = _DECODERS.get(resource, _PLAIN)
+    obj = decoder.decode(body)
+    meta: _Meta = obj.metadata
+    return Header(
+        uid=meta.uid,
+        labels=meta.labels,
+        owners=tuple([owner.uid for owner in meta.owner_references]),
+        fields={name: value for name, value in fields(obj).items() if value} if fields else {},
+        deleting=meta.deletion_timestamp is not None,
+    )

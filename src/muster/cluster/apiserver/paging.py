@@ -1,0 +1,132 @@
+"""Lists at one revision: which state a list shows, and how it goes on page by page.
+
+A page's token names the revision that the list shows and the last object of the page. The state at that revision is
+kept while there is room; if it is no longer, it is put together from the retained changes; past those it is
+410 Expired, with a token that goes on at the newest revision instead.
+"""
+
+import asyncio
+import base64
+import binascii
+from bisect import bisect_right
+from collections import OrderedDict
+from datetime import datetime, timedelta
+
+import msgspec
+
+from muster.api.meta import ListMeta, Struct
+from muster.api.status import ApiError, Status, StatusCause, StatusDetails, bad_request
+from muster.cluster.store import Change, Compacted, Entry, Key, Snapshot, Store
+
+# A pinned state is a tuple of references: of 5,000 objects 40 KB, and the bodies that were changed since.
+PINNED_SNAPSHOTS = 64
+PINNED_FOR = timedelta(minutes=5)  # as long as etcd keeps what was compacted
+NEWEST = -1  # the revision in a token that goes on with whatever there is
+
+_EXPIRED = (
+    "The provided continue parameter is too old to display a consistent list result. You can start a new list without "
+    "the continue parameter, or use the continue token in this response to retrieve the remainder of the results. "
+    "Continuing with the provided token results in an inconsistent list - objects that were created, modified, or "
+    "deleted between the time the first chunk was returned and now may show up in the list."
+)
+
+
+class Token(Struct):
+    """What a continue token says; upstream's form.
+
+    v: version of the form.
+    rv: the revision that the list shows.
+    start: the key of the last object before this page, as <namespace>/<name>.
+    """
+
+    v: str = ""
+    rv: int = 0
+    start: str = ""
+
+
+def encode_token(revision: int, last: Key) -> str:
+    """The token of the page after this object."""
+    token = Token(v="meta.k8s.io/v1", rv=revision, start=f"{last.namespace}/{last.name}")
+    return base64.urlsafe_b64encode(msgspec.json.encode(token)).decode().rstrip("=")
+
+
+def decode_token(text: str) -> Token:
+    """What a token says. Raises `ApiError` (400)."""
+    try:
+        token = msgspec.json.decode(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)), type=Token)
+    except (binascii.Error, ValueError, msgspec.DecodeError, RecursionError) as error:
+        raise bad_request(f"continue key is not valid: {error}") from None
+    if token.v != "meta.k8s.io/v1" or token.rv < NEWEST or not token.rv or "/" not in token.start:
+        raise bad_request("continue key is not valid: it was not made by this server")
+    return token
+
+
+class Snapshots:
+    """States of resources at revisions, for as long as somebody pages through them."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._pinned: OrderedDict[tuple[str, str, int], tuple[Snapshot, datetime]] = OrderedDict()
+
+    def pin(self, resource: str, namespace: str, snapshot: Snapshot, now: datetime) -> None:
+        """Keep a state for the pages after the first."""
+        key = (resource, namespace, snapshot.revision)
+        self._pinned[key] = (snapshot, now + PINNED_FOR)
+        self._pinned.move_to_end(key)
+        while len(self._pinned) > PINNED_SNAPSHOTS or next(iter(self._pinned.values()))[1] < now:
+            self._pinned.popitem(last=False)
+
+    async def at(self, resource: str, namespace: str, revision: int, now: datetime) -> Snapshot | None:
+        """The state at a revision, None if it is no longer known. The revision is not after the newest."""
+        found = self._pinned.get((resource, namespace, revision))
+        if found is not None and found[1] >= now:
+            return found[0]
+        return await self._rolled_back(resource, namespace, revision)
+
+    async def _rolled_back(self, resource: str, namespace: str, revision: int) -> Snapshot | None:
+        """The newest state without the changes since."""
+        try:
+            watch = self._store.watch(resource, revision, namespace)
+        except Compacted:
+            return None
+        snapshot = self._store.list(resource, namespace)
+        changes: list[Change] = []
+        try:
+            # Answers at once what there is: it only waits, and is interrupted, if there is nothing.
+            async with asyncio.timeout(0):
+                changes = await watch.next()
+        except TimeoutError:
+            pass  # nothing has changed since
+        finally:
+            watch.close()
+        entries = {entry.key: entry for entry in snapshot.entries}
+        for change in reversed(changes):
+            if change.revision > snapshot.revision:
+                continue
+            if change.previous is None:
+                entries.pop(change.entry.key, None)
+            else:
+                entries[change.entry.key] = change.previous
+        return Snapshot(revision, tuple(entries[key] for key in sorted(entries)))
+
+
+def expired(last: str) -> ApiError:
+    """410 for a token whose revision is gone, with one that goes on from there at the newest."""
+    token = Token(v="meta.k8s.io/v1", rv=NEWEST, start=last)
+    text = base64.urlsafe_b64encode(msgspec.json.encode(token)).decode().rstrip("=")
+    meta = ListMeta(continue_=text)
+    return ApiError(Status(metadata=meta, status="Failure", code=410, reason="Expired", message=_EXPIRED))
+
+
+def too_large_revision(asked: int, current: int) -> ApiError:
+    """504 for a revision that is still to come."""
+    cause = StatusCause(reason="ResourceVersionTooLarge", message="Too large resource version")
+    details = StatusDetails(causes=(cause,), retry_after_seconds=1)
+    message = f"Timeout: Too large resource version: {asked}, current: {current}"
+    return ApiError(Status(status="Failure", code=504, reason="Timeout", message=message, details=details))
+
+
+def after(entries: tuple[Entry, ...], start: str) -> int:
+    """The index of the first entry after a token's last object."""
+    namespace, _, name = start.partition("/")
+    return bisect_right(entries, (namespace, name), key=lambda entry: (entry.key.namespace, entry.key.name))

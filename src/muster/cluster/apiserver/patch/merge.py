@@ -1,0 +1,26 @@
+"""JSON merge patch, RFC 7386: members that are present replace, `null` removes, objects merge."""
+
+from typing import Any
+
+from muster.api.status import bad_request
+from muster.cluster.apiserver.patch.limits import require_shallow
+
+
+def apply(document: dict[str, Any], patch: Any) -> dict[str, Any]:
+    """The document with the patch merged into it. Raises `ApiError` (400) for a patch that is no object."""
+    if not isinstance(patch, dict):
+        raise bad_request("Invalid JSON Patch")
+    require_shallow(patch, "patch")
+    return _merged(document, patch)
+
+
+def _merged(target: Any, patch: dict[str, Any]) -> dict[str, Any]:
+    result = dict(target) if isinstance(target, dict) else {}
+    for key, value in patch.items():
+        if value is None:
+            result.pop(key, None)
+        elif isinstance(value, dict):
+            result[key] = _merged(result.get(key), value)
+        else:
+            result[key] = value
+    return result

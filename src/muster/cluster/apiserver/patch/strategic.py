@@ -1,0 +1,312 @@
+"""Strategic merge patch: a merge patch that knows which lists are sets or maps.
+
+The schema says so, by `x-kubernetes-patch-strategy` (`merge`, `replace`, `retainKeys`) and
+`x-kubernetes-patch-merge-key` on a field; where it says nothing, objects merge and lists are replaced. Directives
+inside the patch refine that:
+
+    $patch: replace | delete | merge      in an object, or in an item of a merged list
+    $deleteFromPrimitiveList/FIELD        values to take out of a merged list of scalars
+    $setElementOrder/FIELD                the order that the items are to have
+    $retainKeys                           the only members that the object may keep
+
+Rules and refusals follow k8s.io/apimachinery/pkg/util/strategicpatch. It differs where that package loses or leaks
+something: `$patch: merge` is accepted as the default that it names, `$patch: replace` also makes an object that was
+not there, directives never reach the result, and refusals that are internal errors there are 422 here.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from muster.api.status import ApiError, bad_request
+from muster.cluster.apiserver.patch.limits import require_shallow, shown, unprocessable
+
+_DIRECTIVE = "$patch"
+_RETAIN_KEYS = "$retainKeys"
+_DELETE_FROM_LIST = "$deleteFromPrimitiveList"
+_SET_ORDER = "$setElementOrder"
+
+_NAMES = {
+    _RETAIN_KEYS: "retainKeys",
+    _DELETE_FROM_LIST: "primitive list",
+    _SET_ORDER: "setElementOrder list",
+}
+
+Schema = Mapping[str, Any]
+
+
+class _Field(NamedTuple):
+    """What the schema says about one member."""
+
+    schema: Schema  # of the member, or of its items if it is a list
+    merges_lists: bool
+    replaces: bool
+    merge_key: str
+
+
+def apply(document: dict[str, Any], patch: Any, schema: Schema) -> dict[str, Any]:
+    """The document with the patch merged into it. Raises `ApiError`: 400 malformed, 422 does not fit."""
+    if not isinstance(patch, dict):
+        raise bad_request("invalid JSON document")
+    require_shallow(patch, "patch")
+    return _merged(document, patch, schema)
+
+
+def _merged(original: dict[str, Any], patch: dict[str, Any], schema: Schema) -> dict[str, Any]:
+    directive = patch.get(_DIRECTIVE, "merge")
+    if directive == "replace":
+        return _fresh_members(patch)
+    if directive == "delete":
+        return {}
+    if directive != "merge":
+        raise unprocessable(f"unknown patch type: {shown(str(directive))} in map")
+    result = _retained(original, patch)
+    ordered = _apply_orders(result, patch, schema)
+    for key, value in patch.items():
+        if key in ordered or key in (_DIRECTIVE, _RETAIN_KEYS) or _directive_field(key, _SET_ORDER):
+            continue
+        if field := _directive_field(key, _DELETE_FROM_LIST):
+            _delete_scalars(result, field, value)
+        elif value is None:
+            result.pop(key, None)
+        else:
+            _merge_member(result, key, value, schema)
+    return result
+
+
+def _merge_member(result: dict[str, Any], key: str, value: Any, schema: Schema) -> None:
+    """Merge one member of a patch into the object that it belongs to."""
+    current = result.get(key)
+    if isinstance(current, dict) and isinstance(value, dict):
+        field = _field(schema, key)
+        result[key] = _fresh_members(value) if field.replaces else _merged(current, value, field.schema)
+    elif isinstance(current, list) and isinstance(value, list):
+        result[key] = _merged_list(current, value, _field(schema, key))
+    elif isinstance(value, dict) and value.get(_DIRECTIVE) == "delete":
+        result.pop(key, None)
+    else:
+        result[key] = _fresh(value)
+
+
+def _merged_list(current: list[Any], patch: list[Any], field: _Field) -> list[Any]:
+    if not field.merges_lists:
+        return _fresh_items(patch)
+    if not current and not patch:
+        return current
+    key = _key_of(field, current, patch)
+    if not key:
+        return _in_order([*current, *patch], patch, current, "")
+    kept, added = _without_special_items(current, patch, key)
+    items = _merged_items(kept, added, field)
+    return _in_order(items, added, current, key)
+
+
+def _without_special_items(current: list[Any], patch: list[Any], key: str) -> tuple[list[Any], list[Any]]:
+    """The list and the patch after items with a `$patch` have done their work."""
+    plain: list[Any] = []
+    deleted: set[Any] = set()
+    replace = False
+    for item in patch:
+        match item.get(_DIRECTIVE):
+            case None:
+                plain.append(item)
+            case "delete":
+                deleted.add(_identity(item, key))
+            case "replace":
+                replace = True
+            case "merge":
+                raise unprocessable("merging lists cannot yet be specified in the patch")
+            case other:
+                raise unprocessable(f"unknown patch type: {shown(str(other))} in map")
+    if replace:
+        return [], plain
+    return [item for item in current if _identity(item, key) not in deleted], plain
+
+
+def _merged_items(current: list[Any], patch: list[Any], field: _Field) -> list[Any]:
+    items = list(current)
+    positions: dict[Any, int] = {}
+    for position, item in enumerate(items):
+        positions.setdefault(_identity(item, field.merge_key), position)
+    for item in patch:
+        identity = _identity(item, field.merge_key)
+        if identity in positions:
+            place = positions[identity]
+            items[place] = _merged(items[place], item, field.schema)
+        else:
+            positions[identity] = len(items)
+            items.append(_fresh_members(item))
+    return items
+
+
+def _apply_orders(result: dict[str, Any], patch: dict[str, Any], schema: Schema) -> set[str]:
+    """Merge and order the lists for which the patch has a `$setElementOrder`; returns their names."""
+    done: set[str] = set()
+    for directive, order in patch.items():
+        name = _directive_field(directive, _SET_ORDER)
+        if not name:
+            continue
+        current, added = result.get(name), patch.get(name)
+        for value in (order, [] if current is None else current, [] if added is None else added):
+            if not isinstance(value, list):
+                raise _malformed(_SET_ORDER)
+        field = _field(schema, name)
+        key = _key_of(field, order, current or [], added or [])
+        _require_same_order(name, added or [], order, key)
+        if name in patch and added is None:
+            continue  # an explicit null removes the list; the order of nothing is nothing
+        if current is not None or added is not None:
+            merged = _merged_list(current or [], added, field) if added is not None else current
+            result[name] = _in_order(merged or [], order, current or [], key)
+        done.add(name)
+    return done
+
+
+def _require_same_order(name: str, patch: list[Any], order: list[Any], key: str) -> None:
+    """Raise unless the items of the patch are a subsequence of the order (deletions apart)."""
+    if not patch or not order:
+        return
+    remaining = iter([_identity(item, key) for item in order])
+    for item in patch:
+        if key and _DIRECTIVE in item:
+            continue
+        if _identity(item, key) not in remaining:
+            raise unprocessable(f"The order in patch list: {shown(name)} doesn't match {_SET_ORDER} list")
+
+
+def _in_order(items: list[Any], wanted: list[Any], current: list[Any], key: str) -> list[Any]:
+    """The items: those of `wanted` in its order, the others in the order of `current`, interleaved as in `current`.
+
+    Scalars are taken once each.
+    """
+    if not key:
+        items = list({_identity(item, key): item for item in items}.values())
+    ranks = _ranks(wanted, key)
+    places = _ranks(current, key)
+    named = sorted((item for item in items if _identity(item, key) in ranks), key=lambda i: ranks[_identity(i, key)])
+    others = [item for item in items if _identity(item, key) not in ranks]
+    others.sort(key=lambda item: places.get(_identity(item, key), len(places)))
+    result: list[Any] = []
+    waiting = iter(named)
+    following = next(waiting, None)
+    for item in others:
+        place = places.get(_identity(item, key))
+        while following is not None:
+            named_place = places.get(_identity(following, key))
+            if place is not None and named_place is not None and place < named_place:
+                break
+            result.append(following)
+            following = next(waiting, None)
+        result.append(item)
+    if following is not None:
+        result += [following, *waiting]
+    return result
+
+
+def _ranks(items: Iterable[Any], key: str) -> dict[Any, int]:
+    ranks: dict[Any, int] = {}
+    for rank, item in enumerate(items):
+        ranks.setdefault(_identity(item, key), rank)
+    return ranks
+
+
+def _identity(item: Any, key: str) -> Any:
+    """What makes an item of a list itself: its merge key's value, or the scalar; `1` is not `true`."""
+    value = item
+    if key:
+        if key not in item:
+            raise unprocessable(f"map does not contain declared merge key: {key}")
+        value = item[key]
+    if isinstance(value, dict | list):
+        raise unprocessable("lists of lists are not supported" if not key else f"merge key {key} is not a scalar")
+    return type(value), value
+
+
+def _are_objects(*lists: Sequence[Any]) -> bool:
+    """Whether the items are objects. Raises unless all are or none is."""
+    kinds = {isinstance(item, dict) for items in lists for item in items}
+    if len(kinds) > 1:
+        raise unprocessable("list element types are not identical")
+    return kinds == {True}
+
+
+def _key_of(field: _Field, *lists: Sequence[Any]) -> str:
+    """The merge key of lists of objects, "" for lists of scalars."""
+    if not _are_objects(*lists):
+        return ""
+    if not field.merge_key:
+        raise unprocessable("cannot merge lists without merge key")
+    return field.merge_key
+
+
+def _delete_scalars(result: dict[str, Any], name: str, values: Any) -> None:
+    if not isinstance(values, list):
+        raise _malformed(_DELETE_FROM_LIST)
+    current = result.get(name)
+    if isinstance(current, list) and not _are_objects(current, values):
+        deleted = {_identity(value, "") for value in values}
+        result[name] = [item for item in current if _identity(item, "") not in deleted]
+
+
+def _retained(original: dict[str, Any], patch: dict[str, Any]) -> dict[str, Any]:
+    """A copy of the object with only what `$retainKeys` allows, if the patch has one."""
+    if _RETAIN_KEYS not in patch:
+        return dict(original)
+    keys = patch[_RETAIN_KEYS]
+    if not isinstance(keys, list) or not all(isinstance(key, str) for key in keys):
+        raise _malformed(_RETAIN_KEYS)
+    retained = set(keys)
+    for key, value in patch.items():
+        if value is not None and not key.startswith("$") and key not in retained:
+            raise _malformed(_RETAIN_KEYS)
+    return {key: value for key, value in original.items() if key in retained}
+
+
+def _directive_field(key: str, directive: str) -> str:
+    """The FIELD of `DIRECTIVE/FIELD`, "" for any other key. Raises 400 for the directive without a field."""
+    if not key.startswith(directive):
+        return ""
+    head, _, name = key.partition("/")
+    if head != directive or not name:
+        raise _malformed(directive)
+    return name
+
+
+def _malformed(directive: str) -> ApiError:
+    return bad_request(f"invalid patch format of {_NAMES[directive]}")
+
+
+def _fresh(value: Any) -> Any:
+    """A value of the patch as a new document has it: without nulls and directives."""
+    if isinstance(value, dict):
+        return _fresh_members(value)
+    return _fresh_items(value) if isinstance(value, list) else value
+
+
+def _fresh_items(items: list[Any]) -> list[Any]:
+    return [_fresh(item) for item in items if not (isinstance(item, dict) and _DIRECTIVE in item)]
+
+
+def _fresh_members(value: dict[str, Any]) -> dict[str, Any]:
+    return {
+        key: _fresh(item)
+        for key, item in value.items()
+        if item is not None
+        and not (isinstance(item, dict) and item.get(_DIRECTIVE) == "delete")
+        and key not in (_DIRECTIVE, _RETAIN_KEYS)
+        and not key.startswith((f"{_SET_ORDER}/", f"{_DELETE_FROM_LIST}/"))
+    }
+
+
+def _field(schema: Schema, key: str) -> _Field:
+    properties = schema.get("properties") or {}
+    member = properties.get(key) or schema.get("additionalProperties")
+    if not isinstance(member, Mapping):
+        member = {}
+    items = member.get("items")
+    strategies = str(member.get("x-kubernetes-patch-strategy", "")).split(",")
+    return _Field(
+        schema=items if isinstance(items, Mapping) else member,
+        merges_lists="merge" in strategies,
+        replaces="replace" in strategies,
+        merge_key=str(member.get("x-kubernetes-patch-merge-key", "")),
+    )

@@ -1,0 +1,60 @@
+"""What the server sets in new and changed objects of some kinds, beyond metadata and defaults. Pure, in place.
+
+These are the strategies of k8s.io/kubernetes (pkg/registry): PrepareForCreate and PrepareForUpdate.
+"""
+
+from contextlib import suppress
+
+import msgspec
+
+from muster.api.core import PodSpec
+from muster.api.defaults import generate_selector, keep_allocated
+from muster.api.pods import qos_class
+from muster.api.quantity import QuantityError
+from muster.cluster.apiserver.decode import Document
+
+KUBERNETES = "kubernetes"  # the finalizer that holds a namespace until it is empty
+
+
+def new_pod(pod: Document) -> None:
+    """A pod begins Pending; one with scheduling gates says so."""
+    spec = pod["spec"]
+    status = {"phase": "Pending"}
+    with suppress(QuantityError):  # validation names it
+        status["qosClass"] = qos_class(msgspec.convert(spec, PodSpec))
+    pod["status"] = status
+    if spec.get("schedulingGates"):
+        pod["status"] = status | {
+            "conditions": [
+                {
+                    "type": "PodScheduled",
+                    "status": "False",
+                    "reason": "SchedulingGated",
+                    "message": "Scheduling is blocked due to non-empty scheduling gates",
+                }
+            ]
+        }
+
+
+def new_job(job: Document) -> None:
+    """A Job's pods are known by labels that only they have."""
+    generate_selector(job, job["metadata"]["uid"])
+    job["status"] = {}
+
+
+def new_namespace(namespace: Document) -> None:
+    """A namespace is held until it is empty."""
+    finalizers = namespace.setdefault("spec", {}).setdefault("finalizers", [])
+    if KUBERNETES not in finalizers:
+        finalizers.append(KUBERNETES)
+    namespace["status"] = {"phase": "Active"}
+
+
+def new_service(service: Document) -> None:
+    """A service has no state yet. It gets no address: nothing here would answer on it."""
+    service["status"] = {"loadBalancer": {}}
+
+
+def changed_service(service: Document, stored: Document) -> None:
+    """What was given stays."""
+    keep_allocated(service, stored)

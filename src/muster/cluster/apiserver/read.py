@@ -1,0 +1,160 @@
+"""Get and list: stored bytes go out as they are, nothing is decoded.
+
+Everything read is committed. A list shows one revision: the newest, unless an exact one is asked for.
+"""
+
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+
+from muster.api.meta import ListMeta
+from muster.api.status import FORBIDDEN, FieldError, bad_request, expired, invalid, not_found
+from muster.cluster.apiserver import paging
+from muster.cluster.apiserver.registry import Resource, View
+from muster.cluster.apiserver.representation import Form, Presentation
+from muster.cluster.apiserver.request import ListOptions, revision
+from muster.cluster.apiserver.selection import Selection, selection
+from muster.cluster.store import Entry, Key, Snapshot, Store
+from muster.runtime.clock import Clock
+
+# Joined lists of whole collections: the ones that many ask for, while nothing changes.
+_WORTH_CACHING = 100  # objects
+_CACHED_LISTS = 16
+_CACHED_BYTES = 64 << 20
+
+
+class Reader:
+    """Answers get and list from the store."""
+
+    def __init__(self, store: Store, clock: Clock) -> None:
+        self._store = store
+        self._clock = clock
+        self._snapshots = paging.Snapshots(store)
+        self._joined = _JoinedLists()
+
+    def get(self, key: Key, resource: Resource, query: Mapping[str, str]) -> Entry:
+        """The object. Raises `ApiError` (404, 504 for a revision that is still to come)."""
+        if query:
+            self._check_reached(revision(query.get("resourceVersion", ""), resource.name))
+        entry = self._store.get(key)
+        if entry is None:
+            raise not_found(resource.name, key.name)
+        return entry
+
+    async def list(
+        self, resource: Resource, view: View, namespace: str, options: ListOptions, form: Form, include: str
+    ) -> bytes:
+        """The list, or the page of it, that is asked for. Raises `ApiError`."""
+        chosen = selection(options.label_selector, options.field_selector, resource.fields)
+        presentation = Presentation(resource, view, form, include, self._clock.now())
+        snapshot, start = await self._state(resource, namespace, options)
+        if not chosen and not options.limit and not start:
+            return await self._whole(snapshot, namespace, presentation)
+        entries, meta = self._page(snapshot, start, chosen, options.limit, (resource.key, namespace))
+        return await presentation.list([entry.body for entry in entries], meta)
+
+    async def _state(self, resource: Resource, namespace: str, options: ListOptions) -> tuple[Snapshot, str]:
+        """What to show, and the last object that was shown before."""
+        if options.continue_:
+            return await self._continued(resource, namespace, options)
+        asked = revision(options.resource_version, resource.name)
+        self._check_reached(asked)
+        match = options.resource_version_match
+        if not match and asked and options.limit:
+            match = "Exact"  # as it was before there was resourceVersionMatch
+        if match == "Exact":
+            return await self._exact(resource, namespace, asked), ""
+        return self._store.list(resource.key, namespace), ""
+
+    async def _continued(self, resource: Resource, namespace: str, options: ListOptions) -> tuple[Snapshot, str]:
+        if options.resource_version not in ("", "0"):
+            error = FieldError("resourceVersion", FORBIDDEN, None, "specifying resource version is not allowed when "
+                               "using continue")  # fmt: skip
+            raise invalid("ListOptions", "meta.k8s.io", "", [error])
+        token = paging.decode_token(options.continue_)
+        if token.rv == paging.NEWEST:
+            return self._store.list(resource.key, namespace), token.start
+        if token.rv > self._store.revision:
+            raise bad_request("continue key is not valid: it was not made by this server")
+        found = await self._snapshots.at(resource.key, namespace, token.rv, self._clock.now())
+        if found is None:
+            raise paging.expired(token.start)
+        return found, token.start
+
+    async def _exact(self, resource: Resource, namespace: str, asked: int) -> Snapshot:
+        found = await self._snapshots.at(resource.key, namespace, asked, self._clock.now())
+        if found is None:
+            raise expired(f"The resourceVersion for the provided list is too old: {asked}")
+        return found
+
+    def _check_reached(self, asked: int) -> None:
+        if asked > self._store.revision:
+            raise paging.too_large_revision(asked, self._store.revision)
+
+    def _page(
+        self, snapshot: Snapshot, start: str, chosen: Selection, limit: int, where: tuple[str, str]
+    ) -> tuple[Sequence[Entry], ListMeta]:
+        entries: Sequence[Entry] = snapshot.entries
+        first = paging.after(snapshot.entries, start) if start else 0
+        found, end = _take(entries, first, chosen, limit)
+        meta = ListMeta(resource_version=str(snapshot.revision))
+        if end < len(entries):
+            self._snapshots.pin(*where, snapshot, self._clock.now())
+            meta = ListMeta(
+                resource_version=meta.resource_version,
+                continue_=paging.encode_token(snapshot.revision, found[-1].key),
+                # With a selector, counting means looking at all the rest: upstream leaves it out too.
+                remaining_item_count=None if chosen else len(entries) - end,
+            )
+        return found, meta
+
+    async def _whole(self, snapshot: Snapshot, namespace: str, presentation: Presentation) -> bytes:
+        meta = ListMeta(resource_version=str(snapshot.revision))
+        if not presentation.plain or len(snapshot.entries) < _WORTH_CACHING:
+            return await presentation.list([entry.body for entry in snapshot.entries], meta)
+        items = self._joined.get((presentation.resource.key, namespace), snapshot.entries)
+        return presentation.joined(items, meta)
+
+
+def _take(entries: Sequence[Entry], first: int, chosen: Selection, limit: int) -> tuple[Sequence[Entry], int]:
+    """The chosen entries from an index on, at most `limit`, and the index after the last one looked at."""
+    if not chosen:
+        end = min(first + limit, len(entries)) if limit else len(entries)
+        return entries[first:end], end
+    if not limit:
+        return chosen.of(entries[first:]), len(entries)
+    found: list[Entry] = []
+    for index in range(first, len(entries)):
+        if chosen.matches(entries[index]):
+            if len(found) == limit:
+                return found, index
+            found.append(entries[index])
+    return found, len(entries)
+
+
+class _JoinedLists:
+    """The joined bodies of whole collections, remembered from the second time that the same one is asked for."""
+
+    def __init__(self) -> None:
+        self._lists: OrderedDict[tuple[str, str], tuple[tuple[Entry, ...], bytes | None]] = OrderedDict()
+
+    def get(self, where: tuple[str, str], entries: tuple[Entry, ...]) -> bytes:
+        """The bodies of the entries, joined."""
+        known = self._lists.get(where)
+        again = known is not None and _same(known[0], entries)
+        if again and known is not None and known[1] is not None:
+            self._lists.move_to_end(where)
+            return known[1]
+        joined = b",".join([entry.body for entry in entries])
+        self._lists[where] = entries, joined if again and len(joined) <= _CACHED_BYTES // 4 else None
+        self._lists.move_to_end(where)
+        while len(self._lists) > _CACHED_LISTS or self._bytes() > _CACHED_BYTES:
+            self._lists.popitem(last=False)
+        return joined
+
+    def _bytes(self) -> int:
+        return sum(len(joined) for _, joined in self._lists.values() if joined)
+
+
+def _same(left: tuple[Entry, ...], right: tuple[Entry, ...]) -> bool:
+    """Whether both hold the same entries: entries compare by identity, and are never changed."""
+    return left is right or left == right

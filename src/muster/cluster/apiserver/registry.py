@@ -1,0 +1,163 @@
+"""What the server serves, as data: every resource with its names, rules and subresources.
+
+A resource is looked up by the group, version and plural of a path. Two of them may share a storage: core Events and
+`events.k8s.io` Events are one set of objects, seen through two views.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Literal
+
+from muster.api.kinds import Kind
+from muster.api.schema import inlined
+from muster.api.status import FieldError
+from muster.cluster.apiserver.decode import Document
+from muster.cluster.apiserver.schema import Checker, compile_builtin
+from muster.cluster.apiserver.selection import NO_FIELDS, FieldLabels
+
+# In the order of discovery documents, which is the alphabet's.
+VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
+
+
+def _keep(stored: Document, shown: Document) -> Document:  # noqa: ARG001  (one of many of this shape)
+    return shown
+
+
+def _no_errors(new: Any, old: Any = None) -> Sequence[FieldError]:  # noqa: ARG001  (one of many of this shape)
+    return ()
+
+
+def _nothing(document: Document) -> None:
+    """Change nothing."""
+
+
+def _nothing_either(new: Document, old: Document) -> None:
+    """Change nothing."""
+
+
+@dataclass(frozen=True, eq=False)
+class View:
+    """How a stored object looks through a resource or subresource, and what a write through it may change.
+
+    kind: what the object is seen as.
+    show: the object as it is seen; None if just as it is stored.
+    take: the object to store, from the stored one ({} if new) and the one that was written. Changes neither.
+    validate: the rules for a change, over the stored kind's typed objects: new, then old.
+    """
+
+    kind: Kind[Any]
+    show: Callable[[Document], Document] | None = None
+    take: Callable[[Document, Document], Document] = _keep
+    validate: Callable[[Any, Any], Sequence[FieldError]] = _no_errors
+
+    @cached_property
+    def checker(self) -> Checker:
+        """Checks the form of a body that is written through the view."""
+        return compile_builtin(self.kind)
+
+    @cached_property
+    def patch_schema(self) -> dict[str, Any]:
+        """What a strategic merge patch goes by."""
+        return inlined(self.kind)
+
+
+@dataclass(frozen=True, eq=False)
+class Subresource:
+    """Something below an object: a view of it, or an action on it (then the pipeline knows it by name)."""
+
+    name: str
+    kind: Kind[Any]
+    verbs: tuple[str, ...]
+    view: View | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Rules:
+    """What the server does about the objects of one kind, beyond what it does about all.
+
+    default: fills in what the writer left out, in place.
+    prepare_create: sets what is the server's to set in a new object, in place; its metadata is complete.
+    prepare_update: the same for a change: the new object, in place, and the stored one.
+    validate_create: the rules for a new object, typed.
+    has_generation: metadata.generation counts the changes of the spec.
+    create_on_update: a PUT of an object that is not there creates it.
+    unconditional_update: a PUT may leave out the resource version.
+    graceful: deletion first says when and leaves removing to the object's node (pods).
+    propagation: what happens to dependents if a deletion does not say; None: they are never looked at.
+    returns_deleted: the answer to a deletion is the object, not a Status.
+    """
+
+    default: Callable[[Document], None] = _nothing
+    prepare_create: Callable[[Document], None] = _nothing
+    prepare_update: Callable[[Document, Document], None] = _nothing_either
+    validate_create: Callable[[Any], Sequence[FieldError]] = _no_errors
+    has_generation: bool = False
+    create_on_update: bool = False
+    unconditional_update: bool = True
+    graceful: bool = False
+    propagation: Literal["Background", "Orphan"] | None = "Background"
+    returns_deleted: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Resource:
+    """One served resource.
+
+    kind: what its objects are, as this resource shows them.
+    stored: what they are in the store; the same for all but second spellings.
+    """
+
+    kind: Kind[Any]
+    stored: Kind[Any]
+    view: View
+    rules: Rules = field(default_factory=Rules)
+    verbs: tuple[str, ...] = VERBS
+    short_names: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
+    fields: FieldLabels = NO_FIELDS
+    subresources: tuple[Subresource, ...] = ()
+
+    @property
+    def singular(self) -> str:
+        """`pod`: how kubectl also calls it."""
+        return self.kind.kind.lower()
+
+    @cached_property
+    def name(self) -> str:
+        """`pods`, `jobs.batch`: what messages call it."""
+        return self.kind.resource
+
+    @cached_property
+    def key(self) -> str:
+        """The resource of its objects' keys in the store."""
+        return self.stored.resource
+
+    @cached_property
+    def _subresources(self) -> dict[str, Subresource]:
+        return {subresource.name: subresource for subresource in self.subresources}
+
+    def subresource(self, name: str) -> Subresource | None:
+        """The subresource of that name, if there is one."""
+        return self._subresources.get(name)
+
+
+class Registry:
+    """All served resources."""
+
+    def __init__(self, resources: Iterable[Resource]) -> None:
+        self._resources = {(r.kind.group, r.kind.version, r.kind.plural): r for r in resources}
+        self._by_key: dict[str, Resource] = {}
+        for resource in self._resources.values():
+            self._by_key.setdefault(resource.key, resource)
+
+    def __iter__(self) -> Iterator[Resource]:
+        return iter(self._resources.values())
+
+    def find(self, group: str, version: str, plural: str) -> Resource | None:
+        """The resource that a path names."""
+        return self._resources.get((group, version, plural))
+
+    def by_key(self, key: str) -> Resource:
+        """The first resource with that storage. Raises `KeyError`."""
+        return self._by_key[key]

@@ -1,0 +1,192 @@
+"""What a request asks for, read from its path and query: who is to be read or written, and how.
+
+Nothing here knows what is served; a path that has the form of a resource's names one, whether it exists or not.
+The rules of the paths are those of the API server (k8s.io/apiserver, request info and query parameter codec).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from muster.api.status import FORBIDDEN, NOT_SUPPORTED, ApiError, FieldError, bad_request, invalid, path_not_found
+
+# The two things below a namespace that are the namespace's own, not names of resources in it.
+_NAMESPACE_SUBRESOURCES = ("status", "finalize")
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A resource, a collection of them, or a subresource, as named by a path."""
+
+    group: str
+    version: str
+    plural: str
+    namespace: str = ""
+    name: str = ""
+    subresource: str = ""
+
+
+def parse_path(path: str) -> Target | None:
+    """What the path names, or None for one that has not the form of a resource's. Raises `ApiError` (404)."""
+    parts = path.strip("/").split("/")
+    if parts[0] == "api" and len(parts) > 2:
+        group, version, rest = "", parts[1], parts[2:]
+    elif parts[0] == "apis" and len(parts) > 3:
+        group, version, rest = parts[1], parts[2], parts[3:]
+    else:
+        return None
+    if not all(rest):
+        raise path_not_found()
+    namespace = ""
+    if rest[0] == "namespaces" and len(rest) > 2 and not (len(rest) == 3 and rest[2] in _NAMESPACE_SUBRESOURCES):
+        namespace, rest = rest[1], rest[2:]
+    if len(rest) > 3:
+        raise path_not_found()
+    plural, name, subresource = (*rest, "", "")[:3]
+    return Target(group, version, plural, namespace, name, subresource)
+
+
+@dataclass(frozen=True, slots=True)
+class ListOptions:
+    """How to list or watch; None where the query says nothing."""
+
+    label_selector: str = ""
+    field_selector: str = ""
+    limit: int = 0  # 0 is no limit
+    continue_: str = ""
+    resource_version: str = ""
+    resource_version_match: str = ""
+    watch: bool = False
+    bookmarks: bool = False
+    send_initial_events: bool | None = None
+    timeout_seconds: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WriteOptions:
+    """How to write."""
+
+    dry_run: bool = False
+    field_validation: str = "Warn"  # Strict, Warn or Ignore
+
+
+def list_options(query: Mapping[str, str]) -> ListOptions:
+    """The query of a list or watch. Raises `ApiError`: 400 for what cannot be read, 422 for what may not be joined."""
+    if not query:
+        return _PLAIN_LIST
+    options = ListOptions(
+        label_selector=query.get("labelSelector", ""),
+        field_selector=query.get("fieldSelector", ""),
+        limit=max(integer(query, "limit") or 0, 0),
+        continue_=query.get("continue", ""),
+        resource_version=query.get("resourceVersion", ""),
+        resource_version_match=query.get("resourceVersionMatch", ""),
+        watch=boolean(query, "watch") or False,
+        bookmarks=boolean(query, "allowWatchBookmarks") or False,
+        send_initial_events=boolean(query, "sendInitialEvents"),
+        timeout_seconds=integer(query, "timeoutSeconds"),
+    )
+    if errors := _watch_errors(options) if options.watch else _list_errors(options):
+        raise invalid("ListOptions", "meta.k8s.io", "", errors)
+    return options
+
+
+_PLAIN_LIST = ListOptions()
+
+
+def _list_errors(options: ListOptions) -> list[FieldError]:
+    errors = []
+    if match := options.resource_version_match:
+        field = "resourceVersionMatch"
+        if not options.resource_version:
+            errors.append(_forbidden(field, f"{field} is forbidden unless resourceVersion is provided"))
+        if options.continue_:
+            errors.append(_forbidden(field, f"{field} is forbidden when continue is provided"))
+        if match not in ("Exact", "NotOlderThan"):
+            errors.append(_unsupported(field, match, "Exact", "NotOlderThan", ""))
+        if match == "Exact" and options.resource_version == "0":
+            errors.append(_forbidden(field, f'{field} "exact" is forbidden for resourceVersion "0"'))
+    if options.send_initial_events is not None:
+        errors.append(_forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list"))
+    return errors
+
+
+def _watch_errors(options: ListOptions) -> list[FieldError]:
+    errors = []
+    field, match = "resourceVersionMatch", options.resource_version_match
+    if options.send_initial_events is not None and match != "NotOlderThan":
+        errors.append(_forbidden(field, f"sendInitialEvents requires setting {field} to NotOlderThan"))
+    if match:
+        if options.send_initial_events is None:
+            errors.append(_forbidden(field, f"{field} is forbidden for watch unless sendInitialEvents is provided"))
+        if match != "NotOlderThan":
+            errors.append(_unsupported(field, match, "NotOlderThan"))
+        if options.continue_:
+            errors.append(_forbidden(field, f"{field} is forbidden when continue is provided"))
+    return errors
+
+
+def write_options(query: Mapping[str, str], kind: str) -> WriteOptions:
+    """The query of a write; `kind` is CreateOptions, UpdateOptions or PatchOptions. Raises `ApiError` (422)."""
+    if not query:
+        return _PLAIN_WRITE
+    errors = []
+    dry_run = query.get("dryRun", "")
+    if dry_run not in ("", "All"):
+        errors.append(_unsupported("dryRun", dry_run, "All"))
+    validation = query.get("fieldValidation") or "Warn"
+    if validation not in ("Ignore", "Warn", "Strict"):
+        errors.append(_unsupported("fieldValidation", validation, "", "Ignore", "Strict", "Warn"))
+    if errors:
+        raise invalid(kind, "meta.k8s.io", "", errors)
+    return WriteOptions(dry_run == "All", validation)
+
+
+_PLAIN_WRITE = WriteOptions()
+
+
+def integer(query: Mapping[str, str], name: str) -> int | None:
+    """A whole number of 64 bits from a query. Raises `ApiError` (400)."""
+    text = query.get(name)
+    if text is None or text == "":
+        return None
+    digits = text[1:] if text[0] in "+-" else text
+    if not (digits.isascii() and digits.isdigit()):
+        raise bad_request(f"{name}: {_not_parsed('ParseInt', text, 'invalid syntax')}")
+    if len(digits) > 19 or not -(2**63) <= (value := int(text)) < 2**63:
+        raise bad_request(f"{name}: {_not_parsed('ParseInt', text, 'value out of range')}")
+    return value
+
+
+def boolean(query: Mapping[str, str], name: str) -> bool | None:
+    """A truth value from a query: everything but `false` and `0` is true, as upstream reads it."""
+    text = query.get(name)
+    return None if text is None else text.lower() not in ("false", "0")
+
+
+def revision(text: str, resource: str) -> int:
+    """A resource version as a number; empty is 0. Raises `ApiError` (422)."""
+    if not text:
+        return 0
+    if not (text.isascii() and text.isdigit()):
+        raise _bad_revision(text, resource, "invalid syntax")
+    if len(text) > 20 or (value := int(text)) >= 2**64:
+        raise _bad_revision(text, resource, "value out of range")
+    return value
+
+
+def _bad_revision(text: str, resource: str, why: str) -> ApiError:
+    plural, _, group = resource.partition(".")
+    error = FieldError("resourceVersion", "Invalid value", text[:100], _not_parsed("ParseUint", text, why))
+    return invalid(plural, group, "", [error])
+
+
+def _not_parsed(function: str, text: str, why: str) -> str:
+    return f'strconv.{function}: parsing "{text[:100]}": {why}'
+
+
+def _forbidden(field: str, detail: str) -> FieldError:
+    return FieldError(field, FORBIDDEN, None, detail)
+
+
+def _unsupported(field: str, value: str, *supported: str) -> FieldError:
+    return FieldError(field, NOT_SUPPORTED, value[:100], "supported values: " + ", ".join(f'"{s}"' for s in supported))

@@ -1,0 +1,18 @@
+"""Checks decoded JSON against an OpenAPI v3 schema: one closure, one pass.
+
+A schema is compiled once, into a closure that walks a document and, in the same pass, checks types, finds unknown
+fields, takes them and stray nulls out, and (for custom resources) fills in defaults and checks values. Two dialects:
+
+- `compile_builtin`: kinds that upstream decodes into Go structs. The first value of a wrong type raises
+  `DecodeError` with the sentence of Go's decoder; nulls count as absent; values and defaults are the business of code.
+- `compile_custom`: structural schemas of CRDs. Everything that is wrong is reported, as `FieldError`s.
+
+The document is never changed: a part that stays as it was is the very same object in the result, so `result.value is
+document` says that nothing was to be done.
+"""
+
+from muster.cluster.apiserver.schema.builtin import DecodeError, compile_builtin
+from muster.cluster.apiserver.schema.custom import compile_custom
+from muster.cluster.apiserver.schema.walk import Checked, Checker
+
+__all__ = ["Checked", "Checker", "DecodeError", "compile_builtin", "compile_custom"]

@@ -1,0 +1,198 @@
+"""Schemas of built-in kinds: what Go's JSON decoder would make of a document, and how it would refuse it.
+
+The decoder's sentences name structs, so the schema is made from the named components of a kind.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from muster.api.kinds import Kind
+from muster.api.schema import component_name, kind_components
+from muster.cluster.apiserver.schema.formats import is_base64, is_date_time
+from muster.cluster.apiserver.schema.walk import (
+    ABSENT,
+    DEFINITION,
+    Check,
+    Checked,
+    Checker,
+    Dialect,
+    Field,
+    Findings,
+    Path,
+    Schema,
+    compile_check,
+    type_of,
+)
+
+_REFERENCE = "#/components/schemas/"
+_BITS = {"int32": 32, "int64": 64}
+# What Go's decoder makes of a null inside a list or a map.
+_ZEROES: dict[str, Any] = {"string": "", "integer": 0, "number": 0, "boolean": False, "object": {}, "array": []}
+
+
+class DecodeError(ValueError):
+    """A document that Go's decoder would refuse; the text is the decoder's sentence."""
+
+
+def compile_builtin(kind: Kind[Any]) -> Checker:
+    """The checker of a built-in kind. It raises `DecodeError` at the first value of a wrong type."""
+    components = kind_components([kind])
+    schema = _resolved({"$ref": _REFERENCE + component_name(kind.type)}, components)
+    check = compile_check(schema, _DIALECT, Field(), member=True).check
+
+    def checker(document: Any) -> Checked:
+        findings = Findings()
+        value = check(document, None, findings)
+        return Checked(value, tuple(findings.unknown), ())
+
+    return checker
+
+
+def _resolved(schema: Schema, components: Mapping[str, Schema]) -> Schema:
+    """The schema with every reference replaced by what it names, and the name kept. Built-in types never recurse."""
+    [target] = schema.get("allOf") or [schema]
+    if "$ref" in target:
+        name = str(target["$ref"]).removeprefix(_REFERENCE)
+        return {**_resolved(components[name], components), DEFINITION: name}
+    result = dict(schema)
+    if "properties" in schema:
+        result["properties"] = {name: _resolved(member, components) for name, member in schema["properties"].items()}
+    for inner in ("items", "additionalProperties"):
+        if inner in schema:
+            result[inner] = _resolved(schema[inner], components)
+    return result
+
+
+def _scalar(schema: Schema, field: Field) -> tuple[type | None, Check]:
+    mismatch = _mismatch(schema, field)
+    match _shape(schema):
+        case "string":
+            return _string(schema, mismatch)
+        case "boolean":
+            return bool, mismatch
+        case "integer":
+            return None, _integer(_BITS.get(schema.get("format", ""), 64), mismatch)
+        case "number":
+            return None, _one_of((int, float), mismatch)
+        case "int-or-string":
+            # Quantities too are so; their form is checked where they are used.
+            return None, _one_of((str, int, float), mismatch)
+        case _:
+            return None, _anything
+
+
+def _mismatch(schema: Schema, field: Field) -> Check:
+    names = ".".join(field.names)
+    target = f"struct field {field.struct}.{names}" if names else "value"
+    expected = _go_type(schema)
+
+    def refuse(value: Any, _path: Path, _findings: Findings) -> Any:
+        raise DecodeError(f"json: cannot unmarshal {_go_kind(value, expected)} into Go {target} of type {expected}")
+
+    return refuse
+
+
+def _keeps_unknown(schema: Schema) -> bool:
+    return schema.get("x-kubernetes-preserve-unknown-fields") is True or not (
+        schema.get("properties") or schema.get("additionalProperties")
+    )
+
+
+def _string(schema: Schema, mismatch: Check) -> tuple[type | None, Check]:
+    match schema.get("format"):
+        case "date-time" | "micro-time":
+            return None, _formatted(is_date_time, _bad_time, mismatch)
+        case "byte":
+            return None, _formatted(is_base64, lambda _: "illegal base64 data", mismatch)
+        case _:
+            return str, mismatch
+
+
+def _formatted(fits: Callable[[str], bool], refusal: Callable[[str], str], mismatch: Check) -> Check:
+    def check(value: Any, path: Path, findings: Findings) -> Any:
+        if type(value) is not str:
+            return mismatch(value, path, findings)
+        if not fits(value):
+            raise DecodeError(refusal(value))
+        return value
+
+    return check
+
+
+def _bad_time(text: str) -> str:
+    return f'parsing time "{text}" as "2006-01-02T15:04:05Z07:00": cannot parse "{text}" as "2006"'
+
+
+def _integer(bits: int, mismatch: Check) -> Check:
+    limit = 1 << bits - 1
+
+    def check(value: Any, path: Path, findings: Findings) -> Any:
+        if type(value) is int and -limit <= value < limit:
+            return value
+        return mismatch(value, path, findings)
+
+    return check
+
+
+def _one_of(types: tuple[type, ...], mismatch: Check) -> Check:
+    def check(value: Any, path: Path, findings: Findings) -> Any:
+        return value if type(value) in types else mismatch(value, path, findings)
+
+    return check
+
+
+def _anything(value: Any, _path: Path, _findings: Findings) -> Any:
+    return value
+
+
+def _shape(schema: Schema) -> str:
+    return "int-or-string" if "x-kubernetes-int-or-string" in schema or "oneOf" in schema else type_of(schema)
+
+
+def _go_type(schema: Schema) -> str:
+    match _shape(schema):
+        case "array":
+            return f"[]{_go_type(schema.get('items') or {})}"
+        case "object" if DEFINITION in schema:
+            version, _, name = str(schema[DEFINITION]).rpartition(".")
+            return f"{version.rpartition('.')[2]}.{name}"
+        case "object":
+            return f"map[string]{_go_type(schema.get('additionalProperties') or {})}"
+        case "integer":
+            return str(schema.get("format", "int64"))
+        case "boolean":
+            return "bool"
+        case "number":
+            return "float64"
+        case "int-or-string":
+            return "intstr.IntOrString"
+        case "string":
+            return "string"
+        case _:
+            return "interface {}"
+
+
+def _go_kind(value: Any, expected: str) -> str:
+    match value:
+        case bool():
+            return "bool"
+        case int() | float():
+            # A number of another form or size than the type's is shown, a number in place of anything else is not.
+            return f"number {value}" if expected.startswith("int") else "number"
+        case str():
+            return "string"
+        case list():
+            return "array"
+        case dict():
+            return "object"
+        case _:
+            return "null"
+
+
+_DIALECT = Dialect(
+    scalar=_scalar,
+    mismatch=_mismatch,
+    member_null=lambda _: ABSENT,
+    element_null=lambda schema: _ZEROES.get(_shape(schema)),
+    keeps_unknown=_keeps_unknown,
+)

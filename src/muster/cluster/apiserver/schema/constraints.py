@@ -1,0 +1,177 @@
+"""What a structural schema asks of values beyond their type, as checks in the words of upstream's validator."""
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeAlias
+
+from muster.api.status import DUPLICATE, INVALID, NOT_SUPPORTED, TOO_LONG, TOO_MANY, FieldError
+from muster.cluster.apiserver.schema.formats import FORMATS
+from muster.cluster.apiserver.schema.patterns import compile_pattern
+from muster.cluster.apiserver.schema.walk import Constraint, Findings, Path, Schema, render
+
+_INT32 = 1 << 31
+
+_ABSENT = object()
+
+# Makes the check of one keyword, from the keyword's value and the schema that it stands in.
+_Maker: TypeAlias = Callable[[Any, Schema], Constraint]
+
+
+def constraints_of(schema: Schema) -> tuple[Constraint, ...]:
+    """The checks of a value that has the schema's type. Raises `PatternError`."""
+    return tuple(_all(schema))
+
+
+def _all(schema: Schema) -> Iterator[Constraint]:
+    for keyword, make in _KEYWORDS.items():
+        if keyword in schema:
+            yield make(schema[keyword], schema)
+    if schema.get("format") == "int32":
+        yield _number(lambda n: -_INT32 <= n < _INT32, "must be of type int32")
+    elif fits := FORMATS.get(schema.get("format", "")):
+        yield _text(fits, f"must be of type {schema['format']}", quoted=True)
+    match schema.get("x-kubernetes-list-type"):
+        case "set":
+            yield _unique(identity, lambda item: item)
+        case "map":
+            yield _unique_by(schema["x-kubernetes-list-map-keys"])
+
+
+def invalid(path: Path, value: Any, rule: str) -> FieldError:
+    """The field has a value that breaks a rule (`must be of type ...`, `should be ...`)."""
+    name = render(path)
+    return FieldError(name, INVALID, value, f"{name} in body {rule}")
+
+
+def _number(holds: Callable[[Any], bool], rule: str) -> Constraint:
+    def check(value: Any, path: Path, findings: Findings) -> None:
+        if isinstance(value, int | float) and not isinstance(value, bool) and not holds(value):
+            findings.errors.append(invalid(path, value, rule))
+
+    return check
+
+
+def _minimum(least: float, schema: Schema) -> Constraint:
+    if schema.get("exclusiveMinimum"):
+        return _number(lambda n: n > least, f"should be greater than {least}")
+    return _number(lambda n: n >= least, f"should be greater than or equal to {least}")
+
+
+def _maximum(most: float, schema: Schema) -> Constraint:
+    if schema.get("exclusiveMaximum"):
+        return _number(lambda n: n < most, f"should be less than {most}")
+    return _number(lambda n: n <= most, f"should be less than or equal to {most}")
+
+
+def _multiple_of(factor: float, _schema: Schema) -> Constraint:
+    return _number(lambda n: n % factor == 0, f"should be a multiple of {factor}")
+
+
+def _text(holds: Callable[[str], bool], rule: str, *, quoted: bool = False) -> Constraint:
+    def check(value: Any, path: Path, findings: Findings) -> None:
+        if isinstance(value, str) and not holds(value):
+            findings.errors.append(invalid(path, value, f"{rule}: {json.dumps(value)}" if quoted else rule))
+
+    return check
+
+
+def _longest(most: int, _schema: Schema) -> Constraint:
+    def check(value: Any, path: Path, findings: Findings) -> None:
+        if isinstance(value, str) and len(value) > most:
+            bytes_ = "byte" if most == 1 else "bytes"
+            findings.errors.append(FieldError(render(path), TOO_LONG, None, f"may not be more than {most} {bytes_}"))
+
+    return check
+
+
+def _fewest(type_: type[list[Any] | dict[str, Any]], what: str) -> _Maker:
+    def make(least: int, _schema: Schema) -> Constraint:
+        def check(value: Any, path: Path, findings: Findings) -> None:
+            if isinstance(value, type_) and len(value) < least:
+                findings.errors.append(invalid(path, len(value), f"should have at least {least} {what}"))
+
+        return check
+
+    return make
+
+
+def _most(type_: type[list[Any] | dict[str, Any]]) -> _Maker:
+    def make(most: int, _schema: Schema) -> Constraint:
+        detail = f"must have at most {most} {'item' if most == 1 else 'items'}"
+
+        def check(value: Any, path: Path, findings: Findings) -> None:
+            if isinstance(value, type_) and len(value) > most:
+                findings.errors.append(FieldError(render(path), TOO_MANY, len(value), detail))
+
+        return check
+
+    return make
+
+
+def _enum(values: Sequence[Any], _schema: Schema) -> Constraint:
+    allowed = {identity(value) for value in values}
+    shown = ", ".join(json.dumps(v if isinstance(v, str) else json.dumps(v)) for v in values)
+
+    def check(value: Any, path: Path, findings: Findings) -> None:
+        if identity(value) not in allowed:
+            findings.errors.append(FieldError(render(path), NOT_SUPPORTED, value, f"supported values: {shown}"))
+
+    return check
+
+
+_KEYWORDS: dict[str, _Maker] = {
+    "enum": _enum,
+    "minimum": _minimum,
+    "maximum": _maximum,
+    "multipleOf": _multiple_of,
+    "minLength": lambda least, _: _text(lambda t: len(t) >= least, f"should be at least {least} chars long"),
+    "maxLength": _longest,
+    "pattern": lambda pattern, _: _text(compile_pattern(pattern), f"should match '{pattern}'"),
+    "minItems": _fewest(list, "items"),
+    "maxItems": _most(list),
+    "minProperties": _fewest(dict, "properties"),
+    "maxProperties": _most(dict),
+}
+
+
+def _unique(name_of: Callable[[Any], Any], show: Callable[[Any], Any]) -> Constraint:
+    """No two items have the same name. The first repetition of an item is reported."""
+
+    def check(value: Any, path: Path, findings: Findings) -> None:
+        if len(value) < 2:
+            return
+        names = [name_of(item) for item in value]
+        if len(set(names)) == len(names):
+            return
+        seen: dict[Any, int] = {}
+        for index, name in enumerate(names):
+            seen[name] = seen.get(name, 0) + 1
+            if seen[name] == 2:
+                findings.errors.append(FieldError(f"{render(path)}[{index}]", DUPLICATE, show(value[index])))
+
+    return check
+
+
+def _unique_by(keys: Sequence[str]) -> Constraint:
+    first, *others = keys
+
+    def name_of(item: Any) -> Any:
+        if not isinstance(item, dict):
+            return object()  # like no other: its type is already an error
+        name = item.get(first, _ABSENT)
+        if type(name) is not str:
+            name = identity(name)
+        return (name, *(identity(item.get(key, _ABSENT)) for key in others)) if others else name
+
+    return _unique(name_of, lambda item: {key: item[key] for key in keys if key in item})
+
+
+def identity(value: Any) -> Any:
+    """Something hashable that equal JSON values share, and others do not: `1` is `1.0` and not `true`."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool) or value is None:
+        return (value,)
+    if isinstance(value, int | float):
+        return ("number", value)
+    return value if value is _ABSENT else ("json", json.dumps(value, sort_keys=True))

@@ -1,0 +1,199 @@
+"""Structural schemas of custom resources: everything that is wrong is reported, in the words of upstream's validator.
+
+The rules are those of `apiextensions.k8s.io/v1`: fields that are not specified are pruned unless
+`x-kubernetes-preserve-unknown-fields` says otherwise; a null that may not be is pruned, and replaced by the default if
+there is one; defaults come before validation; `metadata` is the API server's own and is left to it, here as in every
+`x-kubernetes-embedded-resource`.
+"""
+
+import copy
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from muster.cluster.apiserver.schema.constraints import constraints_of, invalid
+from muster.cluster.apiserver.schema.walk import (
+    ABSENT,
+    REFUSED,
+    Check,
+    Checked,
+    Checker,
+    Constraint,
+    Dialect,
+    Field,
+    Findings,
+    Path,
+    Schema,
+    compile_check,
+    type_of,
+)
+
+_PRESERVE = "x-kubernetes-preserve-unknown-fields"
+_EMBEDDED = "x-kubernetes-embedded-resource"
+_INT_OR_STRING = "x-kubernetes-int-or-string"
+# What generators write beside `x-kubernetes-int-or-string`: it says the same again.
+_INTEGER_OR_STRING = [{"type": "integer"}, {"type": "string"}]
+
+_TYPES: dict[str, tuple[type, ...]] = {
+    "string": (str,),
+    "boolean": (bool,),
+    "integer": (int,),
+    "number": (int, float),
+    "integer,string": (int, str),
+}
+_NAMES: dict[type, str] = {
+    bool: "boolean", int: "integer", float: "number", str: "string", list: "array", dict: "object", type(None): "null",
+}  # fmt: skip
+
+
+def compile_custom(schema: Schema) -> Checker:
+    """The checker of a custom resource, from a version's `openAPIV3Schema`. Raises `PatternError`."""
+    check = compile_check(_with_type_meta(_prepared(schema)), _DIALECT, Field(), member=True).check
+
+    def checker(document: Any) -> Checked:
+        findings = Findings()
+        value = check(document, None, findings)
+        return Checked(value, tuple(findings.unknown), tuple(findings.errors))
+
+    return checker
+
+
+def _scalar(schema: Schema, field: Field) -> tuple[type | None, Check]:
+    allowed = _TYPES.get(_type_name(schema))
+    constraints = _constraints(schema)
+    if allowed is None:
+        return None, _only(constraints)
+    plain = allowed[0] if len(allowed) == 1 and not constraints else None
+    return plain, _typed(allowed, constraints, _mismatch(schema, field))
+
+
+def _mismatch(schema: Schema, _field: Field) -> Check:
+    type_ = _type_name(schema)
+
+    def report(value: Any, path: Path, findings: Findings) -> Any:
+        found = _NAMES[type(value)]
+        findings.errors.append(invalid(path, found, f'must be of type {type_}: "{found}"'))
+        return value
+
+    return report
+
+
+def _type_name(schema: Schema) -> str:
+    return "integer,string" if schema.get(_INT_OR_STRING) else type_of(schema)
+
+
+def _default(schema: Schema) -> Callable[[], Any] | None:
+    if "default" not in schema:
+        return None
+    # Defaults inside the default's own members are filled in once, here.
+    value = compile_check(schema, _DIALECT, Field(), member=True).check(schema["default"], None, Findings())
+    return (lambda: copy.deepcopy(value)) if isinstance(value, dict | list) else (lambda: value)
+
+
+def _constraints(schema: Schema) -> tuple[Constraint, ...]:
+    return constraints_of(schema) + tuple(_junctions(schema))
+
+
+def _junctions(schema: Schema) -> Iterator[Constraint]:
+    """The checks of a value by other schemas."""
+    for each in schema.get("allOf") or ():
+        yield _holds(each)
+    any_of = schema.get("anyOf") or ()
+    if any_of and not (schema.get(_INT_OR_STRING) and list(any_of) == _INTEGER_OR_STRING):
+        yield _counted(any_of, lambda holding: holding > 0, "must validate at least one schema (anyOf)")
+    if "oneOf" in schema:
+        yield _counted(schema["oneOf"], lambda holding: holding == 1, "must validate one and only one schema (oneOf)")
+    if "not" in schema:
+        yield _counted([schema["not"]], lambda holding: holding == 0, "must not validate the schema (not)")
+
+
+def _holds(schema: Schema) -> Constraint:
+    check = _judge(schema)
+
+    def constraint(value: Any, path: Path, findings: Findings) -> None:
+        check(value, path, findings)
+
+    return constraint
+
+
+def _counted(schemas: Sequence[Schema], right: Callable[[int], bool], rule: str) -> Constraint:
+    checks = [_judge(schema) for schema in schemas]
+
+    def constraint(value: Any, path: Path, findings: Findings) -> None:
+        holding = 0
+        for check in checks:
+            scratch = Findings()
+            check(value, path, scratch)
+            holding += not scratch.errors
+        if not right(holding):
+            findings.errors.append(invalid(path, value, rule))
+
+    return constraint
+
+
+def _judge(schema: Schema) -> Check:
+    return compile_check(schema, _JUDGING, Field(), member=True).check
+
+
+def _typed(types: tuple[type, ...], constraints: tuple[Constraint, ...], mismatch: Check) -> Check:
+    whole = int in types and float not in types
+
+    def check(value: Any, path: Path, findings: Findings) -> Any:
+        # JSON does not tell 1.0 from 1.
+        if type(value) not in types and not (whole and type(value) is float and value.is_integer()):
+            return mismatch(value, path, findings)
+        for constraint in constraints:
+            constraint(value, path, findings)
+        return value
+
+    return check
+
+
+def _only(constraints: tuple[Constraint, ...]) -> Check:
+    def check(value: Any, path: Path, findings: Findings) -> Any:
+        for constraint in constraints:
+            constraint(value, path, findings)
+        return value
+
+    return check
+
+
+def _prepared(schema: Schema) -> Schema:
+    """The schema with what `x-kubernetes-embedded-resource` means spelled out in it."""
+    result = dict(schema)
+    if "properties" in schema:
+        result["properties"] = {name: _prepared(member) for name, member in schema["properties"].items()}
+    for inner in ("items", "additionalProperties"):
+        if isinstance(schema.get(inner), Mapping):
+            result[inner] = _prepared(schema[inner])
+    return _with_type_meta(result, required=True) if schema.get(_EMBEDDED) else result
+
+
+def _with_type_meta(schema: Schema, *, required: bool = False) -> Schema:
+    """The schema of an object that is a whole resource: it keeps its type and metadata, whatever the schema says."""
+    properties = dict(schema.get("properties") or {})
+    string = {"type": "string"}
+    metadata = {"type": "object", **(properties.get("metadata") or {}), _PRESERVE: True}
+    properties |= {"apiVersion": string, "kind": string, "metadata": metadata}
+    names = [*(schema.get("required") or ()), *(("apiVersion", "kind") if required else ())]
+    return {**schema, "type": "object", "properties": properties, "required": names}
+
+
+_DIALECT = Dialect(
+    scalar=_scalar,
+    mismatch=_mismatch,
+    member_null=lambda schema: None if schema.get("nullable") else ABSENT,
+    element_null=lambda schema: None if schema.get("nullable") else schema.get("default", REFUSED),
+    keeps_unknown=lambda schema: schema.get(_PRESERVE) is True or schema.get("additionalProperties") is True,
+    default=_default,
+    required=lambda schema: tuple(schema.get("required") or ()),
+    constraints=_constraints,
+)
+# Within `allOf`, `anyOf`, `oneOf` and `not`, values are judged and never changed.
+_JUDGING = replace(
+    _DIALECT,
+    member_null=lambda _: None,
+    element_null=lambda _: None,
+    keeps_unknown=lambda _: True,
+    default=lambda _: None,
+)

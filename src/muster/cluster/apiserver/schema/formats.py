@@ -1,0 +1,69 @@
+"""The `format`s of OpenAPI strings that the API server checks, as functions that tell whether a text has one.
+
+The list is that of k8s.io/kube-openapi/pkg/validation/strfmt, without the formats that no published CRD uses.
+"""
+
+import base64
+import binascii
+import ipaddress
+import re
+from collections.abc import Callable
+from datetime import date, datetime
+from urllib.parse import urlsplit
+
+_DATE_TIME = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)")
+_DURATION = re.compile(r"(\d+(\.\d+)?\s*(ns|us|µs|ms|s|m|h|hr|d|w|nano|micro|milli|sec|min|hour|day|week)s?\s*)+")
+_HOST_LABEL = re.compile(r"[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?")
+_MAC = re.compile(r"[0-9A-Fa-f]{2}([:-])[0-9A-Fa-f]{2}(\1[0-9A-Fa-f]{2}){4}")
+_UUID = re.compile(r"[0-9A-Fa-f]{8}-?([0-9A-Fa-f]{4}-?){3}[0-9A-Fa-f]{12}")
+_EMAIL = re.compile(r"[^\s@<>]+@[^\s@<>]+")
+
+
+def is_date_time(text: str) -> bool:
+    """RFC 3339, the form of every time in the API."""
+    if not _DATE_TIME.fullmatch(text):
+        return False
+    # The fraction may have any length, and only its presence matters here.
+    return _parses(datetime.fromisoformat, re.sub(r"\.\d+", "", text.upper()))
+
+
+def is_base64(text: str) -> bool:
+    """Standard base64 with padding; line breaks are allowed, as Go's decoder does."""
+    return _parses(lambda t: base64.b64decode(t.replace("\n", "").replace("\r", ""), validate=True), text)
+
+
+def _is_date(text: str) -> bool:
+    return len(text) == len("2006-01-02") and _parses(date.fromisoformat, text)
+
+
+def _is_hostname(text: str) -> bool:
+    return 0 < len(text) <= 255 and all(_HOST_LABEL.fullmatch(label) for label in text.removesuffix(".").split("."))
+
+
+def _is_uri(text: str) -> bool:
+    return _parses(urlsplit, text) and (bool(urlsplit(text).scheme) or text.startswith("/"))
+
+
+def _parses(parse: Callable[[str], object], text: str) -> bool:
+    try:
+        parse(text)
+    except (ValueError, binascii.Error):
+        return False
+    return True
+
+
+FORMATS: dict[str, Callable[[str], bool]] = {
+    "byte": is_base64,
+    "cidr": lambda text: "/" in text and _parses(lambda t: ipaddress.ip_network(t, strict=False), text),
+    "date": _is_date,
+    "date-time": is_date_time,
+    "datetime": is_date_time,
+    "duration": lambda text: _DURATION.fullmatch(text) is not None,
+    "email": lambda text: _EMAIL.fullmatch(text) is not None,
+    "hostname": _is_hostname,
+    "ipv4": lambda text: _parses(ipaddress.IPv4Address, text),
+    "ipv6": lambda text: _parses(ipaddress.IPv6Address, text),
+    "mac": lambda text: _MAC.fullmatch(text) is not None,
+    "uri": _is_uri,
+    "uuid": lambda text: _UUID.fullmatch(text) is not None,
+}

@@ -1,0 +1,158 @@
+"""The pod's row, and in it the one word for what a pod is doing.
+
+The word is the phase, unless something says more: a reason of the status, scheduling gates, the first init container
+that is not through, the containers from the last to the first, and a deletion, each overruling the one before.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from muster.api.core import ContainerStatus, Pod
+from muster.cluster.apiserver.tables.printer import AGE, NAME, NONE, Cells, Column, Printer, RowCondition, age, wide
+
+_COMPLETED = {
+    "Succeeded": RowCondition("Succeeded", "The pod has completed successfully."),
+    "Failed": RowCondition("Failed", "The pod failed."),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Containers:
+    """What a group of containers adds up to.
+
+    word: what the pod is doing, as far as they say; empty if they say nothing.
+    """
+
+    word: str = ""
+    ready: int = 0
+    restarts: int = 0
+    restarted: datetime | None = None
+
+    def __add__(self, other: "_Containers") -> "_Containers":
+        times = [time for time in (self.restarted, other.restarted) if time]
+        return _Containers(
+            other.word or self.word,
+            self.ready + other.ready,
+            self.restarts + other.restarts,
+            max(times, default=None),
+        )
+
+
+def cells(pod: Pod, now: datetime) -> Cells:
+    """The pod's cells."""
+    sidecars = {container.name for container in pod.spec.init_containers if container.restart_policy == "Always"}
+    init, running_sidecars = _init_containers(pod, sidecars)
+    if init.word and not _is_true(pod, "Initialized"):
+        seen = init
+    else:
+        seen = _Containers(init.word) + running_sidecars + _main_containers(pod)
+    restarts = str(seen.restarts)
+    if seen.restarts and seen.restarted:
+        restarts = f"{restarts} ({age(seen.restarted, now)} ago)"
+    addresses = pod.status.pod_ips[0].ip if pod.status.pod_ips else pod.status.pod_ip
+    return [
+        pod.metadata.name,
+        f"{seen.ready}/{len(pod.spec.containers) + len(sidecars)}",
+        _word(pod, seen.word),
+        restarts,
+        age(pod.metadata.creation_timestamp, now),
+        addresses or NONE,
+        pod.spec.node_name or NONE,
+        pod.status.nominated_node_name or NONE,
+        _readiness_gates(pod),
+    ]
+
+
+def _word(pod: Pod, seen: str) -> str:
+    status = pod.status
+    if pod.metadata.deletion_timestamp:
+        if status.reason == "NodeLost":
+            return "Unknown"
+        if status.phase not in _COMPLETED:
+            return "Terminating"
+    if seen:
+        return seen
+    if any(c.type == "PodScheduled" and c.reason == "SchedulingGated" for c in status.conditions):
+        return "SchedulingGated"
+    return status.reason or status.phase
+
+
+def _init_containers(pod: Pod, sidecars: set[str]) -> tuple[_Containers, _Containers]:
+    """All up to the first that is not through, whose word is theirs; and the sidecars among them."""
+    everything, started = _Containers(), _Containers()
+    for index, container in enumerate(pod.status.init_container_statuses):
+        sidecar = container.name in sidecars
+        counted = _restarts(container)
+        state = container.state
+        if state.terminated and state.terminated.exit_code == 0:
+            word = ""
+        elif sidecar and container.started:
+            counted += _Containers(ready=int(container.ready))
+            word = ""
+        elif state.terminated:
+            word = f"Init:{_end(container)}"
+        elif state.waiting and state.waiting.reason not in ("", "PodInitializing"):
+            word = f"Init:{state.waiting.reason}"
+        else:
+            word = f"Init:{index}/{len(pod.spec.init_containers)}"
+        everything += counted
+        if sidecar:
+            started += counted
+        if word:
+            return everything + _Containers(word), started
+    return everything, started
+
+
+def _main_containers(pod: Pod) -> _Containers:
+    total = _Containers()
+    running = False
+    for container in reversed(pod.status.container_statuses):
+        state = container.state
+        total += _restarts(container)
+        if state.waiting and state.waiting.reason:
+            total += _Containers(state.waiting.reason)
+        elif state.terminated:
+            total += _Containers(_end(container))
+        elif container.ready and state.running:
+            running = True
+            total += _Containers(ready=1)
+    if total.word == "Completed" and running:
+        total += _Containers("Running" if _is_true(pod, "Ready") else "NotReady")
+    return total
+
+
+def _restarts(container: ContainerStatus) -> _Containers:
+    last = container.last_state.terminated
+    return _Containers(restarts=container.restart_count, restarted=last.finished_at if last else None)
+
+
+def _end(container: ContainerStatus) -> str:
+    end = container.state.terminated
+    assert end is not None
+    return end.reason or (f"Signal:{end.signal}" if end.signal else f"ExitCode:{end.exit_code}")
+
+
+def _readiness_gates(pod: Pod) -> str:
+    gates = pod.spec.readiness_gates
+    return f"{sum(_is_true(pod, gate.condition_type) for gate in gates)}/{len(gates)}" if gates else NONE
+
+
+def _is_true(pod: Pod, condition: str) -> bool:
+    return any(c.type == condition and c.status == "True" for c in pod.status.conditions)
+
+
+PODS = Printer(
+    columns=(
+        NAME,
+        Column(name="Ready", description="How many of the pod's containers are ready."),
+        Column(name="Status", description="What the pod's containers are doing, all in all."),
+        Column(name="Restarts", description="How many times the pod's containers were restarted."),
+        AGE,
+        wide("IP", "Address of the pod."),
+        wide("Node", "Node that the pod runs on."),
+        wide("Nominated Node", "Node on which room is being made for the pod."),
+        wide("Readiness Gates", "How many of the further conditions of being ready hold."),
+    ),
+    cells=cells,
+    completed=lambda pod: _COMPLETED.get(pod.status.phase),
+)

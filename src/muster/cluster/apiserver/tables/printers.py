@@ -1,0 +1,302 @@
+"""Columns and cells of every kind but the pod, and which printer is whose."""
+
+from datetime import datetime
+from typing import Any
+
+from muster.api.batch import Job
+from muster.api.coordination import Lease
+from muster.api.core import (
+    ConfigMap,
+    Event,
+    Namespace,
+    Node,
+    Secret,
+    Service,
+    ServiceAccount,
+    ServiceSpec,
+)
+from muster.api.core.objects import EventSeries
+from muster.api.events import Event as EventsV1Event
+from muster.api.kinds import Kind
+from muster.api.scheduling import PriorityClass
+from muster.cluster.apiserver.tables.pods import PODS
+from muster.cluster.apiserver.tables.printer import (
+    AGE,
+    NAME,
+    NONE,
+    UNKNOWN,
+    Cells,
+    Column,
+    Printer,
+    age,
+    container_cells,
+    human_duration,
+    labels_cell,
+    selector_cell,
+    wide,
+)
+
+_ROLE = "node-role.kubernetes.io/"
+_OLD_ROLE = "kubernetes.io/role"
+
+
+def printer_of(kind: Kind[Any]) -> Printer:
+    """How the kind's objects are printed."""
+    return _PRINTERS.get(kind.resource, _ANY)
+
+
+def _job(job: Job, now: datetime) -> Cells:
+    spec, status = job.spec, job.status
+    if spec.completions is not None:
+        completions = f"{status.succeeded}/{spec.completions}"
+    elif (spec.parallelism or 0) > 1:
+        completions = f"{status.succeeded}/1 of {spec.parallelism}"
+    else:
+        completions = f"{status.succeeded}/1"
+    duration = human_duration((status.completion_time or now) - status.start_time) if status.start_time else ""
+    names, images = container_cells(spec.template.spec.containers)
+    return [
+        job.metadata.name,
+        _job_status(job),
+        completions,
+        duration,
+        age(job.metadata.creation_timestamp, now),
+        names,
+        images,
+        selector_cell(spec.selector),
+    ]
+
+
+def _job_status(job: Job) -> str:
+    true = {condition.type for condition in job.status.conditions if condition.status == "True"}
+    for condition in ("Complete", "Failed"):
+        if condition in true:
+            return condition
+    if job.metadata.deletion_timestamp:
+        return "Terminating"
+    for condition in ("Suspended", "FailureTarget"):
+        if condition in true:
+            return condition
+    return "Running"
+
+
+def _node(node: Node, now: datetime) -> Cells:
+    ready = next((c.status for c in node.status.conditions if c.type == "Ready"), None)
+    status = "Unknown" if ready is None else "Ready" if ready == "True" else "NotReady"
+    if node.spec.unschedulable:
+        status += ",SchedulingDisabled"
+    roles = {key.removeprefix(_ROLE) for key in node.metadata.labels if key.startswith(_ROLE)}
+    roles = (roles | {node.metadata.labels.get(_OLD_ROLE, "")}) - {""}
+    info = node.status.node_info
+    return [
+        node.metadata.name,
+        status,
+        ",".join(sorted(roles)) or NONE,
+        age(node.metadata.creation_timestamp, now),
+        info.kubelet_version,
+        _address(node, "InternalIP"),
+        _address(node, "ExternalIP"),
+        info.os_image or UNKNOWN,
+        info.kernel_version or UNKNOWN,
+        info.container_runtime_version or UNKNOWN,
+    ]
+
+
+def _address(node: Node, type_: str) -> str:
+    return next((address.address for address in node.status.addresses if address.type == type_), NONE)
+
+
+def _event(event: Event, now: datetime) -> Cells:
+    first = age(event.first_timestamp or event.event_time, now)
+    last = age(event.last_timestamp, now) if event.last_timestamp else first
+    count = event.count or 1
+    if event.series:
+        last, count = age(event.series.last_observed_time, now), event.series.count
+    involved = event.involved_object
+    source = event.source.component or event.reporting_component
+    instance = event.source.host or event.reporting_instance
+    return [
+        last,
+        event.type,
+        event.reason,
+        f"{involved.kind.lower()}/{involved.name}" if involved.name else involved.kind.lower(),
+        involved.field_path,
+        f"{source}, {instance}" if instance else source,
+        event.message.strip(),
+        first,
+        count,
+        event.metadata.name,
+    ]
+
+
+def _events_v1_event(event: EventsV1Event, now: datetime) -> Cells:
+    series = event.series
+    core = Event(
+        metadata=event.metadata,
+        involved_object=event.regarding,
+        reason=event.reason,
+        message=event.note,
+        source=event.deprecated_source,
+        first_timestamp=event.deprecated_first_timestamp,
+        last_timestamp=event.deprecated_last_timestamp,
+        count=event.deprecated_count,
+        type=event.type,
+        event_time=event.event_time,
+        series=EventSeries(count=series.count, last_observed_time=series.last_observed_time) if series else None,
+        reporting_component=event.reporting_controller,
+        reporting_instance=event.reporting_instance,
+    )
+    return _event(core, now)
+
+
+def _service(service: Service, now: datetime) -> Cells:
+    spec = service.spec
+    ports = [
+        f"{port.port}:{port.node_port}/{port.protocol}" if port.node_port else f"{port.port}/{port.protocol}"
+        for port in spec.ports
+    ]
+    return [
+        service.metadata.name,
+        spec.type,
+        (spec.cluster_ips[0] if spec.cluster_ips else spec.cluster_ip) or NONE,
+        _external_ip(service, spec),
+        ",".join(ports) or NONE,
+        age(service.metadata.creation_timestamp, now),
+        labels_cell(spec.selector),
+    ]
+
+
+def _external_ip(service: Service, spec: ServiceSpec) -> str:
+    match spec.type:
+        case "ClusterIP" | "NodePort":
+            return ",".join(spec.external_ips) or NONE
+        case "LoadBalancer":
+            ingress = sorted({i.ip or i.hostname for i in service.status.load_balancer.ingress} - {""})
+            return ",".join([*ingress, *spec.external_ips]) or "<pending>"
+        case "ExternalName":
+            return spec.external_name
+        case _:
+            return UNKNOWN
+
+
+def _priority_class(priority_class: PriorityClass, now: datetime) -> Cells:
+    return [
+        priority_class.metadata.name,
+        priority_class.value,
+        priority_class.global_default,
+        age(priority_class.metadata.creation_timestamp, now),
+        priority_class.preemption_policy or "",
+    ]
+
+
+def _namespace(namespace: Namespace, now: datetime) -> Cells:
+    return [namespace.metadata.name, namespace.status.phase, age(namespace.metadata.creation_timestamp, now)]
+
+
+def _secret(secret: Secret, now: datetime) -> Cells:
+    return [secret.metadata.name, secret.type, len(secret.data), age(secret.metadata.creation_timestamp, now)]
+
+
+def _config_map(config: ConfigMap, now: datetime) -> Cells:
+    entries = len(config.data) + len(config.binary_data)
+    return [config.metadata.name, entries, age(config.metadata.creation_timestamp, now)]
+
+
+def _service_account(account: ServiceAccount, now: datetime) -> Cells:
+    return [account.metadata.name, len(account.secrets), age(account.metadata.creation_timestamp, now)]
+
+
+def _lease(lease: Lease, now: datetime) -> Cells:
+    return [lease.metadata.name, lease.spec.holder_identity or "", age(lease.metadata.creation_timestamp, now)]
+
+
+def _any(obj: Any, _now: datetime) -> Cells:
+    created = obj.metadata.creation_timestamp
+    return [obj.metadata.name, created.strftime("%Y-%m-%dT%H:%M:%SZ") if created else UNKNOWN]
+
+
+_EVENT_COLUMNS = (
+    Column(name="Last Seen", description="Time since it was last seen."),
+    Column(name="Type", description="Normal or Warning."),
+    Column(name="Reason", description="One word for what happened."),
+    Column(name="Object", description="What it happened to."),
+    wide("Subobject", "The part of the object that it happened to."),
+    wide("Source", "Who reported it."),
+    Column(name="Message", description="What happened."),
+    wide("First Seen", "Time since it was first seen."),
+    wide("Count", "How many times it was seen."),
+    Column(name="Name", format="name", description="Name of the event.", priority=1),
+)
+_CONTAINER_COLUMNS = (
+    wide("Containers", "Names of the containers in the template."),
+    wide("Images", "Images of the containers in the template."),
+)
+
+_ANY = Printer((NAME, Column(name="Created At", type="date", description="When the object was created.")), _any)
+_PRINTERS = {
+    "pods": PODS,
+    "jobs.batch": Printer(
+        (
+            NAME,
+            Column(name="Status", description="Status of the job."),
+            Column(name="Completions", description="How many pods have succeeded, and how many must."),
+            Column(name="Duration", description="Time that the job took, or takes so far."),
+            AGE,
+            *_CONTAINER_COLUMNS,
+            wide("Selector", "Labels of the job's pods."),
+        ),
+        _job,
+    ),
+    "nodes": Printer(
+        (
+            NAME,
+            Column(name="Status", description="The status of the node."),
+            Column(name="Roles", description="The roles of the node."),
+            AGE,
+            Column(name="Version", description="Version of the node's agent."),
+            wide("Internal-IP", "Address within the cluster."),
+            wide("External-IP", "Address outside of it."),
+            wide("OS-Image", "Operating system."),
+            wide("Kernel-Version", "Version of the kernel."),
+            wide("Container-Runtime", "What runs the containers."),
+        ),
+        _node,
+    ),
+    "namespaces": Printer((NAME, Column(name="Status", description="The status of the namespace."), AGE), _namespace),
+    "events": Printer(_EVENT_COLUMNS, _event),
+    "events.events.k8s.io": Printer(_EVENT_COLUMNS, _events_v1_event),
+    "configmaps": Printer((NAME, Column(name="Data", description="Number of entries."), AGE), _config_map),
+    "secrets": Printer(
+        (
+            NAME,
+            Column(name="Type", description="What the data mean."),
+            Column(name="Data", description="Number of entries."),
+            AGE,
+        ),
+        _secret,
+    ),
+    "serviceaccounts": Printer((NAME, Column(name="Secrets", description="Number of secrets."), AGE), _service_account),
+    "services": Printer(
+        (
+            NAME,
+            Column(name="Type", description="How the service is reached."),
+            Column(name="Cluster-IP", description="Address within the cluster."),
+            Column(name="External-IP", description="Addresses outside of it."),
+            Column(name="Port(s)", description="Ports of the service."),
+            AGE,
+            wide("Selector", "Labels of the service's pods."),
+        ),
+        _service,
+    ),
+    "leases.coordination.k8s.io": Printer((NAME, Column(name="Holder", description="Who holds it."), AGE), _lease),
+    "priorityclasses.scheduling.k8s.io": Printer(
+        (
+            NAME,
+            Column(name="Value", type="integer", description="The priority."),
+            Column(name="Global-Default", type="boolean", description="Whether pods without a class get it."),
+            AGE,
+            Column(name="PreemptionPolicy", description="Whether its pods may preempt others."),
+        ),
+        _priority_class,
+    ),
+}

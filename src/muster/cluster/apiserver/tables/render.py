@@ -1,0 +1,84 @@
+"""The parts of tables as JSON: column definitions, rows, bare metadata."""
+
+from datetime import datetime
+from functools import cache
+from typing import Any
+
+import msgspec
+
+from muster.api.kinds import Kind
+from muster.api.meta import Struct
+from muster.api.status import bad_request
+from muster.cluster.apiserver.tables.printers import printer_of
+
+_INCLUDES = ("", "None", "Metadata", "Object")
+
+_encoder = msgspec.json.Encoder()
+
+
+class _Head(msgspec.Struct):
+    metadata: msgspec.Raw = msgspec.Raw(b"{}")
+
+
+class _Condition(Struct):
+    type: str
+    status: str
+    reason: str
+    message: str
+
+
+class _Row(Struct):
+    cells: list[Any]
+    conditions: tuple[_Condition, ...] = ()
+    object: msgspec.Raw | None
+
+
+_head = msgspec.json.Decoder(_Head)
+
+
+def require_include(include: str) -> None:
+    """Raise `ApiError` (400) unless it is a value of the query parameter `includeObject`."""
+    if include not in _INCLUDES:
+        raise bad_request(
+            f"Unable to convert to Table as requested: includeObject: Invalid value: "
+            f"\"{include[:100]}\": must be 'Metadata', 'Object', 'None', or empty"
+        )
+
+
+@cache
+def columns(kind: Kind[Any]) -> bytes:
+    """The `columnDefinitions` of the kind's tables."""
+    # Written out in full, as upstream does: an absent priority means something else to old clients.
+    return _encoder.encode([
+        {
+            "name": column.name,
+            "type": column.type,
+            "format": column.format,
+            "description": column.description,
+            "priority": column.priority,
+        }
+        for column in printer_of(kind).columns
+    ])  # fmt: skip
+
+
+def row(kind: Kind[Any], body: bytes, now: datetime, include: str = "") -> bytes:
+    """An object's row. `include` is what goes with it: None, Metadata (also if empty) or Object."""
+    printer = printer_of(kind)
+    obj = kind.decode(body)
+    done = printer.completed(obj)
+    conditions = (
+        (_Condition(type="Completed", status="True", reason=done.reason, message=done.message),) if done else ()
+    )
+    return _encoder.encode(_Row(cells=printer.cells(obj, now), conditions=conditions, object=_included(body, include)))
+
+
+def partial(body: bytes) -> bytes:
+    """The object's metadata, as a PartialObjectMetadata."""
+    metadata = bytes(_head.decode(body).metadata)
+    return b'{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":%b}' % metadata
+
+
+def _included(body: bytes, include: str) -> msgspec.Raw | None:
+    if include == "None":
+        return None
+    return msgspec.Raw(body if include == "Object" else partial(body))

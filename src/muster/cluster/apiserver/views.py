@@ -1,0 +1,108 @@
+"""Stored objects as seen through resources and subresources, and what a write through each may change. Pure.
+
+A main resource changes everything but the status, `status` nothing else (besides labels and annotations), `scale`
+one number, `finalize` (a main view) the holds of a namespace; `events.k8s.io` shows core Events by other names.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from muster.api.autoscaling import Scale
+from muster.api.batch import INDEXED
+from muster.api.events import EVENTS_V1_EVENT
+from muster.api.kinds import Kind
+from muster.api.meta import LabelSelector
+from muster.api.selectors import label_matcher
+from muster.cluster.apiserver.decode import Document
+
+SCALE = Kind("autoscaling", "v1", "Scale", "scales", Scale)
+
+# What a write of the status takes from the metadata that came with it (as upstream; the rest stays).
+_STATUS_METADATA = ("labels", "annotations", "finalizers", "resourceVersion", "uid")
+
+
+def take_all(stored: Document, shown: Document) -> Document:  # noqa: ARG001  (it has no part that is others')
+    """Everything."""
+    return shown
+
+
+def take_main(stored: Document, shown: Document) -> Document:
+    """A whole object, but for its status."""
+    return _with_member(shown, "status", stored)
+
+
+def take_status(stored: Document, shown: Document) -> Document:
+    """The status, and those parts of the metadata that go with it."""
+    given, meta = shown.get("metadata") or {}, stored["metadata"]
+    kept = {field: value for field, value in meta.items() if field not in _STATUS_METADATA}
+    taken = {field: given[field] for field in _STATUS_METADATA if field in given}
+    return _with_member(stored | {"metadata": kept | taken}, "status", shown)
+
+
+def take_namespace(stored: Document, shown: Document) -> Document:
+    """A namespace, but for its status and its spec, which only `finalize` changes."""
+    return _with_member(_with_member(shown, "status", stored), "spec", stored)
+
+
+def _with_member(document: Document, name: str, source: Document) -> Document:
+    rest = {field: value for field, value in document.items() if field != name}
+    return rest | ({name: source[name]} if name in source else {})
+
+
+def show_scale(job: Document) -> Document:
+    """A Job as a number of replicas: its parallelism."""
+    meta, spec, status = job["metadata"], job.get("spec", {}), job.get("status", {})
+    fields = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
+    selector = msgspec.convert(spec.get("selector", {}), LabelSelector)
+    return {
+        "apiVersion": SCALE.api_version,
+        "kind": SCALE.kind,
+        "metadata": {field: meta[field] for field in fields if field in meta},
+        "spec": {"replicas": spec.get("parallelism", 1)},
+        "status": {"replicas": status.get("active", 0), "selector": str(label_matcher(selector))},
+    }
+
+
+def take_scale(stored: Document, shown: Document) -> Document:
+    """The parallelism of a Job; of an elastic one (Indexed, as many completions as pods) both numbers (KEP-3715).
+
+    A Job has no scale subresource upstream; it is served here so that `kubectl scale job` works again.
+    """
+    replicas = (shown.get("spec") or {}).get("replicas", 0)
+    spec = stored["spec"]
+    changed = {"parallelism": replicas}
+    if spec.get("completionMode") == INDEXED and spec.get("completions") == spec.get("parallelism"):
+        changed["completions"] = replicas
+    given = shown.get("metadata") or {}
+    version = {field: given[field] for field in ("resourceVersion", "uid") if field in given}
+    meta = {field: value for field, value in stored["metadata"].items() if field not in ("resourceVersion", "uid")}
+    return stored | {"metadata": meta | version, "spec": spec | changed}
+
+
+# The names of an Event's members: in core/v1, and in events.k8s.io/v1. The others have the same name in both.
+_EVENT_NAMES = {
+    "involvedObject": "regarding",
+    "message": "note",
+    "source": "deprecatedSource",
+    "firstTimestamp": "deprecatedFirstTimestamp",
+    "lastTimestamp": "deprecatedLastTimestamp",
+    "count": "deprecatedCount",
+    "reportingComponent": "reportingController",
+}
+_CORE_EVENT_NAMES = {new: old for old, new in _EVENT_NAMES.items()}
+
+
+def show_event(stored: Document) -> Document:
+    """A core Event as an `events.k8s.io` one."""
+    return _renamed(stored, _EVENT_NAMES) | {"apiVersion": EVENTS_V1_EVENT.api_version}
+
+
+def take_event(stored: Document, shown: Document) -> Document:  # noqa: ARG001  (it has no part that is others')
+    """An `events.k8s.io` Event as a core one."""
+    return _renamed(shown, _CORE_EVENT_NAMES) | {"apiVersion": "v1"}
+
+
+def _renamed(document: Document, names: Mapping[str, str]) -> dict[str, Any]:
+    return {names.get(name, name): value for name, value in document.items()}

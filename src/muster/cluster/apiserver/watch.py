@@ -1,0 +1,196 @@
+"""Watches: what was there, then every change, then bookmarks, as lines of JSON in pieces as large as they come.
+
+A watcher that is slow gets the next piece when it has taken the last; if the store's history does not reach back to
+where it is by then, it is told 410 Expired and its watch ends. Nothing is queued for it here.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+
+from muster.api.status import ApiError, expired
+from muster.cluster.apiserver.answers import encode_status
+from muster.cluster.apiserver.paging import too_large_revision
+from muster.cluster.apiserver.registry import Resource, View
+from muster.cluster.apiserver.representation import Form, Presentation
+from muster.cluster.apiserver.request import ListOptions, revision
+from muster.cluster.apiserver.selection import Selection, selection
+from muster.cluster.store import Change, Closed, Compacted, Entry, Store, Watch
+from muster.runtime.clock import Clock
+from muster.runtime.ids import Random
+
+BOOKMARK_SECONDS = 60.0
+# Watches that set no end get one between these (upstream: min-request-timeout to twice that).
+TIMEOUT_SECONDS = 1800.0
+MAX_TIMEOUT_SECONDS = 7 * 24 * 3600
+PIECE_BYTES = 1 << 20  # at most so much (and one line) is handed on at a time
+INITIAL_EVENTS_END = "k8s.io/initial-events-end"
+
+_encode = msgspec.json.encode
+
+
+class Watcher:
+    """Opens watches on the store, and ends them all when the server stops."""
+
+    def __init__(self, store: Store, clock: Clock, random: Random) -> None:
+        self._store = store
+        self._clock = clock
+        self._random = random
+        self._open: set[Watch] = set()
+        self._stopped = False
+
+    def stop(self) -> None:
+        """End all watches, and those that are still to be opened."""
+        self._stopped = True
+        for watch in list(self._open):
+            watch.close()
+
+    def watch(
+        self, resource: Resource, view: View, namespace: str, options: ListOptions, form: Form, include: str
+    ) -> AsyncIterator[bytes]:
+        """The lines of a watch. Raises `ApiError` for what makes no sense; the rest is said in the stream."""
+        chosen = selection(options.label_selector, options.field_selector, resource.fields)
+        asked = revision(options.resource_version, resource.name)
+        if asked > self._store.revision:
+            # A version that this store has not made is one of a store that is gone: the client's state is too.
+            raise too_large_revision(asked, self._store.revision)
+        initial = options.send_initial_events
+        if initial is None:
+            initial = asked == 0
+        lines = _Lines(Presentation(resource, view, form, include, self._clock.now()), chosen)
+        return self._stream(resource, namespace, options, 0 if initial else asked, lines, initial=initial)
+
+    async def _stream(
+        self,
+        resource: Resource,
+        namespace: str,
+        options: ListOptions,
+        since: int,
+        lines: "_Lines",
+        *,
+        initial: bool,
+    ) -> AsyncIterator[bytes]:
+        entries: Sequence[Entry] = ()
+        if initial or not since:
+            since, found = self._store.list(resource.key, namespace)
+            entries = lines.chosen.of(found) if initial and lines.chosen else found if initial else ()
+        try:
+            watch = self._store.watch(resource.key, since, namespace)
+        except Compacted as error:
+            yield error_line(expired(f"too old resource version: {error.since} ({error.oldest})"))
+            return
+        self._open.add(watch)
+        try:
+            for piece in _pieces(lines.initial(entries)):
+                yield piece
+            if initial and options.send_initial_events and options.bookmarks:
+                yield lines.bookmark(since, {INITIAL_EVENTS_END: "true"})
+            if not self._stopped:
+                async for piece in self._changes(watch, options, lines):
+                    yield piece
+        finally:
+            self._open.discard(watch)
+            watch.close()
+
+    async def _changes(self, watch: Watch, options: ListOptions, lines: "_Lines") -> AsyncIterator[bytes]:
+        loop = asyncio.get_running_loop()
+        end = loop.time() + self._timeout(options)
+        bookmark = loop.time() + BOOKMARK_SECONDS if options.bookmarks else end
+        while True:
+            try:
+                async with asyncio.timeout_at(min(end, bookmark)):
+                    changes = await watch.next()
+            except TimeoutError:
+                if options.bookmarks:
+                    yield lines.bookmark(watch.revision, {})
+                if loop.time() >= end:
+                    return
+                bookmark = loop.time() + BOOKMARK_SECONDS
+                continue
+            except Compacted as error:
+                yield error_line(expired(f"too old resource version: {error.since} ({error.oldest})"))
+                return
+            except Closed:
+                return
+            for piece in _pieces(lines.changes(changes)):
+                yield piece
+
+    def _timeout(self, options: ListOptions) -> float:
+        if options.timeout_seconds and options.timeout_seconds > 0:
+            return min(options.timeout_seconds, MAX_TIMEOUT_SECONDS)
+        return self._random.jitter(TIMEOUT_SECONDS)
+
+
+class _Lines:
+    """The lines that one watch sends."""
+
+    def __init__(self, presentation: Presentation, chosen: Selection) -> None:
+        self.chosen = chosen
+        self._presentation = presentation
+
+    def initial(self, entries: Iterable[Entry]) -> Iterator[bytes]:
+        """What is there, as if it had been added just now."""
+        for entry in entries:
+            yield _line("ADDED", self._presentation.one(entry.body))
+
+    def changes(self, changes: Iterable[Change]) -> Iterator[bytes]:
+        """What has changed, as far as it is chosen."""
+        if self._presentation.plain and not self.chosen:
+            for change in changes:
+                yield change.line
+            return
+        for change in changes:
+            type_ = self.chosen.change(change)
+            if type_ is None:
+                continue
+            if type_ == change.type and self._presentation.plain:
+                yield change.line
+            elif type_ == "DELETED" and change.type != "DELETED":
+                # It is as it was when it was last chosen, at the version at which it no longer is.
+                assert change.previous is not None
+                yield _line(type_, self._presentation.one(_at_version(change.previous.body, change.revision)))
+            else:
+                yield _line(type_, self._presentation.one(change.entry.body))
+
+    def bookmark(self, revision: int, annotations: dict[str, str]) -> bytes:
+        """How far the watch has come, with no object."""
+        kind = self._presentation.resource.kind
+        meta: dict[str, Any] = {"resourceVersion": str(revision), "creationTimestamp": None}
+        if annotations:
+            meta["annotations"] = annotations
+        body = _encode({"kind": kind.kind, "apiVersion": kind.api_version, "metadata": meta})
+        return _line("BOOKMARK", body)
+
+
+def error_line(error: ApiError) -> bytes:
+    """The last line of a watch that cannot go on."""
+    return _line("ERROR", encode_status(error.status))
+
+
+def _line(type_: str, body: bytes) -> bytes:
+    return b'{"type":"%b","object":%b}\n' % (type_.encode(), body)
+
+
+def _pieces(lines: Iterable[bytes]) -> Iterator[bytes]:
+    """The lines, joined to pieces of bounded size."""
+    piece: list[bytes] = []
+    size = 0
+    for line in lines:
+        piece.append(line)
+        size += len(line)
+        if size >= PIECE_BYTES:
+            yield b"".join(piece)
+            piece, size = [], 0
+    if piece:
+        yield b"".join(piece)
+
+
+@lru_cache(maxsize=256)
+def _at_version(body: bytes, revision: int) -> bytes:
+    """The object with another resource version; many watchers ask for the same one."""
+    document = msgspec.json.decode(body)
+    document["metadata"]["resourceVersion"] = str(revision)
+    return _encode(document)

@@ -1,0 +1,174 @@
+"""Create, update and patch.
+
+What becomes of an object is decided by pure functions on documents (metadata, views, defaults, preparation,
+validation, deletion); here they are called in order, on the newest state, and the result is written.
+"""
+
+from typing import Any
+
+import msgspec
+
+from muster.api.status import (
+    FieldError,
+    already_exists,
+    bad_request,
+    conflict,
+    invalid,
+    not_found,
+    unsupported_media_type,
+)
+from muster.cluster.apiserver import metadata, patch
+from muster.cluster.apiserver.admission import PLUGINS, Attempt, Plugin, admit
+from muster.cluster.apiserver.body import check_patched, read_object
+from muster.cluster.apiserver.call import Call
+from muster.cluster.apiserver.decode import Document, decode_any, media_type
+from muster.cluster.apiserver.deletion import is_over
+from muster.cluster.apiserver.documents import Documents, decode_entry
+from muster.cluster.apiserver.patch import json as json_patch
+from muster.cluster.apiserver.patch import merge, strategic
+from muster.cluster.apiserver.request import WriteOptions, write_options
+from muster.cluster.store import Entry, Key
+from muster.runtime.clock import Clock
+from muster.runtime.ids import Ids
+from muster.runtime.transport import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH
+
+NAME_ATTEMPTS = 8  # how often a generated name may be taken
+
+
+class Writer:
+    """Creates and changes objects."""
+
+    def __init__(self, documents: Documents, clock: Clock, ids: Ids, plugins: tuple[Plugin, ...] = PLUGINS) -> None:
+        self._documents = documents
+        self._clock = clock
+        self._ids = ids
+        self._plugins = plugins
+
+    async def create(self, call: Call) -> bytes:
+        """Store the new object in the body. Raises `ApiError`."""
+        options = write_options(call.request.query, "CreateOptions")
+        document = read_object(call.request, call.view, options, call.warnings)
+        metadata.set_namespace(metadata.meta_of(document), call.namespace)
+        metadata.check_unversioned(document)
+        return await self._create(call, document, options)
+
+    async def update(self, call: Call) -> tuple[bytes, bool]:
+        """Replace an object by the one in the body; also whether it was created. Raises `ApiError`."""
+        options = write_options(call.request.query, "UpdateOptions")
+        document = read_object(call.request, call.view, options, call.warnings)
+        metadata.check_name(document, call.name, call.namespace)
+        entry = self._documents.latest(call.key)
+        if entry is not None:
+            return await self._replace(call, entry, document, options), False
+        if call.subresource or not call.resource.rules.create_on_update:
+            raise not_found(call.resource.name, call.name)
+        if uid := metadata.meta_of(document).get("uid"):
+            message = f"Precondition failed: UID in precondition: {uid}, UID in object meta: "
+            raise conflict(call.resource.name, call.name, message)
+        return await self._create(call, document, options), True
+
+    async def patch(self, call: Call) -> bytes:
+        """Change an object as the body says. Raises `ApiError`."""
+        options = write_options(call.request.query, "PatchOptions")
+        change = _read_patch(call)
+        entry = self._documents.latest(call.key)
+        if entry is None:
+            raise not_found(call.resource.name, call.name)
+        stored = decode_entry(entry)
+        shown = stored if call.view.show is None else call.view.show(stored)
+        patched = check_patched(_apply(call, shown, change), call.view, options, call.warnings)
+        metadata.check_name(patched, call.name, call.namespace)
+        return await self._replace(call, entry, patched, options)
+
+    async def _create(self, call: Call, written: Document, options: WriteOptions) -> bytes:
+        rules, namespace = call.resource.rules, call.namespace
+        document = call.view.take({}, written)
+        meta = metadata.meta_of(document)
+        name = meta.get("name") or self._generated_name(call, meta.get("generateName", ""))
+        metadata.begin(
+            document, name=name, uid=self._ids.uid(), now=self._clock.now(), generation=rules.has_generation
+        )
+        rules.default(document)
+        attempt = Attempt(call.resource, "CREATE", namespace, name, call.user, document)
+        admit(attempt, self._documents.store, self._plugins)
+        rules.prepare_create(document)
+        _require_valid(call, name, list(rules.validate_create(_typed(call, document))))
+        key = Key(call.resource.key, namespace, name)
+        if self._documents.latest(key) is not None:
+            raise already_exists(call.resource.name, name)
+        return await self._documents.put(key, document, dry_run=options.dry_run)
+
+    def _generated_name(self, call: Call, prefix: str) -> str:
+        """A free name, or "" if there is nothing to make one from."""
+        if not prefix:
+            return ""
+        head = prefix[: metadata.MAX_PREFIX_LENGTH]
+        for _ in range(NAME_ATTEMPTS):
+            name = head + self._ids.suffix(metadata.SUFFIX_LENGTH)
+            if self._documents.latest(Key(call.resource.key, call.namespace, name)) is None:
+                return name
+        raise already_exists(call.resource.name, name)
+
+    async def _replace(self, call: Call, entry: Entry, written: Document, options: WriteOptions) -> bytes:
+        resource, rules = call.resource, call.resource.rules
+        old = decode_entry(entry)
+        metadata.check_version(written, old, resource.name, unconditional=rules.unconditional_update)
+        document = call.view.take(old, written)
+        metadata.carry_over(document, old)
+        rules.default(document)
+        if not call.subresource:
+            rules.prepare_update(document, old)
+        if rules.has_generation and document.get("spec") != old.get("spec"):
+            document["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
+        attempt = Attempt(resource, "UPDATE", call.namespace, call.name, call.user, document, old, call.subresource)
+        admit(attempt, self._documents.store, self._plugins)
+        if document == old:
+            return entry.body
+        new_object, old_object = _typed(call, document), resource.stored.decode(entry.body)
+        _require_valid(call, call.name, list(call.view.validate(new_object, old_object)))
+        if is_over(document):
+            return await self._documents.remove(call.key, document, dry_run=options.dry_run)
+        return await self._documents.put(call.key, document, dry_run=options.dry_run)
+
+
+def _typed(call: Call, document: Document) -> Any:
+    """The object for validation."""
+    kind = call.resource.stored
+    try:
+        return msgspec.convert(document, kind.type)
+    except msgspec.ValidationError as error:
+        message = f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}: {error}'
+        raise bad_request(message) from None
+
+
+def _require_valid(call: Call, name: str, errors: list[FieldError]) -> None:
+    if errors:
+        raise invalid(call.resource.kind.kind, call.resource.kind.group, name, errors)
+
+
+_PATCHES = (JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH)
+
+
+def _read_patch(call: Call) -> Any:
+    """The patch in the body. Raises `ApiError` (400, 413, 415)."""
+    type_ = media_type(call.request.content_type)
+    if type_ == APPLY_PATCH:
+        raise unsupported_media_type(
+            "server-side apply (application/apply-patch+yaml) is not served; use client-side apply, or a patch of type "
+            + ", ".join(_PATCHES)
+        )
+    if type_ not in _PATCHES:
+        message = "the body of the request was in an unknown format - accepted media types include: "
+        raise unsupported_media_type(message + ", ".join(_PATCHES))
+    value, _ = decode_any(call.request.body, "application/json", call.view.kind.kind, strict=False)
+    return value
+
+
+def _apply(call: Call, document: Document, change: Any) -> Document:
+    match media_type(call.request.content_type):
+        case patch_type if patch_type == JSON_PATCH:
+            return json_patch.apply(document, change)
+        case patch_type if patch_type == MERGE_PATCH:
+            return merge.apply(document, change)
+        case _:
+            return strategic.apply(document, change, call.view.patch_schema)

@@ -1,0 +1,104 @@
+"""Facts about a pod and its containers, as `fieldRef` and `resourceFieldRef` give them to its processes. Pure.
+
+The forms are upstream's: labels and annotations are lines of `key="value"` in Go's quoting, sorted by key; amounts are
+divided by the divisor and rounded up; a limit that is not set is what the node has.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from muster.api.core import Container, ObjectFieldSelector, Pod, ResourceFieldSelector
+from muster.api.quantity import Quantity, QuantityError, milli, value
+
+_SUBSCRIPTED = re.compile(r"(metadata\.(?:labels|annotations))\['(.*)'\]", re.DOTALL)
+_ESCAPES = {
+    "\a": r"\a",
+    "\b": r"\b",
+    "\f": r"\f",
+    "\n": r"\n",
+    "\r": r"\r",
+    "\t": r"\t",
+    "\v": r"\v",
+    '"': r"\"",
+    "\\": r"\\",
+}
+
+
+class FieldError(Exception):
+    """A reference to something that there is not; the text is for the user."""
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What the node knows of a pod and the pod's object does not say (yet)."""
+
+    pod_ip: str
+    host_ip: str
+    node_name: str
+    allocatable: Mapping[str, Quantity]
+
+
+def field(pod: Pod, selector: ObjectFieldSelector, around: Surroundings) -> str:
+    """The value of a field of the pod. Raises `FieldError`."""
+    path = selector.field_path
+    subscripted = _SUBSCRIPTED.fullmatch(path)
+    if subscripted:
+        entries = pod.metadata.labels if subscripted[1] == "metadata.labels" else pod.metadata.annotations
+        return entries.get(subscripted[2], "")
+    known = {
+        "metadata.name": pod.metadata.name,
+        "metadata.namespace": pod.metadata.namespace,
+        "metadata.uid": pod.metadata.uid,
+        "spec.nodeName": around.node_name,
+        "spec.host": around.node_name,
+        "spec.serviceAccountName": pod.spec.service_account_name,
+        "status.hostIP": around.host_ip,
+        "status.hostIPs": around.host_ip,
+        "status.podIP": around.pod_ip,
+        "status.podIPs": around.pod_ip,
+    }
+    if path in known:
+        return known[path]
+    if path == "metadata.labels":
+        return lines(pod.metadata.labels)
+    if path == "metadata.annotations":
+        return lines(pod.metadata.annotations)
+    raise FieldError(f"unsupported fieldPath: {path}")
+
+
+def lines(entries: Mapping[str, str]) -> str:
+    """`key="value"`, a line each, sorted by key."""
+    return "\n".join(f"{key}={_quote(entries[key])}" for key in sorted(entries))
+
+
+def resource(containers: Mapping[str, Container], selector: ResourceFieldSelector, around: Surroundings) -> str:
+    """A request or limit of a container, in units of the divisor. Raises `FieldError`."""
+    container = containers.get(selector.container_name)
+    if container is None:
+        raise FieldError(f"container {selector.container_name} not found")
+    part, _, name = selector.resource.partition(".")
+    if part not in ("limits", "requests") or not name:
+        raise FieldError(f"unsupported container resource: {selector.resource}")
+    given = container.resources.limits if part == "limits" else container.resources.requests
+    quantity = given.get(name, around.allocatable.get(name, 0) if part == "limits" else 0)
+    count = milli if name == "cpu" else value
+    try:
+        amount = count(quantity)
+        divisor = count(selector.divisor or 1) or count(1)
+    except QuantityError as error:
+        raise FieldError(f"{selector.resource}: {error}") from None
+    return str(-(-amount // divisor))
+
+
+def _quote(text: str) -> str:
+    return '"' + "".join(_escape(letter) for letter in text) + '"'
+
+
+def _escape(letter: str) -> str:
+    if letter in _ESCAPES:
+        return _ESCAPES[letter]
+    if letter.isprintable():
+        return letter
+    number = ord(letter)
+    return f"\\x{number:02x}" if number < 0x80 else f"\\u{number:04x}" if number < 0x10000 else f"\\U{number:08x}"

@@ -1,0 +1,155 @@
+"""Plans how a container gets to see its volumes: which mounts to make, in which order. Pure but for looking at paths.
+
+A mount point that does not exist on this machine is never created on it. Its nearest existing parent is *mirrored*
+instead: a private, empty file system is put in its place, in which everything the parent holds appears again, and in
+which more can be made. What is there keeps being the machine's own; what the container newly creates directly in the
+mirrored directory is private to it and goes with it. The root cannot be covered, so where a mount point is missing
+directly below it, the mirror of the root becomes the root.
+
+The plan is a list of operations, all of strings, that `shim/mounting.py` carries out:
+
+    ("mirror", target, source)       ("directory", target)       ("bind", target, source, path within it)
+    ("root", target)                 ("file", target)            ("read-only", target)
+"""
+
+import os
+import posixpath
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+Operation = tuple[str, ...]
+
+# Every entry of a mirrored directory is a mount, at some ten microseconds and a kilobyte of kernel memory each.
+MIRROR_LIMIT = 4096
+
+
+class MountError(Exception):
+    """The mounts cannot be made as asked; the text is for the user."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mount:
+    """One thing that a container shall see at a path."""
+
+    path: str  # in the container, as the user wrote it; `..` cannot leave the root
+    source: str  # on this machine
+    within: str = ""  # path below the source, all links resolved
+    is_directory: bool = True
+    read_only: bool = False
+
+
+class Tree(Protocol):
+    """The file system of this machine, as far as planning looks at it."""
+
+    def real(self, path: str) -> str:
+        """The path with all links resolved, as far as it exists."""
+        ...
+
+    def exists(self, path: str) -> bool:
+        """Whether there is anything."""
+        ...
+
+    def entries(self, path: str) -> Sequence[str] | None:
+        """The names in a directory; None if it is none."""
+        ...
+
+
+class Machine:
+    """The real file system."""
+
+    def real(self, path: str) -> str:
+        """The path with all links resolved, as far as it exists."""
+        return os.path.realpath(path)
+
+    def exists(self, path: str) -> bool:
+        """Whether there is anything."""
+        return os.path.lexists(path)
+
+    def entries(self, path: str) -> Sequence[str] | None:
+        """The names in a directory; None if it is none."""
+        return [entry.name for entry in Path(path).iterdir()] if Path(path).is_dir() else None
+
+
+def plan(mounts: Sequence[Mount], staging: str, tree: Tree | None = None) -> list[Operation]:
+    """The operations, in order. `staging` is an existing directory where a new root may be put together.
+
+    Raises `MountError`.
+    """
+    tree = tree or Machine()
+    targets = sorted(((_target(mount, tree), mount) for mount in mounts), key=lambda pair: pair[0].count("/"))
+    points = [target for target, _ in targets]
+    anchors = {_anchor(target, tree) for target in points if not _covers(points, target) and not tree.exists(target)}
+    base = staging if "/" in anchors else ""
+    operations: list[Operation] = []
+    for anchor in sorted(anchors, key=lambda path: (path.count("/"), path)):
+        _check_mirror(anchor, tree)
+        operations.append(("mirror", base if anchor == "/" else base + anchor, anchor))
+    for target, mount in targets:
+        if _covers(points, target) or not tree.exists(target):
+            operations.append(("directory" if mount.is_directory else "file", base + target))
+        operations.append(("bind", base + target, mount.source, mount.within))
+    operations += [("read-only", base + target) for target, mount in targets if mount.read_only]
+    if base:
+        operations.append(("root", base))
+    return operations
+
+
+def bubblewrap(operations: Sequence[Operation], tree: Tree | None = None) -> list[str]:
+    """The same as arguments of bubblewrap, which makes the mirrors' entries one by one."""
+    tree = tree or Machine()
+    base = next((target for kind, target, *_ in operations if kind == "root"), "")
+    arguments = [] if base else ["--dev-bind", "/", "/"]
+    for kind, full, *rest in operations:
+        target = full.removeprefix(base) or "/"
+        if kind == "mirror":
+            if target != "/":
+                arguments += ["--tmpfs", target]
+            for name in tree.entries(rest[0]) or ():
+                arguments += _entry(posixpath.join(rest[0], name), posixpath.join(target, name), tree)
+        elif kind == "directory":
+            arguments += ["--dir", target]
+        elif kind == "bind":
+            arguments += ["--dev-bind", posixpath.join(*filter(None, rest)), target]
+        elif kind == "read-only":
+            arguments += ["--remount-ro", target]
+    return arguments
+
+
+def _entry(source: str, target: str, tree: Tree) -> list[str]:
+    real = tree.real(source)
+    if real != source:  # the directory itself is a real path, so its entry is a link
+        return ["--symlink", real, target]
+    return ["--dev-bind-try", source, target]
+
+
+def _target(mount: Mount, tree: Tree) -> str:
+    """Where the mount goes: below the root, through no link."""
+    target = tree.real(posixpath.normpath("/" + mount.path.lstrip("/")))
+    if target == "/":
+        raise MountError(f"mount path {mount.path!r}: the root directory cannot be a mount point")
+    return target
+
+
+def _covers(points: Sequence[str], target: str) -> bool:
+    """Whether the target lies within another mount."""
+    return any(target != point and target.startswith(point + "/") for point in points)
+
+
+def _anchor(target: str, tree: Tree) -> str:
+    """The nearest parent of a missing path that exists."""
+    while not tree.exists(target):
+        target = posixpath.dirname(target)
+    return target
+
+
+def _check_mirror(anchor: str, tree: Tree) -> None:
+    entries = tree.entries(anchor)
+    if entries is None:
+        raise MountError(f"a mount path lies below {anchor}, which is no directory on this machine")
+    if len(entries) > MIRROR_LIMIT:
+        raise MountError(
+            f"a mount path below {anchor} does not exist on this machine, and {anchor} has {len(entries)} entries, "
+            f"more than the {MIRROR_LIMIT} that can be shown again around it; create the directory, or use another path"
+        )

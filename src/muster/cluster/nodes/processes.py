@@ -1,0 +1,147 @@
+"""Starting processes and waiting for them without owning a child watcher: everything goes by pidfd.
+
+A pidfd means one process for ever, so nothing in here can hit another process that got the same number. Works on any
+event loop that has `add_reader`.
+"""
+
+import asyncio
+import ctypes
+import os
+import signal
+from collections.abc import Sequence
+
+_PR_SET_CHILD_SUBREAPER = 36
+_PIECE = 65536
+
+
+def adopt_orphans() -> None:
+    """Become the parent of shims, whose own parents end at once; otherwise init gets (and must reap) them."""
+    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def spawn(argv: Sequence[str], *, pass_on: Sequence[int] = (), output: int = -1) -> int:
+    """Start a program in its own session and with an empty environment; returns its pidfd.
+
+    It gets the descriptors of `pass_on` under their own numbers, nothing on its standard input, and `output` for both
+    its outputs. Raises OSError.
+    """
+    null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+    try:
+        actions = [(os.POSIX_SPAWN_DUP2, null, 0)]
+        actions += [(os.POSIX_SPAWN_DUP2, output if output >= 0 else null, standard) for standard in (1, 2)]
+        # Duplicating a descriptor to itself is how it is told to survive the exec.
+        actions += [(os.POSIX_SPAWN_DUP2, descriptor, descriptor) for descriptor in pass_on]
+        pid = os.posix_spawn(argv[0], list(argv), {}, file_actions=actions, setsid=True, setsigmask=())
+    finally:
+        os.close(null)
+    return os.pidfd_open(pid)
+
+
+def send(pidfd: int, number: int) -> bool:
+    """Send a signal; False if the process has gone."""
+    try:
+        signal.pidfd_send_signal(pidfd, number)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def reap(pidfd: int) -> None:
+    """Take an ended process off the process table, if it is ours."""
+    try:
+        os.waitid(os.P_PIDFD, pidfd, os.WEXITED | os.WNOHANG)
+    except ChildProcessError:
+        return
+
+
+def exit_status(pidfd: int) -> int:
+    """The exit code of a child that has ended, or the signal that ended it; it stays on the process table."""
+    status = os.waitid(os.P_PIDFD, pidfd, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    assert status is not None, "the process has not ended"
+    return status.si_status
+
+
+async def ended(pidfd: int) -> None:
+    """Wait until the process has ended."""
+    await readable(pidfd)
+    reap(pidfd)
+
+
+async def readable(descriptor: int) -> None:
+    """Wait until there is something to read, or the end. One waiter per descriptor."""
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[None] = loop.create_future()
+
+    def ready() -> None:
+        if not future.done():
+            future.set_result(None)
+
+    loop.add_reader(descriptor, ready)
+    try:
+        await future
+    finally:
+        loop.remove_reader(descriptor)
+
+
+async def read_line(descriptor: int, limit: int) -> str:
+    """The first line that comes out of a pipe, without its end; what there is if the pipe ends before."""
+    os.set_blocking(descriptor, False)
+    data = b""
+    while b"\n" not in data and len(data) < limit:
+        await readable(descriptor)
+        try:
+            piece = os.read(descriptor, limit)
+        except BlockingIOError:
+            continue
+        if not piece:
+            break
+        data += piece
+    return data.partition(b"\n")[0].decode(errors="replace")
+
+
+class Output:
+    """Collects the first bytes that come out of a pipe; the rest is read and dropped. Closes the pipe in the end."""
+
+    def __init__(self, descriptor: int, limit: int) -> None:
+        self._descriptor = descriptor
+        self._limit = limit
+        self._data = b""
+        os.set_blocking(descriptor, False)
+        asyncio.get_running_loop().add_reader(descriptor, self._read)
+
+    def finish(self) -> bytes:
+        """What has come so far; whoever still writes is not waited for."""
+        if self._read():
+            asyncio.get_running_loop().remove_reader(self._descriptor)
+        os.close(self._descriptor)
+        return self._data
+
+    def _read(self) -> bool:
+        """Take what is there; False once the pipe has ended."""
+        while True:
+            try:
+                piece = os.read(self._descriptor, _PIECE)
+            except BlockingIOError:
+                return True
+            if not piece:
+                asyncio.get_running_loop().remove_reader(self._descriptor)
+                return False
+            self._data += piece[: self._limit - len(self._data)]
+
+
+def discard(pidfd: int) -> None:
+    """Kill a child, if it is still there, and forget it; it is reaped when it has ended."""
+    send(pidfd, signal.SIGKILL)
+    reap_later(pidfd)
+
+
+def reap_later(pidfd: int) -> None:
+    """Reap a child when it has ended, and close the pidfd, while we do other things."""
+    loop = asyncio.get_running_loop()
+
+    def over() -> None:
+        loop.remove_reader(pidfd)
+        reap(pidfd)
+        os.close(pidfd)
+
+    loop.add_reader(pidfd, over)

@@ -1,0 +1,104 @@
+"""From a fresh Python process to a shim in its own namespaces, or to a command inside a container's."""
+
+# ruff: noqa: S606
+# Becoming another program is what this is for.
+
+from __future__ import annotations
+
+import marshal
+import os
+import sys
+
+from .execution import execute
+from .mounting import detach_mounts
+from .supervisor import Supervisor, report
+from .system import (
+    CLONE_NEWNS,
+    CLONE_NEWPID,
+    CLONE_NEWUSER,
+    CLONE_NEWUTS,
+    PR_SET_PDEATHSIG,
+    describe,
+    exit_code,
+    system,
+    write_file,
+)
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import NoReturn
+
+    from .spec import Entry, Spec
+
+# Exit code of `enter` when the command cannot be run.
+CANNOT_RUN = 126
+_SIGKILL = 9
+
+
+def main() -> None:
+    """`start FD`, `inside FD` (the second half of it, within bubblewrap), or `enter FD`."""
+    mode, descriptor = sys.argv[1], int(sys.argv[2])
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    with open(descriptor, "rb", closefd=False) as file:
+        spec = marshal.loads(file.read())  # noqa: S302 - our server wrote it, to a descriptor that nobody else has
+    if mode == "enter":
+        enter(spec)
+    os.umask(0o077)
+    try:
+        if mode == "start":
+            begin(spec, descriptor)
+        for inherited in (spec["report"], spec["lifeline"]):
+            if inherited >= 0:
+                os.set_inheritable(inherited, False)
+        os.close(descriptor)
+        Supervisor(spec).run()
+    except Exception as error:  # noqa: BLE001 - the server must hear of whatever it is
+        report(spec, f"error {describe(error)}")
+        os._exit(1)
+
+
+def begin(spec: Spec, descriptor: int) -> None:
+    """Make the namespaces; returns in the process that is to be the shim."""
+    if spec["isolation"] == "bubblewrap":
+        for inherited in (descriptor, spec["report"], spec["lifeline"]):
+            if inherited >= 0:
+                os.set_inheritable(inherited, True)
+        os.execv(spec["bubblewrap"][0], [*spec["bubblewrap"], "inside", str(descriptor)])
+    isolate(spec["isolation"], own_pids=spec["own_pids"])
+    if os.fork():
+        os._exit(0)
+
+
+def isolate(isolation: str, *, own_pids: bool) -> None:
+    """Leave the namespaces that the container shall not share. The next child is the first of the pid namespace."""
+    if isolation == "none":
+        return
+    flags = CLONE_NEWNS | CLONE_NEWUTS | (CLONE_NEWPID if own_pids else 0)
+    if isolation == "namespaces":
+        system("unshare", flags)
+    else:
+        # The same ids inside and out: programs find themselves to be who they were.
+        uid, gid = os.getuid(), os.getgid()
+        system("unshare", flags | CLONE_NEWUSER)
+        for name, text in (("setgroups", "deny"), ("uid_map", f"{uid} {uid} 1"), ("gid_map", f"{gid} {gid} 1")):
+            write_file(f"/proc/self/{name}", text.encode())
+    detach_mounts()
+
+
+def enter(entry: Entry) -> NoReturn:
+    """Run a command where a container runs; exits with its exit code. The command dies with this process."""
+    try:
+        if entry["namespaces"]:
+            system("setns", entry["pidfd"], entry["namespaces"])
+        pid = os.fork()
+        if pid == 0:
+            system("prctl", PR_SET_PDEATHSIG, _SIGKILL, 0, 0, 0)
+            os.setsid()
+            if entry["cgroup"]:
+                write_file(f"{entry['cgroup']}/cgroup.procs", b"0")
+            execute(entry)
+        _, status = os.waitpid(pid, 0)
+        os._exit(exit_code(status))
+    except BaseException as error:  # noqa: BLE001 - nothing may get past the fork
+        os.write(2, describe(error).encode())
+        os._exit(CANNOT_RUN)

@@ -1,0 +1,108 @@
+"""The last steps of a process before it becomes the user's program."""
+
+# ruff: noqa: S606, PTH110, PTH112, PTH118
+# Becoming another program is what this is for; importing pathlib takes as long as all the rest.
+
+from __future__ import annotations
+
+import _signal  # type: ignore[import-not-found]
+import errno
+import os
+
+from .system import (
+    NOT_STARTED,
+    PR_SET_NO_NEW_PRIVS,
+    PR_SET_PDEATHSIG,
+    RefusedError,
+    describe,
+    show,
+    strerror,
+    system,
+    try_to,
+    write_file,
+)
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import NoReturn
+
+    from .spec import Command, Spec
+
+# The kernel, short of memory, takes containers before shims and the server.
+_OOM_SCORE = b"500"
+
+
+def become(spec: Spec, cgroup: int, out: int, err: int, failure: int) -> NoReturn:
+    """In the forked child: turn into the container's process, or say why not to `failure` and exit."""
+    try:
+        os.setsid()
+        if cgroup >= 0:
+            write_file("cgroup.procs", b"0", cgroup)
+        try_to(write_file, "/proc/self/oom_score_adj", _OOM_SCORE)
+        null = os.open("/dev/null", os.O_RDONLY)
+        for source, target in ((null, 0), (out, 1), (err, 2)):
+            os.dup2(source, target)
+        os.close(null)
+        execute(spec)
+    except BaseException as error:  # noqa: BLE001 - nothing may get past the fork
+        os.write(failure, describe(error).encode())
+    os._exit(NOT_STARTED)
+
+
+def execute(command: Command) -> NoReturn:
+    """Replace this process by the command. Raises `RefusedError`, OSError or ValueError where that is impossible."""
+    os.umask(0o022)
+    for number in (_signal.SIGPIPE, _signal.SIGXFSZ):
+        _signal.signal(number, _signal.SIG_DFL)  # Python ignores them, and that would be inherited
+    _take_on(command)
+    system("prctl", PR_SET_PDEATHSIG, int(_signal.SIGKILL), 0, 0, 0)  # a change of ids would have cleared it
+    directory = command["working_directory"]
+    if directory:
+        try:
+            os.chdir(directory)
+        except OSError as error:
+            raise RefusedError(f"working directory {show(directory)}: {strerror(error)}") from None
+    environment = dict(command["env"])
+    program = command["argv"][0]
+    trouble: OSError | None = None
+    for path in _candidates(program, environment.get(b"PATH", b"")):
+        try:
+            os.execve(path, command["argv"], environment)
+        except OSError as error:
+            if trouble is None and (b"/" in program or error.errno not in (errno.ENOENT, errno.ENOTDIR)):
+                trouble = error
+                trouble.filename = path
+    raise RefusedError(f"exec: {show(program)}: {_why_not(trouble)}")
+
+
+def _take_on(command: Command) -> None:
+    if command["ids"] is not None:
+        uid, gid, groups = command["ids"]
+        try:
+            os.setgroups(groups)
+            os.setresgid(gid, gid, gid)
+            os.setresuid(uid, uid, uid)
+        except OSError as error:
+            raise RefusedError(f"cannot run as user {uid} and group {gid}: {strerror(error)}") from None
+    if command["no_new_privileges"]:
+        system("prctl", PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+
+
+def _candidates(program: bytes, search: bytes) -> list[bytes]:
+    """Where to look for a program."""
+    if b"/" in program:
+        return [program]
+    return [os.path.join(directory or b".", program) for directory in search.split(b":")] if program else []
+
+
+def _why_not(error: OSError | None) -> str:
+    """Why a program could not be executed."""
+    if error is None:
+        return "executable file not found in $PATH"
+    if error.errno == errno.ENOENT and os.path.exists(error.filename):
+        return "the interpreter that it names does not exist"
+    if error.errno == errno.E2BIG:
+        return "argument list too long (arguments and environment together)"
+    if error.errno == errno.EACCES and os.path.isdir(error.filename):
+        return "is a directory"
+    return strerror(error)

@@ -1,0 +1,153 @@
+"""Carries out the mounts that `muster.cluster.nodes.mounts` has planned, inside a private mount namespace.
+
+All sources are opened before the first mount is made, for a mount may hide the source of the next.
+"""
+
+# ruff: noqa: PTH102, PTH103, PTH116, PTH118, PTH120, PTH208, PTH211
+# Importing pathlib takes as long as all the rest.
+
+from __future__ import annotations
+
+import os
+
+from .system import RefusedError, show, strerror, system, try_to
+
+MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REMOUNT, MS_BIND, MS_REC = 1, 2, 4, 8, 32, 4096, 16384
+MS_NOATIME, MS_NODIRATIME, MS_UNBINDABLE, MS_SLAVE, MS_RELATIME = 1024, 2048, 1 << 17, 1 << 19, 1 << 21
+MNT_DETACH = 2
+# Flags as statvfs tells them, and as mount takes them.
+_KEPT = (
+    (2, MS_NOSUID),
+    (4, MS_NODEV),
+    (8, MS_NOEXEC),
+    (1024, MS_NOATIME),
+    (2048, MS_NODIRATIME),
+    (4096, MS_RELATIME),
+)
+_PIVOT_ROOT = {"x86_64": 155}  # 41 elsewhere
+_TYPE, _LINK, _DIRECTORY = 0o170000, 0o120000, 0o040000
+_PATH = os.O_PATH | os.O_CLOEXEC
+
+
+def detach_mounts() -> None:
+    """Mounts that the machine makes later still show up in here; ours never show up outside."""
+    mount("none", "/", "", MS_REC | MS_SLAVE)
+
+
+def mount_proc() -> None:
+    """Show the processes of this pid namespace, and no others."""
+    mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC)
+
+
+class Mounts:
+    """One container's mounts."""
+
+    def __init__(self, operations: list[tuple[str, ...]]) -> None:
+        self._operations = operations
+        self._sources: dict[int, int] = {}
+        self._children: dict[int, list[tuple[str, int]]] = {}
+        for index, operation in enumerate(operations):
+            if operation[0] == "bind":
+                self._sources[index] = _open_beneath(operation[2], operation[3])
+            elif operation[0] == "mirror":
+                self._children[index] = _open_children(operation[2])
+
+    def apply(self) -> None:
+        """Make all of them, in order. Raises `RefusedError`."""
+        for index, (kind, target, *rest) in enumerate(self._operations):
+            try:
+                if kind == "bind":
+                    _bind(self._sources[index], target)
+                elif kind == "mirror":
+                    _mirror(target, rest[0], self._children[index])
+                elif kind == "directory":
+                    os.makedirs(target, 0o755, exist_ok=True)
+                elif kind == "file":
+                    os.makedirs(os.path.dirname(target), 0o755, exist_ok=True)
+                    _touch(target)
+                elif kind == "read-only":
+                    _make_read_only(target)
+                else:
+                    assert kind == "root", kind
+                    _change_root(target)
+            except OSError as error:
+                raise RefusedError(f"mounting {show(os.fsencode(target))}: {strerror(error)}") from None
+        for descriptor in self._sources.values():
+            os.close(descriptor)
+
+
+def _open_beneath(root: str, path: str) -> int:
+    """A descriptor of `path` within `root`. The links in it were resolved before; one that appears now is refused."""
+    descriptor = os.open(root, _PATH)
+    for name in path.split("/") if path else ():
+        if name == "..":
+            raise RefusedError(f"volume path {path}: leaves the volume")
+        try:
+            inner = os.open(name, _PATH | os.O_NOFOLLOW, dir_fd=descriptor)
+        except OSError as error:
+            raise RefusedError(f"volume path {path}: {strerror(error)}") from None
+        os.close(descriptor)
+        descriptor = inner
+        if os.fstat(descriptor).st_mode & _TYPE == _LINK:
+            raise RefusedError(f"volume path {path}: {name} has become a symbolic link")
+    return descriptor
+
+
+def _open_children(directory: str) -> list[tuple[str, int]]:
+    """What is in a directory, opened; what goes away meanwhile is left out."""
+    children = []
+    for name in os.listdir(directory):
+        try:
+            children.append((name, os.open(os.path.join(directory, name), _PATH | os.O_NOFOLLOW)))
+        except OSError:
+            continue
+    return children
+
+
+def _mirror(target: str, source: str, children: list[tuple[str, int]]) -> None:
+    """A directory that shows what the source holds, and can be given more without the source noticing."""
+    status = os.stat(source)
+    mount("tmpfs", target, "tmpfs", MS_NOSUID, f"mode={status.st_mode & 0o7777:o}")
+    mount("none", target, "", MS_UNBINDABLE)  # a child may contain the target, and would bring it along
+    try_to(os.chown, target, status.st_uid, status.st_gid)
+    for name, descriptor in children:
+        path = os.path.join(target, name)
+        kind = os.fstat(descriptor).st_mode & _TYPE
+        if kind == _LINK:
+            os.symlink(os.readlink("", dir_fd=descriptor), path)
+        else:
+            if kind == _DIRECTORY:
+                os.mkdir(path, 0o755)
+            else:
+                _touch(path)
+            _bind(descriptor, path)
+        os.close(descriptor)
+
+
+def _bind(source: int, target: str) -> None:
+    """Show what a descriptor stands for at another place, with all that is mounted below it."""
+    mount(f"/proc/self/fd/{source}", target, "", MS_BIND | MS_REC)
+
+
+def _make_read_only(target: str) -> None:
+    """Refuse writes through a mount. Its other flags are kept: a user namespace may not drop those."""
+    flags = os.statvfs(target).f_flag
+    kept = sum(ours for theirs, ours in _KEPT if flags & theirs)
+    mount("none", target, "", MS_BIND | MS_REMOUNT | MS_RDONLY | kept)
+
+
+def _change_root(root: str) -> None:
+    """Make a directory the root of the mount namespace, and let go of the old one."""
+    os.chdir(root)
+    system("syscall", _PIVOT_ROOT.get(os.uname().machine, 41), b".", b".")
+    system("umount2", b".", MNT_DETACH)
+    os.chdir("/")
+
+
+def _touch(path: str) -> None:
+    os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644))
+
+
+def mount(source: str, target: str, kind: str, flags: int, options: str = "") -> None:
+    """The system call. Raises OSError."""
+    system("mount", os.fsencode(source), os.fsencode(target), os.fsencode(kind), flags, os.fsencode(options))

@@ -1,0 +1,36 @@
+"""What a shim is told, as the server and the shim agree on it. It travels as a marshalled dict over a descriptor."""
+
+from typing import TypedDict
+
+
+class Command(TypedDict):
+    """A program to become."""
+
+    argv: list[bytes]
+    env: list[tuple[bytes, bytes]]
+    working_directory: bytes  # empty for wherever we are
+    ids: tuple[int, int, list[int]] | None  # uid, gid, groups to take on; None to stay who we are
+    no_new_privileges: bool
+    cgroup: str  # a cgroup v2 directory for the processes; empty for none
+
+
+class Spec(Command):
+    """One attempt of one container."""
+
+    directory: str  # of the attempt: has `state`, `log`, `log.1`, ...
+    isolation: str  # namespaces | user-namespaces | bubblewrap | none
+    own_pids: bool  # whether there is a pid namespace
+    bubblewrap: list[str]  # the command that makes the namespaces and then starts the launcher with `inside`
+    mounts: list[tuple[str, ...]]  # see `muster.cluster.nodes.mounts`
+    hostname: str
+    log_bytes: int  # size at which the log is rotated
+    log_files: int  # how many of them are kept, the current one included
+    report: int  # descriptor that is told `started`, `claimed` or `error ...`
+    lifeline: int  # descriptor whose end of file means that the server is gone and all must end; -1 for none
+
+
+class Entry(Command):
+    """A command to run where a container runs."""
+
+    pidfd: int  # the shim
+    namespaces: int  # CLONE_* flags of the namespaces to join; 0 for none

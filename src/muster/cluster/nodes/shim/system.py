@@ -1,0 +1,77 @@
+"""The system calls that Python lacks, and errors in words for users."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import ParamSpec
+
+    P = ParamSpec("P")
+
+CLONE_NEWNS, CLONE_NEWUTS, CLONE_NEWUSER, CLONE_NEWPID = 0x20000, 0x4000000, 0x10000000, 0x20000000
+PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS = 1, 36, 38
+# A container that could not be started has this exit code, as with containerd.
+NOT_STARTED = 128
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_libc.mount.argtypes = (ctypes.c_char_p, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_ulong, ctypes.c_char_p)
+
+
+class RefusedError(Exception):
+    """The container cannot be started; the text is for the user."""
+
+
+def system(call: str, *arguments: object) -> None:
+    """Call a function of libc that returns 0. Raises OSError with what errno says."""
+    if getattr(_libc, call)(*arguments) != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+
+
+def write_file(path: str, data: bytes, directory: int | None = None) -> None:
+    """Write to an existing file, in one write."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC, dir_fd=directory)
+    try:
+        os.write(descriptor, data)
+    finally:
+        os.close(descriptor)
+
+
+def try_to(function: Callable[P, object], *args: P.args, **kwargs: P.kwargs) -> None:
+    """Do what need not succeed."""
+    try:
+        function(*args, **kwargs)
+    except OSError:
+        return
+
+
+def exit_code(status: int) -> int:
+    """The exit code of a wait status; 128 and the signal's number if a signal ended the process."""
+    code = os.waitstatus_to_exitcode(status)
+    return code if code >= 0 else 128 - code
+
+
+def describe(error: BaseException) -> str:
+    """An error in one line, for users."""
+    if isinstance(error, RefusedError):
+        return str(error)
+    if isinstance(error, OSError) and error.errno:
+        return f"{error.filename}: {strerror(error)}" if error.filename else strerror(error)
+    if isinstance(error, ValueError) and "null" in str(error):
+        return "a NUL byte in the command, its arguments or its environment"
+    return f"{type(error).__name__}: {error}"
+
+
+def strerror(error: OSError) -> str:
+    """The system's words for an error, in lower case as within a sentence."""
+    text = os.strerror(error.errno or 0)
+    return text[:1].lower() + text[1:]
+
+
+def show(name: bytes) -> str:
+    """A name in quotes."""
+    return '"' + name.decode(errors="replace") + '"'

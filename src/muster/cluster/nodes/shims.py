@@ -1,0 +1,220 @@
+"""The server's side of shims: start one, find those that a server before us has started, look at how one ended.
+
+An attempt's directory is all the state there is. `state` in it is locked by the living shim (a record lock, whose
+holder the kernel names) and says when the container was started and how it ended; see `shim/__init__.py`. So at any
+moment an attempt is exactly one of: not begun (no `state`), alive (locked), over (a record with an end), or lost
+(neither locked nor ended: somebody killed the shim).
+"""
+
+import asyncio
+import fcntl
+import logging
+import marshal
+import os
+import signal
+import struct
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from muster.cluster.nodes import processes
+from muster.cluster.nodes.shim.spec import Command, Entry, Spec
+from muster.cluster.nodes.shim.supervisor import END, STATE
+from muster.cluster.nodes.shim.system import CLONE_NEWNS, CLONE_NEWPID, CLONE_NEWUSER, CLONE_NEWUTS
+
+LAUNCHER = [sys.executable, "-I", "-S", str(Path(__file__).with_name("launcher.py"))]
+# The environment variable by which the processes of a container are found where no pid namespace holds them together.
+MARK = b"MUSTER_CONTAINER"
+
+_NAMESPACES = (("user", CLONE_NEWUSER), ("mnt", CLONE_NEWNS), ("uts", CLONE_NEWUTS), ("pid", CLONE_NEWPID))
+_FLOCK = struct.Struct("hhqqi4x")  # struct flock: type, whence, start, length, pid
+_REPORT_BYTES = 4096
+
+log = logging.getLogger(__name__)
+
+
+class ShimError(Exception):
+    """A shim could not be started; nothing of the container ran."""
+
+
+class ClaimedError(Exception):
+    """Another shim has, or had, this attempt."""
+
+
+class Record(msgspec.Struct, frozen=True):
+    """What a shim has written down. Times are nanoseconds since 1970; 0 for what did not happen."""
+
+    claimed: int = 0
+    started: int = 0
+    finished: int = 0
+    code: int = 0
+    reason: str = ""
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Shim:
+    """A living shim. `pid` is only for messages."""
+
+    directory: Path
+    pid: int
+    pidfd: int
+
+    def send(self, number: int) -> None:
+        """Pass a signal on to the container's first process."""
+        processes.send(self.pidfd, number)
+
+    def end(self) -> None:
+        """Kill everything in the container; the shim then writes the record and ends."""
+        processes.send(self.pidfd, END)
+
+    def destroy(self) -> None:
+        """Kill the shim itself, for when it does not answer; the record is lost."""
+        processes.send(self.pidfd, signal.SIGKILL)
+
+    async def ended(self) -> Record | None:
+        """Wait until the shim has ended; what it wrote down, None if it was killed before it could. Once only."""
+        await processes.ended(self.pidfd)
+        os.close(self.pidfd)
+        record = read_record(self.directory)
+        return record if record and record.finished else None
+
+
+def read_record(directory: Path) -> Record | None:
+    """What is known of an attempt; None if no shim ever claimed it."""
+    try:
+        return msgspec.json.decode((directory / STATE).read_bytes(), type=Record)
+    except FileNotFoundError:
+        return None
+    except msgspec.DecodeError:  # the machine went down in the middle of a write
+        return Record()
+
+
+def find(directory: Path) -> Shim | None:
+    """The living shim of an attempt."""
+    while pid := _holder(directory):
+        try:
+            pidfd = os.pidfd_open(pid)
+        except ProcessLookupError:
+            continue
+        # If it still holds the lock then the pidfd, opened meanwhile, is of that process and no other.
+        if _holder(directory) == pid:
+            return Shim(directory, pid, pidfd)
+        os.close(pidfd)
+    return None
+
+
+def _holder(directory: Path) -> int:
+    """The process that has the state locked; 0 if none has."""
+    try:
+        descriptor = os.open(directory / STATE, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return 0
+    try:
+        query = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+        kind, _, _, _, pid = _FLOCK.unpack(fcntl.fcntl(descriptor, fcntl.F_GETLK, query))
+        return 0 if kind == fcntl.F_UNLCK else pid
+    finally:
+        os.close(descriptor)
+
+
+async def start(spec: Spec) -> Shim | None:
+    """Start a container; None if it has ended already (or could not be started): look at the record.
+
+    `report` of the spec is set here. Raises `ShimError`, `ClaimedError`.
+    """
+    directory = Path(spec["directory"])
+    reader, writer = os.pipe2(os.O_CLOEXEC)
+    try:
+        try:
+            pidfd = _launch("start", {**spec, "report": writer}, [writer, spec["lifeline"]])
+        finally:
+            os.close(writer)
+        processes.reap_later(pidfd)  # it ends at once; with bubblewrap it ends with the container
+        line = await processes.read_line(reader, _REPORT_BYTES)
+    except OSError as error:
+        raise ShimError(f"cannot start a process: {error.strerror}") from error
+    finally:
+        os.close(reader)
+    if line == "claimed":
+        raise ClaimedError(str(directory))
+    if line.startswith("error "):
+        raise ShimError(line.removeprefix("error "))
+    shim = find(directory)
+    if line != "started" and shim is None and read_record(directory) is None:
+        raise ShimError("the shim ended without a word")
+    return shim
+
+
+async def run_inside(shim: Shim, command: Command, timeout_seconds: float, output_bytes: int) -> tuple[int, bytes]:
+    """Run a command where the container runs: its exit code and the start of its output.
+
+    Raises TimeoutError (the command is killed), `ShimError`.
+    """
+    reader, writer = os.pipe2(os.O_CLOEXEC)
+    try:
+        entry: Entry = {**command, "pidfd": shim.pidfd, "namespaces": _foreign_namespaces(shim.pid)}
+        pidfd = _launch("enter", entry, [shim.pidfd], output=writer)
+    except OSError as error:
+        os.close(reader)
+        raise ShimError(f"cannot run a command in the container: {error.strerror}") from error
+    finally:
+        os.close(writer)
+    output = processes.Output(reader, output_bytes)
+    try:
+        async with asyncio.timeout(timeout_seconds):
+            await processes.readable(pidfd)
+        return processes.exit_status(pidfd), output.finish()
+    except BaseException:
+        output.finish()
+        raise
+    finally:
+        processes.discard(pidfd)
+
+
+def kill_marked(mark: bytes) -> int:
+    """Kill what a lost shim has left behind where there is no pid namespace; returns how many processes."""
+    entry = MARK + b"=" + mark
+    killed = 0
+    for directory in Path("/proc").iterdir():
+        if not directory.name.isdigit():
+            continue
+        try:
+            if entry not in (directory / "environ").read_bytes().split(b"\0"):
+                continue
+            pidfd = os.pidfd_open(int(directory.name))
+        except OSError:
+            continue
+        try:
+            # Read again: the pidfd may be of another process that got the number meanwhile.
+            if entry in (directory / "environ").read_bytes().split(b"\0"):
+                killed += processes.send(pidfd, signal.SIGKILL)
+        except OSError:
+            log.debug("process %s went away by itself", directory.name)
+        finally:
+            os.close(pidfd)
+    return killed
+
+
+def _launch(mode: str, spec: Any, pass_on: list[int], output: int = -1) -> int:
+    """Start the launcher with a spec; returns its pidfd. The spec, with its secrets, is never on disk."""
+    descriptor = os.memfd_create("muster-spec", os.MFD_CLOEXEC)
+    try:
+        with open(descriptor, "wb", closefd=False) as file:
+            marshal.dump(spec, file)
+        descriptors = [descriptor, *(number for number in pass_on if number >= 0)]
+        return processes.spawn([*LAUNCHER, mode, str(descriptor)], pass_on=descriptors, output=output)
+    finally:
+        os.close(descriptor)
+
+
+def _foreign_namespaces(pid: int) -> int:
+    """The namespaces of a process that are not ours, as flags for setns."""
+    flags = 0
+    for name, flag in _NAMESPACES:
+        if Path(f"/proc/{pid}/ns/{name}").stat().st_ino != Path(f"/proc/self/ns/{name}").stat().st_ino:
+            flags |= flag
+    return flags

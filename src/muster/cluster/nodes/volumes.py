@@ -1,0 +1,193 @@
+"""What is in a pod's volumes: from a volume and the objects that it refers to, to a tree of files. Pure.
+
+`volume_files.py` puts the tree on disk. Messages are upstream's, as they end up in FailedMount events.
+"""
+
+import posixpath
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from muster.api.core import (
+    ConfigMap,
+    ConfigMapProjection,
+    ConfigMapVolumeSource,
+    DownwardAPIVolumeFile,
+    KeyToPath,
+    Pod,
+    Secret,
+    SecretProjection,
+    SecretVolumeSource,
+    Volume,
+    VolumeProjection,
+)
+from muster.cluster.nodes import downward
+from muster.cluster.nodes.downward import FieldError, Surroundings
+from muster.cluster.nodes.environment import Names, Objects
+
+_DEFAULT_MODE = 0o644
+
+
+class VolumeError(Exception):
+    """The volume cannot be had (now); the text is for the user. `waits`: an object that may still come is missing."""
+
+    def __init__(self, message: str, *, waits: bool = False) -> None:
+        super().__init__(message)
+        self.waits = waits
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """One file of a tree."""
+
+    data: bytes
+    mode: int = _DEFAULT_MODE
+
+
+@dataclass(frozen=True, slots=True)
+class EmptyDirectory:
+    """A directory that begins empty and ends with the pod."""
+
+    in_memory: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class HostPath:
+    """A path of the machine. `type` says what must be there, or be made."""
+
+    path: str
+    type: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """Files by relative path, replaced all at once when what they come from changes."""
+
+    files: Mapping[str, File] = field(default_factory=dict)
+
+
+Content = EmptyDirectory | HostPath | Tree
+
+
+def references(volume: Volume) -> Names:
+    """The objects that the volume shows."""
+    names = Names()
+    if volume.config_map is not None:
+        names |= Names(config_maps=frozenset({volume.config_map.name}))
+    if volume.secret is not None:
+        names |= Names(secrets=frozenset({volume.secret.secret_name}))
+    for source in volume.projected.sources if volume.projected else ():
+        if source.config_map is not None:
+            names |= Names(config_maps=frozenset({source.config_map.name}))
+        if source.secret is not None:
+            names |= Names(secrets=frozenset({source.secret.name}))
+    return names
+
+
+def content(pod: Pod, volume: Volume, objects: Objects, around: Surroundings) -> Content:
+    """What the volume holds now. Raises `VolumeError`."""
+    if volume.empty_dir is not None:
+        return EmptyDirectory(in_memory=volume.empty_dir.medium == "Memory")
+    if volume.host_path is not None:
+        return HostPath(volume.host_path.path, volume.host_path.type or "")
+    if volume.config_map is not None:
+        source = volume.config_map
+        return Tree(_of_config_map(pod, source, source.name, objects, _mode(source.default_mode)))
+    if volume.secret is not None:
+        sealed = volume.secret
+        return Tree(_of_secret(pod, sealed, sealed.secret_name, objects, _mode(sealed.default_mode)))
+    if volume.downward_api is not None:
+        facts = volume.downward_api
+        return Tree(_of_fields(pod, facts.items, around, _mode(facts.default_mode)))
+    if volume.projected is not None:
+        mode = _mode(volume.projected.default_mode)
+        files: dict[str, File] = {}
+        for projection in volume.projected.sources:
+            files |= _of_projection(pod, projection, objects, around, mode)
+        return Tree(files)
+    kind = next((name for name in volume.__struct_fields__ if name != "name" and getattr(volume, name)), "unknown")
+    raise VolumeError(
+        f"process nodes have no volumes of type {kind}; use emptyDir, hostPath, configMap, secret, "
+        f"downwardAPI or projected"
+    )
+
+
+def _of_projection(
+    pod: Pod, projection: VolumeProjection, objects: Objects, around: Surroundings, mode: int
+) -> dict[str, File]:
+    if projection.config_map is not None:
+        return _of_config_map(pod, projection.config_map, projection.config_map.name, objects, mode)
+    if projection.secret is not None:
+        return _of_secret(pod, projection.secret, projection.secret.name, objects, mode)
+    if projection.downward_api is not None:
+        return _of_fields(pod, projection.downward_api.items, around, mode)
+    if projection.service_account_token is not None:
+        raise VolumeError("process nodes have no service account tokens yet: take the serviceAccountToken source out")
+    raise VolumeError("process nodes know the projected sources configMap, secret and downwardAPI only")
+
+
+def _of_config_map(
+    pod: Pod, source: ConfigMapVolumeSource | ConfigMapProjection, name: str, objects: Objects, mode: int
+) -> dict[str, File]:
+    found: ConfigMap | None = objects.config_maps.get(name)
+    if found is None and not source.optional:
+        raise VolumeError(f'configmap "{name}" not found', waits=True)
+    data = {key: text.encode() for key, text in found.data.items()} | found.binary_data if found else {}
+    where = f"configmap {pod.metadata.namespace}/{name}"
+    return _files(data, source.items, mode, where, optional=bool(source.optional))
+
+
+def _of_secret(
+    pod: Pod, source: SecretVolumeSource | SecretProjection, name: str, objects: Objects, mode: int
+) -> dict[str, File]:
+    found: Secret | None = objects.secrets.get(name)
+    if found is None and not source.optional:
+        raise VolumeError(f'secret "{name}" not found', waits=True)
+    where = f"secret {pod.metadata.namespace}/{name}"
+    return _files(found.data if found else {}, source.items, mode, where, optional=bool(source.optional))
+
+
+def _of_fields(pod: Pod, items: Iterable[DownwardAPIVolumeFile], around: Surroundings, mode: int) -> dict[str, File]:
+    containers = {container.name: container for container in (*pod.spec.init_containers, *pod.spec.containers)}
+    files = {}
+    for item in items:
+        try:
+            if item.field_ref is not None:
+                text = downward.field(pod, item.field_ref, around)
+            elif item.resource_field_ref is not None:
+                text = downward.resource(containers, item.resource_field_ref, around)
+            else:
+                raise VolumeError(f"{item.path}: neither fieldRef nor resourceFieldRef")
+        except FieldError as error:
+            raise VolumeError(str(error)) from None
+        files[_path(item.path)] = File(text.encode(), mode if item.mode is None else item.mode)
+    return files
+
+
+def _files(
+    data: Mapping[str, bytes], items: Iterable[KeyToPath], mode: int, where: str, *, optional: bool
+) -> dict[str, File]:
+    """All keys under their own names, or the items' keys where they say."""
+    wanted = tuple(items)
+    if not wanted:
+        return {_path(key): File(value, mode) for key, value in data.items()}
+    files = {}
+    for item in wanted:
+        if item.key in data:
+            files[_path(item.path)] = File(data[item.key], mode if item.mode is None else item.mode)
+        elif not optional:
+            raise VolumeError(f"{where} references non-existent config key: {item.key}", waits=True)
+    return files
+
+
+def _path(path: str) -> str:
+    """A path that stays below the volume. Raises `VolumeError`."""
+    normal = posixpath.normpath(path)
+    if not path or posixpath.isabs(path) or normal in (".", "..") or normal.startswith("../") or "\0" in path:
+        raise VolumeError(f"path {path!r}: must be relative and stay within the volume")
+    if normal.split("/")[0].startswith(".."):
+        raise VolumeError(f"path {path!r}: must not start with '..'")
+    return normal
+
+
+def _mode(mode: int | None) -> int:
+    return _DEFAULT_MODE if mode is None else mode & 0o7777

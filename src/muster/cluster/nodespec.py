@@ -1,0 +1,54 @@
+"""`--nodes KIND[:COUNT][,RESOURCE=QTY]...`: which nodes an embedded cluster has."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from muster.api.quantity import amount
+
+KINDS = ("process", "simulated")
+# One process plays this many; more would be a typing error.
+MAX_NODES = 100_000
+
+
+class NodeSpecError(ValueError):
+    """A `--nodes` value that makes no sense; says which part, and what was expected."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSpec:
+    """So many nodes of a kind.
+
+    resources: what each has, as quantities; for a process node, what it offers of what the machine has.
+    """
+
+    kind: str = "process"
+    count: int = 1
+    resources: Mapping[str, str] = field(default_factory=dict)
+
+    def names(self, taken: int = 0) -> list[str]:
+        """The nodes' names; `taken` nodes of this kind come before them."""
+        stem = "node" if self.kind == "process" else "sim"
+        return [f"{stem}-{number}" for number in range(taken, taken + self.count)]
+
+
+def parse(text: str) -> NodeSpec:
+    """Read one value. Raises `NodeSpecError`."""
+    head, *parts = text.split(",")
+    kind, _, number = head.partition(":")
+    if kind not in KINDS:
+        raise NodeSpecError(f"{text!r}: {kind!r} is no kind of node; expected {' or '.join(KINDS)}")
+    if number and not (number.isascii() and number.isdigit() and 1 <= int(number) <= MAX_NODES):
+        raise NodeSpecError(f"{text!r}: {number!r} is no number of nodes from 1 to {MAX_NODES}")
+    resources = {}
+    for part in parts:
+        name, given, quantity = part.partition("=")
+        if not name or not given:
+            raise NodeSpecError(f"{text!r}: {part!r} is not RESOURCE=QUANTITY, as in cpu=4")
+        try:
+            negative = amount(name, quantity) < 0
+        except ValueError as error:
+            raise NodeSpecError(f"{text!r}: {name}: {error}") from error
+        if negative:
+            raise NodeSpecError(f"{text!r}: {name}: less than nothing")
+        resources[name] = quantity
+    return NodeSpec(kind, int(number or 1), resources)

@@ -1,0 +1,176 @@
+"""The recent changes of one resource, and the watches that follow them.
+
+A watch is a position in the sequence of changes. However far it is behind, it wakes once and takes everything since;
+a change costs the same with one watch or two hundred until they read it.
+"""
+
+import asyncio
+from bisect import bisect_right
+from collections.abc import Callable
+from operator import attrgetter
+
+from muster.cluster.store.errors import Closed, Compacted
+from muster.cluster.store.values import Change
+
+LINES = 1_000  # newest changes that keep their encoded line; watches that are further behind encode again
+
+_revision = attrgetter("entry.revision")
+
+
+class Changes:
+    """A bounded sequence of changes, oldest dropped first.
+
+    Positions count all changes ever appended, so they stay valid while the old ones are dropped.
+    """
+
+    def __init__(self, oldest: int, limit: int, limit_bytes: int) -> None:
+        self.oldest = oldest  # every change after this revision is kept
+        self.closed = False
+        self._limit = limit
+        self._limit_bytes = limit_bytes
+        self._bytes = 0
+        self._kept: list[Change] = []
+        self._dropped = 0  # position of the first one kept
+        self._told = 0  # waiting watches know of the changes before this position
+        self._waiting: dict[str, set[asyncio.Future[int]]] = {}  # by namespace; "" waits for any
+
+    @property
+    def end(self) -> int:
+        """The position after the newest change."""
+        return self._dropped + len(self._kept)
+
+    def append(self, change: Change) -> None:
+        """Add the newest change; `wake` tells the watches."""
+        self._kept.append(change)
+        self._bytes += len(change.entry.body)
+        if len(self._kept) > LINES:
+            self._kept[-LINES - 1].forget_line()
+
+    def wake(self) -> None:
+        """Tell the waiting watches what was appended since the last call, then drop what is over the limits."""
+        if self._waiting and self._told < self.end:
+            first = {"": self._told}
+            for position, change in enumerate(self.since(self._told, 0), self._told):
+                first.setdefault(change.entry.key.namespace, position)
+            for namespace, position in first.items():
+                self._resolve(self._waiting.pop(namespace, set()), position)
+        self._told = self.end
+        self._trim()
+
+    def wait(self, namespace: str) -> asyncio.Future[int]:
+        """A future of the position of the next change in this namespace ("" is any)."""
+        waiter: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(namespace, set()).add(waiter)
+        return waiter
+
+    def stop_waiting(self, namespace: str, waiter: asyncio.Future[int]) -> None:
+        """Resolve a future of `wait` although nothing happened."""
+        waiters = self._waiting.get(namespace, set())
+        waiters.discard(waiter)
+        if not waiters:
+            self._waiting.pop(namespace, None)
+        self._resolve({waiter}, self.end)
+
+    def close(self) -> None:
+        """End every wait; there will be no more changes."""
+        self.closed = True
+        for waiters in self._waiting.values():
+            self._resolve(waiters, self.end)
+        self._waiting.clear()
+
+    @staticmethod
+    def _resolve(waiters: set[asyncio.Future[int]], position: int) -> None:
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(position)
+
+    def position_after(self, revision: int) -> int:
+        """The position of the first change after this revision."""
+        if revision < self.oldest:
+            raise Compacted(revision, self.oldest)
+        return self._dropped + bisect_right(self._kept, revision, key=_revision)
+
+    def since(self, position: int, revision: int) -> list[Change]:
+        """The changes from a position on, which was the one after this revision."""
+        if position < self._dropped:
+            raise Compacted(revision, self.oldest)
+        return self._kept[position - self._dropped :]
+
+    def forget(self, revision: int) -> None:
+        """Drop the changes up to this revision."""
+        self._drop(bisect_right(self._kept, revision, key=_revision))
+        self.oldest = max(self.oldest, revision)
+
+    def _trim(self) -> None:
+        # By a quarter at a time: dropping from the front of a list moves all the rest.
+        if len(self._kept) <= self._limit * 5 // 4 and self._bytes <= self._limit_bytes * 5 // 4:
+            return
+        count = max(len(self._kept) - self._limit, 0)
+        excess = self._bytes - self._limit_bytes - self._size(count)
+        while excess > 0:
+            excess -= len(self._kept[count].entry.body)
+            count += 1
+        self._drop(count)
+
+    def _drop(self, count: int) -> None:
+        if count:
+            self.oldest = self._kept[count - 1].revision
+            self._bytes -= self._size(count)
+            self._dropped += count
+            del self._kept[:count]
+
+    def _size(self, count: int) -> int:
+        return sum(len(change.entry.body) for change in self._kept[:count])
+
+
+class Watch:
+    """Follows the committed changes of a resource after a revision. One reader at a time."""
+
+    def __init__(self, changes: Changes, since: int, namespace: str, newest: Callable[[], int]) -> None:
+        self._changes = changes
+        self._since = since
+        self._namespace = namespace
+        self._newest = newest
+        self._position = changes.position_after(since)
+        self._seen = since
+        self._waiter: asyncio.Future[int] | None = None  # kept when `next` is cancelled, so that nothing is missed
+        self._closed = False
+
+    @property
+    def revision(self) -> int:
+        """Every change up to this revision was given out: what a bookmark may carry."""
+        if self._waiter is not None and not self._waiter.done():
+            return max(self._seen, self._newest())
+        return self._seen
+
+    async def next(self) -> list[Change]:
+        """All committed changes since the last call, at least one; waits if there is none. May be cancelled.
+
+        Raises `Compacted` if some of them are no longer kept, `Closed` after `close` and after the store's.
+        """
+        while True:
+            if self._waiter is not None:
+                # Changes in other namespaces meanwhile are not missed, even if they are no longer kept.
+                self._position = await asyncio.shield(self._waiter)
+                self._waiter = None
+            if self._closed or self._changes.closed:
+                raise Closed("the watch was closed")
+            if found := self._take():
+                return found
+            self._waiter = self._changes.wait(self._namespace)
+
+    def _take(self) -> list[Change]:
+        found = self._changes.since(self._position, self._seen)
+        self._position = self._changes.end
+        self._seen = max(self._seen, self._newest())
+        if found and found[0].revision <= self._since:  # it was asked to begin in the future
+            found = [change for change in found if change.revision > self._since]
+        if self._namespace:
+            found = [change for change in found if change.entry.key.namespace == self._namespace]
+        return found
+
+    def close(self) -> None:
+        """Stop following; a waiting `next` raises `Closed`."""
+        self._closed = True
+        if self._waiter is not None:
+            self._changes.stop_waiting(self._namespace, self._waiter)

@@ -1,0 +1,61 @@
+"""The data directory: private to its user, and to one server at a time."""
+
+import fcntl
+import os
+from pathlib import Path
+
+from muster.cluster.store.errors import DataDirectoryError
+
+
+class DataDirectory:
+    """A directory that this process has to itself, from construction to `release`.
+
+    The lock is the kernel's: it goes with the process, however that ends. The process id in the file is for people.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Create it if need be, and lock it. Raises `DataDirectoryError`."""
+        self.path = path
+        try:
+            path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._lock = os.open(path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise DataDirectoryError(f"cannot use data directory {path}: {error.strerror}") from error
+        try:
+            self._take()
+        except BaseException:
+            os.close(self._lock)
+            raise
+
+    def _take(self) -> None:
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # Written over in place, at a fixed length: that works on a full disk too.
+            os.pwrite(self._lock, b"%-20d\n" % os.getpid(), 0)
+        except BlockingIOError:
+            holder = os.pread(self._lock, 20, 0).decode("ascii", "replace").strip()
+            by = f"process {holder}" if holder else "another process"
+            raise DataDirectoryError(f"data directory {self.path} is in use by {by}") from None
+        except OSError as error:
+            raise DataDirectoryError(f"cannot lock data directory {self.path}: {error.strerror}") from error
+
+    def create(self, name: str) -> Path:
+        """The path of a file in it, which is there afterwards, readable by its user only."""
+        path = self.path / name
+        try:
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+            self._sync()
+        except OSError as error:
+            raise DataDirectoryError(f"cannot open {path}: {error.strerror}") from error
+        return path
+
+    def _sync(self) -> None:
+        directory = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(directory)
+        finally:
+            os.close(directory)
+
+    def release(self) -> None:
+        """Let others have it."""
+        os.close(self._lock)

@@ -1,0 +1,48 @@
+"""How the store says no. What a request may meet is an `ApiError`; what a start may meet is a `DataDirectoryError`."""
+
+from muster.api.status import ApiError, Status
+
+
+class Compacted(Exception):  # noqa: N818 - the word of the field
+    """The changes after `since` are no longer all kept: list again and watch from there."""
+
+    def __init__(self, since: int, oldest: int) -> None:
+        super().__init__(f"changes after revision {since} are no longer kept, only those after {oldest}")
+        self.since = since
+        self.oldest = oldest
+
+
+class Closed(Exception):  # noqa: N818 - the word of the field
+    """The watch was closed, or its store."""
+
+
+class DataDirectoryError(Exception):
+    """The data directory cannot be used; one line says which, why and what to do."""
+
+
+class WriteRefused(ApiError):  # noqa: N818
+    """A write was not made: nothing of it is in the store."""
+
+
+class StoreClosed(WriteRefused):
+    """503: the store is not open any more, or not yet."""
+
+    def __init__(self) -> None:
+        message = "the server is starting or stopping: the write was not made"
+        super().__init__(Status(status="Failure", code=503, reason="ServiceUnavailable", message=message))
+
+
+class StorageFull(WriteRefused):
+    """507: no room on the disk. Reads go on, and so do writes once there is room again."""
+
+    def __init__(self, where: str) -> None:
+        message = f"no space left for {where}: the write was not made; free some disk space and try again"
+        super().__init__(Status(status="Failure", code=507, reason="InsufficientStorage", message=message))
+
+
+class StorageFailed(WriteRefused):
+    """503: the disk failed. The store takes no more writes in this process; it is to be started again."""
+
+    def __init__(self, where: str, cause: str) -> None:
+        message = f"cannot write to {where}: {cause}; the server takes no more writes until it is started again"
+        super().__init__(Status(status="Failure", code=503, reason="ServiceUnavailable", message=message))

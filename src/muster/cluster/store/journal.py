@@ -1,0 +1,85 @@
+"""The seam below the store: where committed changes are kept beyond the life of the process.
+
+The store decides, orders and serves from memory; a journal only makes batches of records permanent and gives them
+back at the next start. The store calls it from one task and waits for every call before the next one.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+from muster.cluster.store.values import Key
+
+
+class Record(NamedTuple):
+    """One change as it is kept."""
+
+    revision: int
+    key: Key
+    deleted: bool
+    previous: int | None  # the revision that this one replaces; None if the object was created
+    body: bytes
+
+
+class History(NamedTuple):
+    """What a journal holds: for each object its state at `compacted`, and every change since."""
+
+    records: Iterable[Record]  # in the order of revisions
+    compacted: int  # the changes up to this revision are no longer all there
+
+
+class Journal(Protocol):
+    """Keeps records. Errors of `append` are `WriteRefused`: after any of them nothing of the batch is kept."""
+
+    durable: bool  # whether an appended record survives the process
+
+    async def open(self) -> History:
+        """Take possession and read everything. Raises `DataDirectoryError`."""
+        ...
+
+    async def append(self, records: Sequence[Record]) -> None:
+        """Keep all of the records, or none. Returns once they are permanent."""
+        ...
+
+    async def compact(self, revision: int) -> None:
+        """Forget the states that were replaced at or before `revision`."""
+        ...
+
+    async def backup(self, target: Path) -> None:
+        """Write a copy of everything to a new file."""
+        ...
+
+    async def close(self) -> None:
+        """Let go; nothing may be called afterwards."""
+        ...
+
+
+class MemoryJournal:
+    """Keeps nothing: for tests and for clusters that live as long as their process.
+
+    Given `fault`, asks it before every batch; what it raises is the batch's failure.
+    """
+
+    durable = False
+
+    def __init__(self, fault: Callable[[], None] = lambda: None) -> None:
+        self._fault = fault
+
+    async def open(self) -> History:
+        """Nothing was kept."""
+        return History(records=(), compacted=0)
+
+    async def append(self, records: Sequence[Record]) -> None:
+        """Accept the records."""
+        self._fault()
+        del records
+
+    async def compact(self, revision: int) -> None:
+        """Nothing to forget."""
+
+    async def backup(self, target: Path) -> None:
+        """Refused: there is nothing to copy from."""
+        raise OSError(f"cannot back up to {target}: this cluster keeps its objects in memory only")
+
+    async def close(self) -> None:
+        """Nothing to let go."""

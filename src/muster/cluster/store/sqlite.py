@@ -1,0 +1,73 @@
+"""A journal on disk: a `Database` in a thread of its own, so that the event loop never waits for the disk."""
+
+import asyncio
+import sys
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TypeVar
+
+from muster.cluster.store.database import Database
+from muster.cluster.store.directory import DataDirectory
+from muster.cluster.store.journal import History, Record
+
+T = TypeVar("T")
+
+
+# How long a thread waits for Python's lock before it asks for it. Each turn of a busy loop lets go of the lock for an
+# instant, which restarts the wait of the journal's thread: with Python's 5 ms it may never get its turn, and commits
+# stop for as long as the loop is busy.
+SWITCH_SECONDS = 0.00001
+
+
+class SqliteJournal:
+    """Keeps records in `directory`, which belongs to it alone from `open` to `close`."""
+
+    durable = True
+
+    def __init__(self, directory: Path) -> None:
+        self._path = directory
+        self._directory: DataDirectory
+        self._database: Database
+        self._thread: ThreadPoolExecutor
+
+    async def open(self) -> History:
+        """Lock the directory, open or create the file in it, and read it. Raises `DataDirectoryError`."""
+        sys.setswitchinterval(min(sys.getswitchinterval(), SWITCH_SECONDS))
+        with ExitStack() as on_error:
+            self._directory = DataDirectory(self._path)
+            on_error.callback(self._directory.release)
+            self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="store")
+            on_error.callback(self._thread.shutdown)
+            self._database = await self._run(lambda: Database(self._directory))
+            on_error.callback(self._thread.submit, self._database.close)
+            history = await self._run(self._database.read)
+            on_error.pop_all()
+        return history
+
+    async def append(self, records: Sequence[Record]) -> None:
+        """Keep all of the records, or none. Returns once they are on the disk."""
+        if await self._run(lambda: self._database.append(records)):
+            # Not waited for: these records are safe already, and the next ones queue behind it.
+            self._thread.submit(self._database.checkpoint)
+
+    async def compact(self, revision: int) -> None:
+        """Forget the states that were replaced at or before `revision`, in steps that let commits pass between."""
+        while await self._run(lambda: self._database.compact(revision)):
+            pass
+        while await self._run(self._database.vacuum):
+            pass
+
+    async def backup(self, target: Path) -> None:
+        """Write a copy of everything to a new file: a data directory with it as `store.db` is a restored one."""
+        await self._run(lambda: self._database.backup(target))
+
+    async def close(self) -> None:
+        """Close the file and unlock the directory."""
+        await self._run(self._database.close)
+        self._thread.shutdown()
+        self._directory.release()
+
+    async def _run(self, work: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, work)

@@ -1,0 +1,322 @@
+"""The store: all objects in memory, every change on disk before anybody hears of it.
+
+A write is decided and numbered at once, on the event loop, against the newest state (`latest`, with what is not yet
+on disk). It is committed in a batch with its neighbours, by one journal, one batch at a time; only then do readers
+(`get`, `list`), watches and the writer learn of it. If a batch fails, it and everything decided after it is taken
+back, because it was decided on a state that never came to be.
+
+Invariants: revisions strictly increase, over restarts too, and are never used twice; what readers see is always the
+state after a whole number of batches; `_pending` holds the newest uncommitted change of each object that has one.
+"""
+
+import asyncio
+import gc
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import NamedTuple, Self
+
+import msgspec
+
+from muster.cluster.store.changes import Changes, Watch
+from muster.cluster.store.errors import DataDirectoryError, StorageFailed, StoreClosed, WriteRefused
+from muster.cluster.store.journal import History, Journal, Record
+from muster.cluster.store.sorted import SortedEntries
+from muster.cluster.store.values import Change, ChangeType, Delete, Entry, HeaderOf, Key, Put, Snapshot
+
+BATCH = 1_000  # writes per commit: what the loop can publish in a few milliseconds
+BATCH_BYTES = 16 << 20  # the same limit in bytes, for big objects
+HISTORY = 10_000  # changes per resource that watches can resume from
+HISTORY_BYTES = 64 << 20  # the same limit in bytes of bodies, for big objects
+
+
+class _Collection:
+    """What is committed of one resource."""
+
+    def __init__(self, oldest: int, history: int) -> None:
+        self.entries = SortedEntries()
+        self.changes = Changes(oldest, history, HISTORY_BYTES)
+
+
+class _Write(NamedTuple):
+    changes: list[Change]
+    done: asyncio.Future[list[Entry]]
+
+
+# Named here because Store.list hides the type inside the class.
+_Batch = list[_Write]
+_Entries = list[Entry]
+Written = asyncio.Future[list[Entry]]
+
+
+class Store:
+    """Keeps objects by key, each with a revision. Used from one event loop, between `open` and `close`."""
+
+    def __init__(
+        self,
+        journal: Journal,
+        header_of: HeaderOf,
+        *,
+        history: int = HISTORY,
+        on_failure: Callable[[StorageFailed], None] = lambda _: None,
+    ) -> None:
+        """`history` is in changes per resource; `on_failure` is called once if the disk fails for good."""
+        self.revision = 0  # newest committed
+        self.oldest = 0  # watches from before this get `Compacted`
+        self.durable = journal.durable
+        self._journal = journal
+        self._header_of = header_of
+        self._history = history
+        self._on_failure = on_failure
+        self._assigned = 0
+        self._committed: dict[Key, Entry] = {}
+        self._collections: dict[str, _Collection] = {}
+        self._pending: dict[Key, Change] = {}
+        self._queue: list[_Write] = []
+        self._committer: asyncio.Task[None] | None = None
+        self._upkeep = asyncio.Lock()
+        self._open = False
+        self._refusal: WriteRefused | None = StoreClosed()  # why writes are not taken
+
+    async def open(self) -> Self:
+        """Read everything. Raises `DataDirectoryError`."""
+        with _collector_paused():
+            history = await self._journal.open()
+            try:
+                self._load(history)
+            except BaseException:
+                await self._journal.close()
+                raise
+        self._open, self._refusal = True, None
+        return self
+
+    async def close(self) -> None:
+        """Commit what is pending, end all watches and let go of the journal."""
+        if not self._open:
+            return
+        self._open, self._refusal = False, StoreClosed()
+        if self._committer is not None:
+            await self._committer
+        for collection in self._collections.values():
+            collection.changes.close()
+        async with self._upkeep:
+            await self._journal.close()
+
+    async def __aenter__(self) -> Self:
+        return await self.open()
+
+    async def __aexit__(
+        self, type: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    # -- reading
+
+    def get(self, key: Key) -> Entry | None:
+        """The object as committed."""
+        return self._committed.get(key)
+
+    def latest(self, key: Key) -> Entry | None:
+        """The object as of the newest write, committed or not: what a new write is to be decided on."""
+        change = self._pending.get(key)
+        if change is None:
+            return self._committed.get(key)
+        return None if change.type == "DELETED" else change.entry
+
+    def list(self, resource: str, namespace: str = "") -> Snapshot:
+        """The objects as committed, of one namespace or of all."""
+        collection = self._collections.get(resource)
+        return Snapshot(self.revision, collection.entries.of(resource, namespace) if collection else ())
+
+    def latest_list(self, resource: str, namespace: str = "") -> Snapshot:
+        """The objects as of the newest write, committed or not."""
+        found = {entry.key: entry for entry in self.list(resource, namespace).entries}
+        for key, change in self._pending.items():
+            if key.resource == resource and namespace in ("", key.namespace):
+                if change.type == "DELETED":
+                    found.pop(key, None)
+                else:
+                    found[key] = change.entry
+        return Snapshot(self._assigned, tuple(found[key] for key in sorted(found)))
+
+    def watch(self, resource: str, since: int, namespace: str = "") -> Watch:
+        """Follow the changes after a revision, of one namespace or of all. Raises `Compacted`."""
+        return Watch(self._collection(resource).changes, since, namespace, lambda: self.revision)
+
+    # -- writing
+
+    def write(self, *writes: Put | Delete) -> Written:
+        """Make the writes, all or none: numbered now, in order; the future is done once they are durable.
+
+        Its result are the new entries (of a deletion, the last state); its error is `WriteRefused` or `Closed`.
+        A `Delete` is for a key that `latest` knows.
+        """
+        done: Written = asyncio.get_running_loop().create_future()
+        if self._refusal is not None:
+            done.set_exception(self._refusal)
+            return done
+        assert len({write.key for write in writes}) == len(writes), "one write per object"
+        changes = [self._change(write) for write in writes]
+        self._pending.update((change.entry.key, change) for change in changes)
+        self._queue.append(_Write(changes, done))
+        if self._committer is None:
+            # It first runs after everything that is ready now: what they write goes into the same batch.
+            self._committer = asyncio.get_running_loop().create_task(self._commit(), name="store commit")
+        return done
+
+    def _change(self, write: Put | Delete) -> Change:
+        previous = self.latest(write.key)
+        self._assigned += 1
+        body = write.encode(self._assigned)
+        entry = Entry(write.key, self._assigned, body, self._header_of(write.key.resource, body))
+        if isinstance(write, Put):
+            return Change("MODIFIED" if previous else "ADDED", entry, previous)
+        assert previous is not None, f"{write.key} is not there to be deleted"
+        return Change("DELETED", entry, previous)
+
+    async def _commit(self) -> None:
+        while batch := self._next_batch():
+            changes = [change for write in batch for change in write.changes]
+            try:
+                await self._journal.append([_record(change) for change in changes])
+                self._publish(changes)
+            except WriteRefused as refusal:
+                self._take_back(batch, refusal)
+            except BaseException as error:
+                # Interrupted or broken: whether the batch is on disk is not known here, only at the next start.
+                self._take_back(batch, StorageFailed("the store", repr(error)))
+                self._committer = None
+                raise
+            else:
+                for write in batch:
+                    _resolve(write)
+        self._committer = None
+
+    def _next_batch(self) -> _Batch:
+        count = size = size_bytes = 0
+        while count < len(self._queue) and size < BATCH and size_bytes < BATCH_BYTES:
+            changes = self._queue[count].changes
+            size += len(changes)
+            size_bytes += sum(len(change.entry.body) for change in changes)
+            count += 1
+        batch, self._queue = self._queue[:count], self._queue[count:]
+        return batch
+
+    def _publish(self, changes: Sequence[Change]) -> None:
+        for change in changes:
+            assert change.revision > self.revision, "revisions strictly increase"
+            self._apply(change)
+            if self._pending.get(change.entry.key) is change:
+                del self._pending[change.entry.key]
+        for resource in {change.entry.key.resource for change in changes}:
+            self._collections[resource].changes.wake()
+
+    def _take_back(self, batch: _Batch, refusal: WriteRefused) -> None:
+        refused, self._queue = batch + self._queue, []
+        self._pending.clear()
+        for write in refused:
+            if not write.done.done():
+                write.done.set_exception(refusal)
+        if isinstance(refusal, StorageFailed):
+            self._refusal = refusal
+            self._on_failure(refusal)
+
+    # -- the state
+
+    def _collection(self, resource: str) -> _Collection:
+        collection = self._collections.get(resource)
+        if collection is None:
+            collection = self._collections[resource] = _Collection(self.oldest, self._history)
+        return collection
+
+    def _apply(self, change: Change) -> None:
+        key = change.entry.key
+        collection = self._collection(key.resource)
+        if change.type == "DELETED":
+            del self._committed[key]
+            collection.entries.remove(key)
+        else:
+            self._committed[key] = change.entry
+            collection.entries.put(change.entry)
+        collection.changes.append(change)
+        self.revision = change.revision
+
+    # -- starting
+
+    def _load(self, history: History) -> None:
+        self.oldest = self.revision = history.compacted
+        for record in history.records:
+            change = self._restore(record)
+            if change.type == "DELETED":
+                del self._committed[record.key]
+            else:
+                self._committed[record.key] = change.entry
+            if record.revision > self.oldest:
+                self._collection(record.key.resource).changes.append(change)
+                self.revision = record.revision
+        self._assigned = self.revision
+        for collection in self._collections.values():
+            collection.changes.wake()
+        entries: defaultdict[str, _Entries] = defaultdict(_Entries)
+        for entry in self._committed.values():
+            entries[entry.key.resource].append(entry)
+        for resource, found in entries.items():
+            self._collection(resource).entries = SortedEntries(found)
+
+    def _restore(self, record: Record) -> Change:
+        previous = self._committed.get(record.key)
+        try:
+            header = self._header_of(record.key.resource, record.body)
+        except msgspec.MsgspecError as error:
+            raise DataDirectoryError(f"the store is damaged: {record.key} cannot be read: {error}") from error
+        if record.revision > self.oldest and record.previous != (previous.revision if previous else None):
+            lost = f"the state of {record.key} before revision {record.revision} is missing"
+            raise DataDirectoryError(f"the store is damaged: {lost}")
+        type_: ChangeType = "DELETED" if record.deleted else "MODIFIED" if previous else "ADDED"
+        return Change(type_, Entry(record.key, record.revision, record.body, header), previous)
+
+    # -- upkeep
+
+    async def compact(self, keep_after_revision: int) -> None:
+        """Forget the changes up to a revision (the objects stay): watches from before it get `Compacted`.
+
+        Takes its time, between the commits. Raises `WriteRefused` if the disk is full.
+        """
+        revision = min(keep_after_revision, self.revision)
+        if revision <= self.oldest:
+            return
+        self.oldest = revision
+        for collection in self._collections.values():
+            collection.changes.forget(revision)
+        async with self._upkeep:
+            await self._journal.compact(revision)
+
+    async def backup(self, target: Path) -> None:
+        """Write a copy of the committed state to a new file; commits wait meanwhile. Raises `OSError`."""
+        async with self._upkeep:
+            await self._journal.backup(target)
+
+
+@contextmanager
+def _collector_paused() -> Iterator[None]:
+    """Everything that is read at the start stays: looking for garbage in it would double the time."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+def _record(change: Change) -> Record:
+    entry, previous = change.entry, change.previous
+    deleted = change.type == "DELETED"
+    return Record(entry.revision, entry.key, deleted, previous.revision if previous else None, entry.body)
+
+
+def _resolve(write: _Write) -> None:
+    if not write.done.done():  # the writer may have gone away
+        write.done.set_result([change.entry for change in write.changes])

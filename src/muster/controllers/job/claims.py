@@ -1,0 +1,106 @@
+"""Which pods are a Job's, by owner reference and selector; and which finalizers nobody will remove any more.
+
+A pod belongs to the Job that its controller reference names by UID. A pod without a controller that matches the
+selector of a living Job is adopted; one that stops matching is let go. A pod that still has the tracking finalizer
+while its Job is gone or has ended is an orphan: the finalizer must go, or the pod could never be deleted.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from muster.api.batch import CONTROLLER_UID_LABEL, JOB, TRACKING_FINALIZER, Job
+from muster.api.core import Pod
+from muster.api.meta import OwnerReference
+from muster.api.selectors import LabelMatcher, SelectorError, label_matcher
+from muster.runtime.informer import Informer
+
+# Indexes of the informers.
+BY_CONTROLLER = "job-controller-uid"  # pods, by the UID of the Job that controls them
+UNCONTROLLED = "job-uncontrolled"  # pods without a controller, by namespace and by the UID in their label
+BY_UID = "job-uid"  # Jobs
+MANUAL = "job-manual-selector"  # Jobs with a selector of the user's, by namespace
+
+
+def controller_of(pod: Pod) -> OwnerReference | None:
+    """The pod's controller, whatever it is."""
+    return next((owner for owner in pod.metadata.owner_references if owner.controller), None)
+
+
+def job_reference(pod: Pod) -> OwnerReference | None:
+    """The pod's controller, if it is a Job."""
+    owner = controller_of(pod)
+    return owner if owner and owner.kind == JOB.kind and owner.api_version == JOB.api_version else None
+
+
+def by_controller(pod: Pod) -> tuple[str, ...]:
+    """For the index BY_CONTROLLER."""
+    owner = job_reference(pod)
+    return (owner.uid,) if owner else ()
+
+
+def uncontrolled(pod: Pod) -> tuple[str, ...]:
+    """For the index UNCONTROLLED."""
+    if controller_of(pod) is not None:
+        return ()
+    return _namespace(pod), _label(pod.metadata.namespace, pod.metadata.labels.get(CONTROLLER_UID_LABEL, ""))
+
+
+def by_uid(job: Job) -> tuple[str, ...]:
+    """For the index BY_UID."""
+    return (job.metadata.uid,)
+
+
+def manual(job: Job) -> tuple[str, ...]:
+    """For the index MANUAL."""
+    return (job.metadata.namespace,) if job.spec.manual_selector else ()
+
+
+def matcher(job: Job) -> LabelMatcher | None:
+    """The Job's selector; None if it says nothing that we understand, then no pod changes hands."""
+    try:
+        return label_matcher(job.spec.selector) if job.spec.selector is not None else None
+    except SelectorError:
+        return None
+
+
+def strangers(job: Job, pods: Sequence[Pod]) -> list[Pod]:
+    """Those of the Job's pods that no longer match its selector."""
+    selects = matcher(job)
+    if selects is None or job.metadata.deletion_timestamp is not None:
+        return []
+    return [pod for pod in pods if not selects.matches(pod.metadata.labels)]
+
+
+def foundlings(job: Job, pods: Informer[Pod]) -> list[Pod]:
+    """Pods without a controller that the Job may adopt."""
+    selects = matcher(job)
+    if selects is None or job.metadata.deletion_timestamp is not None:
+        return []
+    meta = job.metadata
+    where = meta.namespace if job.spec.manual_selector else _label(meta.namespace, meta.uid)
+    return [
+        pod
+        for pod in pods.by(UNCONTROLLED, where)
+        if pod.metadata.deletion_timestamp is None and selects.matches(pod.metadata.labels)
+    ]
+
+
+def adopters(pod: Pod, jobs: Informer[Job]) -> Iterator[Job]:
+    """Jobs whose selector matches a pod without a controller."""
+    labels, namespace = pod.metadata.labels, pod.metadata.namespace
+    for job in (*jobs.by(BY_UID, labels.get(CONTROLLER_UID_LABEL, "")), *jobs.by(MANUAL, namespace)):
+        selects = matcher(job)
+        if job.metadata.namespace == namespace and selects is not None and selects.matches(labels):
+            yield job
+
+
+def is_tracked(pod: Pod) -> bool:
+    """Whether the pod has the tracking finalizer."""
+    return TRACKING_FINALIZER in pod.metadata.finalizers
+
+
+def _namespace(pod: Pod) -> str:
+    return pod.metadata.namespace
+
+
+def _label(namespace: str, uid: str) -> str:
+    return f"{namespace}/{uid}"

@@ -1,0 +1,254 @@
+"""The shell of the Job algorithm: caches in, `muster.jobs.decide`, writes out.
+
+A Job is looked at when it or its pods change, but not before the caches show what we wrote ourselves. Events of a
+big Job are gathered for a moment, so that a look at all its pods is paid for by many of them; a small Job is looked
+at as soon as something ends. All memory here is a cache: a controller that starts anew goes on where the last one
+was killed, between whichever writes that was.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+import msgspec
+
+from muster.api.batch import JOB, JOB_CONTROLLER_NAME, TRACKING_FINALIZER, Job
+from muster.api.core import POD, Pod
+from muster.api.meta import OwnerReference
+from muster.api.pods import is_finished
+from muster.controllers.job import claims
+from muster.controllers.job.metrics import JobMetrics
+from muster.controllers.job.observed import OwnWrites, number
+from muster.controllers.job.orphans import Orphans
+from muster.controllers.job.writer import UNTRACK, Refusal, Writer
+from muster.jobs.backoff import Backoff
+from muster.jobs.conditions import finish
+from muster.jobs.decide import decide
+from muster.jobs.plan import Outcome, Plan
+from muster.jobs.pods import owner_reference
+from muster.jobs.terms import managed_by
+from muster.runtime.controller import Controller, Result
+from muster.runtime.manager import Manager
+from muster.runtime.metrics import Registry
+from muster.runtime.objects import key_of
+from muster.runtime.recorder import Recorder
+
+WORKERS = 16
+
+# How long the events of a Job are gathered: by its number of pods, so that looks cost at most a few percent of the
+# time, and never longer than upstream does. What only shows (running, ready) can wait a little more.
+GATHER_SECONDS_PER_POD = 0.0002
+GATHER_SECONDS_MOST = 1.0
+SHOW_SECONDS = 0.1
+
+# A Job whose caches are behind is woken by the event that catches up; this is for the event that never comes.
+STALE_SECONDS = 5.0
+
+
+@dataclass(slots=True)
+class _Memory:
+    """What is remembered of a Job between two looks; all of it can be lost."""
+
+    uid: str
+    pods: int = 0
+    waits: bool = False  # for the caches
+    backoff: Backoff | None = None
+    written: OwnWrites = field(default_factory=OwnWrites)
+
+
+class JobController:
+    """Runs under a `Manager`. Reconciles the Jobs whose `managedBy` is `manages` (absent names the built-in one)."""
+
+    name = "job-controller"
+
+    def __init__(
+        self,
+        manager: Manager,
+        recorder: Recorder,
+        registry: Registry | None = None,
+        *,
+        manages: str = JOB_CONTROLLER_NAME,
+    ) -> None:
+        registry = registry or Registry()
+        self._client = manager.client
+        self._clock = manager.clock
+        self._manages = manages
+        self._metrics = JobMetrics(registry)
+        self._writer = Writer(manager.client, recorder)
+        self._memories: dict[str, _Memory] = {}
+        self._jobs = manager.informer(JOB, indexes={claims.BY_UID: claims.by_uid, claims.MANUAL: claims.manual})
+        self._pods = manager.informer(
+            POD, indexes={claims.BY_CONTROLLER: claims.by_controller, claims.UNCONTROLLED: claims.uncontrolled}
+        )
+        self._controller = Controller(
+            self.name,
+            self._reconcile,
+            manager.clock,
+            manager.random,
+            workers=WORKERS,
+            observer=registry.controller(self.name),
+        )
+        self._orphans = Orphans(manager, self._jobs, self._pods, self._writer, f"{self.name}-orphans", manages)
+        self._jobs.on_change(self._job_changed)
+        self._pods.on_change(self._pod_changed)
+
+    async def run(self) -> None:
+        """Reconcile until `stop`."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._controller.run())
+            group.create_task(self._orphans.controller.run())
+
+    async def stop(self) -> None:
+        """Finish what is being written."""
+        await self._controller.stop()
+        await self._orphans.controller.stop()
+
+    # What happens in the cluster.
+
+    def _job_changed(self, old: Job | None, new: Job | None) -> None:
+        job = new if new is not None else old
+        assert job is not None
+        key = key_of(job)
+        if old is None and managed_by(job) != JOB_CONTROLLER_NAME:
+            self._metrics.managed_elsewhere(managed_by(job))
+        if new is None or finish(new) is not None:
+            self._orphans.job_ended(job, deleted=new is None)
+        if old is None or new is None or _wish(old) != _wish(new):
+            self._controller.queue.add(key)
+            return
+        memory = self._memory_of(key, job.metadata.uid)
+        if memory is not None and memory.waits:
+            self._wake_if_seen(key, memory, new)
+        elif memory is None or number(new.metadata.resource_version) != memory.written.job_version:
+            self._controller.queue.add_after(key, SHOW_SECONDS)
+        # Else it is the status that we wrote: the decision that it came from has seen to the rest.
+
+    def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
+        pod = new if new is not None else old
+        assert pod is not None
+        if new is not None:
+            self._orphans.pod_changed(new)
+        owner = claims.job_reference(pod)
+        if owner is not None:
+            self._pod_of_job_changed(owner, pod, new)
+        elif new is not None and claims.controller_of(new) is None:
+            for job in claims.adopters(new, self._jobs):
+                self._controller.queue.add_after(key_of(job), SHOW_SECONDS)
+        before = claims.job_reference(old) if old is not None else None
+        if before is not None and (owner is None or before.uid != owner.uid):
+            self._controller.queue.add(f"{pod.metadata.namespace}/{before.name}")
+
+    def _pod_of_job_changed(self, owner: OwnerReference, pod: Pod, new: Pod | None) -> None:
+        key = f"{pod.metadata.namespace}/{owner.name}"
+        memory, job = self._memory_of(key, owner.uid), self._jobs.get(key)
+        if memory is None or job is None:
+            self._controller.queue.add(key)
+            return
+        memory.written.pod_seen(pod.metadata.uid, new)
+        if memory.waits:
+            self._wake_if_seen(key, memory, job)
+            return
+        delay = min(memory.pods * GATHER_SECONDS_PER_POD, GATHER_SECONDS_MOST)
+        if new is not None and new.metadata.deletion_timestamp is None and not is_finished(new):
+            delay = max(delay, SHOW_SECONDS)
+        self._controller.queue.add_after(key, delay)
+
+    def _wake_if_seen(self, key: str, memory: _Memory, job: Job) -> None:
+        if memory.written.are_seen(job, self._pods.version):
+            self._controller.queue.add(key)
+
+    def _memory_of(self, key: str, uid: str) -> _Memory | None:
+        memory = self._memories.get(key)
+        return memory if memory is not None and memory.uid == uid else None
+
+    # One Job.
+
+    async def _reconcile(self, key: str) -> Result:
+        job = self._jobs.get(key)
+        if job is None or finish(job) is not None or managed_by(job) != self._manages:
+            self._memories.pop(key, None)
+            return None
+        memory = self._memory_of(key, job.metadata.uid)
+        if memory is None:
+            memory = self._memories[key] = _Memory(job.metadata.uid)
+        pods = self._pods.by(claims.BY_CONTROLLER, job.metadata.uid)
+        memory.pods = len(pods)
+        memory.written.look(pods)
+        memory.waits = not memory.written.are_seen(job, self._pods.version)
+        if memory.waits:
+            self._metrics.put_off()
+            return STALE_SECONDS
+        started = self._clock.monotonic()
+        plan: Plan | None = None
+        failed = True
+        try:
+            if await self._claim(job, pods, memory):
+                failed = False
+                return 0.0
+            now = self._clock.now()
+            plan = decide(job, pods, now=now, backoff=memory.backoff)
+            await self._perform(job, pods, plan, now, memory)
+            failed = False
+        finally:
+            self._metrics.synced(job, plan, failed=failed, seconds=self._clock.monotonic() - started)
+        return _look_again(plan, self._clock.now())
+
+    async def _claim(self, job: Job, pods: Sequence[Pod], memory: _Memory) -> bool:
+        """Adopt pods and let pods go; whether there was anything to do."""
+        leaving = claims.strangers(job, pods)
+        coming = claims.foundlings(job, self._pods)
+        if coming:
+            # The cache may not know yet that the Job is going.
+            fresh = await self._client.get(JOB, job.metadata.name, job.metadata.namespace)
+            if fresh.metadata.uid != job.metadata.uid or fresh.metadata.deletion_timestamp is not None:
+                coming = []
+        if not leaving and not coming:
+            return False
+        let_go = {"ownerReferences": [{"$patch": "delete", "uid": job.metadata.uid}]} | UNTRACK
+        adopt = {
+            "ownerReferences": [msgspec.to_builtins(owner_reference(job))],
+            "finalizers": [TRACKING_FINALIZER],
+        }
+        errors = await self._writer.change(leaving, let_go, memory.written)
+        errors += await self._writer.change(coming, adopt, memory.written)
+        if errors:
+            raise errors[0]
+        return True
+
+    async def _perform(self, job: Job, pods: Sequence[Pod], plan: Plan, now: datetime, memory: _Memory) -> None:
+        """Write the plan. Raises the first error once all that can be written is."""
+        errors: list[Refusal] = []
+        if plan.delete or plan.create:
+            outcome, errors = await self._change_pods(job, plan, memory)
+            if outcome != plan.all_done:
+                plan = decide(job, pods, now=now, backoff=memory.backoff, outcome=outcome)
+        if plan.status != job.status:
+            await self._writer.store(job, plan.status, memory.written)
+            self._metrics.stored(job, plan.status, plan.judged)
+        memory.backoff = plan.backoff
+        for note in plan.notes:
+            self._writer.note(job, note.type, note.reason, note.message)
+        errors += await self._writer.release(plan.release, memory.written)
+        if errors:
+            raise errors[0]
+
+    async def _change_pods(self, job: Job, plan: Plan, memory: _Memory) -> tuple[Outcome, list[Refusal]]:
+        if plan.delete:
+            report = await self._writer.delete(job, plan.delete, memory.written)
+        else:
+            report = await self._writer.create(job, plan.create, memory.written)
+            self._metrics.pods_created(job, report.outcome.created, len(report.errors))
+            memory.pods += report.outcome.created
+        return report.outcome, report.errors
+
+
+def _wish(job: Job) -> tuple[int, bool]:
+    """Changes when somebody wants something else of the Job."""
+    return job.metadata.generation, job.metadata.deletion_timestamp is None
+
+
+def _look_again(plan: Plan, now: datetime) -> Result:
+    if plan.more:
+        return 0.0
+    return max(0.0, (plan.wake_at - now).total_seconds()) if plan.wake_at else None

@@ -1,0 +1,111 @@
+"""The Job controller's numbers, named as upstream names them."""
+
+from collections import Counter
+
+from muster.api.batch import INDEXED, Job, JobStatus
+from muster.jobs.conditions import COMPLETE, FAILED, find_true
+from muster.jobs.indexes import Indexes
+from muster.jobs.plan import Plan
+from muster.jobs.terms import Terms, completion_mode
+from muster.runtime.metrics import Registry
+
+_PREFIX = "job_controller_"
+_SYNC_BUCKETS = tuple(0.004 * 2**power for power in range(15))
+
+
+class JobMetrics:
+    """What the controller counts."""
+
+    def __init__(self, registry: Registry) -> None:
+        by_sync = ("completion_mode", "result", "action")
+        self._syncs = registry.counter(_PREFIX + "job_syncs_total", "The number of job syncs", by_sync)
+        self._seconds = registry.histogram(
+            _PREFIX + "job_sync_duration_seconds", "The time it took to sync a job", by_sync, _SYNC_BUCKETS
+        )
+        self._jobs = registry.counter(
+            _PREFIX + "jobs_finished_total", "The number of finished jobs", ("completion_mode", "result", "reason")
+        )
+        self._pods = registry.counter(
+            _PREFIX + "job_pods_finished_total",
+            "The number of finished Pods that are counted",
+            ("completion_mode", "result"),
+        )
+        self._indexes = registry.counter(
+            _PREFIX + "job_finished_indexes_total", "The number of finished indexes", ("status", "backoffLimit")
+        )
+        self._created = registry.counter(
+            _PREFIX + "job_pods_creation_total",
+            "The number of Pods created, by reason and status",
+            ("reason", "status"),
+        )
+        self._judged = registry.counter(
+            _PREFIX + "pod_failures_handled_by_failure_policy_total",
+            "The number of failed Pods handled by failure policy, by action",
+            ("action",),
+        )
+        self._elsewhere = registry.counter(
+            _PREFIX + "jobs_by_external_controller_total",
+            "The number of Jobs managed by an external controller",
+            ("controller_name",),
+        )
+        self._stale = registry.counter(
+            _PREFIX + "stale_sync_skips_total", "The number of syncs put off until own writes are seen"
+        )
+
+    def synced(self, job: Job, plan: Plan | None, *, failed: bool, seconds: float) -> None:
+        """One look at a Job, with what was to be done."""
+        action = "reconciling" if plan is None else "tracking"
+        if plan is not None and (plan.create or plan.delete):
+            action = "pods_created" if plan.create else "pods_deleted"
+        labels = completion_mode(job), "error" if failed else "success", action
+        self._syncs.labels(*labels).inc()
+        self._seconds.labels(*labels).observe(seconds)
+
+    def stored(self, job: Job, status: JobStatus, judged: tuple[str, ...]) -> None:
+        """A new status was stored in place of the Job's."""
+        mode = completion_mode(job)
+        self._pods.labels(mode, "failed").inc(max(0, status.failed - job.status.failed))
+        if mode != INDEXED:
+            self._pods.labels(mode, "succeeded").inc(max(0, status.succeeded - job.status.succeeded))
+        else:
+            self._indexes_finished(job, status, mode)
+        for action, count in Counter(judged).items():
+            self._judged.labels(action).inc(count)
+        for type, result in ((COMPLETE, "succeeded"), (FAILED, "failed")):
+            if (end := find_true(status.conditions, type)) is not None:
+                self._jobs.labels(mode, result, end.reason if type == FAILED else "").inc()
+
+    def _indexes_finished(self, job: Job, status: JobStatus, mode: str) -> None:
+        """Compared within the present range: an index that left it with a smaller size is no negative success."""
+        terms = Terms.of(job)
+        limit = terms.completions or 0
+        new = len(Indexes.parse(status.completed_indexes, limit)) - len(
+            Indexes.parse(job.status.completed_indexes, limit)
+        )
+        failed = len(Indexes.parse(status.failed_indexes or "", limit)) - len(
+            Indexes.parse(job.status.failed_indexes or "", limit)
+        )
+        backoff_limit = "global" if terms.backoff_limit_per_index is None else "perIndex"
+        self._pods.labels(mode, "succeeded").inc(max(0, new))
+        self._indexes.labels("succeeded", backoff_limit).inc(max(0, new))
+        self._indexes.labels("failed", backoff_limit).inc(max(0, failed))
+
+    def pods_created(self, job: Job, created: int, failed: int) -> None:
+        """Pods were created, and some could not be."""
+        status = job.status
+        reason = "new"
+        if Terms.of(job).replace_only_failed and status.failed:
+            reason = "recreate_failed"
+        elif status.failed or status.terminating:
+            reason = "recreate_terminating_or_failed"
+        for result, count in (("succeeded", created), ("failed", failed)):
+            if count:
+                self._created.labels(reason, result).inc(count)
+
+    def managed_elsewhere(self, controller: str) -> None:
+        """A new Job names another controller."""
+        self._elsewhere.labels(controller).inc()
+
+    def put_off(self) -> None:
+        """A Job was not looked at because the caches are behind."""
+        self._stale.inc()

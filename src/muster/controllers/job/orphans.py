@@ -1,0 +1,92 @@
+"""Removes the tracking finalizer from pods that no Job will ever count.
+
+Such a pod could never be deleted. A pod is an orphan when its Job is gone or has ended, or when it lost its owner
+reference and no Job adopts it. A Job that our cache does not know may be too new for it: the server is asked.
+"""
+
+from muster.api.batch import JOB, Job
+from muster.api.core import Pod
+from muster.api.status import ApiError
+from muster.controllers.job import claims
+from muster.controllers.job.observed import OwnWrites
+from muster.controllers.job.writer import UNTRACK, Writer
+from muster.jobs.conditions import finish
+from muster.jobs.terms import managed_by
+from muster.runtime.controller import Controller, Result
+from muster.runtime.informer import Informer
+from muster.runtime.manager import Manager
+from muster.runtime.objects import key_of
+
+WORKERS = 16
+
+# UIDs of Jobs that we saw deleted, so that not every pod of theirs asks the server; the oldest are forgotten.
+_REMEMBERED = 10_000
+
+# When to look again at a pod whose Job exists but is not in the cache yet.
+_UNKNOWN_JOB_SECONDS = 1.0
+
+
+class Orphans:
+    """The part of the Job controller that lets orphaned pods go; keys are those of pods."""
+
+    def __init__(
+        self, manager: Manager, jobs: Informer[Job], pods: Informer[Pod], writer: Writer, name: str, manages: str
+    ) -> None:
+        self._client = manager.client
+        self._jobs = jobs
+        self._pods = pods
+        self._writer = writer
+        self._manages = manages
+        self._deleted: dict[str, None] = {}
+        self.controller = Controller(name, self._reconcile, manager.clock, manager.random, workers=WORKERS)
+
+    def job_ended(self, job: Job, *, deleted: bool) -> None:
+        """The Job has ended or is gone: none of its pods should still be tracked."""
+        uid = job.metadata.uid
+        if deleted:
+            self._deleted[uid] = None
+            if len(self._deleted) > _REMEMBERED:
+                del self._deleted[next(iter(self._deleted))]
+        for pod in self._pods.by(claims.BY_CONTROLLER, uid):
+            self.pod_changed(pod)
+
+    def pod_changed(self, pod: Pod) -> None:
+        """Look at the pod later if it might be an orphan."""
+        if not claims.is_tracked(pod):
+            return
+        job = self._job_of(pod)
+        if job is None or finish(job) is not None:
+            self.controller.queue.add(key_of(pod))
+
+    async def _reconcile(self, key: str) -> Result:
+        pod = self._pods.get(key)
+        if pod is None or not claims.is_tracked(pod):
+            return None
+        job = self._job_of(pod)
+        if job is not None:
+            if finish(job) is None or managed_by(job) != self._manages:
+                return None
+        elif (owner := claims.controller_of(pod)) is None:
+            if any(finish(adopter) is None for adopter in claims.adopters(pod, self._jobs)):
+                return None
+        elif claims.job_reference(pod) is None:
+            return None  # another controller's pod: its finalizer is none of our business
+        elif owner.uid not in self._deleted and await self._exists(pod.metadata.namespace, owner.name, owner.uid):
+            return _UNKNOWN_JOB_SECONDS
+        if errors := await self._writer.change([pod], UNTRACK, OwnWrites()):
+            raise errors[0]
+        return None
+
+    def _job_of(self, pod: Pod) -> Job | None:
+        owner = claims.job_reference(pod)
+        job = self._jobs.get(f"{pod.metadata.namespace}/{owner.name}") if owner else None
+        return job if job is not None and owner is not None and job.metadata.uid == owner.uid else None
+
+    async def _exists(self, namespace: str, name: str, uid: str) -> bool:
+        try:
+            job = await self._client.get(JOB, name, namespace)
+        except ApiError as error:
+            if error.code != 404:
+                raise
+            return False
+        return job.metadata.uid == uid

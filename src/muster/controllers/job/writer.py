@@ -1,0 +1,197 @@
+"""Writes a plan: pods first, then the status, then the finalizers. Reports what came true; decides nothing.
+
+One writer serves all Jobs and bounds what is under way together. Whatever the server answers about one pod, the
+others go on; errors are collected, and the caller fails with the first of them once everything else is written.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import msgspec
+
+from muster.api.batch import JOB, TRACKING_FINALIZER, Job, JobStatus
+from muster.api.core import POD, Pod
+from muster.api.status import ApiError
+from muster.controllers.job.observed import OwnWrites
+from muster.jobs.plan import Creation, Deletion, Outcome
+from muster.jobs.pods import PodTemplate
+from muster.runtime.client import Client
+from muster.runtime.objects import reference
+from muster.runtime.recorder import EventType, Recorder
+from muster.runtime.transport import STRATEGIC_MERGE_PATCH, TransportError
+
+# Requests under way together, over all Jobs: enough to fill the server's group commits.
+AT_ONCE = 256
+# Pods of one Job that are told one by one in events; of further ones only the number is said.
+_TOLD = 10
+
+Refusal = ApiError | TransportError
+T = TypeVar("T")
+
+# A strategic merge patch of metadata that takes the tracking finalizer away and leaves others alone.
+UNTRACK = {"$deleteFromPrimitiveList/finalizers": [TRACKING_FINALIZER]}
+
+
+@dataclass(slots=True)
+class Report:
+    """What came of the work on pods."""
+
+    outcome: Outcome
+    errors: list[Refusal] = field(default_factory=list)
+
+
+class Writer:
+    """Performs plans."""
+
+    def __init__(self, client: Client, recorder: Recorder) -> None:
+        self._client = client
+        self._recorder = recorder
+        self._limit = asyncio.Semaphore(AT_ONCE)
+
+    def note(self, job: Job, type: EventType, reason: str, message: str) -> None:
+        """Tell people about the Job."""
+        self._recorder.event(reference(JOB, job), type, reason, message)
+
+    async def create(self, job: Job, creations: Sequence[Creation], written: OwnWrites) -> Report:
+        """Create pods in batches of 1, 2, 4, ...: where all would be refused, few are tried.
+
+        After a batch with an error the rest is left to the next decision.
+        """
+        template = PodTemplate(job)
+        created: list[Pod] = []
+        errors: list[Refusal] = []
+        start, size = 0, 1
+        while start < len(creations) and not errors:
+            batch = creations[start : start + size]
+            for answer in await self._each(self._create, map(template.pod, batch)):
+                if isinstance(answer, Pod):
+                    written.pod_written(answer)
+                    created.append(answer)
+                else:
+                    errors.append(answer)
+            start, size = start + size, size * 2
+        self._tell(job, "SuccessfulCreate", "Created", created)
+        # Of a namespace that goes, all pods go: nothing to report, and no use in trying again.
+        errors = [error for error in errors if not _namespace_goes(error)]
+        if errors:
+            self.note(job, "Warning", "FailedCreate", f"Error creating: {errors[0]}")
+        return Report(Outcome(len(created)), errors)
+
+    async def delete(self, job: Job, deletions: Sequence[Deletion], written: OwnWrites) -> Report:
+        """Delete pods; surplus ones lose their finalizer first, so that they never count."""
+
+        async def delete(deletion: Deletion) -> Pod:
+            pod = deletion.pod
+            if deletion.untrack:
+                await self._untrack(pod, written)
+            await self._gone_is_fine(pod, written, self._delete)
+            written.going.add(pod.metadata.uid)
+            return pod
+
+        answers = await self._each(delete, deletions)
+        undeleted = {
+            deletion.pod.metadata.uid
+            for deletion, answer in zip(deletions, answers, strict=True)
+            if not isinstance(answer, Pod)
+        }
+        errors = [answer for answer in answers if not isinstance(answer, Pod)]
+        self._tell(job, "SuccessfulDelete", "Deleted", [answer for answer in answers if isinstance(answer, Pod)])
+        if errors:
+            self.note(job, "Warning", "FailedDelete", f"Error deleting: {errors[0]}")
+        return Report(Outcome(0, frozenset(undeleted)), errors)
+
+    async def store(self, job: Job, status: JobStatus, written: OwnWrites) -> None:
+        """Store the fields of the status that changed. Raises `ApiError` (Conflict) if the Job is another by now."""
+        meta = {"uid": job.metadata.uid, "resourceVersion": job.metadata.resource_version}
+        patch = {"metadata": meta, "status": difference(job.status, status)}
+        stored = await self._client.patch(JOB, job.metadata.name, patch, job.metadata.namespace, subresource="status")
+        written.job_written(stored)
+
+    async def release(self, pods: Iterable[Pod], written: OwnWrites) -> list[Refusal]:
+        """Remove the finalizers of pods that the stored status holds."""
+
+        async def release(pod: Pod) -> None:
+            await self._untrack(pod, written)
+
+        return [answer for answer in await self._each(release, pods) if answer is not None]
+
+    async def change(self, pods: Iterable[Pod], metadata: dict[str, Any], written: OwnWrites) -> list[Refusal]:
+        """Patch the metadata of exactly these pods, by strategic merge."""
+
+        async def change(pod: Pod) -> None:
+            await self._patch(pod, metadata, written)
+
+        return [answer for answer in await self._each(change, pods) if answer is not None]
+
+    async def _create(self, pod: Pod) -> Pod:
+        return await self._client.create(POD, pod)
+
+    async def _untrack(self, pod: Pod, written: OwnWrites) -> None:
+        if TRACKING_FINALIZER in pod.metadata.finalizers:
+            await self._patch(pod, UNTRACK, written)
+
+    async def _patch(self, pod: Pod, metadata: dict[str, Any], written: OwnWrites) -> None:
+        async def patch(pod: Pod) -> None:
+            meta = pod.metadata
+            body = {"metadata": {"uid": meta.uid} | metadata}
+            written.pod_written(
+                await self._client.patch(POD, meta.name, body, meta.namespace, type=STRATEGIC_MERGE_PATCH)
+            )
+
+        await self._gone_is_fine(pod, written, patch)
+
+    async def _delete(self, pod: Pod) -> None:
+        meta = pod.metadata
+        await self._client.delete(POD, meta.name, meta.namespace, uid=meta.uid)
+
+    @staticmethod
+    async def _gone_is_fine(pod: Pod, written: OwnWrites, write: Callable[[Pod], Awaitable[None]]) -> None:
+        """A pod that no longer exists needs no write, only to be seen gone."""
+        try:
+            await write(pod)
+        except ApiError as error:
+            if error.code != 404:
+                raise
+            written.gone.add(pod.metadata.uid)
+
+    async def _each(self, write: Callable[[T], Awaitable[Any]], things: Iterable[T]) -> list[Any]:
+        """Write all of them side by side; the answers, or what was refused."""
+
+        async def one(thing: T) -> Any:
+            async with self._limit:
+                try:
+                    return await write(thing)
+                except (ApiError, TransportError) as error:
+                    return error
+
+        return await asyncio.gather(*map(one, things))
+
+    def _tell(self, job: Job, reason: str, verb: str, pods: Sequence[Pod]) -> None:
+        for pod in pods[:_TOLD]:
+            self.note(job, "Normal", reason, f"{verb} pod: {pod.metadata.name}")
+        if len(pods) > _TOLD:
+            self.note(job, "Normal", reason, f"{verb} {len(pods) - _TOLD} more pods")
+
+
+def difference(old: JobStatus, new: JobStatus) -> dict[str, Any]:
+    """The merge patch that makes the one status the other."""
+    return _merge_patch(msgspec.to_builtins(old), msgspec.to_builtins(new))
+
+
+def _merge_patch(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
+    patch: dict[str, Any] = {name: None for name in old if name not in new}
+    for name, value in new.items():
+        before = old.get(name)
+        if isinstance(value, dict) and isinstance(before, dict):
+            if inner := _merge_patch(before, value):
+                patch[name] = inner
+        elif value != before:
+            patch[name] = value
+    return patch
+
+
+def _namespace_goes(error: Refusal) -> bool:
+    details = error.status.details if isinstance(error, ApiError) else None
+    return details is not None and any(cause.reason == "NamespaceTerminating" for cause in details.causes)

@@ -1,0 +1,113 @@
+"""Sets of completion indexes in the form that a Job's status keeps them: `0,2-4,7,8`.
+
+Invariant of `Indexes`: runs ascend, do not touch and are not empty, so equal sets are equal values and the text of a
+set is unique. Cost grows with the number of runs, not of indexes: a Job of 100,000 that went well is one run.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+Run = tuple[int, int]  # first and last, both in the set
+
+# Longer digit strings cannot be an index (the API allows 100,000) and are not worth parsing.
+_MAX_DIGITS = 9
+
+
+@dataclass(frozen=True)
+class Indexes:
+    """An immutable set of non-negative integers, kept as runs."""
+
+    runs: tuple[Run, ...] = ()
+
+    @classmethod
+    def of(cls, indexes: Iterable[int]) -> "Indexes":
+        """The set of some integers, in any order, with or without repeats."""
+        return cls(_joined((index, index) for index in sorted(set(indexes))))
+
+    @classmethod
+    def parse(cls, text: str, limit: int) -> "Indexes":
+        """The set below `limit` that a status names; parts that make no sense are left out.
+
+        A status is history that we cannot refuse: what is corrupt is forgotten, so that the work is done again.
+        Specs are checked with their own parser when they are admitted.
+        """
+        runs = (_parse_run(part, limit) for part in text.split(",")) if text else ()
+        return cls(_joined(sorted(run for run in runs if run is not None)))
+
+    def __str__(self) -> str:
+        """A run of one is `a`, of two `a,b`, of more `a-b`, as kube-apiserver accepts and upstream writes it."""
+        return ",".join(str(first) if first == last else f"{first}{'-' if last - first > 1 else ','}{last}"
+                        for first, last in self.runs)  # fmt: skip
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __bool__(self) -> bool:
+        return bool(self.runs)
+
+    def __contains__(self, index: int) -> bool:
+        at = bisect_right(self._firsts, index) - 1
+        return at >= 0 and index <= self.runs[at][1]
+
+    def __iter__(self) -> Iterator[int]:
+        for first, last in self.runs:
+            yield from range(first, last + 1)
+
+    def __or__(self, other: "Indexes") -> "Indexes":
+        if not self.runs or not other.runs:
+            return self if self.runs else other
+        return Indexes(_joined(sorted((*self.runs, *other.runs))))
+
+    def overlap(self, other: "Indexes") -> int:
+        """How many indexes are in both sets."""
+        count = here = there = 0
+        while here < len(self.runs) and there < len(other.runs):
+            (first, last), (other_first, other_last) = self.runs[here], other.runs[there]
+            count += max(0, min(last, other_last) - max(first, other_first) + 1)
+            here, there = here + (last <= other_last), there + (other_last <= last)
+        return count
+
+    def lowest_missing(self, count: int, limit: int) -> list[int]:
+        """The lowest `count` integers below `limit` that are not in the set; fewer if there are not so many."""
+        missing: list[int] = []
+        start = 0
+        for first, last in (*self.runs, (limit, limit)):
+            if len(missing) >= count or start >= limit:
+                break
+            missing.extend(range(start, min(first, limit, start + count - len(missing))))
+            start = last + 1
+        return missing
+
+    @cached_property
+    def _firsts(self) -> list[int]:
+        return [first for first, _ in self.runs]
+
+    @cached_property
+    def _size(self) -> int:
+        return sum(last - first + 1 for first, last in self.runs)
+
+
+def _parse_run(part: str, limit: int) -> Run | None:
+    first_text, dash, last_text = part.partition("-")
+    first = _parse_index(first_text)
+    last = _parse_index(last_text) if dash else first
+    if first is None or last is None or last < first or first >= limit:
+        return None
+    return first, min(last, limit - 1)
+
+
+def _parse_index(text: str) -> int | None:
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS else None
+
+
+def _joined(runs: Iterable[Run]) -> tuple[Run, ...]:
+    """Ascending runs with those that touch or overlap made one."""
+    joined: list[Run] = []
+    for first, last in runs:
+        if joined and first <= joined[-1][1] + 1:
+            joined[-1] = joined[-1][0], max(joined[-1][1], last)
+        else:
+            joined.append((first, last))
+    return tuple(joined)

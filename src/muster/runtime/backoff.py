@@ -1,0 +1,29 @@
+"""How long to wait before trying again: exponential, with jitter, between two bounds."""
+
+from dataclasses import dataclass
+
+from muster.runtime.ids import Random
+
+# Beyond this many failures the delay has reached any sensible limit; it keeps the power small.
+_MOST_DOUBLINGS = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Backoff:
+    """Delays from `first` to `limit` seconds, doubling; the upper half of each is left to chance.
+
+    Every delay lies between `first` and `limit`, and even at the limit two waiters seldom wake together.
+    """
+
+    first: float
+    limit: float
+
+    def delay(self, failures: int, random: Random) -> float:
+        """Seconds to wait after that many failures in a row (1 is the first one)."""
+        assert failures >= 1
+        step = min(self.first * 2.0 ** min(failures - 1, _MOST_DOUBLINGS), max(self.limit / 2.0, self.first))
+        return min(random.jitter(step), self.limit)
+
+
+# client-go's reflector starts at 0.8 s and ends at 30 s.
+RECONNECT = Backoff(first=0.8, limit=30.0)

@@ -1,0 +1,189 @@
+"""The pure half of an informer: what is known of the server's objects, and what each answer does to it.
+
+Invariants
+- After `listed` the cache is what the list said; after `observed` it is that plus the events, in order.
+- Every difference is told exactly once, as (old, new); an object replaced by one of another uid is two differences.
+- Versions of one resource are comparable numbers (KEP-5504); an event older than what was already seen is late or
+  a repetition and changes nothing. Versions that are no numbers are taken as they come.
+- Nothing here waits, asks for the time or talks to anybody.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Generic, TypeAlias, TypeVar
+
+import msgspec
+
+from muster.api.status import ApiError
+from muster.runtime.client import WatchEvent
+from muster.runtime.objects import key_of, meta_of
+from muster.runtime.transport import TransportError, UnreadableAnswerError
+
+T = TypeVar("T")
+
+Change: TypeAlias = tuple[T | None, T | None]
+"""An object before and after; None where there was or is none."""
+
+IndexFunction: TypeAlias = Callable[[T], Iterable[str]]
+"""The values under which an object is found. Depends on nothing but the object."""
+
+
+class Cache(Generic[T]):
+    """Objects by key, and by whatever the index functions say. Iterates in order of first insertion."""
+
+    def __init__(self, indexes: Mapping[str, IndexFunction[T]]) -> None:
+        self._objects: dict[str, T] = {}
+        self._functions: dict[str, IndexFunction[T]] = {}
+        self._indexes: dict[str, dict[str, dict[str, T]]] = {}  # name -> value -> key -> object; no empty leaves
+        for name, function in indexes.items():
+            self.add_index(name, function)
+
+    def __len__(self) -> int:
+        return len(self._objects)
+
+    def get(self, key: str) -> T | None:
+        """The object with that key."""
+        return self._objects.get(key)
+
+    def all(self) -> list[T]:
+        """All objects."""
+        return list(self._objects.values())
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._objects)
+
+    def by(self, index: str, value: str) -> list[T]:
+        """The objects that have that value in the index."""
+        return list(self._indexes[index].get(value, {}).values())
+
+    def add_index(self, name: str, function: IndexFunction[T]) -> None:
+        """Index what is there and what will come. The same name cannot mean two functions."""
+        known = self._functions.get(name)
+        if known is not None:
+            if known != function:
+                raise ValueError(f"index {name!r} exists already with another function")
+            return
+        self._functions[name] = function
+        index: dict[str, dict[str, T]] = {}
+        self._indexes[name] = index
+        for key, obj in self._objects.items():
+            for value in function(obj):
+                index.setdefault(value, {})[key] = obj
+
+    def put(self, key: str, obj: T) -> T | None:
+        """Store an object; returns the one it replaces."""
+        old = self._objects.get(key)
+        self._objects[key] = obj
+        for name, function in self._functions.items():
+            values = function(obj)
+            index = self._indexes[name]
+            if old is not None:
+                values = tuple(values)
+                self._drop(index, key, set(function(old)).difference(values))
+            for value in values:
+                index.setdefault(value, {})[key] = obj
+        return old
+
+    def remove(self, key: str) -> T | None:
+        """Take an object out; returns it."""
+        old = self._objects.pop(key, None)
+        if old is not None:
+            for name, function in self._functions.items():
+                self._drop(self._indexes[name], key, function(old))
+        return old
+
+    @staticmethod
+    def _drop(index: dict[str, dict[str, T]], key: str, values: Iterable[str]) -> None:
+        for value in values:
+            objects = index.get(value)
+            if objects is not None:
+                objects.pop(key, None)
+                if not objects:
+                    del index[value]
+
+
+class Reflector(Generic[T]):
+    """What a stream of answers says about the server's state, and where to go on."""
+
+    def __init__(self, cache: Cache[T]) -> None:
+        self.cache = cache
+        self.version = ""  # everything up to here has been seen; "" asks for a list
+
+    def listed(self, items: Iterable[T], version: str) -> list[Change[T]]:
+        """The server listed everything: what appeared, changed and went since we last knew."""
+        current = {key_of(item): item for item in items}
+        gone = [key for key in self.cache if key not in current]
+        changes: list[Change[T]] = [(self.cache.remove(key), None) for key in gone]
+        for key, item in current.items():
+            changes += self._put(key, item)
+        self.version = version
+        return changes
+
+    def observed(self, event: WatchEvent[T]) -> list[Change[T]]:
+        """The server told one change."""
+        version = event.resource_version
+        if _older(version, self.version):
+            return []
+        if version:
+            self.version = version
+        if event.type == "BOOKMARK":
+            return []
+        key = key_of(event.object)
+        if event.type != "DELETED":
+            return self._put(key, event.object)
+        return [(self.cache.remove(key), None)] if self.cache.get(key) is not None else []
+
+    def failed(self, error: ApiError | TransportError) -> None:
+        """The stream or the request ended with an error: decides whether it can be resumed.
+
+        A broken connection and a busy server (429, 5xx) change nothing about where we are. Any other refusal, above
+        all 410, does: what happened in between is unknown. So does an event that cannot be read: asked again, the
+        server would only repeat it.
+        """
+        if isinstance(error, ApiError):
+            resumable = _busy(error) and not _version_unknown(error)
+        else:
+            resumable = not isinstance(error, UnreadableAnswerError)
+        if not resumable:
+            self.version = ""
+
+    def _put(self, key: str, obj: T) -> list[Change[T]]:
+        old = self.cache.get(key)
+        if old is None:
+            self.cache.put(key, _lean(obj))
+            return [(None, self.cache.get(key))]
+        before, after = meta_of(old), meta_of(obj)
+        if before.resource_version == after.resource_version != "" and before.uid == after.uid:
+            return []
+        new = _lean(obj)
+        if before.uid != after.uid:
+            self.cache.remove(key)
+            self.cache.put(key, new)
+            return [(old, None), (None, new)]
+        self.cache.put(key, new)
+        return [(old, new)]
+
+
+def _older(version: str, than: str) -> bool:
+    # Decimal numbers without leading zeros, of any length.
+    return version.isdecimal() and than.isdecimal() and (len(version), version) < (len(than), than)
+
+
+def _busy(error: ApiError) -> bool:
+    return error.code == 429 or error.code >= 500
+
+
+def _version_unknown(error: ApiError) -> bool:
+    """The server's history ends before our version: it was restored from a backup."""
+    details = error.status.details
+    return details is not None and any(cause.reason == "ResourceVersionTooLarge" for cause in details.causes)
+
+
+def _lean(obj: T) -> T:
+    """The object without managedFields, a quarter of its size that nobody here reads."""
+    value: Any = obj
+    if isinstance(value, dict):
+        value.get("metadata", {}).pop("managedFields", None)
+    elif value.metadata.managed_fields:
+        metadata = msgspec.structs.replace(value.metadata, managed_fields=())
+        value = msgspec.structs.replace(value, metadata=metadata)
+    return value  # type: ignore[no-any-return]

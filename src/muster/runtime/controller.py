@@ -1,0 +1,177 @@
+"""A controller: a queue of keys, some workers, and a function that makes the world right for one key.
+
+`reconcile(key)` reads what is, decides, writes, and says when to look again. It must be idempotent: it may be
+killed between any two writes and is called again for any reason. Errors never stop a controller: the key is
+tried again, later each time. Stopping lets the running reconciles finish, so that none is cut between two writes.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any, Literal, Protocol, TypeAlias, TypeVar
+
+from muster.api.status import ApiError
+from muster.runtime.clock import Clock
+from muster.runtime.ids import Random
+from muster.runtime.informer import Informer
+from muster.runtime.objects import key_of
+from muster.runtime.queue import QueueObserver, WorkQueue
+from muster.runtime.transport import TransportError
+
+T = TypeVar("T")
+
+Result: TypeAlias = float | None
+"""Seconds until the key needs another look, or None: only if something changes."""
+
+Reconcile: TypeAlias = Callable[[str], Awaitable[Result]]
+Outcome: TypeAlias = Literal["success", "requeue_after", "conflict", "error"]
+
+# How long a stop waits for running reconciles before it cuts them.
+STOP_LIMIT_SECONDS = 30.0
+
+log = logging.getLogger(__name__)
+
+
+class ControllerObserver(QueueObserver, Protocol):
+    """What metrics want to hear; `muster.runtime.metrics` has one."""
+
+    def attach(self, queue: WorkQueue, workers: int) -> None:
+        """The controller's queue, whose depth may be asked at any time, and its number of workers."""
+        ...
+
+    def reconciled(self, result: Outcome, seconds: float) -> None:
+        """One reconcile ended."""
+        ...
+
+
+class Controller:
+    """Calls `reconcile` for every key that needs it, one at a time per key, `workers` at a time in all."""
+
+    def __init__(
+        self,
+        name: str,
+        reconcile: Reconcile,
+        clock: Clock,
+        random: Random,
+        *,
+        workers: int = 1,
+        observer: ControllerObserver | None = None,
+        stop_limit_seconds: float = STOP_LIMIT_SECONDS,
+    ) -> None:
+        self.name = name
+        self.queue = WorkQueue(clock, random, name=name, observer=observer)
+        self._reconcile = reconcile
+        self._clock = clock
+        self._workers = workers
+        self._observer = observer
+        self._stop_limit = stop_limit_seconds
+        self._tasks: list[asyncio.Task[None]] = []
+        self._last_error: dict[str, str] = {}  # by key, of those that fail now
+        if observer:
+            observer.attach(self.queue, workers)
+
+    def watch(
+        self,
+        informer: Informer[T],
+        keys: Callable[[T], Iterable[str]] | None = None,
+        *,
+        when: Callable[[T | None, T | None], bool] | None = None,
+        priority: int = 0,
+    ) -> None:
+        """Queue the keys that an object maps to (its own by default), before and after each of its changes.
+
+        `when(old, new)` says whether a change is of interest.
+        """
+        keys_of = keys or _own_key
+
+        def on_change(old: T | None, new: T | None) -> None:
+            if when is not None and not when(old, new):
+                return
+            found = dict.fromkeys(keys_of(new)) if new is not None else {}
+            if old is not None:
+                found |= dict.fromkeys(keys_of(old))
+            for key in found:
+                self.queue.add(key, priority)
+
+        informer.on_change(on_change)
+
+    async def run(self) -> None:
+        """Work until `stop`. Cancelling it also lets the running reconciles finish; cancelling it twice does not."""
+        names = [f"{self.name}-{number}" for number in range(self._workers)]
+        self._tasks = [asyncio.create_task(self._work(), name=name) for name in names]
+        try:
+            await asyncio.wait(self._tasks, return_when=asyncio.FIRST_EXCEPTION)
+        finally:
+            await self.stop()
+        await asyncio.wait(self._tasks)
+        for task in self._tasks:
+            if not task.cancelled():
+                task.result()
+
+    async def stop(self) -> None:
+        """Start no reconcile any more, and wait for the running ones; after the limit they are cut."""
+        self.queue.shut_down()
+        try:
+            async with asyncio.timeout(self._stop_limit):
+                await self.queue.drained()
+        except TimeoutError:
+            keys = ", ".join(self.queue.working)
+            log.warning("%s: cut after %g s while stopping: %s", self.name, self._stop_limit, keys)
+        finally:
+            for task in self._tasks:
+                task.cancel()
+
+    async def _work(self) -> None:
+        while (key := await self.queue.get()) is not None:
+            try:
+                await self._attempt(key)
+            finally:
+                self.queue.done(key)
+            # A reconcile may end without ever having waited: the others on the loop come first now.
+            await self._clock.sleep(0)
+
+    async def _attempt(self, key: str) -> None:
+        started = self._clock.monotonic()
+        outcome: Outcome
+        try:
+            after = await self._reconcile(key)
+        except Exception as error:  # noqa: BLE001 - whatever is wrong with one key, the others go on
+            outcome = self._failed(key, error)
+        else:
+            self.queue.forget(key)
+            self._last_error.pop(key, None)
+            outcome = "success" if after is None else "requeue_after"
+            if after is not None:
+                self.queue.add_after(key, after)
+        if self._observer:
+            self._observer.reconciled(outcome, self._clock.monotonic() - started)
+
+    def _failed(self, key: str, error: Exception) -> Outcome:
+        retry_after = 0.0
+        if isinstance(error, ApiError) and error.status.details:
+            retry_after = float(error.status.details.retry_after_seconds)
+        delay = self.queue.add_rate_limited(key, at_least=retry_after)
+        fields: dict[str, Any] = {"controller": self.name, "key": key, "retry_seconds": round(delay, 3)}
+        if isinstance(error, ApiError) and error.reason == "Conflict":
+            log.debug("%s: %s changed meanwhile, looking again: %s", self.name, key, error, extra=fields)
+            return "conflict"
+        text = f"{type(error).__name__}: {error}"
+        expected = isinstance(error, ApiError | TransportError)
+        new = self._last_error.get(key) != text
+        self._last_error[key] = text
+        log.log(
+            logging.WARNING if expected else logging.ERROR,
+            "%s: %s failed %d times, again in %.3g s: %s",
+            self.name,
+            key,
+            self.queue.failures(key),
+            delay,
+            error if expected else text,
+            exc_info=error if new and not expected else None,
+            extra=fields,
+        )
+        return "error"
+
+
+def _own_key(obj: Any) -> tuple[str]:
+    return (key_of(obj),)

@@ -1,0 +1,136 @@
+"""Keeps the number of Event objects small, however often something happens (client-go's rules and numbers).
+
+1. The same event again raises the count of the one there is.
+2. Of events that differ only in their messages and come within ten minutes of each other, nine messages get events of
+   their own; all others share one, whose message begins with "(combined from similar events): ".
+3. One source may write 25 events about one object at once, and one more every five minutes; the rest is dropped.
+
+Pure: the time is given. What is remembered is bounded; forgetting only means one event more than needed.
+"""
+
+from collections import OrderedDict
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Generic, NamedTuple, TypeVar
+
+from muster.api.core import EventSource, ObjectReference
+
+V = TypeVar("V")
+
+COMBINED = "(combined from similar events): "
+SIMILAR_LIMIT = 10
+SIMILAR_WINDOW = timedelta(seconds=600)
+BURST = 25
+REFILL_SECONDS = 300.0
+# client-go remembers as many of each.
+CACHE_SIZE = 4096
+
+
+class Occurrence(NamedTuple):
+    """Something happened to an object."""
+
+    source: EventSource
+    regarding: ObjectReference
+    type: str  # Normal or Warning
+    reason: str
+    message: str
+
+
+@dataclass(slots=True)
+class Sighting:
+    """What is to be written: the event `name` with this count. It exists already if `known`."""
+
+    key: Hashable
+    message: str
+    first: datetime
+    last: datetime
+    count: int = 1
+    name: str = ""  # "" until it has been written
+    known: bool = False
+
+
+@dataclass(slots=True)
+class _Similar:
+    last: datetime
+    messages: set[str] = field(default_factory=set)
+
+
+@dataclass(slots=True)
+class _Bucket:
+    tokens: float
+    filled: datetime
+
+
+class _Recent(Generic[V]):
+    """A map that forgets what was not used for longest."""
+
+    def __init__(self) -> None:
+        self._entries: OrderedDict[Hashable, V] = OrderedDict()
+
+    def get(self, key: Hashable) -> V | None:
+        found = self._entries.get(key)
+        if found is not None:
+            self._entries.move_to_end(key)
+        return found
+
+    def put(self, key: Hashable, value: V) -> None:
+        self._entries[key] = value
+        self._entries.move_to_end(key)
+        if len(self._entries) > CACHE_SIZE:
+            self._entries.popitem(last=False)
+
+
+class Correlator:
+    """Decides what becomes of each occurrence."""
+
+    def __init__(self) -> None:
+        self._similar: _Recent[_Similar] = _Recent()
+        self._sightings: _Recent[Sighting] = _Recent()
+        self._buckets: _Recent[_Bucket] = _Recent()
+
+    def correlate(self, event: Occurrence, now: datetime) -> Sighting | None:
+        """What to write, or None if this source has said enough about this object."""
+        key, message = self._combine(event, now)
+        sighting = self._sightings.get(key)
+        if sighting is None:
+            sighting = Sighting(key, message, first=now, last=now)
+            self._sightings.put(key, sighting)
+        else:
+            sighting.message = message
+            sighting.last = now
+            sighting.count += 1
+        return sighting if self._allowed(event, now) else None
+
+    def _combine(self, event: Occurrence, now: datetime) -> tuple[Hashable, str]:
+        key = (*_speaker(event), event.type, event.reason)
+        similar = self._similar.get(key)
+        if similar is None or now - similar.last > SIMILAR_WINDOW:
+            similar = _Similar(now)
+            self._similar.put(key, similar)
+        similar.last = now
+        if event.message in similar.messages or len(similar.messages) < SIMILAR_LIMIT - 1:
+            similar.messages.add(event.message)
+            return (*key, event.regarding.field_path, event.message), event.message
+        return key, COMBINED + event.message
+
+    def _allowed(self, event: Occurrence, now: datetime) -> bool:
+        key = _speaker(event)
+        bucket = self._buckets.get(key)
+        if bucket is None:
+            bucket = _Bucket(BURST, now)
+            self._buckets.put(key, bucket)
+        gained = max((now - bucket.filled).total_seconds(), 0.0) / REFILL_SECONDS
+        bucket.tokens = min(bucket.tokens + gained, BURST)
+        bucket.filled = now
+        if bucket.tokens < 1.0:
+            return False
+        bucket.tokens -= 1.0
+        return True
+
+
+def _speaker(event: Occurrence) -> tuple[str, ...]:
+    """Who speaks about which object. Its resourceVersion says only when it was looked at."""
+    about = event.regarding
+    identity = (about.api_version, about.kind, about.namespace, about.name, about.uid)
+    return (event.source.component, event.source.host, *identity)

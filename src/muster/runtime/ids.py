@@ -1,0 +1,45 @@
+"""Identity and chance are given, never taken: the only module that asks the machine for randomness.
+
+Without a seed both draw from the operating system; with one they repeat themselves, so that a run of the whole
+system can be played again.
+"""
+
+import random
+import uuid
+
+# The letters of generated names: no vowels and no look-alikes, so that no word appears by accident.
+SAFE_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
+
+
+class Random:
+    """Jitter and choices."""
+
+    def __init__(self, seed: int | None = None) -> None:
+        self._random = random.SystemRandom() if seed is None else random.Random(seed)
+
+    def fraction(self) -> float:
+        """At least 0, less than 1."""
+        return self._random.random()
+
+    def jitter(self, seconds: float, factor: float = 1.0) -> float:
+        """At least `seconds`, less than `seconds * (1 + factor)`."""
+        return seconds * (1.0 + factor * self._random.random())
+
+
+class Ids:
+    """Names that nobody else has."""
+
+    def __init__(self, seed: int | None = None) -> None:
+        self._random = random.SystemRandom() if seed is None else random.Random(seed)
+
+    def uid(self) -> str:
+        """A version 4 UUID in its text form."""
+        return str(uuid.UUID(int=self._random.getrandbits(128), version=4))
+
+    def suffix(self, length: int = 5) -> str:
+        """Letters for the end of a generated name."""
+        return "".join(self._random.choices(SAFE_ALPHABET, k=length))
+
+    def hexadecimal(self, digits: int = 16) -> str:
+        """Lower-case hexadecimal digits."""
+        return f"{self._random.getrandbits(4 * digits):0{digits}x}"

@@ -1,0 +1,173 @@
+"""An informer keeps a copy of some of the server's objects and tells others what changed.
+
+The pure half is in `muster.runtime.cache`: what is known and what each answer does to it. Here is the shell that
+asks: a paged list, then a watch that is resumed where it ended, and a new list when the server no longer knows
+that place. Whatever the server does, requests never come in a hot loop: a stream earns an immediate successor only
+by having lived as long as the pause would be.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Generic, TypeVar
+
+from muster.api.kinds import Kind
+from muster.api.status import ApiError
+from muster.runtime.backoff import RECONNECT
+from muster.runtime.cache import Cache, Change, IndexFunction, Reflector
+from muster.runtime.client import Client
+from muster.runtime.clock import Clock
+from muster.runtime.ids import Random
+from muster.runtime.transport import TransportError
+
+T = TypeVar("T")
+
+# Servers end a watch after this long (client-go asks for 5 to 10 minutes, at random, to spread the reconnects).
+WATCH_SECONDS = 300.0
+# Bookmarks come every minute: a stream silent for three is dead, whatever TCP thinks.
+SILENCE_SECONDS = 180.0
+# So many events are handled before others on the loop get a turn.
+_BURST = 500
+
+log = logging.getLogger(__name__)
+
+
+class Informer(Generic[T]):
+    """A live copy of the objects of one kind, in one namespace or all, that match the selectors.
+
+    Objects are shared: nobody may change them. Handlers run on the loop, must be quick and must not fail; what
+    they raise ends the informer.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        kind: Kind[T],
+        clock: Clock,
+        random: Random,
+        *,
+        namespace: str = "",
+        labels: str = "",
+        fields: str = "",
+        indexes: Mapping[str, Callable[[T], Iterable[str]]] | None = None,
+    ) -> None:
+        self.kind = kind
+        self.name = f"informer-{kind.resource}"
+        self.synced = asyncio.Event()
+        self._client = client
+        self._clock = clock
+        self._random = random
+        self._where: dict[str, str] = {"namespace": namespace, "labels": labels, "fields": fields}
+        self._cache: Cache[T] = Cache(indexes or {})
+        self._reflector: Reflector[T] = Reflector(self._cache)
+        self._handlers: list[Callable[[T | None, T | None], None]] = []
+        self._failures = 0
+
+    def get(self, key: str) -> T | None:
+        """The object with that key, as last seen."""
+        return self._cache.get(key)
+
+    def all(self) -> list[T]:
+        """All objects."""
+        return self._cache.all()
+
+    def by(self, index: str, value: str) -> list[T]:
+        """The objects for which the index function gave that value."""
+        return self._cache.by(index, value)
+
+    def __len__(self) -> int:
+        return len(self._cache)
+
+    @property
+    def version(self) -> str:
+        """The resource version up to which everything has been seen; "" if the next request is a list."""
+        return self._reflector.version
+
+    def add_index(self, name: str, function: IndexFunction[T]) -> None:
+        """One more way to look objects up, at any time. Adding the same one twice is fine."""
+        self._cache.add_index(name, function)
+
+    def on_change(self, handler: Callable[[T | None, T | None], None]) -> None:
+        """Call `handler(old, new)` for every change: old is None for a new object, new is None for one that is gone.
+
+        A handler that comes late hears of every object there is first. An object that was deleted and made again
+        while nobody looked is two changes.
+        """
+        self._handlers.append(handler)
+        for obj in self._cache.all():
+            handler(None, obj)
+
+    async def run(self) -> None:
+        """Follow the server until cancelled."""
+        while True:
+            watching_since: float | None = None
+            try:
+                if not self._reflector.version:
+                    await self._list()
+                watching_since = self._clock.monotonic()
+                await self._watch()
+            except (ApiError, TransportError) as error:
+                self._reflector.failed(error)
+                self._report(error)
+            await self._pause(watching_since)
+
+    async def _list(self) -> None:
+        page = await self._client.list(self.kind, **self._where)
+        changes = self._reflector.listed(page.items, page.metadata.resource_version)
+        await self._tell(changes)
+        self.synced.set()
+
+    async def _watch(self) -> None:
+        seconds = self._random.jitter(WATCH_SECONDS)
+        version = self._reflector.version
+        loop = asyncio.get_running_loop()
+        silence = asyncio.timeout(SILENCE_SECONDS)
+        try:
+            async with (
+                silence,
+                self._client.watch(
+                    self.kind, resource_version=version, timeout_seconds=int(seconds), **self._where
+                ) as events,
+            ):
+                seen = 0
+                rearm_at = 0.0
+                async for event in events:
+                    now = loop.time()
+                    if now >= rearm_at:  # moving the timeout for every event would cost more than the event
+                        silence.reschedule(now + SILENCE_SECONDS)
+                        rearm_at = now + SILENCE_SECONDS / 10
+                    for old, new in self._reflector.observed(event):
+                        for handler in tuple(self._handlers):
+                            handler(old, new)
+                    seen += 1
+                    if seen % _BURST == 0:
+                        await self._clock.sleep(0)
+        except TimeoutError as error:
+            if not silence.expired():
+                raise
+            message = f"watch of {self.kind.resource}: nothing heard for {SILENCE_SECONDS:g} s"
+            raise TransportError(message) from error
+
+    async def _tell(self, changes: list[Change[T]]) -> None:
+        # Whoever comes during this has been told of the new state already.
+        handlers = tuple(self._handlers)
+        for number, (old, new) in enumerate(changes, 1):
+            for handler in handlers:
+                handler(old, new)
+            if number % _BURST == 0:
+                await self._clock.sleep(0)
+
+    async def _pause(self, watching_since: float | None) -> None:
+        self._failures += 1
+        delay = RECONNECT.delay(self._failures, self._random)
+        if watching_since is not None and self._clock.monotonic() - watching_since >= delay:
+            self._failures = 0
+            return
+        await self._clock.sleep(delay)
+
+    def _report(self, error: ApiError | TransportError) -> None:
+        fields: dict[str, Any] = {"resource": self.kind.resource}
+        if isinstance(error, ApiError) and error.code == 410:
+            log.debug("%s: version too old, listing again: %s", self.kind.resource, error, extra=fields)
+        else:
+            log.warning("%s: list and watch interrupted: %s", self.kind.resource, error, extra=fields)

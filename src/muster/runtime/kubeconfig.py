@@ -1,0 +1,107 @@
+"""Which server, and as whom: what a kubeconfig says, as frozen values.
+
+`kubeconfig_parse` makes them from the text of a kubeconfig, `kubeconfig_files` finds and reads that text (or what a
+cluster gives its pods), `credentials` and `https` use them. Invariant: no secret shows in a `repr` or in an error.
+"""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+EXEC_API_VERSIONS = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
+EXEC_EXTENSION = "client.authentication.k8s.io/exec"
+
+InteractiveMode = Literal["Never", "IfAvailable", "Always"]
+
+
+class KubeconfigError(ValueError):
+    """A kubeconfig cannot be used: which one, which field, what is wrong and what to do. Holds no secret."""
+
+
+class InsecureKubeconfigError(KubeconfigError):
+    """A kubeconfig that somebody else wrote asks for more than a connection."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterConfig:
+    """Where a server is and how to trust it."""
+
+    server: str  # https://host:port/prefix, without a slash at the end
+    certificate_authority: bytes | None = None  # PEM; None: what the system trusts
+    certificate_authority_file: Path | None = None
+    insecure_skip_tls_verify: bool = False
+    tls_server_name: str = ""  # the name on the certificate, if it is not the server's host
+    proxy_url: str = field(default="", repr=False)  # may hold a password
+    disable_compression: bool = False
+    exec_extension: Any = field(default=None, repr=False)  # what the cluster tells exec plugins
+
+
+@dataclass(frozen=True, slots=True)
+class ExecConfig:
+    """A program that prints a credential (client.authentication.k8s.io)."""
+
+    api_version: str
+    command: str
+    args: tuple[str, ...] = field(default=(), repr=False)
+    env: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    install_hint: str = ""
+    provide_cluster_info: bool = False
+    interactive_mode: InteractiveMode = "IfAvailable"
+
+
+@dataclass(frozen=True, slots=True)
+class Impersonation:
+    """Act as somebody else, which the server must allow."""
+
+    user: str
+    uid: str = ""
+    groups: tuple[str, ...] = ()
+    extra: tuple[tuple[str, tuple[str, ...]], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class UserConfig:
+    """Who the user is and how that is proved; of token, user name and exec plugin the first that is there is used."""
+
+    token: str = field(default="", repr=False)
+    token_file: Path | None = None  # its content wins over `token`
+    username: str = ""
+    password: str = field(default="", repr=False)
+    client_certificate: bytes | None = field(default=None, repr=False)  # PEM
+    client_certificate_file: Path | None = None
+    client_key: bytes | None = field(default=None, repr=False)  # PEM
+    client_key_file: Path | None = None
+    exec: ExecConfig | None = None
+    impersonation: Impersonation | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionConfig:
+    """One server as one user: what a transport needs."""
+
+    cluster: ClusterConfig
+    user: UserConfig = UserConfig()
+    namespace: str = "default"  # of commands that name none
+    context: str = ""
+    source: str = ""  # for messages: the file, or what else it came from
+
+
+def require_inline(config: ConnectionConfig) -> None:
+    """Refuse a kubeconfig that somebody else wrote (a Secret) if it would read files, run programs or skip checks.
+
+    The list is Kueue's for MultiKueue. Raises `InsecureKubeconfigError`.
+    """
+    cluster, user = config.cluster, config.user
+    problems = {
+        "insecure-skip-tls-verify is not allowed": cluster.insecure_skip_tls_verify,
+        "the server must be reached by https": not cluster.server.startswith("https://"),
+        "certificate-authority must be given as certificate-authority-data": cluster.certificate_authority_file,
+        "tokenFile is not allowed": user.token_file,
+        "client-certificate must be given as client-certificate-data": user.client_certificate_file,
+        "client-key must be given as client-key-data": user.client_key_file,
+        "username and password are not allowed": user.username,
+        "exec plugins are not allowed": user.exec,
+    }
+    for problem, found in problems.items():
+        if found:
+            raise InsecureKubeconfigError(f"{config.source}: context {config.context!r}: {problem}")

@@ -1,0 +1,224 @@
+"""Leader election: of many candidates, at most one works (client-go's algorithm on a Lease).
+
+A candidate takes the Lease when nobody holds it, or when it has watched it for a whole lease time without seeing it
+renewed: only its own clock counts, never the times written in the object. The holder renews it every few seconds.
+
+Why there are never two leaders: a leader counts its time from *before* it sent the last renewal that succeeded, others
+count theirs from after they saw it. At the renewal limit it stops, and its `fence` lets no write out any more, whatever
+the work still tries. Writes that are under way then have the rest of the lease time to arrive or be lost. Clocks may
+differ, but must run at about the same speed.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from datetime import datetime
+from math import ceil
+from typing import Any
+
+import msgspec
+
+from muster.api.coordination import LEASE, Lease, LeaseSpec
+from muster.api.meta import ObjectMeta
+from muster.api.status import ApiError
+from muster.runtime.client import Client
+from muster.runtime.clock import Clock
+from muster.runtime.ids import Random
+from muster.runtime.transport import Request, Response, Transport, TransportError
+
+# Candidates look at the Lease at random between one and 2.2 times the retry period (client-go).
+_JITTER = 1.2
+
+log = logging.getLogger(__name__)
+
+
+class LeadershipLostError(Exception):
+    """The lease could not be renewed in time, or another candidate has it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """How long a lease lasts, when the holder gives up renewing it, and how often it tries. In seconds."""
+
+    lease: float = 15.0
+    renew_limit: float = 10.0
+    retry: float = 2.0
+
+    def __post_init__(self) -> None:
+        if not self.lease > self.renew_limit > self.retry * _JITTER > 0:
+            raise ValueError("the lease must last longer than the renewal limit, and that longer than 1.2 retries")
+
+
+def claim(lease: Lease | None, identity: str, unchanged: float, now: datetime, timing: Timing) -> LeaseSpec | None:
+    """What to write to hold the lease, or None while another holds it.
+
+    `unchanged` is for how many seconds the candidate has seen the Lease as it is.
+    """
+    spec = lease.spec if lease else LeaseSpec()
+    mine = spec.holder_identity == identity
+    duration = spec.lease_duration_seconds or 0
+    if spec.holder_identity and not mine and unchanged < duration:
+        return None
+    # Servers written in Go refuse a time of this type without a fraction.
+    stamp = now.replace(microsecond=max(now.microsecond, 1))
+    return msgspec.structs.replace(
+        spec,
+        holder_identity=identity,
+        lease_duration_seconds=ceil(timing.lease),
+        acquire_time=spec.acquire_time if mine else stamp,
+        renew_time=stamp,
+        lease_transitions=(spec.lease_transitions or 0) + (0 if mine or lease is None else 1),
+    )
+
+
+class Election:
+    """One candidate for one Lease."""
+
+    def __init__(
+        self,
+        client: Client,
+        clock: Clock,
+        random: Random,
+        *,
+        namespace: str,
+        name: str,
+        identity: str,
+        timing: Timing = Timing(),
+    ) -> None:
+        self.identity = identity
+        self._client = client
+        self._clock = clock
+        self._random = random
+        self._namespace = namespace
+        self._name = name
+        self._timing = timing
+        self._seen: Lease | None = None
+        self._seen_at = 0.0
+        self._renewed_at: float | None = None  # when the last renewal that succeeded was sent
+
+    @property
+    def leading(self) -> bool:
+        """Whether nobody else can have the lease yet, nor will before what is sent now has arrived."""
+        return self._renewed_at is not None and self._clock.monotonic() < self._renewed_at + self._timing.renew_limit
+
+    def fence(self, transport: Transport) -> Transport:
+        """The same transport, but writes fail unless this candidate is leading."""
+        return _Fence(transport, lambda: self.leading)
+
+    async def run(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Wait for the lease, then do the work while holding it; give it back when the work is done or cancelled.
+
+        Raises `LeadershipLostError` when the lease is lost; the work has been cancelled and has ended by then.
+        """
+        while not await self._try():
+            await self._clock.sleep(self._random.jitter(self._timing.retry, _JITTER))
+        log.info("%s leads (%s/%s)", self.identity, self._namespace, self._name)
+        working = asyncio.create_task(work(), name=f"work-of-{self.identity}")
+        renewing = asyncio.create_task(self._renew(), name=f"lease-of-{self.identity}")
+        try:
+            ended, _ = await asyncio.wait([working, renewing], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            if renewing.done():
+                self._renewed_at = None
+            await _end(working)
+            await _end(renewing)
+            await self._release()
+        if working in ended:
+            return working.result()
+        renewing.result()
+        raise LeadershipLostError(f"{self.identity} could not renew lease {self._namespace}/{self._name} in time")
+
+    async def _renew(self) -> None:
+        """Returns when the lease is lost."""
+        assert self._renewed_at is not None
+        while True:
+            await self._clock.sleep(self._timing.retry)
+            give_up_at = self._renewed_at + self._timing.renew_limit
+            try:
+                async with asyncio.timeout(give_up_at - self._clock.monotonic()):
+                    while not await self._try():
+                        if self._seen and self._seen.spec.holder_identity != self.identity:
+                            return
+                        await self._clock.sleep(self._timing.retry)
+            except TimeoutError:
+                return
+
+    async def _try(self) -> bool:
+        """Read the Lease and write it if it may be ours. Whether this candidate leads now."""
+        started = self._clock.monotonic()
+        try:
+            await self._look()
+            spec = claim(self._seen, self.identity, started - self._seen_at, self._clock.now(), self._timing)
+            if spec is None:
+                return False
+            # Not from `started`: only what was sent after now can be seen by others after now.
+            sent_at = self._clock.monotonic()
+            await self._write(spec)
+        except (ApiError, TransportError) as error:
+            log.debug("lease %s/%s: %s", self._namespace, self._name, error)
+            return False
+        self._renewed_at = sent_at
+        return self.leading  # an answer that took too long is no use
+
+    async def _look(self) -> None:
+        try:
+            lease = await self._client.get(LEASE, self._name, self._namespace)
+        except ApiError as error:
+            if error.code != 404:
+                raise
+            self._seen = None
+            return
+        if self._seen is None or self._seen.metadata.resource_version != lease.metadata.resource_version:
+            self._seen_at = self._clock.monotonic()
+        self._seen = lease
+
+    async def _write(self, spec: LeaseSpec) -> None:
+        if self._seen is None:
+            lease = Lease(metadata=ObjectMeta(name=self._name, namespace=self._namespace), spec=spec)
+            self._seen = await self._client.create(LEASE, lease)
+        else:
+            # With the resource version in it: of two candidates only one succeeds.
+            self._seen = await self._client.update(LEASE, msgspec.structs.replace(self._seen, spec=spec))
+        self._seen_at = self._clock.monotonic()
+
+    async def _release(self) -> None:
+        """Let others have the lease at once."""
+        if not self.leading or self._seen is None:
+            return
+        spec = LeaseSpec(
+            holder_identity="", lease_duration_seconds=1, lease_transitions=self._seen.spec.lease_transitions
+        )
+        self._renewed_at = None
+        try:
+            async with asyncio.timeout(self._timing.retry):
+                await self._write(spec)
+        except (ApiError, TransportError, TimeoutError) as error:
+            log.warning("lease %s/%s was not given back: %s", self._namespace, self._name, error)
+
+
+class _Fence:
+    def __init__(self, transport: Transport, open: Callable[[], bool]) -> None:
+        self._transport = transport
+        self._open = open
+
+    async def request(self, request: Request) -> Response:
+        if request.method != "GET" and not self._open():
+            raise TransportError(f"{request.method} {request.path} was not sent: this process no longer leads")
+        return await self._transport.request(request)
+
+    def stream(self, request: Request) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+        return self._transport.stream(request)
+
+    async def close(self) -> None:
+        await self._transport.close()
+
+
+async def _end(task: asyncio.Task[None]) -> None:
+    if task.done():
+        return
+    task.cancel()
+    await asyncio.wait([task])
+    if not task.cancelled() and (error := task.exception()):
+        log.warning("%s ended badly: %s", task.get_name(), error, exc_info=error)

@@ -1,0 +1,158 @@
+"""The manager: starts the parts of a process in order, and stops them in order.
+
+Order: informers, until each has its first list; then everything added, as it was added. Stopping goes backwards,
+so that what others still use (events, caches) goes last. Nothing dies silently: when any part ends before it was
+asked to, everything is stopped and `run` raises its error.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from typing import Any, Protocol, TypeVar
+
+from muster.api.kinds import Kind
+from muster.runtime.client import Client
+from muster.runtime.clock import Clock
+from muster.runtime.ids import Random
+from muster.runtime.informer import Informer
+
+T = TypeVar("T")
+
+# A part whose `stop` takes longer than this is cancelled; more than a controller's own limit.
+STOP_LIMIT_SECONDS = 45.0
+
+log = logging.getLogger(__name__)
+
+
+class Runnable(Protocol):
+    """A part with a life: `run` works until `stop` was called (it may finish what it has begun), or forever."""
+
+    @property
+    def name(self) -> str:
+        """For logs and errors."""
+        ...
+
+    async def run(self) -> None:
+        """Work. Returning before `stop` was called is an error."""
+        ...
+
+    async def stop(self) -> None:
+        """Ask `run` to end soon, and wait for what is being written."""
+        ...
+
+
+class Manager:
+    """Owns the informers and the parts of one process, all on one event loop."""
+
+    def __init__(
+        self, client: Client, clock: Clock, random: Random, *, stop_limit_seconds: float = STOP_LIMIT_SECONDS
+    ) -> None:
+        self.client = client
+        self.clock = clock
+        self.random = random
+        self.ready = asyncio.Event()
+        self._stop_limit = stop_limit_seconds
+        self._informers: dict[tuple[Kind[Any], str, str, str], Informer[Any]] = {}
+        self._parts: list[Runnable] = []
+        self._started: list[tuple[Runnable, asyncio.Task[None]]] = []
+        self._tasks: list[asyncio.Task[None]] = []
+        self._running = False
+        self._stopping = asyncio.Event()
+        self._stopped = asyncio.Event()
+        self._failure: BaseException | None = None
+
+    def informer(
+        self,
+        kind: Kind[T],
+        *,
+        namespace: str = "",
+        labels: str = "",
+        fields: str = "",
+        indexes: Mapping[str, Callable[[T], Iterable[str]]] | None = None,
+    ) -> Informer[T]:
+        """The one informer of that kind, namespace and selectors; more indexes are added to it."""
+        key = (kind, namespace, labels, fields)
+        found = self._informers.get(key)
+        if found is None:
+            found = Informer(
+                self.client, kind, self.clock, self.random, namespace=namespace, labels=labels, fields=fields
+            )
+            self._informers[key] = found
+            if self._running:
+                self._start(found.run(), found.name)
+        for name, function in (indexes or {}).items():
+            found.add_index(name, function)
+        return found
+
+    def add(self, part: Runnable) -> None:
+        """Run this part too; only before `run`."""
+        assert not self._running, "parts are added before the manager runs"
+        self._parts.append(part)
+
+    async def run(self) -> None:
+        """Start everything and keep it going until `stop`, cancellation, or the first failure, which is raised."""
+        assert not self._running, "a manager runs once"
+        self._running = True
+        starting = asyncio.create_task(self._start_all(), name="manager-start")
+        try:
+            self._supervise(starting, "start of the manager", may_end=True)
+            await self._stopping.wait()
+        finally:
+            self._stopping.set()
+            await _cancel([starting])
+            try:
+                await self._stop_all()
+            finally:
+                self._stopped.set()
+        if self._failure is not None:
+            raise self._failure
+
+    async def stop(self) -> None:
+        """Stop everything, in order; returns when all is quiet. Does nothing if `run` was never called."""
+        self._stopping.set()
+        if self._running:
+            await self._stopped.wait()
+
+    async def _start_all(self) -> None:
+        for informer in list(self._informers.values()):
+            self._start(informer.run(), informer.name)
+        for informer in list(self._informers.values()):
+            await informer.synced.wait()
+        for part in self._parts:
+            self._started.append((part, self._start(part.run(), part.name)))
+        self.ready.set()
+
+    def _start(self, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
+        task = asyncio.create_task(work, name=name)
+        self._tasks.append(task)
+        self._supervise(task, name)
+        return task
+
+    def _supervise(self, task: asyncio.Task[None], name: str, *, may_end: bool = False) -> None:
+        def ended(task: asyncio.Task[None]) -> None:
+            error = None if task.cancelled() else task.exception()
+            if error is None and (may_end or self._stopping.is_set()):
+                return
+            self._failure = self._failure or error or RuntimeError(f"{name} ended before it was stopped")
+            log.error("%s failed, stopping: %s", name, self._failure, exc_info=error)
+            self._stopping.set()
+
+        task.add_done_callback(ended)
+
+    async def _stop_all(self) -> None:
+        for part, task in reversed(self._started):
+            try:
+                async with asyncio.timeout(self._stop_limit):
+                    await part.stop()
+                    await asyncio.wait([task])
+            except TimeoutError:
+                log.warning("%s did not stop within %g s", part.name, self._stop_limit)
+            await _cancel([task])
+        await _cancel(self._tasks)
+
+
+async def _cancel(tasks: list[asyncio.Task[None]]) -> None:
+    for task in tasks:
+        task.cancel()
+    if tasks:
+        await asyncio.wait(tasks)

@@ -1,0 +1,150 @@
+"""Numbers for Prometheus: one registry per process part, never the library's global one.
+
+Names of queues and controllers are those of client-go and controller-runtime, so that their dashboards fit. What
+can be asked at any time (depth, age of running work) is asked when it is scraped and costs nothing in between.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, TypeVar
+
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    GCCollector,
+    Histogram,
+    PlatformCollector,
+    ProcessCollector,
+    generate_latest,
+)
+from prometheus_client.exposition import CONTENT_TYPE_LATEST
+from prometheus_client.metrics import MetricWrapperBase
+
+from muster.runtime.controller import Outcome
+from muster.runtime.queue import WorkQueue
+
+M = TypeVar("M", bound=MetricWrapperBase)
+
+CONTENT_TYPE = CONTENT_TYPE_LATEST
+
+# client-go's: 10 ns to 10 s for queues; controller-runtime's for reconciles.
+_QUEUE_BUCKETS = tuple(10.0**n for n in range(-8, 2))
+_RECONCILE_BUCKETS = (
+    0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.25, 1.5,
+    1.75, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5, 6, 7, 8, 9, 10, 15, 20, 25, 30, 40, 50, 60,
+)  # fmt: skip
+
+
+class Registry:
+    """Metrics by name; asking for one again gives the same."""
+
+    def __init__(self, *, process: bool = False) -> None:
+        """With `process`, the numbers of the operating system and the interpreter are there too."""
+        self._registry = CollectorRegistry(auto_describe=True)
+        self._metrics: dict[str, MetricWrapperBase] = {}
+        if process:
+            ProcessCollector(registry=self._registry)
+            PlatformCollector(registry=self._registry)
+            GCCollector(registry=self._registry)
+
+    def counter(self, name: str, text: str, labels: Sequence[str] = ()) -> Counter:
+        """A number that only grows."""
+        return self._metric(Counter, name, text, labels)
+
+    def gauge(self, name: str, text: str, labels: Sequence[str] = ()) -> Gauge:
+        """A number that goes up and down."""
+        return self._metric(Gauge, name, text, labels)
+
+    def histogram(
+        self, name: str, text: str, labels: Sequence[str] = (), buckets: Sequence[float] = Histogram.DEFAULT_BUCKETS
+    ) -> Histogram:
+        """How often a number was how big."""
+        return self._metric(partial(Histogram, buckets=buckets), name, text, labels)
+
+    def controller(self, name: str) -> "ControllerMetrics":
+        """What a `Controller` of that name takes as its observer."""
+        return ControllerMetrics(self, name)
+
+    def text(self) -> bytes:
+        """All metrics, in the text format of `CONTENT_TYPE`."""
+        return generate_latest(self._registry)
+
+    def _metric(self, make: Callable[..., M], name: str, text: str, labels: Sequence[str]) -> M:
+        found: Any = self._metrics.get(name)
+        if found is None:
+            found = self._metrics[name] = make(name, text, labels, registry=self._registry)
+        return found  # type: ignore[no-any-return]
+
+
+class ControllerMetrics:
+    """The numbers of one controller and its queue."""
+
+    def __init__(self, registry: Registry, name: str) -> None:
+        self._name = name
+        queue = {"name": name, "controller": name}
+        both = tuple(queue)
+        mine = ("controller",)
+        self._depth = registry.gauge("workqueue_depth", "Current depth of the queue", both).labels(**queue)
+        self._adds = registry.counter("workqueue_adds_total", "Number of adds to the queue", both).labels(**queue)
+        self._retries = registry.counter("workqueue_retries_total", "Number of retries", both).labels(**queue)
+        self._waits = registry.histogram(
+            "workqueue_queue_duration_seconds", "How long keys wait before a worker has them", both, _QUEUE_BUCKETS
+        ).labels(**queue)
+        self._works = registry.histogram(
+            "workqueue_work_duration_seconds", "How long a worker has a key", both, _QUEUE_BUCKETS
+        ).labels(**queue)
+        self._unfinished = registry.gauge(
+            "workqueue_unfinished_work_seconds", "Seconds of work in progress, all workers together", both
+        ).labels(**queue)
+        self._longest = registry.gauge(
+            "workqueue_longest_running_processor_seconds", "How long the longest running worker has its key", both
+        ).labels(**queue)
+        self._results = registry.counter(
+            "controller_runtime_reconcile_total", "Reconciles by result", (*mine, "result")
+        )
+        self._outcomes = {word: self._results.labels(name, word) for word in ("success", "requeue_after", "error")}
+        self._errors = registry.counter(
+            "controller_runtime_reconcile_errors_total", "Reconciles that failed", mine
+        ).labels(name)
+        self._seconds = registry.histogram(
+            "controller_runtime_reconcile_time_seconds", "How long a reconcile takes", mine, _RECONCILE_BUCKETS
+        ).labels(name)
+        self._limit = registry.gauge(
+            "controller_runtime_max_concurrent_reconciles", "How many reconciles may run at once", mine
+        ).labels(name)
+        self._active = registry.gauge("controller_runtime_active_workers", "How many workers have a key", mine).labels(
+            name
+        )
+
+    def attach(self, queue: WorkQueue, workers: int) -> None:
+        """Ask this queue at every scrape."""
+        self._limit.set(workers)
+        self._depth.set_function(lambda: len(queue))
+        self._active.set_function(lambda: len(queue.working))
+        self._unfinished.set_function(lambda: sum(queue.working.values()))
+        self._longest.set_function(lambda: max(queue.working.values(), default=0.0))
+
+    def added(self) -> None:
+        """A key was added, or added again."""
+        self._adds.inc()
+
+    def retried(self) -> None:
+        """A key was added because its reconcile failed."""
+        self._retries.inc()
+
+    def started(self, waited_seconds: float) -> None:
+        """A worker took a key."""
+        self._waits.observe(waited_seconds)
+
+    def finished(self, worked_seconds: float) -> None:
+        """A worker is done with a key."""
+        self._works.observe(worked_seconds)
+
+    def reconciled(self, result: Outcome, seconds: float) -> None:
+        """One reconcile ended. A conflict is an error like any other here, as in controller-runtime."""
+        if result in ("conflict", "error"):
+            result = "error"
+            self._errors.inc()
+        self._outcomes[result].inc()
+        self._seconds.observe(seconds)

@@ -1,0 +1,55 @@
+"""What the runtime knows of any object: its metadata and its key.
+
+A key is `namespace/name`, or `name` for cluster-wide objects: what caches are indexed by and queues carry.
+"""
+
+from typing import Any
+
+import msgspec
+
+from muster.api.core import ObjectReference
+from muster.api.kinds import Kind
+from muster.api.meta import ObjectMeta
+
+
+def meta_of(obj: Any) -> ObjectMeta:
+    """The metadata of a typed view or of a plain JSON object."""
+    if isinstance(obj, dict):
+        return msgspec.convert(obj.get("metadata") or {}, ObjectMeta)
+    meta: ObjectMeta = obj.metadata
+    return meta
+
+
+def key_of(obj: Any) -> str:
+    """`namespace/name`, or `name` for a cluster-wide object."""
+    meta = meta_of(obj)
+    return f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name
+
+
+def split_key(key: str) -> tuple[str, str]:
+    """The namespace ("" if cluster-wide) and the name in a key."""
+    namespace, _, name = key.rpartition("/")
+    return namespace, name
+
+
+def controller_key(obj: Any, kind: str) -> str | None:
+    """The key of the object of that kind which controls this one (same namespace), if there is one."""
+    meta = meta_of(obj)
+    for owner in meta.owner_references:
+        if owner.controller and owner.kind == kind:
+            return f"{meta.namespace}/{owner.name}" if meta.namespace else owner.name
+    return None
+
+
+def reference(kind: Kind[Any], obj: Any, field_path: str = "") -> ObjectReference:
+    """Names the very object, for events; `field_path` names a part of it (`spec.containers{main}`)."""
+    meta = meta_of(obj)
+    return ObjectReference(
+        kind=kind.kind,
+        api_version=kind.api_version,
+        namespace=meta.namespace,
+        name=meta.name,
+        uid=meta.uid,
+        resource_version=meta.resource_version,
+        field_path=field_path,
+    )

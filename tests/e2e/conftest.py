@@ -1,0 +1,98 @@
+"""The installed command, in a home of its own."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+@dataclass
+class Muster:
+    """Runs `muster` as a user would, with `MUSTER_HOME` in a temporary directory."""
+
+    home: Path
+    environment: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def command(self) -> str:
+        found = shutil.which("muster", path=str(Path(sys.executable).parent))
+        assert found, "the package is not installed in this environment"
+        return found
+
+    def env(self) -> dict[str, str]:
+        # The tests' own interpreter is what `python` means in the commands that they run.
+        path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+        kept = {name: value for name, value in os.environ.items() if name != "KUBECONFIG"}
+        return kept | {"PATH": path, "MUSTER_HOME": str(self.home)} | self.environment
+
+    def __call__(
+        self, *arguments: str, check: bool = True, timeout: float = 60, input: str = ""
+    ) -> "subprocess.CompletedProcess[str]":
+        done = subprocess.run(
+            [self.command, *arguments],
+            env=self.env(),
+            cwd=ROOT,
+            input=input,
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            check=False,
+        )
+        if check:
+            assert done.returncode == 0, (
+                f"muster {' '.join(arguments)}: {done.returncode}\n{done.stdout}\n{done.stderr}"
+            )
+        return done
+
+    def start(self, *arguments: str) -> "subprocess.Popen[str]":
+        return subprocess.Popen(
+            [self.command, *arguments],
+            env=self.env(),
+            cwd=ROOT,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def processes(self) -> dict[int, str]:
+        """All living processes that have anything to do with this home, by their environment or arguments."""
+        mark = str(self.home).encode()
+        found = {}
+        for entry in Path("/proc").iterdir():
+            if not entry.name.isdigit() or int(entry.name) == os.getpid():
+                continue
+            try:
+                state = (entry / "stat").read_text().rpartition(")")[2].split()[0]
+                if state != "Z" and mark in (entry / "environ").read_bytes() + (entry / "cmdline").read_bytes():
+                    found[int(entry.name)] = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+            except (FileNotFoundError, ProcessLookupError, PermissionError):
+                continue
+        return found
+
+
+@pytest.fixture
+def muster(tmp_path: Path) -> Iterator[Muster]:
+    """The command, with no cluster running; whatever a test leaves behind is an error, and is ended."""
+    command = Muster(tmp_path / "home")
+    yield command
+    command("down", check=False)
+    left = command.processes()
+    for pid in left:
+        os.kill(pid, signal.SIGKILL)
+    assert not left, f"processes left behind: {left}"
+
+
+@pytest.fixture
+def up(muster: Muster) -> Muster:
+    """The command, with an embedded cluster running."""
+    muster("up", "--detach", "--port", "0")
+    return muster

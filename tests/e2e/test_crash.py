@@ -1,0 +1,151 @@
+"""Kill -9 under load, again and again: what was acknowledged is there, no pod runs twice, nothing is left over.
+
+`--long` does it two hundred times.
+"""
+
+import asyncio
+import random
+from collections import Counter
+
+import pytest
+
+from muster.api.batch import JOB
+from muster.api.core import CONFIG_MAP
+from muster.api.status import ApiError
+from muster.runtime.client import Client
+from muster.runtime.clock import RealClock
+from muster.runtime.https import HttpsTransport
+from muster.runtime.ids import Random
+from muster.runtime.kubeconfig_files import load
+from muster.runtime.transport import TransportError
+
+WRITERS = 8
+
+
+def pod_job(name, runs):
+    """A job of two pods that write down that they ran."""
+    script = f"echo $UID_OF_POD >> {runs}; sleep 0.1"
+    container = {
+        "name": "c",
+        "image": "none",
+        "command": ["sh", "-c", script],
+        "env": [{"name": "UID_OF_POD", "valueFrom": {"fieldRef": {"fieldPath": "metadata.uid"}}}],
+    }
+    spec = {"restartPolicy": "Never", "containers": [container]}
+    return {
+        "metadata": {"name": name},
+        "spec": {
+            "completions": 2,
+            "parallelism": 2,
+            "completionMode": "Indexed",
+            "backoffLimit": 100,
+            "template": {"spec": spec},
+        },
+    }
+
+
+class Load:
+    """Writers that remember what the server acknowledged."""
+
+    def __init__(self, runs):
+        self.runs = runs
+        self.maps = {}
+        self.jobs = set()
+        self.number = 0
+
+    async def write(self, client, seed):
+        chance = random.Random(seed)
+        while True:
+            self.number += 1
+            number = self.number
+            if chance.random() < 0.05:
+                name = f"job-{number}"
+                await client.create(as_dict(JOB), pod_job(name, self.runs), "default")
+                self.jobs.add(name)
+                continue
+            name = f"map-{number}"
+            await client.create(as_dict(CONFIG_MAP), {"metadata": {"name": name}, "data": {"n": "1"}}, "default")
+            self.maps[name] = "1"
+            if chance.random() < 0.5:
+                # Not acknowledged yet, it may or may not have happened.
+                self.maps[name] = "1 or 2"
+                await client.patch(CONFIG_MAP, name, {"data": {"n": "2"}}, "default")
+                self.maps[name] = "2"
+
+    async def verify(self, client):
+        there = {
+            m.metadata.name: m.data["n"] for m in (await client.list(CONFIG_MAP, "default")).items if "n" in m.data
+        }
+        lost = {
+            name: (value, there.get(name)) for name, value in self.maps.items() if there.get(name, "?") not in value
+        }
+        assert not lost
+        names = {job.metadata.name for job in (await client.list(JOB, "default")).items}
+        assert self.jobs <= names
+
+    async def finished(self, client):
+        """Once all jobs are complete."""
+        while True:
+            jobs = (await client.list(JOB, "default")).items
+            open_jobs = [j for j in jobs if not any(c.type == "Complete" for c in j.status.conditions)]
+            failed = [j.metadata.name for j in jobs if any(c.type == "Failed" for c in j.status.conditions)]
+            assert not failed
+            if not open_jobs:
+                return
+            await asyncio.sleep(0.2)
+
+
+def as_dict(kind):
+    from dataclasses import replace
+
+    return replace(kind, type=dict)
+
+
+def client_of(muster):
+    return Client(HttpsTransport(load({}, path=muster.home / "kubeconfig"), RealClock(), Random()))
+
+
+async def one_life(muster, work, seed, process):
+    client = client_of(muster)
+    try:
+        await work.verify(client)
+        writers = [asyncio.create_task(work.write(client, seed * WRITERS + n)) for n in range(WRITERS)]
+        await asyncio.sleep(random.Random(seed).uniform(0.05, 0.8))
+        process.kill()
+        for outcome in await asyncio.gather(*writers, return_exceptions=True):
+            assert isinstance(outcome, TransportError | ApiError), outcome
+    finally:
+        await client.transport.close()
+
+
+@pytest.mark.timeout(1800)
+def test_kill_9_loses_nothing_and_runs_nothing_twice(muster, tmp_path, long):
+    runs = tmp_path / "runs"
+    runs.touch()
+    work = Load(runs)
+    for seed in range(200 if long else 6):
+        process = muster.start("up", "--port", "0")
+        try:
+            assert "ready" in process.stdout.readline()
+            asyncio.run(one_life(muster, work, seed, process))
+        finally:
+            process.kill()
+            process.communicate()
+    assert work.maps, "the load never got through"
+    assert work.jobs
+    muster("up", "--detach", "--port", "0")
+
+    async def settle():
+        client = client_of(muster)
+        try:
+            await work.verify(client)
+            async with asyncio.timeout(120):
+                await work.finished(client)
+        finally:
+            await client.transport.close()
+
+    asyncio.run(settle())
+    twice = {uid: count for uid, count in Counter(runs.read_text().split()).items() if count > 1}
+    assert not twice
+    muster("down")
+    assert not muster.processes()

@@ -1,0 +1,140 @@
+"""`muster run`, as a user does it: no cluster before, none afterwards."""
+
+import importlib.util
+import re
+import signal
+import subprocess
+import sys
+
+import pytest
+import yaml
+
+
+def test_the_readme_command_trains_a_model(muster):
+    done = muster("run", "--workers", "4", "--", "python", "examples/train_digits.py", timeout=120)
+    verdicts = re.findall(r"^\[(\d)\] accuracy (\S+)  weights (\w+) bit-identical", done.stdout, re.MULTILINE)
+    assert sorted(rank for rank, _, _ in verdicts) == list("0123")
+    assert len({weights for _, _, weights in verdicts}) == 1
+    assert all(float(accuracy) > 0.9 for _, accuracy, _ in verdicts)
+    losses = [float(loss) for loss in re.findall(r"loss (\S+)", done.stdout)]
+    assert losses[-1] < losses[0] / 2
+
+
+@pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed")
+@pytest.mark.timeout(240)
+def test_torch_distributed_starts_with_no_flags(muster):
+    done = muster("run", "--workers", "2", "--", "python", "examples/train_torch.py", timeout=200)
+    assert done.stdout.count("bit-identical on all workers") == 2
+
+
+@pytest.mark.parametrize("code", [0, 1, 3, 42])
+def test_the_exit_code_is_the_jobs(muster, code):
+    assert muster("run", "--", "sh", "-c", f"exit {code}", check=False).returncode == code
+
+
+def test_one_worker_prints_as_if_it_ran_alone(muster):
+    assert muster("run", "--", "sh", "-c", "echo out; echo more").stdout == "out\nmore\n"
+
+
+def test_workers_know_their_place(muster):
+    script = 'echo "$RANK of $WORLD_SIZE at $MASTER_ADDR, $LOCAL_RANK, $(hostname)"'
+    done = muster("run", "--workers", "2", "--name", "place", "--", "sh", "-c", script)
+    assert sorted(done.stdout.splitlines()) == [
+        "[0] 0 of 2 at place-0.place, 0, place-0",
+        "[1] 1 of 2 at place-0.place, 0, place-1",
+    ]
+
+
+def test_workers_get_the_environment_they_ask_for_and_no_more(muster):
+    muster.environment = {"SECRET": "x", "WANTED": "from the caller"}
+    script = 'echo "$A,$WANTED,${SECRET-unset}"'
+    done = muster("run", "--env", "A=1=2", "--env", "WANTED", "--", "sh", "-c", script)
+    assert done.stdout == "1=2,from the caller,unset\n"
+
+
+def test_when_one_fails_all_end(muster):
+    script = 'if [ "$RANK" = 1 ]; then exit 7; fi; sleep 1000'
+    assert muster("run", "--workers", "3", "--", "sh", "-c", script, check=False).returncode == 7
+
+
+def test_ctrl_c_ends_the_workers_gracefully(muster):
+    script = "trap 'echo ending; exit 0' TERM; echo started; while :; do sleep 0.05; done"
+    process = muster.start("run", "--workers", "2", "--", "sh", "-c", script)
+    try:
+        started = [process.stdout.readline() for _ in range(2)]
+        assert sorted(started) == ["[0] started\n", "[1] started\n"]
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=30)
+    finally:
+        process.kill()
+        process.communicate()
+    assert sorted(out.splitlines()) == ["[0] ending", "[1] ending"]
+    assert "cancelling" in err
+    assert process.returncode == 130
+    assert not muster.processes()
+
+
+def test_nothing_survives_a_killed_run(muster):
+    process = muster.start("run", "--workers", "2", "--", "sh", "-c", "echo started; sleep 1000")
+    try:
+        for _ in range(2):
+            process.stdout.readline()
+    finally:
+        process.kill()
+        process.communicate()
+    limit = 200
+    while muster.processes() and limit:
+        limit -= 1
+        subprocess.run(["sleep", "0.05"], check=True)
+    assert not muster.processes()
+
+
+def test_dry_run_prints_the_manifest(muster):
+    done = muster("run", "--workers", "2", "--name", "x", "--dry-run", "-o", "yaml", "--", "true")
+    kinds = [document["kind"] for document in yaml.safe_load_all(done.stdout)]
+    assert kinds == ["Service", "Job"]
+
+
+def test_an_impossible_gang_says_what_it_lacks(muster):
+    process = muster.start("run", "--cpus", "10000", "--", "true")
+    try:
+        line = process.stderr.readline()
+        while "Insufficient cpu" not in line:
+            assert line, "it ended without a word"
+            line = process.stderr.readline()
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=30)
+    assert "10k" in line or "10000" in line
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["run"], 2, "Missing argument"),
+        (["run", "--workers", "0", "--", "true"], 2, "0 is not in the range"),
+        (["run", "--detach", "--", "true"], 2, "--detach needs a running cluster"),
+        (["run", "--env", "NOT_SET_ANYWHERE", "--", "true"], 2, "NOT_SET_ANYWHERE is not set here"),
+        (["run", "--cpus", "lots", "--", "true"], 1, "lots"),
+        (["run", "--name", "No_Name", "--", "true"], 1, "No_Name"),
+        (["nonsense"], 2, "No such command"),
+        (["ps"], 1, "no cluster"),
+        (["up", "--nodes", "docker"], 2, "no kind of node"),
+    ],
+)
+def test_bad_input_gets_one_clear_line(muster, arguments, code, message):
+    done = muster(*arguments, check=False)
+    assert done.returncode == code
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_command_that_is_not_there(muster):
+    done = muster("run", "--", "/no/such/program", check=False)
+    assert done.returncode not in (0, None)
+    assert "/no/such/program" in done.stderr + done.stdout
+
+
+def test_python_is_the_callers(muster):
+    done = muster("run", "--", "python", "-c", "import sys; print(sys.prefix)")
+    assert done.stdout.strip() == sys.prefix

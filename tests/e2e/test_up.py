@@ -1,0 +1,109 @@
+"""A cluster that stays: `up`, what can be done with it, and `down`."""
+
+import json
+import os
+import signal
+import stat
+
+import pytest
+import yaml
+
+JOB = """
+apiVersion: batch/v1
+kind: Job
+metadata: {{name: {name}}}
+spec:
+  completions: {workers}
+  parallelism: {workers}
+  completionMode: Indexed
+  backoffLimit: 0
+  template:
+    spec:
+      restartPolicy: Never
+      containers:
+      - name: c
+        image: none
+        command: [sh, -c, '{script}']
+"""
+
+
+def job(name="j", workers=2, script="echo I am $JOB_COMPLETION_INDEX"):
+    return JOB.format(name=name, workers=workers, script=script)
+
+
+def test_a_day_with_a_cluster(up):
+    done = up("apply", "-f", "-", "--wait", input=job())
+    assert done.stdout == "job.batch/j created\n"
+    assert "j: completed" in done.stderr
+    assert sorted(up("logs", "j").stdout.splitlines()) == ["[0] I am 0", "[1] I am 1"]
+    assert up("logs", "j", "--rank", "1").stdout == "I am 1\n"
+    [row] = json.loads(up("ps", "-o", "json").stdout)
+    assert (row["name"], row["state"], row["ready"], row["wanted"]) == ("j", "Completed", 2, 2)
+    assert "Completed" in up("ps").stdout
+    assert "unchanged" in up("apply", "-f", "-", input=job()).stdout
+    assert up("wait", "j").returncode == 0
+    assert "1 completed" in up("status").stdout
+    assert "cpu" in up("top").stdout.lower()
+    up("cancel", "j")
+    assert "not found" in up("logs", "j", check=False).stderr
+
+
+def test_detach_prints_what_to_do_next(up):
+    done = up("run", "--detach", "--workers", "2", "--name", "later", "--", "sh", "-c", "exit 5")
+    assert done.stdout == "later\n"
+    assert "muster logs -f later" in done.stderr
+    assert up("wait", "later", check=False).returncode == 5
+    assert up("logs", "-f", "later", check=False).returncode == 5
+
+
+def test_scale(up):
+    up("apply", "-f", "-", input=job("elastic", 1, "sleep 1000"))
+    assert "from 1 to 3" in up("scale", "elastic", "3").stdout
+    up("scale", "elastic", "0")
+    assert up("wait", "elastic").returncode == 0
+
+
+def test_the_kubeconfig_is_private(up):
+    assert stat.S_IMODE(os.stat(up.home / "kubeconfig").st_mode) == 0o600
+    assert stat.S_IMODE(os.stat(up.home).st_mode) == 0o700
+
+
+def test_a_second_server_is_told_who_is_there(up):
+    done = up("up", "--port", "0", check=False)
+    assert done.returncode == 1
+    assert "in use by process" in done.stderr
+    assert up("status").returncode == 0
+
+
+def test_a_taken_port_is_one_clear_line(up, tmp_path):
+    port = yaml.safe_load((up.home / "kubeconfig").read_text())["clusters"][0]["cluster"]["server"].rpartition(":")[2]
+    up.environment = {"MUSTER_HOME": str(tmp_path / "other")}
+    done = up("up", "--port", port, check=False)
+    assert done.returncode == 1
+    assert f"port {port}" in done.stderr
+    assert "Traceback" not in done.stderr
+    up.environment = {}
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
+def test_down_ends_everything(muster, how):
+    process = muster.start("up", "--port", "0")
+    try:
+        assert "ready" in process.stdout.readline()
+        muster("apply", "-f", "-", input=job("forever", 2, "sleep 1000"))
+        process.send_signal(how)
+        process.communicate(timeout=40)
+    finally:
+        process.kill()
+        process.communicate()
+    assert process.returncode == 0
+    assert not muster.processes()
+
+
+def test_what_was_stored_is_there_after_a_restart(muster):
+    muster("up", "--detach", "--port", "0")
+    muster("apply", "-f", "-", "--wait", input=job())
+    muster("down")
+    assert muster("down", check=False).returncode == 0
+    muster("up", "--detach", "--port", "0")
+    assert "Completed" in muster("ps").stdout

@@ -1,0 +1,61 @@
+import pytest
+
+from muster.cluster.apiserver.schema.formats import FORMATS
+from muster.cluster.apiserver.schema.patterns import (
+    MAX_PATTERN_CHARACTERS,
+    MAX_SUBJECT_CHARACTERS,
+    PatternError,
+    compile_pattern,
+)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "matching", "other"),
+    [
+        ("^a$", ["a"], ["a\n", "ba", ""]),
+        ("a", ["xax"], ["b"]),
+        (r"^\$[$]$", ["$$"], ["$"]),
+        (r"^[^\]$]+$", ["ab"], ["a]", "a$"]),
+        (r"^\d\z", ["1"], ["١", "1\n"]),
+        (r"^[]$]$", ["]", "$"], [""]),
+        ("^a(?i)b|c$", ["aB", "ab", "C"], ["Ab", "c\n"]),
+        ("^(x(?i)y)z$", ["xYz"], ["xYZ", "XYz"]),
+        ("^(?:a|b)(?i)c$", ["aC"], ["AC"]),
+    ],
+)
+def test_patterns_mean_what_re2_means(pattern: str, matching: list[str], other: list[str]) -> None:
+    matches = compile_pattern(pattern)
+    assert [text for text in matching + other if matches(text)] == matching
+
+
+def test_limits() -> None:
+    assert not compile_pattern("a")("a" * (MAX_SUBJECT_CHARACTERS + 1))
+    for pattern in ("a" * (MAX_PATTERN_CHARACTERS + 1), "(", ")", "a{2,1}", "(" * 2000):
+        with pytest.raises(PatternError):
+            compile_pattern(pattern)
+
+
+@pytest.mark.parametrize(
+    ("format_", "right", "wrong"),
+    [
+        (
+            "date-time",
+            ["2026-01-02T03:04:05Z", "2026-01-02T03:04:05.123456789+01:00"],
+            ["2026-01-02", "2026-13-02T03:04:05Z"],
+        ),
+        ("date", ["2026-01-02"], ["2026-02-30", "20260102"]),
+        ("byte", ["", "aGk=", "aG\nk="], ["a", "*"]),
+        ("duration", ["1h", "1h30m", "3 days"], ["", "h", "1x"]),
+        ("ipv4", ["1.2.3.4"], ["1.2.3", "::1"]),
+        ("ipv6", ["::1"], ["1.2.3.4"]),
+        ("cidr", ["10.0.0.0/8", "10.1.2.3/8"], ["10.0.0.0", "x/8"]),
+        ("uuid", ["b6a0718858876bbf8cedaeeb47e6de7e", "b6a07188-5887-6bbf-8ced-aeeb47e6de7e"], ["b6a0"]),
+        ("uri", ["https://x/y", "/y"], ["y", "http://["]),
+        ("hostname", ["a.b-c.d", "a."], ["", "-a", "a..b", "a" * 64]),
+        ("email", ["a@b"], ["a", "a b@c"]),
+        ("mac", ["00:1a:2B:3c:4d:5e"], ["00:1a", "00:1a-2b:3c:4d:5e"]),
+    ],
+)
+def test_formats(format_: str, right: list[str], wrong: list[str]) -> None:
+    fits = FORMATS[format_]
+    assert [text for text in right + wrong if fits(text)] == right

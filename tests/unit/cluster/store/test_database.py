@@ -1,0 +1,269 @@
+"""What is particular to the journal on disk."""
+
+import asyncio
+import os
+import sqlite3
+import stat
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.unit.cluster.store.kit import Kit, header_of, key, put
+
+from muster.cluster.store import DataDirectoryError, Key, SqliteJournal, StorageFailed, StorageFull, Store
+from muster.cluster.store.database import COMPACT_REVISIONS, Database
+from muster.cluster.store.directory import DataDirectory
+from muster.cluster.store.journal import Record
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    return tmp_path / "data"
+
+
+@pytest.fixture
+def directory(data: Path) -> Iterator[DataDirectory]:
+    directory = DataDirectory(data)
+    yield directory
+    directory.release()
+
+
+@pytest.fixture
+def database(directory: DataDirectory) -> Iterator[Database]:
+    database = Database(directory)
+    yield database
+    database.close()
+
+
+def record(key: Key, revision: int, previous: int | None = None, *, deleted: bool = False, size: int = 10) -> Record:
+    return Record(revision, key, deleted, previous, b"x" * size)
+
+
+def rows(database: Database) -> list[int]:
+    return [revision for (revision,) in database._connection.execute("SELECT revision FROM log")]
+
+
+def pragma(database: Database, name: str) -> int:
+    return int(database._connection.execute(f"PRAGMA {name}").fetchone()[0])
+
+
+def edit(data: Path, statement: str) -> None:
+    connection = sqlite3.connect(data / "store.db", isolation_level=None)
+    connection.execute(statement)
+    connection.close()
+
+
+def test_no_other_connection_gets_at_the_file(database: Database, data: Path) -> None:
+    """Of this process or another: one connection writes and checkpoints, and SQLite sees to it."""
+    database.append([record(key("a"), 1)])
+    other = sqlite3.connect(data / "store.db", timeout=0)
+    with pytest.raises(sqlite3.OperationalError, match="locked"):
+        other.execute("SELECT * FROM log").fetchall()
+    other.close()
+
+
+def test_a_file_that_somebody_has_open_is_one_clear_line(directory: DataDirectory, data: Path) -> None:
+    other = sqlite3.connect(data / "store.db", isolation_level=None)
+    other.execute("CREATE TABLE t (a)")
+    other.execute("BEGIN EXCLUSIVE")
+    with pytest.raises(DataDirectoryError, match=r"cannot use .*store.db: database is locked"):
+        Database(directory)
+    other.close()
+
+
+def test_its_files_are_private(database: Database, data: Path) -> None:
+    database.append([record(key("a"), 1)])
+    modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in data.iterdir()}
+    assert modes == {"lock": 0o600, "store.db": 0o600, "store.db-wal": 0o600}
+
+
+def test_a_batch_of_any_size_is_one_transaction(database: Database) -> None:
+    sizes, revision = (1, 2, 1000, 3000), 0
+    for size in sizes:
+        batch = [record(key(str(number)), revision + 1 + number) for number in range(size)]
+        database.append(batch)
+        revision += size
+    assert rows(database) == list(range(1, revision + 1))
+    batch = [record(key("a"), revision + 1), record(key("b"), 1)]
+    with pytest.raises(StorageFailed, match="UNIQUE"):
+        database.append(batch)
+    assert len(rows(database)) == revision, "none of a batch that fails is kept"
+
+
+def test_compaction_keeps_what_the_history_after_it_needs(database: Database) -> None:
+    a, b, c = key("a"), key("b"), key("c")
+    database.append(
+        [
+            record(a, 1),
+            record(b, 2),
+            record(a, 3, 1),
+            record(b, 4, 2, deleted=True),
+            record(c, 5),
+            record(a, 6, 3),
+            record(b, 7),
+            record(c, 8, 5, deleted=True),
+        ]
+    )
+    kept = []
+    for revision in range(1, 9):
+        database.compact(revision)
+        kept.append(rows(database))
+    assert kept == [
+        [1, 2, 3, 4, 5, 6, 7, 8],
+        [1, 2, 3, 4, 5, 6, 7, 8],
+        [2, 3, 4, 5, 6, 7, 8],
+        [3, 5, 6, 7, 8],
+        [3, 5, 6, 7, 8],
+        [5, 6, 7, 8],
+        [5, 6, 7, 8],
+        [6, 7],
+    ]
+    assert database.read().compacted == 8
+
+
+def test_compaction_goes_in_steps_and_gives_the_space_back(database: Database, data: Path) -> None:
+    a = key("a")
+    count = 3 * COMPACT_REVISIONS
+    for at in range(0, count, 1000):
+        database.append([record(a, at + n + 1, at + n or None, size=5000) for n in range(1000)])
+    database.checkpoint()
+    before = (data / "store.db").stat().st_size
+    steps = 1
+    while database.compact(count - 1):
+        steps += 1
+    assert steps == 3
+    assert rows(database) == [count - 1, count]
+    vacuums = 1
+    while database.vacuum():
+        vacuums += 1
+    assert vacuums > 1
+    assert (data / "store.db").stat().st_size < before / 20
+    assert pragma(database, "freelist_count") <= pragma(database, "page_count") // 4
+    assert pragma(database, "auto_vacuum") == 2
+    assert database._connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+
+
+def test_the_log_is_copied_into_the_database_before_it_grows_long(database: Database, data: Path) -> None:
+    due, revision = False, 0
+    while not due:
+        revision += 100
+        due = database.append([record(key("a"), revision + n, size=10_000) for n in range(100)])
+        assert revision < 10_000
+    database.checkpoint()
+    for _ in range(20):
+        revision += 100
+        if database.append([record(key("a"), revision + n, size=10_000) for n in range(100)]):
+            database.checkpoint()
+    assert (data / "store.db").stat().st_size > 20_000_000
+    assert (data / "store.db-wal").stat().st_size < 20_000_000
+
+
+def test_a_full_disk_refuses_writes_until_there_is_room_again(database: Database) -> None:
+    a = key("a")
+    database.append([record(a, 1)])
+    pages = pragma(database, "page_count")
+    database._connection.execute(f"PRAGMA max_page_count={pages}")
+    for _ in range(3):
+        with pytest.raises(StorageFull, match=r"no space left for .*store.db.*free some disk space"):
+            database.append([record(a, 2, 1, size=100_000)])
+    assert rows(database) == [1]
+    assert [r.body for r in database.read().records] == [b"x" * 10]
+    database._connection.execute(f"PRAGMA max_page_count={pages + 100}")
+    database.append([record(a, 2, 1, size=100_000)])
+    assert rows(database) == [1, 2]
+
+
+def test_an_exhausted_quota_counts_as_a_full_disk(
+    memory: Kit, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(self: Path, content: bytes) -> None:
+        raise OSError(122, "Disk quota exceeded")
+
+    error = sqlite3.OperationalError("disk I/O error")
+    error.sqlite_errorcode = sqlite3.SQLITE_IOERR_WRITE
+    monkeypatch.setattr(Path, "write_bytes", failing)
+    assert isinstance(database._refusal(error), StorageFull)
+    monkeypatch.undo()
+    assert isinstance(database._refusal(error), StorageFailed)
+
+
+def test_a_checkpoint_that_fails_stops_the_next_write(database: Database) -> None:
+    database.append([record(key("a"), 1)])
+    database._refusal(sqlite3.OperationalError("disk I/O error"))
+    with pytest.raises(StorageFailed, match=r"cannot write to .*: disk I/O error"):
+        database.append([record(key("a"), 2, 1)])
+
+
+def test_a_backup_is_a_store_of_its_own(sqlite: Kit, data: Path, tmp_path: Path) -> None:
+    async def test() -> None:
+        async with sqlite.store() as store:
+            for number in range(100):
+                await store.write(put(key(str(number))))
+            (tmp_path / "restored").mkdir()
+            target = tmp_path / "restored" / "store.db"
+            during = store.write(put(key("during")))
+            await asyncio.gather(store.backup(target), during)
+            assert stat.S_IMODE(target.stat().st_mode) == 0o600
+            with pytest.raises(FileExistsError):
+                await store.backup(target)
+            with pytest.raises(OSError, match="nowhere"):
+                await store.backup(tmp_path / "nowhere" / "copy")
+            assert os.listdir(tmp_path / "restored") == ["store.db"]
+        async with Store(SqliteJournal(tmp_path / "restored"), header_of) as restored:
+            assert len(restored.list("pods").entries) in (100, 101)
+            await restored.write(put(key("more")))
+
+    sqlite.run(test())
+
+
+def test_a_start_that_fails_lets_go_of_everything(sqlite: Kit, data: Path) -> None:
+    async def test() -> None:
+        async with sqlite.store() as store:
+            await store.write(put(key("a")))
+            with pytest.raises(DataDirectoryError, match="in use by process"):
+                await sqlite.store().open()
+        for damage, repair, message in (
+            (
+                "UPDATE meta SET value = 99 WHERE key = 'version'",
+                "UPDATE meta SET value = 1 WHERE key = 'version'",
+                "newer release",
+            ),
+            (
+                "ALTER TABLE log RENAME COLUMN body TO soul",
+                "ALTER TABLE log RENAME COLUMN soul TO body",
+                "cannot read .*no such column: body",
+            ),
+            (
+                "UPDATE log SET previous = 5, revision = 6",
+                "UPDATE log SET previous = NULL, revision = 1",
+                "damaged: the state of .*name='a'.* before revision 6 is missing",
+            ),
+        ):
+            edit(data, damage)
+            for _ in range(2):
+                with pytest.raises(DataDirectoryError, match=message):
+                    await sqlite.store().open()
+            edit(data, repair)
+        async with sqlite.store() as store:
+            assert len(store.list("pods").entries) == 1
+
+    sqlite.run(test())
+
+
+def test_a_busy_loop_does_not_stop_commits(sqlite: Kit) -> None:
+    """The loop gives Python's lock away for an instant at a time; the journal's thread must get it nevertheless."""
+
+    async def test() -> None:
+        async with sqlite.store() as store:
+            done = store.write(put(key("a")))
+            turns = 0
+            while not done.done():
+                turns += 1
+                assert turns < 2_000
+                until = time.perf_counter() + 0.001
+                while time.perf_counter() < until:
+                    pass
+                await asyncio.sleep(0)
+
+    sqlite.run(test())

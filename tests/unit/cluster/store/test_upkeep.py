@@ -1,0 +1,77 @@
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+
+import pytest
+from tests.unit.cluster.store.kit import header_of, key, put
+
+from muster.cluster.store import MemoryJournal, StorageFull, Store, keep_compacted
+from muster.cluster.store.upkeep import KEEP_REVISIONS
+from muster.runtime.clock import VirtualClock, run_virtual
+
+
+class Compactions(MemoryJournal):
+    """Remembers what it was asked to forget; refuses as told."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: list[int] = []
+        self.refusals: list[Exception] = []
+
+    async def compact(self, revision: int) -> None:
+        self.asked.append(revision)
+        if self.refusals:
+            raise self.refusals.pop()
+
+
+def on_kept(test: Callable[[Store, Compactions], Awaitable[None]]) -> None:
+    """Run a test with a store that is kept compacted by a virtual clock."""
+
+    async def body() -> None:
+        journal = Compactions()
+        async with Store(journal, header_of) as store:
+            upkeep = asyncio.create_task(keep_compacted(store, VirtualClock()))
+            await test(store, journal)
+            upkeep.cancel()
+
+    run_virtual(body())
+
+
+def test_changes_are_kept_for_five_minutes() -> None:
+    async def test(store: Store, journal: Compactions) -> None:
+        await asyncio.sleep(30)
+        for number in range(10):  # revision n + 1 at n and a half minutes
+            await store.write(put(key(str(number))))
+            await asyncio.sleep(60)
+        assert store.revision == 10
+        assert journal.asked == [1, 2, 3, 4, 5]
+        await asyncio.sleep(3600)
+        assert journal.asked == list(range(1, 11)), "once all is forgotten there is nothing to do"
+
+    on_kept(test)
+
+
+def test_many_changes_are_not_kept_so_long() -> None:
+    async def test(store: Store, journal: Compactions) -> None:
+        for at in range(0, KEEP_REVISIONS + 5_000, 5_000):
+            await store.write(*(put(key(str(at + number))) for number in range(5_000)))
+        await asyncio.sleep(61)
+        assert journal.asked == [5_000]
+
+    on_kept(test)
+
+
+def test_a_full_disk_is_reported_and_tried_again(caplog: pytest.LogCaptureFixture) -> None:
+    async def test(store: Store, journal: Compactions) -> None:
+        journal.refusals = [StorageFull("the disk")]
+        await store.write(put(key("a")))
+        await asyncio.sleep(3600)
+        assert len(journal.asked) == 1
+        await store.write(put(key("b")))
+        await asyncio.sleep(3600)
+        assert journal.asked == [1, 2]
+
+    with caplog.at_level(logging.WARNING):
+        on_kept(test)
+    assert "history not compacted" in caplog.text
+    assert "no space left for the disk" in caplog.text

@@ -1,0 +1,46 @@
+"""`--nodes`, by example."""
+
+import pytest
+
+from muster.cluster.nodespec import NodeSpec, NodeSpecError, parse
+
+
+@pytest.mark.parametrize(
+    ("text", "spec"),
+    [
+        ("process", NodeSpec()),
+        ("process:2,cpu=500m", NodeSpec("process", 2, {"cpu": "500m"})),
+        (
+            "simulated:1000,cpu=8,memory=32Gi,nvidia.com/gpu=8",
+            NodeSpec("simulated", 1000, {"cpu": "8", "memory": "32Gi", "nvidia.com/gpu": "8"}),
+        ),
+    ],
+)
+def test_parse(text, spec):
+    assert parse(text) == spec
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("", "'' is no kind of node; expected process or simulated"),
+        ("docker", "'docker' is no kind of node"),
+        ("process:0", "'0' is no number of nodes"),
+        ("process:x", "'x' is no number of nodes"),
+        ("process:²", "'²' is no number of nodes"),
+        ("simulated:1000000", "'1000000' is no number of nodes"),
+        ("process,cpu", "'cpu' is not RESOURCE=QUANTITY"),
+        ("process,=1", "'=1' is not RESOURCE=QUANTITY"),
+        ("process,cpu=lots", "cpu: "),
+        ("process,cpu=-1", "cpu: less than nothing"),
+    ],
+)
+def test_bad_values_say_which_part(text, problem):
+    with pytest.raises(NodeSpecError) as caught:
+        parse(text)
+    assert problem in str(caught.value)
+
+
+def test_names_go_on_where_others_of_the_kind_ended():
+    assert NodeSpec(count=2).names() == ["node-0", "node-1"]
+    assert NodeSpec("simulated", 2).names(taken=3) == ["sim-3", "sim-4"]

@@ -1,0 +1,325 @@
+"""A tiny cluster for the Job algorithm: one Job, its pods, an API server that checks what is written to it.
+
+`World.writes()` performs one decision write by write, in the shell's order, so that a test can stop between any two
+of them. Nodes are the test's hand: pods run, end and disappear when it says so.
+"""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import msgspec
+
+from muster.api.batch import (
+    COMPLETION_INDEX,
+    INDEX_FAILURE_COUNT,
+    TRACKING_FINALIZER,
+    Job,
+    JobSpec,
+    JobStatus,
+    UncountedTerminatedPods,
+)
+from muster.api.core import (
+    Container,
+    ContainerState,
+    ContainerStateTerminated,
+    ContainerStatus,
+    Pod,
+    PodCondition,
+    PodSpec,
+    PodTemplateSpec,
+)
+from muster.api.meta import ObjectMeta
+from muster.jobs.backoff import Backoff
+from muster.jobs.census import completion_index
+from muster.jobs.conditions import find_true, finish, is_true
+from muster.jobs.decide import decide
+from muster.jobs.indexes import Indexes
+from muster.jobs.plan import Note, Outcome, Plan
+from muster.jobs.pods import PodTemplate
+
+replace = msgspec.structs.replace
+
+START = datetime(2026, 1, 1, 12, 0, tzinfo=UTC)
+LONG_AGO = timedelta(hours=1)
+
+
+def spec_of(fields: dict[str, Any]) -> JobSpec:
+    """A JobSpec from its JSON, with a template and the server's default of the back-off limit."""
+    spec = msgspec.convert({"backoffLimit": 6} | fields, JobSpec)
+    if not spec.template.spec.containers:
+        pod = PodSpec(containers=(Container(name="main", image="none"),), restart_policy="Never")
+        spec = replace(spec, template=PodTemplateSpec(spec=pod))
+    return spec
+
+
+def job_of(spec: dict[str, Any], status: dict[str, Any] | None = None, **meta: Any) -> Job:
+    """A Job named `job` from the JSON of its spec and status."""
+    metadata = ObjectMeta(name="job", namespace="default", uid="job-uid", generation=1, **meta)
+    return Job(metadata=metadata, spec=spec_of(spec), status=msgspec.convert(status or {}, JobStatus))
+
+
+class World:
+    """One Job, its pods, and what was written."""
+
+    def __init__(self, job: Job, now: datetime = START) -> None:
+        self.job = job
+        self.pods: dict[str, Pod] = {}  # by uid
+        self.now = now
+        self.backoff: Backoff | None = None
+        self.notes: list[Note] = []
+        self.created: list[str] = []  # names
+        self.deleted: list[str] = []  # uids
+        self.released: list[str] = []
+        self.status_writes = 0
+        self.wake_at: datetime | None = None
+        self.create_limit: int | None = None  # further creations fail
+        self.delete_fails = False
+        self._pods_made = 0
+
+    # The pods, as nodes and users change them.
+
+    def add(self, phase: str, index: int | str | None = None, **how: Any) -> Pod:
+        """Put a pod there that was not created by a decision."""
+        self._pods_made += 1
+        number = self._pods_made
+        annotations = {} if index is None else {COMPLETION_INDEX: str(index)}
+        if (failures := how.pop("failures", None)) is not None:
+            annotations[INDEX_FAILURE_COUNT] = str(failures)
+        pod = Pod(
+            metadata=ObjectMeta(
+                name=f"pod-{number}",
+                namespace="default",
+                uid=f"uid-{number}",
+                annotations=annotations,
+                creation_timestamp=self.now - LONG_AGO,
+                finalizers=(TRACKING_FINALIZER,) if how.pop("tracked", True) else (),
+                deletion_timestamp=self.now if how.pop("deleting", False) else None,
+            ),
+            spec=PodSpec(node_name="" if phase == "Pending" else "node", restart_policy="Never"),
+        )
+        self.pods[pod.metadata.uid] = pod
+        self.set_phase(pod, phase, **({"ago": LONG_AGO} | how))
+        return self.pods[pod.metadata.uid]
+
+    def set_phase(
+        self,
+        pod: Pod,
+        phase: str,
+        *,
+        ready: bool = False,
+        ago: timedelta = timedelta(0),
+        exit_code: int | None = None,
+        conditions: tuple[tuple[str, str], ...] = (),
+        restarts: int = 0,
+    ) -> None:
+        """What the pod's node says of it."""
+        pod = self.pods[pod.metadata.uid]
+        state = ContainerState()
+        if phase in ("Succeeded", "Failed"):
+            code = exit_code if exit_code is not None else int(phase == "Failed")
+            state = ContainerState(terminated=ContainerStateTerminated(exit_code=code, finished_at=self.now - ago))
+        found = tuple(PodCondition(type=type, status=status) for type, status in conditions)
+        if ready:
+            found = (*found, PodCondition(type="Ready", status="True", last_transition_time=self.now - ago))
+        status = replace(
+            pod.status,
+            phase=phase,
+            conditions=found,
+            container_statuses=(ContainerStatus(name="main", state=state, restart_count=restarts),),
+        )
+        spec = pod.spec if phase == "Pending" else replace(pod.spec, node_name="node")
+        self._store(replace(pod, status=status, spec=spec))
+
+    def active(self) -> list[Pod]:
+        """Pods that have not ended and are not being deleted, by index."""
+        pods = [
+            pod
+            for pod in self.pods.values()
+            if pod.status.phase in ("Pending", "Running") and pod.metadata.deletion_timestamp is None
+        ]
+        return sorted(pods, key=completion_index)
+
+    def active_indexes(self) -> list[int]:
+        """Their indexes."""
+        return [completion_index(pod) for pod in self.active()]
+
+    def pod_of(self, index: int) -> Pod:
+        """The active pod of an index."""
+        (pod,) = (pod for pod in self.active() if completion_index(pod) == index)
+        return pod
+
+    def start_pods(self) -> None:
+        """Every pending pod runs and is ready."""
+        for pod in self.active():
+            if pod.status.phase == "Pending":
+                self.set_phase(pod, "Running", ready=True)
+
+    def end_deleted_pods(self) -> None:
+        """Nodes finish what was asked to end, successfully or not."""
+        for pod in list(self.pods.values()):
+            if pod.metadata.deletion_timestamp is not None and pod.status.phase in ("Pending", "Running"):
+                self.set_phase(pod, "Failed")
+
+    def delete(self, pod: Pod) -> None:
+        """DELETE on a pod: it is gone at once if nothing holds it and no node has it."""
+        stored = self.pods.get(pod.metadata.uid)
+        if stored is not None and stored.metadata.deletion_timestamp is None:
+            self._store(replace(stored, metadata=replace(stored.metadata, deletion_timestamp=self.now)))
+
+    def untrack(self, pod: Pod) -> None:
+        """The patch that removes the finalizer."""
+        stored = self.pods.get(pod.metadata.uid)
+        if stored is not None:
+            finalizers = tuple(name for name in stored.metadata.finalizers if name != TRACKING_FINALIZER)
+            self._store(replace(stored, metadata=replace(stored.metadata, finalizers=finalizers)))
+
+    def _store(self, pod: Pod) -> None:
+        meta = pod.metadata
+        running = pod.spec.node_name and pod.status.phase not in ("Succeeded", "Failed")
+        if meta.deletion_timestamp is not None and not meta.finalizers and not running:
+            self.pods.pop(meta.uid, None)
+        else:
+            self.pods[meta.uid] = pod
+
+    # The Job, as users change it.
+
+    def set_spec(self, **fields: Any) -> None:
+        """Change the spec."""
+        self.job = replace(self.job, spec=replace(self.job.spec, **fields))
+
+    def scale(self, size: int) -> None:
+        """Change completions and parallelism in tandem."""
+        self.set_spec(completions=size, parallelism=size)
+
+    def ending(self) -> bool:
+        """Whether the Job's end is announced."""
+        found = self.job.status.conditions
+        return is_true(found, "SuccessCriteriaMet") or is_true(found, "FailureTarget")
+
+    # Decisions, and writing them.
+
+    def decide(self) -> Plan:
+        """The decision about what is there now."""
+        return decide(self.job, tuple(self.pods.values()), now=self.now, backoff=self.backoff)
+
+    def writes(self) -> Iterator[str]:
+        """Decide and write the plan in the shell's order; stops after each write with the name of it."""
+        job, seen = self.job, tuple(self.pods.values())
+        plan = decide(job, seen, now=self.now, backoff=self.backoff)
+        created = 0
+        undeleted = set()
+        for deletion in plan.delete:
+            if self.delete_fails:
+                undeleted.add(deletion.pod.metadata.uid)
+                continue
+            if deletion.untrack:
+                self.untrack(deletion.pod)
+                self.released.append(deletion.pod.metadata.uid)
+                yield "untrack"
+            self.delete(deletion.pod)
+            self.deleted.append(deletion.pod.metadata.uid)
+            yield "delete"
+        template = PodTemplate(job)
+        for creation in plan.create:
+            if self.create_limit is not None and len(self.created) >= self.create_limit:
+                break
+            self._create(template.pod(creation))
+            created += 1
+            yield "create"
+        outcome = Outcome(created, frozenset(undeleted))
+        if outcome != plan.all_done:
+            plan = decide(job, seen, now=self.now, backoff=self.backoff, outcome=outcome)
+        self.wake_at = plan.wake_at
+        if plan.status != job.status:
+            if self.job is not job:
+                yield "conflict"
+                return
+            self._store_status(plan.status)
+            self.status_writes += 1
+            yield "status"
+        self.notes += plan.notes
+        self.backoff = plan.backoff
+        for pod in plan.release:
+            self.check_release(pod)
+            self.untrack(pod)
+            self.released.append(pod.metadata.uid)
+            yield "release"
+
+    def sync(self) -> list[str]:
+        """One decision, written whole; the names of its writes."""
+        return list(self.writes())
+
+    def settle(self, *, nodes: bool = True) -> None:
+        """Decide until nothing changes; with `nodes`, pods start and deleted ones end meanwhile."""
+        for _ in range(100):
+            before = (self.job, dict(self.pods))
+            self.sync()
+            if nodes:
+                self.start_pods()
+                self.end_deleted_pods()
+            if (self.job, self.pods) == before:
+                return
+        raise AssertionError("the Job does not come to rest")
+
+    def check_release(self, pod: Pod) -> None:
+        """For tests that want to know which pods are let go, and when."""
+
+    def _store_status(self, status: JobStatus) -> None:
+        check_status_update(self.job, status)
+        self.job = replace(self.job, status=status)
+
+    def _create(self, pod: Pod) -> None:
+        self._pods_made += 1
+        number = self._pods_made
+        meta = replace(
+            pod.metadata,
+            name=f"{pod.metadata.generate_name}{number:05}",
+            uid=f"uid-{number}",
+            creation_timestamp=self.now,
+        )
+        pod = replace(pod, metadata=meta, status=replace(pod.status, phase="Pending"))
+        self.pods[meta.uid] = pod
+        self.created.append(meta.name)
+
+
+def check_status_update(job: Job, new: JobStatus) -> None:
+    """What kube-apiserver asks of a write to a Job's status; all of it matters to a controller that is not its own."""
+    old, spec = job.status, job.spec
+    found = {condition.type: condition.status == "True" for condition in new.conditions}
+    assert len(found) == len(new.conditions), "a condition twice"
+    for type in ("Failed", "Complete", "FailureTarget", "SuccessCriteriaMet"):
+        assert found.get(type) or find_true(old.conditions, type) is None, f"{type} taken back"
+    success, failure = found.get("SuccessCriteriaMet", False), found.get("FailureTarget", False)
+    complete, failed = found.get("Complete", False), found.get("Failed", False)
+    assert not (success and failure)
+    assert not complete or success
+    assert not failed or failure
+    assert (new.completion_time is not None) == complete
+    uncounted = new.uncounted_terminated_pods or UncountedTerminatedPods()
+    if complete or failed:
+        assert new.start_time is not None
+        assert new.active == 0
+        assert not new.terminating
+        assert uncounted == UncountedTerminatedPods()
+        assert not new.completion_time or new.completion_time >= new.start_time
+    if old.start_time is not None and new.start_time is None:
+        assert spec.suspend, "startTime removed"
+    assert new.failed >= old.failed, "failed fell"
+    indexed = spec.completion_mode == "Indexed"
+    elastic = indexed and spec.completions == spec.parallelism
+    assert new.succeeded >= old.succeeded or elastic, "succeeded fell"
+    uids = (*uncounted.succeeded, *uncounted.failed)
+    assert len(set(uids)) == len(uids)
+    assert (new.ready or 0) <= new.active
+    assert min(new.active, new.succeeded, new.failed, new.ready or 0, new.terminating or 0) >= 0
+    if indexed:
+        completed = Indexes.parse(new.completed_indexes, spec.completions or 0)
+        assert str(completed) == new.completed_indexes
+        assert len(completed) == new.succeeded
+        assert not uncounted.succeeded
+        assert not completed.overlap(Indexes.parse(new.failed_indexes or "", spec.completions or 0))
+    else:
+        assert new.completed_indexes == ""
+    assert new.failed_indexes is None or spec.backoff_limit_per_index is not None
+    assert finish(job) is None, "a finished Job was written"

@@ -1,0 +1,288 @@
+"""The verbs over a scripted transport: what goes out, what comes back, and what becomes of nonsense."""
+
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from itertools import pairwise
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.unit.runtime.conftest import THING, ScriptedTransport, Thing
+
+from muster.api.kinds import Kind
+from muster.api.meta import ObjectMeta
+from muster.api.status import ApiError, conflict, expired, not_found
+from muster.runtime import client as client_module
+from muster.runtime.client import Client, WatchEvent, error_of, lines
+from muster.runtime.clock import run_virtual
+from muster.runtime.transport import JSON_PATCH, MERGE_PATCH, Request, Response, TransportError
+
+PATH = "/apis/test.dev/v1/namespaces/ns/things"
+THING_1 = Thing(metadata=ObjectMeta(name="a", namespace="ns", resource_version="5"), value=3)
+BODY_1 = (
+    b'{"apiVersion":"test.dev/v1","kind":"Thing",'
+    b'"metadata":{"name":"a","namespace":"ns","resourceVersion":"5"},"value":3}'
+)
+OK = Response(200, BODY_1)
+
+
+def refusal(error: ApiError) -> Response:
+    return Response(error.code, msgspec.json.encode(error.status))
+
+
+@pytest.mark.parametrize(
+    ("call", "sent", "body"),
+    [
+        (lambda c: c.get(THING, "a", "ns"), Request("GET", f"{PATH}/a"), None),
+        (
+            lambda c: c.create(THING, THING_1),
+            Request("POST", PATH, {"fieldManager": "me"}),
+            json.loads(BODY_1),
+        ),
+        (
+            lambda c: c.create(THING, THING_1, "other", dry_run=True),
+            Request("POST", PATH.replace("ns/", "other/"), {"fieldManager": "me", "dryRun": "All"}),
+            json.loads(BODY_1),
+        ),
+        (
+            lambda c: c.update(THING, THING_1, subresource="status"),
+            Request("PUT", f"{PATH}/a/status", {"fieldManager": "me"}),
+            json.loads(BODY_1),
+        ),
+        (
+            lambda c: c.patch(THING, "a", {"value": 4}, "ns"),
+            Request("PATCH", f"{PATH}/a", {"fieldManager": "me"}, content_type=MERGE_PATCH),
+            {"value": 4},
+        ),
+        (
+            lambda c: c.patch(THING, "a", [], "ns", type=JSON_PATCH, subresource="status", force=True, dry_run=True),
+            Request(
+                "PATCH",
+                f"{PATH}/a/status",
+                {"fieldManager": "me", "dryRun": "All", "force": "true"},
+                content_type=JSON_PATCH,
+            ),
+            [],
+        ),
+        (
+            lambda c: c.delete(THING, "a", "ns"),
+            Request("DELETE", f"{PATH}/a"),
+            {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Background"},
+        ),
+        (
+            lambda c: c.delete(
+                THING, "a", "ns", propagation="Orphan", grace_period_seconds=0, uid="u", resource_version="5"
+            ),
+            Request("DELETE", f"{PATH}/a"),
+            {
+                "kind": "DeleteOptions",
+                "apiVersion": "v1",
+                "propagationPolicy": "Orphan",
+                "gracePeriodSeconds": 0,
+                "preconditions": {"uid": "u", "resourceVersion": "5"},
+            },
+        ),
+        (
+            lambda c: c.post(THING, "a", "ns", "binding", {"x": 1}),
+            Request("POST", f"{PATH}/a/binding", {"fieldManager": "me"}),
+            {"x": 1},
+        ),
+    ],
+)
+def test_verb_sends_one_request(call: Callable[[Client], Awaitable[Any]], sent: Request, body: Any) -> None:
+    transport = ScriptedTransport(OK)
+
+    async def main() -> Any:
+        return await call(Client(transport, field_manager="me"))
+
+    result = run_virtual(main())
+    assert result in (THING_1, None)
+    (request,) = transport.requests
+    assert (request.method, request.path, dict(request.query)) == (sent.method, sent.path, dict(sent.query))
+    assert request.content_type == sent.content_type
+    assert (json.loads(request.body) if request.body else None) == body
+
+
+def test_refusal_is_an_api_error() -> None:
+    async def main() -> None:
+        await Client(ScriptedTransport(refusal(not_found("things.test.dev", "a")))).get(THING, "a", "ns")
+
+    with pytest.raises(ApiError, match=r'^things\.test\.dev "a" not found$') as caught:
+        run_virtual(main())
+    assert (caught.value.code, caught.value.reason) == (404, "NotFound")
+
+
+@pytest.mark.parametrize(
+    ("response", "method", "reason", "message", "wait"),
+    [
+        (refusal(conflict("things", "a")), "PUT", "Conflict", "Operation cannot be fulfilled on things", 0),
+        (Response(404, b"<html>nginx</html>"), "GET", "NotFound", "<html>nginx</html>", 0),
+        (Response(409, b""), "POST", "AlreadyExists", "HTTP 409", 0),
+        (Response(409, b""), "PUT", "Conflict", "HTTP 409", 0),
+        (Response(410, b"[]"), "GET", "Expired", "[]", 0),
+        (Response(418, b"{}"), "GET", "Unknown", "{}", 0),
+        (Response(429, b"", headers={"retry-after": "12"}), "GET", "TooManyRequests", "HTTP 429", 12),
+        (Response(503, b"", headers={"retry-after": "soon"}), "GET", "ServiceUnavailable", "HTTP 503", 0),
+        (Response(500, b"\xff\xfe" * 500), "GET", "InternalError", "\ufffd", 0),
+        (Response(500, b"[" * 100_000), "GET", "InternalError", "[[[", 0),
+    ],
+)
+def test_any_refusal_has_a_reason(response: Response, method: str, reason: str, message: str, wait: int) -> None:
+    error = error_of(response, method)
+    assert (error.code, error.reason) == (response.status, reason)
+    assert str(error).startswith(message)
+    assert len(str(error)) < 250
+    assert (error.status.details.retry_after_seconds if error.status.details else 0) == wait
+
+
+def page(names: str, continue_: str = "", version: str = "9") -> Response:
+    items = [{"metadata": {"name": name}} for name in names]
+    return Response(
+        200, json.dumps({"metadata": {"resourceVersion": version, "continue": continue_}, "items": items}).encode()
+    )
+
+
+async def names_of(transport: ScriptedTransport) -> tuple[str, str]:
+    found = await Client(transport).list(THING, "ns", labels="a=b", fields="c=d")
+    return "".join(item.metadata.name for item in found.items), found.metadata.resource_version
+
+
+def test_list_reads_all_pages() -> None:
+    transport = ScriptedTransport(page("ab", "t1"), page("cd", "t2"), page("e"))
+    assert run_virtual(names_of(transport)) == ("abcde", "9")
+    base = {"labelSelector": "a=b", "fieldSelector": "c=d", "limit": "500"}
+    assert [dict(request.query) for request in transport.requests] == [
+        base,
+        base | {"continue": "t1"},
+        base | {"continue": "t2"},
+    ]
+
+
+def test_list_whose_pages_expire_is_asked_for_whole() -> None:
+    transport = ScriptedTransport(page("ab", "t1"), refusal(expired("too old")), page("abc", version="12"))
+    assert run_virtual(names_of(transport)) == ("abc", "12")
+    assert "limit" not in transport.requests[2].query
+    assert "continue" not in transport.requests[2].query
+
+
+def test_other_refusals_of_a_page_are_raised() -> None:
+    transport = ScriptedTransport(page("ab", "t1"), refusal(not_found("things", "")))
+    with pytest.raises(ApiError):
+        run_virtual(names_of(transport))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"{", b"[]", b"null", b'{"metadata":7}', b'{"value":"three"}', b"\xff", b'{"value":' + b"[" * 100_000],
+)
+def test_answer_that_makes_no_sense_is_a_transport_error(body: bytes) -> None:
+    async def main() -> None:
+        await Client(ScriptedTransport(Response(200, body))).get(THING, "a", "ns")
+
+    with pytest.raises(TransportError, match="is not a Thing as we know it"):
+        run_virtual(main())
+
+
+def test_page_that_makes_no_sense_is_a_transport_error() -> None:
+    with pytest.raises(TransportError, match="is not a Thing"):
+        run_virtual(names_of(ScriptedTransport(Response(200, b'{"items":[{"value":"x"}]}'))))
+
+
+def test_explicit_nulls_are_absent_fields() -> None:
+    async def main() -> Thing:
+        body = b'{"metadata":{"name":"a","labels":null,"creationTimestamp":null},"value":null}'
+        return await Client(ScriptedTransport(Response(200, body))).get(THING, "a")
+
+    assert run_virtual(main()) == Thing(metadata=ObjectMeta(name="a"))
+
+
+def event(type: str, name: str, version: int) -> bytes:
+    return json.dumps({"type": type, "object": {"metadata": {"name": name, "resourceVersion": str(version)}}}).encode()
+
+
+async def watched(
+    *chunks: bytes | Exception, kind: Kind[Any] = THING
+) -> tuple[list[tuple[str, str, str]], ScriptedTransport]:
+    transport = ScriptedTransport(list(chunks))
+    seen: list[tuple[str, str, str]] = []
+    async with Client(transport).watch(
+        kind, "ns", resource_version="4", labels="a=b", fields="c=d", timeout_seconds=300
+    ) as events:
+        async for found in events:
+            assert isinstance(found, WatchEvent)
+            meta = found.object["metadata"] if isinstance(found.object, dict) else {"name": found.object.metadata.name}
+            seen.append((found.type, meta.get("name", ""), found.resource_version))
+    return seen, transport
+
+
+@pytest.mark.parametrize("size", [1, 7, 100, 10_000])
+@pytest.mark.parametrize("kind", [THING, Kind("test.dev", "v1", "Thing", "things", dict)])
+def test_watch_yields_events_until_the_stream_ends(kind: Kind[Any], size: int) -> None:
+    whole = b"\n".join([event("ADDED", "a", 5), event("MODIFIED", "a", 6), event("DELETED", "a", 7)]) + b"\n"
+    whole += b"\n" + event("BOOKMARK", "", 9) + b"\n" + event("ADDED", "cut off", 10)
+    expected = [("ADDED", "a", "5"), ("MODIFIED", "a", "6"), ("DELETED", "a", "7"), ("BOOKMARK", "", "9")]
+    chunks = [whole[start : start + size] for start in range(0, len(whole), size)]
+    seen, transport = run_virtual(watched(*chunks, kind=kind))
+    assert seen == expected
+    assert transport.open_streams == 0
+    assert transport.requests[0].path == PATH
+    assert transport.requests[0].query == {
+        "watch": "true",
+        "allowWatchBookmarks": "true",
+        "resourceVersion": "4",
+        "labelSelector": "a=b",
+        "fieldSelector": "c=d",
+        "timeoutSeconds": "300",
+    }
+
+
+def test_error_event_is_raised() -> None:
+    line = msgspec.json.encode({"type": "ERROR", "object": expired("too old resource version").status}) + b"\n"
+    with pytest.raises(ApiError, match="too old") as caught:
+        run_virtual(watched(event("ADDED", "a", 5) + b"\n", line))
+    assert (caught.value.code, caught.value.reason) == (410, "Expired")
+
+
+def test_broken_connection_is_raised() -> None:
+    with pytest.raises(TransportError, match="reset"):
+        run_virtual(watched(event("ADDED", "a", 5) + b"\n", TransportError("connection reset")))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"garbage",
+        b"{}",
+        b'{"type":"ADDED"}',
+        b'{"type":"EXPLODED","object":{}}',
+        b'{"type":"ADDED","object":[]}',
+        b'{"type":"ADDED","object":{"value":"x"}}',
+        b'{"type":"ERROR","object":7}',
+        b'{"type":"ADDED","object":' + b"[" * 100_000,
+    ],
+)
+def test_line_that_makes_no_sense_is_a_transport_error(line: bytes) -> None:
+    with pytest.raises(TransportError, match="is not a Thing as we know it"):
+        run_virtual(watched(line + b"\n"))
+
+
+def test_endless_line_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client_module, "LINE_LIMIT", 1 << 20)
+    with pytest.raises(TransportError, match="more than 1 MiB"):
+        run_virtual(watched(*[b"x" * 100_000] * 20))
+
+
+@given(st.binary(max_size=200).map(lambda data: data.replace(b"x", b"\n")), st.lists(st.integers(0, 200), max_size=8))
+def test_lines_do_not_depend_on_the_pieces(data: bytes, cuts: list[int]) -> None:
+    bounds = [0, *sorted(min(cut, len(data)) for cut in cuts), len(data)]
+
+    async def chunks() -> AsyncIterator[bytes]:
+        for start, end in pairwise(bounds):
+            yield data[start:end]
+
+    async def main() -> list[bytes]:
+        return [line async for line in lines(chunks())]
+
+    assert run_virtual(main()) == [line for line in data.split(b"\n")[:-1] if line]
