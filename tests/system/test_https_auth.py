@@ -117,6 +117,7 @@ def test_client_certificate_data(memory_files: bool, monkeypatch: pytest.MonkeyP
 
     def watched(context: ssl.SSLContext, path: str, **options: Any) -> None:
         assert path.startswith("/proc/self/fd/" if memory_files else str(tmp_path))
+        assert options["password"] is not None  # or OpenSSL would ask for one on the terminal
         modes.append(stat.S_IMODE(Path(path).stat().st_mode))
         load_cert_chain(context, path, **options)
 

@@ -1,10 +1,11 @@
 """What `muster apply` sends: manifests as documents, and the change that makes an object as its manifest says. Pure."""
 
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
-import yaml
+from muster.cluster.apiserver.yaml_decode import decode
 
 # kubectl's own annotation: both can apply the same manifests in turn.
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
@@ -16,13 +17,18 @@ class ManifestError(ValueError):
 
 def documents(text: str, source: str) -> Iterator[dict[str, Any]]:
     """The objects in a YAML or JSON text, with Lists taken apart. Raises `ManifestError`."""
-    try:
-        parsed = list(yaml.load_all(text, yaml.CSafeLoader))
-    except yaml.YAMLError as error:
-        raise ManifestError(f"{source}: {' '.join(str(error).split())}") from None
-    for number, document in enumerate(parsed, 1):
+    # A line that begins with three dashes begins a document, wherever it stands.
+    parts = re.split(r"^(?=---(?:\s|$))", text, flags=re.MULTILINE)
+    for number, part in enumerate(parts, 1):
+        where = f"{source}, document {number}" if len(parts) > 1 else source
+        try:
+            document, repeated = decode(part.encode())
+        except ValueError as error:
+            raise ManifestError(f"{where}: {error}") from None
+        if repeated:
+            raise ManifestError(f"{where}: {repeated[0]} is given more than once")
         if document is not None:
-            yield from _objects(document, f"{source}, document {number}" if len(parsed) > 1 else source)
+            yield from _objects(document, where)
 
 
 def _objects(document: Any, where: str) -> Iterator[dict[str, Any]]:
@@ -37,16 +43,7 @@ def _objects(document: Any, where: str) -> Iterator[dict[str, Any]]:
         raise ManifestError(f"{where}: apiVersion and kind must be given")
     if not isinstance(metadata, dict) or not (metadata.get("name") or metadata.get("generateName")):
         raise ManifestError(f"{where}: metadata.name must be given")
-    yield json_value(document)
-
-
-def json_value(value: Any) -> Any:
-    """A YAML value as JSON has it: dates as text, keys as strings."""
-    if isinstance(value, dict):
-        return {str(key): json_value(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [json_value(item) for item in value]
-    return value if value is None or isinstance(value, str | int | float | bool) else value.isoformat()
+    yield document
 
 
 def annotated(manifest: dict[str, Any]) -> dict[str, Any]:

@@ -67,7 +67,7 @@ class _Decision:
     def of(cls, job: Job, pods: Sequence[Pod], now: datetime, backoff: Backoff | None) -> "_Decision":
         terms, census = Terms.of(job), Census.of(pods)
         moment = now.replace(microsecond=0)
-        status = _started(settled(job.status, census), job, terms, moment)
+        status = _started(settled(job.status, census), terms, moment)
         count = tally(status, terms, census)
         new_backoff = _backoff(backoff, pods, terms, count)
         verdict = conditions.announced(job) or _reached(status, terms, census, count, pods, now)
@@ -119,12 +119,23 @@ class _Decision:
             self.resize.create,
             delete,
             entry.release,
+            self._to_track(),
             notes,
             self.wake_at if verdict is None else None,
             self.backoff,
             self.resize.more or entry.more,
             entry.judged,
         )
+
+    def _to_track(self) -> tuple[Pod, ...]:
+        """Pods of which we were killed between taking the finalizer and deleting them, and that may stay after all.
+
+        Left as they are, they would run and never count.
+        """
+        if self.verdict is not None or self._deleting:
+            return ()
+        going = {member.uid for member in self.resize.delete}
+        return tuple(member.pod for member in self.census.active if not member.tracked and member.uid not in going)
 
     @property
     def _deleting(self) -> bool:
@@ -180,12 +191,9 @@ class _Decision:
         return conditions.ensure(found, type, status, reason, message, self.now)
 
 
-def _started(status: JobStatus, job: Job, terms: Terms, now: datetime) -> JobStatus:
-    """The status with the start of the current active stretch."""
-    if terms.suspended:
-        return status
-    resumes = conditions.is_true(status.conditions, conditions.SUSPENDED) and job.metadata.deletion_timestamp is None
-    if status.start_time is not None and not resumes:
+def _started(status: JobStatus, terms: Terms, now: datetime) -> JobStatus:
+    """The status with the start of the current active stretch: suspending clears it, so a resumed Job starts anew."""
+    if terms.suspended or status.start_time is not None:
         return status
     return msgspec.structs.replace(status, start_time=now)
 

@@ -67,6 +67,7 @@ class Plan:
     create, delete: pods, in order; never both.
     status: to store if it differs from what is stored.
     release: pods whose finalizer goes once `status` is stored.
+    track: pods that lack the finalizer and should have it: their removal was begun, and is no longer wanted.
     notes: events, once `status` is stored.
     wake_at: when to decide again even if nothing changes.
     backoff: to be given to the next decision once `status` is stored.
@@ -78,6 +79,7 @@ class Plan:
     create: tuple[Creation, ...] = ()
     delete: tuple[Deletion, ...] = ()
     release: tuple[Pod, ...] = ()
+    track: tuple[Pod, ...] = ()
     notes: tuple[Note, ...] = ()
     wake_at: datetime | None = None
     backoff: Backoff | None = None

@@ -45,7 +45,7 @@ class Terms:
         parallelism = spec.parallelism if spec.parallelism is not None else 1
         completions = spec.completions
         if completions is None and (indexed or spec.parallelism is None):
-            completions = parallelism if indexed else 1
+            completions = parallelism  # 1 where that is absent too
         per_index = spec.backoff_limit_per_index if indexed else None
         backoff_limit = spec.backoff_limit
         if backoff_limit is None:

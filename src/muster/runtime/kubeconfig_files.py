@@ -85,7 +85,7 @@ def _with_proxy(config: ConnectionConfig, environ: Mapping[str, str]) -> Connect
 
 def _default_files(environ: Mapping[str, str]) -> list[Path]:
     """The files that exist, of those that KUBECONFIG lists or of the one default."""
-    listed = [Path(name) for name in dict.fromkeys(environ.get("KUBECONFIG", "").split(":")) if name]
+    listed = [Path(name) for name in environ.get("KUBECONFIG", "").split(":") if name]
     if not listed and environ.get("HOME"):
         listed = [Path(environ["HOME"]) / ".kube" / "config"]
     return [path for path in listed if _exists(path)]

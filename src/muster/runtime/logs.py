@@ -16,6 +16,8 @@ LogFormat = Literal["json", "text"]
 
 REDACTED = "[redacted]"
 
+_SHORT = {"WARNING": "WARN", "CRITICAL": "FATAL"}
+
 _STANDARD = frozenset(vars(logging.LogRecord("", 0, "", 0, "", (), None))) | {"message", "asctime", "taskName"}
 _SECRET_NAME = re.compile(r"token|passw|secret|authorization|private_?key|key_?data", re.IGNORECASE)
 _SECRET_TEXT = re.compile(r"(?i)\b(bearer|basic)\s+[A-Za-z0-9._~+/=-]{8,}|\beyJ[\w-]+\.[\w-]+\.[\w-]*")
@@ -40,12 +42,12 @@ class JsonFormatter(logging.Formatter):
             "time": _time(record).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
             "level": record.levelname.lower(),
             "logger": record.name,
-            "message": redact(record.getMessage()),
+            "message": record.getMessage(),
             **fields_of(record),
         }
         if record.exc_info:
-            line["error"] = redact(self.formatException(record.exc_info))
-        return msgspec.json.encode(line, enc_hook=str).decode()
+            line["error"] = self.formatException(record.exc_info)
+        return redact(msgspec.json.encode(line, enc_hook=str).decode())
 
 
 class TextFormatter(logging.Formatter):
@@ -54,28 +56,24 @@ class TextFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """The line, and the traceback if there is one."""
         time = _time(record).astimezone().strftime("%H:%M:%S.%f")[:-3]
-        parts = [f"{time} {record.levelname[:5]:5} {redact(record.getMessage())}"]
+        level = _SHORT.get(record.levelname, record.levelname)
+        parts = [f"{time} {level:5} {record.getMessage()}"]
         parts += [f"{name}={value}" for name, value in fields_of(record).items()]
         line = _CONTROL.sub(lambda match: repr(match[0])[1:-1], "  ".join(parts))
         if record.exc_info:
-            line += "\n" + redact(self.formatException(record.exc_info))
-        return line
+            line += "\n" + self.formatException(record.exc_info)
+        return redact(line)
 
 
 def fields_of(record: logging.LogRecord) -> dict[str, Any]:
-    """What was given as `extra`, without credentials."""
-    return {name: _shown(name, value) for name, value in vars(record).items() if name not in _STANDARD}
+    """What was given as `extra`; values whose names say that they are secret are not shown."""
+    found = {name: value for name, value in vars(record).items() if name not in _STANDARD}
+    return {name: REDACTED if _SECRET_NAME.search(name) else value for name, value in found.items()}
 
 
 def redact(text: str) -> str:
     """The text without anything that looks like a bearer token, basic credentials or a JWT."""
     return _SECRET_TEXT.sub(lambda match: f"{match[1]} {REDACTED}" if match[1] else REDACTED, text)
-
-
-def _shown(name: str, value: Any) -> Any:
-    if _SECRET_NAME.search(name):
-        return REDACTED
-    return redact(value) if isinstance(value, str) else value
 
 
 def _time(record: logging.LogRecord) -> datetime:

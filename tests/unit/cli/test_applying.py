@@ -30,7 +30,9 @@ def test_documents(text, names):
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("a: [", "x.yaml: while parsing a flow node did not find expected node content"),
+        ("a: [", "x.yaml: yaml: while parsing a flow node did not find expected node content"),
+        ("kind: A\nkind: B", "x.yaml: kind is given more than once"),
+        ("[" * 100_000, "x.yaml: yaml: it nests deeper than"),
         ("just text", "x.yaml: expected an object with apiVersion and kind"),
         ("kind: A\nmetadata: {name: a}", "x.yaml: apiVersion and kind must be given"),
         ("apiVersion: 1\nkind: A", "x.yaml: apiVersion and kind must be given"),

@@ -31,6 +31,21 @@ def test_pitfall_11_surplus_pods_never_fail(indexed: World) -> None:
     assert (indexed.job.status.failed, indexed.active_indexes()) == (0, [0])
 
 
+def test_a_removal_that_is_no_longer_wanted_is_taken_back(indexed: World) -> None:
+    ready(indexed)
+    before = indexed.pod_of(2).metadata.uid
+    indexed.scale(2)
+    killed_after(indexed, "untrack")
+    indexed.scale(3)
+    indexed.settle()
+    assert indexed.pod_of(2).metadata.uid == before
+    for index in range(3):
+        indexed.set_phase(indexed.pod_of(index), "Succeeded")
+    indexed.settle()
+    assert indexed.job.status.completed_indexes == "0-2"
+    assert len(indexed.created) == 3
+
+
 def test_pods_of_a_job_that_met_its_success_policy_never_fail() -> None:
     policy = {"rules": [{"succeededIndexes": "0"}]}
     spec = {"completionMode": "Indexed", "completions": 3, "parallelism": 3, "successPolicy": policy}

@@ -94,7 +94,6 @@ def check(expect: dict[str, Any], world: World, status: JobStatus) -> None:
         "reason": status.conditions[-1].reason if status.conditions else None,
         "message": status.conditions[-1].message if status.conditions else None,
         "started": status.start_time is not None,
-        "startTime": status.start_time and f"{status.start_time:%H:%M:%S}",
         "completed": status.completion_time is not None,
         "notes": [note.reason for note in world.notes],
     }

@@ -221,4 +221,4 @@ def check_at_rest(world: World) -> None:
 
 
 TestHistories = History.TestCase
-TestHistories.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+TestHistories.settings = settings(max_examples=max(150, settings().max_examples), stateful_step_count=40)

@@ -17,7 +17,6 @@ from muster.api.batch import (
     Job,
     JobSpec,
     JobStatus,
-    UncountedTerminatedPods,
 )
 from muster.api.core import (
     Container,
@@ -30,9 +29,10 @@ from muster.api.core import (
     PodTemplateSpec,
 )
 from muster.api.meta import ObjectMeta
+from muster.api.validation.job import validate_status_update
 from muster.jobs.backoff import Backoff
 from muster.jobs.census import completion_index
-from muster.jobs.conditions import find_true, finish, is_true
+from muster.jobs.conditions import finish, is_true
 from muster.jobs.decide import decide
 from muster.jobs.indexes import Indexes
 from muster.jobs.plan import Note, Outcome, Plan
@@ -245,6 +245,11 @@ class World:
             self.untrack(pod)
             self.released.append(pod.metadata.uid)
             yield "release"
+        for pod in plan.track:
+            if (stored := self.pods.get(pod.metadata.uid)) is not None:
+                finalizers = tuple(dict.fromkeys((*stored.metadata.finalizers, TRACKING_FINALIZER)))
+                self._store(replace(stored, metadata=replace(stored.metadata, finalizers=finalizers)))
+            yield "track"
 
     def sync(self) -> list[str]:
         """One decision, written whole; the names of its writes."""
@@ -284,42 +289,15 @@ class World:
 
 
 def check_status_update(job: Job, new: JobStatus) -> None:
-    """What kube-apiserver asks of a write to a Job's status; all of it matters to a controller that is not its own."""
-    old, spec = job.status, job.spec
-    found = {condition.type: condition.status == "True" for condition in new.conditions}
-    assert len(found) == len(new.conditions), "a condition twice"
-    for type in ("Failed", "Complete", "FailureTarget", "SuccessCriteriaMet"):
-        assert found.get(type) or find_true(old.conditions, type) is None, f"{type} taken back"
-    success, failure = found.get("SuccessCriteriaMet", False), found.get("FailureTarget", False)
-    complete, failed = found.get("Complete", False), found.get("Failed", False)
-    assert not (success and failure)
-    assert not complete or success
-    assert not failed or failure
-    assert (new.completion_time is not None) == complete
-    uncounted = new.uncounted_terminated_pods or UncountedTerminatedPods()
-    if complete or failed:
-        assert new.start_time is not None
-        assert new.active == 0
-        assert not new.terminating
-        assert uncounted == UncountedTerminatedPods()
-        assert not new.completion_time or new.completion_time >= new.start_time
-    if old.start_time is not None and new.start_time is None:
-        assert spec.suspend, "startTime removed"
-    assert new.failed >= old.failed, "failed fell"
-    indexed = spec.completion_mode == "Indexed"
-    elastic = indexed and spec.completions == spec.parallelism
-    assert new.succeeded >= old.succeeded or elastic, "succeeded fell"
-    uids = (*uncounted.succeeded, *uncounted.failed)
-    assert len(set(uids)) == len(uids)
-    assert (new.ready or 0) <= new.active
-    assert min(new.active, new.succeeded, new.failed, new.ready or 0, new.terminating or 0) >= 0
-    if indexed:
-        completed = Indexes.parse(new.completed_indexes, spec.completions or 0)
+    """What the API server asks of a write to a Job's status, and what we ask beyond that."""
+    assert finish(job) is None, "a finished Job was written"
+    assert validate_status_update(replace(job, status=new), job) == []
+    types = [condition.type for condition in new.conditions]
+    assert len(types) == len(set(types)), "a condition twice"
+    if is_true(new.conditions, "Failed"):
+        assert is_true(new.conditions, "FailureTarget")
+    if job.spec.completion_mode == "Indexed":
+        completed = Indexes.parse(new.completed_indexes, job.spec.completions or 0)
         assert str(completed) == new.completed_indexes
         assert len(completed) == new.succeeded
-        assert not uncounted.succeeded
-        assert not completed.overlap(Indexes.parse(new.failed_indexes or "", spec.completions or 0))
-    else:
-        assert new.completed_indexes == ""
-    assert new.failed_indexes is None or spec.backoff_limit_per_index is not None
-    assert finish(job) is None, "a finished Job was written"
+        assert not (new.uncounted_terminated_pods and new.uncounted_terminated_pods.succeeded)

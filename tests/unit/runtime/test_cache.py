@@ -187,6 +187,7 @@ class Faults(RuleBasedStateMachine):
         self.revision = 1
         self.oldest = 0
         self.reflector: Reflector[Thing] = Reflector(Cache({"value": by_value}))
+        self.newest: dict[str, int] = {}
         self.told: dict[str, Thing] = {}  # what somebody knows who only hears of the changes
 
     def hear(self, changes: list[Change[Thing]]) -> None:
@@ -196,6 +197,9 @@ class Faults(RuleBasedStateMachine):
             assert old != new
             assert self.told.get(key_of(obj)) == old
             assert old is None or new is None or old.metadata.uid == new.metadata.uid
+            version = int(obj.metadata.resource_version)
+            assert version >= self.newest.get(key_of(obj), 0), "nothing goes back in time"
+            self.newest[key_of(obj)] = version
             if new is None:
                 del self.told[key_of(obj)]
             else:

@@ -33,10 +33,7 @@ def default_job(job: Json) -> None:
                 pattern["status"] = "True"
     template = spec.setdefault("template", {})
     default_pod_template(template)
-    labels = template.get("metadata", {}).get("labels")
-    metadata = job.setdefault("metadata", {})
-    if labels and not metadata.get("labels"):
-        metadata["labels"] = dict(labels)
+    _default_labels(job, template)
 
 
 def generate_selector(job: Json, uid: str) -> None:
@@ -54,3 +51,12 @@ def generate_selector(job: Json, uid: str) -> None:
     for label in (LEGACY_CONTROLLER_UID_LABEL, CONTROLLER_UID_LABEL):
         labels.setdefault(label, uid)
     spec.setdefault("selector", {}).setdefault("matchLabels", {}).setdefault(CONTROLLER_UID_LABEL, uid)
+    _default_labels(job, spec["template"])
+
+
+def _default_labels(job: Json, template: Json) -> None:
+    """A Job without labels has its template's."""
+    labels = template.get("metadata", {}).get("labels")
+    metadata = job.setdefault("metadata", {})
+    if labels and not metadata.get("labels"):
+        metadata["labels"] = dict(labels)

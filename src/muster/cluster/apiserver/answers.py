@@ -3,7 +3,7 @@
 import json
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import msgspec
 
@@ -23,6 +23,16 @@ class Stream:
     content_type: str = JSON
     status: int = 200
     headers: Mapping[str, str] = field(default_factory=dict)
+
+    async def close(self) -> None:
+        """Let go of what the rest of it would need."""
+        if isinstance(self.chunks, _Closing):
+            await self.chunks.aclose()
+
+
+@runtime_checkable
+class _Closing(Protocol):
+    async def aclose(self) -> None: ...
 
 
 def encode_status(status: Status) -> bytes:

@@ -21,7 +21,7 @@ class _Meta(Struct):
     uid: str = ""
     labels: dict[str, str] = {}
     owner_references: tuple[_Owner, ...] = ()
-    deletion_timestamp: msgspec.Raw | None = None
+    deletion_timestamp: str | None = None
 
 
 class _Object(Struct):

@@ -43,13 +43,17 @@ class View:
     kind: what the object is seen as.
     show: the object as it is seen; None if just as it is stored.
     take: the object to store, from the stored one ({} if new) and the one that was written. Changes neither.
-    validate: the rules for a change, over the stored kind's typed objects: new, then old.
+    validate_create: the rules for a new object.
+    validate_update: the rules for a change: the new object, then the old one.
+    validates_shown: these rules see objects as the view shows them; else as they are stored. Both times typed.
     """
 
     kind: Kind[Any]
     show: Callable[[Document], Document] | None = None
     take: Callable[[Document, Document], Document] = _keep
-    validate: Callable[[Any, Any], Sequence[FieldError]] = _no_errors
+    validate_create: Callable[[Any], Sequence[FieldError]] = _no_errors
+    validate_update: Callable[[Any, Any], Sequence[FieldError]] = _no_errors
+    validates_shown: bool = False
 
     @cached_property
     def checker(self) -> Checker:
@@ -79,7 +83,6 @@ class Rules:
     default: fills in what the writer left out, in place.
     prepare_create: sets what is the server's to set in a new object, in place; its metadata is complete.
     prepare_update: the same for a change: the new object, in place, and the stored one.
-    validate_create: the rules for a new object, typed.
     has_generation: metadata.generation counts the changes of the spec.
     create_on_update: a PUT of an object that is not there creates it.
     unconditional_update: a PUT may leave out the resource version.
@@ -91,7 +94,6 @@ class Rules:
     default: Callable[[Document], None] = _nothing
     prepare_create: Callable[[Document], None] = _nothing
     prepare_update: Callable[[Document, Document], None] = _nothing_either
-    validate_create: Callable[[Any], Sequence[FieldError]] = _no_errors
     has_generation: bool = False
     create_on_update: bool = False
     unconditional_update: bool = True

@@ -13,23 +13,23 @@ JSON = "application/json"
 class StaticAnswer:
     """A document and what a client needs to keep it.
 
-    etag: the hash of the body, in quotes, as the ETag header has it.
+    hash: of the body; the same for the same content, in whatever process.
     """
 
     body: bytes
     content_type: str
-    etag: str
+    hash: str
 
     @property
     def headers(self) -> dict[str, str]:
-        """The headers of an answer that a client may keep and ask about."""
-        return {"Content-Type": self.content_type, "ETag": self.etag, "Vary": "Accept", "Cache-Control": "public"}
+        """The headers by which a client keeps the answer and asks whether it is still good."""
+        return {"etag": f'"{self.hash}"', "vary": "Accept", "cache-control": "public"}
 
 
 def static_answer(document: Any, content_type: str = JSON) -> StaticAnswer:
     """The document as an answer."""
     body = msgspec.json.encode(document)
-    return StaticAnswer(body, content_type, f'"{sha256(body).hexdigest().upper()}"')
+    return StaticAnswer(body, content_type, sha256(body).hexdigest().upper())
 
 
 def accepted(accept: str) -> list[tuple[str, dict[str, str]]]:

@@ -4,6 +4,7 @@ What becomes of an object is decided by pure functions on documents (metadata, v
 validation, deletion); here they are called in order, on the newest state, and the result is written.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -17,7 +18,7 @@ from muster.api.status import (
     not_found,
     unsupported_media_type,
 )
-from muster.cluster.apiserver import metadata, patch
+from muster.cluster.apiserver import metadata
 from muster.cluster.apiserver.admission import PLUGINS, Attempt, Plugin, admit
 from muster.cluster.apiserver.body import check_patched, read_object
 from muster.cluster.apiserver.call import Call
@@ -85,14 +86,12 @@ class Writer:
         document = call.view.take({}, written)
         meta = metadata.meta_of(document)
         name = meta.get("name") or self._generated_name(call, meta.get("generateName", ""))
-        metadata.begin(
-            document, name=name, uid=self._ids.uid(), now=self._clock.now(), generation=rules.has_generation
-        )
+        metadata.begin(document, name=name, uid=self._ids.uid(), now=self._clock.now(), generation=rules.has_generation)
         rules.default(document)
         attempt = Attempt(call.resource, "CREATE", namespace, name, call.user, document)
         admit(attempt, self._documents.store, self._plugins)
         rules.prepare_create(document)
-        _require_valid(call, name, list(rules.validate_create(_typed(call, document))))
+        _require_valid(call, name, call.view.validate_create(_typed(call, document)))
         key = Key(call.resource.key, namespace, name)
         if self._documents.latest(key) is not None:
             raise already_exists(call.resource.name, name)
@@ -102,9 +101,9 @@ class Writer:
         """A free name, or "" if there is nothing to make one from."""
         if not prefix:
             return ""
-        head = prefix[: metadata.MAX_PREFIX_LENGTH]
+        name = ""
         for _ in range(NAME_ATTEMPTS):
-            name = head + self._ids.suffix(metadata.SUFFIX_LENGTH)
+            name = prefix[: metadata.MAX_PREFIX_LENGTH] + self._ids.suffix(metadata.SUFFIX_LENGTH)
             if self._documents.latest(Key(call.resource.key, call.namespace, name)) is None:
                 return name
         raise already_exists(call.resource.name, name)
@@ -124,8 +123,7 @@ class Writer:
         admit(attempt, self._documents.store, self._plugins)
         if document == old:
             return entry.body
-        new_object, old_object = _typed(call, document), resource.stored.decode(entry.body)
-        _require_valid(call, call.name, list(call.view.validate(new_object, old_object)))
+        _require_valid(call, call.name, call.view.validate_update(_typed(call, document), _typed(call, old)))
         if is_over(document):
             return await self._documents.remove(call.key, document, dry_run=options.dry_run)
         return await self._documents.put(call.key, document, dry_run=options.dry_run)
@@ -133,7 +131,9 @@ class Writer:
 
 def _typed(call: Call, document: Document) -> Any:
     """The object for validation."""
-    kind = call.resource.stored
+    view, kind = call.view, call.resource.stored
+    if view.validates_shown and view.show is not None:
+        document, kind = view.show(document), view.kind
     try:
         return msgspec.convert(document, kind.type)
     except msgspec.ValidationError as error:
@@ -141,7 +141,7 @@ def _typed(call: Call, document: Document) -> Any:
         raise bad_request(message) from None
 
 
-def _require_valid(call: Call, name: str, errors: list[FieldError]) -> None:
+def _require_valid(call: Call, name: str, errors: Sequence[FieldError]) -> None:
     if errors:
         raise invalid(call.resource.kind.kind, call.resource.kind.group, name, errors)
 

@@ -55,6 +55,9 @@ class Names:
     def __or__(self, other: "Names") -> "Names":
         return Names(self.config_maps | other.config_maps, self.secrets | other.secrets)
 
+    def __and__(self, other: "Names") -> "Names":
+        return Names(self.config_maps & other.config_maps, self.secrets & other.secrets)
+
     def __bool__(self) -> bool:
         return bool(self.config_maps or self.secrets)
 

@@ -14,7 +14,6 @@ import os
 import signal
 import struct
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -55,32 +54,46 @@ class Record(msgspec.Struct, frozen=True):
     message: str = ""
 
 
-@dataclass(frozen=True, slots=True)
 class Shim:
-    """A living shim. `pid` is only for messages."""
+    """A living shim. `pid` is only for looking at; signals go to the very process, or nowhere once it has ended."""
 
-    directory: Path
-    pid: int
-    pidfd: int
+    def __init__(self, directory: Path, pid: int, pidfd: int) -> None:
+        self.directory = directory
+        self.pid = pid
+        self._pidfd: int | None = pidfd
+
+    @property
+    def pidfd(self) -> int:
+        """The process, for passing on. Raises `ShimError` once it has ended."""
+        if self._pidfd is None:
+            raise ShimError("the container has ended")
+        return self._pidfd
 
     def send(self, number: int) -> None:
         """Pass a signal on to the container's first process."""
-        processes.send(self.pidfd, number)
+        if self._pidfd is not None:
+            processes.send(self._pidfd, number)
 
     def end(self) -> None:
         """Kill everything in the container; the shim then writes the record and ends."""
-        processes.send(self.pidfd, END)
+        self.send(END)
 
     def destroy(self) -> None:
         """Kill the shim itself, for when it does not answer; the record is lost."""
-        processes.send(self.pidfd, signal.SIGKILL)
+        self.send(signal.SIGKILL)
 
     async def ended(self) -> Record | None:
         """Wait until the shim has ended; what it wrote down, None if it was killed before it could. Once only."""
         await processes.ended(self.pidfd)
-        os.close(self.pidfd)
+        self.close()
         record = read_record(self.directory)
         return record if record and record.finished else None
+
+    def close(self) -> None:
+        """Let go of the shim, which lives on if it lives."""
+        if self._pidfd is not None:
+            os.close(self._pidfd)
+            self._pidfd = None
 
 
 def read_record(directory: Path) -> Record | None:
@@ -105,6 +118,11 @@ def find(directory: Path) -> Shim | None:
             return Shim(directory, pid, pidfd)
         os.close(pidfd)
     return None
+
+
+def is_alive(directory: Path) -> bool:
+    """Whether the attempt's shim lives."""
+    return _holder(directory) != 0
 
 
 def _holder(directory: Path) -> int:

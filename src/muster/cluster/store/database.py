@@ -55,21 +55,19 @@ class Database:
             raise DataDirectoryError(f"cannot use {self._path}: {error}") from error
 
     def _configure(self) -> None:
-        # The first two count only while the file is empty; the lock comes before the log, which then needs no
-        # shared memory.
-        for pragma in (
-            f"page_size={PAGE_BYTES}",
-            "auto_vacuum=INCREMENTAL",
-            "locking_mode=EXCLUSIVE",
-            "journal_mode=WAL",
-            "synchronous=FULL",
-            "wal_autocheckpoint=0",
-            f"journal_size_limit={8 * CHECKPOINT_BYTES}",
-        ):
-            self._connection.execute(f"PRAGMA {pragma}").fetchall()
+        # The lock comes first: the log then needs no shared memory, for which a full disk might have no room.
+        self._set("locking_mode=EXCLUSIVE")
+        if self._pragma("page_count") == 0:
+            self._set(f"page_size={PAGE_BYTES}", "auto_vacuum=INCREMENTAL")
+        self._set("journal_mode=WAL", "synchronous=FULL", "wal_autocheckpoint=0")
+        self._set(f"journal_size_limit={8 * CHECKPOINT_BYTES}")
         assert self._pragma("locking_mode") == "exclusive", "no second connection may write or checkpoint"
         assert self._pragma("journal_mode") == "wal"
         assert self._pragma("synchronous") == 2  # FULL
+
+    def _set(self, *pragmas: str) -> None:
+        for pragma in pragmas:
+            self._connection.execute(f"PRAGMA {pragma}").fetchall()
 
     def _pragma(self, name: str) -> int | str:
         value: int | str = self._connection.execute(f"PRAGMA {name}").fetchone()[0]

@@ -31,14 +31,16 @@ _TABLES = (
 def prepare(connection: sqlite3.Connection, where: str, upgrades: Sequence[Step] = UPGRADES) -> None:
     """Bring the database to the current version: create the tables, or upgrade them. Raises `DataDirectoryError`."""
     current = len(upgrades) + 1
+    version = _version(connection, where)
+    if version > current:
+        raise DataDirectoryError(
+            f"{where} was written by a newer release (its schema version is {version}, this release knows "
+            f"versions up to {current}): use that release, or another data directory"
+        )
+    if version == current:  # nothing to write, so a full disk can still be opened
+        return
     connection.execute("BEGIN IMMEDIATE")
     try:
-        version = _version(connection, where)
-        if version > current:
-            raise DataDirectoryError(
-                f"{where} was written by a newer release (its schema version is {version}, this release knows "
-                f"versions up to {current}): use that release, or another data directory"
-            )
         if version == 0:
             _create(connection)
         for step in upgrades[version - 1 :] if version else ():

@@ -230,6 +230,7 @@ class JobController:
         for note in plan.notes:
             self._writer.note(job, note.type, note.reason, note.message)
         errors += await self._writer.release(plan.release, memory.written)
+        errors += await self._writer.change(plan.track, {"finalizers": [TRACKING_FINALIZER]}, memory.written)
         if errors:
             raise errors[0]
 

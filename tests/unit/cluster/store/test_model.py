@@ -109,7 +109,7 @@ class StoreMachine(RuleBasedStateMachine):
     @rule(calls=calls)
     def write(self, calls: list[list[tuple[Key, bool]]]) -> None:
         async def work() -> None:
-            steps, done = self.decide(calls)
+            steps, done = await self.decide(calls)
             for entries, expected in zip(await asyncio.gather(*done), steps, strict=True):
                 assert [entry.revision for entry in entries] == [step.revision for step in expected]
             for call in steps:
@@ -126,17 +126,18 @@ class StoreMachine(RuleBasedStateMachine):
     def fail_to_write(self, calls: list[list[tuple[Key, bool]]]) -> None:
         async def work() -> None:
             self.journal.failures = [StorageFull("the disk")]
-            _, done = self.decide(calls)
+            _, done = await self.decide(calls)
             results = await asyncio.gather(*done, return_exceptions=True)
             assert all(isinstance(result, StorageFull) for result in results)
             self.journal.failures = []
 
         self.run(work())
 
-    def decide(
+    async def decide(
         self, calls: list[list[tuple[Key, bool]]]
     ) -> tuple[list[list[Step]], list["asyncio.Future[list[Entry]]"]]:
-        """Begin the writes; what the model says that they are."""
+        """Begin the writes, the first one in a batch of its own; what the model says that they are."""
+        self.journal.gate.clear()
         latest: dict[Key, str | None] = {key: step.value for key, step in self.state.items()}
         steps, done = [], []
         for call in calls:
@@ -156,9 +157,11 @@ class StoreMachine(RuleBasedStateMachine):
             if writes:
                 done.append(self.store.write(*writes))
                 steps.append(expected)
+                await asyncio.sleep(0)
         for resource in RESOURCES:
             shown = {entry.key: value_of(entry) for entry in self.store.latest_list(resource).entries}
             assert shown == {key: value for key, value in latest.items() if value and key.resource == resource}
+        self.journal.gate.set()
         return steps, done
 
     # -- watches

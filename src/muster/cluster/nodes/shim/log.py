@@ -15,6 +15,8 @@ NAME = "log"
 # Longer lines are cut into partial ones, tagged P; F ends a line.
 LINE_BYTES = 16384
 READ_BYTES = 65536
+# No log has more files than this.
+MOST_FILES = 10
 
 
 class Stream:
@@ -53,7 +55,7 @@ class Log:
         self.trouble = ""  # why they were lost
         self._directory = directory
         self._limit = limit_bytes
-        self._files = files
+        self._files = min(files, MOST_FILES)
         self._descriptor = -1
         self._size = 0
         self._torn = False  # the last line in the file has no end

@@ -1,0 +1,99 @@
+"""Connections to the HTTPS front: uvicorn's HTTP protocol, with what it does not bring: who the client's certificate
+names, and limits that keep a slow or greedy client from holding anything for long.
+"""
+
+import asyncio
+from typing import Any
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from muster.cluster.apiserver.certificates import user_of_der
+from muster.cluster.apiserver.users import User
+
+MAX_CONNECTIONS = 4096
+MAX_HEADER_BYTES = 64 * 1024  # of a request's line and headers
+HEADER_SECONDS = 10.0  # from the first byte (or the connection) to the end of the headers
+# A client that takes nothing of its answer for so long is cut off.
+STALLED_SECONDS = 60.0
+
+EXTENSION = "muster.connection"  # where a request's scope has its `Connection`
+
+
+class Connection(HttpToolsProtocol):
+    """One client. Its requests find it in `scope["extensions"]`."""
+
+    user: User | None = None  # whom the client certificate names
+    streaming: "asyncio.Task[Any] | None" = None  # what is to be cancelled when the client goes
+
+    _header_bytes = 0
+    _in_request = False
+    _header_timer: asyncio.TimerHandle | None = None
+    _stall_timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """A client has come, and the TLS handshake is over."""
+        super().connection_made(transport)
+        if len(self.connections) > MAX_CONNECTIONS:
+            transport.abort()
+            return
+        tls = transport.get_extra_info("ssl_object")
+        certificate = tls.getpeercert(binary_form=True) if tls is not None else None
+        self.user = user_of_der(certificate) if certificate else None
+        self._expect_headers()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The client has gone."""
+        self._headers_came()
+        self.resume_writing()
+        super().connection_lost(exc)
+        if self.streaming is not None:
+            self.streaming.cancel()
+
+    def data_received(self, data: bytes) -> None:
+        """Bytes have come."""
+        super().data_received(data)
+        if self._in_request or self.transport.is_closing():
+            return
+        self._header_bytes += len(data)
+        if self._header_bytes > MAX_HEADER_BYTES:
+            self.send_400_response("Request header fields too large.")
+        elif self._header_timer is None:
+            self._expect_headers()
+
+    def on_message_begin(self) -> None:
+        """A request begins."""
+        super().on_message_begin()
+        self.scope["extensions"] = {EXTENSION: self}  # type: ignore[dict-item]
+
+    def on_headers_complete(self) -> None:
+        """The request is known, but for its body."""
+        self._in_request = True
+        self._header_bytes = 0
+        self._headers_came()
+        super().on_headers_complete()
+
+    def on_response_complete(self) -> None:
+        """The answer is on its way."""
+        self._in_request = bool(self.pipeline)
+        super().on_response_complete()
+
+    def pause_writing(self) -> None:
+        """The client does not take what it is sent."""
+        super().pause_writing()
+        if self._stall_timer is None:
+            self._stall_timer = self.loop.call_later(STALLED_SECONDS, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        """It goes on."""
+        super().resume_writing()
+        if self._stall_timer is not None:
+            self._stall_timer.cancel()
+            self._stall_timer = None
+
+    def _expect_headers(self) -> None:
+        self._header_timer = self.loop.call_later(HEADER_SECONDS, self.transport.close)
+
+    def _headers_came(self) -> None:
+        if self._header_timer is not None:
+            self._header_timer.cancel()
+            self._header_timer = None

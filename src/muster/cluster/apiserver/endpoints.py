@@ -1,0 +1,105 @@
+"""The paths that are no resources: health, version, metrics, discovery and OpenAPI documents."""
+
+import platform
+import sys
+from collections.abc import Callable, Iterable, Mapping
+
+import msgspec
+
+from muster.api.status import path_not_found
+from muster.cluster.apiserver.discovery import Discovery
+from muster.cluster.apiserver.openapi import OpenApi
+from muster.cluster.apiserver.registry import Resource
+from muster.cluster.apiserver.static import StaticAnswer
+from muster.runtime.metrics import CONTENT_TYPE, Registry
+from muster.runtime.transport import Request, Response
+
+# The release whose batch/v1 and core/v1 we speak: its Jobs have podReplacementPolicy and per-index back-off for good,
+# and its pods count their generation. Clients switch features by the number, so it must not be higher.
+MAJOR, MINOR = "1", "34"
+GIT_VERSION = f"v{MAJOR}.{MINOR}.0+muster"
+
+# Says what is wrong, or None.
+Check = Callable[[], str | None]
+
+_TEXT = "text/plain; charset=utf-8"
+_HEALTH = ("healthz", "livez", "readyz")
+
+
+class Endpoints:
+    """Answers what is not asked of a resource."""
+
+    def __init__(self, resources: Iterable[Resource], metrics: Registry) -> None:
+        resources = list(resources)
+        self._discovery = Discovery(resources)
+        self._openapi = OpenApi(resources, GIT_VERSION)
+        self._metrics = metrics
+        self.live_checks: dict[str, Check] = {"ping": lambda: None}
+        self.ready_checks: dict[str, Check] = {}  # what must be well, besides, before requests make sense
+
+    def respond(self, request: Request) -> Response:
+        """The answer to a GET of the path. Raises `ApiError` (404, 406)."""
+        path = request.path
+        first, _, rest = path.strip("/").partition("/")
+        if first in _HEALTH:
+            return self._health(first, rest, request.query)
+        if path == "/version":
+            return Response(200, _version())
+        if path == "/metrics":
+            return Response(200, self._metrics.text(), CONTENT_TYPE)
+        if path == "/":
+            return Response(200, msgspec.json.encode({"paths": self._paths()}))
+        answer = self._discovery.find(path, request.accept) or self._openapi.find(path, request.accept)
+        if answer is None:
+            raise path_not_found()
+        return _static(answer)
+
+    def _paths(self) -> list[str]:
+        return [
+            "/api",
+            "/apis",
+            *(f"/{name}" for name in _HEALTH),
+            "/metrics",
+            "/openapi/v2",
+            "/openapi/v3",
+            "/version",
+        ]
+
+    def _health(self, kind: str, name: str, query: Mapping[str, str]) -> Response:
+        """`ok`, or which checks fail; with `?verbose` all of them."""
+        checks = self.live_checks if kind == "livez" else self.live_checks | self.ready_checks
+        if name:
+            if name not in checks:
+                raise path_not_found()
+            problem = checks[name]()
+            return _text(500 if problem else 200, f"internal server error: {problem}\n" if problem else "ok")
+        excluded = set(query.get("exclude", "").split(","))
+        problems = {name: check() for name, check in checks.items() if name not in excluded}
+        lines = [f"[-]{name} failed: {why}" if why else f"[+]{name} ok" for name, why in problems.items()]
+        if any(problems.values()):
+            return _text(500, "\n".join([*lines, f"{kind} check failed\n"]))
+        return _text(200, "\n".join([*lines, f"{kind} check passed\n"]) if "verbose" in query else "ok")
+
+
+def _version() -> bytes:
+    machine = {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
+    return msgspec.json.encode({
+        "major": MAJOR,
+        "minor": MINOR,
+        "gitVersion": GIT_VERSION,
+        "gitCommit": "",
+        "gitTreeState": "clean",
+        "buildDate": "1970-01-01T00:00:00Z",
+        "goVersion": f"python{platform.python_version()}",
+        "compiler": platform.python_implementation(),
+        "platform": f"{sys.platform}/{machine}",
+    })  # fmt: skip
+
+
+def _static(answer: StaticAnswer) -> Response:
+    headers = {name.lower(): value for name, value in answer.headers.items() if name.lower() != "content-type"}
+    return Response(200, answer.body, answer.content_type, headers)
+
+
+def _text(code: int, text: str) -> Response:
+    return Response(code, text.encode(), _TEXT)

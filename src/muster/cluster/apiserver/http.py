@@ -1,0 +1,261 @@
+"""The HTTPS front: requests from the wire become requests to the pipeline, and answers go back.
+
+ASGI and uvicorn are known here and in `connections` alone.
+"""
+
+import asyncio
+import ctypes
+import errno
+import socket
+import ssl
+import sys
+import zlib
+from collections.abc import Awaitable, Callable, Mapping
+from functools import lru_cache
+from typing import Any
+from urllib.parse import parse_qsl
+
+import uvicorn
+from uvicorn.server import ServerState
+
+from muster.api.status import ApiError, Status, StatusDetails, bad_request, too_large
+from muster.cluster.apiserver.answers import Stream, refusal
+from muster.cluster.apiserver.connections import EXTENSION, Connection
+from muster.cluster.apiserver.decode import MAX_BODY_BYTES
+from muster.cluster.apiserver.pipeline import ApiServer
+from muster.cluster.apiserver.users import Authenticator
+from muster.runtime.transport import Request, Response
+
+REQUEST_SECONDS = 60.0  # for an answer, or for a stream to begin
+BODY_SECONDS = 30.0  # for a body to arrive
+KEEP_ALIVE_SECONDS = 180  # clients let go of idle connections after 90 s and less
+HANDSHAKE_SECONDS = 10.0
+GZIP_FROM_BYTES = 128 * 1024  # as kube-apiserver; below it costs more than it saves
+MAX_QUERY_BYTES = 32 * 1024
+MAX_QUERY_FIELDS = 100
+
+_WITH_BODY = frozenset({"POST", "PUT", "PATCH", "DELETE"})
+
+Scope = dict[str, Any]
+Receive = Callable[[], Awaitable[dict[str, Any]]]
+Send = Callable[[dict[str, Any]], Awaitable[None]]
+
+
+class AddressTaken(Exception):  # noqa: N818  (it says what is)
+    """Another process listens there; the text says where and what to do."""
+
+
+class Application:
+    """The ASGI application."""
+
+    def __init__(self, server: ApiServer, authenticator: Authenticator) -> None:
+        self._server = server
+        self._authenticator = authenticator
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        connection: Connection = scope["extensions"][EXTENSION]
+        headers = dict(scope["headers"])
+        answer = await self._answer(scope, headers, connection, receive)
+        if isinstance(answer, Stream):
+            await _stream(answer, connection, send)
+        else:
+            await _respond(answer, headers, send)
+
+    async def _answer(
+        self, scope: Scope, headers: Mapping[bytes, bytes], connection: Connection, receive: Receive
+    ) -> Response | Stream:
+        method: str = scope["method"]
+        try:
+            user = self._authenticator.user(connection.user, _text(headers, b"authorization"))
+            query = _query(scope["query_string"])
+            body = await _body(headers, receive) if method in _WITH_BODY else b""
+        except ApiError as error:
+            answer = refusal(error)
+            # What is left of the body is not waited for.
+            extra = {"connection": "close"} if method in _WITH_BODY else {}
+            extra |= {"www-authenticate": "Bearer"} if error.code == 401 else {}
+            return Response(answer.status, answer.body, answer.content_type, {**answer.headers, **extra})
+        request = Request(
+            method, scope["path"], query, body, _text(headers, b"content-type"), _text(headers, b"accept")
+        )
+        try:
+            async with asyncio.timeout(REQUEST_SECONDS):
+                return await self._server.handle(request, user)
+        except TimeoutError:
+            return refusal(_timeout("request did not complete within the allotted timeout"))
+
+
+def _timeout(message: str) -> ApiError:
+    details = StatusDetails(retry_after_seconds=1)
+    return ApiError(
+        Status(status="Failure", code=504, reason="Timeout", message=f"Timeout: {message}", details=details)
+    )
+
+
+@lru_cache(maxsize=512)
+def _query(raw: bytes) -> Mapping[str, str]:
+    """The first value of every parameter. Raises `ApiError` (400)."""
+    if not raw:
+        return {}
+    if len(raw) > MAX_QUERY_BYTES:
+        raise bad_request(f"the query is longer than {MAX_QUERY_BYTES} bytes")
+    try:
+        pairs = parse_qsl(raw.decode("ascii"), keep_blank_values=True, max_num_fields=MAX_QUERY_FIELDS)
+    except ValueError as error:
+        raise bad_request(f"the query cannot be read: {error}") from None
+    return dict(reversed(pairs))
+
+
+def _text(headers: Mapping[bytes, bytes], name: bytes) -> str:
+    value = headers.get(name)
+    return value.decode("latin-1") if value else ""
+
+
+async def _body(headers: Mapping[bytes, bytes], receive: Receive) -> bytes:
+    """The whole body. Raises `ApiError`: 413 over the limit, 408 if it does not arrive."""
+    length = headers.get(b"content-length", b"0")
+    if len(length) > 18 or int(length) > MAX_BODY_BYTES:
+        raise _over_limit()
+    chunks: list[bytes] = []
+    size = 0
+    try:
+        async with asyncio.timeout(BODY_SECONDS):
+            while True:
+                message = await receive()
+                if message["type"] == "http.disconnect":
+                    raise bad_request("the client closed the connection before the end of its body")
+                chunks.append(message["body"])
+                size += len(message["body"])
+                if size > MAX_BODY_BYTES:
+                    raise _over_limit()
+                if not message.get("more_body"):
+                    return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+    except TimeoutError:
+        message_text = f"the body did not arrive within {BODY_SECONDS:g} s"
+        raise ApiError(Status(status="Failure", code=408, reason="Timeout", message=message_text)) from None
+
+
+def _over_limit() -> ApiError:
+    return too_large(f"Request entity too large: limit is {MAX_BODY_BYTES}")
+
+
+async def _respond(answer: Response, headers: Mapping[bytes, bytes], send: Send) -> None:
+    body, status = answer.body, answer.status
+    fields = [(b"content-type", answer.content_type.encode("latin-1"))]
+    fields += [(name.encode("latin-1"), value.encode()) for name, value in answer.headers.items()]
+    etag = answer.headers.get("etag")
+    if etag and _text(headers, b"if-none-match") == etag:
+        body, status = b"", 304
+    if len(body) >= GZIP_FROM_BYTES and b"gzip" in headers.get(b"accept-encoding", b""):
+        # Compressing lets go of the interpreter: the loop goes on meanwhile.
+        body = await asyncio.to_thread(_compress, body)
+        fields += [(b"content-encoding", b"gzip"), (b"vary", b"Accept-Encoding")]
+    if "cache-control" not in answer.headers:
+        fields.append((b"cache-control", b"no-cache, private"))
+    fields.append((b"content-length", str(len(body)).encode()))
+    await send({"type": "http.response.start", "status": status, "headers": fields})
+    await send({"type": "http.response.body", "body": body})
+
+
+def _compress(body: bytes) -> bytes:
+    return zlib.compress(body, level=1, wbits=31)
+
+
+async def _stream(stream: Stream, connection: Connection, send: Send) -> None:
+    fields = [(b"content-type", stream.content_type.encode("latin-1")), (b"cache-control", b"no-cache, private")]
+    connection.streaming = asyncio.current_task()
+    try:
+        await send({"type": "http.response.start", "status": stream.status, "headers": fields})
+        async for chunk in stream.chunks:
+            if chunk:
+                await send({"type": "http.response.body", "body": chunk, "more_body": True})
+        await send({"type": "http.response.body", "body": b""})
+    except asyncio.CancelledError:
+        if not connection.transport.is_closing():
+            raise
+    except ApiError:
+        connection.transport.close()  # the headers are gone: all that is left to say is that it does not go on
+    finally:
+        connection.streaming = None
+        await stream.close()
+
+
+class HttpsFront:
+    """Listens, and lets go gracefully."""
+
+    def __init__(self, server: ApiServer, authenticator: Authenticator, context: ssl.SSLContext) -> None:
+        self._server = server
+        self._context = context
+        self._config = uvicorn.Config(
+            Application(server, authenticator),
+            http=Connection,
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            date_header=False,
+            timeout_keep_alive=KEEP_ALIVE_SECONDS,
+        )
+        self._state = ServerState()
+        self._listeners: list[asyncio.Server] = []
+
+    async def start(self, host: str, port: int) -> int:
+        """Listen; returns the port, which is a free one if 0 was asked for. Raises `AddressTaken`, `OSError`."""
+        tune_allocator()
+        self._config.load()
+        listener = await asyncio.get_running_loop().create_server(
+            lambda: Connection(self._config, self._state, {}),
+            sock=_bound(host, port),
+            ssl=self._context,
+            backlog=1024,
+            ssl_handshake_timeout=HANDSHAKE_SECONDS,
+            ssl_shutdown_timeout=HANDSHAKE_SECONDS,
+        )
+        self._listeners.append(listener)
+        return int(listener.sockets[0].getsockname()[1])
+
+    async def stop(self, grace_seconds: float = 5.0) -> None:
+        """Take no more requests, end all streams, and wait so long for the answers that are under way."""
+        for listener in self._listeners:
+            listener.close()
+        self._server.stop()
+        connections: list[Connection] = list(self._state.connections)  # type: ignore[arg-type]
+        for connection in connections:
+            connection.shutdown()
+        await self._finished(min(grace_seconds, 0.5))
+        for connection in connections:
+            if connection.streaming is not None:  # a log that is followed
+                connection.transport.abort()
+        await self._finished(grace_seconds)
+        for connection in connections:
+            connection.transport.abort()
+        await asyncio.sleep(0)
+
+    async def _finished(self, seconds: float) -> None:
+        tasks = list(self._state.tasks)
+        if tasks:
+            await asyncio.wait(tasks, timeout=seconds)
+
+
+def _bound(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((host, port))
+    except OSError as error:
+        listener.close()
+        if error.errno == errno.EADDRINUSE:
+            raise AddressTaken(f"{host}:{port} is taken by another process: stop it or choose another port") from None
+        raise
+    return listener
+
+
+def tune_allocator() -> None:
+    """Let glibc keep big blocks instead of giving every list's memory back: that makes big lists three times faster."""
+    if sys.platform == "linux" and hasattr(libc := ctypes.CDLL(None), "mallopt"):
+        m_trim_threshold, m_mmap_threshold = -1, -3
+        libc.mallopt(m_mmap_threshold, 32 << 20)
+        libc.mallopt(m_trim_threshold, 64 << 20)

@@ -1,0 +1,184 @@
+"""The paths of a resource and what can be done there, in a form from which both versions of OpenAPI are written."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from muster.api.kinds import Kind
+from muster.api.schema import component_name
+from muster.cluster.apiserver.openapi.schemas import DELETE_OPTIONS, PATCH, STATUS, list_name
+from muster.cluster.apiserver.registry import Resource, Subresource
+
+PATCH_TYPES = (
+    "application/json-patch+json",
+    "application/merge-patch+json",
+    "application/strategic-merge-patch+json",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A parameter of an operation or a path."""
+
+    name: str
+    where: str  # query or path
+    type: str
+    description: str
+
+
+def _query(name: str, type_: str, description: str) -> Parameter:
+    return Parameter(name, "query", type_, description)
+
+
+NAMESPACE = Parameter("namespace", "path", "string", "Name of the namespace.")
+NAME = Parameter("name", "path", "string", "Name of the object.")
+_PRETTY = _query("pretty", "string", "Whether the answer is laid out for people.")
+_DRY_RUN = _query("dryRun", "string", "All: do everything but store the result.")
+_WRITING = (
+    _DRY_RUN,
+    _query("fieldManager", "string", "Name of who makes the change."),
+    _query("fieldValidation", "string", "What to do about unknown and repeated fields: Ignore, Warn or Strict."),
+)
+_FORCE = _query("force", "boolean", "For server-side apply: whether to take over fields of other managers.")
+_LISTING = (
+    _query("allowWatchBookmarks", "boolean", "Whether a watch sends bookmarks."),
+    _query("continue", "string", "Where the next page begins, from the last one."),
+    _query("fieldSelector", "string", "Only objects with these fields."),
+    _query("labelSelector", "string", "Only objects with these labels."),
+    _query("limit", "integer", "How many objects a page holds at most."),
+    _query("resourceVersion", "string", "The version to list at or to watch from."),
+    _query("resourceVersionMatch", "string", "Exact or NotOlderThan: how resourceVersion is meant."),
+    _query("sendInitialEvents", "boolean", "Whether a watch begins with the objects that are there."),
+    _query("timeoutSeconds", "integer", "How long to list or watch."),
+    _query("watch", "boolean", "Whether to send changes instead of a list."),
+)
+_DELETING = (
+    _DRY_RUN,
+    _query("gracePeriodSeconds", "integer", "Seconds that the object has to end."),
+    _query("orphanDependents", "boolean", "Deprecated: use propagationPolicy."),
+    _query("propagationPolicy", "string", "What becomes of dependents: Orphan, Background or Foreground."),
+)
+_LOG = (
+    _query("container", "string", "The container; needed if there are several."),
+    _query("follow", "boolean", "Whether to go on with what is written from now on."),
+    _query("limitBytes", "integer", "How many bytes to send at most."),
+    _query("previous", "boolean", "The container's last run instead of this one."),
+    _query("sinceSeconds", "integer", "Only what is not older."),
+    _query("sinceTime", "string", "Only what is not older."),
+    _query("tailLines", "integer", "Only so many lines from the end."),
+    _query("timestamps", "boolean", "Whether lines begin with their time."),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """What one method does at one path.
+
+    action: upstream's word for it (`x-kubernetes-action`).
+    id: unique among all operations.
+    kind: what it acts on.
+    result: the component that it answers with; empty for text.
+    body: the component that it takes; empty if none.
+    body_types: the media types of the body.
+    """
+
+    method: str
+    action: str
+    id: str
+    description: str
+    kind: Kind[Any]
+    result: str
+    parameters: tuple[Parameter, ...] = ()
+    body: str = ""
+    body_types: tuple[str, ...] = ("*/*",)
+
+
+@dataclass(frozen=True, slots=True)
+class PathItem:
+    """A path and its operations."""
+
+    path: str
+    parameters: tuple[Parameter, ...]
+    operations: list[Operation] = field(default_factory=list)
+
+
+def paths_of(resource: Resource) -> Iterator[PathItem]:
+    """The paths of a resource that can be asked for."""
+    kind = resource.kind
+    verbs = set(resource.verbs)
+    scope = (NAMESPACE,) if kind.namespaced else ()
+    collection = kind.path("{namespace}")
+    yield _collection(resource, PathItem(collection, (*scope, _PRETTY)), "Namespaced" if kind.namespaced else "")
+    single = PathItem(kind.path("{namespace}", "{name}"), (NAME, *scope, _PRETTY))
+    single.operations.extend(_on_object(kind, verbs, "Namespaced" if kind.namespaced else "", kind.kind, ""))
+    yield single
+    for sub in resource.subresources:
+        item = PathItem(kind.path("{namespace}", "{name}", sub.name), (NAME, *scope, _PRETTY))
+        item.operations.extend(_on_subresource(resource, sub))
+        yield item
+    if kind.namespaced and "list" in verbs:
+        everywhere = PathItem(kind.path(), (*_LISTING, _PRETTY))
+        everywhere.operations.append(_list(kind, f"list{_stem(kind)}{kind.kind}ForAllNamespaces", ()))
+        yield everywhere
+
+
+def _collection(resource: Resource, item: PathItem, scope: str) -> PathItem:
+    kind, verbs = resource.kind, resource.verbs
+    own = component_name(kind.type)
+    where = f"{_stem(kind)}{scope}{kind.kind}"
+    if "list" in verbs:
+        item.operations.append(_list(kind, f"list{where}", _LISTING))
+    if "create" in verbs:
+        item.operations.append(
+            Operation("post", "post", f"create{where}", f"create a {kind.kind}", kind, own, _WRITING, own)
+        )
+    if "deletecollection" in verbs:
+        name = f"delete{_stem(kind)}Collection{scope}{kind.kind}"
+        parameters = tuple(dict.fromkeys((*_LISTING, *_DELETING)))
+        text = f"delete collection of {kind.kind}"
+        item.operations.append(
+            Operation("delete", "deletecollection", name, text, kind, STATUS, parameters, DELETE_OPTIONS)
+        )
+    return item
+
+
+def _list(kind: Kind[Any], id_: str, parameters: tuple[Parameter, ...]) -> Operation:
+    return Operation(
+        "get", "list", id_, f"list or watch objects of kind {kind.kind}", kind, list_name(kind), parameters
+    )
+
+
+def _on_object(kind: Kind[Any], verbs: set[str], scope: str, name: str, suffix: str) -> Iterator[Operation]:
+    """What can be done to one object, or to one that a subresource shows."""
+    own = component_name(kind.type)
+    where = f"{_stem(kind)}{scope}{name}{suffix}"
+    what = f"{suffix.lower()} of the specified {name}" if suffix else f"the specified {name}"
+    if "get" in verbs:
+        yield Operation("get", "get", f"read{where}", f"read {what}", kind, own)
+    if "update" in verbs:
+        yield Operation("put", "put", f"replace{where}", f"replace {what}", kind, own, _WRITING, own)
+    if "patch" in verbs:
+        parameters = (*_WRITING, _FORCE)
+        yield Operation(
+            "patch", "patch", f"patch{where}", f"partially update {what}", kind, own, parameters, PATCH, PATCH_TYPES
+        )
+    if "delete" in verbs:
+        yield Operation("delete", "delete", f"delete{where}", f"delete {what}", kind, STATUS, _DELETING, DELETE_OPTIONS)
+    if "create" in verbs and suffix:
+        yield Operation("post", "post", f"create{where}", f"create {what}", kind, own, _WRITING, own)
+
+
+def _on_subresource(resource: Resource, sub: Subresource) -> Iterator[Operation]:
+    scope = "Namespaced" if resource.kind.namespaced else ""
+    name, suffix = resource.kind.kind, sub.name.capitalize()
+    if sub.view is None and "get" in sub.verbs:
+        id_ = f"read{_stem(resource.kind)}{scope}{name}{suffix}"
+        yield Operation("get", "get", id_, f"read {sub.name} of the specified {name}", sub.kind, "", _LOG)
+    else:
+        yield from _on_object(sub.kind, set(sub.verbs), scope, name, suffix)
+
+
+def _stem(kind: Kind[Any]) -> str:
+    """`CoreV1`, `BatchV1`, `EventsV1`: what operations of the group version are called by."""
+    group = kind.group.partition(".")[0] or "core"
+    return f"{group.capitalize()}{kind.version.capitalize()}"

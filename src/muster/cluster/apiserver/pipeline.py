@@ -1,0 +1,234 @@
+"""The API server without a wire: a request of a known user goes in, an answer or a stream comes out.
+
+Every request takes the same steps: what does it ask for, may the user do that, is there such a resource with such a
+verb; then the verb's own module does it. HTTP is in `http`, calls without it in `inprocess`.
+"""
+
+import logging
+from collections.abc import MutableMapping
+from dataclasses import replace
+
+from muster.api.meta import ListMeta
+from muster.api.status import ApiError, StatusDetails, bad_request, internal_error, method_not_allowed, path_not_found
+from muster.cluster.apiserver.admission import PLUGINS, Plugin
+from muster.cluster.apiserver.answers import Stream, refusal, success, warning_headers
+from muster.cluster.apiserver.builtin import BINDING, BUILTIN, PODS
+from muster.cluster.apiserver.call import Call
+from muster.cluster.apiserver.decode import decode
+from muster.cluster.apiserver.documents import Documents
+from muster.cluster.apiserver.endpoints import Endpoints
+from muster.cluster.apiserver.podactions import PodActions
+from muster.cluster.apiserver.podlogs import NodeConnection, read_log
+from muster.cluster.apiserver.read import Reader
+from muster.cluster.apiserver.registry import Registry, Resource, View
+from muster.cluster.apiserver.remove import Remover
+from muster.cluster.apiserver.representation import Presentation, form_of
+from muster.cluster.apiserver.request import Target, boolean, list_options, parse_path
+from muster.cluster.apiserver.traffic import Traffic
+from muster.cluster.apiserver.users import Access, User, authorize
+from muster.cluster.apiserver.watch import Watcher
+from muster.cluster.apiserver.write import Writer
+from muster.cluster.store import Store
+from muster.runtime import metrics
+from muster.runtime.clock import Clock
+from muster.runtime.ids import Ids, Random
+from muster.runtime.transport import JSON, Request, Response
+
+log = logging.getLogger(__name__)
+
+_WRITE_VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
+_METHODS = frozenset({"GET", *_WRITE_VERBS})
+# Verbs that work on a collection of namespaces at once.
+_ACROSS_NAMESPACES = frozenset({"list", "watch"})
+_ON_COLLECTIONS = frozenset({"list", "watch", "create", "deletecollection"})
+
+
+class ApiServer:
+    """Serves the resources of a registry from a store."""
+
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        ids: Ids,
+        random: Random,
+        *,
+        registry: Registry = BUILTIN,
+        plugins: tuple[Plugin, ...] = PLUGINS,
+        metrics_registry: metrics.Registry | None = None,
+    ) -> None:
+        self.registry = registry
+        self.nodes: MutableMapping[str, NodeConnection] = {}  # by name; filled by whoever runs the nodes
+        self.metrics = metrics_registry or metrics.Registry()
+        self.endpoints = Endpoints(registry, self.metrics)
+        self.traffic = Traffic(self.metrics, clock)
+        self._clock = clock
+        documents = Documents(store)
+        self._reader = Reader(store, clock)
+        self._watcher = Watcher(store, clock, random)
+        self._writer = Writer(documents, clock, ids, plugins)
+        self._remover = Remover(documents, clock, plugins)
+        self._pod_actions = PodActions(documents, self._remover, clock)
+
+    def stop(self) -> None:
+        """End all watches. Other requests finish, or are refused by the store once that is closed."""
+        self._watcher.stop()
+
+    async def handle(self, request: Request, user: User) -> Response | Stream:
+        """The answer, whatever it is: this raises nothing but cancellation."""
+        start = self._clock.monotonic()
+        warnings: list[str] = []
+        verb, resource = "", ""
+        try:
+            target = parse_path(request.path)
+            verb = verb_of(request, target)
+            resource = self._known(target)
+            answer = await self._answer(request, user, target, verb, warnings)
+        except ApiError as error:
+            answer = refusal(error, warnings)
+        except RecursionError:
+            answer = refusal(bad_request("the request nests too deep"), warnings)
+        except Exception as error:
+            log.exception("request failed", extra={"method": request.method, "path": request.path[:500]})
+            answer = refusal(internal_error(f"{type(error).__name__} (see the server's log)"))
+        self.traffic.answered(verb, resource, answer.status, start)
+        return answer
+
+    async def _answer(
+        self, request: Request, user: User, target: Target | None, verb: str, warnings: list[str]
+    ) -> Response | Stream:
+        if target is None:
+            authorize(Access(user, verb, path=request.path))
+            if request.method != "GET":
+                raise method_not_allowed(request.path[:100], request.method)
+            return self.endpoints.respond(request)
+        name = f"{target.plural}/{target.subresource}" if target.subresource else target.plural
+        authorize(Access(user, verb, target.group, name, target.namespace, target.name))
+        resource = self._find(target, verb)
+        call = Call(
+            request, user, verb, resource, resource.view, target.namespace, target.name, target.subresource, warnings
+        )
+        return await (self._on_subresource(call) if call.subresource else self._on_resource(call))
+
+    def _known(self, target: Target | None) -> str:
+        """The resource's name if it is one of ours: clients can make up as many as they like."""
+        if target is None or self.registry.find(target.group, target.version, target.plural) is None:
+            return ""
+        return target.plural
+
+    def _find(self, target: Target, verb: str) -> Resource:
+        """The resource, if the target makes sense for it. Raises `ApiError` (404, 405)."""
+        resource = self.registry.find(target.group, target.version, target.plural)
+        if resource is None:
+            raise path_not_found()
+        namespaced = resource.kind.namespaced
+        if target.namespace and not namespaced:
+            raise path_not_found()
+        if namespaced and not target.namespace and (target.name or target.subresource):
+            raise path_not_found()
+        if not target.subresource:
+            misplaced = bool(target.name) == (verb in _ON_COLLECTIONS)
+            across = namespaced and not target.namespace and verb not in _ACROSS_NAMESPACES
+            if misplaced or across or verb not in resource.verbs:
+                raise method_not_allowed(resource.name, verb)
+        return resource
+
+    async def _on_resource(self, call: Call) -> Response | Stream:
+        match call.verb:
+            case "get":
+                return self._get(call)
+            case "list" | "watch":
+                return await self._list(call)
+            case "create":
+                if call.resource.kind is BINDING:
+                    return await self._bind(replace(call, resource=PODS, name=_name_in(call)))
+                self._presentation(call)  # says no before anything is written
+                return self._object(call, await self._writer.create(call), 201)
+            case "delete":
+                removed = await self._remover.delete(call)
+                if isinstance(removed, StatusDetails):
+                    return success(removed, warnings=call.warnings)
+                return self._object(call, removed)
+            case "deletecollection":
+                bodies = await self._remover.delete_collection(call)
+                body = await self._presentation(call).list(bodies, ListMeta())
+                return Response(200, body, JSON, warning_headers(call.warnings))
+            case _:
+                return await self._change(call)
+
+    async def _on_subresource(self, call: Call) -> Response | Stream:
+        subresource = call.resource.subresource(call.subresource)
+        if subresource is None:
+            raise path_not_found()
+        if call.verb not in subresource.verbs:
+            raise method_not_allowed(f"{call.resource.name}/{call.subresource}", call.verb)
+        call = replace(call, view=subresource.view or View(subresource.kind))
+        if subresource.view is not None:
+            return self._get(call) if call.verb == "get" else await self._change(call)
+        match call.subresource:
+            case "binding":
+                return await self._bind(call)
+            case "eviction":
+                await self._pod_actions.evict(call)
+                return success(code=201, warnings=call.warnings)
+            case _:
+                assert call.subresource == "log"
+                entry = self._reader.get(call.key, call.resource, {})
+                return await read_log(entry, call.request.query, self.nodes)
+
+    async def _bind(self, call: Call) -> Response:
+        await self._pod_actions.bind(call)
+        return success(code=201, warnings=call.warnings)
+
+    def _get(self, call: Call) -> Response:
+        entry = self._reader.get(call.key, call.resource, call.request.query)
+        return self._object(call, entry.body)
+
+    async def _list(self, call: Call) -> Response | Stream:
+        query = call.request.query
+        options = list_options(query)
+        form, include = form_of(call.request.accept), query.get("includeObject", "")
+        reading = (call.resource, call.view, call.namespace, options, form, include)
+        if options.watch:
+            return Stream(self._watcher.watch(*reading))
+        return Response(200, await self._reader.list(*reading))
+
+    async def _change(self, call: Call) -> Response:
+        self._presentation(call)
+        if call.verb == "patch":
+            return self._object(call, await self._writer.patch(call))
+        body, created = await self._writer.update(call)
+        return self._object(call, body, 201 if created else 200)
+
+    def _object(self, call: Call, body: bytes, code: int = 200) -> Response:
+        presented = self._presentation(call).one(body)
+        return Response(code, presented, JSON, warning_headers(call.warnings))
+
+    def _presentation(self, call: Call) -> Presentation:
+        form = form_of(call.request.accept)
+        include = call.request.query.get("includeObject", "") if form == "table" else ""
+        return Presentation(call.resource, call.view, form, include, self._clock.now())
+
+
+def verb_of(request: Request, target: Target | None) -> str:
+    """What a request does: an API verb on a resource, the method in small letters on any other path."""
+    if target is None:
+        return request.method.lower() if request.method in _METHODS else "other"
+    if request.method == "GET":
+        if target.name:
+            return "get"
+        return "watch" if boolean(request.query, "watch") else "list"
+    verb = _WRITE_VERBS.get(request.method)
+    if verb is None:
+        raise method_not_allowed(target.plural, request.method)
+    return "deletecollection" if verb == "delete" and not target.name else verb
+
+
+def _name_in(call: Call) -> str:
+    """The pod that a Binding names, which was posted to `bindings`."""
+    document = decode(call.request.body, call.request.content_type, BINDING.kind, strict=False).document
+    meta = document.get("metadata")
+    name = meta.get("name") if isinstance(meta, dict) else None
+    if not isinstance(name, str) or not name:
+        raise bad_request("name must be provided")
+    return name

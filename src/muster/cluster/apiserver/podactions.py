@@ -1,0 +1,114 @@
+"""What is done to a pod by posting to it: binding it to a node, and evicting it."""
+
+from typing import Any
+
+import msgspec
+
+from muster.api.core import Binding
+from muster.api.status import ApiError, bad_request, conflict, invalid, not_found
+from muster.api.validation.pod import validate_binding
+from muster.cluster.apiserver.body import read_object
+from muster.cluster.apiserver.call import Call
+from muster.cluster.apiserver.decode import Document
+from muster.cluster.apiserver.deletion import check_options
+from muster.cluster.apiserver.documents import Documents, decode_entry
+from muster.cluster.apiserver.metadata import meta_of, set_namespace, timestamp
+from muster.cluster.apiserver.remove import Remover, parse_options
+from muster.cluster.apiserver.request import write_options
+from muster.runtime.clock import Clock
+
+
+class PodActions:
+    """Binds and evicts."""
+
+    def __init__(self, documents: Documents, remover: Remover, clock: Clock) -> None:
+        self._documents = documents
+        self._remover = remover
+        self._clock = clock
+
+    async def bind(self, call: Call) -> None:
+        """Give a pod to the node that the Binding in the body names. Raises `ApiError`."""
+        options = write_options(call.request.query, "CreateOptions")
+        written = read_object(call.request, call.view, options, call.warnings)
+        meta = meta_of(written)
+        set_namespace(meta, call.namespace)
+        if meta.get("name") not in (None, "", call.name):
+            raise bad_request(
+                f"the name of the object ({meta['name']}) does not match the name on the URL ({call.name})"
+            )
+        binding = msgspec.convert(written, Binding)
+        if errors := validate_binding(binding):
+            raise invalid("Binding", "", call.name, errors)
+        entry = self._documents.latest(call.key)
+        if entry is None:
+            raise not_found("pods", call.name)
+        pod = decode_entry(entry)
+        _check_bindable(pod, meta)
+        _assign(pod, binding, timestamp(self._clock.now()))
+        await self._documents.put(call.key, pod, dry_run=options.dry_run)
+
+    async def evict(self, call: Call) -> None:
+        """End a pod gracefully, and say on it that it was evicted. Raises `ApiError`.
+
+        There are no disruption budgets that could refuse it.
+        """
+        query_options = write_options(call.request.query, "CreateOptions")
+        written = read_object(call.request, call.view, query_options, call.warnings)
+        name = meta_of(written).get("name")
+        if name not in (None, "", call.name):
+            raise bad_request("name in URL does not match name in Eviction object")
+        options = parse_options(written.get("deleteOptions") or {})
+        if query_options.dry_run:
+            options = msgspec.structs.replace(options, dry_run=("All",))
+        check_options(options)
+        await self._remover.delete_with(call, options, self._note_eviction)
+
+    def _note_eviction(self, pod: Document) -> None:
+        condition = {
+            "type": "DisruptionTarget",
+            "status": "True",
+            "reason": "EvictionByEvictionAPI",
+            "message": "Eviction API: evicting",
+        }
+        set_condition(pod, condition, timestamp(self._clock.now()))
+
+
+def _check_bindable(pod: Document, given: dict[str, Any]) -> None:
+    """Raise `ApiError` (409) unless the pod waits for a node, and is the one that is meant."""
+    meta, spec = pod["metadata"], pod["spec"]
+    name = meta["name"]
+    for field, label in (("uid", "UID"), ("resourceVersion", "ResourceVersion")):
+        if given.get(field) and given[field] != meta[field]:
+            raise _unbindable(
+                name,
+                f"Precondition failed: {label} in precondition: {given[field]}, {label} in object meta: {meta[field]}",
+            )
+    if meta.get("deletionTimestamp"):
+        raise _unbindable(name, f"pod {name} is being deleted, cannot be assigned to a host")
+    if spec.get("nodeName"):
+        raise _unbindable(name, f'pod {name} is already assigned to node "{spec["nodeName"]}"')
+    if spec.get("schedulingGates"):
+        raise _unbindable(name, f"pod {name} has non-empty .spec.schedulingGates")
+
+
+def _unbindable(name: str, why: str) -> ApiError:
+    return conflict("pods/binding", name, why)
+
+
+def _assign(pod: Document, binding: Binding, now: str) -> None:
+    pod["spec"]["nodeName"] = binding.target.name
+    if binding.metadata.annotations:
+        pod["metadata"]["annotations"] = pod["metadata"].get("annotations", {}) | binding.metadata.annotations
+    set_condition(pod, {"type": "PodScheduled", "status": "True"}, now)
+
+
+def set_condition(pod: Document, condition: dict[str, str], now: str) -> None:
+    """Put a condition into a pod's status, in place; its time is that of its status's last change."""
+    status = pod.setdefault("status", {})
+    conditions = status.get("conditions", [])
+    before = next((other for other in conditions if other["type"] == condition["type"]), None)
+    since = now
+    if before is not None and before["status"] == condition["status"]:
+        since = before.get("lastTransitionTime", now)
+    others = [other for other in conditions if other is not before]
+    status["conditions"] = [*others, condition | {"lastTransitionTime": since}]

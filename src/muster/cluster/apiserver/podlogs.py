@@ -1,0 +1,173 @@
+"""`pods/log`: which container's log is meant, and how much of it; the text comes from the pod's node.
+
+The server keeps no logs. A node that can give them is a `NodeConnection`, put into the server's `nodes` by name.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+
+import msgspec
+
+from muster.api.core import POD, Pod
+from muster.api.pods import all_containers
+from muster.api.status import FORBIDDEN, INVALID, FieldError, bad_request, invalid, unavailable
+from muster.cluster.apiserver.answers import Stream
+from muster.cluster.apiserver.request import boolean, integer
+from muster.cluster.store import Entry
+
+TEXT = "text/plain"
+
+# A node says at once that there is no log; a log that is followed may have nothing to say for a long time. So long the
+# answer waits for the one, before it takes it for the other.
+FIRST_PIECE_SECONDS = 0.25
+MAX_SINCE_SECONDS = 100 * 365 * 24 * 3600
+
+
+@dataclass(frozen=True, slots=True)
+class LogOptions:
+    """What of a container's log is wanted.
+
+    container: its name, checked.
+    follow: go on until the container ends.
+    previous: of its last run instead of the current one.
+    timestamps: begin every line with its time (RFC 3339).
+    since_seconds: only what is not older than this.
+    since_time: only what was written from then on; not both of them.
+    tail_lines: only so many lines at the end, before what is followed.
+    limit_bytes: end after so many bytes.
+    """
+
+    container: str
+    follow: bool = False
+    previous: bool = False
+    timestamps: bool = False
+    since_seconds: int | None = None
+    since_time: datetime | None = None
+    tail_lines: int | None = None
+    limit_bytes: int | None = None
+
+
+class NodeConnection(Protocol):
+    """A node, as far as the server asks it for things."""
+
+    def logs(self, pod: Pod, options: LogOptions) -> AsyncIterator[bytes]:
+        """The log, in pieces of any size. Raises `ApiError` (400) before the first piece if there is none yet."""
+        ...
+
+
+async def read_log(entry: Entry, query: Mapping[str, str], nodes: Mapping[str, NodeConnection]) -> Stream:
+    """The log that is asked for. Raises `ApiError`: 400, 422, 503 if the pod's node is not connected."""
+    pod = POD.decode(entry.body)
+    options = log_options(pod, query)
+    name = pod.spec.node_name
+    if not name:
+        return Stream(_nothing(), TEXT)  # it has not run anywhere: upstream answers with an empty log too
+    node = nodes.get(name)
+    if node is None:
+        raise unavailable(f'the node "{name}" of pod "{pod.metadata.name}" is not connected: no log can be read')
+    return Stream(await _started(node.logs(pod, options)), TEXT)
+
+
+def log_options(pod: Pod, query: Mapping[str, str]) -> LogOptions:
+    """The options in a query, for this pod. Raises `ApiError` (400, 422)."""
+    since_seconds, since_time = integer(query, "sinceSeconds"), _time(query.get("sinceTime", ""))
+    tail_lines, limit_bytes = integer(query, "tailLines"), integer(query, "limitBytes")
+    errors = []
+    if tail_lines is not None and tail_lines < 0:
+        errors.append(FieldError("tailLines", INVALID, tail_lines, "must be greater than or equal to 0"))
+    if limit_bytes is not None and limit_bytes < 1:
+        errors.append(FieldError("limitBytes", INVALID, limit_bytes, "must be greater than 0"))
+    if since_seconds is not None and since_time is not None:
+        detail = "at most one of `sinceTime` or `sinceSeconds` may be specified"
+        errors.append(FieldError("sinceSeconds", FORBIDDEN, None, detail))
+    elif since_seconds is not None and since_seconds < 1:
+        errors.append(FieldError("sinceSeconds", INVALID, since_seconds, "must be greater than 0"))
+    if errors:
+        raise invalid("PodLogOptions", "", pod.metadata.name, errors)
+    return LogOptions(
+        container=_container(pod, query.get("container", "")),
+        follow=boolean(query, "follow") or False,
+        previous=boolean(query, "previous") or False,
+        timestamps=boolean(query, "timestamps") or False,
+        since_seconds=None if since_seconds is None else min(since_seconds, MAX_SINCE_SECONDS),
+        since_time=since_time,
+        tail_lines=tail_lines,
+        limit_bytes=limit_bytes,
+    )
+
+
+def _container(pod: Pod, asked: str) -> str:
+    """The container that is meant. Raises `ApiError` (400)."""
+    name, spec = pod.metadata.name, pod.spec
+    if asked:
+        if asked not in _names(pod):
+            raise bad_request(f"container {asked[:100]} is not valid for pod {name}")
+        return asked
+    if len(spec.containers) == 1:
+        return spec.containers[0].name
+    containers = " ".join(container.name for container in spec.containers)
+    message = f"a container name must be specified for pod {name}, choose one of: [{containers}]"
+    if spec.init_containers:
+        initial = " ".join(container.name for container in spec.init_containers)
+        message += f" or one of the init containers: [{initial}]"
+    raise bad_request(message)
+
+
+def _names(pod: Pod) -> Iterator[str]:
+    return (container.name for container in all_containers(pod.spec))
+
+
+def _time(text: str) -> datetime | None:
+    if not text:
+        return None
+    try:
+        return msgspec.convert(text, datetime)
+    except msgspec.ValidationError:
+        raise bad_request(f'parsing time "{text[:100]}" as "2006-01-02T15:04:05Z07:00"') from None
+
+
+async def _nothing() -> AsyncIterator[bytes]:
+    yield b""
+
+
+async def _started(pieces: AsyncIterator[bytes]) -> "_Pieces":
+    """The pieces, once there is one, or none has come so far. Raises what the node raises instead of the first."""
+    started = _Pieces(pieces)
+    try:
+        await asyncio.wait({started.first}, timeout=FIRST_PIECE_SECONDS)
+        if started.first.done():
+            started.first.result()
+    except BaseException:
+        await started.aclose()
+        raise
+    return started
+
+
+class _Pieces:
+    """Pieces of which the first is already waited for."""
+
+    def __init__(self, pieces: AsyncIterator[bytes]) -> None:
+        self.first: asyncio.Future[bytes | None] = asyncio.ensure_future(anext(pieces, None))
+        self._pieces = pieces
+        self._next: asyncio.Future[bytes | None] | None = self.first
+
+    def __aiter__(self) -> "_Pieces":
+        return self
+
+    async def __anext__(self) -> bytes:
+        waiting, self._next = self._next, None
+        piece = await (waiting if waiting is not None else anext(self._pieces, None))
+        if piece is None:
+            raise StopAsyncIteration
+        return piece
+
+    async def aclose(self) -> None:
+        """Read no further."""
+        if not self.first.done():
+            self.first.cancel()
+            await asyncio.wait({self.first})
+        if isinstance(self._pieces, AsyncGenerator):
+            await self._pieces.aclose()

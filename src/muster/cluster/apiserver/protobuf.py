@@ -1,0 +1,267 @@
+"""Objects in Kubernetes' protobuf encoding, as the JSON documents that they mean.
+
+Go clients from 1.32 on write built-in kinds in protobuf unless told otherwise (`kubectl create configmap` does), and do
+not fall back. They read JSON, so only this direction is needed. The messages are made from the API types: a type says
+what a field is, `protobuf_numbers` which number it has. Fields that no type of ours has are passed over, as unknown
+fields of JSON are; what upstream leaves open (managed fields) cannot be told from the wire and goes too.
+
+Zeroes: Go writes the zero of every field that is no pointer. It means nothing there, unless the field is required, and
+is left out; in an optional field it was set by somebody and stays.
+"""
+
+import base64
+import types
+import typing
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import cache
+from typing import Any, TypeAlias, Union, get_args, get_origin
+
+import msgspec
+
+from muster.api import autoscaling, batch, coordination, core, events, policy, scheduling
+from muster.api.meta import DeleteOptions, Struct
+from muster.api.schema import component_name, schema_of
+from muster.cluster.apiserver.protobuf_numbers import NUMBERS
+
+MEDIA_TYPE = "application/vnd.kubernetes.protobuf"
+
+_MAGIC = b"k8s\x00"
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MAX_SECONDS = 253402300799  # the last of the year 9999
+
+_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
+
+_TYPES: dict[tuple[str, str], type[Struct]] = {
+    (kind.api_version, kind.kind): kind.type
+    for kind in (
+        core.POD, core.NODE, core.NAMESPACE, core.EVENT, core.CONFIG_MAP, core.SECRET, core.SERVICE,
+        core.SERVICE_ACCOUNT, batch.JOB, coordination.LEASE, scheduling.PRIORITY_CLASS, events.EVENTS_V1_EVENT,
+    )
+} | {
+    ("v1", "Binding"): core.Binding,
+    ("autoscaling/v1", "Scale"): autoscaling.Scale,
+    ("policy/v1", "Eviction"): policy.Eviction,
+}  # fmt: skip
+
+
+class ProtobufError(ValueError):
+    """The bytes are no object that we know."""
+
+
+def decode(body: bytes) -> dict[str, Any]:
+    """The object in a body, with its apiVersion and kind. Raises `ProtobufError`."""
+    if not body.startswith(_MAGIC):
+        raise ProtobufError("the body does not begin as Kubernetes' protobuf does")
+    envelope = {number: value for number, _, value in _fields(body[len(_MAGIC) :])}
+    type_meta = {number: _text(value) for number, _, value in _fields(_bytes(envelope.get(1, b"")))}
+    version, kind = type_meta.get(1, ""), type_meta.get(2, "")
+    if envelope.get(3):
+        raise ProtobufError("the object within the body is encoded once more")
+    type_ = DeleteOptions if kind == "DeleteOptions" else _TYPES.get((version, kind))
+    if type_ is None:
+        raise ProtobufError(f"no kind {kind[:100]!r} in version {version[:100]!r} is known in protobuf")
+    document: dict[str, Any] = _message(type_)(envelope.get(2, b""))
+    return {"apiVersion": version, "kind": kind} | document
+
+
+_Value: TypeAlias = int | bytes
+_Decode: TypeAlias = Callable[[_Value], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class _Field:
+    """A field of a message.
+
+    shape: how often it comes, or that its own fields stand in for it.
+    keeps_zero: whether a zero says something.
+    """
+
+    name: str
+    decode: _Decode
+    shape: typing.Literal["single", "list", "map", "inline"]
+    keeps_zero: bool
+
+
+@cache
+def _message(type_: type[Struct]) -> _Decode:
+    """The decoder of a type's messages."""
+    return _decoder(_fields_of(type_, component_name(type_)))
+
+
+def _fields_of(type_: type[Struct], message: str) -> dict[int, _Field]:
+    """The fields of a message by number; all of them are in the type, also those of messages within it."""
+    hints = typing.get_type_hints(type_)
+    required = schema_of(type_).get("required", ())
+    members = {field.encode_name: field for field in msgspec.structs.fields(type_)}
+    found: dict[int, _Field] = {}
+    number = 0
+    for entry in NUMBERS[message].split():
+        jump, _, name = entry.rpartition(":")
+        number = int(jump) if jump else number + 1
+        if name.startswith("*"):
+            inner = _decoder(_fields_of(type_, f"{message.rpartition('.')[0]}.{name[1:]}"))
+            found[number] = _Field("", inner, "inline", keeps_zero=True)
+        elif member := members.get(name):
+            hint = _without_none(hints[member.name])
+            keeps_zero = member.default is None or name in required
+            if field := _field(name, hint, keeps_zero=keeps_zero):
+                found[number] = field
+    return found
+
+
+def _field(name: str, hint: Any, *, keeps_zero: bool) -> _Field | None:
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin is tuple:
+        item = _value(arguments[0])
+        return _Field(name, item, "list", keeps_zero=True) if item else None
+    if origin is dict:
+        item = _value(arguments[1])
+        return _Field(name, _entry(item), "map", keeps_zero=True) if item else None
+    value = _value(hint)
+    return _Field(name, value, "single", keeps_zero=keeps_zero) if value else None
+
+
+def _value(hint: Any) -> _Decode | None:
+    """How a value of a type is decoded; None for types that leave it open."""
+    if isinstance(hint, type) and issubclass(hint, Struct):
+        return _message(hint)
+    if get_origin(hint) in (Union, types.UnionType):
+        return _quantity if float in get_args(hint) else _int_or_string
+    return _SCALARS.get(hint)
+
+
+def _without_none(hint: Any) -> Any:
+    if get_origin(hint) not in (Union, types.UnionType):
+        return hint
+    options = [option for option in get_args(hint) if option is not type(None)]
+    return options[0] if len(options) == 1 else Union[tuple(options)]  # noqa: UP007  (their number is not known)
+
+
+def _decoder(fields: dict[int, _Field]) -> _Decode:
+    def decode_message(value: _Value) -> dict[str, Any]:
+        result: dict[str, Any] = {}
+        for number, wire, raw in _fields(_bytes(value)):
+            field = fields.get(number)
+            if field is None:
+                continue
+            match field.shape:
+                case "list":
+                    items = _unpacked(raw) if wire == _BYTES and field.decode is _integer else [raw]
+                    result.setdefault(field.name, []).extend(field.decode(item) for item in items)
+                case "map":
+                    result.setdefault(field.name, {}).update(field.decode(raw))
+                case "inline":
+                    result |= field.decode(raw)
+                case _:
+                    decoded = field.decode(raw)
+                    if decoded is not None and (field.keeps_zero or decoded not in _ZEROES):
+                        result[field.name] = decoded
+        return result
+
+    return decode_message
+
+
+_ZEROES: tuple[Any, ...] = ("", 0, False)
+
+
+def _entry(value: _Decode) -> _Decode:
+    """An entry of a map is a message of a key and a value; zeroes may be left out."""
+
+    def decode_entry(raw: _Value) -> dict[str, Any]:
+        parts = {number: part for number, _, part in _fields(_bytes(raw))}
+        return {_text(parts.get(1, b"")): value(parts.get(2, b""))}
+
+    return decode_entry
+
+
+def _fields(data: bytes) -> Iterator[tuple[int, int, _Value]]:
+    """The fields of a message: number, wire type, value."""
+    position, end = 0, len(data)
+    while position < end:
+        tag, position = _varint(data, position)
+        number, wire = tag >> 3, tag & 7
+        if wire == _VARINT:
+            value, position = _varint(data, position)
+            yield number, wire, value
+            continue
+        if wire == _BYTES:
+            length, position = _varint(data, position)
+        elif wire in (_FIXED64, _FIXED32):
+            length = 8 if wire == _FIXED64 else 4
+        else:
+            raise ProtobufError(f"field {number} has a form that no field has ({wire})")
+        if length > end - position:
+            raise ProtobufError(f"field {number} goes on after the end")
+        yield number, wire, data[position : position + length]
+        position += length
+
+
+def _varint(data: bytes, position: int) -> tuple[int, int]:
+    """A number of up to 64 bits, and where it ends."""
+    value = shift = 0
+    for place in range(position, min(position + 10, len(data))):
+        byte = data[place]
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value & (1 << 64) - 1, place + 1
+        shift += 7
+    raise ProtobufError("a number does not end")
+
+
+def _unpacked(data: _Value) -> list[_Value]:
+    data, position, items = _bytes(data), 0, []
+    while position < len(data):
+        value, position = _varint(data, position)
+        items.append(value)
+    return typing.cast("list[_Value]", items)
+
+
+def _bytes(value: _Value) -> bytes:
+    if isinstance(value, int):
+        raise ProtobufError("a number stands where there should be text or an object")
+    return value
+
+
+def _text(value: _Value) -> str:
+    try:
+        return _bytes(value).decode()
+    except UnicodeDecodeError as error:
+        raise ProtobufError(f"a text is not UTF-8: {error}") from None
+
+
+def _integer(value: _Value) -> int:
+    if not isinstance(value, int):
+        raise ProtobufError("something else stands where there should be a number")
+    return value - (1 << 64) if value >> 63 else value
+
+
+def _time(value: _Value) -> str | None:
+    """A point in time; the zero of Go's times is an empty message."""
+    parts = {number: _integer(part) for number, _, part in _fields(_bytes(value))}
+    if not parts:
+        return None
+    seconds, nanoseconds = parts.get(1, 0), parts.get(2, 0)
+    if not (0 <= seconds <= _MAX_SECONDS and 0 <= nanoseconds < 10**9):
+        raise ProtobufError(f"{seconds} seconds is no time")
+    text = (_EPOCH + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%S")
+    return text + (f".{nanoseconds // 1000:06}Z" if nanoseconds else "Z")
+
+
+def _quantity(value: _Value) -> str:
+    return next((_text(part) for number, _, part in _fields(_bytes(value)) if number == 1), "0")
+
+
+def _int_or_string(value: _Value) -> int | str:
+    parts = {number: part for number, _, part in _fields(_bytes(value))}
+    return _text(parts.get(3, b"")) if parts.get(1) else _integer(parts.get(2, 0))
+
+
+_SCALARS: dict[Any, _Decode] = {
+    str: _text,
+    int: _integer,
+    bool: lambda value: _integer(value) != 0,
+    bytes: lambda value: base64.b64encode(_bytes(value)).decode(),
+    datetime: _time,
+}

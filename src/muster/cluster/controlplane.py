@@ -1,0 +1,82 @@
+"""The control plane of an embedded cluster: a store, an API server on it, and the controllers of a cluster.
+
+All of it on one event loop, in virtual time too. Nodes are not part of it: they come and go, and stand in `embedded`.
+"""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from muster.cluster.apiserver.bootstrap import create_first_objects
+from muster.cluster.apiserver.headers import header_of
+from muster.cluster.apiserver.inprocess import InProcessTransport
+from muster.cluster.apiserver.pipeline import ApiServer
+from muster.cluster.apiserver.users import ADMIN, AUTHENTICATED, MASTERS, User
+from muster.cluster.collector import GarbageCollector
+from muster.cluster.lostpods import LostPodCollector
+from muster.cluster.namespaces import NamespaceController
+from muster.cluster.store import Journal, Store
+from muster.controllers.job import JobController
+from muster.controllers.scheduler import Scheduler
+from muster.controllers.ttl import TtlController
+from muster.runtime.client import Client
+from muster.runtime.clock import Clock
+from muster.runtime.ids import Ids, Random
+from muster.runtime.manager import Manager
+from muster.runtime.recorder import EventSink
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What is given to everything: time, chance and identity."""
+
+    clock: Clock
+    ids: Ids
+    random: Random
+
+
+@dataclass(frozen=True, slots=True)
+class ControlPlane:
+    """A running store and server, and a manager that is still to run."""
+
+    surroundings: Surroundings
+    store: Store
+    server: ApiServer
+    manager: Manager
+    events: EventSink
+
+    def client(self, user: User = ADMIN, manager: str = "muster") -> Client:
+        """A client of the server, without a socket."""
+        return Client(InProcessTransport(self.server, user), field_manager=manager)
+
+    def add_controllers(self) -> None:
+        """Everything that a cluster does by itself, except for running pods."""
+        kinds = [resource.kind for resource in self.server.registry if resource.kind == resource.stored]
+        registry = self.server.metrics
+        self.manager.add(NamespaceController(self.manager, kinds))
+        self.manager.add(GarbageCollector(self.manager, kinds))
+        self.manager.add(LostPodCollector(self.manager))
+        self.manager.add(JobController(self.manager, self.events.recorder("job-controller"), registry))
+        self.manager.add(TtlController(self.manager))
+        self.manager.add(Scheduler(self.manager, self.events.recorder("default-scheduler")))
+
+
+@asynccontextmanager
+async def control_plane(journal: Journal, surroundings: Surroundings) -> AsyncIterator[ControlPlane]:
+    """A store and a server on a journal, with the objects that every cluster begins with.
+
+    Raises `DataDirectoryError` where the journal does. The caller runs and stops the manager.
+    """
+    clock, ids, random = surroundings.clock, surroundings.ids, surroundings.random
+    async with Store(journal, header_of) as store:
+        server = ApiServer(store, clock, ids, random)
+        system = User("system:muster", frozenset({MASTERS, AUTHENTICATED}))
+        client = Client(InProcessTransport(server, system))
+        await create_first_objects(client)
+        manager = Manager(client, clock, random)
+        events = EventSink(client, clock, ids, random)
+        manager.add(events)
+        try:
+            yield ControlPlane(surroundings, store, server, manager, events)
+        finally:
+            server.stop()

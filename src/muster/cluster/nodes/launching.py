@@ -1,0 +1,205 @@
+"""From a container's spec to what its shim is told."""
+
+import hashlib
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from muster.api.core import (
+    CONFIG_MAP,
+    SECRET,
+    ConfigMap,
+    Container,
+    Pod,
+    PodSecurityContext,
+    Secret,
+    SecurityContext,
+)
+from muster.api.pods import container_requests
+from muster.api.quantity import Quantity
+from muster.api.status import ApiError
+from muster.cluster.nodes import cgroups, environment
+from muster.cluster.nodes.cgroups import Cgroups
+from muster.cluster.nodes.downward import Surroundings
+from muster.cluster.nodes.environment import ConfigError, Environment, Names, Objects
+from muster.cluster.nodes.gpus import RESOURCE as GPU
+from muster.cluster.nodes.gpus import Gpus
+from muster.cluster.nodes.hosts import hostname
+from muster.cluster.nodes.isolation import Isolation, command
+from muster.cluster.nodes.mounts import Mount, MountError, plan
+from muster.cluster.nodes.network import Network
+from muster.cluster.nodes.pod_volumes import PodVolumes
+from muster.cluster.nodes.shim.spec import Command, Spec
+from muster.cluster.nodes.shims import MARK
+from muster.cluster.nodes.storage import PodStorage, Storage
+from muster.runtime.client import Client
+from muster.runtime.clock import Clock
+from muster.runtime.recorder import Recorder
+
+LOG_BYTES, LOG_FILES = 10 << 20, 5
+# What container runtimes give a process that asks for nothing.
+DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+DEFAULT_MESSAGE_PATH = "/dev/termination-log"
+MESSAGE_FILE = "termination-message"
+
+
+@dataclass(frozen=True, slots=True)
+class Kit:
+    """What the pods of a node have in common. `lifeline` is -1 for containers that outlive the server."""
+
+    node_name: str
+    client: Client
+    clock: Clock
+    recorder: Recorder
+    storage: Storage
+    network: Network
+    gpus: Gpus
+    isolation: Isolation
+    allocatable: Mapping[str, Quantity]
+    host_address: str
+    cgroups: Cgroups | None = None
+    no_cgroups_because: str = ""
+    lifeline: int = -1
+    defaults: Mapping[str, str] = field(default_factory=dict)
+
+    def surroundings(self, pod: Pod) -> Surroundings:
+        """What the node knows of the pod."""
+        return Surroundings(self.network.address(pod), self.host_address, self.node_name, self.allocatable)
+
+
+async def fetch(client: Client, namespace: str, names: Names) -> Objects:
+    """The objects that are there now. Raises `ApiError` and `TransportError` for anything but their absence."""
+    config_maps: dict[str, ConfigMap] = {}
+    secrets: dict[str, Secret] = {}
+    for name in sorted(names.config_maps):
+        try:
+            config_maps[name] = await client.get(CONFIG_MAP, name, namespace)
+        except ApiError as error:
+            if error.code != 404:
+                raise
+    for name in sorted(names.secrets):
+        try:
+            secrets[name] = await client.get(SECRET, name, namespace)
+        except ApiError as error:
+            if error.code != 404:
+                raise
+    return Objects(config_maps, secrets)
+
+
+def container_id(pod: Pod, container: str, number: int) -> str:
+    """The identity of one attempt, the same whoever computes it."""
+    text = f"{pod.metadata.uid}/{container}/{number}"
+    return f"process://{hashlib.sha256(text.encode()).hexdigest()}"
+
+
+def variables(kit: Kit, pod: Pod, container: Container, objects: Objects) -> Environment:
+    """The container's environment. Raises `ConfigError`."""
+    defaults = {"PATH": DEFAULT_PATH, "HOSTNAME": hostname(pod), "HOME": "/", **kit.defaults}
+    found = environment.environment(pod, container, objects, kit.surroundings(pod), defaults)
+    gpus = kit.gpus.variables(pod.metadata.uid, container.name)
+    # Who has no GPU may say so in his own way; who has some gets these and no others.
+    found.variables.update({name: text for name, text in gpus.items() if text or name not in found.variables})
+    return found
+
+
+def command_of(
+    kit: Kit, pod: Pod, container: Container, argv: list[str], found: Mapping[str, str], cgroup: str
+) -> Command:
+    """A program to run in the container. Raises `ConfigError`."""
+    context = container.security_context or SecurityContext()
+    env = environment.encode(found)
+    if not kit.isolation.own_pids:
+        env.append((MARK, mark(pod, container).encode()))
+    return {
+        "argv": environment.encode_words(argv),
+        "env": env,
+        "working_directory": os.fsencode(container.working_dir or "/"),
+        "ids": _ids(pod, context),
+        "no_new_privileges": context.allow_privilege_escalation is False,
+        "cgroup": cgroup,
+    }
+
+
+def mark(pod: Pod, container: Container) -> str:
+    """What the environment of a container's processes says where no pid namespace holds them together."""
+    return f"{pod.metadata.uid}/{container.name}"
+
+
+def spec(kit: Kit, pod: Pod, container: Container, volumes: PodVolumes, found: Environment, directory: Path) -> Spec:
+    """All that the shim must know. Raises `ConfigError`, OSError."""
+    argv = environment.command_line(container, found.variables)
+    storage = kit.storage.of(pod.metadata.uid)
+    mounts = [*_own_mounts(container, storage, directory), *volumes.mounts(container, found.variables)]
+    try:
+        operations = plan(mounts, str(directory)) if kit.isolation.kind != "none" else []
+    except MountError as error:
+        raise ConfigError(str(error)) from None
+    cgroup = ""
+    if kit.cgroups is not None:
+        cgroup = str(kit.cgroups.make(pod.metadata.uid, container.name, cgroups.limits(container)))
+    name = hostname(pod)
+    return {
+        **command_of(kit, pod, container, argv, found.variables, cgroup),
+        "directory": str(directory),
+        "isolation": kit.isolation.kind,
+        "own_pids": kit.isolation.own_pids,
+        "bubblewrap": command(kit.isolation, operations, name),
+        "mounts": operations,
+        "hostname": name,
+        "log_bytes": LOG_BYTES,
+        "log_files": LOG_FILES,
+        "report": -1,
+        "lifeline": kit.lifeline,
+    }
+
+
+def gpus_wanted(container: Container) -> int:
+    """How many GPUs the container asks for. Raises `QuantityError`."""
+    return container_requests(container.resources).get(GPU, 0)
+
+
+def message_path(container: Container) -> str:
+    """Where the container leaves its last words, if we can give it that file.
+
+    The default path is in /dev, of which we would have to make a copy that misses devices made later: not for a file
+    that hardly any program writes. Whoever means to, names another path.
+    """
+    path = container.termination_message_path
+    return "" if path in ("", DEFAULT_MESSAGE_PATH) else path
+
+
+def _own_mounts(container: Container, storage: PodStorage, directory: Path) -> list[Mount]:
+    mounts = [Mount("/etc/hosts", str(storage.hosts), is_directory=False)]
+    if path := message_path(container):
+        file = directory / MESSAGE_FILE
+        file.touch(0o666)
+        file.chmod(0o666)
+        mounts.append(Mount(path, str(file), is_directory=False))
+    return mounts
+
+
+def volume_group(pod: Pod) -> int | None:
+    """The group that owns the pod's volumes."""
+    context = pod.spec.security_context
+    return context.fs_group if context is not None and os.geteuid() == 0 else None
+
+
+def _ids(pod: Pod, context: SecurityContext) -> tuple[int, int, list[int]] | None:
+    """Who the processes are to be; None for who we are. Raises `ConfigError` if that cannot be."""
+    whole = pod.spec.security_context or PodSecurityContext()
+    uid = whole.run_as_user if context.run_as_user is None else context.run_as_user
+    gid = whole.run_as_group if context.run_as_group is None else context.run_as_group
+    not_root = whole.run_as_non_root if context.run_as_non_root is None else context.run_as_non_root
+    own_uid, own_gid = os.geteuid(), os.getegid()
+    if not_root and (own_uid if uid is None else uid) == 0:
+        raise ConfigError("container has runAsNonRoot and would run as root: set runAsUser, or run the node as a user")
+    if own_uid != 0:
+        if (uid is not None and uid != own_uid) or (gid is not None and gid != own_gid):
+            wanted = f"user {own_uid if uid is None else uid}, group {own_gid if gid is None else gid}"
+            raise ConfigError(f"cannot run as {wanted}: the node itself runs as user {own_uid}, group {own_gid}")
+        return None
+    groups = [*whole.supplemental_groups, *([whole.fs_group] if whole.fs_group is not None else [])]
+    if uid is None and gid is None and not groups:
+        return None
+    return uid or 0, gid or 0, groups

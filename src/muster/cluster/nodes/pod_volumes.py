@@ -1,0 +1,79 @@
+"""A pod's volumes on disk, and where its containers see them."""
+
+from pathlib import Path
+
+from muster.api.core import Container, Pod, VolumeMount
+from muster.cluster.nodes import volume_files
+from muster.cluster.nodes.downward import Surroundings
+from muster.cluster.nodes.environment import ConfigError, Names, Objects, expand
+from muster.cluster.nodes.mounts import Mount
+from muster.cluster.nodes.storage import PodStorage
+from muster.cluster.nodes.volumes import EmptyDirectory, HostPath, Tree, VolumeError, content, references
+
+
+class PodVolumes:
+    """The volumes of one pod. `group` owns them, where the pod has an fsGroup and we may give files away."""
+
+    def __init__(self, storage: PodStorage, group: int | None) -> None:
+        self._storage = storage
+        self._group = group
+        self._sources: dict[str, Path] = {}
+        self._fixed: set[str] = set()  # those that show objects: containers only read them
+
+    @staticmethod
+    def references(pod: Pod) -> Names:
+        """The objects that the pod's volumes show."""
+        names = Names()
+        for volume in pod.spec.volumes:
+            names |= references(volume)
+        return names
+
+    def complete(self, pod: Pod) -> bool:
+        """Whether all volumes were put."""
+        return all(volume.name in self._sources for volume in pod.spec.volumes)
+
+    def put(self, pod: Pod, objects: Objects, around: Surroundings) -> None:
+        """Make all volumes hold what they should. Raises `VolumeError`, with the volume's name in its text."""
+        for volume in pod.spec.volumes:
+            try:
+                found = content(pod, volume, objects, around)
+                if isinstance(found, HostPath):
+                    self._sources[volume.name] = volume_files.prepare_host_path(found)
+                    continue
+                in_memory = isinstance(found, EmptyDirectory) and found.in_memory
+                directory = self._sources[volume.name] = self._storage.volume(volume.name, in_memory=in_memory)
+                if isinstance(found, Tree):
+                    volume_files.write_tree(directory, found.files, group=self._group)
+                    self._fixed.add(volume.name)
+                else:
+                    volume_files.make_empty(directory, group=self._group)
+            except VolumeError as error:
+                raise VolumeError(_setup_failed(volume.name, str(error)), waits=error.waits) from None
+            except OSError as error:
+                raise VolumeError(_setup_failed(volume.name, f"{error.filename}: {error.strerror}")) from error
+
+    def mounts(self, container: Container, variables: dict[str, str]) -> list[Mount]:
+        """What the container sees of them. Raises `ConfigError`."""
+        return [self._mount(container, mount, variables) for mount in container.volume_mounts]
+
+    def _mount(self, container: Container, mount: VolumeMount, variables: dict[str, str]) -> Mount:
+        source = self._sources.get(mount.name)
+        if source is None:
+            raise ConfigError(f'cannot find volume "{mount.name}" to mount into container "{container.name}"')
+        path = mount.sub_path or expand(mount.sub_path_expr, variables)
+        if not mount.sub_path and "$(" in path:
+            raise ConfigError(f"missing value for {path!r}")
+        fixed = mount.name in self._fixed
+        try:
+            within = volume_files.resolve_within(source, path, create=not fixed) if path else ""
+        except VolumeError as error:
+            message = (
+                f'failed to prepare subPath for volumeMount "{mount.name}" of container "{container.name}": {error}'
+            )
+            raise ConfigError(message) from None
+        is_directory = (source / within).is_dir()
+        return Mount(mount.mount_path, str(source), within, is_directory, mount.read_only or fixed)
+
+
+def _setup_failed(volume: str, why: str) -> str:
+    return f'MountVolume.SetUp failed for volume "{volume}" : {why}'

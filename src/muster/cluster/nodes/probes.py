@@ -1,0 +1,51 @@
+"""When a probe counts as passed or failed. Pure; `checks.py` does what a probe says.
+
+A result changes only after so many equal outcomes in a row. Until a startup probe has passed, the others are not made.
+"""
+
+from dataclasses import dataclass
+
+from muster.api.core import Container, Probe
+
+_PERIOD_SECONDS, _TIMEOUT_SECONDS, _FAILURES = 10, 1, 3
+STARTUP, LIVENESS, READINESS = "Startup", "Liveness", "Readiness"
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """What has been seen of a probe: the outcome of the last checks, how many in a row, and what follows."""
+
+    last: bool | None = None
+    in_a_row: int = 0
+    result: bool | None = None  # None: no word yet
+
+    def after(self, probe: Probe, *, passed: bool) -> "Tally":
+        """One more check."""
+        in_a_row = self.in_a_row + 1 if passed == self.last else 1
+        needed = max(probe.success_threshold, 1) if passed else probe.failure_threshold or _FAILURES
+        return Tally(passed, in_a_row, passed if in_a_row >= needed else self.result)
+
+
+def of(container: Container) -> dict[str, Probe]:
+    """The probes of a container by what they are for."""
+    named = {
+        STARTUP: container.startup_probe,
+        LIVENESS: container.liveness_probe,
+        READINESS: container.readiness_probe,
+    }
+    return {kind: probe for kind, probe in named.items() if probe is not None}
+
+
+def period_seconds(probe: Probe) -> float:
+    """From one check to the next."""
+    return float(probe.period_seconds or _PERIOD_SECONDS)
+
+
+def timeout_seconds(probe: Probe) -> float:
+    """After this a check has failed."""
+    return float(probe.timeout_seconds or _TIMEOUT_SECONDS)
+
+
+def condemnation(kind: str, container: str) -> str:
+    """What is said of a container that a failed probe ends."""
+    return f"Container {container} failed {kind.lower()} probe, will be restarted"

@@ -1,0 +1,160 @@
+"""Where a process node keeps what must outlive the server: a directory for each pod, by uid.
+
+    pods/<uid>/pod.json                              who the pod is, its address, its GPUs
+    pods/<uid>/hosts                                 its hosts file
+    pods/<uid>/volumes/<volume>/                     volumes that are not in memory
+    pods/<uid>/containers/<container>/<attempt>/     see `shims.py`; numbers count up from 0
+
+Everything is 0700 and ours alone. A crash can leave a pod's directory half made; `pod.json` is written first and in one
+step, so a directory without it never held anything that runs.
+"""
+
+import os
+import re
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+# What is a name in the API is a name in a path; this is only the last line of defence.
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
+# Upstream keeps one dead container of each: its log is what `logs --previous` shows.
+KEPT_ATTEMPTS = 2
+
+
+class PodRecord(msgspec.Struct, frozen=True):
+    """Who a pod is, and what the node has given it."""
+
+    namespace: str
+    name: str
+    uid: str
+    address: str = ""
+    gpus: Mapping[str, tuple[str, ...]] = {}  # by container
+
+
+class Storage:
+    """The directories of one node's pods. `memory` is a place of the same kind on a tmpfs, for volumes in memory."""
+
+    def __init__(self, root: Path, memory: Path | None = None) -> None:
+        self._pods = _private(root / "pods")
+        self._memory = memory
+
+    def pods(self) -> list[PodRecord]:
+        """All pods that there is something of."""
+        found = []
+        for directory in sorted(self._pods.iterdir()):
+            try:
+                found.append(msgspec.json.decode((directory / "pod.json").read_bytes(), type=PodRecord))
+            except (FileNotFoundError, msgspec.DecodeError):
+                shutil.rmtree(directory)
+        return found
+
+    def of(self, uid: str) -> "PodStorage":
+        """The place of one pod, whether or not there is anything yet."""
+        return PodStorage(self._pods / _checked(uid), self._memory / uid if self._memory else None)
+
+
+class PodStorage:
+    """The place of one pod."""
+
+    def __init__(self, root: Path, memory: Path | None) -> None:
+        self.root = root
+        self._memory = memory
+
+    @property
+    def hosts(self) -> Path:
+        """Its hosts file."""
+        return self.root / "hosts"
+
+    def exists(self) -> bool:
+        """Whether the pod has been here."""
+        return (self.root / "pod.json").exists()
+
+    def read(self) -> PodRecord | None:
+        """What was written down about the pod."""
+        try:
+            return msgspec.json.decode((self.root / "pod.json").read_bytes(), type=PodRecord)
+        except (FileNotFoundError, msgspec.DecodeError):
+            return None
+
+    def write(self, record: PodRecord) -> None:
+        """Write down who the pod is."""
+        self.root.mkdir(mode=0o700, exist_ok=True)
+        new = self.root / "pod.json.new"
+        new.write_bytes(msgspec.json.encode(record))
+        new.rename(self.root / "pod.json")
+
+    def volume(self, name: str, *, in_memory: bool = False) -> Path:
+        """Where a volume is."""
+        base = _private(self._memory) if in_memory and self._memory else self.root
+        volumes = base / "volumes"
+        volumes.mkdir(mode=0o700, exist_ok=True)
+        return volumes / _checked(name)
+
+    def containers(self) -> list[str]:
+        """The containers of which an attempt was begun."""
+        directory = self.root / "containers"
+        return sorted(path.name for path in directory.iterdir()) if directory.is_dir() else []
+
+    def attempts(self, container: str) -> list[int]:
+        """The numbers of the attempts that there is something of, in order."""
+        directory = self.root / "containers" / _checked(container)
+        return sorted(int(path.name) for path in directory.iterdir()) if directory.is_dir() else []
+
+    def attempt(self, container: str, number: int) -> Path:
+        """The directory of an attempt."""
+        return self.root / "containers" / _checked(container) / str(number)
+
+    def begin(self, container: str, number: int) -> Path:
+        """Make the directory of an attempt, and forget those that are too old."""
+        directory = self.attempt(container, number)
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for old in self.attempts(container):
+            if old <= number - KEPT_ATTEMPTS:
+                shutil.rmtree(self.attempt(container, old))
+        return directory
+
+    def remove_volumes(self) -> None:
+        """The pod has ended: what lived as long as it goes; logs and records stay."""
+        for base in (self.root, self._memory):
+            if base is not None and (base / "volumes").exists():
+                shutil.rmtree(base / "volumes")
+
+    def remove(self) -> None:
+        """Forget the pod. `pod.json` goes last, so that whoever is interrupted here can go on later."""
+        if self._memory is not None and self._memory.exists():
+            shutil.rmtree(self._memory)
+        if self.root.exists():
+            for path in self.root.iterdir():
+                if path.is_dir() and not path.is_symlink():
+                    shutil.rmtree(path)
+            shutil.rmtree(self.root)
+
+
+def memory_directory(seed: int) -> Path | None:
+    """A directory of ours on a tmpfs; None if there is none, or if somebody else has put something in its place."""
+    shared = Path("/dev/shm")  # noqa: S108 - what is made there is private and checked
+    if not os.access(shared, os.W_OK):
+        return None
+    directory = shared / f"muster-{os.getuid()}-{seed:08x}"
+    try:
+        return _private(directory)
+    except PermissionError:
+        return None
+
+
+def _private(directory: Path) -> Path:
+    """The directory, made if need be, which must be ours and closed to others. Raises PermissionError."""
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    status = directory.lstat()
+    if directory.is_symlink() or status.st_uid != os.getuid():
+        raise PermissionError(f"{directory} is not a directory of ours: remove it")
+    if status.st_mode & 0o077:
+        directory.chmod(0o700)
+    return directory
+
+
+def _checked(name: str) -> str:
+    assert _NAME.fullmatch(name), f"{name!r} cannot be part of a path"
+    return name

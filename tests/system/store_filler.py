@@ -1,0 +1,69 @@
+"""A process that writes to a durable store until the disk takes no more, and tells in JSON what it saw.
+
+python store_filler.py DIRECTORY full BALLAST   the disk is small; removing BALLAST makes room again
+python store_filler.py DIRECTORY broken         files cannot grow past some size, which is no lack of space
+"""
+
+import asyncio
+import json
+import resource
+import sys
+from pathlib import Path
+
+from tests.system.store_writer import header_of
+
+from muster.cluster.store import Key, Put, SqliteJournal, Store, WriteRefused
+
+
+def put(number: int, size: int = 20_000) -> Put:
+    """An object of some size."""
+    return Put(Key("pods", "default", str(number)), lambda revision: b"%d 0 %b" % (revision, b"x" * size))
+
+
+async def fill(store: Store) -> tuple[int, WriteRefused]:
+    """Write until refused; the number of acknowledged writes, and the refusal."""
+    for number in range(10_000):
+        try:
+            await store.write(put(number))
+        except WriteRefused as refusal:
+            return number, refusal
+    raise AssertionError("the disk takes everything")
+
+
+async def main(directory: Path, ballast: Path | None) -> dict[str, object]:
+    """Fill, see what still works, make room if that is possible, and see what works again."""
+    failures: list[str] = []
+    async with Store(SqliteJournal(directory), header_of, on_failure=lambda f: failures.append(str(f))) as store:
+        if ballast is None:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, resource.RLIM_INFINITY))
+        watch = store.watch("pods", 0)
+        written, refusal = await fill(store)
+        seen = await watch.next()
+        read = store.list("pods")
+        _, again = await fill_one(store, written)
+        after = None
+        if ballast is not None:
+            ballast.unlink()
+            after, _ = await fill_one(store, written)
+    return {
+        "written": written,
+        "refusal": [refusal.code, refusal.reason, str(refusal)],
+        "again": again and [again.code, again.reason],
+        "read": len(read.entries),
+        "watched": [len(seen), seen[-1].revision == read.revision],
+        "failures": failures,
+        "after": after,
+    }
+
+
+async def fill_one(store: Store, number: int) -> tuple[bool, WriteRefused | None]:
+    """Whether one more object can be written."""
+    try:
+        await store.write(put(number))
+    except WriteRefused as refusal:
+        return False, refusal
+    return True, None
+
+
+if __name__ == "__main__":
+    print(json.dumps(asyncio.run(main(Path(sys.argv[1]), Path(sys.argv[3]) if sys.argv[2] == "full" else None))))

@@ -1,0 +1,133 @@
+"""Owners and dependents, namespaces, and pods whose node is gone: what a cluster does by itself."""
+
+import msgspec
+import pytest
+from tests.system.plane import virtual
+
+from muster.api.batch import JOB
+from muster.api.core import CONFIG_MAP, NAMESPACE, NODE, POD, SERVICE_ACCOUNT, ConfigMap, Namespace
+from muster.api.meta import ObjectMeta, OwnerReference
+from muster.api.status import ApiError
+
+
+async def make(world, name, *owners, block=True):
+    references = tuple(
+        OwnerReference(
+            api_version="v1", kind="ConfigMap", name=o.metadata.name, uid=o.metadata.uid, block_owner_deletion=block
+        )
+        for o in owners
+    )
+    meta = ObjectMeta(name=name, owner_references=references)
+    return await world.client.create(CONFIG_MAP, ConfigMap(metadata=meta), "default")
+
+
+async def names(world):
+    return {m.metadata.name for m in (await world.client.list(CONFIG_MAP, "default")).items}
+
+
+@pytest.mark.parametrize(
+    ("propagation", "left"), [("Background", set()), ("Foreground", set()), ("Orphan", {"child", "grandchild"})]
+)
+def test_what_becomes_of_dependents(propagation, left):
+    @virtual
+    async def scenario(world):
+        parent = await make(world, "parent")
+        child = await make(world, "child", parent)
+        await make(world, "grandchild", child)
+        await world.client.delete(CONFIG_MAP, "parent", "default", propagation=propagation)
+        await world.settle()
+        assert await names(world) == left
+        for item in (await world.client.list(CONFIG_MAP, "default")).items:
+            assert all(owner.name != "parent" for owner in item.metadata.owner_references)
+
+    scenario()
+
+
+@virtual
+async def test_foreground_waits_for_a_dependent_that_is_held(world):
+    parent = await make(world, "parent")
+    await make(world, "child", parent)
+    await world.client.patch(CONFIG_MAP, "child", {"metadata": {"finalizers": ["example.com/hold"]}}, "default")
+    await world.client.delete(CONFIG_MAP, "parent", "default", propagation="Foreground")
+    await world.settle()
+    assert await names(world) == {"parent", "child"}
+    await world.client.patch(CONFIG_MAP, "child", {"metadata": {"finalizers": None}}, "default")
+    await world.settle()
+    assert await names(world) == set()
+
+
+@virtual
+async def test_a_dependent_of_two_loses_one_reference(world):
+    one, two = await make(world, "one"), await make(world, "two")
+    await make(world, "child", one, two)
+    await world.client.delete(CONFIG_MAP, "one", "default")
+    await world.settle()
+    child = await world.client.get(CONFIG_MAP, "child", "default")
+    assert [owner.name for owner in child.metadata.owner_references] == ["two"]
+
+
+@virtual
+async def test_an_owner_that_never_was_or_has_another_uid_counts_as_gone(world):
+    one = await make(world, "one")
+    stranger = msgspec.structs.replace(one, metadata=msgspec.structs.replace(one.metadata, uid="other"))
+    await make(world, "child", stranger)
+    await world.settle()
+    assert await names(world) == {"one"}
+
+
+@virtual
+async def test_the_pods_of_a_deleted_job_go(world):
+    await world.node("a")
+    await world.job("j", 2)
+    await world.settle()
+    await world.client.delete(JOB, "j", "default")
+    await world.settle()
+    for pod in await world.pods("j"):  # bound pods end gracefully: their node says when
+        assert pod.metadata.deletion_timestamp is not None
+        await world.client.delete(POD, pod.metadata.name, "default", grace_period_seconds=0)
+    await world.settle()
+    assert await world.pods("j") == []
+
+
+@virtual
+async def test_a_deleted_namespace_is_emptied_and_goes(world):
+    await world.client.create(NAMESPACE, Namespace(metadata=ObjectMeta(name="team")))
+    await world.settle()
+    assert await world.client.get(SERVICE_ACCOUNT, "default", "team")
+    await world.client.create(
+        CONFIG_MAP, ConfigMap(metadata=ObjectMeta(name="m", finalizers=("example.com/x",))), "team"
+    )
+    await world.client.delete(NAMESPACE, "team")
+    await world.settle()
+    assert (await world.client.get(NAMESPACE, "team")).status.phase == "Terminating"
+    with pytest.raises(ApiError) as refused:
+        await world.client.create(CONFIG_MAP, ConfigMap(metadata=ObjectMeta(name="n")), "team")
+    assert refused.value.code == 403
+    await world.client.patch(CONFIG_MAP, "m", {"metadata": {"finalizers": None}}, "team")
+    await world.settle()
+    with pytest.raises(ApiError) as gone:
+        await world.client.get(NAMESPACE, "team")
+    assert gone.value.code == 404
+
+
+@virtual
+async def test_the_default_account_comes_back(world):
+    await world.settle()
+    await world.client.delete(SERVICE_ACCOUNT, "default", "default")
+    await world.settle()
+    assert await world.client.get(SERVICE_ACCOUNT, "default", "default")
+
+
+@virtual
+async def test_pods_of_a_node_that_is_gone_fail_and_are_replaced(world):
+    await world.node("a")
+    await world.job("j", 2)
+    await world.settle()
+    before = {pod.metadata.uid for pod in await world.pods("j")}
+    await world.client.delete(NODE, "a")
+    await world.settle(30)
+    assert {pod.metadata.uid for pod in await world.pods("j")} == before, "a node may come back"
+    await world.settle(30)
+    after = await world.pods("j")
+    assert before.isdisjoint(pod.metadata.uid for pod in after)
+    assert (await world.client.get(JOB, "j", "default")).status.failed == 2

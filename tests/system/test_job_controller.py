@@ -1,0 +1,420 @@
+"""The Job controller on the API server in process, in virtual time; pods are driven by hand."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from tests.system.job_cluster import NAMESPACE_NAME, JobCluster, conditions, is_over, virtual
+
+from muster.api.batch import JOB, TRACKING_FINALIZER, Job
+from muster.api.core import POD, Container, Pod, PodSpec
+from muster.api.meta import ObjectMeta
+from muster.api.status import ApiError, Status, StatusCause, StatusDetails
+from muster.jobs.census import completion_index
+from muster.runtime.clock import run_virtual
+from muster.runtime.transport import Request, Response
+
+THREE = {"completionMode": "Indexed", "completions": 3, "parallelism": 3}
+
+
+def uids(pods: list[Pod]) -> dict[int, str]:
+    return {completion_index(pod): pod.metadata.uid for pod in pods}
+
+
+@virtual
+async def test_a_job_runs_to_its_end(cluster: JobCluster) -> None:
+    await cluster.create(THREE)
+    job = await cluster.job()
+    assert (job.status.active, job.status.ready, job.status.succeeded) == (3, 0, 0)
+    assert await cluster.active_indexes() == [0, 1, 2]
+    await cluster.bind_all()
+    await cluster.rest()
+    assert (await cluster.job()).status.ready == 3
+    for index in range(3):
+        await cluster.finish(index)
+    await cluster.rest()
+    job = await cluster.job()
+    assert conditions(job) == ["SuccessCriteriaMet", "Complete"]
+    assert (job.status.succeeded, job.status.completed_indexes, job.status.active) == (3, "0-2", 0)
+    assert job.status.completion_time is not None
+    assert [pod.metadata.finalizers for pod in await cluster.pods()] == [()] * 3
+    events = [(event.reason, event.message) for event in await cluster.events()]
+    assert ("Completed", "Job completed") in events
+    assert [reason for reason, _ in events].count("SuccessfulCreate") == 3
+
+
+@virtual
+async def test_a_small_job_is_looked_at_at_once(cluster: JobCluster) -> None:
+    await cluster.create({})
+    await cluster.bind_all()
+    await cluster.rest()
+    await cluster.set_phase((await cluster.active())[0], "Succeeded")
+    await cluster.rest(0.02)
+    assert is_over(await cluster.job())
+
+
+@virtual
+async def test_few_writes_for_many_pods(cluster: JobCluster) -> None:
+    """Created, bound, running, ended, let go: what nodes and schedulers write is not counted here."""
+    await cluster.create({"completionMode": "Indexed", "completions": 200, "parallelism": 200})
+    await cluster.bind_all()
+    await cluster.rest()
+    for index in range(200):
+        await cluster.finish(index)
+    await cluster.rest()
+    assert is_over(await cluster.job())
+    assert len(cluster.wire.writes) <= 2 * 200 + 10
+    await cluster.rest(3600)
+    quiet = len(cluster.wire.writes)
+    await cluster.rest(3600)
+    assert len(cluster.wire.writes) == quiet
+
+
+@virtual
+async def test_failures_are_replaced_after_a_while_and_limited(cluster: JobCluster) -> None:
+    await cluster.create({"backoffLimit": 2})
+    for failures, wait in ((1, 10), (2, 20)):
+        await cluster.bind_all()
+        await cluster.set_phase((await cluster.active())[0], "Failed")
+        await cluster.rest(wait - 1)
+        job = await cluster.job()
+        assert (job.status.failed, job.status.active) == (failures, 0)
+        await cluster.rest(2)
+        assert (await cluster.job()).status.active == 1
+    await cluster.set_phase((await cluster.active())[0], "Failed")
+    await cluster.rest()
+    job = await cluster.job()
+    assert conditions(job) == ["FailureTarget", "Failed"]
+    assert job.status.conditions[-1].reason == "BackoffLimitExceeded"
+    assert job.status.failed == 3
+
+
+@virtual
+async def test_a_deadline_passes(cluster: JobCluster) -> None:
+    await cluster.create(THREE | {"activeDeadlineSeconds": 60})
+    await cluster.bind_all()
+    await cluster.rest(50)
+    assert conditions(await cluster.job()) == []
+    await cluster.rest(10)
+    job = await cluster.job()
+    assert conditions(job) == ["FailureTarget"]
+    assert (job.status.terminating, job.status.failed) == (3, 3)
+    await cluster.end_deleted()
+    await cluster.rest()
+    assert is_over(await cluster.job(), "Failed")
+    assert await cluster.pods() == []
+
+
+@virtual
+async def test_suspend_and_resume(cluster: JobCluster) -> None:
+    await cluster.create(THREE)
+    await cluster.bind_all()
+    await cluster.finish(1)
+    await cluster.set_spec(suspend=True)
+    await cluster.rest()
+    await cluster.end_deleted()
+    await cluster.rest()
+    job = await cluster.job()
+    assert conditions(job) == ["Suspended"]
+    status = job.status
+    assert (status.active, status.terminating, status.failed, status.completed_indexes) == (0, 0, 0, "1")
+    assert status.start_time is None
+    await cluster.set_spec(suspend=False)
+    await cluster.rest()
+    job = await cluster.job()
+    assert conditions(job) == []
+    assert job.status.start_time is not None
+    assert await cluster.active_indexes() == [0, 2]
+
+
+@virtual
+async def test_surviving_pods_stay_when_a_job_is_scaled(cluster: JobCluster) -> None:
+    await cluster.create(THREE)
+    await cluster.bind_all()
+    before = uids(await cluster.active())
+    await cluster.scale(5)
+    await cluster.rest()
+    await cluster.bind_all()
+    grown = await cluster.active()
+    assert uids(grown).items() > before.items()
+    assert [pod.spec.hostname for pod in grown] == [f"job-{index}" for index in range(5)]
+    await cluster.scale(2)
+    await cluster.rest()
+    assert uids(await cluster.active()) == {index: before[index] for index in (0, 1)}
+    await cluster.end_deleted()
+    await cluster.rest()
+    job = await cluster.job()
+    assert (job.status.active, job.status.failed, job.status.terminating) == (2, 0, 0)
+
+
+@virtual
+async def test_scaling_races_with_finishing(cluster: JobCluster) -> None:
+    """Pitfall of E23: the new size comes while the last success is being written."""
+    await cluster.create(THREE)
+    await cluster.bind_all()
+    cluster.wire.lag = 2.0
+    for index in range(3):
+        await cluster.finish(index)
+    await cluster.scale(4)
+    await cluster.rest(30)
+    assert await cluster.active_indexes() == [3]
+    await cluster.bind_all()
+    await cluster.finish(3)
+    await cluster.rest(30)
+    job = await cluster.job()
+    assert is_over(job)
+    assert job.status.completed_indexes == "0-3"
+
+
+@virtual
+async def test_pitfall_22_late_watches_make_no_second_pods(cluster: JobCluster) -> None:
+    cluster.wire.lag = 3.0
+    await cluster.create(THREE)
+    await cluster.rest(60)
+    assert len(await cluster.pods()) == 3
+    await cluster.bind_all()
+    for index in range(3):
+        await cluster.finish(index)
+    await cluster.rest(120)
+    assert is_over(await cluster.job())
+    assert len(await cluster.pods()) == 3
+
+
+@virtual
+async def test_a_job_managed_elsewhere_is_left_alone(cluster: JobCluster) -> None:
+    await cluster.create({"managedBy": "example.com/other"})
+    assert await cluster.pods() == []
+    assert (await cluster.job()).status.start_time is None
+    text = cluster.registry.text().decode()
+    assert 'jobs_by_external_controller_total{controller_name="example.com/other"} 1.0' in text
+
+
+@virtual
+async def test_a_finished_job_goes_after_its_time(cluster: JobCluster) -> None:
+    await cluster.create({"ttlSecondsAfterFinished": 100})
+    await cluster.bind_all()
+    await cluster.set_phase((await cluster.active())[0], "Succeeded")
+    await cluster.rest(50)
+    assert is_over(await cluster.job())
+    await cluster.set_spec(ttlSecondsAfterFinished=200)
+    await cluster.rest(100)
+    assert (await cluster.job()).metadata.deletion_timestamp is None
+    await cluster.rest(60)
+    # Foreground: the collector, which is not here, deletes the pods first.
+    assert (await cluster.job()).metadata.deletion_timestamp is not None
+
+
+def test_a_deleted_job_takes_its_pods_with_it() -> None:
+    async def scenario(propagation: Any) -> None:
+        async with JobCluster(collector=True) as cluster:
+            await cluster.create(THREE)
+            await cluster.bind_all()
+            await cluster.finish(0)
+            await cluster.client.delete(JOB, "job", NAMESPACE_NAME, propagation=propagation)
+            await cluster.rest()
+            for _ in range(3):
+                await cluster.end_deleted()
+                await cluster.rest()
+            assert await cluster.pods() == []
+            with pytest.raises(ApiError, match="not found"):
+                await cluster.job()
+
+    for propagation in ("Background", "Foreground"):
+        run_virtual(scenario(propagation))
+
+
+def test_orphaned_pods_lose_the_finalizer() -> None:
+    async def scenario() -> None:
+        async with JobCluster(collector=True) as cluster:
+            await cluster.create(THREE)
+            await cluster.bind_all()
+            await cluster.client.delete(JOB, "job", NAMESPACE_NAME, propagation="Orphan")
+            await cluster.rest()
+            pods = await cluster.pods()
+            assert len(pods) == 3
+            assert [(pod.metadata.finalizers, pod.metadata.owner_references) for pod in pods] == [((), ())] * 3
+
+    run_virtual(scenario())
+
+
+@virtual
+async def test_a_pod_of_a_job_that_never_was_loses_the_finalizer(cluster: JobCluster) -> None:
+    job = await cluster.create({"suspend": True})
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "job", "controller": True}
+    for name, uid in (("stray", "gone"), ("ours", job.metadata.uid)):
+        pod = {
+            "metadata": {"name": name, "finalizers": [TRACKING_FINALIZER], "ownerReferences": [owner | {"uid": uid}]},
+            "spec": {"containers": [{"name": "main", "image": "none"}]},
+        }
+        await cluster.client.raw(
+            Request("POST", POD.path(NAMESPACE_NAME), body=_json({"apiVersion": "v1", "kind": "Pod"} | pod))
+        )
+    await cluster.rest()
+    stray = await cluster.client.get(POD, "stray", NAMESPACE_NAME)
+    assert stray.metadata.finalizers == ()
+
+
+def _json(value: Any) -> bytes:
+    import msgspec
+
+    return msgspec.json.encode(value)
+
+
+@virtual
+async def test_a_matching_pod_is_adopted_and_a_stranger_let_go(cluster: JobCluster) -> None:
+    job = await cluster.create({"parallelism": 2, "completions": 5})
+    label = "batch.kubernetes.io/controller-uid"
+    orphan = Pod(
+        metadata=ObjectMeta(name="orphan", namespace=NAMESPACE_NAME, labels={label: job.metadata.uid}),
+        spec=PodSpec(containers=(Container(name="main", image="none"),), restart_policy="Never"),
+    )
+    await cluster.client.create(POD, orphan)
+    await cluster.rest()
+    # One too many: the newest of those that wait goes, whichever it is.
+    assert (await cluster.job()).status.active == 2
+    stranger = (await cluster.active())[0]
+    await cluster.client.patch(POD, stranger.metadata.name, {"metadata": {"labels": {label: "other"}}}, NAMESPACE_NAME)
+    await cluster.rest()
+    found = await cluster.client.get(POD, stranger.metadata.name, NAMESPACE_NAME)
+    assert (found.metadata.owner_references, found.metadata.finalizers) == ((), ())
+    assert (await cluster.job()).status.active == 2
+
+
+@virtual
+async def test_an_adopted_pod_is_tracked(cluster: JobCluster) -> None:
+    job = await cluster.create({"parallelism": 1, "completions": 1, "suspend": True})
+    orphan = Pod(
+        metadata=ObjectMeta(
+            name="orphan",
+            namespace=NAMESPACE_NAME,
+            labels={"batch.kubernetes.io/controller-uid": job.metadata.uid},
+        ),
+        spec=PodSpec(containers=(Container(name="main", image="none"),), restart_policy="Never"),
+    )
+    await cluster.client.create(POD, orphan)
+    await cluster.set_phase(orphan, "Succeeded")
+    await cluster.set_spec(suspend=False)
+    await cluster.rest()
+    job = await cluster.job()
+    assert is_over(job)
+    assert job.status.succeeded == 1
+
+
+class Refusing:
+    """Refuses the creation of pods while it is told to."""
+
+    def __init__(self, cluster: JobCluster, code: int, cause: str = "") -> None:
+        self.wire = cluster.wire
+        self.inner = cluster.wire.request
+        self.status = Status(
+            status="Failure",
+            code=code,
+            reason="Forbidden",
+            message="exceeded quota",
+            details=StatusDetails(causes=(StatusCause(reason=cause),)),
+        )
+        self.asked = 0
+
+    async def request(self, request: Request) -> Response:
+        if request.method == "POST" and request.path.endswith("/pods"):
+            self.asked += 1
+            return Response(self.status.code, _json(self.status))
+        return await self.inner(request)
+
+    def start(self) -> None:
+        self.wire.request = self.request  # type: ignore[method-assign]
+
+    def stop(self) -> None:
+        self.wire.request = self.inner  # type: ignore[method-assign]
+
+
+@virtual
+async def test_where_all_pods_are_refused_few_are_tried(cluster: JobCluster) -> None:
+    refusing = Refusing(cluster, 403)
+    refusing.start()
+    await cluster.create({"parallelism": 100, "completions": 100})
+    await cluster.rest(1)
+    assert 1 <= refusing.asked < 30  # slow start begins anew with each try, and each try waits longer
+    assert "exceeded quota" in next(e.message for e in await cluster.events() if e.reason == "FailedCreate")
+    refusing.stop()
+    await cluster.rest(120)
+    assert (await cluster.job()).status.active == 100
+
+
+@virtual
+async def test_in_a_namespace_that_goes_nothing_is_reported(cluster: JobCluster) -> None:
+    refusing = Refusing(cluster, 403, "NamespaceTerminating")
+    refusing.start()
+    await cluster.create({"parallelism": 100, "completions": 100})
+    await cluster.rest(600)
+    assert refusing.asked == 1
+    assert [event.reason for event in await cluster.events()] == []
+
+
+@virtual
+async def test_a_conflict_means_look_again(cluster: JobCluster) -> None:
+    await cluster.create(THREE)
+    cluster.wire.lag = 0.5
+    for number in range(20):
+        patch = {"metadata": {"annotations": {"n": str(number)}}}
+        await cluster.client.patch(JOB, "job", patch, NAMESPACE_NAME)
+        if number in (5, 10, 15):
+            await cluster.bind_all()
+            await cluster.finish(number // 5 - 1)
+        await cluster.rest(0.2)
+    await cluster.rest(60)
+    job = await cluster.job()
+    assert is_over(job)
+    assert job.status.succeeded == 3
+    assert len(await cluster.pods()) == 3
+
+
+@virtual
+async def test_metrics_have_upstreams_names(cluster: JobCluster) -> None:
+    await cluster.create(THREE)
+    await cluster.bind_all()
+    await cluster.finish(0, "Failed")
+    await cluster.rest(15)
+    await cluster.bind_all()
+    await cluster.scale(2)
+    for index in range(2):
+        await cluster.finish(index)
+    await cluster.rest()
+    await cluster.end_deleted()
+    await cluster.rest()
+    assert is_over(await cluster.job())
+    text = cluster.registry.text().decode()
+    for line in (
+        'job_controller_jobs_finished_total{completion_mode="Indexed",reason="",result="succeeded"} 1.0',
+        'job_controller_job_pods_finished_total{completion_mode="Indexed",result="succeeded"} 2.0',
+        'job_controller_job_pods_finished_total{completion_mode="Indexed",result="failed"} 1.0',
+        'job_controller_job_finished_indexes_total{backoffLimit="global",status="succeeded"} 2.0',
+        'job_controller_job_pods_creation_total{reason="new",status="succeeded"} 3.0',
+        'job_controller_job_pods_creation_total{reason="recreate_terminating_or_failed",status="succeeded"} 1.0',
+        'job_controller_job_syncs_total{action="pods_created",completion_mode="Indexed",result="success"} 2.0',
+    ):
+        assert line in text, text
+
+
+@virtual
+async def test_a_job_of_the_same_name_is_another_job(cluster: JobCluster) -> None:
+    await cluster.create(THREE)
+    await cluster.client.delete(JOB, "job", NAMESPACE_NAME)
+    job = await cluster.create(THREE)
+    pods = await cluster.pods()
+    assert sum(pod.metadata.owner_references[0].uid == job.metadata.uid for pod in pods) == 3
+    assert (await cluster.job()).status.active == 3
+
+
+@virtual
+async def test_many_pods_come_by_portions(cluster: JobCluster) -> None:
+    await cluster.create({"completionMode": "Indexed", "completions": 1300, "parallelism": 1300})
+    await cluster.rest(10)
+    assert await cluster.active_indexes() == list(range(1300))
+    job: Job = await cluster.scale(2)
+    await cluster.rest(20)
+    job = await cluster.job()
+    assert await cluster.active_indexes() == [0, 1]
+    assert job.status.failed == 0
+    assert job.metadata.creation_timestamp is not None
+    assert cluster.clock.now() - job.metadata.creation_timestamp < timedelta(minutes=1)

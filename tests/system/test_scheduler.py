@@ -1,0 +1,236 @@
+"""Gangs on a cluster: together or not at all, through crashes too."""
+
+import asyncio
+
+import pytest
+from tests.system.plane import virtual
+
+from muster.api.batch import JOB
+from muster.api.core import EVENT, NODE, POD
+from muster.controllers.scheduler import BINDING_ANNOTATION, Scheduler
+from muster.runtime.transport import TransportError
+
+
+async def reasons(world, kind):
+    events = (await world.client.list(EVENT, "default")).items
+    return {event.reason: event.message for event in events if event.involved_object.kind == kind}
+
+
+@virtual
+async def test_a_gang_is_bound_whole(world):
+    await world.node("a", cpu="2")
+    await world.node("b", cpu="2")
+    await world.job("j", 4)
+    await world.settle()
+    assert await world.nodes_of("j") == ["a", "a", "b", "b"]
+    assert (await reasons(world, "Job"))["Scheduled"] == "Bound 4 pods together to 2 nodes: a, b"
+
+
+@virtual
+async def test_a_gang_that_does_not_fit_holds_nothing_and_says_why(world):
+    await world.node("a", cpu="3")
+    await world.job("big", 4)
+    await world.settle()
+    assert await world.nodes_of("big") == [""] * 4
+    message = (await reasons(world, "Job"))["FailedScheduling"]
+    assert "3 of 4 like pods fit now, and the gang of 4 starts whole" in message
+    for pod in await world.pods("big"):
+        [condition] = [c for c in pod.status.conditions if c.type == "PodScheduled"]
+        assert (condition.status, condition.reason, condition.message) == ("False", "Unschedulable", message)
+    await world.job("small", 3)
+    await world.settle()
+    assert await world.nodes_of("small") == ["a"] * 3
+
+
+@virtual
+async def test_a_waiting_gang_starts_when_a_node_comes(world):
+    await world.node("a", cpu="1")
+    await world.job("j", 2)
+    await world.settle()
+    await world.node("b", cpu="1")
+    await world.settle()
+    assert await world.nodes_of("j") == ["a", "b"]
+
+
+@virtual
+async def test_a_waiting_gang_starts_when_enough_has_ended(world):
+    await world.node("a", cpu="4")
+    await world.job("first", 4)
+    await world.settle()
+    await world.job("second", 3)
+    await world.settle()
+    running = await world.pods("first")
+    for pod in running[:2]:
+        await world.finish(pod)
+    await world.settle()
+    assert await world.nodes_of("second") == [""] * 3
+    await world.finish(running[2])
+    await world.settle()
+    assert await world.nodes_of("second") == ["a"] * 3
+
+
+@virtual
+async def test_two_gangs_that_fit_one_at_a_time_never_hold_half_each(world):
+    await world.node("a", cpu="10")
+    await asyncio.gather(world.job("one", 6), world.job("two", 6))
+    await world.settle()
+    bound = [sum(map(bool, nodes)) for nodes in (await world.nodes_of("one"), await world.nodes_of("two"))]
+    assert sorted(bound) == [0, 6]
+
+
+@virtual
+async def test_a_higher_priority_goes_first(world):
+    from muster.api.meta import ObjectMeta
+    from muster.api.scheduling import PRIORITY_CLASS, PriorityClass
+
+    await world.client.create(PRIORITY_CLASS, PriorityClass(metadata=ObjectMeta(name="high"), value=10))
+    await world.job("low", 2)
+    await world.job("urgent", 2, template=urgent_template())
+    await world.settle()
+    await world.node("a", cpu="2")
+    await world.settle()
+    assert await world.nodes_of("urgent") == ["a", "a"]
+    assert await world.nodes_of("low") == ["", ""]
+
+
+def urgent_template():
+    container = {"name": "c", "image": "none", "resources": {"requests": {"cpu": "1"}}}
+    return {"spec": {"restartPolicy": "Never", "priorityClassName": "high", "containers": [container]}}
+
+
+@virtual
+async def test_a_sweep_starts_with_what_fits(world):
+    await world.node("a", cpu="3")
+    await world.job("sweep", 5, annotations={"muster.dev/gang": "false"})
+    await world.settle()
+    assert await world.nodes_of("sweep") == ["", "", "a", "a", "a"]
+    [first, *_] = [pod for pod in await world.pods("sweep") if pod.spec.node_name]
+    await world.finish(first)
+    await world.settle()
+    assert (await world.nodes_of("sweep")).count("") == 1
+
+
+@virtual
+async def test_a_replacement_is_placed_alone(world):
+    await world.node("a", cpu="4")
+    await world.job("j", 3)
+    await world.settle()
+    [victim, *others] = await world.pods("j")
+    await world.finish(victim, "Failed")
+    await world.settle(30)
+    survivors = {pod.metadata.uid for pod in others}
+    now = [pod for pod in await world.pods("j") if pod.status.phase != "Failed"]
+    assert survivors < {pod.metadata.uid for pod in now}
+    assert [pod.spec.node_name for pod in now] == ["a"] * 3
+
+
+@virtual
+async def test_cordoned_nodes_and_gates_are_respected(world):
+    await world.node("a", unschedulable=True)
+    await world.job("j", 1)
+    await world.settle()
+    assert await world.nodes_of("j") == [""]
+    await world.client.patch(NODE, "a", {"spec": {"unschedulable": False}})
+    await world.settle()
+    assert await world.nodes_of("j") == ["a"]
+
+
+class DyingTransport:
+    """Lets so many bindings through; then the scheduler is cut off."""
+
+    def __init__(self, inner, bindings):
+        self.inner, self.left = inner, bindings
+
+    async def request(self, request):
+        if request.path.endswith("/binding"):
+            if self.left == 0:
+                raise TransportError("the scheduler died")
+            self.left -= 1
+        return await self.inner.request(request)
+
+    def stream(self, request):
+        return self.inner.stream(request)
+
+    async def close(self):
+        pass
+
+
+async def schedulers_after_a_crash(world, bindings, between):
+    """One scheduler dies after so many bindings of a gang of four; then something happens; then another starts."""
+    from muster.runtime.client import Client
+    from muster.runtime.manager import Manager
+
+    plane = world.plane
+    transport = DyingTransport(world.client.transport, bindings)
+    for client in (Client(transport), world.client):
+        manager = Manager(client, plane.surroundings.clock, plane.surroundings.random)
+        manager.add(Scheduler(manager, plane.events.recorder("test"), names=frozenset({"test"})))
+        run = asyncio.create_task(manager.run())
+        await world.settle(3)
+        if client is not world.client:
+            run.cancel()
+            await asyncio.gather(run, return_exceptions=True)
+            await between()
+    await world.settle(60)
+    await manager.stop()
+    await run
+
+
+def template(scheduler="test"):
+    container = {"name": "c", "image": "none", "resources": {"requests": {"cpu": "1"}}}
+    return {"spec": {"restartPolicy": "Never", "schedulerName": scheduler, "containers": [container]}}
+
+
+@pytest.mark.parametrize("bindings", [0, 1, 2, 3, 4])
+def test_a_half_bound_gang_is_finished_first(bindings):
+    @virtual
+    async def scenario(world):
+        await world.node("a", cpu="2")
+        await world.node("b", cpu="2")
+        await world.job("j", 4, template=template())
+
+        async def rival():
+            await world.job("rival", 2, template=template())
+
+        await schedulers_after_a_crash(world, bindings, rival)
+        if bindings == 0:
+            bound = [sum(map(bool, nodes)) for nodes in (await world.nodes_of("j"), await world.nodes_of("rival"))]
+            assert bound in ([4, 0], [0, 2])
+        else:
+            assert await world.nodes_of("j") == ["a", "a", "b", "b"]
+            assert await world.nodes_of("rival") == ["", ""]
+
+    scenario()
+
+
+@pytest.mark.parametrize("bindings", [1, 2, 3])
+def test_a_half_bound_gang_whose_rest_no_longer_fits_is_taken_back(bindings):
+    @virtual
+    async def scenario(world):
+        await world.node("a", cpu="2")
+        await world.node("b", cpu="2")
+        await world.job("j", 4, template=template(), backoffLimit=0)
+
+        async def shrink():
+            for name in ("a", "b"):
+                if name not in await world.nodes_of("j") or name == "b":
+                    await world.client.patch(NODE, name, {"spec": {"unschedulable": True}})
+
+        await schedulers_after_a_crash(world, bindings, shrink)
+        assert f"{bindings} pods of the gang were bound" in (await reasons(world, "Job"))["GangTakenBack"]
+        await play_nodes(world)
+        await world.settle(60)
+        bound = sum(map(bool, await world.nodes_of("j")))
+        assert bound in (0, 4), "half a gang holds nodes"
+        job = await world.client.get(JOB, "j", "default")
+        assert BINDING_ANNOTATION in job.metadata.annotations
+        assert not any(c.type == "Failed" and c.status == "True" for c in job.status.conditions)
+
+    scenario()
+
+
+async def play_nodes(world):
+    """Bound pods that are being deleted end at once."""
+    for pod in await world.pods():
+        if pod.metadata.deletion_timestamp is not None:
+            await world.client.delete(POD, pod.metadata.name, "default", grace_period_seconds=0)

@@ -1,0 +1,36 @@
+import copy
+
+import pytest
+
+from muster.api.defaults import DEFAULTS
+
+
+@pytest.mark.parametrize(
+    ("resource", "given", "expected"),
+    [
+        ("namespaces", {"metadata": {"name": "a"}},
+         {"metadata": {"name": "a", "labels": {"kubernetes.io/metadata.name": "a"}}, "status": {"phase": "Active"}}),
+        ("namespaces", {"metadata": {"generateName": "a-"}},
+         {"metadata": {"generateName": "a-"}, "status": {"phase": "Active"}}),
+        ("nodes", {"status": {"capacity": {"cpu": 4, "memory": "1024Mi"}}},
+         {"status": {"capacity": {"cpu": "4", "memory": "1Gi"}, "allocatable": {"cpu": "4", "memory": "1Gi"}}}),
+        ("nodes", {"status": {"capacity": {"cpu": "4"}, "allocatable": {"cpu": "3"}}},
+         {"status": {"capacity": {"cpu": "4"}, "allocatable": {"cpu": "3"}}}),
+        ("secrets", {"stringData": {"a": "text"}, "data": {"b": "Yg==\n", "a": "eA=="}},
+         {"type": "Opaque", "data": {"a": "dGV4dA==", "b": "Yg=="}}),
+        ("secrets", {"type": "kubernetes.io/tls"}, {"type": "kubernetes.io/tls"}),
+        ("priorityclasses.scheduling.k8s.io", {"value": 5}, {"value": 5, "preemptionPolicy": "PreemptLowerPriority"}),
+    ],
+)  # fmt: skip
+def test_defaults(resource, given, expected):
+    subject = copy.deepcopy(given)
+    DEFAULTS[resource](subject)
+    assert subject == expected
+    DEFAULTS[resource](subject)
+    assert subject == expected
+
+
+def test_kinds_with_defaults():
+    assert sorted(DEFAULTS) == [
+        "jobs.batch", "namespaces", "nodes", "pods", "priorityclasses.scheduling.k8s.io", "secrets", "services",
+    ]  # fmt: skip

@@ -1,0 +1,163 @@
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from muster.api.core import (
+    Container,
+    ContainerStatus,
+    Pod,
+    PodCondition,
+    PodSchedulingGate,
+    PodSpec,
+    PodStatus,
+    ResourceRequirements,
+)
+from muster.api.meta import ObjectMeta, OwnerReference
+from muster.api.pods import (
+    find_condition,
+    is_active,
+    is_deleting,
+    is_finished,
+    is_gated,
+    is_ready,
+    owner_uid,
+    pod_requests,
+    priority,
+    qos_class,
+    restart_count,
+)
+
+
+def container(restart_policy=None, limits=None, **requests):
+    resources = ResourceRequirements(requests=requests, limits=limits or {})
+    return Container(name="c", resources=resources, restart_policy=restart_policy)
+
+
+@pytest.mark.parametrize(
+    ("spec", "requests"),
+    [
+        (PodSpec(), {}),
+        (PodSpec(containers=(container(cpu="500m", memory="1Gi"), container(cpu="1"))), {"cpu": 1500, "memory": 2**30}),
+        # limits stand for requests
+        (
+            PodSpec(containers=(container(limits={"cpu": "2", "memory": "1Ki"}, cpu="1"),)),
+            {"cpu": 1000, "memory": 1024},
+        ),
+        # the greatest init container, if it is more
+        (
+            PodSpec(containers=(container(cpu="1"),), init_containers=(container(cpu="3"), container(cpu="2"))),
+            {"cpu": 3000},
+        ),
+        (PodSpec(containers=(container(cpu="1"),), init_containers=(container(cpu="500m"),)), {"cpu": 1000}),
+        # a sidecar runs beside the containers, and beside the init containers after it
+        (PodSpec(containers=(container(cpu="1"),), init_containers=(container("Always", cpu="2"),)), {"cpu": 3000}),
+        (
+            PodSpec(
+                containers=(container(cpu="1"),),
+                init_containers=(container(cpu="5"), container("Always", cpu="2"), container(cpu="4")),
+            ),
+            {"cpu": 6000},
+        ),
+        (
+            PodSpec(
+                containers=(container(cpu="1"),), init_containers=(container(cpu="4"), container("Always", cpu="2"))
+            ),
+            {"cpu": 4000},
+        ),
+        # what the pod as a whole asks for wins, and the overhead comes on top
+        (
+            PodSpec(
+                containers=(container(cpu="1", memory="1Ki"),),
+                resources=ResourceRequirements(requests={"cpu": "5"}),
+                overhead={"cpu": "250m", "memory": "1Ki"},
+            ),
+            {"cpu": 5250, "memory": 2048},
+        ),
+        (PodSpec(containers=(container(**{"nvidia.com/gpu": "2"}),)), {"nvidia.com/gpu": 2}),
+    ],
+)
+def test_pod_requests(spec, requests):
+    assert pod_requests(spec) == requests
+
+
+_containers = st.lists(
+    st.builds(
+        lambda policy, cpu: container(policy, cpu=f"{cpu}m"),
+        st.sampled_from([None, "Always"]),
+        st.integers(0, 4000),
+    ),
+    max_size=4,
+)
+
+
+@given(_containers, _containers)
+def test_a_pod_never_needs_less_than_at_any_moment(init, main):
+    needed = pod_requests(PodSpec(init_containers=tuple(init), containers=tuple(main))).get("cpu", 0)
+    cpu = [int(c.resources.requests["cpu"][:-1]) for c in init]
+    sidecars = [n for c, n in zip(init, cpu, strict=True) if c.restart_policy == "Always"]
+    moments = [sum(sidecars) + sum(int(c.resources.requests["cpu"][:-1]) for c in main)]
+    for i in range(len(init)):
+        before = sum(n for other, n in zip(init[:i], cpu[:i], strict=True) if other.restart_policy == "Always")
+        moments.append(before + cpu[i])
+    assert needed == max(moments)
+
+
+@pytest.mark.parametrize(
+    ("phase", "finished"), [("Pending", False), ("Running", False), ("Succeeded", True), ("Failed", True), ("", False)]
+)
+def test_finished(phase, finished):
+    pod = Pod(status=PodStatus(phase=phase))
+    assert is_finished(pod) is finished
+    assert is_active(pod) is not finished
+    deleting = Pod(metadata=ObjectMeta(deletion_timestamp=datetime(2026, 1, 1, tzinfo=UTC)), status=pod.status)
+    assert is_deleting(deleting)
+    assert not is_active(deleting)
+
+
+def test_ready():
+    conditions = (PodCondition(type="Initialized", status="True"), PodCondition(type="Ready", status="False"))
+    assert not is_ready(Pod())
+    assert not is_ready(Pod(status=PodStatus(conditions=conditions)))
+    ready = Pod(status=PodStatus(conditions=(PodCondition(type="Ready", status="True"),)))
+    assert is_ready(ready)
+    assert find_condition(ready, "Ready").status == "True"
+    assert find_condition(ready, "PodScheduled") is None
+
+
+def test_small_questions():
+    assert priority(Pod()) == 0
+    assert priority(Pod(spec=PodSpec(priority=-5))) == -5
+    assert is_gated(Pod(spec=PodSpec(scheduling_gates=(PodSchedulingGate(name="a/b"),))))
+    statuses = PodStatus(
+        init_container_statuses=(ContainerStatus(name="a", restart_count=1),),
+        container_statuses=(ContainerStatus(name="b", restart_count=2), ContainerStatus(name="c")),
+    )
+    assert restart_count(Pod(status=statuses)) == 3
+    owners = (OwnerReference(uid="a"), OwnerReference(uid="b", controller=True))
+    assert owner_uid(Pod(metadata=ObjectMeta(owner_references=owners))) == "b"
+    assert owner_uid(Pod()) == ""
+
+
+@pytest.mark.parametrize(
+    ("containers", "qos"),
+    [
+        ((container(),), "BestEffort"),
+        ((container(cpu="0"),), "BestEffort"),
+        ((container(**{"nvidia.com/gpu": "1"}),), "BestEffort"),
+        ((container(cpu="1"),), "Burstable"),
+        ((container(limits={"cpu": "1"}),), "Burstable"),
+        ((container(limits={"cpu": "1", "memory": "1Gi"}),), "Guaranteed"),
+        ((container(limits={"cpu": "1", "memory": "1Gi"}, cpu="1000m", memory="1024Mi"),), "Guaranteed"),
+        ((container(limits={"cpu": "1", "memory": "1Gi"}, cpu="500m"),), "Burstable"),
+        ((container(limits={"cpu": "1", "memory": "1Gi"}), container()), "Burstable"),
+    ],
+)
+def test_qos_class(containers, qos):
+    assert qos_class(PodSpec(containers=containers)) == qos
+
+
+def test_qos_class_of_the_pod_as_a_whole():
+    resources = ResourceRequirements(limits={"cpu": "1", "memory": "1Gi"}, requests={"cpu": "1", "memory": "1Gi"})
+    assert qos_class(PodSpec(containers=(container(),), resources=resources)) == "Guaranteed"

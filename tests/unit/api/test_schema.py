@@ -1,0 +1,160 @@
+import json
+import subprocess
+import sys
+
+import pytest
+
+from muster.api import autoscaling, coordination, events, policy, scheduling
+from muster.api.batch import JOB, JobSpec, JobStatus
+from muster.api.core import (
+    CONFIG_MAP,
+    EVENT,
+    NAMESPACE,
+    NODE,
+    POD,
+    SECRET,
+    SERVICE,
+    SERVICE_ACCOUNT,
+    Container,
+    EphemeralContainer,
+    PodSpec,
+    PodStatus,
+    ServiceSpec,
+)
+from muster.api.meta import ObjectMeta
+from muster.api.schema import component_name, components, documentation, inlined, kind_components, schema_of
+
+KINDS = [
+    POD, NODE, NAMESPACE, EVENT, CONFIG_MAP, SECRET, SERVICE, SERVICE_ACCOUNT, JOB, coordination.LEASE,
+    scheduling.PRIORITY_CLASS, events.EVENTS_V1_EVENT,
+]  # fmt: skip
+OTHERS = [autoscaling.Scale, policy.Eviction]
+
+
+@pytest.mark.parametrize(
+    ("type_", "name"),
+    [
+        (POD.type, "io.k8s.api.core.v1.Pod"),
+        (Container, "io.k8s.api.core.v1.Container"),
+        (JOB.type, "io.k8s.api.batch.v1.Job"),
+        (ObjectMeta, "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"),
+        (EVENT.type, "io.k8s.api.core.v1.Event"),
+        (events.Event, "io.k8s.api.events.v1.Event"),
+        (autoscaling.Scale, "io.k8s.api.autoscaling.v1.Scale"),
+    ],
+)
+def test_component_name(type_, name):
+    assert component_name(type_) == name
+
+
+def test_every_reference_leads_somewhere_and_everything_is_described():
+    found = kind_components(KINDS) | components(OTHERS)
+    text = json.dumps(found)
+    for name, schema in found.items():
+        assert schema["description"], name
+        for field, member in schema["properties"].items():
+            assert member.get("description"), f"{name}.{field}"
+    references = {part.split('"')[0] for part in text.split('"#/components/schemas/')[1:]}
+    assert references <= found.keys()
+
+
+def test_documentation_names_only_fields_that_are_there():
+    found = components([kind.type for kind in KINDS] + OTHERS)
+    seen = set()
+    waiting = [kind.type for kind in KINDS] + OTHERS
+    while waiting:
+        type_ = waiting.pop()
+        if type_ in seen:
+            continue
+        seen.add(type_)
+        _, docs = documentation(type_)
+        assert docs.keys() <= set(type_.__struct_fields__), type_
+    assert found
+
+
+def test_kinds_say_what_they_are():
+    found = kind_components([JOB])["io.k8s.api.batch.v1.Job"]
+    assert found["x-kubernetes-group-version-kind"] == [{"group": "batch", "kind": "Job", "version": "v1"}]
+    assert list(found["properties"]) == ["apiVersion", "kind", "metadata", "spec", "status"]
+    # asking again gives a fresh answer, not one that was added to
+    assert kind_components([JOB])["io.k8s.api.batch.v1.Job"] == found
+
+
+@pytest.mark.parametrize(
+    ("type_", "field", "expected"),
+    [
+        (Container, "name", {"type": "string"}),
+        (Container, "stdin", {"type": "boolean"}),
+        (Container, "command", {"type": "array", "items": {"type": "string"}, "x-kubernetes-list-type": "atomic"}),
+        (Container, "terminationMessagePolicy", {"type": "string", "enum": ["FallbackToLogsOnError", "File"]}),
+        (Container, "resources",
+         {"allOf": [{"$ref": "#/components/schemas/io.k8s.api.core.v1.ResourceRequirements"}], "default": {}}),
+        (JobSpec, "parallelism", {"type": "integer", "format": "int32"}),
+        (JobSpec, "activeDeadlineSeconds", {"type": "integer", "format": "int64"}),
+        (JobStatus, "startTime", {"type": "string", "format": "date-time"}),
+        (PodSpec, "nodeSelector",
+         {"type": "object", "additionalProperties": {"type": "string"}, "x-kubernetes-map-type": "atomic"}),
+        (PodSpec, "overhead",
+         {"type": "object", "additionalProperties": {"oneOf": [{"type": "string"}, {"type": "number"}]}}),
+    ],
+)  # fmt: skip
+def test_fields(type_, field, expected):
+    schema = dict(schema_of(type_)["properties"][field])
+    assert schema.pop("description")
+    assert schema == expected
+
+
+@pytest.mark.parametrize(
+    ("type_", "field", "list_type", "keys", "merge_key", "strategy"),
+    [
+        (PodSpec, "containers", "map", ["name"], "name", "merge"),
+        (PodSpec, "volumes", "map", ["name"], "name", "merge,retainKeys"),
+        (PodSpec, "tolerations", "atomic", None, None, None),
+        (PodSpec, "imagePullSecrets", "map", ["name"], "name", "merge"),
+        (PodSpec, "hostAliases", "map", ["ip"], "ip", "merge"),
+        (PodSpec, "topologySpreadConstraints", "map", ["topologyKey", "whenUnsatisfiable"], "topologyKey", "merge"),
+        (Container, "env", "map", ["name"], "name", "merge"),
+        (Container, "ports", "map", ["containerPort", "protocol"], "containerPort", "merge"),
+        (Container, "volumeMounts", "map", ["mountPath"], "mountPath", "merge"),
+        (PodStatus, "conditions", "map", ["type"], "type", "merge"),
+        (PodStatus, "hostIPs", "atomic", None, "ip", "merge"),
+        (JobStatus, "conditions", "atomic", None, "type", "merge"),
+        (ServiceSpec, "ports", "map", ["port", "protocol"], "port", "merge"),
+        (ObjectMeta, "ownerReferences", "map", ["uid"], "uid", "merge"),
+        (ObjectMeta, "finalizers", "set", None, None, "merge"),
+    ],
+)
+def test_list_rules(type_, field, list_type, keys, merge_key, strategy):
+    schema = schema_of(type_)["properties"][field]
+    assert schema["x-kubernetes-list-type"] == list_type
+    assert schema.get("x-kubernetes-list-map-keys") == keys
+    assert schema.get("x-kubernetes-patch-merge-key") == merge_key
+    assert schema.get("x-kubernetes-patch-strategy") == strategy
+
+
+def test_required_is_for_people():
+    assert schema_of(Container)["required"] == ["name"]
+    assert schema_of(PodSpec)["required"] == ["containers"]
+    assert '"required":' not in json.dumps(inlined(POD))
+    assert '"enum":' not in json.dumps(inlined(POD))
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.resource)
+def test_inlined_has_no_references(kind):
+    schema = inlined(kind)
+    text = json.dumps(schema)
+    assert "$ref" not in text
+    assert "description" not in schema
+    assert schema["properties"]["apiVersion"] == {"type": "string"}
+    assert schema["properties"]["metadata"]["properties"]["name"] == {"type": "string"}
+
+
+def test_bases_speak_for_their_fields():
+    _, docs = documentation(EphemeralContainer)
+    assert docs["image"]
+    assert docs["name"] == "unique among all containers of the pod."
+
+
+def test_api_is_cheap_to_import():
+    code = "import sys, muster.api.core, muster.api.batch; print('aiohttp' in sys.modules or 'numpy' in sys.modules)"
+    assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "False"
