@@ -95,7 +95,11 @@ def releases() -> list[Release]:
 
 def _version(path: Path) -> tuple[int, int] | None:
     done = subprocess.run(
-        [path, "version", "--client", "-o", "json"], capture_output=True, text=True, timeout=COMMAND_SECONDS, check=False
+        [path, "version", "--client", "-o", "json"],
+        capture_output=True,
+        text=True,
+        timeout=COMMAND_SECONDS,
+        check=False,
     )
     match = re.search(r'"gitVersion": *"v(\d+)\.(\d+)', done.stdout)
     return (int(match[1]), int(match[2])) if match else None

@@ -4,11 +4,13 @@ import json
 import re
 import signal
 import subprocess
-from typing import Any
+from typing import Any, TypeAlias
 
 import pytest
 
 pytestmark = [pytest.mark.kubectl, pytest.mark.timeout(120)]
+
+Kubectl: TypeAlias = Any  # the fixture's class, in conftest
 
 POD = """
 apiVersion: v1
@@ -54,11 +56,11 @@ data:
 """
 
 
-def pod(name="p", app="x", script="sleep 1000"):
+def pod(name: str = "p", app: str = "x", script: str = "sleep 1000") -> str:
     return POD.format(name=name, app=app, script=script)
 
 
-def job(name="j", suspend="false", script="true"):
+def job(name: str = "j", suspend: str = "false", script: str = "true") -> str:
     return JOB.format(name=name, suspend=suspend, script=script)
 
 
@@ -67,7 +69,7 @@ def lines(text: str) -> list[list[str]]:
     return [re.split(r" {2,}", line.strip()) for line in text.splitlines()]
 
 
-def test_get(kubectl):
+def test_get(kubectl: Kubectl) -> None:
     assert "created" in kubectl("create", "-f", "-", input=pod("one", "x") + "---" + pod("two", "y"))
     kubectl("wait", "--for=condition=Ready", "pod", "--all", "--timeout=20s")
     header, *rows = lines(kubectl("get", "pods"))
@@ -79,7 +81,7 @@ def test_get(kubectl):
     assert row[7:] == ["<none>", "<none>"]
     assert kubectl("get", "pods", "-o", "name") == "pod/one\npod/two\n"
     assert kubectl("get", "pod", "one", "-o", "jsonpath={.spec.containers[0].name}") == "main"
-    assert [item["metadata"]["name"] for item in kubectl.json("get", "pods")["items"]] == ["one", "two"]  # type: ignore[attr-defined]
+    assert [item["metadata"]["name"] for item in kubectl.json("get", "pods")["items"]] == ["one", "two"]
     assert "\n  name: one\n" in kubectl("get", "pod", "one", "-o", "yaml")
     assert kubectl("get", "pods", "-l", "app=y", "-o", "name") == "pod/two\n"
     assert kubectl("get", "pods", "-l", "app in (x,z),!absent", "-o", "name") == "pod/one\n"
@@ -94,7 +96,7 @@ def test_get(kubectl):
     assert "doesn't have a resource type" in kubectl.refused("get", "nonsense")
 
 
-def test_get_watch(kubectl):
+def test_get_watch(kubectl: Kubectl) -> None:
     watch = subprocess.Popen(
         kubectl.command("get", "configmaps", "--watch", "--field-selector", "metadata.name=settings"),
         env=kubectl.env(),
@@ -113,7 +115,7 @@ def test_get_watch(kubectl):
         watch.communicate(timeout=10)
 
 
-def test_describe_and_events(kubectl):
+def test_describe_and_events(kubectl: Kubectl) -> None:
     kubectl("create", "-f", "-", input=job(script="echo hello"))
     kubectl("wait", "--for=condition=complete", "job/j", "--timeout=20s")
     text = kubectl("describe", "job", "j")
@@ -131,7 +133,7 @@ def test_describe_and_events(kubectl):
     assert "Active" in kubectl("describe", "namespace", kubectl.namespace)
 
 
-def test_create_commands(kubectl):
+def test_create_commands(kubectl: Kubectl) -> None:
     kubectl("create", "configmap", "c", "--from-literal=a=1")
     kubectl("create", "secret", "generic", "s", "--from-literal=password=hush")
     kubectl("create", "serviceaccount", "a")
@@ -156,7 +158,7 @@ def test_create_commands(kubectl):
     assert "not found" in kubectl.refused("get", "configmap", "d")
 
 
-def test_run_and_logs(kubectl):
+def test_run_and_logs(kubectl: Kubectl) -> None:
     kubectl("run", "p", "--image=none", "--restart=Never", "--command", "--", "sh", "-c", "echo one; echo two")
     kubectl("wait", "--for=jsonpath={.status.phase}=Succeeded", "pod/p", "--timeout=20s")
     assert kubectl("logs", "p") == "one\ntwo\n"
@@ -171,7 +173,7 @@ def test_run_and_logs(kubectl):
     assert kubectl("logs", "-l", "job-name=j", "--prefix").endswith("from a job\n")
 
 
-def test_apply(kubectl):
+def test_apply(kubectl: Kubectl) -> None:
     assert kubectl("apply", "-f", "-", input=CONFIG_MAP) == "configmap/settings created\n"
     assert kubectl("apply", "-f", "-", input=CONFIG_MAP) == "configmap/settings unchanged\n"
     assert kubectl("diff", "-f", "-", input=CONFIG_MAP) == ""
@@ -181,7 +183,10 @@ def test_apply(kubectl):
     assert '-  b: "2"' in done.stdout
     assert kubectl("apply", "-f", "-", input=changed) == "configmap/settings configured\n"
     assert kubectl.json("get", "configmap", "settings")["data"] == {"a": "3"}
-    assert kubectl("apply", "-f", "-", "--dry-run=server", input=CONFIG_MAP) == "configmap/settings configured (server dry run)\n"
+    assert (
+        kubectl("apply", "-f", "-", "--dry-run=server", input=CONFIG_MAP)
+        == "configmap/settings configured (server dry run)\n"
+    )
     manifest = job(suspend="true")
     assert kubectl("apply", "-f", "-", input=manifest) == "job.batch/j created\n"
     assert kubectl("apply", "-f", "-", input=manifest) == "job.batch/j unchanged\n"
@@ -190,11 +195,13 @@ def test_apply(kubectl):
     assert kubectl("apply", "-f", "-", input=labelled) == "job.batch/j configured\n"
     assert kubectl("get", "jobs", "-l", "team=blue", "-o", "name") == "job.batch/j\n"
     assert "last-applied" not in kubectl("apply", "view-last-applied", "job/j")
-    assert "field is immutable" in kubectl.refused("apply", "-f", "-", input=manifest.replace("image: none", "image: other"))
+    assert "field is immutable" in kubectl.refused(
+        "apply", "-f", "-", input=manifest.replace("image: none", "image: other")
+    )
     kubectl("delete", "-f", "-", input=manifest)
 
 
-def test_apply_merges_lists_by_their_keys(kubectl):
+def test_apply_merges_lists_by_their_keys(kubectl: Kubectl) -> None:
     service = {
         "apiVersion": "v1",
         "kind": "Service",
@@ -216,7 +223,7 @@ def test_apply_merges_lists_by_their_keys(kubectl):
     assert kubectl("apply", "-f", "-", input=json.dumps(service)) == "service/s unchanged\n"
 
 
-def test_replace_patch_and_edit(kubectl):
+def test_replace_patch_and_edit(kubectl: Kubectl) -> None:
     kubectl("create", "-f", "-", input=CONFIG_MAP)
     kubectl("replace", "-f", "-", input=CONFIG_MAP.replace('"1"', '"9"'))
     assert kubectl("get", "configmap", "settings", "-o", "jsonpath={.data.a}") == "9"
@@ -230,7 +237,9 @@ def test_replace_patch_and_edit(kubectl):
         assert kubectl.json("get", "configmap", "settings")["data"] == data
     assert "no change" in kubectl("patch", "configmap", "settings", "-p", "{}")
     failing = '[{"op":"test","path":"/data/a","value":"2"}]'
-    assert "testing value /data/a failed" in kubectl.refused("patch", "configmap", "settings", "--type=json", "-p", failing)
+    assert "testing value /data/a failed" in kubectl.refused(
+        "patch", "configmap", "settings", "--type=json", "-p", failing
+    )
     kubectl("edit", "configmap", "settings", KUBE_EDITOR="sed -i -e s/a:/renamed:/")
     assert kubectl.json("get", "configmap", "settings")["data"] == {"renamed": "1"}
     assert "no changes made" in kubectl.run("edit", "configmap", "settings", KUBE_EDITOR="true").stderr
@@ -241,7 +250,7 @@ def test_replace_patch_and_edit(kubectl):
     kubectl("patch", "job", "j", "--subresource=status", "--type=merge", "-p", '{"status":{"active":0}}')
 
 
-def test_label_annotate_and_scale(kubectl):
+def test_label_annotate_and_scale(kubectl: Kubectl) -> None:
     kubectl("create", "-f", "-", input=job(suspend="true"))
     kubectl("label", "job", "j", "team=red")
     assert kubectl("get", "job", "j", "-o", "jsonpath={.metadata.labels.team}") == "red"
@@ -254,7 +263,7 @@ def test_label_annotate_and_scale(kubectl):
     assert kubectl("get", "job", "j", "-o", "jsonpath={.spec.parallelism}") == "3"
 
 
-def test_nodes(kubectl):
+def test_nodes(kubectl: Kubectl) -> None:
     header, row, *_ = lines(kubectl("get", "nodes", "-o", "wide"))
     assert header == [
         "NAME", "STATUS", "ROLES", "AGE", "VERSION", "INTERNAL-IP", "EXTERNAL-IP", "OS-IMAGE", "KERNEL-VERSION",
@@ -272,7 +281,7 @@ def test_nodes(kubectl):
     kubectl("label", "node", node, "example.com/peers-")
 
 
-def test_wait_and_delete(kubectl):
+def test_wait_and_delete(kubectl: Kubectl) -> None:
     kubectl("create", "-f", "-", input=pod("one") + "---" + pod("two") + "---" + pod("three", app="y"))
     kubectl("wait", "--for=condition=Ready", "pod/one", "--timeout=20s")
     assert "timed out" in kubectl.refused("wait", "--for=condition=Nonsense", "pod/one", "--timeout=1s")
@@ -292,7 +301,7 @@ def test_wait_and_delete(kubectl):
     assert kubectl("get", "pods", "-l", "job-name=j", "-o", "name") == ""
 
 
-def test_namespaces(kubectl):
+def test_namespaces(kubectl: Kubectl) -> None:
     name = f"{kubectl.namespace}-other"
     kubectl("create", "namespace", name)
     kubectl("create", "configmap", "c", "--namespace", name)
@@ -302,7 +311,7 @@ def test_namespaces(kubectl):
     assert "not found" in kubectl.refused("create", "configmap", "c", "--namespace", name)
 
 
-def test_explain_and_discovery(kubectl):
+def test_explain_and_discovery(kubectl: Kubectl) -> None:
     text = kubectl("explain", "pods.spec.containers")
     assert re.search(r"FIELD: containers <\[\]Container>", text)
     assert re.search(r"name\t<string> -required-", text)
@@ -322,7 +331,7 @@ def test_explain_and_discovery(kubectl):
     assert "Server Version: v1." in kubectl("version")
 
 
-def test_field_validation(kubectl):
+def test_field_validation(kubectl: Kubectl) -> None:
     wrong = CONFIG_MAP + "nonsense: 1\n"
     message = 'strict decoding error: unknown field "nonsense"'
     assert message in kubectl.refused("create", "-f", "-", input=wrong)
@@ -332,14 +341,15 @@ def test_field_validation(kubectl):
     assert 'Warning: unknown field "nonsense"' in done.stderr
     kubectl("apply", "-f", "-", "--validate=ignore", input=wrong.replace("settings", "other"))
     typed = pod().replace("restartPolicy: Never", "restartPolicy: [1]")
-    assert "json: cannot unmarshal array into Go struct field PodSpec.spec.restartPolicy of type string" in kubectl.refused(
-        "create", "-f", "-", input=typed
+    assert (
+        "json: cannot unmarshal array into Go struct field PodSpec.spec.restartPolicy of type string"
+        in kubectl.refused("create", "-f", "-", input=typed)
     )
     invalid = pod().replace("name: main", "name: MAIN")
     assert 'spec.containers[0].name: Invalid value: "MAIN"' in kubectl.refused("create", "-f", "-", input=invalid)
 
 
-def test_the_other_releases(other_kubectl):
+def test_the_other_releases(other_kubectl: Kubectl) -> None:
     kubectl = other_kubectl
     assert kubectl("apply", "-f", "-", input=job(script="echo hello")) == "job.batch/j created\n"
     assert kubectl("apply", "-f", "-", input=job(script="echo hello")) == "job.batch/j unchanged\n"

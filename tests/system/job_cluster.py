@@ -189,17 +189,14 @@ class JobCluster:
                 await self.client.post(POD, pod.metadata.name, NAMESPACE_NAME, "binding", body)
                 await self.set_phase(pod, "Running", ready=True)
 
-    async def set_phase(self, pod: Pod, phase: str, *, ready: bool = False, exit_code: int | None = None) -> None:
+    async def set_phase(self, pod: Pod, phase: str, *, ready: bool = False, restarts: int = 0) -> None:
         """What the pod's node says of it."""
         status: dict[str, Any] = {"phase": phase}
         now = self.clock.now().replace(microsecond=0)
+        container = {"name": "main", "image": "", "imageID": "", "ready": ready, "restartCount": restarts}
         if phase in ("Succeeded", "Failed"):
-            code = exit_code if exit_code is not None else int(phase == "Failed")
-            terminated = {"exitCode": code, "finishedAt": now}
-            status["containerStatuses"] = [
-                {"name": "main", "image": "", "imageID": "", "ready": False, "restartCount": 0}
-                | {"state": {"terminated": terminated}}
-            ]
+            container["state"] = {"terminated": {"exitCode": int(phase == "Failed"), "finishedAt": now}}
+        status["containerStatuses"] = [container]
         status["conditions"] = [{"type": "Ready", "status": str(ready), "lastTransitionTime": now}]
         await self.client.patch(
             POD, pod.metadata.name, {"status": status}, NAMESPACE_NAME, type=STRATEGIC_MERGE_PATCH, subresource="status"

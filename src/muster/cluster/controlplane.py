@@ -3,6 +3,7 @@
 All of it on one event loop, in virtual time too. Nodes are not part of it: they come and go, and stand in `embedded`.
 """
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -37,13 +38,14 @@ class Surroundings:
 
 @dataclass(frozen=True, slots=True)
 class ControlPlane:
-    """A running store and server, and a manager that is still to run."""
+    """A running store and server, and a manager that is still to run. `failed` is set if the disk fails for good."""
 
     surroundings: Surroundings
     store: Store
     server: ApiServer
     manager: Manager
     events: EventSink
+    failed: asyncio.Future[None]
 
     def client(self, user: User = ADMIN, manager: str = "muster") -> Client:
         """A client of the server, without a socket."""
@@ -68,7 +70,8 @@ async def control_plane(journal: Journal, surroundings: Surroundings) -> AsyncIt
     Raises `DataDirectoryError` where the journal does. The caller runs and stops the manager.
     """
     clock, ids, random = surroundings.clock, surroundings.ids, surroundings.random
-    async with Store(journal, header_of) as store:
+    failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    async with Store(journal, header_of, on_failure=failed.set_exception) as store:
         server = ApiServer(store, clock, ids, random)
         system = User("system:muster", frozenset({MASTERS, AUTHENTICATED}))
         client = Client(InProcessTransport(server, system))
@@ -77,6 +80,7 @@ async def control_plane(journal: Journal, surroundings: Surroundings) -> AsyncIt
         events = EventSink(client, clock, ids, random)
         manager.add(events)
         try:
-            yield ControlPlane(surroundings, store, server, manager, events)
+            yield ControlPlane(surroundings, store, server, manager, events, failed)
         finally:
             server.stop()
+            failed.cancel()

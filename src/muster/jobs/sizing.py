@@ -41,7 +41,7 @@ def resize(terms: Terms, census: Census, tally: Tally, backoff: Backoff, now: da
     if terms.suspended:
         return Resize(delete=census.active)
     wanted = wanted_active(terms, len(census.active), tally.succeeded)
-    if surplus := _surplus(terms, census.active, len(census.active) - wanted):
+    if surplus := _surplus(terms, census.active, tally, len(census.active) - wanted):
         return Resize(delete=tuple(surplus[:MAX_PODS]), more=len(surplus) > MAX_PODS)
     terminating = len(census.terminating) if terms.replace_only_failed else 0
     missing = wanted - terminating - len(census.active)
@@ -61,15 +61,19 @@ def wanted_active(terms: Terms, active: int, succeeded: int) -> int:
     return max(0, min(terms.parallelism, terms.completions - succeeded))
 
 
-def _surplus(terms: Terms, active: tuple[Member, ...], at_least: int) -> list[Member]:
-    """Active pods to remove: all that have no business being there, then those with the least to lose."""
+def _surplus(terms: Terms, active: tuple[Member, ...], tally: Tally, at_least: int) -> list[Member]:
+    """Active pods to remove: all that have no business being there, then those with the least to lose.
+
+    An index has no business if it is out of range or none, and also if an earlier pod of it has succeeded after all.
+    """
+    over = tally.completed | (tally.failed_indexes or Indexes())
     surplus: list[Member] = []
     rest = list(active)
     if terms.indexed:
         rest = []
         for index, group in groupby(active, key=lambda member: member.index):
             members = list(group)
-            if not terms.has_index(index):
+            if not terms.has_index(index) or index in over:
                 surplus += members
             elif len(members) == 1:
                 rest += members

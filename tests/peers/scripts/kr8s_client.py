@@ -2,54 +2,52 @@
 
 import asyncio
 import sys
+from typing import Any
 
-import kr8s
-from kr8s.asyncio.objects import ConfigMap, Job, Pod
+import kr8s.asyncio
+from kr8s.asyncio import objects
 
 namespace = sys.argv[1]
+kinds: Any = objects  # kr8s is only partly typed
+
+
+async def watched(api: Any, created: asyncio.Event) -> list[str]:
+    """The types of events of config maps, to the first deletion."""
+    seen: list[str] = []
+    async for event, _ in api.watch("configmaps", namespace=namespace):
+        seen.append(event)
+        created.set()
+        if event == "DELETED":
+            break
+    return seen
 
 
 async def main() -> None:
-    api = await kr8s.asyncio.api(namespace=namespace)
-    ready = asyncio.Event()
-
-    async def watch() -> list[str]:
-        seen = []
-        ready.set()
-        async for event, _ in api.watch("configmaps", namespace=namespace):
-            seen.append(event)
-            if event == "DELETED":
-                break
-        return seen
-
-    watcher = asyncio.create_task(watch())
-    await ready.wait()
-    config = await ConfigMap({"metadata": {"name": "c", "namespace": namespace}, "data": {"k": "v"}}, api=api)
+    api: Any = await kr8s.asyncio.api(namespace=namespace)
+    meta = {"namespace": namespace}
+    config = await kinds.ConfigMap({"metadata": meta | {"name": "c"}, "data": {"k": "v"}}, api=api)
     await config.create()
+    seen = asyncio.Event()
+    watcher = asyncio.create_task(watched(api, seen))
+    await asyncio.wait_for(seen.wait(), 20)
     assert await config.exists()
     await config.patch({"data": {"k": "w"}})
     await config.refresh()
     assert config.data == {"k": "w"}
     await config.label(a="b")
     assert [found.name async for found in api.get("configmaps", namespace=namespace, label_selector="a=b")] == ["c"]
-    while watcher.done() is False and "ADDED" not in str(watcher):
-        break
     await config.delete()
-    assert (await asyncio.wait_for(watcher, 20))[-1] == "DELETED"
+    assert await asyncio.wait_for(watcher, 20) == ["ADDED", "MODIFIED", "MODIFIED", "DELETED"]
+    assert not await config.exists()
 
-    spec = {
-        "backoffLimit": 0,
-        "template": {
-            "spec": {
-                "restartPolicy": "Never",
-                "containers": [{"name": "main", "image": "none", "command": ["sh", "-c", "echo from the job"]}],
-            }
-        },
-    }
-    job = await Job({"metadata": {"name": "j", "namespace": namespace}, "spec": spec}, api=api)
+    container = {"name": "main", "image": "none", "command": ["sh", "-c", "echo from the job"]}
+    template = {"spec": {"restartPolicy": "Never", "containers": [container]}}
+    job = await kinds.Job(
+        {"metadata": meta | {"name": "j"}, "spec": {"backoffLimit": 0, "template": template}}, api=api
+    )
     await job.create()
     await asyncio.wait_for(job.wait("condition=Complete"), 30)
-    [pod] = [pod async for pod in Pod.list(namespace=namespace, label_selector="job-name=j", api=api)]
+    [pod] = [pod async for pod in api.get("pods", namespace=namespace, label_selector="job-name=j")]
     assert [line async for line in pod.logs()] == ["from the job"]
     await job.delete(propagation_policy="Foreground")
     print("done")

@@ -1,8 +1,10 @@
 """Makes the namespace that a script works in."""
 
 import sys
+from typing import Any
 
-from kubernetes import client, config
+import kubernetes
 
-config.load_kube_config()
-client.CoreV1Api().create_namespace(client.V1Namespace(metadata=client.V1ObjectMeta(name=sys.argv[1])))
+kubernetes_: Any = kubernetes  # the client has no types
+kubernetes_.config.load_kube_config()
+kubernetes_.client.CoreV1Api().create_namespace({"metadata": {"name": sys.argv[1]}})

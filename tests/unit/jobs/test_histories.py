@@ -94,7 +94,8 @@ class History(RuleBasedStateMachine):
     @initialize(spec=specs())
     def begin(self, spec: dict[str, Any]) -> None:
         self.world = Audited(job_of(spec))
-        self.started_indexes: dict[int, int] = {}
+        self.known: set[str] = set()
+        self.done: set[int] = set()  # as the status said at the last step
 
     # The controller.
 
@@ -180,6 +181,16 @@ class History(RuleBasedStateMachine):
         assert len(indexes) == len(set(indexes)), indexes
 
     @invariant()
+    def what_is_done_is_not_begun_again(self) -> None:
+        if not hasattr(self, "world") or self.world.job.spec.completion_mode != "Indexed":
+            return
+        done = Indexes.parse(self.world.job.status.completed_indexes, self.world.job.spec.completions or 0)
+        fresh = [pod for pod in self.world.active() if pod.metadata.uid not in self.known]
+        assert not [pod for pod in fresh if completion_index(pod) in self.done & set(done)]
+        self.known |= {pod.metadata.uid for pod in fresh}
+        self.done = set(done)
+
+    @invariant()
     def a_finished_job_is_whole(self) -> None:
         if not hasattr(self, "world") or (end := finish(self.world.job)) is None:
             return
@@ -196,7 +207,7 @@ class History(RuleBasedStateMachine):
             return
         world = self.world
         self.writing = None
-        world.set_spec(suspend=False, parallelism=max(1, world.job.spec.parallelism or 0))
+        world.set_spec(suspend=False)
         for _ in range(20):
             world.settle()
             self.no_index_runs_twice()

@@ -58,8 +58,8 @@ async def _own_cluster() -> AsyncIterator[Session]:
     """A cluster in this process, with nothing on disk that outlives it."""
     from muster.cluster.embedded import ephemeral
 
-    async with ephemeral() as cluster:
-        yield Session(cluster.client("muster-cli"), "default")
+    async with ephemeral() as client:
+        yield Session(client, "default")
 
 
 async def _submit(session: Session, arguments: Sequence[str], options: dict[str, Any]) -> int:

@@ -75,21 +75,32 @@ def _terminating(attempt: Attempt) -> ApiError:
 
 def service_account(attempt: Attempt, store: Store) -> None:  # noqa: ARG001  (one of many of this shape)
     """A pod runs as somebody: the namespace's default account if it does not say."""
-    if attempt.resource.key != "pods" or attempt.operation != "CREATE" or attempt.subresource:
+    if attempt.resource.key != "pods":
         return
-    spec = attempt.document["spec"]
-    if not spec.get("serviceAccountName"):
-        spec["serviceAccountName"] = spec["serviceAccount"] = "default"
+    if attempt.operation == "CREATE":
+        spec = attempt.document["spec"]
+        if not spec.get("serviceAccountName"):
+            spec["serviceAccountName"] = spec["serviceAccount"] = "default"
+    elif attempt.operation == "UPDATE":
+        _keep(attempt, "serviceAccountName", "serviceAccount")
+
+
+def _keep(attempt: Attempt, *fields: str) -> None:
+    """What admission once filled in stays where a change leaves it out: a manifest can be applied as it was."""
+    spec, old = attempt.document["spec"], (attempt.old or {}).get("spec", {})
+    for field in fields:
+        if field in old:
+            spec.setdefault(field, old[field])
 
 
 def priority(attempt: Attempt, store: Store) -> None:
     """A pod's priority is that of its class, or of the default class; only the server says how much that is."""
-    if attempt.operation != "CREATE" or attempt.subresource:
-        return
-    if attempt.resource.key == PRIORITY_CLASS.resource:
+    if attempt.resource.key == PRIORITY_CLASS.resource and attempt.operation != "DELETE":
         _one_default(attempt, store)
-    elif attempt.resource.key == "pods":
+    elif attempt.resource.key == "pods" and attempt.operation == "CREATE":
         _set_priority(attempt, store)
+    elif attempt.resource.key == "pods" and attempt.operation == "UPDATE":
+        _keep(attempt, "priority", "preemptionPolicy")
 
 
 def _set_priority(attempt: Attempt, store: Store) -> None:

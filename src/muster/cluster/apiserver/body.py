@@ -4,6 +4,8 @@ How strict that is, the request says (`fieldValidation`): unknown and repeated f
 warned of or passed over.
 """
 
+import msgspec
+
 from muster.api.kinds import Kind
 from muster.api.status import INVALID, ApiError, FieldError, bad_request, invalid
 from muster.cluster.apiserver.answers import MAX_WARNINGS
@@ -51,7 +53,7 @@ def check_patched(document: Document, view: View, options: WriteOptions, warning
 
 
 def _bad_patch(document: Document, why: str) -> ApiError:
-    text = str(document)
+    text = msgspec.json.encode(document).decode()
     shown = text if len(text) <= _SHOWN_PATCH else text[:_SHOWN_PATCH] + "..."
     return invalid("", "", "", [FieldError("patch", INVALID, shown, why)])
 

@@ -1,6 +1,6 @@
 """Bytes from outside become a JSON document, or one clear refusal; whatever they are, cheaply.
 
-Bodies are JSON or YAML. What is limited here: the size of the body, how deep it nests, how often YAML aliases repeat a
+Bodies are JSON, YAML or (from Go clients) protobuf. What is limited here: the size of the body, how deep it nests, how often YAML aliases repeat a
 part, and what a number may be. Members that are given twice are reported by path, as strict decoding asks.
 """
 
@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from muster.api.status import ApiError, bad_request, too_large, unsupported_media_type
-from muster.cluster.apiserver import yaml_decode
+from muster.cluster.apiserver import protobuf, yaml_decode
 from muster.cluster.apiserver.patch.limits import MAX_DEPTH, require_shallow
 
 Document = dict[str, Any]
@@ -54,10 +54,12 @@ def decode_any(body: bytes, content_type: str, kind: str, *, strict: bool = True
             duplicates = _json_duplicates(body, value) if strict else ()
         elif type_ in _YAML_TYPES or type_.endswith("+yaml"):
             value, duplicates = yaml_decode.decode(body)
+        elif type_ == protobuf.MEDIA_TYPE:
+            value, duplicates = protobuf.decode(body), ()
         else:
             raise unsupported_media_type(
                 "the body of the request was in an unknown format - accepted media types include: "
-                "application/json, application/yaml"
+                f"application/json, application/yaml, {protobuf.MEDIA_TYPE}"
             )
     except RecursionError:
         raise unrecognized(kind, "json parse error: exceeded max depth", body) from None

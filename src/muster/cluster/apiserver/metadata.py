@@ -20,7 +20,7 @@ _CHANGEABLE = ("labels", "annotations", "ownerReferences", "finalizers")
 
 def timestamp(moment: datetime) -> str:
     """A time as objects carry it: whole seconds, UTC."""
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return moment.astimezone(UTC).isoformat(timespec="seconds")[:19] + "Z"
 
 
 def meta_of(document: Document) -> dict[str, Any]:

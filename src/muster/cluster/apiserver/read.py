@@ -47,10 +47,17 @@ class Reader:
         chosen = selection(options.label_selector, options.field_selector, resource.fields)
         presentation = Presentation(resource, view, form, include, self._clock.now())
         snapshot, start = await self._state(resource, namespace, options)
+        if chosen.name and namespace and not start and snapshot.revision == self._store.revision:
+            snapshot = self._only(snapshot, Key(resource.key, namespace, chosen.name))
         if not chosen and not options.limit and not start:
             return await self._whole(snapshot, namespace, presentation)
         entries, meta = self._page(snapshot, start, chosen, options.limit, (resource.key, namespace))
         return await presentation.list([entry.body for entry in entries], meta)
+
+    def _only(self, snapshot: Snapshot, key: Key) -> Snapshot:
+        """The newest state, of which only this object is of interest."""
+        entry = self._store.get(key)
+        return Snapshot(snapshot.revision, (entry,) if entry is not None else ())
 
     async def _state(self, resource: Resource, namespace: str, options: ListOptions) -> tuple[Snapshot, str]:
         """What to show, and the last object that was shown before."""

@@ -110,7 +110,7 @@ def command_of(
     context = container.security_context or SecurityContext()
     env = environment.encode(found)
     if not kit.isolation.own_pids:
-        env.append((MARK, mark(pod, container).encode()))
+        env.append((MARK, mark(pod.metadata.uid, container.name).encode()))
     return {
         "argv": environment.encode_words(argv),
         "env": env,
@@ -121,9 +121,9 @@ def command_of(
     }
 
 
-def mark(pod: Pod, container: Container) -> str:
+def mark(uid: str, container: str) -> str:
     """What the environment of a container's processes says where no pid namespace holds them together."""
-    return f"{pod.metadata.uid}/{container.name}"
+    return f"{uid}/{container}"
 
 
 def spec(kit: Kit, pod: Pod, container: Container, volumes: PodVolumes, found: Environment, directory: Path) -> Spec:

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
 
 import msgspec
 
@@ -101,20 +100,6 @@ def same(one: tuple[NodeCondition, ...], other: tuple[NodeCondition, ...]) -> bo
         return [msgspec.structs.replace(condition, last_heartbeat_time=None) for condition in conditions]
 
     return plain(one) == plain(other)
-
-
-def registration(node: Node) -> dict[str, Any]:
-    """What a node that is registered already says anew: a strategic merge patch that leaves others' fields alone."""
-    return {"metadata": {"labels": node.metadata.labels}}
-
-
-def status_patch(node: Node, before: NodeStatus | None = None) -> dict[str, Any]:
-    """The status as a strategic merge patch; resources that the node had and has no more are taken out."""
-    status: dict[str, Any] = msgspec.to_builtins(node.status)
-    for part in ("capacity", "allocatable"):
-        had = getattr(before, part) if before else {}
-        status[part] = {name: None for name in had if name not in status.get(part, {})} | status.get(part, {})
-    return {"status": status}
 
 
 def lease(name: str, uid: str, now: datetime) -> Lease:

@@ -249,6 +249,9 @@ class PodRunner:
             self._hold_up_container(container, "RunContainerError", str(error))
         except OSError as error:
             self._hold_up_container(container, "CreateContainerError", f"{error.filename}: {error.strerror}")
+        except Exception as error:  # a bug of ours must not leave the pod in the middle of a start for ever
+            log.exception("container %s of pod %s could not be started", container.name, self.pod.metadata.name)
+            self._hold_up_container(container, "CreateContainerError", f"{type(error).__name__}: {error}")
         else:
             self._has_begun(container, action, shim)
         self._wake()
@@ -319,7 +322,7 @@ class PodRunner:
         record = await shim.ended()
         self._lives.pop(container.name).cancel()
         if record is None:
-            killed = await asyncio.to_thread(shims.kill_marked, launching.mark(self.pod, container).encode())
+            killed = await asyncio.to_thread(shims.kill_marked, launching.mark(self.uid, container.name).encode())
             log.warning("shim of container %s was killed, and left %d processes", container.name, killed)
         attempt = self._containers[container.name].attempt
         assert attempt is not None

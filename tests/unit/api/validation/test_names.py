@@ -79,8 +79,8 @@ _KEY = (
                 "..a": ("must not start with '..'",),
                 "a/b": (
                     (
-                        "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or "
-                        "'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')"
+                        "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name', "
+                        " or 'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')"
                     ),
                 ),
             },

@@ -64,7 +64,7 @@ class Kit:
     def store(self, **options: Any) -> Store:
         return Store(self.new_journal(), header_of, **options)
 
-    def on(self, test: Callable[[Store], Awaitable[None]], **options: Any) -> None:
+    def on(self, test: Callable[[Store], Awaitable[object]], **options: Any) -> None:
         """Run a test with an open store."""
 
         async def body() -> None:

@@ -298,9 +298,13 @@ def check(machine: type[StoreMachine], examples: int, long: bool) -> None:
     run_state_machine_as_test(machine, settings=options)
 
 
+@pytest.mark.long
+@pytest.mark.timeout(600)
 def test_in_memory(long: bool) -> None:
     check(MemoryMachine, 60, long)
 
 
+@pytest.mark.long
+@pytest.mark.timeout(600)
 def test_on_disk_with_restarts(long: bool) -> None:
     check(DurableMachine, 30, long)

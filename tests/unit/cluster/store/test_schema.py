@@ -3,7 +3,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.unit.cluster.store.kit import Kit, value_of
+from tests.unit.cluster.store.kit import Kit, key, put, value_of
 
 from muster.cluster.store import DataDirectoryError
 from muster.cluster.store.schema import UPGRADES, Step, prepare
@@ -127,6 +127,16 @@ def test_a_database_of_something_else_is_refused_and_not_touched(connection: sql
     with pytest.raises(DataDirectoryError, match="is a database of something else"):
         prepare(connection, "x")
     assert list(connection.iterdump()) == before
+
+
+@pytest.mark.parametrize("reached", ["", "PRAGMA auto_vacuum=INCREMENTAL; PRAGMA journal_mode=WAL"])
+def test_a_first_start_that_was_interrupted_is_begun_again(sqlite: Kit, tmp_path: Path, reached: str) -> None:
+    (tmp_path / "data").mkdir()
+    connection = sqlite3.connect(tmp_path / "data" / "store.db")
+    connection.executescript(reached)
+    connection.close()
+    sqlite.on(lambda store: store.write(put(key("a"))))
+    sqlite.on(lambda store: store.write(put(key("a"))))
 
 
 @pytest.mark.parametrize("content", [b"not a database at all" * 100, b"SQLite format 3\0" + b"\xff" * 5000])

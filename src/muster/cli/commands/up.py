@@ -1,0 +1,101 @@
+"""`muster up`: start the embedded cluster."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from muster.cli.home import Home
+
+PORT = 6443
+
+
+@click.command()
+@click.option("--data", metavar="DIR", default="", help="Where its data live (default: $MUSTER_HOME or ~/.muster).")
+@click.option("--port", type=click.IntRange(0, 65535), default=PORT, show_default=True, help="Loopback; 0: a free one.")
+@click.option("--nodes", metavar="KIND[:COUNT][,RES=QTY]", multiple=True, help="process or simulated; repeatable.")
+@click.option("--detach", is_flag=True, help="Return when it serves, and leave it running.")
+@click.option("--ready-fd", type=int, hidden=True, help="Where to say that it serves.")
+def command(data: str, port: int, nodes: tuple[str, ...], detach: bool, ready_fd: int | None) -> None:
+    """Start an API server, a store, controllers and nodes on this machine, and keep them running."""
+    from muster.cluster.nodespec import NodeSpec, NodeSpecError, parse
+
+    try:
+        specs = tuple(parse(text) for text in nodes) or (NodeSpec(),)
+    except NodeSpecError as error:
+        raise click.BadParameter(str(error), param_hint="--nodes") from error
+    home = Home.find(os.environ, data)
+    if detach:
+        _detach(home, port, nodes)
+    else:
+        _serve(home, port, specs, ready_fd)
+
+
+def _serve(home: Home, port: int, specs: Any, ready_fd: int | None) -> None:
+    """Serve until told to stop. A start that fails is one line."""
+    import uvloop
+
+    from muster.cluster.apiserver.certificates import CredentialError
+    from muster.cluster.apiserver.http import AddressTaken
+    from muster.cluster.embedded import Options, serve
+    from muster.cluster.store import DataDirectoryError
+    from muster.runtime import logs
+
+    logs.configure("text", level="WARNING")
+
+    def ready(url: str) -> None:
+        text = f"ready: {url}, process {os.getpid()}\nexport KUBECONFIG={home.kubeconfig}\n"
+        if ready_fd is not None:
+            os.write(ready_fd, text.encode())
+            os.close(ready_fd)
+        else:
+            click.echo(text, nl=False)
+            sys.stdout.flush()
+
+    try:
+        uvloop.run(serve(Options(home.path, port, specs), ready))
+    except (DataDirectoryError, AddressTaken, CredentialError, OSError) as error:
+        raise click.ClickException(str(error)) from error
+
+
+def _detach(home: Home, port: int, nodes: tuple[str, ...]) -> None:
+    """Start the server as a process of its own, and wait until it serves or has failed."""
+    try:
+        home.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        log = os.open(home.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise click.ClickException(f"cannot use {home.path}: {error.strerror}") from error
+    began = os.fstat(log).st_size
+    reading, writing = os.pipe()
+    arguments = [sys.executable, "-m", "muster.cli", "up", "--data", str(home.path), "--port", str(port)]
+    arguments += [word for spec in nodes for word in ("--nodes", spec)]
+    child = subprocess.Popen(
+        [*arguments, "--ready-fd", str(writing)],
+        stdin=subprocess.DEVNULL,
+        stdout=log,
+        stderr=log,
+        pass_fds=[writing],
+        start_new_session=True,
+        cwd="/",
+    )
+    os.close(writing)
+    os.close(log)
+    with open(reading) as pipe:
+        said = pipe.read()
+    if said:
+        click.echo(said, nl=False)
+        return
+    child.wait()
+    _explain(home.log, began)
+
+
+def _explain(log: Path, began: int) -> None:
+    """Say what the server said when it could not start."""
+    with log.open() as file:
+        file.seek(began)
+        lines = [line.strip() for line in file if line.strip()]
+    errors = [line.removeprefix("Error: ") for line in lines if line.startswith("Error: ")]
+    raise click.ClickException((errors or lines or ["it ended without a word"])[-1])

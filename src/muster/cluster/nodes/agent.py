@@ -1,0 +1,339 @@
+"""A node of kind `process`: runs the pods that are bound to it as processes of this machine.
+
+Thin: it follows the pods through an informer, keeps a `PodRunner` for each, writes what they report, and says that the
+node is alive. What a restart needs is on disk (`storage.py`, `shims.py`): a new server finds what the one before it has
+left running, goes on with the pods that still exist, and ends the rest.
+"""
+
+import asyncio
+import logging
+import os
+import shutil
+import tempfile
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+
+from muster.api.core import CONFIG_MAP, POD, SECRET, ConfigMap, Pod, Secret
+from muster.api.pods import is_finished
+from muster.api.quantity import Quantity
+from muster.api.status import ApiError
+from muster.cluster.nodes import admission, cgroups, isolation, launching, machine, processes, shims
+from muster.cluster.nodes.environment import Names
+from muster.cluster.nodes.gpus import RESOURCE as GPU
+from muster.cluster.nodes.gpus import Gpus, NoGpusError
+from muster.cluster.nodes.heartbeat import Heartbeat
+from muster.cluster.nodes.isolation import Isolation
+from muster.cluster.nodes.launching import Kit
+from muster.cluster.nodes.logs import Logs
+from muster.cluster.nodes.machine import Machine
+from muster.cluster.nodes.network import Network
+from muster.cluster.nodes.pod_facts import Ending
+from muster.cluster.nodes.pod_runner import PodRunner
+from muster.cluster.nodes.pod_status import SHUTDOWN_MESSAGE, SHUTDOWN_REASON
+from muster.cluster.nodes.shims import Shim
+from muster.cluster.nodes.storage import PodRecord, Storage, memory_directory
+from muster.cluster.nodes.wire import pod_status_patch
+from muster.runtime.controller import Controller, Result
+from muster.runtime.manager import Manager
+from muster.runtime.objects import key_of
+from muster.runtime.recorder import Recorder
+from muster.runtime.transport import STRATEGIC_MERGE_PATCH
+
+# Pods are cheap here, but each is a process and a shim or more.
+DEFAULT_PODS = 500
+# Of a stop; the manager's own limit is longer.
+SHUTDOWN_SECONDS = 30.0
+# A shim that is told to end everything takes a moment; one that does not is killed.
+_ORPHAN_SECONDS = 5.0
+_WORKERS = 8
+
+log = logging.getLogger(__name__)
+
+
+class ProcessNode:
+    """One node. Runs under a `Manager`, after the `Network` that it joins.
+
+    state: a directory of its own, the same after a restart.
+    resources: what the node offers instead of what the machine has; quantities.
+    outlive_server: whether pods keep running when the server is killed, to be found by the next one; otherwise they
+        end with it, whatever ends it.
+    defaults: environment variables that pods have unless they say otherwise (PATH, HOME).
+    """
+
+    def __init__(
+        self,
+        manager: Manager,
+        recorder: Recorder,
+        network: Network,
+        *,
+        name: str,
+        state: Path,
+        resources: Mapping[str, Quantity] | None = None,
+        outlive_server: bool = True,
+        defaults: Mapping[str, str] | None = None,
+        host_address: str = "127.0.0.1",
+        tried: list[Isolation] | None = None,
+    ) -> None:
+        self.name = f"node-agent-{name}"
+        self.node_name = name
+        self.leave_pods_running = False
+        self._manager = manager
+        self._client, self._clock = manager.client, manager.clock
+        self._recorder = recorder
+        self._network = network
+        self._state = state
+        self._offered = resources or {}
+        self._outlive_server = outlive_server
+        self._defaults = defaults or {}
+        self._host_address = host_address
+        self._tried = tried
+        self._storage = Storage(state, memory_directory(zlib.crc32(str(state.resolve()).encode())))
+        self.logs = Logs(self._storage, manager.clock)
+        self._kit: Kit | None = None
+        self._lifeline: tuple[int, int] | None = None
+        self._runners: dict[str, PodRunner] = {}
+        self._gone: dict[str, set[str]] = {}  # uids of pods whose objects are gone, by key
+        self._draining = False
+        self._drained = asyncio.Event()
+        self._heartbeat: Heartbeat | None = None
+        self._pods = manager.informer(POD)
+        self._controller = Controller(self.name, self._reconcile, manager.clock, manager.random, workers=_WORKERS)
+        self._controller.watch(self._pods, when=self._concerns_us)
+        manager.informer(CONFIG_MAP).on_change(self._config_map_changed)
+        manager.informer(SECRET).on_change(self._secret_changed)
+        network.join(name)
+
+    async def run(self) -> None:
+        """Run pods until `stop`."""
+        processes.adopt_orphans()
+        kit = self._kit = await self._equip()
+        await self._take_stock(kit)
+        self._heartbeat = Heartbeat(
+            self._client, self._clock, self.node_name, self._machine, kit.allocatable, self._state, self._host_address
+        )
+        await self._heartbeat.register()
+        beating = asyncio.create_task(self._heartbeat.run(), name=f"{self.name}-heartbeat")
+        try:
+            await self._controller.run()
+        finally:
+            beating.cancel()
+            await asyncio.wait([beating])
+
+    async def stop(self) -> None:
+        """End the pods (unless they are to be left running) and stop.
+
+        Pods are told as when a machine is shut down: they fail with reason Terminated and condition DisruptionTarget.
+        """
+        self._draining = True
+        if self._heartbeat is not None:
+            await self._heartbeat.retire()
+        if not self.leave_pods_running:
+            ending = Ending("shutdown", self._clock.monotonic(), SHUTDOWN_SECONDS, SHUTDOWN_REASON, SHUTDOWN_MESSAGE)
+            for runner in self._runners.values():
+                runner.end(ending)
+            if self._runners:
+                await self._drained.wait()
+        await self._controller.stop()
+        for runner in self._runners.values():
+            await runner.close()
+        if self._lifeline is not None:
+            for descriptor in self._lifeline:
+                os.close(descriptor)
+            self._lifeline = None
+
+    async def _equip(self) -> Kit:
+        """See what the machine has and allows."""
+        self._machine: Machine = machine.discover(self._state)
+        scratch = Path(tempfile.mkdtemp(prefix="probe-", dir=self._state))
+        found = await isolation.probe(scratch, self._tried)
+        shutil.rmtree(scratch)
+        if not found.complete:
+            log.warning("%s: %s", self.node_name, found.warning())
+        groups = cgroups.prepare(f"muster-{self.node_name}-{zlib.crc32(str(self._state.resolve()).encode()):08x}")
+        if not self._outlive_server:
+            self._lifeline = os.pipe2(os.O_CLOEXEC)
+        return Kit(
+            node_name=self.node_name,
+            client=self._client,
+            clock=self._clock,
+            recorder=self._recorder,
+            storage=self._storage,
+            network=self._network,
+            gpus=Gpus(self._machine.gpus),
+            isolation=found,
+            allocatable=offered(self._machine, self._offered),
+            host_address=self._host_address,
+            cgroups=None if isinstance(groups, str) else groups,
+            no_cgroups_because=groups if isinstance(groups, str) else "",
+            lifeline=self._lifeline[0] if self._lifeline else -1,
+            defaults=self._defaults,
+        )
+
+    async def _take_stock(self, kit: Kit) -> None:
+        """Go on with the pods that were here before, and end what belongs to none."""
+        ours = {pod.metadata.uid: pod for pod in self._pods.all() if pod.spec.node_name == self.node_name}
+        records = self._storage.pods()
+        running = {uid for uid, pod in ours.items() if not is_finished(pod)}
+        orphans = [record for record in records if record.uid not in running]
+        await asyncio.gather(*(self._end_orphan(kit, record, forget=record.uid not in ours) for record in orphans))
+        for record in records:
+            if record.uid in running:
+                self._network.restore(record.uid, record.address)
+                kit.gpus.restore(record.uid, record.gpus)
+        known = {record.uid for record in records}
+        for uid in running:
+            pod = ours[uid]
+            if uid not in known:
+                self._network.restore(uid, pod.status.pod_ip)
+            if uid in known or pod.status.container_statuses:
+                self._take(kit, pod).restore()
+
+    async def _end_orphan(self, kit: Kit, record: PodRecord, *, forget: bool) -> None:
+        """Kill what runs of a pod that is no more."""
+        storage = self._storage.of(record.uid)
+        for container in storage.containers():
+            for number in storage.attempts(container):
+                directory = storage.attempt(container, number)
+                shim, found = shims.find(directory), shims.read_record(directory)
+                if shim is not None:
+                    log.info("ending container %s that pod %s/%s left", container, record.namespace, record.name)
+                    await _end(shim)
+                elif found is not None and not found.finished:
+                    await asyncio.to_thread(shims.kill_marked, launching.mark(record.uid, container).encode())
+        if kit.cgroups is not None:
+            kit.cgroups.remove(record.uid)
+        await asyncio.to_thread(storage.remove if forget else storage.remove_volumes)
+
+    async def _reconcile(self, key: str) -> Result:
+        kit = self._kit
+        assert kit is not None, "the controller runs once the node is equipped"
+        pod = self._pods.get(key)
+        runner = self._runners.get(key)
+        if runner is not None and (pod is None or pod.metadata.uid != runner.uid):
+            runner.end(Ending("gone", self._clock.monotonic(), 0.0))
+            return await self._step(key, runner)
+        for uid in self._gone.pop(key, ()):
+            await self._forget(uid)
+        if pod is None or pod.spec.node_name != self.node_name:
+            return None
+        if runner is not None:
+            runner.update(pod)
+            return await self._step(key, runner)
+        if is_finished(pod):
+            if pod.metadata.deletion_timestamp is not None:
+                await self._delete(pod)
+            return None
+        if self._draining:
+            return None
+        return await self._step(key, self._take(kit, pod))
+
+    def _take(self, kit: Kit, pod: Pod) -> PodRunner:
+        """Take a pod on; one that does not fit is refused."""
+        key = key_of(pod)
+        runner = PodRunner(kit, pod, wake=lambda: self._controller.queue.add(key))
+        others = [other.pod for other in self._runners.values()]
+        rejection = admission.check(pod, others, kit.allocatable)
+        if rejection is None:
+            try:
+                runner.accept()
+            except NoGpusError as error:
+                rejection = admission.unavailable(str(error))
+        if rejection is not None:
+            runner.end(Ending("rejected", self._clock.monotonic(), 0.0, rejection.reason, rejection.message))
+        self._runners[key] = runner
+        return runner
+
+    async def _step(self, key: str, runner: PodRunner) -> Result:
+        """One look at a pod: act, report, and tidy up once it is over."""
+        plan = runner.step()
+        patch = pod_status_patch(runner.pod, plan.status)
+        gone = False
+        if patch is not None:
+            meta = runner.pod.metadata
+            try:
+                written = await self._client.patch(
+                    POD, meta.name, patch, meta.namespace, type=STRATEGIC_MERGE_PATCH, subresource="status"
+                )
+                runner.update(written)
+            except ApiError as error:
+                if not _is_gone(error):
+                    raise
+                gone = True
+        if plan.remove and not gone:
+            await self._delete(runner.pod)
+        if gone and not plan.over:
+            runner.end(Ending("gone", self._clock.monotonic(), 0.0))
+        if plan.over:
+            await runner.clean_up()
+            del self._runners[key]
+            if self._draining and not self._runners:
+                self._drained.set()
+            return 0.0  # there may be a successor of the same name
+        return plan.look_again_in
+
+    async def _delete(self, pod: Pod) -> None:
+        """Take away the object of a pod that was asked to end and has ended."""
+        try:
+            await self._client.delete(
+                POD, pod.metadata.name, pod.metadata.namespace, grace_period_seconds=0, uid=pod.metadata.uid
+            )
+        except ApiError as error:
+            if not _is_gone(error):
+                raise
+
+    async def _forget(self, uid: str) -> None:
+        """The pod's object is gone, and nothing of it runs: so go its logs and its address."""
+        self._network.forget(uid)
+        await asyncio.to_thread(self._storage.of(uid).remove)
+
+    def _concerns_us(self, old: Pod | None, new: Pod | None) -> bool:
+        ours = [pod for pod in (old, new) if pod is not None and pod.spec.node_name == self.node_name]
+        if new is None and old is not None and ours:
+            self._gone.setdefault(key_of(old), set()).add(old.metadata.uid)
+        return bool(ours)
+
+    def _config_map_changed(self, old: ConfigMap | None, new: ConfigMap | None) -> None:
+        changed = new or old
+        same = old is not None and new is not None and (old.data, old.binary_data) == (new.data, new.binary_data)
+        if changed is not None and not same:
+            self._tell(changed.metadata.namespace, Names(config_maps=frozenset({changed.metadata.name})))
+
+    def _secret_changed(self, old: Secret | None, new: Secret | None) -> None:
+        changed = new or old
+        same = old is not None and new is not None and old.data == new.data
+        if changed is not None and not same:
+            self._tell(changed.metadata.namespace, Names(secrets=frozenset({changed.metadata.name})))
+
+    def _tell(self, namespace: str, names: Names) -> None:
+        for runner in self._runners.values():
+            if runner.pod.metadata.namespace == namespace:
+                runner.objects_changed(names)
+
+
+def offered(machine: Machine, instead: Mapping[str, Quantity]) -> dict[str, Quantity]:
+    """What the node has for pods."""
+    found: dict[str, Quantity] = {
+        "cpu": f"{machine.milli_cpus}m" if machine.milli_cpus % 1000 else str(machine.milli_cpus // 1000),
+        "memory": f"{machine.memory // 1024}Ki",
+        "ephemeral-storage": f"{machine.disk // 1024}Ki",
+        "pods": str(DEFAULT_PODS),
+    }
+    if machine.gpus:
+        found[GPU] = str(len(machine.gpus))
+    return found | dict(instead)
+
+
+async def _end(shim: Shim) -> None:
+    """Have a shim end everything, or kill it if it does not."""
+    shim.end()
+    ended = asyncio.create_task(shim.ended())
+    _, late = await asyncio.wait([ended], timeout=_ORPHAN_SECONDS)
+    if late:
+        shim.destroy()
+        await ended
+
+
+def _is_gone(error: ApiError) -> bool:
+    """Whether the object is not there any more, or is another one of the same name."""
+    return error.code in (404, 409)
