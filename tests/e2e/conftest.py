@@ -84,6 +84,7 @@ def muster(tmp_path: Path) -> Iterator[Muster]:
     """The command, with no cluster running; whatever a test leaves behind is an error, and is ended."""
     command = Muster(tmp_path / "home")
     yield command
+    command.environment = {}
     command("down", check=False)
     left = command.processes()
     for pid in left:

@@ -80,7 +80,7 @@ def test_a_taken_port_is_one_clear_line(up, tmp_path):
     up.environment = {"MUSTER_HOME": str(tmp_path / "other")}
     done = up("up", "--port", port, check=False)
     assert done.returncode == 1
-    assert f"port {port}" in done.stderr
+    assert f":{port} is taken by another process" in done.stderr
     assert "Traceback" not in done.stderr
     up.environment = {}
 

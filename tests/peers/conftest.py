@@ -19,6 +19,7 @@ from itertools import count
 from pathlib import Path
 
 import pytest
+import yaml
 
 OLDEST_SUPPORTED = (1, 28)
 START_SECONDS = 30
@@ -37,18 +38,20 @@ def _start(home: Path) -> Iterator[Server]:
     """An embedded cluster with this machine as its node, as the installed command starts it."""
     command = shutil.which("muster", path=str(Path(sys.executable).parent))
     assert command, "the package is not installed in this environment"
-    process = subprocess.Popen(
-        [command, "up", "--port", "0"],
-        env=os.environ | {"MUSTER_HOME": str(home)},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=(home.parent / "server.log").open("w"),
-        text=True,
-    )
+    log = home.parent / "server.log"
+    with log.open("w") as errors:
+        process = subprocess.Popen(
+            [command, "up", "--port", "0"],
+            env=os.environ | {"MUSTER_HOME": str(home)},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
+        )
     try:
         assert process.stdout is not None
         line = process.stdout.readline()
-        assert "ready" in line, f"muster up: {line}{(home.parent / 'server.log').read_text()}"
+        assert "ready" in line, f"muster up: {line}{log.read_text()}"
         yield Server(home / "kubeconfig")
     finally:
         process.send_signal(signal.SIGTERM)
@@ -117,18 +120,17 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @dataclass(frozen=True)
 class Kubectl:
-    """Runs one kubectl in a namespace of its own."""
+    """Runs one kubectl in a namespace of its own, which its kubeconfig names."""
 
     release: Release
-    kubeconfig: Path
     home: Path
     namespace: str
 
     def env(self, **more: str) -> dict[str, str]:
-        return os.environ | {"KUBECONFIG": str(self.kubeconfig), "HOME": str(self.home)} | more
+        return os.environ | {"KUBECONFIG": str(self.home / "kubeconfig"), "HOME": str(self.home)} | more
 
     def command(self, *arguments: str) -> list[str]:
-        return [self.release.path, "--namespace", self.namespace, *arguments]
+        return [self.release.path, *arguments]
 
     def run(self, *arguments: str, input: str = "", **env: str) -> "subprocess.CompletedProcess[str]":
         return subprocess.run(
@@ -174,7 +176,10 @@ _numbers = count(1)
 
 def _kubectl(release: Release, server: Server, home: Path) -> Iterator[Kubectl]:
     namespace = f"{str(release).replace('.', '-')}-{next(_numbers)}"
-    kubectl = Kubectl(release, server.kubeconfig, home, namespace)
+    config = yaml.safe_load(server.kubeconfig.read_text())
+    config["contexts"][0]["context"]["namespace"] = namespace
+    (home / "kubeconfig").write_text(yaml.safe_dump(config))
+    kubectl = Kubectl(release, home, namespace)
     kubectl("create", "namespace", namespace)
     yield kubectl
     kubectl("delete", "namespace", namespace, "--wait=false")

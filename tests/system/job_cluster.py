@@ -6,21 +6,20 @@ had died; what the test sends always arrives.
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import UTC, datetime
 from typing import Any, Self
 
 import msgspec
 
 from muster.api.batch import JOB, Job
-from muster.api.core import EVENT, NAMESPACE, POD, Event, Namespace, Pod
-from muster.api.meta import ObjectMeta
+from muster.api.core import EVENT, POD, Event, Pod
 from muster.api.status import ApiError
-from muster.cluster.apiserver.headers import header_of
 from muster.cluster.apiserver.inprocess import InProcessTransport
 from muster.cluster.apiserver.pipeline import ApiServer
 from muster.cluster.collector import GarbageCollector
-from muster.cluster.store import MemoryJournal, Store
+from muster.cluster.controlplane import Surroundings, control_plane
+from muster.cluster.store import MemoryJournal
 from muster.controllers.job import JobController
 from muster.controllers.ttl import TtlController
 from muster.jobs.census import completion_index
@@ -86,16 +85,17 @@ class JobCluster:
     def __init__(self, *, collector: bool = False) -> None:
         self.clock = VirtualClock(datetime(2026, 1, 1, 12, 0, tzinfo=UTC))
         self.registry = Registry()
-        self._store = Store(MemoryJournal(), header_of)
-        self._server = ApiServer(self._store, self.clock, Ids(1), Random(1))
-        self.client = Client(InProcessTransport(self._server))
-        self.wire = Wire(InProcessTransport(self._server))
+        self.client: Client
+        self.wire: Wire
+        self._server: ApiServer
+        self._context = AsyncExitStack()
         self._with_collector = collector
         self._controllers: list[tuple[Manager, asyncio.Task[None]]] = []
 
     async def __aenter__(self) -> Self:
-        await self._store.open()
-        await self.client.create(NAMESPACE, Namespace(metadata=ObjectMeta(name=NAMESPACE_NAME)))
+        surroundings = Surroundings(self.clock, Ids(1), Random(1))
+        plane = await self._context.enter_async_context(control_plane(MemoryJournal(), surroundings))
+        self._server, self.client = plane.server, plane.client()
         if self._with_collector:
             manager = Manager(self.client, self.clock, Random(2))
             manager.add(GarbageCollector(manager, [JOB, POD]))
@@ -107,8 +107,7 @@ class JobCluster:
         for manager, task in reversed(self._controllers):
             await manager.stop()
             await task
-        self._server.stop()
-        await self._store.close()
+        await self._context.aclose()
 
     # The controller.
 

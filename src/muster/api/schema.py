@@ -74,7 +74,7 @@ def component_name(type_: type) -> str:
     for prefix, package in _PACKAGES.items():
         if module == prefix or module.startswith(prefix + "."):
             return f"{package}.{type_.__name__}"
-    return ".".join([*reversed(module.split(".")[:1]), *module.split(".")[1:], type_.__name__])
+    return f"dev.{module}.{type_.__name__}"
 
 
 def schema_of(type_: type) -> Schema:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from muster.api.batch import COMPLETION_INDEX, JOB, Job
 from muster.api.core import POD, ContainerStatus, Pod
 from muster.api.status import ApiError
-from muster.cli.jobstate import JobState, exit_code, job_state
+from muster.cli.jobstate import Ending, JobState, ending, job_state
 from muster.runtime.client import Client, lines
 from muster.runtime.clock import Clock
 from muster.runtime.ids import Random
@@ -19,14 +19,6 @@ JOB_NAME_LABEL = "batch.kubernetes.io/job-name"
 
 # A log stream that broke is taken up again after so long.
 RETRY_SECONDS = 0.5
-
-
-@dataclass(frozen=True, slots=True)
-class Ending:
-    """How a job ended: its last state, or None if it was deleted, and its exit code."""
-
-    state: JobState | None
-    code: int
 
 
 @dataclass(slots=True)
@@ -72,7 +64,7 @@ class Follower:
             job = jobs.get(f"{self.namespace}/{self.name}")
             if job is None or job.metadata.uid != uid:
                 await self._drain()
-                return Ending(None, 1)
+                return Ending(1, "it was deleted")
             mine = [pod for pod in pods.all() if _belongs_to(pod, uid)]
             self._stream(mine)
             state = job_state(job, mine)
@@ -81,7 +73,7 @@ class Follower:
                 last = state
             if state.finished:
                 await self._drain()
-                return Ending(state, exit_code(job, mine))
+                return ending(job, mine)
             await self._changed.wait()
 
     async def _drain(self) -> None:
@@ -107,15 +99,15 @@ class Follower:
         """Show all of a container's output; a stream that breaks is resumed after the last line shown."""
         assert self.show is not None
         path = POD.path(pod.metadata.namespace, pod.metadata.name, "log")
-        since = ""
+        query = {"follow": "true", "container": container, "timestamps": "true"}
+        place = _Place()
         while True:
-            query = {"follow": "true", "container": container, "timestamps": "true"}
             try:
                 async with self.client.transport.stream(Request("GET", path, query)) as chunks:
+                    place = place.again()
                     async for line in lines(chunks):
                         stamp, _, text = line.partition(b" ")
-                        if stamp.decode() > since:
-                            since = stamp.decode()
+                        if place.is_new(stamp):
                             self.show(rank, text)
             except TransportError:
                 await self.clock.sleep(RETRY_SECONDS)
@@ -125,6 +117,32 @@ class Follower:
                 return
             else:
                 return
+
+
+@dataclass(slots=True)
+class _Place:
+    """How far a log has been shown. Lines are in the order of their stamps, which several may share."""
+
+    stamp: bytes = b""
+    shown: int = 0  # lines with that stamp
+    skip: int = 0  # of these, lines still to be passed by when the log is read again
+
+    def again(self) -> "_Place":
+        """The same place in a log that is read from its beginning."""
+        return _Place(self.stamp, self.shown, self.shown)
+
+    def is_new(self, stamp: bytes) -> bool:
+        """Whether the next line, with that stamp, has not been shown."""
+        if stamp < self.stamp:
+            return False
+        if stamp > self.stamp:
+            self.stamp, self.shown, self.skip = stamp, 1, 0
+            return True
+        if self.skip:
+            self.skip -= 1
+            return False
+        self.shown += 1
+        return True
 
 
 def rank_of(pod: Pod) -> str:

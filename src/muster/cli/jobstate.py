@@ -15,16 +15,18 @@ _NEVER = datetime(1, 1, 1, tzinfo=UTC)
 class JobState:
     """One line of `muster ps`.
 
-    word: Suspended, Pending, Starting, Running, Completed, Failed or Deleting.
+    word: Suspended, Pending, Starting, Running, Finishing, Completed, Failed or Deleting.
     ready: pods that are ready, or that have succeeded.
     wanted: pods that should be.
     reason: why it is not further, as the level that holds it says.
+    blocked: something must change before it goes on; otherwise it is only a matter of moments.
     """
 
     word: str
     ready: int
     wanted: int
     reason: str = ""
+    blocked: bool = False
 
     @property
     def finished(self) -> bool:
@@ -45,31 +47,47 @@ def job_state(job: Job, pods: Sequence[Pod]) -> JobState:
     if job.metadata.deletion_timestamp is not None:
         return JobState("Deleting", done, wanted)
     if job.spec.suspend:
-        return JobState("Suspended", done, wanted, "the job is suspended")
+        return JobState("Suspended", done, wanted, "the job is suspended", blocked=True)
     unplaced = [pod for pod in live if not pod.spec.node_name]
     if unplaced:
-        return JobState("Pending", done, wanted, _why_unplaced(unplaced))
+        why = _why_unplaced(unplaced)
+        return JobState("Pending", done, wanted, why or "waiting for all its pods, to be placed together", bool(why))
     waiting = [reason for pod in live if not is_ready(pod) for reason in _why_waiting(pod)]
     if waiting:
-        return JobState("Starting", done, wanted, waiting[0])
+        return JobState("Starting", done, wanted, waiting[0], blocked=True)
     if not live:
-        return JobState("Pending", done, wanted, "waiting for its pods to be created")
+        reason = "" if pods else "waiting for its pods to be created"
+        return JobState("Finishing" if pods else "Pending", done, wanted, reason)
     word = "Running" if any(pod.status.phase == "Running" for pod in live) else "Starting"
     return JobState(word, done, wanted)
 
 
-def exit_code(job: Job, pods: Sequence[Pod]) -> int:
-    """The job's own exit code: 0, or that of the pod that failed first, or 1 if none is left to tell."""
-    if job_state(job, pods).word == "Completed":
-        return 0
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How a finished job ended: its own exit code, and what is to be said about it."""
+
+    code: int
+    text: str = ""
+
+
+def ending(job: Job, pods: Sequence[Pod]) -> Ending:
+    """Code 0, or that of the container that failed first, or 1 if none is left to tell."""
+    state = job_state(job, pods)
+    if state.word == "Completed":
+        return Ending(0)
     ends = [
-        (state.finished_at or _NEVER, pod.metadata.name, state.exit_code)
+        (ended.finished_at or _NEVER, pod.metadata.name, ended)
         for pod in pods
         if pod.status.phase == "Failed"
-        for status in pod.status.container_statuses
-        if (state := status.state.terminated) is not None and state.exit_code != 0
+        for status in (*pod.status.init_container_statuses, *pod.status.container_statuses)
+        if (ended := status.state.terminated) is not None and ended.exit_code != 0
     ]
-    return min(ends)[2] if ends else 1
+    if not ends:
+        return Ending(1, state.reason)
+    _, name, first = min(ends, key=lambda end: end[:2])
+    reason = f", {first.reason}" if first.reason not in ("", "Error") else ""
+    said = f": {first.message.strip()}" if first.message.strip() else ""
+    return Ending(first.exit_code, f"{state.reason}; {name} ended with exit code {first.exit_code}{reason}{said}")
 
 
 def _why_unplaced(pods: Sequence[Pod]) -> str:
@@ -77,7 +95,7 @@ def _why_unplaced(pods: Sequence[Pod]) -> str:
         for condition in pod.status.conditions:
             if condition.type == "PodScheduled" and condition.status == "False" and condition.message:
                 return condition.message
-    return "waiting for all its pods, to be placed together"
+    return ""
 
 
 def _why_waiting(pod: Pod) -> list[str]:

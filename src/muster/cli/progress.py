@@ -23,7 +23,7 @@ class Progress:
             text = f"{self.name}: running" if self.workers == 1 else f"{self.name}: all {self.workers} workers started"
             if self.workers > 1 and state.ready < state.wanted:
                 return
-        elif state.reason:
+        elif state.blocked:
             text = f"{self.name}: {state.word.lower()}: {state.reason}"
         else:
             return

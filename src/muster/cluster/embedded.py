@@ -8,15 +8,22 @@ import asyncio
 import gc
 import signal
 import tempfile
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from muster.api.core import NODE, Node
 from muster.cluster.apiserver.credentials import Credentials
 from muster.cluster.apiserver.http import HttpsFront
 from muster.cluster.controlplane import ControlPlane, Surroundings, control_plane
+from muster.cluster.nodes.addresses import Addresses
+from muster.cluster.nodes.agent import ProcessNode
+from muster.cluster.nodes.leftovers import end_everything, forget_absent
+from muster.cluster.nodes.network import Network
+from muster.cluster.nodes.simulated import SimulatedNodes
 from muster.cluster.nodespec import NodeSpec
 from muster.cluster.store import Journal, MemoryJournal, SqliteJournal, keep_compacted
 from muster.runtime.client import Client
@@ -24,6 +31,8 @@ from muster.runtime.clock import RealClock
 from muster.runtime.ids import Ids, Random
 
 HOST = "127.0.0.1"
+# Where in its home a cluster keeps what its nodes know.
+NODES = "nodes"
 
 # Collections of a big heap cost more than they free: what is there after the start stays, and the rest is looked at
 # rarely (measured: unrelated code runs 3.5 times slower beside 5,000 pods with Python's own thresholds).
@@ -48,7 +57,7 @@ async def serve(options: Options, ready: Callable[[str], None]) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         loop.add_signal_handler(number, stopping.set)
-    async with cluster(SqliteJournal(options.home), options.home / "nodes", options.nodes, adopt=True) as running:
+    async with cluster(SqliteJournal(options.home), options.home / NODES, options.nodes, adopt=True) as running:
         plane = running.plane
         clock, ids = plane.surroundings.clock, plane.surroundings.ids
         credentials = Credentials.load(options.home / "pki", clock.now(), ids)
@@ -104,6 +113,7 @@ async def cluster(journal: Journal, state: Path, nodes: Sequence[NodeSpec], *, a
         running = Running(plane, (manager, upkeep))
         try:
             await running.until(plane.manager.ready.wait())
+            await running.until(_registered(plane))
             gc.freeze()
             gc.set_threshold(*_COLLECTION_THRESHOLDS)
             yield running
@@ -113,5 +123,52 @@ async def cluster(journal: Journal, state: Path, nodes: Sequence[NodeSpec], *, a
             await asyncio.wait([manager, upkeep])
 
 
+async def _registered(plane: ControlPlane) -> None:
+    """Until every node has said that it is there: before that, whoever submits is told that there are none."""
+    missing = set(plane.server.nodes)
+    all_there = asyncio.Event()
+
+    def seen(_: Node | None, node: Node | None) -> None:
+        if node is not None and any(c.type == "Ready" and c.status == "True" for c in node.status.conditions):
+            missing.discard(node.metadata.name)
+        if not missing:
+            all_there.set()
+
+    plane.manager.informer(NODE).on_change(seen)
+    await all_there.wait()
+
+
 async def add_nodes(plane: ControlPlane, state: Path, nodes: Sequence[NodeSpec], *, adopt: bool) -> None:
-    """Put the nodes under the manager, and tell the server where to ask for logs."""
+    """Put the nodes under the manager, tell the server where to ask for logs, and end what others have left."""
+    manager = plane.manager
+    await asyncio.to_thread(state.mkdir, mode=0o700, parents=True, exist_ok=True)
+    counts: Counter[str] = Counter()
+    network = Network(manager, Addresses())
+    if any(spec.kind == "process" for spec in nodes):
+        manager.add(network)
+    for spec in nodes:
+        names = spec.names(taken=counts[spec.kind])
+        counts[spec.kind] += spec.count
+        if spec.kind == "simulated":
+            simulated = SimulatedNodes(manager, names, resources=spec.resources)
+            manager.add(simulated)
+            plane.server.nodes.update(dict.fromkeys(names, simulated.logs))
+            continue
+        for name in names:
+            node = ProcessNode(
+                manager,
+                plane.events.recorder("kubelet", name),
+                network,
+                name=name,
+                state=state / name,
+                resources=spec.resources,
+                outlive_server=adopt,
+            )
+            manager.add(node)
+            plane.server.nodes[name] = node.logs
+    await forget_absent(manager.client, state, frozenset(plane.server.nodes))
+
+
+def reap(home: Path) -> int:
+    """End the containers that a killed server has left; returns how many there were. No server may be running."""
+    return asyncio.run(end_everything(home / NODES))

@@ -8,7 +8,6 @@ import msgspec
 import pytest
 
 from muster.api.batch import JOB
-from muster.api.core import POD
 from muster.api.defaults import DEFAULTS, generate_selector
 from muster.api.kinds import Kind
 from muster.api.status import FieldError
@@ -48,7 +47,8 @@ def defaulted() -> Callable[[Kind[Any], Json], Any]:
 
     def typed(kind: Kind[Any], obj: Json) -> Any:
         obj = copy.deepcopy(obj)
-        DEFAULTS.get(kind.resource, lambda _: None)(obj)
+        if kind.resource in DEFAULTS:
+            DEFAULTS[kind.resource](obj)
         if kind is JOB:
             generate_selector(obj, obj["metadata"].get("uid", ""))
         return msgspec.convert(obj, kind.type)
@@ -84,8 +84,3 @@ def job() -> Json:
 @pytest.fixture
 def indexed(job: Json) -> Json:
     return edited(job, {"spec.completionMode": "Indexed", "spec.completions": 3, "spec.parallelism": 3})
-
-
-@pytest.fixture
-def pod_kind() -> Kind[Any]:
-    return POD

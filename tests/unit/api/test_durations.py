@@ -1,4 +1,5 @@
 from contextlib import suppress
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -28,7 +29,7 @@ from muster.api.durations import HOUR, MILLISECOND, MINUTE, SECOND, DurationErro
         ("2562047h47m16.854775807s", 2**63 - 1),
     ],
 )
-def test_parse(text, nanoseconds):
+def test_parse(text: Any, nanoseconds: Any) -> None:
     assert durations.parse(text) == nanoseconds
 
 
@@ -47,7 +48,7 @@ def test_parse(text, nanoseconds):
         ('a"', 'time: invalid duration "a\\""'),
     ],
 )
-def test_parse_refuses(text, sentence):
+def test_parse_refuses(text: Any, sentence: Any) -> None:
     with pytest.raises(DurationError) as refusal:
         durations.parse(text)
     assert str(refusal.value) == sentence
@@ -67,20 +68,20 @@ def test_parse_refuses(text, sentence):
         (HOUR + 1, "1h0m0.000000001s"),
     ],
 )
-def test_format(nanoseconds, text):
+def test_format(nanoseconds: Any, text: Any) -> None:
     assert durations.format(nanoseconds) == text
 
 
-def test_seconds():
+def test_seconds() -> None:
     assert durations.seconds("1m30s") == 90.0
 
 
 @given(st.integers(-(2**63) + 1, 2**63 - 1))
-def test_what_is_written_is_read(nanoseconds):
+def test_what_is_written_is_read(nanoseconds: Any) -> None:
     assert durations.parse(durations.format(nanoseconds)) == nanoseconds
 
 
 @given(st.text(max_size=20))
-def test_any_text_is_parsed_or_refused(text):
+def test_any_text_is_parsed_or_refused(text: Any) -> None:
     with suppress(DurationError):
         durations.parse(text)

@@ -1,5 +1,6 @@
 import json
 from datetime import UTC, datetime
+from typing import Any
 
 import msgspec
 import pytest
@@ -30,18 +31,18 @@ from muster.api.meta import ObjectMeta, wire_name
         ("ttl_seconds_after_finished", "ttlSecondsAfterFinished"),
     ],
 )
-def test_wire_name(field, name):
+def test_wire_name(field: Any, name: Any) -> None:
     assert wire_name(field) == name
 
 
-def test_objects_are_views():
+def test_objects_are_views() -> None:
     pod = POD.decode(b'{"kind":"Pod","metadata":{"name":"a","x":1},"spec":{"hostPID":true,"new":{}},"status":null}')
     assert pod.metadata.name == "a"
     assert pod.spec.host_pid
     assert pod.status == PodStatus()
 
 
-def test_only_what_is_said_is_written():
+def test_only_what_is_said_is_written() -> None:
     body = POD.encode(POD.decode(b'{"metadata":{"name":"a"},"spec":{"containers":[{"name":"c","args":[]}]}}'))
     assert json.loads(body) == {
         "apiVersion": "v1",
@@ -51,23 +52,23 @@ def test_only_what_is_said_is_written():
     }
 
 
-def test_none_and_nothing_and_zero_are_different():
+def test_none_and_nothing_and_zero_are_different() -> None:
     statuses = [msgspec.json.decode(text, type=ContainerStatus) for text in (b"{}", b'{"started":false}')]
     assert [status.started for status in statuses] == [None, False]
     meta = ObjectMeta(deletion_grace_period_seconds=0)
     assert msgspec.json.encode(meta) == b'{"deletionGracePeriodSeconds":0}'
 
 
-def test_times_are_aware():
+def test_times_are_aware() -> None:
     meta = msgspec.json.decode(b'{"creationTimestamp":"2026-01-01T00:00:00Z"}', type=ObjectMeta)
     assert meta.creation_timestamp == datetime(2026, 1, 1, tzinfo=UTC)
     assert msgspec.json.encode(meta) == b'{"creationTimestamp":"2026-01-01T00:00:00Z"}'
 
 
-def test_integers_have_their_size():
+def test_integers_have_their_size() -> None:
     with pytest.raises(msgspec.ValidationError, match=r"<= 2147483647 - at `\$.spec.priority`"):
         POD.decode(b'{"spec":{"priority":2147483648}}')
 
 
-def test_without_nulls():
+def test_without_nulls() -> None:
     assert without_nulls({"a": None, "b": [{"c": None}, 1]}) == {"b": [{}, 1]}

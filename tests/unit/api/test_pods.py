@@ -1,4 +1,5 @@
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -16,6 +17,7 @@ from muster.api.core import (
 )
 from muster.api.meta import ObjectMeta, OwnerReference
 from muster.api.pods import (
+    all_containers,
     find_condition,
     is_active,
     is_deleting,
@@ -30,7 +32,7 @@ from muster.api.pods import (
 )
 
 
-def container(restart_policy=None, limits=None, **requests):
+def container(restart_policy: Any = None, limits: Any = None, **requests: Any) -> Any:
     resources = ResourceRequirements(requests=requests, limits=limits or {})
     return Container(name="c", resources=resources, restart_policy=restart_policy)
 
@@ -78,7 +80,7 @@ def container(restart_policy=None, limits=None, **requests):
         (PodSpec(containers=(container(**{"nvidia.com/gpu": "2"}),)), {"nvidia.com/gpu": 2}),
     ],
 )
-def test_pod_requests(spec, requests):
+def test_pod_requests(spec: Any, requests: Any) -> None:
     assert pod_requests(spec) == requests
 
 
@@ -93,7 +95,7 @@ _containers = st.lists(
 
 
 @given(_containers, _containers)
-def test_a_pod_never_needs_less_than_at_any_moment(init, main):
+def test_a_pod_never_needs_less_than_at_any_moment(init: Any, main: Any) -> None:
     needed = pod_requests(PodSpec(init_containers=tuple(init), containers=tuple(main))).get("cpu", 0)
     cpu = [int(c.resources.requests["cpu"][:-1]) for c in init]
     sidecars = [n for c, n in zip(init, cpu, strict=True) if c.restart_policy == "Always"]
@@ -107,7 +109,7 @@ def test_a_pod_never_needs_less_than_at_any_moment(init, main):
 @pytest.mark.parametrize(
     ("phase", "finished"), [("Pending", False), ("Running", False), ("Succeeded", True), ("Failed", True), ("", False)]
 )
-def test_finished(phase, finished):
+def test_finished(phase: Any, finished: Any) -> None:
     pod = Pod(status=PodStatus(phase=phase))
     assert is_finished(pod) is finished
     assert is_active(pod) is not finished
@@ -116,17 +118,17 @@ def test_finished(phase, finished):
     assert not is_active(deleting)
 
 
-def test_ready():
+def test_ready() -> None:
     conditions = (PodCondition(type="Initialized", status="True"), PodCondition(type="Ready", status="False"))
     assert not is_ready(Pod())
     assert not is_ready(Pod(status=PodStatus(conditions=conditions)))
     ready = Pod(status=PodStatus(conditions=(PodCondition(type="Ready", status="True"),)))
     assert is_ready(ready)
-    assert find_condition(ready, "Ready").status == "True"
+    assert find_condition(ready, "Ready") == PodCondition(type="Ready", status="True")
     assert find_condition(ready, "PodScheduled") is None
 
 
-def test_small_questions():
+def test_small_questions() -> None:
     assert priority(Pod()) == 0
     assert priority(Pod(spec=PodSpec(priority=-5))) == -5
     assert is_gated(Pod(spec=PodSpec(scheduling_gates=(PodSchedulingGate(name="a/b"),))))
@@ -138,6 +140,8 @@ def test_small_questions():
     owners = (OwnerReference(uid="a"), OwnerReference(uid="b", controller=True))
     assert owner_uid(Pod(metadata=ObjectMeta(owner_references=owners))) == "b"
     assert owner_uid(Pod()) == ""
+    spec = PodSpec(init_containers=(Container(name="i"),), containers=(Container(name="c"),))
+    assert [each.name for each in all_containers(spec)] == ["i", "c"]
 
 
 @pytest.mark.parametrize(
@@ -154,10 +158,10 @@ def test_small_questions():
         ((container(limits={"cpu": "1", "memory": "1Gi"}), container()), "Burstable"),
     ],
 )
-def test_qos_class(containers, qos):
+def test_qos_class(containers: Any, qos: Any) -> None:
     assert qos_class(PodSpec(containers=containers)) == qos
 
 
-def test_qos_class_of_the_pod_as_a_whole():
+def test_qos_class_of_the_pod_as_a_whole() -> None:
     resources = ResourceRequirements(limits={"cpu": "1", "memory": "1Gi"}, requests={"cpu": "1", "memory": "1Gi"})
     assert qos_class(PodSpec(containers=(container(),), resources=resources)) == "Guaranteed"

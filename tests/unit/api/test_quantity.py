@@ -1,5 +1,6 @@
 from contextlib import suppress
 from fractions import Fraction
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -53,7 +54,7 @@ from muster.api.quantity import (
         (1e-7, Fraction(1, 10**7)),
     ],
 )
-def test_parse(text, number):
+def test_parse(text: Any, number: Any) -> None:
     assert parse(text) == number
 
 
@@ -80,7 +81,7 @@ _FORMAT = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinum
         ("1e999999999", "unable to parse quantity's suffix"),
     ],
 )
-def test_parse_refuses(text, sentence):
+def test_parse_refuses(text: Any, sentence: Any) -> None:
     with pytest.raises(QuantityError) as refusal:
         parse(text)
     assert str(refusal.value) == sentence
@@ -114,7 +115,7 @@ def test_parse_refuses(text, sentence):
         (0.1, "100m"),
     ],
 )
-def test_canonical(quantity, text):
+def test_canonical(quantity: Any, text: Any) -> None:
     assert canonical(quantity) == text
 
 
@@ -129,7 +130,7 @@ def test_canonical(quantity, text):
         ("-1500m", -1500, -1),
     ],
 )
-def test_rounding_is_up(quantity, in_milli, in_units):
+def test_rounding_is_up(quantity: Any, in_milli: Any, in_units: Any) -> None:
     assert (milli(quantity), value(quantity)) == (in_milli, in_units)
 
 
@@ -146,13 +147,13 @@ def test_rounding_is_up(quantity, in_milli, in_units):
         ("pods", "110", 110, "110"),
     ],
 )
-def test_amounts_and_back(resource, quantity, number, text):
+def test_amounts_and_back(resource: Any, quantity: Any, number: Any, text: Any) -> None:
     assert amount(resource, quantity) == number
     assert format_amount(resource, number) == text
     assert amount(resource, text) == number
 
 
-def test_requests_are_kept_in_thousandths():
+def test_requests_are_kept_in_thousandths() -> None:
     assert rounded_up_to_milli("1u") == "1m"
     assert rounded_up_to_milli("0.0004Ki") == "410m"
     assert rounded_up_to_milli("1Gi") == "1Gi"
@@ -165,7 +166,7 @@ _NUMBERS = st.from_regex(r"\A[+-]?[0-9]{1,12}(\.[0-9]{0,6})?\Z")
 
 
 @given(_NUMBERS, _SUFFIXES)
-def test_canonical_form_says_the_same_and_is_final(number, suffix):
+def test_canonical_form_says_the_same_and_is_final(number: Any, suffix: Any) -> None:
     text = number + suffix
     once = canonical(text)
     assert parse(once) == parse(text)
@@ -173,18 +174,18 @@ def test_canonical_form_says_the_same_and_is_final(number, suffix):
 
 
 @given(_NUMBERS, _SUFFIXES)
-def test_units_are_the_ceiling(number, suffix):
+def test_units_are_the_ceiling(number: Any, suffix: Any) -> None:
     exact = parse(number + suffix)
     assert value(number + suffix) - 1 < exact <= value(number + suffix)
     assert milli(number + suffix) - 1 < exact * 1000 <= milli(number + suffix)
 
 
 @given(st.sampled_from(["cpu", "memory", "example.com/tpu"]), st.integers(0, 2**62))
-def test_every_amount_has_a_text(resource, number):
+def test_every_amount_has_a_text(resource: Any, number: Any) -> None:
     assert amount(resource, format_amount(resource, number)) == number
 
 
 @given(st.text(max_size=20))
-def test_any_text_is_parsed_or_refused(text):
+def test_any_text_is_parsed_or_refused(text: Any) -> None:
     with suppress(QuantityError):
         parse(text)

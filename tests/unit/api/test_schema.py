@@ -1,6 +1,7 @@
 import json
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 
@@ -21,14 +22,15 @@ from muster.api.core import (
     PodStatus,
     ServiceSpec,
 )
+from muster.api.kinds import Kind
 from muster.api.meta import ObjectMeta
 from muster.api.schema import component_name, components, documentation, inlined, kind_components, schema_of
 
-KINDS = [
+KINDS: list[Kind[Any]] = [
     POD, NODE, NAMESPACE, EVENT, CONFIG_MAP, SECRET, SERVICE, SERVICE_ACCOUNT, JOB, coordination.LEASE,
     scheduling.PRIORITY_CLASS, events.EVENTS_V1_EVENT,
 ]  # fmt: skip
-OTHERS = [autoscaling.Scale, policy.Eviction]
+OTHERS: list[Any] = [autoscaling.Scale, policy.Eviction]
 
 
 @pytest.mark.parametrize(
@@ -43,11 +45,11 @@ OTHERS = [autoscaling.Scale, policy.Eviction]
         (autoscaling.Scale, "io.k8s.api.autoscaling.v1.Scale"),
     ],
 )
-def test_component_name(type_, name):
+def test_component_name(type_: Any, name: Any) -> None:
     assert component_name(type_) == name
 
 
-def test_every_reference_leads_somewhere_and_everything_is_described():
+def test_every_reference_leads_somewhere_and_everything_is_described() -> None:
     found = kind_components(KINDS) | components(OTHERS)
     text = json.dumps(found)
     for name, schema in found.items():
@@ -58,9 +60,9 @@ def test_every_reference_leads_somewhere_and_everything_is_described():
     assert references <= found.keys()
 
 
-def test_documentation_names_only_fields_that_are_there():
+def test_documentation_names_only_fields_that_are_there() -> None:
     found = components([kind.type for kind in KINDS] + OTHERS)
-    seen = set()
+    seen: set[Any] = set()
     waiting = [kind.type for kind in KINDS] + OTHERS
     while waiting:
         type_ = waiting.pop()
@@ -72,7 +74,7 @@ def test_documentation_names_only_fields_that_are_there():
     assert found
 
 
-def test_kinds_say_what_they_are():
+def test_kinds_say_what_they_are() -> None:
     found = kind_components([JOB])["io.k8s.api.batch.v1.Job"]
     assert found["x-kubernetes-group-version-kind"] == [{"group": "batch", "kind": "Job", "version": "v1"}]
     assert list(found["properties"]) == ["apiVersion", "kind", "metadata", "spec", "status"]
@@ -98,7 +100,7 @@ def test_kinds_say_what_they_are():
          {"type": "object", "additionalProperties": {"oneOf": [{"type": "string"}, {"type": "number"}]}}),
     ],
 )  # fmt: skip
-def test_fields(type_, field, expected):
+def test_fields(type_: Any, field: Any, expected: Any) -> None:
     schema = dict(schema_of(type_)["properties"][field])
     assert schema.pop("description")
     assert schema == expected
@@ -124,7 +126,7 @@ def test_fields(type_, field, expected):
         (ObjectMeta, "finalizers", "set", None, None, "merge"),
     ],
 )
-def test_list_rules(type_, field, list_type, keys, merge_key, strategy):
+def test_list_rules(type_: Any, field: Any, list_type: Any, keys: Any, merge_key: Any, strategy: Any) -> None:
     schema = schema_of(type_)["properties"][field]
     assert schema["x-kubernetes-list-type"] == list_type
     assert schema.get("x-kubernetes-list-map-keys") == keys
@@ -132,7 +134,7 @@ def test_list_rules(type_, field, list_type, keys, merge_key, strategy):
     assert schema.get("x-kubernetes-patch-strategy") == strategy
 
 
-def test_required_is_for_people():
+def test_required_is_for_people() -> None:
     assert schema_of(Container)["required"] == ["name"]
     assert schema_of(PodSpec)["required"] == ["containers"]
     assert '"required":' not in json.dumps(inlined(POD))
@@ -140,7 +142,7 @@ def test_required_is_for_people():
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.resource)
-def test_inlined_has_no_references(kind):
+def test_inlined_has_no_references(kind: Any) -> None:
     schema = inlined(kind)
     text = json.dumps(schema)
     assert "$ref" not in text
@@ -149,12 +151,12 @@ def test_inlined_has_no_references(kind):
     assert schema["properties"]["metadata"]["properties"]["name"] == {"type": "string"}
 
 
-def test_bases_speak_for_their_fields():
+def test_bases_speak_for_their_fields() -> None:
     _, docs = documentation(EphemeralContainer)
     assert docs["image"]
     assert docs["name"] == "unique among all containers of the pod."
 
 
-def test_api_is_cheap_to_import():
+def test_api_is_cheap_to_import() -> None:
     code = "import sys, muster.api.core, muster.api.batch; print('aiohttp' in sys.modules or 'numpy' in sys.modules)"
     assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "False"

@@ -1,3 +1,5 @@
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -36,7 +38,7 @@ from muster.api.selectors import (
         ("example.com/a=b", [{"example.com/a": "b"}], [{}]),
     ],
 )
-def test_label_selector_text(text, matching, others):
+def test_label_selector_text(text: Any, matching: Any, others: Any) -> None:
     matcher = parse_label_selector(text)
     assert all(matcher.matches(labels) for labels in matching)
     assert not any(matcher.matches(labels) for labels in others)
@@ -79,7 +81,7 @@ _VALUE = (
         ),
     ],
 )
-def test_label_selector_text_refused(text, sentence):
+def test_label_selector_text_refused(text: Any, sentence: Any) -> None:
     with pytest.raises(SelectorError) as refusal:
         parse_label_selector(text)
     assert str(refusal.value) == sentence
@@ -89,13 +91,13 @@ def test_label_selector_text_refused(text, sentence):
     ("text", "normal"),
     [("b=1, a in (y,x),!c,d", "a in (x,y),b=1,!c,d"), ("a>1", "a>1"), ("a notin (b)", "a notin (b)"), ("a!=b", "a!=b")],
 )
-def test_label_selector_is_written_in_order(text, normal):
+def test_label_selector_is_written_in_order(text: Any, normal: Any) -> None:
     matcher = parse_label_selector(text)
     assert str(matcher) == normal
     assert parse_label_selector(normal) == matcher
 
 
-def requirement(key, operator, *values):
+def requirement(key: Any, operator: Any, *values: Any) -> Any:
     return LabelSelector(match_expressions=(LabelSelectorRequirement(key=key, operator=operator, values=values),))
 
 
@@ -111,7 +113,7 @@ def requirement(key, operator, *values):
         (requirement("a", "DoesNotExist"), [{}], [{"a": ""}]),
     ],
 )
-def test_label_selector_of_a_manifest(selector, matching, others):
+def test_label_selector_of_a_manifest(selector: Any, matching: Any, others: Any) -> None:
     matcher = label_matcher(selector)
     assert all(matcher.matches(labels) for labels in matching)
     assert not any(matcher.matches(labels) for labels in others)
@@ -131,13 +133,13 @@ def test_label_selector_of_a_manifest(selector, matching, others):
         ),
     ],
 )
-def test_label_selector_of_a_manifest_refused(selector, sentence):
+def test_label_selector_of_a_manifest_refused(selector: Any, sentence: Any) -> None:
     with pytest.raises(SelectorError) as refusal:
         label_matcher(selector)
     assert str(refusal.value) == sentence
 
 
-def test_only_an_empty_selector_asks_for_nothing():
+def test_only_an_empty_selector_asks_for_nothing() -> None:
     assert not EVERYTHING
     assert EVERYTHING.matches({})
     assert not NOTHING.matches({})
@@ -156,7 +158,7 @@ def test_only_an_empty_selector_asks_for_nothing():
         ("a=", ("a",), [{}, {"a": ""}], [{"a": "b"}]),
     ],
 )
-def test_field_selector_text(text, keys, matching, others):
+def test_field_selector_text(text: Any, keys: Any, matching: Any, others: Any) -> None:
     matcher = parse_field_selector(text)
     assert matcher.keys == keys
     assert all(matcher.matches(fields) for fields in matching)
@@ -173,13 +175,13 @@ def test_field_selector_text(text, keys, matching, others):
         ("a=b\\", "invalid field selector: invalid escape sequence: \\"),
     ],
 )
-def test_field_selector_text_refused(text, sentence):
+def test_field_selector_text_refused(text: Any, sentence: Any) -> None:
     with pytest.raises(SelectorError) as refusal:
         parse_field_selector(text)
     assert str(refusal.value) == sentence
 
 
-def test_field_selector_for_indexes():
+def test_field_selector_for_indexes() -> None:
     matcher = parse_field_selector("spec.nodeName=n1,status.phase!=Failed")
     assert matcher.exact("spec.nodeName") == "n1"
     assert matcher.exact("status.phase") is None
@@ -192,13 +194,13 @@ _words = st.from_regex(r"\A[a-z][a-z0-9]{0,5}\Z")
 
 
 @given(st.dictionaries(_words, _words, max_size=4), st.dictionaries(_words, _words, max_size=4))
-def test_equality_matches_exactly_the_supersets(asked, labels):
+def test_equality_matches_exactly_the_supersets(asked: Any, labels: Any) -> None:
     text = ",".join(f"{key}={value}" for key, value in asked.items())
     assert parse_label_selector(text).matches(labels) == (asked.items() <= labels.items())
 
 
 @given(st.text(alphabet="ab=!(),<> in\\", max_size=20))
-def test_any_text_is_parsed_or_refused(text):
+def test_any_text_is_parsed_or_refused(text: Any) -> None:
     for parse in (parse_label_selector, parse_field_selector):
         try:
             parse(text)
@@ -207,6 +209,6 @@ def test_any_text_is_parsed_or_refused(text):
 
 
 @given(st.text(max_size=20))
-def test_field_values_survive_escaping(value):
+def test_field_values_survive_escaping(value: Any) -> None:
     escaped = value.replace("\\", "\\\\").replace(",", "\\,").replace("=", "\\=")
     assert parse_field_selector(f"a={escaped}").exact("a") == value

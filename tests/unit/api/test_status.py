@@ -1,3 +1,5 @@
+from typing import Any
+
 import pytest
 
 from muster.api import status
@@ -27,16 +29,17 @@ from muster.api.status import NO_VALUE, FieldError
         (FieldError("", status.TOO_LONG, detail="no"), "Too long: no"),
     ],
 )  # fmt: skip
-def test_field_error(error, sentence):
+def test_field_error(error: Any, sentence: Any) -> None:
     assert str(error) == sentence
 
 
-def test_invalid_says_everything_once():
+def test_invalid_says_everything_once() -> None:
     errors = [FieldError("spec.a", status.REQUIRED), FieldError("spec.a", status.REQUIRED),
               FieldError("spec.b", status.INVALID, -1, "no")]  # fmt: skip
     error = status.invalid("Job", "batch", "train", errors)
     assert error.code == 422
     assert str(error) == 'Job.batch "train" is invalid: [spec.a: Required value, spec.b: Invalid value: -1: no]'
+    assert error.status.details is not None
     assert [(cause.field, cause.reason) for cause in error.status.details.causes] == [
         ("spec.a", "FieldValueRequired"),
         ("spec.a", "FieldValueRequired"),
@@ -55,5 +58,5 @@ def test_invalid_says_everything_once():
         (status.too_many_requests("wait", 3), 429, "TooManyRequests", "wait"),
     ],
 )  # fmt: skip
-def test_errors(error, code, reason, message):
+def test_errors(error: Any, code: Any, reason: Any, message: Any) -> None:
     assert (error.code, error.reason, str(error)) == (code, reason, message)

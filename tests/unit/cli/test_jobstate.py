@@ -5,7 +5,7 @@ import pytest
 
 from muster.api.batch import Job
 from muster.api.core import Pod
-from muster.cli.jobstate import JobState, exit_code, job_state
+from muster.cli.jobstate import Ending, JobState, ending, job_state
 
 
 def job(conditions=(), suspend=None, succeeded=0, deleting=False, parallelism=2, completions=2):
@@ -53,7 +53,7 @@ UNSCHEDULABLE = {"type": "PodScheduled", "status": "False", "reason": "Unschedul
         pytest.param(
             job(),
             [pod(node=""), pod(node="", conditions=[UNSCHEDULABLE])],
-            JobState("Pending", 0, 2, "0/1 nodes"),
+            JobState("Pending", 0, 2, "0/1 nodes", blocked=True),
             id="no room",
         ),
         pytest.param(
@@ -63,11 +63,12 @@ UNSCHEDULABLE = {"type": "PodScheduled", "status": "False", "reason": "Unschedul
             id="gang",
         ),
         pytest.param(job(), [pod()], JobState("Starting", 0, 2), id="on a node"),
+        pytest.param(job(), [pod("Succeeded")] * 2, JobState("Finishing", 0, 2), id="all ended, not yet counted"),
         pytest.param(job(), [pod(waiting="ContainerCreating")], JobState("Starting", 0, 2), id="its turn comes"),
         pytest.param(
             job(),
             [pod("Running", waiting="CrashLoopBackOff")],
-            JobState("Starting", 0, 2, "p: CrashLoopBackOff: why"),
+            JobState("Starting", 0, 2, "p: CrashLoopBackOff: why", blocked=True),
             id="it crashes",
         ),
         pytest.param(
@@ -79,7 +80,9 @@ UNSCHEDULABLE = {"type": "PodScheduled", "status": "False", "reason": "Unschedul
             JobState("Running", 2, 2),
             id="half",
         ),
-        pytest.param(job(suspend=True), [], JobState("Suspended", 0, 2, "the job is suspended"), id="suspended"),
+        pytest.param(
+            job(suspend=True), [], JobState("Suspended", 0, 2, "the job is suspended", blocked=True), id="suspended"
+        ),
         pytest.param(job(deleting=True), [pod("Running")], JobState("Deleting", 0, 2), id="going"),
         pytest.param(job([("Complete", "m")], succeeded=2), [], JobState("Completed", 2, 2), id="complete"),
         pytest.param(job([("Failed", "too bad")]), [], JobState("Failed", 0, 2, "too bad"), id="failed"),
@@ -92,18 +95,23 @@ def test_state(subject, pods, state):
 
 
 @pytest.mark.parametrize(
-    ("subject", "pods", "code"),
+    ("subject", "pods", "expected"),
     [
-        pytest.param(job([("Complete", "")]), [pod("Failed", code=3)], 0, id="complete in spite of a failure"),
-        pytest.param(job([("Failed", "")]), [pod("Failed", code=3), pod("Succeeded", code=0)], 3, id="its own code"),
+        pytest.param(job([("Complete", "")]), [pod("Failed", code=3)], Ending(0), id="complete in spite of a failure"),
         pytest.param(
-            job([("Failed", "")]),
+            job([("Failed", "too bad")]),
+            [pod("Failed", code=3), pod("Succeeded", code=0)],
+            Ending(3, "too bad; p ended with exit code 3"),
+            id="its own code",
+        ),
+        pytest.param(
+            job([("Failed", "too bad")]),
             [pod("Failed", code=143, finished="2026-01-01T00:00:05Z"), pod("Failed", code=7)],
-            7,
+            Ending(7, "too bad; p ended with exit code 7"),
             id="the first to fail, not those ended because of it",
         ),
-        pytest.param(job([("Failed", "")]), [], 1, id="nobody left to tell"),
+        pytest.param(job([("Failed", "too late")]), [], Ending(1, "too late"), id="nobody left to tell"),
     ],
 )
-def test_exit_code(subject, pods, code):
-    assert exit_code(subject, pods) == code
+def test_ending(subject, pods, expected):
+    assert ending(subject, pods) == expected

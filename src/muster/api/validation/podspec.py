@@ -158,14 +158,16 @@ def _pod_resources(path: str, spec: PodSpec, resources: ResourceRequirements, fa
         return
     if resources.claims:
         yield forbidden(f"{path}.claims", "claims may not be set for Resources at pod-level")
-    errors = list(pod_resources(path, resources, facts.claims))
-    yield from errors
-    if errors:
-        return
+    yield from pod_resources(path, resources, facts.claims)
     try:
         together = pod_requests(PodSpec(containers=spec.containers, init_containers=spec.init_containers))
+        yield from _consistency(path, spec, resources, together)
     except QuantityError:
         return  # said where the quantity itself is looked at
+
+
+def _consistency(path: str, spec: PodSpec, resources: ResourceRequirements, together: dict[str, int]) -> Errors:
+    """The pod asks for at least what its containers ask for, and none may use more than the pod may."""
     for resource, number in together.items():
         asked = resources.requests.get(resource)
         if asked is not None and number > amount(resource, asked):

@@ -125,10 +125,8 @@ async def _attend(session: Session, name: str, namespace: str, workers: int) -> 
             loop.remove_signal_handler(number)
     if interrupts:
         return 130
-    if ending.state is None:
-        say(f"{name} was deleted")
-    elif ending.state.reason:
-        say(f"{name} failed: {ending.state.reason}")
+    if ending.text:
+        say(f"{name}: {ending.text}")
     return ending.code
 
 

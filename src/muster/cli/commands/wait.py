@@ -33,8 +33,5 @@ async def follow(session: Session, namespace: str, name: str) -> int:
 
     progress = Progress(name, 1, say)
     ending = await Follower(session.client, RealClock(), Random(), namespace, name, report=progress.report).run()
-    if ending.state is None:
-        say(f"{name}: deleted")
-    else:
-        say(f"{name}: {ending.state.word.lower()}" + (f": {ending.state.reason}" if ending.state.reason else ""))
+    say(f"{name}: {ending.text or 'completed'}")
     return ending.code

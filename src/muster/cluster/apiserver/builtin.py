@@ -112,8 +112,12 @@ def _served(
     )
 
 
-def _status(kind: Kind[Any], validate: Callable[[Any, Any], Sequence[FieldError]]) -> Subresource:
-    view = View(kind, take=views.take_status, validate_update=validate)
+def _status(
+    kind: Kind[Any],
+    validate: Callable[[Any, Any], Sequence[FieldError]],
+    take: Callable[[Document, Document], Document] = views.take_status,
+) -> Subresource:
+    view = View(kind, take=take, validate_update=validate)
     return Subresource("status", kind, ("get", "patch", "update"), view)
 
 
@@ -129,7 +133,7 @@ PODS = _served(
     Subresource("binding", BINDING, ("create",)),
     Subresource("eviction", EVICTION, ("create",)),
     Subresource("log", POD, ("get",)),
-    _status(POD, pod.validate_status_update),
+    _status(POD, pod.validate_status_update, views.take_pod_status),
     take=views.take_main,
     fields=_POD_FIELDS,
     short_names=("po",),

@@ -42,7 +42,8 @@ class View:
 
     kind: what the object is seen as.
     show: the object as it is seen; None if just as it is stored.
-    take: the object to store, from the stored one ({} if new) and the one that was written. Changes neither.
+    take: the object to store, from the stored one and the one that was written; changes neither. A new object is
+        stored whole; where it is seen otherwise than it is stored, `take` makes it, from {}.
     validate_create: the rules for a new object.
     validate_update: the rules for a change: the new object, then the old one.
     validates_shown: these rules see objects as the view shows them; else as they are stored. Both times typed.

@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Sequence
 from datetime import datetime
 from functools import lru_cache
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -95,6 +95,16 @@ class Presentation:
             head = b'{"kind":"%bList","apiVersion":"%b","metadata":%b,"items":['
             head %= kind.kind.encode(), kind.api_version.encode(), encoded
         return b"".join((head, items, b"]}"))
+
+    def empty(self, meta: dict[str, Any]) -> bytes:
+        """No object, only metadata, as it stands in a bookmark: of the kind that the client has been told of."""
+        if self._form == "table":
+            table = {"kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": meta}
+            return _encode(table | {"columnDefinitions": [], "rows": []})
+        if self._form == "metadata":
+            return _encode({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": meta})
+        kind = self.resource.kind
+        return _encode({"kind": kind.kind, "apiVersion": kind.api_version, "metadata": meta})
 
     def _item(self, body: bytes) -> bytes:
         if self._form == "metadata":

@@ -28,7 +28,11 @@ class StaticAnswer:
 
 def static_answer(document: Any, content_type: str = JSON) -> StaticAnswer:
     """The document as an answer."""
-    body = msgspec.json.encode(document)
+    return static_bytes(msgspec.json.encode(document), content_type)
+
+
+def static_bytes(body: bytes, content_type: str) -> StaticAnswer:
+    """The same, of a body that is encoded already."""
     return StaticAnswer(body, content_type, sha256(body).hexdigest().upper())
 
 

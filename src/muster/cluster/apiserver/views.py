@@ -41,6 +41,15 @@ def take_status(stored: Document, shown: Document) -> Document:
     return _with_member(stored | {"metadata": kept | taken}, "status", shown)
 
 
+def take_pod_status(stored: Document, shown: Document) -> Document:
+    """The status of a pod, whose class of service is given once and for all."""
+    taken = take_status(stored, shown)
+    status, old = taken.get("status", {}), stored.get("status", {})
+    if status.get("qosClass") or "qosClass" not in old:
+        return taken
+    return taken | {"status": status | {"qosClass": old["qosClass"]}}
+
+
 def take_namespace(stored: Document, shown: Document) -> Document:
     """A namespace, but for its status and its spec, which only `finalize` changes."""
     return _with_member(_with_member(shown, "status", stored), "spec", stored)

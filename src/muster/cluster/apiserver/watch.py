@@ -157,12 +157,10 @@ class _Lines:
 
     def bookmark(self, revision: int, annotations: dict[str, str]) -> bytes:
         """How far the watch has come, with no object."""
-        kind = self._presentation.resource.kind
         meta: dict[str, Any] = {"resourceVersion": str(revision), "creationTimestamp": None}
         if annotations:
             meta["annotations"] = annotations
-        body = _encode({"kind": kind.kind, "apiVersion": kind.api_version, "metadata": meta})
-        return _line("BOOKMARK", body)
+        return _line("BOOKMARK", self._presentation.empty(meta))
 
 
 def error_line(error: ApiError) -> bytes:

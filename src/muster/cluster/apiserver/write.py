@@ -83,7 +83,7 @@ class Writer:
 
     async def _create(self, call: Call, written: Document, options: WriteOptions) -> bytes:
         rules, namespace = call.resource.rules, call.namespace
-        document = call.view.take({}, written)
+        document = written if call.view.show is None else call.view.take({}, written)
         meta = metadata.meta_of(document)
         name = meta.get("name") or self._generated_name(call, meta.get("generateName", ""))
         metadata.begin(document, name=name, uid=self._ids.uid(), now=self._clock.now(), generation=rules.has_generation)
@@ -117,10 +117,10 @@ class Writer:
         rules.default(document)
         if not call.subresource:
             rules.prepare_update(document, old)
-        if rules.has_generation and document.get("spec") != old.get("spec"):
-            document["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
         attempt = Attempt(resource, "UPDATE", call.namespace, call.name, call.user, document, old, call.subresource)
         admit(attempt, self._documents.store, self._plugins)
+        if rules.has_generation and document.get("spec") != old.get("spec"):
+            document["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
         if document == old:
             return entry.body
         _require_valid(call, call.name, call.view.validate_update(_typed(call, document), _typed(call, old)))

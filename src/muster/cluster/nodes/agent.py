@@ -10,7 +10,6 @@ import logging
 import os
 import shutil
 import tempfile
-import zlib
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -18,21 +17,21 @@ from muster.api.core import CONFIG_MAP, POD, SECRET, ConfigMap, Pod, Secret
 from muster.api.pods import is_finished
 from muster.api.quantity import Quantity
 from muster.api.status import ApiError
-from muster.cluster.nodes import admission, cgroups, isolation, launching, machine, processes, shims
+from muster.cluster.nodes import admission, cgroups, isolation, machine, processes
 from muster.cluster.nodes.environment import Names
 from muster.cluster.nodes.gpus import RESOURCE as GPU
 from muster.cluster.nodes.gpus import Gpus, NoGpusError
 from muster.cluster.nodes.heartbeat import Heartbeat
 from muster.cluster.nodes.isolation import Isolation
 from muster.cluster.nodes.launching import Kit
+from muster.cluster.nodes.leftovers import end_pod
 from muster.cluster.nodes.logs import Logs
 from muster.cluster.nodes.machine import Machine
 from muster.cluster.nodes.network import Network
 from muster.cluster.nodes.pod_facts import Ending
 from muster.cluster.nodes.pod_runner import PodRunner
 from muster.cluster.nodes.pod_status import SHUTDOWN_MESSAGE, SHUTDOWN_REASON
-from muster.cluster.nodes.shims import Shim
-from muster.cluster.nodes.storage import PodRecord, Storage, memory_directory
+from muster.cluster.nodes.storage import PodRecord, Storage, memory_directory, seed_of
 from muster.cluster.nodes.wire import pod_status_patch
 from muster.runtime.controller import Controller, Result
 from muster.runtime.manager import Manager
@@ -44,8 +43,6 @@ from muster.runtime.transport import STRATEGIC_MERGE_PATCH
 DEFAULT_PODS = 500
 # Of a stop; the manager's own limit is longer.
 SHUTDOWN_SECONDS = 30.0
-# A shim that is told to end everything takes a moment; one that does not is killed.
-_ORPHAN_SECONDS = 5.0
 _WORKERS = 8
 
 log = logging.getLogger(__name__)
@@ -56,6 +53,7 @@ class ProcessNode:
 
     state: a directory of its own, the same after a restart.
     resources: what the node offers instead of what the machine has; quantities.
+    share: which of how many equal parts of the machine is this node's.
     outlive_server: whether pods keep running when the server is killed, to be found by the next one; otherwise they
         end with it, whatever ends it.
     defaults: environment variables that pods have unless they say otherwise (PATH, HOME).
@@ -72,6 +70,7 @@ class ProcessNode:
         resources: Mapping[str, Quantity] | None = None,
         outlive_server: bool = True,
         defaults: Mapping[str, str] | None = None,
+        share: tuple[int, int] = (0, 1),
         host_address: str = "127.0.0.1",
         tried: list[Isolation] | None = None,
     ) -> None:
@@ -86,9 +85,10 @@ class ProcessNode:
         self._offered = resources or {}
         self._outlive_server = outlive_server
         self._defaults = defaults or {}
+        self._share = share
         self._host_address = host_address
         self._tried = tried
-        self._storage = Storage(state, memory_directory(zlib.crc32(str(state.resolve()).encode())))
+        self._storage = Storage(state, memory_directory(seed_of(state)))
         self.logs = Logs(self._storage, manager.clock)
         self._kit: Kit | None = None
         self._lifeline: tuple[int, int] | None = None
@@ -144,13 +144,13 @@ class ProcessNode:
 
     async def _equip(self) -> Kit:
         """See what the machine has and allows."""
-        self._machine: Machine = machine.discover(self._state)
+        self._machine: Machine = machine.part(machine.discover(self._state), *self._share)
         scratch = Path(tempfile.mkdtemp(prefix="probe-", dir=self._state))
         found = await isolation.probe(scratch, self._tried)
         shutil.rmtree(scratch)
         if not found.complete:
             log.warning("%s: %s", self.node_name, found.warning())
-        groups = cgroups.prepare(f"muster-{self.node_name}-{zlib.crc32(str(self._state.resolve()).encode()):08x}")
+        groups = cgroups.prepare(f"muster-{self.node_name}-{seed_of(self._state):08x}")
         if not self._outlive_server:
             self._lifeline = os.pipe2(os.O_CLOEXEC)
         return Kit(
@@ -191,18 +191,11 @@ class ProcessNode:
 
     async def _end_orphan(self, kit: Kit, record: PodRecord, *, forget: bool) -> None:
         """Kill what runs of a pod that is no more."""
-        storage = self._storage.of(record.uid)
-        for container in storage.containers():
-            for number in storage.attempts(container):
-                directory = storage.attempt(container, number)
-                shim, found = shims.find(directory), shims.read_record(directory)
-                if shim is not None:
-                    log.info("ending container %s that pod %s/%s left", container, record.namespace, record.name)
-                    await _end(shim)
-                elif found is not None and not found.finished:
-                    await asyncio.to_thread(shims.kill_marked, launching.mark(record.uid, container).encode())
+        if count := await end_pod(self._storage, record.uid):
+            log.info("%s: ended %d containers of pod %s/%s", self.node_name, count, record.namespace, record.name)
         if kit.cgroups is not None:
             kit.cgroups.remove(record.uid)
+        storage = self._storage.of(record.uid)
         await asyncio.to_thread(storage.remove if forget else storage.remove_volumes)
 
     async def _reconcile(self, key: str) -> Result:
@@ -322,16 +315,6 @@ def offered(machine: Machine, instead: Mapping[str, Quantity]) -> dict[str, Quan
     if machine.gpus:
         found[GPU] = str(len(machine.gpus))
     return found | dict(instead)
-
-
-async def _end(shim: Shim) -> None:
-    """Have a shim end everything, or kill it if it does not."""
-    shim.end()
-    ended = asyncio.create_task(shim.ended())
-    _, late = await asyncio.wait([ended], timeout=_ORPHAN_SECONDS)
-    if late:
-        shim.destroy()
-        await ended
 
 
 def _is_gone(error: ApiError) -> bool:

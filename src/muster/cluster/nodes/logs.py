@@ -8,12 +8,12 @@ before the last read, never after it: so the last lines are never lost.
 
 import os
 from collections.abc import AsyncIterator, Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, timedelta
 from pathlib import Path
-from typing import Protocol
 
 from muster.api.core import ContainerStatus, Pod
 from muster.api.status import ApiError, bad_request
+from muster.cluster.apiserver.podlogs import LogOptions
 from muster.cluster.nodes import shims
 from muster.cluster.nodes.shim.log import MOST_FILES, NAME
 from muster.cluster.nodes.storage import Storage
@@ -22,50 +22,6 @@ from muster.runtime.clock import Clock
 _BLOCK = 1 << 16
 # How soon a follower sees new lines.
 POLL_SECONDS = 0.1
-
-
-class LogOptions(Protocol):
-    """What part of a log is wanted, and in which form (as in the API's PodLogOptions)."""
-
-    @property
-    def container(self) -> str:
-        """Which container; never empty here."""
-        ...
-
-    @property
-    def follow(self) -> bool:
-        """Whether to go on until the container ends."""
-        ...
-
-    @property
-    def previous(self) -> bool:
-        """The attempt before the newest instead."""
-        ...
-
-    @property
-    def timestamps(self) -> bool:
-        """Put the time before every line."""
-        ...
-
-    @property
-    def tail_lines(self) -> int | None:
-        """Only so many lines from the end."""
-        ...
-
-    @property
-    def since_seconds(self) -> int | None:
-        """Only what is not older than this."""
-        ...
-
-    @property
-    def since_time(self) -> datetime | None:
-        """Only what is not older than this."""
-        ...
-
-    @property
-    def limit_bytes(self) -> int | None:
-        """Stop after so many bytes."""
-        ...
 
 
 class Logs:

@@ -2,7 +2,7 @@
 
 import os
 import platform
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from muster.cluster.nodes import gpus
@@ -41,6 +41,17 @@ def discover(state: Path) -> Machine:
         os_image=_os_image(Path("/etc/os-release")),
         machine_id=_text(Path("/etc/machine-id")),
         boot_id=_text(Path("/proc/sys/kernel/random/boot_id")),
+    )
+
+
+def part(machine: Machine, number: int, of: int) -> Machine:
+    """One of several equal parts of a machine, for nodes that share it. GPUs are nobody else's."""
+    return replace(
+        machine,
+        milli_cpus=max(machine.milli_cpus // of, 1),
+        memory=machine.memory // of,
+        disk=machine.disk // of,
+        gpus=machine.gpus[number::of],
     )
 
 

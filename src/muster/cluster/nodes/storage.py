@@ -12,6 +12,7 @@ step, so a directory without it never held anything that runs.
 import os
 import re
 import shutil
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -37,6 +38,7 @@ class Storage:
     """The directories of one node's pods. `memory` is a place of the same kind on a tmpfs, for volumes in memory."""
 
     def __init__(self, root: Path, memory: Path | None = None) -> None:
+        _private(root)
         self._pods = _private(root / "pods")
         self._memory = memory
 
@@ -130,6 +132,11 @@ class PodStorage:
                 if path.is_dir() and not path.is_symlink():
                     shutil.rmtree(path)
             shutil.rmtree(self.root)
+
+
+def seed_of(directory: Path) -> int:
+    """A number that is always the same for a directory, and seldom for two."""
+    return zlib.crc32(str(directory.resolve()).encode())
 
 
 def memory_directory(seed: int) -> Path | None:

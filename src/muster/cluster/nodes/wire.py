@@ -38,12 +38,21 @@ def pod_status_patch(pod: Pod, status: PodStatus) -> dict[str, Any] | None:
     """
     before, after = to_wire(pod.status), to_wire(status)
     known = {condition["type"]: condition for condition in before.pop("conditions", [])}
-    conditions = [condition for condition in after.pop("conditions", []) if known.get(condition["type"]) != condition]
+    conditions = [
+        _emptied(known.get(condition["type"], {}), condition)
+        for condition in after.pop("conditions", [])
+        if known.get(condition["type"]) != condition
+    ]
     changes: dict[str, Any] = {name: value for name, value in after.items() if before.get(name) != value}
     changes |= {name: None for name in _OWNED if name in before and name not in after}
     if conditions:
         changes["conditions"] = conditions
     return {"metadata": {"uid": pod.metadata.uid}, "status": changes} if changes else None
+
+
+def _emptied(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
+    """A condition with nulls for what it no longer says: entries of the list are merged, not replaced."""
+    return {name: None for name in ("reason", "message") if name in before and name not in after} | after
 
 
 # Fields of the status that a node takes away again; it never had a say in others.

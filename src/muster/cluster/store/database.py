@@ -11,7 +11,7 @@ it would ask for the lock after each, and wait for a busy event loop every time.
 import errno
 import os
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from itertools import chain
 from pathlib import Path
@@ -30,8 +30,11 @@ COMPACT_REVISIONS = 1_000  # per transaction of a compaction: some 5 ms
 VACUUM_PAGES = 500  # per transaction of giving pages back
 PROBE_BYTES = 1 << 20  # what must be writable for the disk not to count as full
 
+INSERT_ROWS = 1_000  # per statement: SQLite takes 32,766 values
+
 _COLUMNS = "revision, resource, namespace, name, deleted, previous, body"
 _ROW = "(?,?,?,?,?,?,?)"
+_Statement = tuple[str, tuple[object, ...]]
 _NO_ROOM = {errno.ENOSPC, errno.EDQUOT}
 
 
@@ -88,19 +91,17 @@ class Database:
         ]
 
     def _compacted(self) -> int:
-        row: tuple[int] = self._connection.execute("SELECT value FROM meta WHERE key = 'compacted'").fetchone()
-        return row[0]
+        return int(self._connection.execute("SELECT value FROM meta WHERE key = 'compacted'").fetchone()[0])
 
     def append(self, records: Sequence[Record]) -> bool:
         """Make all of them permanent, or none. Returns whether a checkpoint is due."""
         if self._broken is not None:
             raise self._broken
-        rows = ",".join([_ROW] * len(records))
-        values = chain.from_iterable((r.revision, *r.key, r.deleted, r.previous, r.body) for r in records)
-        try:
-            self._connection.execute(f"INSERT INTO log ({_COLUMNS}) VALUES {rows}", tuple(values))  # noqa: S608
-        except sqlite3.Error as error:
-            raise self._refusal(error) from error
+        if len(records) <= INSERT_ROWS:
+            self._execute(_insert(records))
+        else:
+            parts = [records[at : at + INSERT_ROWS] for at in range(0, len(records), INSERT_ROWS)]
+            self._execute(("BEGIN IMMEDIATE", ()), *map(_insert, parts))
         self._unchecked += sum(len(record.body) for record in records)
         return self._unchecked >= CHECKPOINT_BYTES
 
@@ -119,11 +120,10 @@ class Database:
         span = (start, stop)
         if stop <= start:
             return False
-        self._transaction(
-            (
-                "DELETE FROM log WHERE revision IN (SELECT previous FROM log WHERE revision > ? AND revision <= ?)",
-                span,
-            ),
+        replaced = "SELECT previous FROM log WHERE revision > ? AND revision <= ?"
+        self._execute(
+            ("BEGIN IMMEDIATE", ()),
+            (f"DELETE FROM log WHERE revision IN ({replaced})", span),  # noqa: S608
             ("DELETE FROM log WHERE revision > ? AND revision <= ? AND deleted", span),
             ("UPDATE meta SET value = ? WHERE key = 'compacted'", (stop,)),
         )
@@ -146,15 +146,13 @@ class Database:
         self.checkpoint()
         return excess > VACUUM_PAGES
 
-    def _transaction(self, *statements: tuple[str, Iterable[int]]) -> None:
+    def _execute(self, *statements: _Statement) -> None:
+        """One statement is a transaction of its own; several begin with BEGIN and are committed, or rolled back."""
         try:
-            self._connection.execute("BEGIN IMMEDIATE")
-            for statement, values in statements:
-                self._connection.execute(statement, tuple(values))
-            self._connection.execute("COMMIT")
+            with self._connection:
+                for statement, values in statements:
+                    self._connection.execute(statement, values)
         except sqlite3.Error as error:
-            if self._connection.in_transaction:
-                self._connection.execute("ROLLBACK")
             raise self._refusal(error) from error
 
     def backup(self, target: Path) -> None:
@@ -200,3 +198,9 @@ class Database:
         finally:
             probe.unlink(missing_ok=True)
         return False
+
+
+def _insert(records: Sequence[Record]) -> _Statement:
+    rows = ",".join([_ROW] * len(records))
+    values = chain.from_iterable((r.revision, *r.key, r.deleted, r.previous, r.body) for r in records)
+    return f"INSERT INTO log ({_COLUMNS}) VALUES {rows}", tuple(values)  # noqa: S608

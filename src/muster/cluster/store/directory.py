@@ -44,18 +44,20 @@ class DataDirectory:
         path = self.path / name
         try:
             os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
-            self._sync()
+            _sync(self.path)
+            _sync(self.path.parent)
         except OSError as error:
             raise DataDirectoryError(f"cannot open {path}: {error.strerror}") from error
         return path
 
-    def _sync(self) -> None:
-        directory = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            os.fsync(directory)
-        finally:
-            os.close(directory)
-
     def release(self) -> None:
         """Let others have it."""
         os.close(self._lock)
+
+
+def _sync(path: Path) -> None:
+    directory = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)

@@ -1,10 +1,10 @@
 """The seam below the store: where committed changes are kept beyond the life of the process.
 
 The store decides, orders and serves from memory; a journal only makes batches of records permanent and gives them
-back at the next start. The store calls it from one task and waits for every call before the next one.
+back at the next start. Appends come one at a time; a compaction or a backup may go on between them.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -55,15 +55,9 @@ class Journal(Protocol):
 
 
 class MemoryJournal:
-    """Keeps nothing: for tests and for clusters that live as long as their process.
-
-    Given `fault`, asks it before every batch; what it raises is the batch's failure.
-    """
+    """Keeps nothing: for tests and for clusters that live as long as their process."""
 
     durable = False
-
-    def __init__(self, fault: Callable[[], None] = lambda: None) -> None:
-        self._fault = fault
 
     async def open(self) -> History:
         """Nothing was kept."""
@@ -71,7 +65,6 @@ class MemoryJournal:
 
     async def append(self, records: Sequence[Record]) -> None:
         """Accept the records."""
-        self._fault()
         del records
 
     async def compact(self, revision: int) -> None:

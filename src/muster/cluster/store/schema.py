@@ -39,18 +39,13 @@ def prepare(connection: sqlite3.Connection, where: str, upgrades: Sequence[Step]
         )
     if version == current:  # nothing to write, so a full disk can still be opened
         return
-    connection.execute("BEGIN IMMEDIATE")
-    try:
+    with connection:
+        connection.execute("BEGIN IMMEDIATE")
         if version == 0:
             _create(connection)
         for step in upgrades[version - 1 :] if version else ():
             step(connection)
         connection.execute("UPDATE meta SET value = ? WHERE key = 'version'", (current,))
-        connection.execute("COMMIT")
-    except BaseException:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
-        raise
 
 
 def _create(connection: sqlite3.Connection) -> None:

@@ -132,14 +132,16 @@ class Store:
 
     def latest_list(self, resource: str, namespace: str = "") -> Snapshot:
         """The objects as of the newest write, committed or not."""
-        found = {entry.key: entry for entry in self.list(resource, namespace).entries}
-        for key, change in self._pending.items():
-            if key.resource == resource and namespace in ("", key.namespace):
-                if change.type == "DELETED":
-                    found.pop(key, None)
-                else:
-                    found[key] = change.entry
-        return Snapshot(self._assigned, tuple(found[key] for key in sorted(found)))
+        committed = self.list(resource, namespace).entries
+        pending = {
+            key: None if change.type == "DELETED" else change.entry
+            for key, change in self._pending.items()
+            if key.resource == resource and namespace in ("", key.namespace)
+        }
+        if not pending:
+            return Snapshot(self._assigned, committed)
+        newest = {entry.key: entry for entry in committed} | pending
+        return Snapshot(self._assigned, tuple(entry for key in sorted(newest) if (entry := newest[key])))
 
     def watch(self, resource: str, since: int, namespace: str = "") -> Watch:
         """Follow the changes after a revision, of one namespace or of all. Raises `Compacted`."""
@@ -150,12 +152,15 @@ class Store:
     def write(self, *writes: Put | Delete) -> Written:
         """Make the writes, all or none: numbered now, in order; the future is done once they are durable.
 
-        Its result are the new entries (of a deletion, the last state); its error is `WriteRefused` or `Closed`.
+        Its result are the new entries (of a deletion, the last state); its error is `WriteRefused`.
         A `Delete` is for a key that `latest` knows.
         """
         done: Written = asyncio.get_running_loop().create_future()
         if self._refusal is not None:
             done.set_exception(self._refusal)
+            return done
+        if not writes:
+            done.set_result([])
             return done
         assert len({write.key for write in writes}) == len(writes), "one write per object"
         changes = [self._change(write) for write in writes]
@@ -167,6 +172,7 @@ class Store:
         return done
 
     def _change(self, write: Put | Delete) -> Change:
+        "".join(write.key).encode()  # raises here what would otherwise stop the journal
         previous = self.latest(write.key)
         self._assigned += 1
         body = write.encode(self._assigned)

@@ -1,11 +1,12 @@
 import copy
+from typing import Any
 
 import pytest
 
 from muster.api.defaults import default_job, generate_selector
 
 
-def test_a_small_job_becomes_what_upstream_shows(job):
+def test_a_small_job_becomes_what_upstream_shows(job: Any) -> None:
     default_job(job)
     generate_selector(job, "the-uid")
     spec = {key: value for key, value in job["spec"].items() if key != "template"}
@@ -41,7 +42,7 @@ def test_a_small_job_becomes_what_upstream_shows(job):
         ({"completions": 0}, {"completions": 0, "parallelism": 1}),
     ],
 )
-def test_completions_are_not_made_up(job, given, expected):
+def test_completions_are_not_made_up(job: Any, given: Any, expected: Any) -> None:
     job["spec"] |= given
     default_job(job)
     sizes = {key: job["spec"][key] for key in ("completions", "parallelism") if key in job["spec"]}
@@ -57,20 +58,20 @@ def test_completions_are_not_made_up(job, given, expected):
         ({"suspend": True}, "suspend", True),
     ],
 )
-def test_what_depends_on_something(job, given, field, expected):
+def test_what_depends_on_something(job: Any, given: Any, field: Any, expected: Any) -> None:
     job["spec"] |= given
     default_job(job)
     assert job["spec"][field] == expected
 
 
-def test_conditions_of_the_failure_policy_are_true(job):
+def test_conditions_of_the_failure_policy_are_true(job: Any) -> None:
     rules = [{"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]}]
     job["spec"]["podFailurePolicy"] = {"rules": rules}
     default_job(job)
     assert rules[0]["onPodConditions"] == [{"type": "DisruptionTarget", "status": "True"}]
 
 
-def test_the_labels_are_the_templates(job):
+def test_the_labels_are_the_templates(job: Any) -> None:
     job["spec"]["template"]["metadata"] = {"labels": {"a": "b"}}
     default_job(job)
     assert job["metadata"]["labels"] == {"a": "b"}
@@ -80,7 +81,7 @@ def test_the_labels_are_the_templates(job):
     assert other["metadata"]["labels"] == {"c": "d"}
 
 
-def test_a_manual_selector_is_left_alone(job):
+def test_a_manual_selector_is_left_alone(job: Any) -> None:
     job["spec"] |= {"manualSelector": True, "selector": {"matchLabels": {"a": "b"}}}
     default_job(job)
     before = copy.deepcopy(job)
@@ -88,13 +89,13 @@ def test_a_manual_selector_is_left_alone(job):
     assert job == before
 
 
-def test_wrong_labels_stay_for_validation_to_name(job):
+def test_wrong_labels_stay_for_validation_to_name(job: Any) -> None:
     job["spec"]["template"]["metadata"] = {"labels": {"controller-uid": "other"}}
     generate_selector(job, "the-uid")
     assert job["spec"]["template"]["metadata"]["labels"]["controller-uid"] == "other"
 
 
-def test_a_second_time_changes_nothing(job):
+def test_a_second_time_changes_nothing(job: Any) -> None:
     default_job(job)
     generate_selector(job, "the-uid")
     once = copy.deepcopy(job)

@@ -1,4 +1,5 @@
 import copy
+from typing import Any
 
 import pytest
 
@@ -22,7 +23,7 @@ from muster.api.defaults import DEFAULTS
         ("priorityclasses.scheduling.k8s.io", {"value": 5}, {"value": 5, "preemptionPolicy": "PreemptLowerPriority"}),
     ],
 )  # fmt: skip
-def test_defaults(resource, given, expected):
+def test_defaults(resource: Any, given: Any, expected: Any) -> None:
     subject = copy.deepcopy(given)
     DEFAULTS[resource](subject)
     assert subject == expected
@@ -30,7 +31,7 @@ def test_defaults(resource, given, expected):
     assert subject == expected
 
 
-def test_kinds_with_defaults():
+def test_kinds_with_defaults() -> None:
     assert sorted(DEFAULTS) == [
         "jobs.batch", "namespaces", "nodes", "pods", "priorityclasses.scheduling.k8s.io", "secrets", "services",
     ]  # fmt: skip

@@ -1,4 +1,5 @@
 import copy
+from typing import Any
 
 import pytest
 
@@ -6,7 +7,7 @@ from muster.api.defaults import default_pod, default_pod_template
 from muster.api.defaults.pod import image_tag
 
 
-def test_a_small_pod_becomes_what_upstream_shows(pod):
+def test_a_small_pod_becomes_what_upstream_shows(pod: Any) -> None:
     default_pod(pod)
     assert pod["spec"] == {
         "containers": [
@@ -29,7 +30,7 @@ def test_a_small_pod_becomes_what_upstream_shows(pod):
     }
 
 
-def test_what_only_pods_get(pod):
+def test_what_only_pods_get(pod: Any) -> None:
     pod["spec"]["hostNetwork"] = True
     pod["spec"]["containers"][0] |= {
         "ports": [{"containerPort": 80}, {"containerPort": 81, "hostPort": 81}],
@@ -58,7 +59,7 @@ def test_what_only_pods_get(pod):
         ("", ""),
     ],
 )
-def test_image_tag(image, tag):
+def test_image_tag(image: Any, tag: Any) -> None:
     assert image_tag(image) == tag
 
 
@@ -91,7 +92,7 @@ def test_image_tag(image, tag):
          {"requests": {"cpu": "500m", "memory": "1Gi", "bad": "x"}}),
     ],
 )  # fmt: skip
-def test_containers(pod, place, given, expected):
+def test_containers(pod: Any, place: Any, given: Any, expected: Any) -> None:
     for field in ("containers", "initContainers", "ephemeralContainers"):
         subject = copy.deepcopy(pod)
         subject["spec"][field] = [{"name": "main", "image": "a", place: copy.deepcopy(given)}]
@@ -121,13 +122,13 @@ def test_containers(pod, place, given, expected):
                                                          "resources": {}}}}}),
     ],
 )  # fmt: skip
-def test_volumes(pod, given, expected):
+def test_volumes(pod: Any, given: Any, expected: Any) -> None:
     pod["spec"]["volumes"] = [{"name": "v", **given}]
     default_pod(pod)
     assert pod["spec"]["volumes"] == [{"name": "v", **expected}]
 
 
-def test_both_names_of_the_service_account(pod):
+def test_both_names_of_the_service_account(pod: Any) -> None:
     pod["spec"]["serviceAccount"] = "old"
     default_pod(pod)
     assert pod["spec"]["serviceAccountName"] == "old"
@@ -136,14 +137,14 @@ def test_both_names_of_the_service_account(pod):
     assert pod["spec"]["serviceAccount"] == "new"
 
 
-def test_requests_of_the_pod_as_a_whole(pod):
+def test_requests_of_the_pod_as_a_whole(pod: Any) -> None:
     pod["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "1"}}
     pod["spec"]["resources"] = {"limits": {"cpu": "4", "memory": "1Gi"}}
     default_pod(pod)
     assert pod["spec"]["resources"]["requests"] == {"cpu": "1", "memory": "1Gi"}
 
 
-def test_a_second_time_changes_nothing(pod):
+def test_a_second_time_changes_nothing(pod: Any) -> None:
     pod["spec"] |= {
         "volumes": [{"name": "a"}, {"name": "b", "configMap": {"name": "c"}}],
         "initContainers": [{"name": "i", "image": "x:1", "resources": {"limits": {"cpu": 1.5}}}],

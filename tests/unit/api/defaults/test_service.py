@@ -1,11 +1,12 @@
 import copy
+from typing import Any
 
 import pytest
 
 from muster.api.defaults import default_service, keep_allocated
 
 
-def service(**spec):
+def service(**spec: Any) -> Any:
     return {"metadata": {"name": "s", "namespace": "default"}, "spec": spec}
 
 
@@ -32,7 +33,7 @@ def service(**spec):
           "ipFamilyPolicy": "SingleStack", "sessionAffinity": "None", "type": "ClusterIP"}),
     ],
 )  # fmt: skip
-def test_default_service(given, expected):
+def test_default_service(given: Any, expected: Any) -> None:
     subject = service(**given)
     default_service(subject)
     assert subject["spec"] == expected
@@ -42,7 +43,7 @@ def test_default_service(given, expected):
     assert subject == once
 
 
-def test_keep_allocated():
+def test_keep_allocated() -> None:
     old = service(type="NodePort", clusterIP="10.0.0.1", clusterIPs=["10.0.0.1"],
                   ports=[{"port": 80, "protocol": "TCP", "nodePort": 30000}])  # fmt: skip
     new = service(type="NodePort", ports=[{"port": 80}, {"port": 81}])

@@ -1,3 +1,5 @@
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -8,7 +10,7 @@ from muster.api.validation.indexes import IndexesError, count, first_overlap
 @pytest.mark.parametrize(
     ("text", "number"), [("", 0), ("0", 1), ("0,2-4", 4), ("0-4", 5), ("+1", 1), ("0,1", 2), ("3-4", 2)]
 )
-def test_count(text, number):
+def test_count(text: Any, number: Any) -> None:
     assert count(text, 5) == number
 
 
@@ -35,7 +37,7 @@ def test_count(text, number):
         ),
     ],
 )
-def test_count_refuses(text, sentence):
+def test_count_refuses(text: Any, sentence: Any) -> None:
     with pytest.raises(IndexesError) as refusal:
         count(text, 5)
     assert str(refusal.value) == sentence
@@ -53,19 +55,19 @@ def test_count_refuses(text, sentence):
         ("9", "9", None),  # out of range: `count` says so
     ],
 )
-def test_first_overlap(completed, failed, overlap):
+def test_first_overlap(completed: Any, failed: Any, overlap: Any) -> None:
     assert first_overlap(completed, failed, 5) == overlap
 
 
-def written(indexes):
+def written(indexes: Any) -> Any:
     return ",".join(map(str, sorted(indexes)))
 
 
 @given(st.sets(st.integers(0, 30)), st.sets(st.integers(0, 30)))
-def test_overlap_is_the_lowest_common_index(completed, failed):
+def test_overlap_is_the_lowest_common_index(completed: Any, failed: Any) -> None:
     assert first_overlap(written(completed), written(failed), 31) == min(completed & failed, default=None)
 
 
 @given(st.sets(st.integers(0, 30)))
-def test_every_index_counts_once(indexes):
+def test_every_index_counts_once(indexes: Any) -> None:
     assert count(written(indexes), 31) == len(indexes)

@@ -1,5 +1,7 @@
 """Rules of Jobs, with the admission rows E1 to E20 of the elastic Indexed Job."""
 
+from typing import Any
+
 import pytest
 
 from muster.api.batch import JOB
@@ -13,7 +15,7 @@ LONGEST = "a" * 63
 EXIT = {"operator": "In", "values": [1]}
 
 
-def shortened(got, expected):
+def shortened(got: Any, expected: Any) -> Any:
     """The sentences, cut where an expected one ends with a star."""
     pairs = zip(got, expected, strict=False)
     cut = [sentence[: len(e) - 1] + "*" if e.endswith("*") else sentence for sentence, e in pairs]
@@ -21,15 +23,15 @@ def shortened(got, expected):
 
 
 @pytest.fixture
-def create(indexed, edit, defaulted, sentences):
+def create(indexed: Any, edit: Any, defaulted: Any, sentences: Any) -> Any:
     return lambda edits: sentences(validate_create(defaulted(JOB, edit(indexed, edits))))
 
 
-def failure_rule(**rule):
+def failure_rule(**rule: Any) -> Any:
     return {"spec.podFailurePolicy": {"rules": [rule]}}
 
 
-def success(*rules):
+def success(*rules: Any) -> Any:
     return {"spec.successPolicy": {"rules": list(rules)}}
 
 
@@ -57,14 +59,15 @@ NON_INDEXED = {"spec.completionMode": "NonIndexed"}
          "spec.template.metadata": {"labels": {"a": "b"}}},
     ],
 )  # fmt: skip
-def test_good_jobs(create, edits):
+def test_good_jobs(create: Any, edits: Any) -> None:
     assert create(edits) == []
 
 
 @pytest.mark.parametrize(
     ("edits", "expected"),
     [
-        ({"metadata.name": "A" * 64}, ["metadata.name: Invalid value: *", "metadata.name: Invalid value: *"]),
+        ({"metadata.name": "A"},
+         ['metadata.name: Invalid value: "A": a *', 'metadata.name: Invalid value: "A": will *']),
         ({f"spec.{field}": -1 for field in ("parallelism", "completions", "activeDeadlineSeconds", "backoffLimit",
                                             "ttlSecondsAfterFinished")},
          [f"spec.{field}: Invalid value: -1: must be greater than or equal to 0"
@@ -183,7 +186,7 @@ def test_good_jobs(create, edits):
          ["spec.template.metadata.labels: Invalid value: {}: `selector` does not match template `labels`"]),
     ],
 )  # fmt: skip
-def test_bad_jobs(create, edits, expected):
+def test_bad_jobs(create: Any, edits: Any, expected: Any) -> None:
     assert shortened(create(edits), expected) == expected
 
 
@@ -196,11 +199,11 @@ TEMPLATE = "spec.template: Invalid value: *"
 LONG = "n" * 61
 
 
-def size(completions, parallelism):
+def size(completions: Any, parallelism: Any) -> Any:
     return {"spec.completions": completions, "spec.parallelism": parallelism}
 
 
-ELASTIC = [
+ELASTIC: list[Any] = [
     # row, before, change, what the text of the KEP gives, what upstream's code gives (None: the same)
     ("E1", size(1, 1), size(2, 2), [], None),
     ("E2", size(1, 2), size(3, 3),
@@ -244,7 +247,9 @@ ELASTIC = [
 
 
 @pytest.mark.parametrize(("row", "before", "change", "kep", "upstream"), ELASTIC)
-def test_elastic_indexed_jobs(indexed, edit, defaulted, sentences, row, before, change, kep, upstream):
+def test_elastic_indexed_jobs(
+    indexed: Any, edit: Any, defaulted: Any, sentences: Any, row: Any, before: Any, change: Any, kep: Any, upstream: Any
+) -> None:
     old = edit(indexed, before)
     new = edit(old, change)
     pair = defaulted(JOB, new), defaulted(JOB, old)
@@ -254,7 +259,7 @@ def test_elastic_indexed_jobs(indexed, edit, defaulted, sentences, row, before, 
 
 C = f"{POD}.containers.0"
 AFFINITY = f"{POD}.affinity"
-NODES = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{}]}}
+NODES: dict[str, Any] = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{}]}}
 PODS = {"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "z"}]}
 DIRECTIVES = {
     f"{POD}.nodeSelector": {"a": "b"},
@@ -308,14 +313,16 @@ CPU = {f"{C}.resources": {"requests": {"cpu": "2"}}}
          ["spec.parallelism: Invalid value: -1: must be greater than or equal to 0"]),
     ],
 )  # fmt: skip
-def test_updates(indexed, edit, defaulted, sentences, before, change, expected):
+def test_updates(
+    indexed: Any, edit: Any, defaulted: Any, sentences: Any, before: Any, change: Any, expected: Any
+) -> None:
     old = edit(indexed, before)
     new = edit(old, change)
     got = sentences(validate_update(defaulted(JOB, new), defaulted(JOB, old)))
     assert shortened(got, expected) == expected
 
 
-def test_the_selector_never_changes(indexed, edit, defaulted, sentences):
+def test_the_selector_never_changes(indexed: Any, edit: Any, defaulted: Any, sentences: Any) -> None:
     old = edit(indexed, {"spec.manualSelector": True, "spec.selector": {"matchLabels": {"a": "b"}},
                          "spec.template.metadata": {"labels": {"a": "b", "c": "d"}}})  # fmt: skip
     new = edit(old, {"spec.selector": {"matchLabels": {"c": "d"}}})
@@ -323,7 +330,7 @@ def test_the_selector_never_changes(indexed, edit, defaulted, sentences):
     assert got == ['spec.selector: Invalid value: {"matchLabels":{"c":"d"}}: field is immutable']
 
 
-def test_the_spec_in_a_template(indexed, edit, defaulted, sentences):
+def test_the_spec_in_a_template(indexed: Any, edit: Any, defaulted: Any, sentences: Any) -> None:
     job = defaulted(JOB, edit(indexed, {"spec.manualSelector": True, "spec.selector": {"matchLabels": {"a": "b"}}}))
     got = sentences(validate_template_spec("spec.jobTemplate.spec", job.spec))
     assert got == [

@@ -1,3 +1,5 @@
+from typing import Any
+
 import pytest
 
 from muster.api.batch import JOB
@@ -6,7 +8,7 @@ from muster.api.validation.job import validate_status_update
 T0, T1 = "2026-01-01T00:00:00Z", "2026-01-01T01:00:00Z"
 
 
-def conditions(*types):
+def conditions(*types: Any) -> Any:
     return {"conditions": [{"type": type_, "status": "True"} for type_ in types]}
 
 
@@ -101,7 +103,9 @@ C = "status.conditions: Invalid value: "
         ({}, FAILED | conditions("Failed"), FAILED | conditions("Failed") | {"ready": 0}, []),
     ],
 )  # fmt: skip
-def test_status_updates(indexed, edit, defaulted, sentences, edits, before, after, expected):
+def test_status_updates(
+    indexed: Any, edit: Any, defaulted: Any, sentences: Any, edits: Any, before: Any, after: Any, expected: Any
+) -> None:
     after = {key: value for key, value in after.items() if value is not None}
     old = defaulted(JOB, edit(indexed, edits | {"status": before}))
     new = defaulted(JOB, edit(indexed, edits | {"status": after}))

@@ -1,4 +1,5 @@
 from datetime import UTC, datetime
+from typing import Any
 
 import msgspec
 import pytest
@@ -12,11 +13,11 @@ OWNER = OwnerReference(api_version="batch/v1", kind="Job", name="j", uid="u")
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
-def change(**fields):
+def change(**fields: Any) -> Any:
     return msgspec.structs.replace(GOOD, **fields)
 
 
-def test_good_metadata():
+def test_good_metadata() -> None:
     meta = change(
         labels={"a": "b", "example.com/a": ""},
         annotations={"EXAMPLE.com/A": "any thing"},
@@ -64,11 +65,11 @@ def test_good_metadata():
           'Only one reference can have Controller set to true. Found "true" in references for Job/a and Job/b')]),
     ],
 )  # fmt: skip
-def test_new_metadata(meta, expected, sentences):
+def test_new_metadata(meta: Any, expected: Any, sentences: Any) -> None:
     assert sentences(new_metadata(meta, names.dns_label)) == expected
 
 
-def test_cluster_wide_kinds_have_no_namespace(sentences):
+def test_cluster_wide_kinds_have_no_namespace(sentences: Any) -> None:
     errors = new_metadata(GOOD, names.dns_label, namespaced=False)
     assert sentences(errors) == ["metadata.namespace: Forbidden: not allowed on this type"]
 
@@ -91,7 +92,7 @@ def test_cluster_wide_kinds_have_no_namespace(sentences):
         (change(deletion_timestamp=NOW), change(deletion_timestamp=NOW, finalizers=("a/b",)), []),
     ],
 )  # fmt: skip
-def test_changed_metadata(new, old, expected, sentences):
+def test_changed_metadata(new: Any, old: Any, expected: Any, sentences: Any) -> None:
     assert sentences(changed_metadata(new, old)) == expected
 
 
@@ -113,11 +114,11 @@ def test_changed_metadata(new, old, expected, sentences):
          [f's.matchExpressions[0].values[0]: Invalid value: "{"b" * 64}": must be no more than 63 bytes']),
     ],
 )  # fmt: skip
-def test_label_selector(selector, expected, sentences):
+def test_label_selector(selector: Any, expected: Any, sentences: Any) -> None:
     assert sentences(label_selector("s", selector)) == expected
 
 
-def test_has_label(sentences):
+def test_has_label(sentences: Any) -> None:
     meta = ObjectMeta(labels={"b": "2", "a": "1"})
     assert sentences(has_label("m", meta, "a", "1")) == []
     assert sentences(has_label("m", meta, "c", "3")) == ["m.labels[c]: Required value: must be '3'"]

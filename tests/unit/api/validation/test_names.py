@@ -1,3 +1,5 @@
+from typing import Any
+
 import pytest
 
 from muster.api.validation import names
@@ -114,16 +116,16 @@ _KEY = (
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )
-def test_rules(rule, good, bad):
+def test_rules(rule: Any, good: Any, bad: Any) -> None:
     assert [rule(value) for value in good] == [()] * len(good)
     assert {value: rule(value) for value in bad} == bad
 
 
-def test_lengths_are_bytes():
+def test_lengths_are_bytes() -> None:
     assert names.label_value("\u00e9" * 32)[0] == "must be no more than 63 bytes"
 
 
-def test_a_prefix_may_end_with_a_dash():
+def test_a_prefix_may_end_with_a_dash() -> None:
     assert names.prefix(names.dns_subdomain, "job-") == ()
     assert names.prefix(names.dns_subdomain, "-") != ()
     assert names.prefix(names.dns_subdomain, "Job-") != ()

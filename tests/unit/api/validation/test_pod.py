@@ -1,5 +1,7 @@
 """Rules of pods: a table of edits to a good pod, and every sentence that they give."""
 
+from typing import Any
+
 import pytest
 
 from muster.api.core import POD, Binding, ObjectReference
@@ -19,11 +21,11 @@ UNPRIVILEGED = "Bidirectional mount propagation is available only to privileged 
 
 
 @pytest.fixture
-def create(pod, edit, defaulted, sentences):
+def create(pod: Any, edit: Any, defaulted: Any, sentences: Any) -> Any:
     return lambda edits: sentences(validate_create(defaulted(POD, edit(pod, edits))))
 
 
-def volume(**source):
+def volume(**source: Any) -> Any:
     return {"spec.volumes": [{"name": "v", **source}]}
 
 
@@ -58,7 +60,7 @@ GOOD = [
 
 
 @pytest.mark.parametrize("edits", GOOD)
-def test_good_pods(create, edits):
+def test_good_pods(create: Any, edits: Any) -> None:
     assert create(edits) == []
 
 
@@ -89,7 +91,31 @@ BAD = [
      ['spec.containers[0].ports[1].name: Duplicate value: "a"']),
     ({f"{C}.ports": [{"containerPort": 1, "hostPort": 9}, {"containerPort": 2, "hostPort": 9}]},
      ['spec.containers[0].ports[1].hostPort: Duplicate value: "TCP//9"']),
+    ({f"{C}.ports": [{"containerPort": 1, "protocol": ""}], f"{C}.imagePullPolicy": ""}, []),
     # environment
+    ({f"{C}.env": [
+        {"name": "A", "valueFrom": {"fieldRef": {"apiVersion": "v2", "fieldPath": "metadata.name"}}},
+        {"name": "A", "valueFrom": {"fieldRef": {}}},
+        {"name": "A", "valueFrom": {"fieldRef": {"fieldPath": "metadata.labels['-']"}}},
+        {"name": "A", "valueFrom": {"fieldRef": {"fieldPath": "spec.host"}}},
+        {"name": "A", "valueFrom": {"resourceFieldRef": {}}},
+        {"name": "A", "valueFrom": {"resourceFieldRef": {"resource": "limits.cpu", "divisor": "x"}}},
+        {"name": "A", "valueFrom": {"resourceFieldRef": {"resource": "limits.memory", "divisor": "3"}}},
+        {"name": "A", "valueFrom": {"secretKeyRef": {"name": "a"}}},
+        {"name": "A", "valueFrom": {"fileKeyRef": {}}}]},
+     [('spec.containers[0].env[0].valueFrom.fieldRef.fieldPath: Invalid value: "metadata.name": '
+      "error converting fieldPath: unsupported pod version: v2"),
+      "spec.containers[0].env[1].valueFrom.fieldRef.fieldPath: Required value",
+      'spec.containers[0].env[2].valueFrom.fieldRef: Invalid value: "-": *',
+      "spec.containers[0].env[4].valueFrom.resourceFieldRef.resource: Required value",
+      'spec.containers[0].env[5].valueFrom.resourceFieldRef.divisor: Invalid value: "x": *',
+      ("spec.containers[0].env[6].valueFrom.resourceFieldRef.divisor: Invalid value: \"limits.memory\": only divisor's "
+      "values 1, 1k, 1M, 1G, 1T, 1P, 1E, 1Ki, 1Mi, 1Gi, 1Ti, 1Pi, 1Ei are supported with the memory resource"),
+      "spec.containers[0].env[7].valueFrom.secretKeyRef.key: Required value",
+      "spec.containers[0].env[8].valueFrom.fileKeyRef.key: Required value",
+      "spec.containers[0].env[8].valueFrom.fileKeyRef.volumeName: Required value",
+      "spec.containers[0].env[8].valueFrom.fileKeyRef.path: Required value",
+      'spec.containers[0].env[8].valueFrom.fileKeyRef.volumeName: Not found: ""']),
     ({f"{C}.env": [{"value": "a"}, {"name": "a=b"}]},
      ["spec.containers[0].env[0].name: Required value",
       ('spec.containers[0].env[1].name: Invalid value: "a=b": a valid environment variable name must consist only of '
@@ -257,7 +283,87 @@ BAD = [
       "spec.volumes[0].ephemeral.volumeClaimTemplate.spec.resources[storage]: Required value"]),
     ({"spec.volumes": [{"name": "A", "emptyDir": {}}, {"name": "b", "emptyDir": {}}, {"name": "b", "emptyDir": {}}]},
      ['spec.volumes[0].name: Invalid value: "A": *', 'spec.volumes[2].name: Duplicate value: "b"']),
+    (volume(emptyDir={}) | {f"{C}.volumeMounts": [{"name": "v", "mountPath": "", "mountPropagation": "x"},
+                                                  {"name": "v", "mountPath": "/b", "readOnly": True,
+                                                   "recursiveReadOnly": "Enabled", "mountPropagation": "None"},
+                                                  {"name": "v", "mountPath": "/c", "recursiveReadOnly": "x"},
+                                                  {"name": "v", "mountPath": "/d", "readOnly": True,
+                                                   "recursiveReadOnly": "IfPossible",
+                                                   "mountPropagation": "HostToContainer"}]},
+     ["spec.containers[0].volumeMounts[0].mountPath: Required value",
+      'spec.containers[0].volumeMounts.mountPropagation: Unsupported value: "x": *',
+      'spec.containers[0].volumeMounts.recursiveReadOnly: Unsupported value: "x": *',
+      ("spec.containers[0].volumeMounts.recursiveReadOnly: Forbidden: "
+      "may only be specified when mountPropagation is None or not specified")]),
+    (volume(persistentVolumeClaim={"claimName": "c"}) |
+     {f"{C}.volumeMounts": [{"name": "v", "mountPath": "/dev/a"}],
+      f"{C}.volumeDevices": [{"name": "v", "devicePath": "/dev/a"}, {"name": "v", "devicePath": "/dev/a"}, {}]},
+     ['spec.containers[0].volumeMounts[0].name: Invalid value: "v": must not already exist in volumeDevices',
+      ('spec.containers[0].volumeMounts[0].mountPath: Invalid value: "/dev/a": '
+      "must not already exist as a path in volumeDevices"),
+      'spec.containers[0].volumeDevices[0].name: Invalid value: "v": must not already exist in volumeMounts',
+      ('spec.containers[0].volumeDevices[0].devicePath: Invalid value: "/dev/a": '
+      "must not already exist as a path in volumeMounts"),
+      'spec.containers[0].volumeDevices[1].name: Invalid value: "v": must be unique',
+      'spec.containers[0].volumeDevices[1].devicePath: Invalid value: "/dev/a": must be unique',
+      'spec.containers[0].volumeDevices[1].name: Invalid value: "v": must not already exist in volumeMounts',
+      ('spec.containers[0].volumeDevices[1].devicePath: Invalid value: "/dev/a": '
+      "must not already exist as a path in volumeMounts"),
+      "spec.containers[0].volumeDevices[2].name: Required value",
+      'spec.containers[0].volumeDevices[2].name: Not found: ""',
+      "spec.containers[0].volumeDevices[2].devicePath: Required value"]),
+    ({"spec.volumes": [{"name": "b", "ephemeral": {}}, {"name": "v", "persistentVolumeClaim": {"claimName": "web-b"}},
+                       {}, {"name": "h", "hostPath": {}}, {"name": "q", "emptyDir": {"sizeLimit": "x"}},
+                       {"name": "p", "image": {"pullPolicy": "Sometimes"}}]},
+     ["spec.volumes[0].ephemeral.volumeClaimTemplate: Required value",
+      ('spec.volumes[1].persistentVolumeClaim.claimName: Invalid value: "web-b": '
+      "must not reference a PVC that gets created for an ephemeral volume"),
+      "spec.volumes[2].name: Required value",
+      "spec.volumes[3].hostPath.path: Required value",
+      'spec.volumes[4].emptyDir.sizeLimit: Invalid value: "x": *',
+      'spec.volumes[5].image.pullPolicy: Unsupported value: "Sometimes": *']),
+    (volume(ephemeral={"volumeClaimTemplate": {
+        "metadata": {"name": "n"},
+        "spec": {"accessModes": ["ReadWriteOncePod", "Sometimes"], "volumeMode": "x",
+                 "resources": {"requests": {"storage": "x"}}}}}),
+     ["spec.volumes[0].ephemeral.volumeClaimTemplate.metadata.name: Forbidden: cannot be set",
+      'spec.volumes[0].ephemeral.volumeClaimTemplate.spec.accessModes: Unsupported value: "Sometimes": *',
+      ("spec.volumes[0].ephemeral.volumeClaimTemplate.spec.accessModes: Forbidden: "
+      "may not use ReadWriteOncePod with other access modes"),
+      'spec.volumes[0].ephemeral.volumeClaimTemplate.spec.resources[storage]: Invalid value: "x": *',
+      'spec.volumes[0].ephemeral.volumeClaimTemplate.spec.volumeMode: Unsupported value: "x": *']),
+    (volume(projected={"sources": [
+        {"secret": {}}, {"serviceAccountToken": {"expirationSeconds": 2**33}},
+        {"downwardAPI": {"items": [{"path": "a", "fieldRef": {"fieldPath": "metadata.name"}},
+                                   {"path": "a", "fieldRef": {"fieldPath": "metadata.name"},
+                                    "resourceFieldRef": {"resource": "limits.cpu", "containerName": "c"}}]}}]})
+     | {"spec.serviceAccountName": "a"},
+     ["spec.volumes[0].projected.sources[0].secret.name: Required value",
+      ("spec.volumes[0].projected.sources[1].serviceAccountToken.expirationSeconds: Invalid value: 8589934592: "
+      "may not specify a duration larger than 2^32 seconds"),
+      "spec.volumes[0].projected.path: Required value",
+      ('spec.volumes[0].projected.sources[2].downwardAPI: Invalid value: "resource": '
+      "fieldRef and resourceFieldRef can not be specified simultaneously"),
+      'spec.volumes[0].projected: Invalid value: "a": conflicting duplicate paths']),
     # init and ephemeral containers
+    ({"spec.initContainers": [{"name": "i", "image": "a",
+                               "resizePolicy": [{"resourceName": "cpu", "restartPolicy": "RestartContainer"}]}]},
+     [('spec.initContainers[0].resizePolicy[0].restartPolicy: Invalid value: "RestartContainer": '
+      "must not be set to 'RestartContainer' for non-sidecar initContainers")]),
+    ({f"{C}.resizePolicy": [{"resourceName": "cpu"}, {"resourceName": "cpu", "restartPolicy": "x"},
+                            {"restartPolicy": "NotRequired"}]},
+     ["spec.containers[0].resizePolicy: Required value",
+      'spec.containers[0].resizePolicy[1]: Duplicate value: "cpu"',
+      'spec.containers[0].resizePolicy: Unsupported value: "x": *',
+      "spec.containers[0].resizePolicy: Required value"]),
+    ({f"{C}.restartPolicy": "Never",
+      f"{C}.restartPolicyRules": [{"action": "Restart", "exitCodes": {"operator": "x",
+                                                                      "values": list(range(256))}}] * 21},
+     ["spec.containers[0].restartPolicyRules: Too many: 21: must have at most 20 items",
+      *[sentence for i in range(21) for sentence in (
+          f'spec.containers[0].restartPolicyRules[{i}].exitCodes.operator: Unsupported value: "x": *',
+          f"spec.containers[0].restartPolicyRules[{i}].exitCodes.values: Too many: 256: must have at most 255 items")
+        ]]),
     ({"spec.initContainers": [{"name": "main", "image": "a", "livenessProbe": PROBE, "lifecycle": {}}]},
      ['spec.initContainers[0].name: Duplicate value: "main"',
       "spec.initContainers[0].lifecycle: Forbidden: may not be set for init containers without restartPolicy=Always",
@@ -324,7 +430,77 @@ BAD = [
     ({"metadata.annotations": {"controller.kubernetes.io/pod-deletion-cost": "+5"}},
      [('metadata.annotations[controller.kubernetes.io/pod-deletion-cost]: Invalid value: "+5": '
       "must be a 32bit integer")]),
+    ({"spec.resources": {"limits": {"cpu": "1"}, "claims": [{"name": "c"}]}},
+     ["spec.resources.claims: Forbidden: claims may not be set for Resources at pod-level",
+      'spec.resources.claims[0]: Not found: "c": must be one of the names in pod.spec.resourceClaims which is empty']),
+    ({"spec.resources": {"limits": {"cpu": "1"}}, f"{C}.resources": {"limits": {"cpu": "2"}}},
+     ['spec.resources.requests: Invalid value: "2": must be less than or equal to cpu limit of 1',
+      'spec.resources.containers[0][cpu].limits: Invalid value: "2": must be less than or equal to pod limits of 1']),
+    ({"spec.resources": {"limits": {"cpu": "x"}}},
+     ['spec.resources.limits[cpu]: Invalid value: "x": *', 'spec.resources.requests[cpu]: Invalid value: "x": *']),
+    ({"spec.resources": {"limits": {"cpu": "1"}}, "spec.os": {"name": "windows"}},
+     ["spec.resources: Forbidden: may not be set for a windows pod"]),
+    ({"spec.resourceClaims": [{"name": "a", "resourceClaimName": "A"},
+                              {"name": "b", "resourceClaimName": "b", "resourceClaimTemplateName": "c"},
+                              {"resourceClaimName": "d"}],
+      f"{C}.resources": {"claims": [{"name": "a", "request": "A"}, {"name": "a"}, {"name": "a"}, {},
+                                    {"name": "b", "request": "r"}, {"name": "b", "request": "r"}, {"name": "x"}]}},
+     ['spec.resourceClaims[0].resourceClaimName: Invalid value: "A": *',
+      ('spec.resourceClaims[1]: Invalid value: {"name":"b","resourceClaimName":"b","resourceClaimTemplateName":"c"}: '
+      "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified"),
+      "spec.resourceClaims[2].name: Required value",
+      'spec.containers[0].resources.claims[0].request: Invalid value: "A": *',
+      'spec.containers[0].resources.claims[1]: Duplicate value: "a"',
+      'spec.containers[0].resources.claims[2]: Duplicate value: "a"',
+      "spec.containers[0].resources.claims[3]: Required value",
+      'spec.containers[0].resources.claims[5]: Duplicate value: "b/r"',
+      ('spec.containers[0].resources.claims[6]: Not found: "x": must be one of the names in pod.spec.resourceClaims: '
+      "a, b")]),
+    ({"spec.hostNetwork": True, f"{C}.ports": [{"containerPort": 80, "hostPort": 81}]},
+     [("spec.containers[0].ports[0].hostPort: Invalid value: 81: must match `containerPort` when `hostNetwork` is "
+      "true")]),
+    ({"spec.dnsPolicy": "None", "spec.dnsConfig": {}},
+     ["spec.dnsConfig.nameservers: Required value: must provide at least one DNS nameserver when `dnsPolicy` is None"]),
+    ({"spec.dnsConfig": {"searches": ["a" * 70] * 33}},
+     ["spec.dnsConfig.searches: Invalid value: *", "spec.dnsConfig.searches: Invalid value: *"]),
+    ({"spec.os": {}}, ["spec.os.name: Required value"]),
+    ({"spec.os": {"name": "linux"}, "spec.securityContext": {"windowsOptions": {"hostProcess": True}}},
+     ["spec.securityContext.windowsOptions: Forbidden: windows options cannot be set for a linux pod"]),
+    ({"spec.os": {"name": "linux"}, f"{C}.lifecycle": {"postStart": PROBE, "stopSignal": "SIGNOT"}},
+     ['spec.containers[0].lifecycle.stopSignal: Unsupported value: "SIGNOT": *']),
+    ({"spec.hostUsers": False, f"{C}.volumeDevices": [{"name": "v", "devicePath": "/a"}],
+      "spec.volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]},
+     ["spec.containers[0].volumeDevices: Forbidden: when `hostUsers` is false"]),
     # rights
+    ({"spec.hostPID": True, "spec.shareProcessNamespace": True, "spec.hostIPC": True,
+      "spec.securityContext": {"sysctls": [{}, {"name": "kernel.sem"}],
+                               "seccompProfile": {"type": "Mine", "localhostProfile": "a"},
+                               "appArmorProfile": {"type": "Unconfined", "localhostProfile": "a"}}},
+     [("spec.securityContext.shareProcessNamespace: Invalid value: true: "
+      "ShareProcessNamespace and HostPID cannot both be enabled"),
+      "spec.securityContext.sysctls[0].name: Required value",
+      ('spec.securityContext.sysctls[1].name: Invalid value: "kernel.sem": '
+      "may not be specified when 'hostIPC' is true"),
+      'spec.securityContext.seccompProfile.type: Unsupported value: "Mine": *',
+      ('spec.securityContext.seccompProfile.localhostProfile: Invalid value: '
+      '{"type":"Mine","localhostProfile":"a"}: can only be set when seccomp type is Localhost'),
+      ('spec.securityContext.appArmorProfile.localhostProfile: Invalid value: "a": '
+      "can only be set when AppArmor type is Localhost")]),
+    ({f"{C}.securityContext": {"procMount": "x", "allowPrivilegeEscalation": False,
+                               "capabilities": {"add": ["CAP_SYS_ADMIN"]}, "seccompProfile": {},
+                               "appArmorProfile": {"type": "Mine"}}},
+     ['spec.containers[0].securityContext.procMount: Unsupported value: "x": *',
+      "spec.containers[0].securityContext.seccompProfile.type: Required value: *",
+      "spec.containers[0].securityContext: Invalid value: *",
+      'spec.containers[0].securityContext.appArmorProfile.type: Unsupported value: "Mine": *']),
+    ({"spec.securityContext": {"appArmorProfile": {"type": "Localhost"},
+                               "seccompProfile": {"type": "Localhost", "localhostProfile": "/a"}}},
+     ['spec.securityContext.seccompProfile.localhostProfile: Invalid value: "/a": must be a relative path',
+      ("spec.securityContext.appArmorProfile.localhostProfile: Required value: "
+      "must be set when AppArmor type is Localhost")]),
+    ({"spec.securityContext": {"appArmorProfile": {"type": "Localhost", "localhostProfile": " " + "a" * 4096}}},
+     ["spec.securityContext.appArmorProfile.localhostProfile: Invalid value: *",
+      "spec.securityContext.appArmorProfile.localhostProfile: Too long: may not be more than 4095 bytes"]),
     ({"spec.securityContext": {"runAsUser": -1, "fsGroup": 2**31, "supplementalGroups": [-1],
                                "fsGroupChangePolicy": "x"}},
      ["spec.securityContext.fsGroup: Invalid value: 2147483648: must be between 0 and 2147483647, inclusive",
@@ -407,6 +583,13 @@ BAD = [
       'Invalid value: "": name part must be non-empty'),
       ("spec.affinity.podAffinity.requiredDuringSchedulingIgnoredDuringExecution[0].topologyKey: "
       'Invalid value: "": *')]),
+    ({"spec.affinity.podAffinity.requiredDuringSchedulingIgnoredDuringExecution": [
+        {"topologyKey": "z", "matchLabelKeys": ["a"],
+         "labelSelector": {"matchLabels": {"a": "b"}, "matchExpressions": [{"key": "a", "operator": "Exists"}]}}]},
+     [('spec.affinity.podAffinity.requiredDuringSchedulingIgnoredDuringExecution[0][0]: Invalid value: "a": '
+      "exists in both matchLabelKeys and labelSelector")]),
+    ({"spec.tolerations": [{"key": "a", "value": "-"}]},
+     ['spec.tolerations[0].operator: Invalid value: "-": *']),
     ({"spec.affinity.podAntiAffinity.preferredDuringSchedulingIgnoredDuringExecution": [
         {"weight": 0, "podAffinityTerm": {"topologyKey": "z", "matchLabelKeys": ["a"], "mismatchLabelKeys": ["a"],
                                           "labelSelector": {}}}]},
@@ -418,7 +601,7 @@ BAD = [
 
 
 @pytest.mark.parametrize(("edits", "expected"), BAD)
-def test_bad_pods(create, edits, expected):
+def test_bad_pods(create: Any, edits: Any, expected: Any) -> None:
     got = create(edits)
     shortened = [
         sentence[: len(pattern) - 1] + "*" if pattern.endswith("*") else sentence
@@ -480,20 +663,20 @@ UPDATES = [
 
 
 @pytest.mark.parametrize(("before", "change", "expected"), UPDATES)
-def test_updates(pod, edit, defaulted, sentences, before, change, expected):
+def test_updates(pod: Any, edit: Any, defaulted: Any, sentences: Any, before: Any, change: Any, expected: Any) -> None:
     old = edit(pod, before)
     new = edit(old, change)
     got = sentences(validate_update(defaulted(POD, new), defaulted(POD, old)))
     assert [g[: len(e) - 1] + "*" if e.endswith("*") else g for g, e in zip(got, expected, strict=True)] == expected
 
 
-def state(name, **state):
+def state(name: Any, **state: Any) -> Any:
     return {"name": name, "state": state}
 
 
 DONE = {"terminated": {"exitCode": 0}}
 FAILED = {"terminated": {"exitCode": 1}}
-RUNS = {"running": {}}
+RUNS: dict[str, Any] = {"running": {}}
 AGAIN = "Forbidden: may not be transitioned to non-terminated state"
 
 STATUSES = [
@@ -531,14 +714,16 @@ STATUSES = [
 
 
 @pytest.mark.parametrize(("spec", "before", "after", "expected"), STATUSES)
-def test_status_updates(pod, edit, defaulted, sentences, spec, before, after, expected):
+def test_status_updates(
+    pod: Any, edit: Any, defaulted: Any, sentences: Any, spec: Any, before: Any, after: Any, expected: Any
+) -> None:
     old = edit(pod, spec | {"status": before})
     new = edit(pod, spec | {"status": after})
     got = sentences(validate_status_update(defaulted(POD, new), defaulted(POD, old)))
     assert [g[: len(e) - 1] + "*" if e.endswith("*") else g for g, e in zip(got, expected, strict=True)] == expected
 
 
-def test_status_says_nothing_about_the_node(pod, edit, defaulted, sentences):
+def test_status_says_nothing_about_the_node(pod: Any, edit: Any, defaulted: Any, sentences: Any) -> None:
     new = edit(pod, {"spec.nodeName": "n"})
     errors = validate_status_update(defaulted(POD, new), defaulted(POD, pod))
     assert sentences(errors) == ["status.nodeName: Forbidden: may not be changed directly"]
@@ -568,14 +753,16 @@ EPHEMERAL = {"name": "e", "image": "a"}
         ),
     ],
 )
-def test_ephemeral_containers(pod, edit, defaulted, sentences, before, after, expected):
+def test_ephemeral_containers(
+    pod: Any, edit: Any, defaulted: Any, sentences: Any, before: Any, after: Any, expected: Any
+) -> None:
     old = edit(pod, {"spec.ephemeralContainers": before})
     new = edit(pod, {"spec.ephemeralContainers": after})
     got = sentences(validate_ephemeral_containers_update(defaulted(POD, new), defaulted(POD, old)))
     assert [g[: len(e) - 1] + "*" if e.endswith("*") else g for g, e in zip(got, expected, strict=True)] == expected
 
 
-def test_binding(sentences):
+def test_binding(sentences: Any) -> None:
     assert sentences(validate_binding(Binding(target=ObjectReference(kind="Node", name="n")))) == []
     assert sentences(validate_binding(Binding(target=ObjectReference(kind="Pod")))) == [
         'target.kind: Unsupported value: "Pod": supported values: "Node", "<empty>"',

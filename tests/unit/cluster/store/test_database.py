@@ -82,16 +82,21 @@ def test_its_files_are_private(database: Database, data: Path) -> None:
 
 
 def test_a_batch_of_any_size_is_one_transaction(database: Database) -> None:
-    sizes, revision = (1, 2, 1000, 3000), 0
+    sizes, revision = (1, 2, 1000, 1001, 40_000), 0
     for size in sizes:
         batch = [record(key(str(number)), revision + 1 + number) for number in range(size)]
         database.append(batch)
         revision += size
     assert rows(database) == list(range(1, revision + 1))
-    batch = [record(key("a"), revision + 1), record(key("b"), 1)]
+
+
+@pytest.mark.parametrize("size", [2, 3_000])
+def test_of_a_batch_that_fails_nothing_is_kept(database: Database, size: int) -> None:
+    database.append([record(key("a"), 1)])
+    batch = [record(key(str(revision)), revision) for revision in range(size, 0, -1)]
     with pytest.raises(StorageFailed, match="UNIQUE"):
         database.append(batch)
-    assert len(rows(database)) == revision, "none of a batch that fails is kept"
+    assert rows(database) == [1]
 
 
 def test_compaction_keeps_what_the_history_after_it_needs(database: Database) -> None:

@@ -130,6 +130,24 @@ def test_an_encoder_that_fails_leaves_nothing_behind(kit: Kit) -> None:
     kit.on(test)
 
 
+def test_nothing_to_write_is_done_at_once(kit: Kit) -> None:
+    async def test(store: Store) -> None:
+        assert await store.write() == []
+        assert store.revision == 0
+
+    kit.on(test)
+
+
+def test_a_name_that_no_disk_can_hold_is_refused_at_once(kit: Kit) -> None:
+    async def test(store: Store) -> None:
+        with pytest.raises(UnicodeEncodeError):
+            store.write(put(key("\udc80")))
+        await store.write(put(key("a\0b", "\N{SNOWMAN}")))
+        assert store.list("pods", "\N{SNOWMAN}").entries == (store.get(key("a\0b", "\N{SNOWMAN}")),)
+
+    kit.on(test)
+
+
 def test_after_a_failed_commit_everything_decided_on_it_is_taken_back(kit: Kit) -> None:
     async def test(store: Store, journal: Faulty) -> None:
         a, b = key("a"), key("b")

@@ -6,10 +6,11 @@ from typing import Any
 
 from muster.api.kinds import Kind
 from muster.api.status import not_acceptable
+from muster.cluster.apiserver.openapi import v2_protobuf
 from muster.cluster.apiserver.openapi.operations import Operation, Parameter, PathItem, paths_of
 from muster.cluster.apiserver.openapi.schemas import as_v2, reference, schemas_of
 from muster.cluster.apiserver.registry import Resource
-from muster.cluster.apiserver.static import JSON, StaticAnswer, accepted, static_answer
+from muster.cluster.apiserver.static import JSON, StaticAnswer, accepted, static_answer, static_bytes
 
 _V2_JSON = "application/com.github.proto-openapi.spec.v2.v1.0+json"
 
@@ -20,18 +21,30 @@ class OpenApi:
     def __init__(self, resources: Iterable[Resource], version: str) -> None:
         self._resources = sorted(resources, key=lambda r: (r.kind.group, r.kind.version, r.kind.plural))
         self._info = {"title": "Kubernetes", "version": version}
-        self._made: dict[str, StaticAnswer] = {}
+        self._answers: dict[tuple[str, str], StaticAnswer] = {}  # by path and content type
 
     def find(self, path: str, accept: str = "") -> StaticAnswer | None:
-        """The document at a path, None if there is none. Raises `ApiError` (406): all of them are JSON."""
+        """The document at a path, None if there is none. Raises `ApiError` (406)."""
         path = path.rstrip("/")
         if path not in ("/openapi/v2", "/openapi/v3") and path.removeprefix("/openapi/v3/") not in self._groups:
             return None
-        if not any(type_ in (JSON, _V2_JSON, "application/*", "*/*") for type_, _ in accepted(accept)):
-            raise not_acceptable("only the following media types are accepted: application/json")
-        if path not in self._made:
-            self._made[path] = static_answer(self._document(path))
-        return self._made[path]
+        for media_type, _ in accepted(accept):
+            if media_type in (JSON, _V2_JSON, "application/*", "*/*"):
+                return self._made(path, JSON)
+            if media_type in (v2_protobuf.MEDIA_TYPE, v2_protobuf.CONTENT_TYPE) and path == "/openapi/v2":
+                return self._made(path, v2_protobuf.CONTENT_TYPE)
+        raise not_acceptable("only the following media types are accepted: application/json")
+
+    def _made(self, path: str, content_type: str) -> StaticAnswer:
+        answer = self._answers.get((path, content_type))
+        if answer is None:
+            document = self._document(path)
+            if content_type == JSON:
+                answer = static_answer(document)
+            else:
+                answer = static_bytes(v2_protobuf.encode(document), content_type)
+            self._answers[path, content_type] = answer
+        return answer
 
     @cached_property
     def _groups(self) -> dict[str, list[Resource]]:
@@ -53,9 +66,7 @@ class OpenApi:
 
     def _url(self, group: str) -> str:
         """Where a group version's document is; the hash lets clients keep it as long as it stays the same."""
-        answer = self.find(f"/openapi/v3/{group}")
-        assert answer is not None
-        return f"/openapi/v3/{group}?hash={answer.hash}"
+        return f"/openapi/v3/{group}?hash={self._made(f'/openapi/v3/{group}', JSON).hash}"
 
 
 def _v3(resources: Sequence[Resource], info: dict[str, str]) -> dict[str, Any]:
@@ -64,17 +75,17 @@ def _v3(resources: Sequence[Resource], info: dict[str, str]) -> dict[str, Any]:
         "openapi": "3.0.0",
         "info": info,
         "paths": {item.path: _v3_path(item) for item in items},
-        "components": {"schemas": schemas_of(_kinds(resources), [resource.kind for resource in resources])},
+        "components": {"schemas": _schemas(resources)},
     }
 
 
-def _kinds(resources: Iterable[Resource]) -> list[Kind[Any]]:
-    """The kinds of the resources and their subresources, each once."""
-    found: dict[type, Kind[Any]] = {}
+def _schemas(resources: Sequence[Resource]) -> dict[str, Any]:
+    """The components of the kinds of the resources and their subresources."""
+    kinds: dict[type, Kind[Any]] = {}
     for resource in resources:
         for kind in (resource.kind, *(sub.kind for sub in resource.subresources)):
-            found.setdefault(kind.type, kind)
-    return list(found.values())
+            kinds.setdefault(kind.type, kind)
+    return schemas_of(kinds.values(), [resource.kind for resource in resources if "list" in resource.verbs])
 
 
 def _v3_path(item: PathItem) -> dict[str, Any]:
@@ -106,7 +117,7 @@ def _v3_parameter(parameter: Parameter) -> dict[str, Any]:
 
 def _v2(resources: Sequence[Resource], info: dict[str, str]) -> dict[str, Any]:
     items = [item for resource in resources for item in paths_of(resource)]
-    schemas = schemas_of(_kinds(resources), [resource.kind for resource in resources])
+    schemas = _schemas(resources)
     return {
         "swagger": "2.0",
         "info": info,

@@ -103,14 +103,18 @@ class PathItem:
 
 
 def paths_of(resource: Resource) -> Iterator[PathItem]:
-    """The paths of a resource that can be asked for."""
+    """The paths of a resource where something can be done."""
+    return (item for item in _paths(resource) if item.operations)
+
+
+def _paths(resource: Resource) -> Iterator[PathItem]:
     kind = resource.kind
     verbs = set(resource.verbs)
     scope = (NAMESPACE,) if kind.namespaced else ()
-    collection = kind.path("{namespace}")
-    yield _collection(resource, PathItem(collection, (*scope, _PRETTY)), "Namespaced" if kind.namespaced else "")
+    where = "Namespaced" if kind.namespaced else ""
+    yield _collection(resource, PathItem(kind.path("{namespace}"), (*scope, _PRETTY)), where)
     single = PathItem(kind.path("{namespace}", "{name}"), (NAME, *scope, _PRETTY))
-    single.operations.extend(_on_object(kind, verbs, "Namespaced" if kind.namespaced else "", kind.kind, ""))
+    single.operations.extend(_on_object(kind, verbs, where, kind.kind, ""))
     yield single
     for sub in resource.subresources:
         item = PathItem(kind.path("{namespace}", "{name}", sub.name), (NAME, *scope, _PRETTY))

@@ -69,7 +69,8 @@ def execute(command: Command) -> NoReturn:
         try:
             os.execve(path, command["argv"], environment)
         except OSError as error:
-            if trouble is None and (b"/" in program or error.errno not in (errno.ENOENT, errno.ENOTDIR)):
+            # On the search path, what is not there or cannot be looked at does not count.
+            if trouble is None and (b"/" in program or os.path.exists(path)):
                 trouble = error
                 trouble.filename = path
     raise RefusedError(f"exec: {show(program)}: {_why_not(trouble)}")

@@ -1,0 +1,178 @@
+"""Jobs from creation to Complete: durable store, API server in process, Job controller; pods are played.
+
+    python benchmarks/jobs.py [--sizes 500,1000,2500,5000] [--jobs 1000] [--memory]
+
+The player does what a scheduler and a node write: each pod is bound, runs and is ready, and succeeds. Writes are
+those that the store acknowledged, events about pods and Jobs not counted (they are aggregated and limited apart).
+"look" is one decision of the controller's about all pods of the Job, the work that must not grow with every event.
+"""
+
+import argparse
+import asyncio
+import gc
+import tempfile
+import time
+from collections.abc import Coroutine
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from muster.api.batch import JOB, Job
+from muster.api.core import POD, ObjectReference, Pod
+from muster.cluster.controlplane import Surroundings, control_plane
+from muster.cluster.store import Journal, MemoryJournal, SqliteJournal
+from muster.controllers.job import JobController
+from muster.controllers.job import controller as shell
+from muster.jobs.conditions import finish
+from muster.jobs.decide import decide
+from muster.jobs.plan import Plan
+from muster.runtime.clock import RealClock
+from muster.runtime.ids import Ids, Random
+from muster.runtime.manager import Manager
+from muster.runtime.recorder import EventType
+from muster.runtime.transport import STRATEGIC_MERGE_PATCH
+
+SPACE = "default"
+# Requests of the player under way together: that of many nodes.
+AT_ONCE = 256
+TEMPLATE = {
+    "spec": {
+        "restartPolicy": "Never",
+        "containers": [
+            {
+                "name": "main",
+                "image": "none",
+                "command": ["true"],
+                "resources": {"requests": {"cpu": "1", "memory": "1Gi"}},
+            }
+        ],
+    }
+}
+
+
+class Silent:
+    """A recorder that tells nobody."""
+
+    def event(self, regarding: ObjectReference, type: EventType, reason: str, message: str) -> None:
+        pass
+
+
+@dataclass
+class Looks:
+    """What the decisions of the controller cost."""
+
+    count: int = 0
+    seconds: float = 0.0
+    longest: float = 0.0
+
+    def decide(self, job: Job, pods: list[Pod], **rest: Any) -> Plan:
+        start = time.perf_counter()
+        plan = decide(job, pods, **rest)
+        spent = time.perf_counter() - start
+        self.count += 1
+        self.seconds += spent
+        self.longest = max(self.longest, spent)
+        return plan
+
+
+class Player:
+    """Binds, starts and ends every pod, one write after the other as each is seen."""
+
+    def __init__(self, manager: Manager) -> None:
+        self.done = asyncio.Event()
+        self.waiting = 0
+        self._client = manager.client
+        self._limit = asyncio.Semaphore(AT_ONCE)
+        self._tasks: set[asyncio.Task[None]] = set()
+        manager.informer(POD).on_change(self._pod_changed)
+        manager.informer(JOB).on_change(self._job_changed)
+
+    def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
+        if old is None and new is not None:
+            task = asyncio.create_task(self._play(new))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    def _job_changed(self, old: Job | None, new: Job | None) -> None:
+        if old is not None and new is not None and finish(old) is None and finish(new) is not None:
+            self.waiting -= 1
+            if not self.waiting:
+                self.done.set()
+
+    async def _play(self, pod: Pod) -> None:
+        name, uid = pod.metadata.name, pod.metadata.uid
+        ready = {"type": "Ready", "status": "True", "lastTransitionTime": datetime.now().astimezone()}
+        ended = {"name": "main", "image": "", "imageID": "", "ready": False, "restartCount": 0}
+        ended |= {"state": {"terminated": {"exitCode": 0, "finishedAt": datetime.now().astimezone()}}}
+        async with self._limit:
+            target = {"metadata": {"name": name, "uid": uid}, "target": {"kind": "Node", "name": "node"}}
+            await self._client.post(POD, name, SPACE, "binding", target)
+            await self._status(name, {"phase": "Running", "conditions": [ready]})
+            not_ready = ready | {"status": "False"}
+            await self._status(name, {"phase": "Succeeded", "conditions": [not_ready], "containerStatuses": [ended]})
+
+    async def _status(self, name: str, status: dict[str, Any]) -> None:
+        patch = {"status": status}
+        await self._client.patch(POD, name, patch, SPACE, type=STRATEGIC_MERGE_PATCH, subresource="status")
+
+
+async def run(jobs: int, size: int, journal: Journal) -> str:
+    """Create the Jobs and wait until all are Complete; a line of the table."""
+    looks = Looks()
+    setattr(shell, "decide", looks.decide)  # noqa: B010  (to mypy the shell does not export it)
+    async with control_plane(journal, Surroundings(RealClock(), Ids(), Random())) as plane:
+        client, manager, store = plane.client(), plane.manager, plane.store
+        manager.add(JobController(manager, Silent()))
+        player = Player(manager)
+        player.waiting = jobs
+        running = asyncio.create_task(manager.run())
+        await manager.ready.wait()
+        gc.collect()
+        gc.freeze()
+        first, start, cpu = store.revision, time.perf_counter(), time.process_time()
+        limit = asyncio.Semaphore(AT_ONCE)
+
+        async def create(number: int) -> None:
+            spec = {"completionMode": "Indexed", "completions": size, "parallelism": size, "template": TEMPLATE}
+            job = msgspec.convert({"metadata": {"name": f"job-{number}"}, "spec": spec}, Job)
+            async with limit:
+                await client.create(JOB, job, SPACE)
+
+        await asyncio.gather(*map(create, range(jobs)))
+        await player.done.wait()
+        seconds, cpu = time.perf_counter() - start, time.process_time() - cpu
+        writes = store.revision - first
+        await manager.stop()
+        await running
+    pods = jobs * size
+    return (
+        f"{jobs:5} {size:6} {seconds:8.2f} {pods / seconds:8.0f} {writes / pods:12.2f} {cpu / pods * 1e3:11.3f}"
+        f" {looks.count:7} {looks.seconds / cpu * 100:7.1f} {looks.longest * 1e3:11.1f}"
+    )
+
+
+def measure(jobs: int, size: int, memory: bool) -> None:
+    with tempfile.TemporaryDirectory() as directory:
+        journal: Journal = MemoryJournal() if memory else SqliteJournal(Path(directory))
+        main: Coroutine[Any, Any, str] = run(jobs, size, journal)
+        print(asyncio.run(main), flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sizes", default="500,1000,2500,5000", help="pods of the one Job")
+    parser.add_argument("--jobs", type=int, default=1000, help="Jobs of 5 pods")
+    parser.add_argument("--memory", action="store_true", help="a store without a disk")
+    options = parser.parse_args()
+    print(" jobs   pods  seconds   pods/s  writes/pod  CPU ms/pod   looks  look %  longest ms")
+    for size in map(int, filter(None, options.sizes.split(","))):
+        measure(1, size, options.memory)
+    if options.jobs:
+        measure(options.jobs, 5, options.memory)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,153 @@
+"""Nodes of kind `simulated`: they play their pods' lives by rule (`stages.py`), thousands of them in one process.
+
+One informer and one queue of delayed keys for all; nothing runs, and time may be virtual. Nodes are registered once and
+have no heartbeat: nobody doubts that they live.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Any
+
+from muster.api.core import NODE, POD, Node, NodeSystemInfo, Pod
+from muster.api.kinds import Kind
+from muster.api.quantity import Quantity
+from muster.api.status import ApiError
+from muster.cluster.apiserver.podlogs import LogOptions
+from muster.cluster.nodes import node_object
+from muster.cluster.nodes.stages import DEFAULT_STAGES, Stage, advance, delay_seconds, stage_of
+from muster.cluster.nodes.wire import pod_status_patch, to_wire
+from muster.runtime.controller import Controller, Result
+from muster.runtime.manager import Manager
+from muster.runtime.objects import key_of
+from muster.runtime.transport import STRATEGIC_MERGE_PATCH
+
+DEFAULT_RESOURCES: Mapping[str, Quantity] = {"cpu": "32", "memory": "256Gi", "ephemeral-storage": "1Ti", "pods": "110"}
+# So many writes are under way at once: the store commits them together.
+_WORKERS = 32
+_ADDRESS = "10.0.0.1"
+_NODE: Kind[Any] = Kind(NODE.group, NODE.version, NODE.kind, NODE.plural, dict, namespaced=False)
+
+log = logging.getLogger(__name__)
+
+
+class SimulatedNodes:
+    """Some nodes that are alike. Runs under a `Manager`."""
+
+    def __init__(
+        self,
+        manager: Manager,
+        names: Sequence[str],
+        *,
+        resources: Mapping[str, Quantity] | None = None,
+        labels: Mapping[str, str] | None = None,
+        stages: Sequence[Stage] = DEFAULT_STAGES,
+    ) -> None:
+        self.name = f"simulated-nodes-{names[0]}"
+        self.node_names = frozenset(names)
+        self.logs = SimulatedLogs()
+        self._client, self._clock, self._random = manager.client, manager.clock, manager.random
+        self._resources = {**DEFAULT_RESOURCES, **(resources or {})}
+        self._labels = labels or {}
+        self._stages = stages
+        self._nodes = manager.informer(NODE)
+        self._pods = manager.informer(POD)
+        self._entered: dict[str, tuple[str, float, float]] = {}  # by uid: stage, since when, for how long
+        self._controller = Controller(self.name, self._reconcile, manager.clock, manager.random, workers=_WORKERS)
+        self._controller.watch(self._pods, when=self._concerns_us)
+
+    async def run(self) -> None:
+        """Register the nodes, then play until `stop`."""
+        names = sorted(self.node_names)
+        for start in range(0, len(names), _WORKERS):
+            await asyncio.gather(*(self._register(name) for name in names[start : start + _WORKERS]))
+        await self._controller.run()
+
+    async def stop(self) -> None:
+        """Finish what is being written. The pods' lives go on after the next start."""
+        await self._controller.stop()
+
+    async def _register(self, name: str) -> None:
+        known = self._nodes.get(name)
+        wanted = self._node(name, known)
+        if known is None:
+            try:
+                await self._client.create(_NODE, to_wire(wanted))
+            except ApiError as error:
+                if error.reason != "AlreadyExists":
+                    raise
+        elif known.status.allocatable == wanted.status.allocatable and node_object.same(
+            known.status.conditions, wanted.status.conditions
+        ):
+            return
+        patch = {"status": to_wire(wanted.status)}
+        await self._client.patch(_NODE, name, patch, type=STRATEGIC_MERGE_PATCH, subresource="status")
+
+    def _node(self, name: str, known: Node | None) -> Node:
+        before = known.status.conditions if known else ()
+        return node_object.node(
+            name,
+            node_object.labels(name, node_object.SIMULATED, "amd64", self._labels),
+            self._resources,
+            _ADDRESS,
+            NodeSystemInfo(operating_system="linux", architecture="amd64", container_runtime_version="simulated://"),
+            node_object.conditions(before, self._clock.now()),
+        )
+
+    async def _reconcile(self, key: str) -> Result:
+        pod = self._pods.get(key)
+        if pod is None or pod.spec.node_name not in self.node_names:
+            return None
+        stage = stage_of(pod, self._stages)
+        if stage is None:
+            self._entered.pop(pod.metadata.uid, None)
+            return None
+        left = self._left_of(pod, stage)
+        if left > 0:
+            return left
+        step = advance(pod, stage, self._clock.now(), _ADDRESS)
+        try:
+            await self._write(pod, step.status, delete=step.delete)
+        except ApiError as error:
+            if error.code not in (404, 409):  # it went meanwhile
+                raise
+        if stage.next.to == "end":
+            self._entered.pop(pod.metadata.uid, None)  # it may run once more
+        return None
+
+    def _left_of(self, pod: Pod, stage: Stage) -> float:
+        """How many seconds the pod still has in its stage. After a restart, running ones count from their start."""
+        now = self._clock.monotonic()
+        entered = self._entered.get(pod.metadata.uid)
+        if entered is None or entered[0] != stage.name:
+            since = now
+            if entered is None and stage.next.to == "end" and pod.status.start_time is not None:
+                since -= max((self._clock.now() - pod.status.start_time).total_seconds(), 0.0)
+            entered = (stage.name, since, delay_seconds(pod, stage, self._random.fraction()))
+            self._entered[pod.metadata.uid] = entered
+        return entered[1] + entered[2] - now
+
+    async def _write(self, pod: Pod, status: Any, *, delete: bool) -> None:
+        meta = pod.metadata
+        patch = pod_status_patch(pod, status)
+        if patch is not None:
+            await self._client.patch(
+                POD, meta.name, patch, meta.namespace, type=STRATEGIC_MERGE_PATCH, subresource="status"
+            )
+        if delete:
+            await self._client.delete(POD, meta.name, meta.namespace, grace_period_seconds=0, uid=meta.uid)
+
+    def _concerns_us(self, old: Pod | None, new: Pod | None) -> bool:
+        if new is None:
+            if old is not None:
+                self._entered.pop(old.metadata.uid, None)
+            return False
+        return new.spec.node_name in self.node_names
+
+
+class SimulatedLogs:
+    """What simulated pods have to say."""
+
+    async def logs(self, pod: Pod, options: LogOptions) -> AsyncIterator[bytes]:
+        """One line, so that nobody waits for more."""
+        yield f"{key_of(pod)}/{options.container} is simulated: it has no output\n".encode()

@@ -1,0 +1,42 @@
+import json
+
+import pytest
+
+from muster.api.batch import JOB
+from muster.api.core import NODE, POD
+from muster.api.kinds import Kind
+
+DEVICE: Kind[dict[str, object]] = Kind("a.b", "v1alpha1", "Device", "devices", dict)
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        (POD.path(), "/api/v1/pods"),
+        (POD.path("default"), "/api/v1/namespaces/default/pods"),
+        (POD.path("default", "a", "log"), "/api/v1/namespaces/default/pods/a/log"),
+        (JOB.path("default", "a"), "/apis/batch/v1/namespaces/default/jobs/a"),
+        (NODE.path("default", "a"), "/api/v1/nodes/a"),
+    ],
+)
+def test_path(path: str, expected: str) -> None:
+    assert path == expected
+
+
+def test_names() -> None:
+    assert (JOB.api_version, JOB.resource) == ("batch/v1", "jobs.batch")
+    assert (POD.api_version, POD.resource) == ("v1", "pods")
+
+
+def test_kinds_without_a_view() -> None:
+    body = DEVICE.encode({"metadata": {"name": "a"}})
+    assert json.loads(body) == {"apiVersion": "a.b/v1alpha1", "kind": "Device", "metadata": {"name": "a"}}
+    assert DEVICE.decode(body)["kind"] == "Device"
+
+
+def test_empty_objects_and_pages() -> None:
+    assert json.loads(POD.encode(POD.type())) == {"apiVersion": "v1", "kind": "Pod"}
+    page = POD.decode_page(b'{"metadata":{"resourceVersion":"5"},"items":[{"metadata":{"name":"a"}}]}')
+    assert page.metadata.resource_version == "5"
+    assert [pod.metadata.name for pod in page.items] == ["a"]
+    assert POD.decode_page(b'{"metadata":{},"items":null}').items == []

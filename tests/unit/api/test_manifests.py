@@ -1,0 +1,109 @@
+"""The peers' sample manifests, read in place: what the core and batch groups have in them decodes and is good."""
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import yaml
+
+from muster.api.batch import JOB, JobSpec
+from muster.api.core import CONFIG_MAP, NAMESPACE, POD, SERVICE, SERVICE_ACCOUNT
+from muster.api.defaults import DEFAULTS, default_job, generate_selector
+from muster.api.kinds import without_nulls
+from muster.api.scheduling import PRIORITY_CLASS
+from muster.api.validation import configmap, job, namespace, pod, priorityclass, service, serviceaccount
+
+MANIFESTS = Path(__file__).resolve().parents[4] / "shared" / "data" / "manifests"
+
+KINDS: dict[tuple[str, str], Any] = {
+    ("v1", "Pod"): (POD, pod),
+    ("v1", "Service"): (SERVICE, service),
+    ("v1", "ConfigMap"): (CONFIG_MAP, configmap),
+    ("v1", "Namespace"): (NAMESPACE, namespace),
+    ("v1", "ServiceAccount"): (SERVICE_ACCOUNT, serviceaccount),
+    ("batch/v1", "Job"): (JOB, job),
+    ("scheduling.k8s.io/v1", "PriorityClass"): (PRIORITY_CLASS, priorityclass),
+}
+UID = "4c1b5b4e-6a1f-4f0c-9b4e-0d8f6f1c2a33"
+
+
+def documents() -> Any:
+    if not MANIFESTS.is_dir():
+        return []
+    return [
+        (f"{path.parent.name}/{path.name}#{i}", document)
+        for path in sorted(MANIFESTS.glob("*/*.yaml"))
+        for i, document in enumerate(yaml.load_all(path.read_text(), yaml.CSafeLoader))
+        if isinstance(document, dict)
+    ]
+
+
+DOCUMENTS = documents()
+OURS = [(name, doc) for name, doc in DOCUMENTS if (doc.get("apiVersion"), doc.get("kind")) in KINDS]
+JOB_SETS = [(name, doc) for name, doc in DOCUMENTS if doc.get("kind") == "JobSet"]
+
+pytestmark = pytest.mark.skipif(not DOCUMENTS, reason=f"no sample manifests at {MANIFESTS}")
+
+
+def as_served(kind: Any, document: dict[str, Any]) -> Any:
+    obj = without_nulls(document)
+    metadata = obj.setdefault("metadata", {})
+    if kind.namespaced:
+        metadata.setdefault("namespace", "default")
+    if "generateName" in metadata:
+        metadata["name"] = metadata["generateName"] + "abcde"
+    if kind.resource in DEFAULTS:
+        DEFAULTS[kind.resource](obj)
+    if kind is JOB:
+        generate_selector(obj, UID)
+        metadata["uid"] = UID
+    return obj
+
+
+@pytest.mark.parametrize(("name", "document"), OURS, ids=[name for name, _ in OURS])
+def test_core_and_batch_samples_are_good(name: Any, document: Any, sentences: Any) -> None:
+    kind, rules = KINDS[document["apiVersion"], document["kind"]]
+    typed = msgspec.convert(as_served(kind, document), kind.type)
+    assert sentences(rules.validate_create(typed)) == []
+
+
+@pytest.mark.parametrize(("name", "document"), OURS, ids=[name for name, _ in OURS])
+def test_nothing_that_the_samples_say_is_lost(name: Any, document: Any) -> None:
+    kind, _ = KINDS[document["apiVersion"], document["kind"]]
+    obj = as_served(kind, document)
+    written = msgspec.json.decode(kind.encode(msgspec.convert(obj, kind.type)))
+    assert set(missing(without_empties(document), written)) == set()
+
+
+@pytest.mark.parametrize(("name", "document"), JOB_SETS, ids=[name for name, _ in JOB_SETS])
+def test_jobs_in_job_sets_are_good(name: Any, document: Any, sentences: Any) -> None:
+    for replicated in document["spec"]["replicatedJobs"]:
+        template = without_nulls(replicated["template"])
+        pod_spec = template["spec"]["template"]["spec"]
+        pod_spec.setdefault("restartPolicy", "OnFailure")  # as JobSet's own default
+        for policy in document["spec"].get("volumeClaimPolicies", ()):  # whose claims JobSet makes volumes of
+            for claim in policy["templates"]:
+                pod_spec.setdefault("volumes", []).append({"name": claim["metadata"]["name"]})
+        default_job(template)
+        spec = msgspec.convert(template["spec"], JobSpec)
+        assert sentences(job.validate_template_spec("spec", spec)) == []
+
+
+def without_empties(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {k: without_empties(v) for k, v in value.items() if v not in (None, "", 0, False, [], {})}
+    return [without_empties(item) for item in value] if isinstance(value, list) else value
+
+
+def missing(given: Any, written: Any, path: str = "") -> Any:
+    """The paths of members that were given and are not written."""
+    if isinstance(given, dict):
+        for key, value in given.items():
+            if not isinstance(written, dict) or key not in written:
+                yield f"{path}.{key}"
+            else:
+                yield from missing(value, written[key], f"{path}.{key}")
+    elif isinstance(given, list):
+        for i, value in enumerate(given):
+            yield from missing(value, written[i], f"{path}[{i}]")
