@@ -14,6 +14,7 @@ import msgspec
 
 from muster.api.batch import JOB, Job
 from muster.api.core import EVENT, POD, Event, Pod
+from muster.api.pods import is_finished
 from muster.api.status import ApiError
 from muster.cluster.apiserver.inprocess import InProcessTransport
 from muster.cluster.apiserver.pipeline import ApiServer
@@ -40,13 +41,13 @@ class Wire:
 
     writes_left: so many writes still arrive; after them the connection is dead for ever. None for no limit.
     lost_answers: numbers of writes (from 0) that arrive but whose answers do not.
-    lag: seconds by which all that is watched comes late.
+    lags: seconds by which what is watched comes late, by resource (`pods`, `jobs`).
     """
 
     def __init__(self, inner: InProcessTransport) -> None:
         self.writes_left: int | None = None
         self.lost_answers: set[int] = set()
-        self.lag = 0.0
+        self.lags: dict[str, float] = {}
         self.writes: list[Request] = []
         self._inner = inner
 
@@ -67,12 +68,12 @@ class Wire:
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[AsyncIterator[bytes]]:
         async with self._inner.stream(request) as chunks:
-            yield self._late(chunks)
+            yield self._late(chunks, request.path.rpartition("/")[2])
 
-    async def _late(self, chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    async def _late(self, chunks: AsyncIterator[bytes], resource: str) -> AsyncIterator[bytes]:
         async for chunk in chunks:
-            if self.lag:
-                await asyncio.sleep(self.lag)
+            if lag := self.lags.get(resource):
+                await asyncio.sleep(lag)
             yield chunk
 
     async def close(self) -> None:
@@ -90,6 +91,7 @@ class JobCluster:
         self._server: ApiServer
         self._context = AsyncExitStack()
         self._with_collector = collector
+        self._pokes = 0
         self._controllers: list[tuple[Manager, asyncio.Task[None]]] = []
 
     async def __aenter__(self) -> Self:
@@ -156,6 +158,12 @@ class JobCluster:
         """Change completions and parallelism in tandem."""
         return await self.set_spec(name, completions=size, parallelism=size)
 
+    async def poke(self, name: str = "job") -> None:
+        """A change of the Job that means nothing, to make the controller look at it."""
+        self._pokes += 1
+        patch = {"metadata": {"annotations": {"poke": str(self._pokes)}}}
+        await self.client.patch(JOB, name, patch, NAMESPACE_NAME)
+
     async def events(self) -> list[Event]:
         """What was told to people."""
         return (await self.client.list(EVENT, NAMESPACE_NAME)).items
@@ -182,7 +190,8 @@ class JobCluster:
     async def bind_all(self) -> None:
         """Every pod without a node gets one, runs and is ready."""
         for pod in (await self.client.list(POD, NAMESPACE_NAME)).items:
-            if not pod.spec.node_name and pod.metadata.deletion_timestamp is None:
+            waits = not pod.spec.node_name and not is_finished(pod)
+            if waits and pod.metadata.deletion_timestamp is None:
                 meta = {"name": pod.metadata.name, "uid": pod.metadata.uid}
                 body = {"metadata": meta, "target": {"kind": "Node", "name": "node"}}
                 await self.client.post(POD, pod.metadata.name, NAMESPACE_NAME, "binding", body)

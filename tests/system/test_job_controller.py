@@ -152,7 +152,7 @@ async def test_scaling_races_with_finishing(cluster: JobCluster) -> None:
     """Pitfall of E23: the new size comes while the last success is being written."""
     await cluster.create(THREE)
     await cluster.bind_all()
-    cluster.wire.lag = 2.0
+    cluster.wire.lags = {"jobs": 2.0, "pods": 2.0}
     for index in range(3):
         await cluster.finish(index)
     await cluster.scale(4)
@@ -164,20 +164,6 @@ async def test_scaling_races_with_finishing(cluster: JobCluster) -> None:
     job = await cluster.job()
     assert is_over(job)
     assert job.status.completed_indexes == "0-3"
-
-
-@virtual
-async def test_pitfall_22_late_watches_make_no_second_pods(cluster: JobCluster) -> None:
-    cluster.wire.lag = 3.0
-    await cluster.create(THREE)
-    await cluster.rest(60)
-    assert len(await cluster.pods()) == 3
-    await cluster.bind_all()
-    for index in range(3):
-        await cluster.finish(index)
-    await cluster.rest(120)
-    assert is_over(await cluster.job())
-    assert len(await cluster.pods()) == 3
 
 
 @virtual
@@ -221,6 +207,16 @@ def test_a_deleted_job_takes_its_pods_with_it() -> None:
 
     for propagation in ("Background", "Foreground"):
         run_virtual(scenario(propagation))
+
+
+@virtual
+async def test_the_pods_of_a_job_that_is_gone_are_let_go(cluster: JobCluster) -> None:
+    """Without a collector: nothing but the Job changes."""
+    await cluster.create(THREE)
+    await cluster.bind_all()
+    await cluster.client.delete(JOB, "job", NAMESPACE_NAME, propagation="Background")
+    await cluster.rest()
+    assert [pod.metadata.finalizers for pod in await cluster.pods()] == [(), (), ()]
 
 
 def test_orphaned_pods_lose_the_finalizer() -> None:
@@ -303,7 +299,7 @@ async def test_an_adopted_pod_is_tracked(cluster: JobCluster) -> None:
 class Refusing:
     """Refuses the creation of pods while it is told to."""
 
-    def __init__(self, cluster: JobCluster, code: int, cause: str = "") -> None:
+    def __init__(self, cluster: JobCluster, code: int, cause: str = "", *, after: int = 0) -> None:
         self.wire = cluster.wire
         self.inner = cluster.wire.request
         self.status = Status(
@@ -313,12 +309,14 @@ class Refusing:
             message="exceeded quota",
             details=StatusDetails(causes=(StatusCause(reason=cause),)),
         )
+        self.after = after
         self.asked = 0
 
     async def request(self, request: Request) -> Response:
         if request.method == "POST" and request.path.endswith("/pods"):
             self.asked += 1
-            return Response(self.status.code, _json(self.status))
+            if self.asked > self.after:
+                return Response(self.status.code, _json(self.status))
         return await self.inner(request)
 
     def start(self) -> None:
@@ -335,10 +333,23 @@ async def test_where_all_pods_are_refused_few_are_tried(cluster: JobCluster) -> 
     await cluster.create({"parallelism": 100, "completions": 100})
     await cluster.rest(1)
     assert 1 <= refusing.asked < 30  # slow start begins anew with each try, and each try waits longer
+    assert (await cluster.job()).status.active == 0
     assert "exceeded quota" in next(e.message for e in await cluster.events() if e.reason == "FailedCreate")
     refusing.stop()
     await cluster.rest(120)
     assert (await cluster.job()).status.active == 100
+
+
+@virtual
+async def test_batches_double_until_one_fails(cluster: JobCluster) -> None:
+    refusing = Refusing(cluster, 403, after=40)
+    refusing.start()
+    await cluster.create({"parallelism": 100, "completions": 100, "suspend": True})
+    await cluster.set_spec(suspend=False)
+    await cluster.rest(0.002)  # before the next try
+    assert refusing.asked == 1 + 2 + 4 + 8 + 16 + 32
+    await cluster.rest(0.2)
+    assert (await cluster.job()).status.active == 40
 
 
 @virtual
@@ -349,24 +360,6 @@ async def test_in_a_namespace_that_goes_nothing_is_reported(cluster: JobCluster)
     await cluster.rest(600)
     assert refusing.asked == 1
     assert [event.reason for event in await cluster.events()] == []
-
-
-@virtual
-async def test_a_conflict_means_look_again(cluster: JobCluster) -> None:
-    await cluster.create(THREE)
-    cluster.wire.lag = 0.5
-    for number in range(20):
-        patch = {"metadata": {"annotations": {"n": str(number)}}}
-        await cluster.client.patch(JOB, "job", patch, NAMESPACE_NAME)
-        if number in (5, 10, 15):
-            await cluster.bind_all()
-            await cluster.finish(number // 5 - 1)
-        await cluster.rest(0.2)
-    await cluster.rest(60)
-    job = await cluster.job()
-    assert is_over(job)
-    assert job.status.succeeded == 3
-    assert len(await cluster.pods()) == 3
 
 
 @virtual
@@ -408,8 +401,9 @@ async def test_a_job_of_the_same_name_is_another_job(cluster: JobCluster) -> Non
 
 @virtual
 async def test_many_pods_come_by_portions(cluster: JobCluster) -> None:
-    await cluster.create({"completionMode": "Indexed", "completions": 1300, "parallelism": 1300})
-    await cluster.rest(10)
+    await cluster.create({"completionMode": "Indexed", "completions": 1300, "parallelism": 1300, "suspend": True})
+    await cluster.set_spec(suspend=False)
+    await cluster.rest(0.05)  # no gathering while there is more to do
     assert await cluster.active_indexes() == list(range(1300))
     job: Job = await cluster.scale(2)
     await cluster.rest(20)

@@ -98,7 +98,7 @@ def test_killed_after_each_write(spec: dict[str, object], fail: bool, scale: boo
 def test_late_watches(spec: dict[str, object], lag: float) -> None:
     async def scenario() -> None:
         async with JobCluster() as cluster:
-            cluster.wire.lag = lag
+            cluster.wire.lags = {"jobs": lag, "pods": lag}
             await cluster.create(spec)
             await cluster.rest(30)
             await live(cluster, fail=True, scale=False)

@@ -171,7 +171,12 @@ def pod(name: str = "p", *, node: str = "", labels: Any = None, **spec: Any) -> 
     container = {"name": "c", "image": "i", "command": ["x"]}
     assigned = {"nodeName": node} if node else {}
     meta = {"name": name} | ({"labels": labels} if labels else {})
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": {"containers": [container], **assigned, **spec}}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": meta,
+        "spec": {"containers": [container], **assigned, **spec},
+    }
 
 
 def job(name: str = "j", **spec: Any) -> dict[str, Any]:

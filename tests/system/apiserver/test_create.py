@@ -72,7 +72,9 @@ async def test_writes_through_events_k8s_io_are_core_events(api):
     listed = (await api.get(EVENTS_V1, fieldSelector="regarding.name=p")).json
     assert (listed["kind"], listed["apiVersion"]) == ("EventList", "events.k8s.io/v1")
     assert listed["items"][0]["regarding"]["name"] == "p"
-    assert (await api.merge(f"{EVENTS_V1}/e", {"series": {"count": 2, "lastObservedTime": "2026-01-01T00:00:01.000000Z"}})).status == 200
+    assert (
+        await api.merge(f"{EVENTS_V1}/e", {"series": {"count": 2, "lastObservedTime": "2026-01-01T00:00:01.000000Z"}})
+    ).status == 200
     assert (await api.get(f"{EVENTS}/e")).json["series"]["count"] == 2
     assert (await api.get(f"{EVENTS}/e")).json["metadata"]["uid"] == made["metadata"]["uid"]
 
@@ -136,18 +138,42 @@ CREATE_REFUSALS = [
     # path, body, status, reason, message
     (PODS, pod("P"), 422, "Invalid", 'Pod "P" is invalid: metadata.name: Invalid value: "P": a lowercase RFC 1123'),
     (MAPS, config_map(""), 422, "Invalid", "metadata.name: Required value: name or generateName is required"),
-    (MAPS, config_map(data={"k": "v" * (1 << 20) + "v"}), 422, "Invalid", "Too long: may not be more than 1048576 bytes"),
+    (
+        MAPS,
+        config_map(data={"k": "v" * (1 << 20) + "v"}),
+        422,
+        "Invalid",
+        "Too long: may not be more than 1048576 bytes",
+    ),
     (MAPS, config_map(resourceVersion="1"), 400, "BadRequest", "resourceVersion should not be set on objects to be cr"),
     (MAPS, config_map(namespace="x"), 400, "BadRequest", "the namespace of the provided object does not match"),
     (MAPS, config_map(finalizers=["x"]), 422, "Invalid", "name is neither a standard finalizer name nor is it fully"),
-    (MAPS, config_map(labels={"a": 1}), 400, "BadRequest", "json: cannot unmarshal number into Go struct field ObjectM"),
-    (MAPS, {**config_map(), "kind": "Secret"}, 400, "BadRequest", 'Secret in version "v1" cannot be handled as a Confi'),
+    (
+        MAPS,
+        config_map(labels={"a": 1}),
+        400,
+        "BadRequest",
+        "json: cannot unmarshal number into Go struct field ObjectM",
+    ),
+    (
+        MAPS,
+        {**config_map(), "kind": "Secret"},
+        400,
+        "BadRequest",
+        'Secret in version "v1" cannot be handled as a Confi',
+    ),
     (MAPS, {**config_map(), "apiVersion": "v2"}, 400, "BadRequest", "the API version in the data (v2) does not match"),
     (MAPS, {**config_map(), "apiVersion": 2}, 400, "BadRequest", ""),
     (MAPS, b"", 400, "BadRequest", "the object provided is unrecognized (must be of type ConfigMap)"),
     (MAPS, b"[]", 400, "BadRequest", "the object provided is unrecognized (must be of type ConfigMap)"),
     (MAPS, b"{", 400, "BadRequest", "couldn't get version/kind; json parse error"),
-    (LEASES, {"metadata": {"name": "l"}, "spec": {"holderIdentity": "x" * (3 << 19)}}, 413, "RequestEntityTooLarge", "limit is 1572864"),
+    (
+        LEASES,
+        {"metadata": {"name": "l"}, "spec": {"holderIdentity": "x" * (3 << 19)}},
+        413,
+        "RequestEntityTooLarge",
+        "limit is 1572864",
+    ),
     (MAPS, b"x" * (3 << 20) + b"x", 413, "RequestEntityTooLarge", "Request entity too large: limit is 3145728"),
     (f"{NAMESPACES}/none/configmaps", config_map(), 404, "NotFound", 'namespaces "none" not found'),
     ("/api/v1/configmaps", config_map(), 405, "MethodNotAllowed", ""),

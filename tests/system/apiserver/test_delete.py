@@ -206,7 +206,11 @@ async def test_a_namespace_is_emptied_first(api):
     await api.made(NAMESPACES, {"metadata": {"name": "x"}})
     await api.made(f"{path}/configmaps", config_map())
     answer = await api.delete(path)
-    assert (answer.status, answer.json["status"]["phase"], answer.meta["deletionTimestamp"]) == (200, "Terminating", NOW)
+    assert (answer.status, answer.json["status"]["phase"], answer.meta["deletionTimestamp"]) == (
+        200,
+        "Terminating",
+        NOW,
+    )
     refused = await api.post(f"{path}/configmaps", config_map("n"))
     assert refused.status == 403
     assert refused.message == (

@@ -88,10 +88,26 @@ async def test_names_that_clients_make_up_are_no_metrics(api):
 @pytest.mark.parametrize(
     ("method", "path", "message"),
     [
-        ("GET", PODS, 'pods is forbidden: User "eve" cannot list resource "pods" in API group "" in the namespace "default"'),
-        ("GET", f"{PODS}/p", 'pods "p" is forbidden: User "eve" cannot get resource "pods" in API group "" in the names'),
-        ("GET", "/api/v1/nodes", 'nodes is forbidden: User "eve" cannot list resource "nodes" in API group "" at the clu'),
-        ("PATCH", "/apis/batch/v1/namespaces/x/jobs/j/scale", 'jobs.batch "j" is forbidden: User "eve" cannot patch res'),
+        (
+            "GET",
+            PODS,
+            'pods is forbidden: User "eve" cannot list resource "pods" in API group "" in the namespace "default"',
+        ),
+        (
+            "GET",
+            f"{PODS}/p",
+            'pods "p" is forbidden: User "eve" cannot get resource "pods" in API group "" in the names',
+        ),
+        (
+            "GET",
+            "/api/v1/nodes",
+            'nodes is forbidden: User "eve" cannot list resource "nodes" in API group "" at the clu',
+        ),
+        (
+            "PATCH",
+            "/apis/batch/v1/namespaces/x/jobs/j/scale",
+            'jobs.batch "j" is forbidden: User "eve" cannot patch res',
+        ),
         ("DELETE", PODS, 'cannot deletecollection resource "pods"'),
         ("POST", f"{PODS}/p/binding", 'cannot create resource "pods/binding" in API group ""'),
         ("GET", "/version", 'forbidden: User "eve" cannot get path "/version"'),

@@ -171,7 +171,10 @@ async def test_spec_and_status_have_their_own_writers(api):
     main = await api.merge(f"{PODS}/p", {"metadata": {"labels": {"a": "b"}}, "status": {"phase": "Running"}})
     assert (main.json["status"]["phase"], main.meta["labels"]) == ("Pending", {"a": "b"})
     change = {
-        "metadata": {"labels": {"c": "d"}, "ownerReferences": [{"apiVersion": "v1", "kind": "X", "name": "x", "uid": "u"}]},
+        "metadata": {
+            "labels": {"c": "d"},
+            "ownerReferences": [{"apiVersion": "v1", "kind": "X", "name": "x", "uid": "u"}],
+        },
         "spec": {"activeDeadlineSeconds": 5},
         "status": {"phase": "Running"},
     }
@@ -231,7 +234,9 @@ async def test_a_namespace_gives_up_its_hold_only_through_finalize(api):
     finalized = await api.put(f"{NAMESPACES}/x/finalize", {"metadata": {"name": "x"}, "spec": {"finalizers": []}})
     assert (finalized.status, finalized.json["spec"].get("finalizers", [])) == (200, [])
     assert (await api.get(f"{NAMESPACES}/x")).json["status"] == {"phase": "Active"}
-    assert (await api.put(f"{NAMESPACES}/x/status", {"metadata": {"name": "x"}, "status": {"phase": "Gone"}})).status == 422
+    assert (
+        await api.put(f"{NAMESPACES}/x/status", {"metadata": {"name": "x"}, "status": {"phase": "Gone"}})
+    ).status == 422
 
 
 @api

@@ -209,7 +209,11 @@ async def test_metadata_alone(api):
         type_, obj = await events.next()
         assert (type_, obj["kind"], "spec" in obj) == ("ADDED", "PartialObjectMetadata", False)
         type_, obj = await events.next(61)
-        assert (type_, obj["kind"], set(obj)) == ("BOOKMARK", "PartialObjectMetadata", {"kind", "apiVersion", "metadata"})
+        assert (type_, obj["kind"], set(obj)) == (
+            "BOOKMARK",
+            "PartialObjectMetadata",
+            {"kind", "apiVersion", "metadata"},
+        )
 
 
 @api

@@ -25,8 +25,9 @@ class Connection(HttpToolsProtocol):
     user: User | None = None  # whom the client certificate names
     streaming: "asyncio.Task[Any] | None" = None  # what is to be cancelled when the client goes
 
-    _header_bytes = 0
-    _in_request = False
+    _header_bytes = 0  # of a request whose headers are not complete
+    _in_headers = False
+    _in_request = False  # one whose headers are complete, until it is answered
     _header_timer: asyncio.TimerHandle | None = None
     _stall_timer: asyncio.TimerHandle | None = None
 
@@ -51,24 +52,33 @@ class Connection(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Bytes have come."""
+        began_before = self._in_headers
         super().data_received(data)
-        if self._in_request or self.transport.is_closing():
+        if self.transport.is_closing():
             return
-        self._header_bytes += len(data)
-        if self._header_bytes > MAX_HEADER_BYTES:
-            self.send_400_response("Request header fields too large.")
-        elif self._header_timer is None:
-            self._expect_headers()
+        if self._in_headers and began_before:
+            self._count(len(data))
+        elif not self._in_headers and not self._in_request:
+            self._expect_headers()  # bytes that are no request yet
 
     def on_message_begin(self) -> None:
         """A request begins."""
         super().on_message_begin()
         self.scope["extensions"] = {EXTENSION: self}  # type: ignore[dict-item]
+        self._header_bytes = 0
+        self._in_headers = True
+        self._expect_headers()
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """A header of it."""
+        super().on_header(name, value)
+        self._header_bytes += len(name) + len(value) + 4  # with the colon and the line end
+        if self._header_bytes > MAX_HEADER_BYTES:
+            raise ValueError("the headers are too big")  # which the parser makes a bad request
 
     def on_headers_complete(self) -> None:
         """The request is known, but for its body."""
-        self._in_request = True
-        self._header_bytes = 0
+        self._in_headers, self._in_request = False, True
         self._headers_came()
         super().on_headers_complete()
 
@@ -90,8 +100,15 @@ class Connection(HttpToolsProtocol):
             self._stall_timer.cancel()
             self._stall_timer = None
 
+    def _count(self, size: int) -> None:
+        """A header that never ends is not kept: nobody has seen it so far, but the parser holds it."""
+        self._header_bytes += size
+        if self._header_bytes > MAX_HEADER_BYTES:
+            self.send_400_response("Request header fields too large.")
+
     def _expect_headers(self) -> None:
-        self._header_timer = self.loop.call_later(HEADER_SECONDS, self.transport.close)
+        if self._header_timer is None:
+            self._header_timer = self.loop.call_later(HEADER_SECONDS, self.transport.close)
 
     def _headers_came(self) -> None:
         if self._header_timer is not None:

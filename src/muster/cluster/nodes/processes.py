@@ -8,7 +8,7 @@ import asyncio
 import ctypes
 import os
 import signal
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 _PR_SET_CHILD_SUBREAPER = 36
 _PIECE = 65536
@@ -83,20 +83,20 @@ async def readable(descriptor: int) -> None:
         loop.remove_reader(descriptor)
 
 
-async def read_line(descriptor: int, limit: int) -> str:
-    """The first line that comes out of a pipe, without its end; what there is if the pipe ends before."""
+async def read_lines(descriptor: int, enough: Callable[[list[str]], bool]) -> list[str]:
+    """The lines that come out of a pipe, up to its end or until they are enough."""
     os.set_blocking(descriptor, False)
     data = b""
-    while b"\n" not in data and len(data) < limit:
+    while True:
         await readable(descriptor)
         try:
-            piece = os.read(descriptor, limit)
+            piece = os.read(descriptor, _PIECE)
         except BlockingIOError:
             continue
-        if not piece:
-            break
         data += piece
-    return data.partition(b"\n")[0].decode(errors="replace")
+        found = data.decode(errors="replace").split("\n")[:-1]
+        if not piece or enough(found):
+            return found
 
 
 class Output:
@@ -127,12 +127,6 @@ class Output:
                 asyncio.get_running_loop().remove_reader(self._descriptor)
                 return False
             self._data += piece[: self._limit - len(self._data)]
-
-
-def discard(pidfd: int) -> None:
-    """Kill a child, if it is still there, and forget it; it is reaped when it has ended."""
-    send(pidfd, signal.SIGKILL)
-    reap_later(pidfd)
 
 
 def reap_later(pidfd: int) -> None:

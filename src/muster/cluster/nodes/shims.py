@@ -7,6 +7,7 @@ moment an attempt is exactly one of: not begun (no `state`), alive (locked), ove
 """
 
 import asyncio
+import contextlib
 import fcntl
 import logging
 import marshal
@@ -30,7 +31,6 @@ MARK = b"MUSTER_CONTAINER"
 
 _NAMESPACES = (("user", CLONE_NEWUSER), ("mnt", CLONE_NEWNS), ("uts", CLONE_NEWUTS), ("pid", CLONE_NEWPID))
 _FLOCK = struct.Struct("hhqqi4x")  # struct flock: type, whence, start, length, pid
-_REPORT_BYTES = 4096
 
 log = logging.getLogger(__name__)
 
@@ -151,20 +151,38 @@ async def start(spec: Spec) -> Shim | None:
             pidfd = _launch("start", {**spec, "report": writer}, [writer, spec["lifeline"]])
         finally:
             os.close(writer)
-        processes.reap_later(pidfd)  # it ends at once; with bubblewrap it ends with the container
-        line = await processes.read_line(reader, _REPORT_BYTES)
+        processes.reap_later(pidfd)  # it ends at once; with bubblewrap it ends with the container, and reaps the shim
+        own_child = spec["isolation"] != "bubblewrap"
+        verdict = await _verdict(reader, with_pid=own_child)
     except OSError as error:
         raise ShimError(f"cannot start a process: {error.strerror}") from error
     finally:
         os.close(reader)
-    if line == "claimed":
+    if verdict == "claimed":
         raise ClaimedError(str(directory))
-    if line.startswith("error "):
-        raise ShimError(line.removeprefix("error "))
+    if verdict.startswith("error "):
+        raise ShimError(verdict.removeprefix("error "))
     shim = find(directory)
-    if line != "started" and shim is None and read_record(directory) is None:
+    if verdict != "started" and shim is None and read_record(directory) is None:
         raise ShimError("the shim ended without a word")
     return shim
+
+
+async def _verdict(report: int, *, with_pid: bool) -> str:
+    """How a start went, as the shim says; empty if it does not. Sees to it that the shim is reaped when it ends."""
+
+    def enough(lines: list[str]) -> bool:
+        return len(lines) > (1 if with_pid else 0)
+
+    verdict = ""
+    for line in await processes.read_lines(report, enough):
+        if line.startswith("pid "):
+            # It may have ended already: as an orphan of ours it keeps its id until it is reaped.
+            with contextlib.suppress(ProcessLookupError):
+                processes.reap_later(os.pidfd_open(int(line.removeprefix("pid "))))
+        else:
+            verdict = line
+    return verdict
 
 
 async def run_inside(shim: Shim, command: Command, timeout_seconds: float, output_bytes: int) -> tuple[int, bytes]:
@@ -190,7 +208,8 @@ async def run_inside(shim: Shim, command: Command, timeout_seconds: float, outpu
         output.finish()
         raise
     finally:
-        processes.discard(pidfd)
+        processes.send(pidfd, signal.SIGTERM)  # if it is still there, it ends the command and itself
+        processes.reap_later(pidfd)
 
 
 def kill_marked(mark: bytes) -> int:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import _signal  # type: ignore[import-not-found]
 import marshal
 import os
 import sys
@@ -17,10 +18,13 @@ from .system import (
     CLONE_NEWPID,
     CLONE_NEWUSER,
     CLONE_NEWUTS,
+    PR_SET_CHILD_SUBREAPER,
     PR_SET_PDEATHSIG,
+    descendants,
     describe,
     exit_code,
     system,
+    try_to,
     write_file,
 )
 
@@ -32,7 +36,6 @@ if TYPE_CHECKING:
 
 # Exit code of `enter` when the command cannot be run.
 CANNOT_RUN = 126
-_SIGKILL = 9
 
 
 def main() -> None:
@@ -65,7 +68,8 @@ def begin(spec: Spec, descriptor: int) -> None:
                 os.set_inheritable(inherited, True)
         os.execv(spec["bubblewrap"][0], [*spec["bubblewrap"], "inside", str(descriptor)])
     isolate(spec["isolation"], own_pids=spec["own_pids"])
-    if os.fork():
+    if shim := os.fork():
+        os.write(spec["report"], b"pid %d\n" % shim)  # as the server sees it, which is to reap it
         os._exit(0)
 
 
@@ -85,20 +89,50 @@ def isolate(isolation: str, *, own_pids: bool) -> None:
     detach_mounts()
 
 
+class _ToldError(Exception):
+    """SIGTERM: the server does not want to wait any longer."""
+
+
 def enter(entry: Entry) -> NoReturn:
-    """Run a command where a container runs; exits with its exit code. The command dies with this process."""
+    """Run a command where a container runs; exits with its exit code. SIGTERM ends the command."""
     try:
+        own_pids = bool(entry["namespaces"] & CLONE_NEWPID)
         if entry["namespaces"]:
             system("setns", entry["pidfd"], entry["namespaces"])
+        if not own_pids:
+            system("prctl", PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
         pid = os.fork()
         if pid == 0:
-            system("prctl", PR_SET_PDEATHSIG, _SIGKILL, 0, 0, 0)
+            system("prctl", PR_SET_PDEATHSIG, _signal.SIGKILL, 0, 0, 0)
             os.setsid()
             if entry["cgroup"]:
                 write_file(f"{entry['cgroup']}/cgroup.procs", b"0")
             execute(entry)
-        _, status = os.waitpid(pid, 0)
-        os._exit(exit_code(status))
+        code = _attend(pid)
+        if not own_pids:
+            _kill_descendants()  # with a pid namespace they go with the container
+        os._exit(code)
     except BaseException as error:  # noqa: BLE001 - nothing may get past the fork
         os.write(2, describe(error).encode())
         os._exit(CANNOT_RUN)
+
+
+def _attend(pid: int) -> int:
+    """Wait for the command; its exit code."""
+
+    def told(_number: int, _frame: object) -> NoReturn:
+        raise _ToldError
+
+    try:
+        _signal.signal(_signal.SIGTERM, told)
+        return exit_code(os.waitpid(pid, 0)[1])
+    except _ToldError:
+        try_to(os.killpg, pid, _signal.SIGKILL)
+        return CANNOT_RUN
+
+
+def _kill_descendants() -> None:
+    while found := descendants():
+        for pid in found:
+            try_to(os.kill, pid, _signal.SIGKILL)
+        try_to(os.waitpid, -1, 0)

@@ -25,7 +25,7 @@ class Spec(Command):
     hostname: str
     log_bytes: int  # size at which the log is rotated
     log_files: int  # how many of them are kept, the current one included
-    report: int  # descriptor that is told `started`, `claimed` or `error ...`
+    report: int  # descriptor that is told `pid N`, and then `started`, `claimed` or `error ...`
     lifeline: int  # descriptor whose end of file means that the server is gone and all must end; -1 for none
 
 

@@ -1,8 +1,5 @@
 """The life of one attempt: claim it, start the process, look after it, leave nothing behind, write down the end."""
 
-# ruff: noqa: PTH208
-# Importing pathlib takes as long as all the rest.
-
 from __future__ import annotations
 
 import _signal  # type: ignore[import-not-found]
@@ -14,7 +11,17 @@ import time
 from .execution import become
 from .log import READ_BYTES, Log, Stream
 from .mounting import Mounts, mount_proc
-from .system import NOT_STARTED, PR_SET_CHILD_SUBREAPER, RefusedError, describe, exit_code, system, try_to, write_file
+from .system import (
+    NOT_STARTED,
+    PR_SET_CHILD_SUBREAPER,
+    RefusedError,
+    descendants,
+    describe,
+    exit_code,
+    system,
+    try_to,
+    write_file,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -195,7 +202,7 @@ class Supervisor:
         if self._spec["own_pids"]:
             try_to(os.kill, -1, _signal.SIGKILL)
         else:
-            for pid in _descendants():
+            for pid in descendants():
                 try_to(os.kill, pid, _signal.SIGKILL)
 
     def _end(self) -> None:
@@ -239,24 +246,6 @@ def report(spec: Spec, line: str) -> None:
 def _lifeline_holds(spec: Spec) -> bool:
     """Whether the server is still there, if it has to be. Nothing is ever written to the lifeline."""
     return spec["lifeline"] < 0 or not select.select([spec["lifeline"]], [], [], 0)[0]
-
-
-def _descendants() -> list[int]:
-    """All processes that come from this one, where no pid namespace holds them together."""
-    parents: dict[int, int] = {}
-    for name in os.listdir("/proc"):
-        if name.isdigit():
-            try:
-                with open(f"/proc/{name}/stat", "rb") as file:
-                    parents[int(name)] = int(file.read().rpartition(b")")[2].split()[1])
-            except OSError:
-                continue
-    found = {os.getpid()}
-    size = 0
-    while len(found) > size:
-        size = len(found)
-        found.update(pid for pid, parent in parents.items() if parent in found)
-    return sorted(found - {os.getpid()})
 
 
 def _out_of_memory(cgroup: int) -> bool:

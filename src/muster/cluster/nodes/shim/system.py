@@ -1,5 +1,8 @@
 """The system calls that Python lacks, and errors in words for users."""
 
+# ruff: noqa: PTH208
+# Importing pathlib takes as long as all the rest.
+
 from __future__ import annotations
 
 import ctypes
@@ -47,6 +50,24 @@ def try_to(function: Callable[P, object], *args: P.args, **kwargs: P.kwargs) -> 
         function(*args, **kwargs)
     except OSError:
         return
+
+
+def descendants() -> list[int]:
+    """All processes that come from this one, where no pid namespace holds them together."""
+    parents: dict[int, int] = {}
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            try:
+                with open(f"/proc/{name}/stat", "rb") as file:
+                    parents[int(name)] = int(file.read().rpartition(b")")[2].split()[1])
+            except OSError:
+                continue
+    found = {os.getpid()}
+    size = 0
+    while len(found) > size:
+        size = len(found)
+        found.update(pid for pid, parent in parents.items() if parent in found)
+    return sorted(found - {os.getpid()})
 
 
 def exit_code(status: int) -> int:

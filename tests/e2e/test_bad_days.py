@@ -1,0 +1,125 @@
+"""Bad input and bad days: one clear line, a non-zero exit code, and nothing lost."""
+
+import shutil
+import sqlite3
+import subprocess
+
+import pytest
+
+JOB = """
+apiVersion: batch/v1
+kind: Job
+metadata: {name: j}
+spec:
+  template:
+    spec:
+      restartPolicy: Never
+      containers: [{name: c, image: none, command: [sh, -c, 'echo ok']}]
+"""
+
+
+@pytest.mark.parametrize(
+    ("manifest", "message"),
+    [
+        pytest.param(
+            JOB.replace("spec:\n  template", "spec:\n  paralelism: 2\n  template"),
+            'strict decoding error: unknown field "spec.paralelism"',
+            id="an unknown field",
+        ),
+        pytest.param(
+            JOB.replace("spec:\n  template", "spec:\n  parallelism: many\n  template"),
+            "json: cannot unmarshal string into Go struct field JobSpec.spec.parallelism of type int32",
+            id="a wrong type",
+        ),
+        pytest.param(
+            JOB.replace("restartPolicy: Never", "restartPolicy: Always"),
+            'spec.template.spec.restartPolicy: Required value: valid values: "OnFailure", "Never"',
+            id="a broken rule",
+        ),
+        pytest.param(
+            JOB.replace("batch/v1", "batch/v9"), 'the server knows no kind "Job" in version "batch/v9"', id="kind"
+        ),
+        pytest.param(JOB.replace("{name: j}", "{name: J_J}"), "a lowercase RFC 1123 subdomain", id="a bad name"),
+        pytest.param("kind: [", "stdin: yaml:", id="no YAML"),
+        pytest.param(
+            JOB.replace("name: j}", "name: j, namespace: nowhere}"), 'namespaces "nowhere" not found', id="no namespace"
+        ),
+    ],
+)
+def test_bad_manifests(up, manifest, message):
+    done = up("apply", "-f", "-", check=False, input=manifest)
+    assert done.returncode == 1
+    assert message in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert up("ps", check=False).stdout == ""
+
+
+def test_a_missing_command_is_an_event_and_a_reason(up):
+    up("apply", "-f", "-", input=JOB.replace(", command: [sh, -c, 'echo ok']", ""))
+    process = up.start("wait", "j")
+    try:
+        line = process.stderr.readline()
+        while "command" not in line:
+            assert line
+            line = process.stderr.readline()
+    finally:
+        process.kill()
+        process.communicate()
+    up("cancel", "j")
+
+
+def test_a_data_directory_of_a_newer_version(muster):
+    muster("up", "--detach", "--port", "0")
+    muster("apply", "-f", "-", "--wait", input=JOB)
+    muster("down")
+    [database] = muster.home.glob("*.db")
+    with sqlite3.connect(database) as connection:
+        connection.execute("UPDATE meta SET value = 99 WHERE key = 'version'")
+    connection.close()
+    before = database.read_bytes()
+    for form in (["up", "--port", "0"], ["up", "--detach", "--port", "0"]):
+        done = muster(*form, check=False)
+        assert done.returncode == 1
+        assert "99" in done.stderr
+        assert "newer" in done.stderr
+        assert done.stderr.count("\n") == 1
+    assert database.read_bytes() == before
+
+
+def test_a_home_that_cannot_be(muster, tmp_path):
+    (tmp_path / "home").write_text("a file")
+    for form in (["up", "--port", "0"], ["up", "--detach", "--port", "0"]):
+        done = muster(*form, check=False)
+        assert done.returncode == 1
+        assert str(tmp_path / "home") in done.stderr
+        assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.skipif(
+    subprocess.run(["unshare", "-Urm", "true"], check=False, capture_output=True).returncode != 0
+    or shutil.which("mount") is None
+    or shutil.which("kubectl") is None,
+    reason="needs kubectl, and a mount namespace for a small disk",
+)
+def test_a_full_disk_refuses_writes_and_loses_nothing(muster, tmp_path):
+    """A home of 24 MiB, filled by writes until they are refused; what was acknowledged is there afterwards."""
+    manifest = tmp_path / "manifest"
+    document = 'apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: m{}}}\ndata: {{x: "{}"}}\n'
+    manifest.write_text("---\n".join(document.format(number, "x" * 200_000) for number in range(200)))
+    script = f"""
+mkdir -p {muster.home}
+mount -t tmpfs -o size=24m tmpfs {muster.home}
+{muster.command} up --detach --port 0 > /dev/null
+{muster.command} apply -f {manifest} > {tmp_path}/created
+echo "exit code $?"
+kubectl --kubeconfig {muster.home}/kubeconfig get configmaps -o name > {tmp_path}/stored
+{muster.command} down > /dev/null
+"""
+    inside = ["unshare", "-Urm", "sh", "-c", script]
+    done = subprocess.run(inside, env=muster.env(), capture_output=True, text=True, timeout=50, check=False)
+    assert "exit code 1" in done.stdout
+    assert "no space" in done.stderr.lower() or "full" in done.stderr.lower()
+    created = {line.split()[0] for line in (tmp_path / "created").read_text().splitlines()}
+    stored = {line for line in (tmp_path / "stored").read_text().splitlines() if "/m" in line}
+    assert 10 < len(created) < 200
+    assert created == stored

@@ -1,0 +1,443 @@
+"""The HTTPS front on a real socket: who gets in, limits, streams, and a graceful end."""
+
+import asyncio
+import functools
+import gzip
+import json
+import ssl
+from collections.abc import Mapping
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.system.apiserver.harness import DEFAULT, MAPS, config_map
+
+from muster.cluster.apiserver import connections, http
+from muster.cluster.apiserver.certificates import Authority, Pair
+from muster.cluster.apiserver.credentials import Credentials
+from muster.cluster.apiserver.http import AddressTaken, HttpsFront
+from muster.cluster.apiserver.users import User
+from muster.cluster.controlplane import ControlPlane, Surroundings, control_plane
+from muster.cluster.store import MemoryJournal
+from muster.runtime.clock import RealClock
+from muster.runtime.ids import Ids, Random
+
+
+class GatedJournal(MemoryJournal):
+    """Commits when the gate is open."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gate = asyncio.Event()
+        self.gate.set()
+        self.waiting = asyncio.Event()
+
+    async def append(self, records: Any) -> None:
+        self.waiting.set()
+        await self.gate.wait()
+        await super().append(records)
+
+
+@dataclass
+class World:
+    plane: ControlPlane
+    journal: GatedJournal
+    credentials: Credentials
+    front: HttpsFront
+    port: int
+    directory: Path
+    wires: list["Wire"]
+
+    def context(self, pair: Pair | None = None) -> ssl.SSLContext:
+        context = ssl.create_default_context(cadata=self.credentials.authority_pem.decode())
+        if pair is not None:
+            context.load_cert_chain(pair.file)
+        return context
+
+    async def connect(self, pair: Pair | None = None, *, anonymous: bool = False) -> "Wire":
+        pair = None if anonymous else pair or self.credentials.admin
+        reader, writer = await asyncio.open_connection("127.0.0.1", self.port, ssl=self.context(pair), limit=1 << 24)
+        self.wires.append(Wire(reader, writer))
+        return self.wires[-1]
+
+
+@dataclass
+class Answer:
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+
+class Wire:
+    """One connection."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader, self.writer = reader, writer
+
+    def send(self, data: bytes) -> None:
+        self.writer.write(data)
+
+    async def ask(self, method: str, path: str, body: bytes = b"", **headers: str) -> Answer:
+        self.request(method, path, body, **headers)
+        return await self.answer()
+
+    def request(self, method: str, path: str, body: bytes = b"", **headers: str) -> None:
+        fields = {"host": "localhost"} | {name.replace("_", "-"): value for name, value in headers.items()}
+        if body:
+            fields |= {"content-length": str(len(body)), "content-type": "application/json"}
+        head = "".join(f"{name}: {value}\r\n" for name, value in fields.items())
+        self.send(f"{method} {path} HTTP/1.1\r\n{head}\r\n".encode() + body)
+
+    async def head(self) -> tuple[int, dict[str, str]]:
+        lines = (await self.reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
+        pairs = [line.split(": ", 1) for line in lines[1:] if line]
+        return int(lines[0].split()[1]), dict(pairs)
+
+    async def answer(self) -> Answer:
+        async with asyncio.timeout(20):
+            status, headers = await self.head()
+            body = await self.reader.readexactly(int(headers.get("content-length", "0")))
+        return Answer(status, headers, body)
+
+    async def chunk(self) -> bytes:
+        """The next piece of a stream, b"" at its end."""
+        async with asyncio.timeout(20):
+            size = int(await self.reader.readline(), 16)
+            return (await self.reader.readexactly(size + 2))[:-2]
+
+    async def is_closed(self) -> bool:
+        """Whether the server closes the connection before long."""
+        async with asyncio.timeout(20):
+            try:
+                while await self.reader.read(1 << 16):
+                    pass
+            except (ConnectionError, ssl.SSLError):
+                pass
+        return True
+
+    async def close(self) -> None:
+        self.writer.transport.abort()
+        with suppress(ConnectionError, ssl.SSLError):
+            await self.writer.wait_closed()
+
+
+@asynccontextmanager
+async def served(directory: Path):
+    clock, ids = RealClock(), Ids()
+    journal = GatedJournal()
+    credentials = Credentials.load(directory / "pki", clock.now(), ids)
+    async with control_plane(journal, Surroundings(clock, ids, Random())) as plane:
+        front = HttpsFront(plane.server, credentials.authenticator(), credentials.server_context())
+        port = await front.start("127.0.0.1", 0)
+        try:
+            world = World(plane, journal, credentials, front, port, directory, [])
+            yield world
+        finally:
+            journal.gate.set()
+            for wire in world.wires:
+                await wire.close()
+            await front.stop(1)
+
+
+def over_https(test):
+    @functools.wraps(test)
+    def run(tmp_path, **parameters):
+        async def body():
+            async with served(tmp_path) as world:
+                await test(world, **parameters)
+
+        asyncio.run(body())
+
+    import inspect
+
+    _world, *rest = inspect.signature(test).parameters.values()
+    fixture = inspect.Parameter("tmp_path", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    run.__signature__ = inspect.Signature([fixture, *rest])
+    del run.__wrapped__
+    return run
+
+
+# -- who gets in
+
+
+@pytest.mark.parametrize(
+    ("certificate", "authorization", "status"),
+    [
+        (None, "", 401),
+        (None, "Bearer wrong", 401),
+        (None, "Bearer ", 401),
+        (None, "Bearer é", 401),
+        (None, "Basic TOKEN", 401),
+        (None, "Bearer TOKENx", 401),
+        (None, "Bearer TOKEN", 200),
+        (None, "bearer  TOKEN", 200),
+        ("admin", "", 200),
+        ("admin", "Bearer wrong", 200),
+        ("other", "", 403),
+        ("other", "Bearer TOKEN", 403),
+    ],
+)
+@over_https
+async def test_who_gets_in(world, certificate, authorization, status):
+    pair = world.credentials.admin
+    if certificate == "other":
+        authority = Authority(world.directory / "pki", RealClock().now())
+        pair = authority.client("other", User("eve", frozenset({"system:authenticated", "developers"})))
+    wire = await world.connect(pair, anonymous=certificate is None)
+    headers = {"authorization": authorization.replace("TOKEN", world.credentials.token)} if authorization else {}
+    for path in ("/api/v1/pods", "/version", "/healthz", "/nothing"):
+        answer = await wire.ask("GET", path, **headers)
+        assert answer.status == (404 if (status, path) == (200, "/nothing") else status)
+        if status == 401:
+            assert (answer.json["reason"], answer.headers["www-authenticate"]) == ("Unauthorized", "Bearer")
+    if status == 403:
+        assert (
+            (await wire.ask("GET", "/api/v1/pods", **headers))
+            .json["message"]
+            .startswith('pods is forbidden: User "eve" cannot list resource "pods"')
+        )
+    await wire.close()
+
+
+@pytest.mark.parametrize("stranger", ["another authority", "the server's own"])
+@over_https
+async def test_certificates_that_are_not_for_clients(world, stranger):
+    pair = world.credentials.server
+    if stranger == "another authority":
+        pair = Credentials.load(world.directory / "elsewhere", RealClock().now(), Ids()).admin
+    with pytest.raises((ssl.SSLError, ConnectionError, EOFError)):  # noqa: PT012  (TLS 1.3 says so with the first read)
+        wire = await world.connect(pair)
+        wire.request("GET", "/version")
+        await wire.reader.readexactly(1)
+        raise AssertionError("it was let in")
+
+
+@over_https
+async def test_a_refused_write_is_not_read(world):
+    wire = await world.connect(anonymous=True)
+    wire.request("POST", MAPS, b"x" * 100)
+    answer = await wire.answer()
+    assert (answer.status, answer.headers["connection"]) == (401, "close")
+    assert await wire.is_closed()
+
+
+# -- requests
+
+
+@over_https
+async def test_one_connection_many_requests(world):
+    wire = await world.connect()
+    created = await wire.ask(
+        "POST", f"{MAPS}?fieldManager=x", json.dumps(config_map(extra="x") | {"bogus": 1}).encode()
+    )
+    assert (created.status, created.headers["content-type"]) == (201, "application/json")
+    assert r"unknown field \"bogus\"" in created.headers["warning"]
+    assert (await wire.ask("GET", f"{DEFAULT}/config%6Daps/m")).status == 200
+    assert (await wire.ask("GET", f"{MAPS}?labelSelector=a%3Db&labelSelector=")).json["items"] == []
+    assert (await wire.ask("GET", f"{MAPS}/%2e%2e%2fpods")).status == 404
+    assert (await wire.ask("GET", f"{MAPS}/%00")).status == 404
+    assert (await wire.ask("GET", f"{MAPS}/%ff%fe")).status == 404
+    wire.request("GET", f"{MAPS}/m")
+    wire.request("GET", f"{MAPS}/none")  # before the first is answered
+    assert [(await wire.answer()).status, (await wire.answer()).status] == [200, 404]
+    assert (await wire.ask("DELETE", f"{MAPS}/m")).status == 200
+    await wire.close()
+
+
+@over_https
+async def test_documents_that_have_not_changed(world):
+    wire = await world.connect()
+    first = await wire.ask("GET", "/openapi/v3")
+    again = await wire.ask("GET", "/openapi/v3", if_none_match=first.headers["etag"])
+    assert (again.status, again.body) == (304, b"")
+    await wire.close()
+
+
+@over_https
+async def test_big_lists_are_compressed_for_who_asks(world):
+    wire = await world.connect()
+    for n in range(20):
+        body = json.dumps(config_map(f"m{n}", data={"a": "x" * 20_000})).encode()
+        assert (await wire.ask("POST", MAPS, body)).status == 201
+    plain = await wire.ask("GET", MAPS)
+    packed = await wire.ask("GET", MAPS, accept_encoding="gzip, deflate")
+    assert "content-encoding" not in plain.headers
+    assert packed.headers["content-encoding"] == "gzip"
+    assert len(packed.body) < len(plain.body) / 10
+    assert gzip.decompress(packed.body) == plain.body
+    small = await wire.ask("GET", f"{MAPS}/m1", accept_encoding="gzip")
+    assert "content-encoding" not in small.headers
+    await wire.close()
+
+
+# -- limits
+
+
+@pytest.mark.parametrize(
+    ("sent", "status"),
+    [
+        (b"POST %b HTTP/1.1\r\nhost: x\r\ncontent-length: 3145729\r\n\r\n" % MAPS.encode(), 413),
+        (b"POST %b HTTP/1.1\r\nhost: x\r\ncontent-length: 99999999999999999\r\n\r\n" % MAPS.encode(), 413),
+        (
+            b"POST %b HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n" % MAPS.encode()
+            + (b"100000\r\n" + b"x" * 0x100000 + b"\r\n") * 4,
+            413,
+        ),
+        (b"GET /?" + b"x" * 40_000 + b" HTTP/1.1\r\nhost: x\r\n\r\n", 400),
+        (b"GET /?" + b"&a=b" * 200 + b" HTTP/1.1\r\nhost: x\r\n\r\n", 400),
+        (b"GET / HTTP/1.1\r\nhost: x\r\n" + b"a: " + b"b" * 400_000, 400),
+        (b"GET / HTTP/1.1\r\nhost: x\r\n" + b"a: b\r\n" * 20_000, 400),
+        (b"\x16\x03\x01nonsense\r\n\r\n", 400),
+        (b"GET /\x00 HTTP/1.1\r\n\r\n", 400),
+        (b"GET / HTTP/1.1\r\ncontent-length: 1\r\ntransfer-encoding: chunked\r\n\r\n", 400),
+        (b"POST / HTTP/1.1\r\ncontent-length: -1\r\n\r\n", 400),
+    ],
+)
+@over_https
+async def test_what_is_too_much(world, sent, status):
+    wire = await world.connect()
+    wire.send(sent)
+    found, _headers = await wire.head()
+    assert found == status
+    wire = await world.connect()
+    assert (await wire.ask("GET", "/healthz")).status == 200
+    await wire.close()
+
+
+@pytest.mark.parametrize(
+    "sent", [b"", b"GET / HT", b"GET / HTTP/1.1\r\nhost: x\r\n", b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\nGET"]
+)
+def test_slow_headers_are_not_waited_for(tmp_path, monkeypatch, sent):
+    monkeypatch.setattr(connections, "HEADER_SECONDS", 0.2)
+
+    @over_https
+    async def body(world):
+        wire = await world.connect()
+        wire.send(sent)
+        assert await wire.is_closed()
+
+    body(tmp_path)
+
+
+def test_slow_bodies_are_not_waited_for(tmp_path, monkeypatch):
+    monkeypatch.setattr(http, "BODY_SECONDS", 0.2)
+
+    @over_https
+    async def body(world):
+        wire = await world.connect()
+        wire.send(f"POST {MAPS} HTTP/1.1\r\nhost: x\r\ncontent-length: 10\r\n\r\n{{".encode())
+        answer = await wire.answer()
+        assert (answer.status, answer.json["reason"]) == (408, "Timeout")
+        assert await wire.is_closed()
+
+    body(tmp_path)
+
+
+def test_answers_are_not_waited_for_without_end(tmp_path, monkeypatch):
+    monkeypatch.setattr(http, "REQUEST_SECONDS", 0.2)
+
+    @over_https
+    async def body(world):
+        wire = await world.connect()
+        world.journal.gate.clear()
+        answer = await wire.ask("POST", MAPS, json.dumps(config_map()).encode())
+        assert (answer.status, answer.json["reason"]) == (504, "Timeout")
+        world.journal.gate.set()
+        await wire.close()
+
+    body(tmp_path)
+
+
+def test_a_client_that_takes_nothing_is_cut_off(tmp_path, monkeypatch):
+    monkeypatch.setattr(connections, "STALLED_SECONDS", 0.2)
+
+    @over_https
+    async def body(world):
+        wire = await world.connect()
+        other = await world.connect()
+        document = config_map("m", data={"a": "x" * 500_000})
+        for n in range(20):
+            document["metadata"]["name"] = f"m{n}"
+            assert (await other.ask("POST", MAPS, json.dumps(document).encode())).status == 201
+        wire.writer.transport.pause_reading()
+        wire.request("GET", f"{MAPS}?watch=1")
+        async with asyncio.timeout(20):
+            while len(world.front._state.connections) > 1:
+                await asyncio.sleep(0.02)
+        assert (await other.ask("GET", "/healthz")).status == 200
+        wire.writer.transport.abort()
+        await other.close()
+
+    body(tmp_path)
+
+
+# -- streams and the end
+
+
+@over_https
+async def test_a_watch(world):
+    wire, other = await world.connect(), await world.connect()
+    wire.request("GET", f"{MAPS}?watch=1&resourceVersion={world.plane.store.revision}")
+    status, headers = await wire.head()
+    assert (status, headers["content-type"], headers["transfer-encoding"]) == (200, "application/json", "chunked")
+    await other.ask("POST", MAPS, json.dumps(config_map()).encode())
+    event = json.loads(await wire.chunk())
+    assert (event["type"], event["object"]["metadata"]["name"]) == ("ADDED", "m")
+    await wire.close()
+    async with asyncio.timeout(20):
+        while world.plane.server._watcher._open:  # it ends with its client, not at the next change
+            await asyncio.sleep(0.01)
+    await other.close()
+
+
+@over_https
+async def test_a_graceful_end(world):
+    watching, writing, idle = await world.connect(), await world.connect(), await world.connect()
+    assert (await idle.ask("GET", "/healthz")).status == 200
+    watching.request("GET", f"{MAPS}?watch=1")
+    await watching.head()
+    world.journal.gate.clear()
+    world.journal.waiting.clear()
+    writing.request("POST", MAPS, json.dumps(config_map()).encode())
+    await world.journal.waiting.wait()
+    stop = asyncio.create_task(world.front.stop(10))
+    assert await watching.chunk() == b""  # a proper end, not a broken connection
+    assert await idle.is_closed()
+    with pytest.raises(OSError):
+        await world.connect()
+    world.journal.gate.set()
+    answer = await writing.answer()
+    assert (answer.status, answer.headers["connection"]) == (201, "close")
+    await stop
+    assert await writing.is_closed()
+
+
+@over_https
+async def test_a_followed_log_ends_with_the_server(world):
+    class Node:
+        async def logs(self, _pod, _options):
+            yield b"one\n"
+            await asyncio.Event().wait()
+
+    world.plane.server.nodes["n"] = Node()
+    wire = await world.connect()
+    pod = {"metadata": {"name": "p"}, "spec": {"nodeName": "n", "containers": [{"name": "c", "image": "i"}]}}
+    assert (await wire.ask("POST", f"{DEFAULT}/pods", json.dumps(pod).encode())).status == 201
+    wire.request("GET", f"{DEFAULT}/pods/p/log?follow=true")
+    assert (await wire.head())[1]["content-type"] == "text/plain"
+    assert await wire.chunk() == b"one\n"
+    await world.front.stop(1)
+    assert await wire.is_closed()
+
+
+@over_https
+async def test_a_taken_port(world):
+    second = HttpsFront(world.plane.server, world.credentials.authenticator(), world.credentials.server_context())
+    with pytest.raises(AddressTaken, match=f"127.0.0.1:{world.port} is taken by another process"):
+        await second.start("127.0.0.1", world.port)
