@@ -39,7 +39,7 @@ class Endpoints:
 
     def respond(self, request: Request) -> Response:
         """The answer to a GET of the path. Raises `ApiError` (404, 406)."""
-        path = request.path
+        path = request.path.rstrip("/") or "/"
         first, _, rest = path.strip("/").partition("/")
         if first in _HEALTH:
             return self._health(first, rest, request.query)

@@ -5,7 +5,7 @@ verb; then the verb's own module does it. HTTP is in `http`, calls without it in
 """
 
 import logging
-from collections.abc import MutableMapping
+from collections.abc import Mapping, MutableMapping
 from dataclasses import replace
 
 from muster.api.meta import ListMeta
@@ -24,7 +24,9 @@ from muster.cluster.apiserver.registry import Registry, Resource, View
 from muster.cluster.apiserver.remove import Remover
 from muster.cluster.apiserver.representation import Presentation, form_of
 from muster.cluster.apiserver.request import Target, boolean, list_options, parse_path
+from muster.cluster.apiserver.tables import require_include
 from muster.cluster.apiserver.traffic import Traffic
+from muster.cluster.apiserver.turns import Turns
 from muster.cluster.apiserver.users import Access, User, authorize
 from muster.cluster.apiserver.watch import Watcher
 from muster.cluster.apiserver.write import Writer
@@ -37,6 +39,7 @@ from muster.runtime.transport import JSON, Request, Response
 log = logging.getLogger(__name__)
 
 _WRITE_VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
+_NO_HEADERS: Mapping[str, str] = {}
 _METHODS = frozenset({"GET", *_WRITE_VERBS})
 # Verbs that work on a collection of namespaces at once.
 _ACROSS_NAMESPACES = frozenset({"list", "watch"})
@@ -65,7 +68,8 @@ class ApiServer:
         self._clock = clock
         documents = Documents(store)
         self._reader = Reader(store, clock)
-        self._watcher = Watcher(store, clock, random)
+        self._turns = Turns(clock)
+        self._watcher = Watcher(store, clock, random, self._turns)
         self._writer = Writer(documents, clock, ids, plugins)
         self._remover = Remover(documents, clock, plugins)
         self._pod_actions = PodActions(documents, self._remover, clock)
@@ -76,6 +80,7 @@ class ApiServer:
 
     async def handle(self, request: Request, user: User) -> Response | Stream:
         """The answer, whatever it is: this raises nothing but cancellation."""
+        await self._turns.take()
         start = self._clock.monotonic()
         warnings: list[str] = []
         verb, resource = "", ""
@@ -142,7 +147,7 @@ class ApiServer:
             case "create":
                 if call.resource.kind is BINDING:
                     return await self._bind(replace(call, resource=PODS, name=_name_in(call)))
-                self._presentation(call)  # says no before anything is written
+                _check_form(call)
                 return self._object(call, await self._writer.create(call), 201)
             case "delete":
                 removed = await self._remover.delete(call)
@@ -194,20 +199,28 @@ class ApiServer:
         return Response(200, await self._reader.list(*reading))
 
     async def _change(self, call: Call) -> Response:
-        self._presentation(call)
+        _check_form(call)
         if call.verb == "patch":
             return self._object(call, await self._writer.patch(call))
         body, created = await self._writer.update(call)
         return self._object(call, body, 201 if created else 200)
 
     def _object(self, call: Call, body: bytes, code: int = 200) -> Response:
-        presented = self._presentation(call).one(body)
-        return Response(code, presented, JSON, warning_headers(call.warnings))
+        headers = warning_headers(call.warnings) if call.warnings else _NO_HEADERS
+        if call.view.show is None and form_of(call.request.accept) == "object":
+            return Response(code, body, JSON, headers)
+        return Response(code, self._presentation(call).one(body), JSON, headers)
 
     def _presentation(self, call: Call) -> Presentation:
         form = form_of(call.request.accept)
         include = call.request.query.get("includeObject", "") if form == "table" else ""
         return Presentation(call.resource, call.view, form, include, self._clock.now())
+
+
+def _check_form(call: Call) -> None:
+    """Raise `ApiError` (400, 406) if the answer could not be given as asked: before anything is written."""
+    if form_of(call.request.accept) == "table":
+        require_include(call.request.query.get("includeObject", ""))
 
 
 def verb_of(request: Request, target: Target | None) -> str:

@@ -18,6 +18,7 @@ from muster.cluster.apiserver.registry import Resource, View
 from muster.cluster.apiserver.representation import Form, Presentation
 from muster.cluster.apiserver.request import ListOptions, revision
 from muster.cluster.apiserver.selection import Selection, selection
+from muster.cluster.apiserver.turns import Turns
 from muster.cluster.store import Change, Closed, Compacted, Entry, Store, Watch
 from muster.runtime.clock import Clock
 from muster.runtime.ids import Random
@@ -35,10 +36,11 @@ _encode = msgspec.json.encode
 class Watcher:
     """Opens watches on the store, and ends them all when the server stops."""
 
-    def __init__(self, store: Store, clock: Clock, random: Random) -> None:
+    def __init__(self, store: Store, clock: Clock, random: Random, turns: Turns) -> None:
         self._store = store
         self._clock = clock
         self._random = random
+        self._turns = turns
         self._open: set[Watch] = set()
         self._stopped = False
 
@@ -115,6 +117,7 @@ class Watcher:
                 return
             except Closed:
                 return
+            await self._turns.take()
             for piece in _pieces(lines.changes(changes)):
                 yield piece
 
