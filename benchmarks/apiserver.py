@@ -246,7 +246,9 @@ async def row(target: Target, name: str, rate: float, unit: str, times: Times, n
     print(f"  {name:<30}{rate:>10,.0f} {unit:<9}{percentiles}   {state}   {note}", flush=True)
 
 
-async def at_once(connections: list[Ask], seconds: float, job: Callable[[Ask], Awaitable[object]]) -> tuple[float, Times]:
+async def at_once(
+    connections: list[Ask], seconds: float, job: Callable[[Ask], Awaitable[object]]
+) -> tuple[float, Times]:
     """Every connection does the job over and over; the rate, and how long each took."""
     times, end = Times(), time.perf_counter() + seconds
 
@@ -294,7 +296,9 @@ async def lists(target: Target, ask: Ask, have: int, pods: int) -> None:
         await ask("POST", PODS, pod(20_000_000 + number))
         with times.one():
             size = len(await ask("GET", limit, b""))
-    await row(target, f"list {pods:,}, changing", len(times.values) / sum(times.values), "/s", times, f"{size / 1e6:.1f} MB")
+    await row(
+        target, f"list {pods:,}, changing", len(times.values) / sum(times.values), "/s", times, f"{size / 1e6:.1f} MB"
+    )
     times = Times()
     for _ in range(20):
         with times.one():

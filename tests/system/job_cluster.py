@@ -51,6 +51,10 @@ class Wire:
         self.writes: list[Request] = []
         self._inner = inner
 
+    def count(self, method: str) -> int:
+        """How many writes of that method were sent."""
+        return sum(request.method == method for request in self.writes)
+
     async def request(self, request: Request) -> Response:
         if request.method == "GET":
             return await self._inner.request(request)

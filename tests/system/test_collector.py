@@ -90,6 +90,22 @@ async def test_the_pods_of_a_deleted_job_go(world):
 
 
 @virtual
+async def test_the_pods_of_an_orphaned_job_stay_though_others_write_to_them(world):
+    """The Job controller takes its finalizer off the same pods at the same time."""
+    await world.node("a")
+    await world.job("j", 3)
+    await world.settle()
+    await world.client.delete(JOB, "j", "default", propagation="Orphan")
+    await world.settle()
+    with pytest.raises(ApiError) as gone:
+        await world.client.get(JOB, "j", "default")
+    assert gone.value.code == 404
+    pods = await world.pods()
+    assert len(pods) == 3
+    assert not any(pod.metadata.owner_references or pod.metadata.finalizers for pod in pods)
+
+
+@virtual
 async def test_a_deleted_namespace_is_emptied_and_goes(world):
     await world.client.create(NAMESPACE, Namespace(metadata=ObjectMeta(name="team")))
     await world.settle()

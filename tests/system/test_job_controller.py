@@ -3,10 +3,11 @@
 from datetime import timedelta
 from typing import Any
 
+import msgspec
 import pytest
 from tests.system.job_cluster import NAMESPACE_NAME, JobCluster, conditions, is_over, virtual
 
-from muster.api.batch import JOB, TRACKING_FINALIZER, Job
+from muster.api.batch import JOB, TRACKING_FINALIZER, Job, JobSpec
 from muster.api.core import POD, Container, Pod, PodSpec
 from muster.api.meta import ObjectMeta
 from muster.api.status import ApiError, Status, StatusCause, StatusDetails
@@ -219,18 +220,20 @@ async def test_the_pods_of_a_job_that_is_gone_are_let_go(cluster: JobCluster) ->
     assert [pod.metadata.finalizers for pod in await cluster.pods()] == [(), (), ()]
 
 
-def test_orphaned_pods_lose_the_finalizer() -> None:
-    async def scenario() -> None:
-        async with JobCluster(collector=True) as cluster:
-            await cluster.create(THREE)
-            await cluster.bind_all()
-            await cluster.client.delete(JOB, "job", NAMESPACE_NAME, propagation="Orphan")
-            await cluster.rest()
-            pods = await cluster.pods()
-            assert len(pods) == 3
-            assert [(pod.metadata.finalizers, pod.metadata.owner_references) for pod in pods] == [((), ())] * 3
-
-    run_virtual(scenario())
+@virtual
+async def test_orphaned_pods_are_let_go_and_not_adopted(cluster: JobCluster) -> None:
+    """The test plays the collector, which takes the owner references away."""
+    await cluster.create(THREE)
+    await cluster.bind_all()
+    await cluster.client.delete(JOB, "job", NAMESPACE_NAME, propagation="Orphan")
+    for pod in await cluster.pods():
+        patch = {"metadata": {"ownerReferences": None}}
+        await cluster.client.patch(POD, pod.metadata.name, patch, NAMESPACE_NAME)
+        await cluster.rest()
+    await cluster.client.patch(JOB, "job", {"metadata": {"finalizers": None}}, NAMESPACE_NAME)
+    await cluster.rest()
+    pods = await cluster.pods()
+    assert [(pod.metadata.finalizers, pod.metadata.owner_references) for pod in pods] == [((), ())] * 3
 
 
 @virtual
@@ -239,21 +242,19 @@ async def test_a_pod_of_a_job_that_never_was_loses_the_finalizer(cluster: JobClu
     owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "job", "controller": True}
     for name, uid in (("stray", "gone"), ("ours", job.metadata.uid)):
         pod = {
+            "apiVersion": "v1",
+            "kind": "Pod",
             "metadata": {"name": name, "finalizers": [TRACKING_FINALIZER], "ownerReferences": [owner | {"uid": uid}]},
             "spec": {"containers": [{"name": "main", "image": "none"}]},
         }
         await cluster.client.raw(
-            Request("POST", POD.path(NAMESPACE_NAME), body=_json({"apiVersion": "v1", "kind": "Pod"} | pod))
+            Request(
+                "POST", POD.path(NAMESPACE_NAME), body=msgspec.json.encode({"apiVersion": "v1", "kind": "Pod"} | pod)
+            )
         )
     await cluster.rest()
     stray = await cluster.client.get(POD, "stray", NAMESPACE_NAME)
     assert stray.metadata.finalizers == ()
-
-
-def _json(value: Any) -> bytes:
-    import msgspec
-
-    return msgspec.json.encode(value)
 
 
 @virtual
@@ -316,7 +317,7 @@ class Refusing:
         if request.method == "POST" and request.path.endswith("/pods"):
             self.asked += 1
             if self.asked > self.after:
-                return Response(self.status.code, _json(self.status))
+                return Response(self.status.code, msgspec.json.encode(self.status))
         return await self.inner(request)
 
     def start(self) -> None:
@@ -397,6 +398,27 @@ async def test_a_job_of_the_same_name_is_another_job(cluster: JobCluster) -> Non
     pods = await cluster.pods()
     assert sum(pod.metadata.owner_references[0].uid == job.metadata.uid for pod in pods) == 3
     assert (await cluster.job()).status.active == 3
+
+
+@virtual
+async def test_what_is_remembered_of_a_job_is_not_of_the_next(cluster: JobCluster) -> None:
+    await cluster.create({})
+    await cluster.bind_all()
+    await cluster.set_phase((await cluster.active())[0], "Failed")
+    await cluster.rest(1)
+    assert await cluster.active() == []  # in back-off
+    job = await cluster.job()
+    await cluster.client.delete(JOB, "job", NAMESPACE_NAME)
+    fresh = Job(metadata=ObjectMeta(name="job", namespace=NAMESPACE_NAME), spec=replaced_selector(job))
+    await cluster.client.create(JOB, fresh)
+    await cluster.rest(0.1)
+    assert len(await cluster.active()) == 1
+
+
+def replaced_selector(job: Job) -> JobSpec:
+    """The spec as the user wrote it: the server makes selector and labels anew."""
+    template = msgspec.structs.replace(job.spec.template, metadata=ObjectMeta())
+    return msgspec.structs.replace(job.spec, selector=None, template=template)
 
 
 @virtual

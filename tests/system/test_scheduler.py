@@ -161,19 +161,21 @@ async def schedulers_after_a_crash(world, bindings, between):
     from muster.runtime.manager import Manager
 
     plane = world.plane
-    transport = DyingTransport(world.client.transport, bindings)
-    for client in (Client(transport), world.client):
+
+    def start(client):
         manager = Manager(client, plane.surroundings.clock, plane.surroundings.random)
         manager.add(Scheduler(manager, plane.events.recorder("test"), names=frozenset({"test"})))
-        run = asyncio.create_task(manager.run())
-        await world.settle(3)
-        if client is not world.client:
-            run.cancel()
-            await asyncio.gather(run, return_exceptions=True)
-            await between()
-    await world.settle(60)
+        return manager, asyncio.create_task(manager.run())
+
+    _, first = start(Client(DyingTransport(world.client.transport, bindings)))
+    await world.settle(3)
+    first.cancel()
+    await asyncio.gather(first, return_exceptions=True)
+    await between()
+    manager, second = start(world.client)
+    await world.settle(63)
     await manager.stop()
-    await run
+    await second
 
 
 def template(scheduler="test"):

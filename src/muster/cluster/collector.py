@@ -6,7 +6,7 @@ from typing import Any
 
 from muster.api.kinds import Kind
 from muster.api.meta import Object, OwnerReference
-from muster.api.status import ApiError
+from muster.api.status import ApiError, conflict
 from muster.cluster.ownership import Action, Delete, DropFinalizer, DropReferences, Graph, Item, decide
 from muster.runtime.controller import Controller, Result
 from muster.runtime.manager import Manager
@@ -119,6 +119,6 @@ class GarbageCollector:
         kind = self._kinds[item.resource]
         current = await self._client.get(kind, item.name, item.namespace)
         if Item.of(item.resource, current.metadata) != item:
-            return  # seen too late; its own event brings it back
+            raise conflict(item.resource, item.name)  # the graph is behind: decide again when it has caught up
         metadata["resourceVersion"] = current.metadata.resource_version
         await self._client.patch(kind, item.name, {"metadata": metadata}, item.namespace)

@@ -1,7 +1,7 @@
 """An API server in virtual time, without controllers: tests speak to it in requests and see answers."""
 
 import asyncio
-import functools
+import inspect
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -147,10 +147,19 @@ class Events:
         return False
 
 
+def with_parameters(run: Callable[..., None], test: Callable[..., Any], *fixtures: str) -> Callable[..., None]:
+    """Let pytest see of the test that is run its name and parameters; the first one is what the decorator gives."""
+    _given, *rest = inspect.signature(test).parameters.values()
+    added = [inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in fixtures]
+    signature = inspect.Signature([*added, *rest])
+    vars(run).update(vars(test), __signature__=signature)
+    run.__name__, run.__doc__ = test.__name__, test.__doc__
+    return run
+
+
 def api(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
     """Run a test that takes an `Api` first, in virtual time."""
 
-    @functools.wraps(test)
     def run(**parameters: Any) -> None:
         async def body() -> None:
             async with running(controllers=False) as plane:
@@ -158,13 +167,7 @@ def api(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
 
         run_virtual(body())
 
-    # pytest asks for what is in the signature, less the first parameter.
-    import inspect
-
-    signature = inspect.signature(test)
-    run.__signature__ = signature.replace(parameters=list(signature.parameters.values())[1:])  # type: ignore[attr-defined]
-    del run.__wrapped__  # type: ignore[attr-defined]
-    return run
+    return with_parameters(run, test)
 
 
 def pod(name: str = "p", *, node: str = "", labels: Any = None, **spec: Any) -> dict[str, Any]:

@@ -1,7 +1,6 @@
 """The HTTPS front on a real socket: who gets in, limits, streams, and a graceful end."""
 
 import asyncio
-import functools
 import gzip
 import json
 import ssl
@@ -12,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.system.apiserver.harness import DEFAULT, MAPS, config_map
+from tests.system.apiserver.harness import DEFAULT, MAPS, config_map, with_parameters
 
 from muster.cluster.apiserver import connections, http
 from muster.cluster.apiserver.certificates import Authority, Pair
@@ -146,7 +145,8 @@ async def served(directory: Path):
 
 
 def over_https(test):
-    @functools.wraps(test)
+    """Run a test that takes a `World` first, on a real loop."""
+
     def run(tmp_path, **parameters):
         async def body():
             async with served(tmp_path) as world:
@@ -154,13 +154,7 @@ def over_https(test):
 
         asyncio.run(body())
 
-    import inspect
-
-    _world, *rest = inspect.signature(test).parameters.values()
-    fixture = inspect.Parameter("tmp_path", inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    run.__signature__ = inspect.Signature([fixture, *rest])
-    del run.__wrapped__
-    return run
+    return with_parameters(run, test, "tmp_path")
 
 
 # -- who gets in

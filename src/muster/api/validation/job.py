@@ -255,7 +255,7 @@ def _completions(spec: JobSpec, old: Job, elastic: Elastic) -> Errors:
     elif elastic == "kep":
         if old.spec.completions != old.spec.parallelism:
             yield invalid(path, spec.completions, f"{tandem}, and only if the two are equal before the change")
-        if job_status.is_finished(old.status):
+        if job_status.is_ending(old.status):
             yield invalid(path, spec.completions, f"{IMMUTABLE} once the job is finished")
 
 

@@ -25,6 +25,11 @@ def is_finished(status: JobStatus) -> bool:
     return is_true(status, "Complete") or is_true(status, "Failed")
 
 
+def is_ending(status: JobStatus) -> bool:
+    """Whether the end is decided, though pods may still run."""
+    return is_finished(status) or is_true(status, "SuccessCriteriaMet") or is_true(status, "FailureTarget")
+
+
 def status_update(new: Job, old: Job) -> Errors:
     """The change of a status."""
     status, before = new.status, old.status
@@ -177,9 +182,9 @@ def _history(new: Job, old: Job) -> Errors:
             yield _condition_error(f"cannot disable the terminal {type_}=True condition")
     if status.failed < before.failed:
         yield invalid("status.failed", status.failed, "cannot decrease the failed counter")
-    # A Job whose completions equal its parallelism may have been scaled down.
-    elastic = new.spec.completion_mode == INDEXED and new.spec.completions == new.spec.parallelism
-    if status.succeeded < before.succeeded and not elastic:
+    # An Indexed Job may have been scaled down, and its parallelism changed since (upstream asks that they be equal
+    # still, and so locks out a controller that looks only now).
+    if status.succeeded < before.succeeded and new.spec.completion_mode != INDEXED:
         yield invalid("status.succeeded", status.succeeded, "cannot decrease the succeeded counter")
     ended, ended_before = status.completion_time, before.completion_time
     if ended is not None and ended_before is not None and ended != ended_before:

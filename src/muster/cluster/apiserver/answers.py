@@ -1,6 +1,5 @@
 """What goes back to the client: whole answers, streams, and Status objects; and the warnings that go with them."""
 
-import json
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
@@ -72,6 +71,8 @@ def warning_headers(warnings: Sequence[str]) -> dict[str, str]:
 
 
 def _quoted(text: str) -> str:
+    r"""An HTTP quoted string: no control characters, and `"` and `\\` escaped."""
     short = text if len(text) <= MAX_WARNING_LENGTH else text[: MAX_WARNING_LENGTH - 3] + "..."
-    # JSON's escapes leave a line of printable ASCII, whatever the text was.
-    return json.dumps(short.replace("\x7f", "?"))
+    plain = "".join(" " if ord(character) < 32 or ord(character) == 127 else character for character in short)
+    escaped = plain.replace("\\", r"\\").replace('"', r"\"")
+    return f'"{escaped}"'

@@ -11,12 +11,51 @@ from muster.cluster.apiserver.certificates import user_of_der
 from muster.cluster.apiserver.users import User
 
 MAX_CONNECTIONS = 4096
+CORKED_BYTES = 64 * 1024  # what is more than this is written at once
 MAX_HEADER_BYTES = 64 * 1024  # of a request's line and headers
 HEADER_SECONDS = 10.0  # from the first byte (or the connection) to the end of the headers
 # A client that takes nothing of its answer for so long is cut off.
 STALLED_SECONDS = 60.0
 
 EXTENSION = "muster.connection"  # where a request's scope has its `Connection`
+
+
+class _Corked:
+    """A transport that joins what is written in one turn of the loop.
+
+    uvicorn writes the headers and the body of an answer separately; with TLS each write is a record and a system
+    call, which together cost more than all the rest of a small answer.
+    """
+
+    def __init__(self, transport: asyncio.Transport) -> None:
+        self._transport = transport
+        self._loop = asyncio.get_running_loop()
+        self._pieces: list[bytes] = []
+        self._size = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+    def write(self, data: bytes) -> None:
+        """Write now if it is much, else with what else there is to write in this turn."""
+        if not self._pieces:
+            self._loop.call_soon(self.flush)
+        self._pieces.append(data)
+        self._size += len(data)
+        if self._size > CORKED_BYTES:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write what there is."""
+        if self._pieces:
+            pieces, self._pieces, self._size = self._pieces, [], 0
+            if not self._transport.is_closing():
+                self._transport.write(pieces[0] if len(pieces) == 1 else b"".join(pieces))
+
+    def close(self) -> None:
+        """Write what there is, and close."""
+        self.flush()
+        self._transport.close()
 
 
 class Connection(HttpToolsProtocol):
@@ -33,7 +72,8 @@ class Connection(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """A client has come, and the TLS handshake is over."""
-        super().connection_made(transport)
+        self._corked = _Corked(transport)
+        super().connection_made(self._corked)  # type: ignore[arg-type]
         if len(self.connections) > MAX_CONNECTIONS:
             transport.abort()
             return
@@ -84,6 +124,7 @@ class Connection(HttpToolsProtocol):
 
     def on_response_complete(self) -> None:
         """The answer is on its way."""
+        self._corked.flush()
         self._in_request = bool(self.pipeline)
         super().on_response_complete()
 

@@ -1,7 +1,8 @@
 """Bytes from outside become a JSON document, or one clear refusal; whatever they are, cheaply.
 
-Bodies are JSON, YAML or (from Go clients) protobuf. What is limited here: the size of the body, how deep it nests, how often YAML aliases repeat a
-part, and what a number may be. Members that are given twice are reported by path, as strict decoding asks.
+Bodies are JSON, YAML or (from Go clients) protobuf. What is limited here: the size of the body, how deep it nests, how
+often YAML aliases repeat a part, and what a number may be. Members that are given twice are reported by path, as strict
+decoding asks.
 """
 
 import json

@@ -6,6 +6,7 @@ ASGI and uvicorn are known here and in `connections` alone.
 import asyncio
 import ctypes
 import errno
+import logging
 import socket
 import ssl
 import sys
@@ -79,6 +80,8 @@ class Application:
         request = Request(
             method, scope["path"], query, body, _text(headers, b"content-type"), _text(headers, b"accept")
         )
+        if method == "GET":
+            return await self._server.handle(request, user)  # it waits for nothing but its turn
         try:
             async with asyncio.timeout(REQUEST_SECONDS):
                 return await self._server.handle(request, user)
@@ -196,6 +199,7 @@ class HttpsFront:
             access_log=False,
             server_header=False,
             date_header=False,
+            proxy_headers=False,
             timeout_keep_alive=KEEP_ALIVE_SECONDS,
         )
         self._state = ServerState()
@@ -204,6 +208,8 @@ class HttpsFront:
     async def start(self, host: str, port: int) -> int:
         """Listen; returns the port, which is a free one if 0 was asked for. Raises `AddressTaken`, `OSError`."""
         tune_allocator()
+        # It warns of every request that makes no sense: any client could fill the log.
+        logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
         self._config.load()
         listener = await asyncio.get_running_loop().create_server(
             lambda: Connection(self._config, self._state, {}),

@@ -68,7 +68,7 @@ class ApiServer:
         self._clock = clock
         documents = Documents(store)
         self._reader = Reader(store, clock)
-        self._turns = Turns(clock)
+        self._turns = Turns(clock.monotonic)
         self._watcher = Watcher(store, clock, random, self._turns)
         self._writer = Writer(documents, clock, ids, plugins)
         self._remover = Remover(documents, clock, plugins)

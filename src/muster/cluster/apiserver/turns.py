@@ -7,8 +7,7 @@ of time is used up wait, in order, for the next turns of the loop.
 
 import asyncio
 from collections import deque
-
-from muster.runtime.clock import Clock
+from collections.abc import Callable
 
 SLICE_SECONDS = 0.004
 _MAX_BATCH = 1024
@@ -20,8 +19,8 @@ class Turns:
     Invariant: while somebody waits, `_next` is scheduled, and whoever comes waits behind them.
     """
 
-    def __init__(self, clock: Clock, slice_seconds: float = SLICE_SECONDS) -> None:
-        self._clock = clock
+    def __init__(self, monotonic: Callable[[], float], slice_seconds: float = SLICE_SECONDS) -> None:
+        self._monotonic = monotonic
         self._slice = slice_seconds
         self._began: float | None = None  # when this turn of the loop did
         self._waiting: deque[asyncio.Future[None]] = deque()
@@ -29,7 +28,7 @@ class Turns:
 
     async def take(self) -> None:
         """Return when there is time."""
-        now = self._clock.monotonic()
+        now = self._monotonic()
         loop = asyncio.get_running_loop()
         if self._began is None:
             self._began = now
@@ -45,7 +44,7 @@ class Turns:
         if not self._waiting:
             self._began = None
             return
-        now, began = self._clock.monotonic(), self._began
+        now, began = self._monotonic(), self._began
         assert began is not None
         if now - began > self._slice:
             self._batch = max(self._batch // 2, 1)

@@ -76,6 +76,7 @@ class ProcessNode:
     ) -> None:
         self.name = f"node-agent-{name}"
         self.node_name = name
+        self.ready = asyncio.Event()  # the node is registered and takes pods
         self.leave_pods_running = False
         self._manager = manager
         self._client, self._clock = manager.client, manager.clock
@@ -113,6 +114,7 @@ class ProcessNode:
             self._client, self._clock, self.node_name, self._machine, kit.allocatable, self._state, self._host_address
         )
         await self._heartbeat.register()
+        self.ready.set()
         beating = asyncio.create_task(self._heartbeat.run(), name=f"{self.name}-heartbeat")
         try:
             await self._controller.run()

@@ -53,11 +53,15 @@ class Circle:
 
 
 def render(pod: Pod, address: str, shared: str) -> str:
-    """A pod's file: its own names, the machine's, its aliases, and what all of its circle know."""
-    own = [("127.0.0.1", "localhost"), ("::1", "localhost ip6-localhost ip6-loopback")]
-    own.append((address, " ".join(_own_names(pod))))
-    own += [(alias.ip, " ".join(alias.hostnames)) for alias in pod.spec.host_aliases if alias.hostnames]
-    return _HEADER + "".join(f"{ip}\t{names}\n" for ip, names in own) + shared
+    """A pod's file: its own names, its aliases, and what all of its circle know. No address has two lines of ours."""
+    start = f"{address}\t"
+    others = shared.splitlines(keepends=True)
+    known = [name for line in others if line.startswith(start) for name in line.split()[1:]]
+    lines = [("127.0.0.1", "localhost"), ("::1", "localhost ip6-localhost ip6-loopback")]
+    lines.append((address, " ".join(dict.fromkeys([*_own_names(pod), *known]))))
+    lines += [(alias.ip, " ".join(alias.hostnames)) for alias in pod.spec.host_aliases if alias.hostnames]
+    own = "".join(f"{ip}\t{names}\n" for ip, names in lines)
+    return _HEADER + own + "".join(line for line in others if not line.startswith(start))
 
 
 def shared_part(circle: Circle, peers: Iterable[Peer], services: Iterable[Service], machine: str) -> str:

@@ -45,6 +45,7 @@ class SimulatedNodes:
     ) -> None:
         self.name = f"simulated-nodes-{names[0]}"
         self.node_names = frozenset(names)
+        self.ready = asyncio.Event()  # all nodes are registered
         self.logs = SimulatedLogs()
         self._client, self._clock, self._random = manager.client, manager.clock, manager.random
         self._resources = {**DEFAULT_RESOURCES, **(resources or {})}
@@ -61,6 +62,7 @@ class SimulatedNodes:
         names = sorted(self.node_names)
         for start in range(0, len(names), _WORKERS):
             await asyncio.gather(*(self._register(name) for name in names[start : start + _WORKERS]))
+        self.ready.set()
         await self._controller.run()
 
     async def stop(self) -> None:

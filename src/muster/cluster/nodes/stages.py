@@ -124,7 +124,14 @@ class Step:
 
 def stages_from(data: Any) -> tuple[Stage, ...]:
     """Rules from plain data (a list of objects). Raises `msgspec.ValidationError` with the path of what is wrong."""
-    return msgspec.convert(data, tuple[Stage, ...])
+    stages = msgspec.convert(data, tuple[Stage, ...])
+    for number, stage in enumerate(stages):
+        for condition in stage.match:
+            if condition.key not in _READERS and not condition.key.startswith(_MAPS):
+                raise msgspec.ValidationError(
+                    f"no field of a pod that rules know: {condition.key!r} - at `$[{number}]`"
+                )
+    return stages
 
 
 def stage_of(pod: Pod, stages: Sequence[Stage]) -> Stage | None:
@@ -304,6 +311,7 @@ def _field(pod: Pod, key: str) -> str | None:
     return str(value) if value not in (None, "") else None
 
 
+_MAPS = ("metadata.annotations['", "metadata.labels['")
 _READERS = {
     "metadata.deletionTimestamp": lambda pod: pod.metadata.deletion_timestamp,
     "metadata.name": lambda pod: pod.metadata.name,

@@ -20,8 +20,8 @@ import msgspec
 
 # What is a name in the API is a name in a path; this is only the last line of defence.
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
-# Upstream keeps one dead container of each: its log is what `logs --previous` shows.
-KEPT_ATTEMPTS = 2
+# Upstream keeps one dead container of each, whose log is what `logs --previous` shows; one more may just be beginning.
+KEPT_ATTEMPTS = 3
 
 
 class PodRecord(msgspec.Struct, frozen=True):
@@ -90,9 +90,9 @@ class PodStorage:
     def volume(self, name: str, *, in_memory: bool = False) -> Path:
         """Where a volume is."""
         base = _private(self._memory) if in_memory and self._memory else self.root
-        volumes = base / "volumes"
-        volumes.mkdir(mode=0o700, exist_ok=True)
-        return volumes / _checked(name)
+        place = base / "volumes" / _checked(name)
+        place.parent.mkdir(mode=0o700, exist_ok=True)
+        return place
 
     def containers(self) -> list[str]:
         """The containers of which an attempt was begun."""

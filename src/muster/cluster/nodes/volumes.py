@@ -20,6 +20,7 @@ from muster.api.core import (
     Volume,
     VolumeProjection,
 )
+from muster.api.meta import wire_name
 from muster.cluster.nodes import downward
 from muster.cluster.nodes.downward import FieldError, Surroundings
 from muster.cluster.nodes.environment import Names, Objects
@@ -106,7 +107,7 @@ def content(pod: Pod, volume: Volume, objects: Objects, around: Surroundings) ->
         return Tree(files)
     kind = next((name for name in volume.__struct_fields__ if name != "name" and getattr(volume, name)), "unknown")
     raise VolumeError(
-        f"process nodes have no volumes of type {kind}; use emptyDir, hostPath, configMap, secret, "
+        f"process nodes have no volumes of type {wire_name(kind)}; use emptyDir, hostPath, configMap, secret, "
         f"downwardAPI or projected"
     )
 

@@ -195,6 +195,7 @@ STOPPED = SUSPENDED | {
     "status": {"startTime": "2026-01-01T00:00:00Z", "conditions": [{"type": "Suspended", "status": "True"}]}
 }
 FINISHED = {"status": {"conditions": [{"type": "Complete", "status": "True"}]}}
+DECIDED = {"status": {"conditions": [{"type": "SuccessCriteriaMet", "status": "True"}]}}
 TEMPLATE = "spec.template: Invalid value: *"
 LONG = "n" * 61
 
@@ -239,6 +240,8 @@ ELASTIC: list[Any] = [
     ("E16", FINISHED, size(5, 5),
      ["spec.completions: Invalid value: 5: field is immutable once the job is finished"], []),
     ("E16", FINISHED, {"spec.parallelism": 5}, [], None),
+    ("E23", DECIDED, size(5, 5),
+     ["spec.completions: Invalid value: 5: field is immutable once the job is finished"], []),
     ("E17", SUSPENDED, size(5, 5), [], None),
     ("E17", SUSPENDED, size(5, 5) | {"spec.suspend": False}, [], None),
     ("E19", {"spec.managedBy": "a.b/c"}, size(5, 5), [], None),

@@ -33,7 +33,8 @@ C = "status.conditions: Invalid value: "
          + ["status.failed: Invalid value: -1: cannot decrease the failed counter"]),
         ({}, {"failed": 2}, {"failed": 1}, ["status.failed: Invalid value: 1: cannot decrease the failed counter"]),
         ({}, {"succeeded": 2}, {"succeeded": 1}, []),  # it may have been scaled down
-        ({"spec.parallelism": 1}, {"succeeded": 2}, {"succeeded": 1},
+        ({"spec.parallelism": 1}, {"succeeded": 2}, {"succeeded": 1}, []),  # and its parallelism changed since
+        ({"spec.completionMode": "NonIndexed"}, {"succeeded": 2}, {"succeeded": 1},
          ["status.succeeded: Invalid value: 1: cannot decrease the succeeded counter"]),
         ({}, {"active": 1}, {"active": 1, "ready": 2},
          ["status.ready: Invalid value: 2: cannot set more ready pods than active"]),

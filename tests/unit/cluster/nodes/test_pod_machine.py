@@ -364,7 +364,8 @@ def test_whatever_is_known_of_a_pod(known, policy, moment, deleting):
     for action in plan.actions:
         if isinstance(action, Start):
             assert action.container not in busy, "never two of one container"
-            assert not (known.ending or known.deleting_since is not None), "nothing starts in a pod that ends"
+            assert known.ending is None
+            assert known.deleting_since is None
         else:
             assert action.container in alive
     # A container is asked once and killed once.

@@ -59,6 +59,7 @@ class Log:
         self._descriptor = -1
         self._size = 0
         self._torn = False  # the last line in the file has no end
+        self._landed = 0  # how many lines of the last append are in the file
         self._noted = 0  # how many of the lost lines the log itself tells of
 
     def copy(self, descriptor: int, stream: Stream) -> bool:
@@ -85,8 +86,8 @@ class Log:
             self.tell_losses()
             self._append(b"".join([head + tag + b" " + text + b"\n" for tag, text in lines]))
         except OSError as error:
-            self.lost += len(lines)
             self.trouble = strerror(error)
+            self.lost += len(lines) - max(self._landed, 0)
 
     def tell_losses(self) -> None:
         """Say in the log that lines are missing at this place. Raises OSError."""
@@ -96,14 +97,18 @@ class Log:
             self._noted = self.lost
 
     def _append(self, data: bytes) -> None:
+        self._landed = 0
         if self._descriptor < 0 or self._size >= self._limit:
             self._rotate()
-        view = memoryview(b"\n" + data if self._torn else data)
-        while view:
-            written = os.write(self._descriptor, view)
+        if self._torn:
+            data = b"\n" + data
+        self._landed = -1 if self._torn else 0
+        while data:
+            written = os.write(self._descriptor, data)
             self._size += written
-            self._torn = view[written - 1] != 0x0A
-            view = view[written:]
+            self._torn = data[written - 1] != 0x0A
+            self._landed += data[:written].count(b"\n")
+            data = data[written:]
 
     def _rotate(self) -> None:
         """Move every file one number up, forget the last, open a new one."""

@@ -1,0 +1,200 @@
+"""Simulated nodes under a real API server, in virtual time: a thousand nodes, hours in a moment."""
+
+import asyncio
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+
+from muster.api.core import NODE, POD
+from muster.cluster.controlplane import Surroundings, control_plane
+from muster.cluster.nodes.simulated import SimulatedNodes
+from muster.cluster.store import MemoryJournal
+from muster.runtime.clock import VirtualClock, run_virtual
+from muster.runtime.ids import Ids, Random
+from muster.runtime.manager import Manager
+from muster.runtime.transport import Request
+
+NAMES = [f"sim-{number}" for number in range(5)]
+PODS = replace(POD, type=dict)
+
+
+class World:
+    """An API server, and simulated nodes that can be stopped and started again."""
+
+    def __init__(self, plane):
+        self.plane = plane
+        self.client = plane.client()
+        self.nodes = None
+
+    async def start(self, names=NAMES, **options):
+        given = self.plane.surroundings
+        self.manager = Manager(self.plane.manager.client, given.clock, given.random)
+        self.nodes = SimulatedNodes(self.manager, names, **options)
+        self.plane.server.nodes.update(dict.fromkeys(names, self.nodes.logs))
+        self.manager.add(self.nodes)
+        self.running = asyncio.create_task(self.manager.run())
+        await self.nodes.ready.wait()
+
+    async def stop(self):
+        await self.manager.stop()
+        await self.running
+
+    async def create(self, name="p", *, node="sim-0", annotations=None, **spec):
+        body = {
+            "metadata": {"name": name, "annotations": annotations or {}},
+            "spec": {"nodeName": node, "containers": [{"name": "c", "image": "x"}], "restartPolicy": "Never", **spec},
+        }
+        await self.client.create(PODS, body, "default")
+
+    async def get(self, name="p"):
+        return await self.client.get(POD, name, "default")
+
+    async def pods(self):
+        return (await self.client.list(POD, "default")).items
+
+
+def play(story, **options):
+    async def go():
+        given = Surroundings(VirtualClock(), Ids(1), Random(1))
+        async with control_plane(MemoryJournal(), given) as plane:
+            serving = asyncio.create_task(plane.manager.run())
+            await plane.manager.ready.wait()
+            world = World(plane)
+            await world.start(**options)
+            try:
+                await story(world)
+            finally:
+                if not world.running.done():
+                    await world.stop()
+                await plane.manager.stop()
+                await serving
+
+    run_virtual(go())
+
+
+def test_a_pod_runs_for_as_long_as_its_annotation_says():
+    async def story(world):
+        await world.create(annotations={"muster.dev/run-time": "90m", "muster.dev/exit-code": "4"})
+        await asyncio.sleep(1)
+        pod = await world.get()
+        assert (pod.status.phase, pod.status.container_statuses[0].ready) == ("Running", True)
+        await asyncio.sleep(90 * 60 - 2)
+        assert (await world.get()).status.phase == "Running"
+        await asyncio.sleep(2)
+        pod = await world.get()
+        assert pod.status.phase == "Failed"
+        ended = pod.status.container_statuses[0].state.terminated
+        assert ended.exit_code == 4
+        assert (ended.finished_at - ended.started_at).total_seconds() == 90 * 60
+
+    play(story)
+
+
+def test_a_pod_takes_its_time_to_start_and_to_stop():
+    async def story(world):
+        await world.create(annotations={"muster.dev/start-time": "30s", "muster.dev/stop-time": "10s"})
+        await asyncio.sleep(29)
+        assert (await world.get()).status.phase == "Pending"
+        await asyncio.sleep(2)
+        assert (await world.get()).status.phase == "Running"
+        await world.client.delete(POD, "p", "default")
+        await asyncio.sleep(9)
+        assert (await world.get()).metadata.deletion_timestamp is not None
+        await asyncio.sleep(2)
+        assert await world.pods() == []
+
+    play(story)
+
+
+def test_a_pod_that_is_restarted_runs_again():
+    async def story(world):
+        annotations = {"muster.dev/run-time": "10s", "muster.dev/exit-code": "1"}
+        await world.create(annotations=annotations, restartPolicy="OnFailure")
+        await asyncio.sleep(35)
+        pod = await world.get()
+        assert (pod.status.phase, pod.status.container_statuses[0].restart_count) == ("Running", 3)
+
+    play(story)
+
+
+def test_lives_go_on_after_a_restart():
+    async def story(world):
+        await world.create(annotations={"muster.dev/run-time": "100s"})
+        await asyncio.sleep(40)
+        await world.stop()
+        await asyncio.sleep(40)
+        assert (await world.get()).status.phase == "Running"
+        await world.start()
+        await asyncio.sleep(15)
+        assert (await world.get()).status.phase == "Running"
+        await asyncio.sleep(10)
+        assert (await world.get()).status.phase == "Succeeded"
+
+    play(story)
+
+
+def test_pods_of_other_nodes_are_left_alone():
+    async def story(world):
+        await world.create(node="elsewhere")
+        await asyncio.sleep(60)
+        assert (await world.get()).status.phase == "Pending"
+
+    play(story)
+
+
+def test_nodes_have_what_they_are_given_and_keep_it_up_to_date():
+    async def story(world):
+        node = await world.client.get(NODE, "sim-3")
+        assert node.status.allocatable == {"cpu": "8", "memory": "256Gi", "ephemeral-storage": "1Ti", "pods": "110"}
+        assert node.metadata.labels["muster.dev/node-kind"] == "simulated"
+        assert node.metadata.labels["zone"] == "a"
+        await world.stop()
+        await world.start(resources={"cpu": "16"})
+        again = await world.client.get(NODE, "sim-3")
+        assert (again.metadata.uid, again.status.allocatable["cpu"]) == (node.metadata.uid, "16")
+
+    play(story, resources={"cpu": "8"}, labels={"zone": "a"})
+
+
+def test_an_idle_node_writes_nothing():
+    async def story(world):
+        await world.create()
+        await asyncio.sleep(5)
+        before = world.plane.store.revision
+        await asyncio.sleep(24 * 3600)
+        assert world.plane.store.revision == before
+
+    play(story)
+
+
+def test_simulated_pods_say_that_they_are_simulated():
+    async def story(world):
+        await world.create()
+        await asyncio.sleep(1)
+        log = await world.client.raw(Request("GET", "/api/v1/namespaces/default/pods/p/log"))
+        assert log.body == b"default/p/c is simulated: it has no output\n"
+
+    play(story)
+
+
+@pytest.mark.parametrize("count", [500])
+def test_many_nodes_and_pods(count):
+    names = [f"sim-{number}" for number in range(count)]
+
+    async def story(world):
+        assert len((await world.client.list(NODE)).items) == count
+        for number in range(2 * count):
+            annotations = {"muster.dev/run-time": f"{10 + number % 50}m"}
+            await world.create(f"p{number}", node=f"sim-{number % count}", annotations=annotations)
+        await asyncio.sleep(9 * 60)
+        assert Counter(pod.status.phase for pod in await world.pods()) == {"Running": 2 * count}
+        await asyncio.sleep(3600)
+        pods = await world.pods()
+        assert Counter(pod.status.phase for pod in pods) == {"Succeeded": 2 * count}
+        for pod in pods:
+            ended = pod.status.container_statuses[0].state.terminated
+            minutes = (ended.finished_at - ended.started_at).total_seconds() / 60
+            assert minutes == 10 + int(pod.metadata.name[1:]) % 50
+
+    play(story, names=names)

@@ -1,0 +1,82 @@
+"""Turns of the loop stay short, nobody is forgotten, and the order is kept."""
+
+import asyncio
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from muster.cluster.apiserver.turns import Turns
+
+
+class Clock:
+    """Time passes only when somebody works."""
+
+    def __init__(self):
+        self.time = 0.0
+
+    def monotonic(self):
+        return self.time
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.lists(st.floats(0, 0.01), max_size=200))
+def test_turns(costs):
+    async def body():
+        clock = Clock()
+        turns = Turns(clock.monotonic, slice_seconds=0.004)
+        order, longest, began = [], 0.0, 0.0
+
+        async def work(number, cost):
+            await turns.take()
+            order.append(number)
+            clock.time += cost
+
+        async def other():
+            nonlocal began, longest
+            while len(order) < len(costs):
+                await asyncio.sleep(0)
+                longest = max(longest, clock.time - began)
+                began = clock.time
+
+        await asyncio.gather(other(), *(work(number, cost) for number, cost in enumerate(costs)))
+        assert order == sorted(order)
+        return longest
+
+    longest = asyncio.run(body())
+    # A slice, the request in which it ended, and at most a batch that was guessed too big.
+    assert longest <= 0.004 + 0.01 + 16 * 0.01
+
+
+def test_who_goes_away_leaves_the_queue():
+    async def body():
+        clock = Clock()
+        turns = Turns(clock.monotonic, slice_seconds=0.004)
+        await turns.take()
+        clock.time += 1
+        waiting = [asyncio.create_task(turns.take()) for _ in range(3)]
+        await asyncio.sleep(0)
+        waiting[1].cancel()
+        await asyncio.gather(waiting[0], waiting[2])
+        async with asyncio.timeout(1):
+            await turns.take()
+
+    asyncio.run(body())
+
+
+def test_a_quiet_server_keeps_nobody_waiting():
+    async def body():
+        clock = Clock()
+        turns = Turns(clock.monotonic)
+        for _ in range(10):
+            coroutine = turns.take()
+            try:
+                coroutine.send(None)
+            except StopIteration:
+                pass
+            else:
+                raise AssertionError("it waited")
+            clock.time += 0.001
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+
+    asyncio.run(body())

@@ -1,0 +1,64 @@
+"""Credentials and rights."""
+
+import pytest
+
+from muster.api.status import ApiError
+from muster.cluster.apiserver.users import ADMIN, Access, Authenticator, User, authorize
+
+BOB = User("bob")
+
+
+@pytest.mark.parametrize(
+    ("certificate", "authorization", "user"),
+    [
+        (None, "Bearer secret", ADMIN),
+        (None, "bearer  secret ", ADMIN),
+        (BOB, "", BOB),
+        (BOB, "Bearer secret", BOB),
+        (None, "", None),
+        (None, "Bearer", None),
+        (None, "Bearer ", None),
+        (None, "Bearer secre", None),
+        (None, "Bearer secret2", None),
+        (None, "Bearer sécret", None),
+        (None, "Basic secret", None),
+        (None, "secret", None),
+    ],
+)
+def test_who_it_is(certificate, authorization, user):
+    authenticator = Authenticator({"other": BOB, "secret": ADMIN})
+    if user is None:
+        with pytest.raises(ApiError) as error:
+            authenticator.user(certificate, authorization)
+        assert error.value.code == 401
+    else:
+        assert authenticator.user(certificate, authorization) == user
+
+
+@pytest.mark.parametrize(
+    ("access", "message"),
+    [
+        (
+            Access(BOB, "list", "", "pods", "x"),
+            'pods is forbidden: User "bob" cannot list resource "pods" in API group "" in the namespace "x"',
+        ),
+        (
+            Access(BOB, "get", "batch", "jobs/x", "", "j"),
+            'jobs.batch "j" is forbidden: User "bob" cannot get resource "jobs/x" in API group "batch" at the cluster scope',
+        ),
+        (
+            Access(BOB, "create", "", "nodes"),
+            'nodes is forbidden: User "bob" cannot create resource "nodes" in API group "" at the cluster scope',
+        ),
+        (Access(BOB, "get", path="/metrics"), 'forbidden: User "bob" cannot get path "/metrics"'),
+    ],
+)
+def test_refusals_in_upstreams_words(access, message):
+    with pytest.raises(ApiError) as error:
+        authorize(access)
+    assert (error.value.code, error.value.status.message) == (403, message)
+
+
+def test_masters_may_do_everything():
+    authorize(Access(ADMIN, "delete", "", "nodes", "", "n"))
+    authorize(Access(ADMIN, "get", path="/anything"))

@@ -1,0 +1,304 @@
+"""Probes, GPUs, cgroups, admission, the node's object, and what is written of pods."""
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from muster.cluster.nodes import admission, cgroups, gpus, machine, node_object, probes
+from muster.cluster.nodes.agent import offered
+from muster.cluster.nodes.gpus import Gpus, NoGpusError
+from muster.cluster.nodes.probes import Tally
+from muster.cluster.nodes.storage import PodRecord, Storage
+from muster.cluster.nodes.wire import pod_status_patch, to_wire
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "thresholds", "results"),
+    [
+        ("-", {}, [None]),
+        ("---", {}, [None, None, False]),
+        ("--+--", {}, [None, None, True, True, True]),
+        ("+---", {}, [True, True, True, False]),
+        ("---+", {}, [None, None, False, True]),
+        ("--+", {"failureThreshold": 1}, [False, False, True]),
+        ("---++", {"successThreshold": 2}, [None, None, False, False, True]),
+        ("+-+-+", {"failureThreshold": 2}, [True] * 5),
+    ],
+)
+def test_a_probe_counts_equal_outcomes_in_a_row(make_pod, outcomes, thresholds, results):
+    pod = make_pod({"containers": [{"name": "main", "readinessProbe": thresholds}]})
+    probe = probes.of(pod.spec.containers[0])[probes.READINESS]
+    tally, found = Tally(), []
+    for outcome in outcomes:
+        tally = tally.after(probe, passed=outcome == "+")
+        found.append(tally.result)
+    assert found == results
+
+
+def test_gpus_are_handed_out_once():
+    pool = Gpus(["0", "1", "2", "3"])
+    assert pool.take("a", {"x": 1, "y": 2}) == {"x": ("0",), "y": ("1", "2")}
+    assert pool.take("a", {"x": 4}) == {"x": ("0",), "y": ("1", "2")}, "a pod keeps what it has"
+    with pytest.raises(NoGpusError, match=r"for nvidia.com/gpu. Requested: 2, Available: 1, which is unexpected"):
+        pool.take("b", {"x": 2})
+    assert pool.take("b", {"x": 1}) == {"x": ("3",)}
+    pool.release("a")
+    assert pool.take("c", {"x": 2}) == {"x": ("0", "1")}
+
+
+def test_gpus_are_taken_back_after_a_restart():
+    pool = Gpus(["0", "1"])
+    pool.restore("a", {"x": ["1"]})
+    assert pool.take("b", {"x": 1}) == {"x": ("0",)}
+    assert pool.variables("a", "x") == {"CUDA_VISIBLE_DEVICES": "1", "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
+    assert pool.variables("a", "other") == {"CUDA_VISIBLE_DEVICES": ""}
+    assert Gpus([]).variables("a", "x") == {}
+
+
+def test_gpus_are_found_by_the_drivers_files(tmp_path):
+    for name in ("0000:81:00.0", "0000:01:00.0"):
+        (tmp_path / name).mkdir()
+    assert gpus.discover(tmp_path) == ("0", "1")
+
+
+@pytest.mark.parametrize(
+    ("resources", "files"),
+    [
+        ({}, {}),
+        ({"limits": {"cpu": "1500m"}}, {"cpu.max": "150000 100000", "cpu.weight": "59"}),
+        ({"limits": {"cpu": "1m"}}, {"cpu.max": "1000 100000", "cpu.weight": "1"}),
+        ({"limits": {"memory": "1Gi"}}, {"memory.max": "1073741824", "memory.oom.group": "1"}),
+        ({"requests": {"cpu": "2", "memory": "1Gi"}}, {"cpu.weight": "79"}),
+    ],
+)
+def test_limits_as_files_of_a_cgroup(make_pod, resources, files):
+    pod = make_pod({"containers": [{"name": "main", "resources": resources}]})
+    assert cgroups.limits(pod.spec.containers[0]) == files
+
+
+@pytest.fixture
+def hierarchy(tmp_path):
+    """What looks like a cgroup v2 file system."""
+    (tmp_path / "cgroup.controllers").write_text("cpuset cpu io memory pids\n")
+    (tmp_path / "own").write_text("1:name=systemd:/\n0::/\n")
+    return tmp_path
+
+
+def test_cgroups_are_made_and_removed(hierarchy):
+    found = cgroups.prepare("muster", hierarchy, hierarchy / "own")
+    assert not isinstance(found, str)
+    made = found.make("uid", "main", {"cpu.max": "1 2"})
+    assert (made / "cpu.max").read_text() == "1 2"
+    assert (hierarchy / "muster/uid/cgroup.subtree_control").read_text() == "+cpu +memory +pids"
+    assert found.path("uid", "main") == made
+    for path in sorted((hierarchy / "muster").rglob("*"), reverse=True):
+        if path.is_file():
+            path.unlink()  # the kernel's files go with their directory
+    found.remove("unknown")
+
+
+@pytest.mark.parametrize(
+    ("controllers", "own", "why"),
+    [
+        (None, "0::/\n", "there is no cgroup v2 hierarchy"),
+        ("cpu io\n", "0::/\n", "the cgroup lacks the controllers memory, pids"),
+    ],
+)
+def test_why_there_are_no_cgroups(tmp_path, controllers, own, why):
+    if controllers is not None:
+        (tmp_path / "cgroup.controllers").write_text(controllers)
+    (tmp_path / "own").write_text(own)
+    assert cgroups.prepare("muster", tmp_path, tmp_path / "own") == why
+
+
+def test_a_node_below_a_delegated_cgroup_moves_itself_to_a_leaf(hierarchy):
+    base = hierarchy / "user.slice"
+    base.mkdir()
+    (base / "cgroup.controllers").write_text("cpu memory pids")
+    (hierarchy / "own").write_text("0::/user.slice\n")
+    assert not isinstance(cgroups.prepare("muster", hierarchy, hierarchy / "own"), str)
+    assert (base / "muster-server/cgroup.procs").read_text().isdigit()
+    assert (base / "muster").is_dir()
+
+
+@pytest.mark.parametrize(
+    ("requests", "refused"),
+    [
+        ({"cpu": "2"}, ""),
+        ({"cpu": "3"}, "OutOfcpu"),
+        ({"memory": "2Gi"}, "OutOfmemory"),
+        ({"nvidia.com/gpu": "1"}, "OutOfnvidia.com/gpu"),
+        ({"nvidia.com/gpu": "0"}, ""),
+    ],
+)
+def test_pods_that_do_not_fit_are_refused(make_pod, requests, refused):
+    def pod(requests):
+        return make_pod({"containers": [{"name": "main", "resources": {"requests": requests}}]})
+
+    there = [pod({"cpu": "2", "memory": "1Gi"})]
+    found = admission.check(pod(requests), there, {"cpu": "4", "memory": "2Gi", "pods": "2"})
+    assert (found.reason if found else "") == refused
+    if refused == "OutOfcpu":
+        assert found.message == (
+            "Pod was rejected: Node didn't have enough resource: cpu, requested: 3000, used: 2000, capacity: 4000"
+        )
+    many = admission.check(pod({}), there * 2, {"cpu": "4", "memory": "2Gi", "pods": "2"})
+    assert many.reason == "OutOfpods"
+
+
+def test_what_is_required_is_always_written():
+    from muster.api.core import ContainerState, ContainerStateTerminated, ContainerStatus, PodStatus
+
+    state = ContainerState(terminated=ContainerStateTerminated())
+    status = to_wire(PodStatus(container_statuses=(ContainerStatus(name="a", state=state),)))
+    assert status == {
+        "containerStatuses": [
+            {
+                "name": "a",
+                "state": {"terminated": {"exitCode": 0}},
+                "ready": False,
+                "restartCount": 0,
+                "image": "",
+                "imageID": "",
+            }
+        ]
+    }
+
+
+def test_only_what_changed_is_written(make_pod):
+    from muster.api.core import PodCondition, PodStatus
+
+    before = {
+        "phase": "Running",
+        "reason": "old",
+        "podIP": "1.2.3.4",
+        "nominatedNodeName": "n",
+        "conditions": [
+            {"type": "Ready", "status": "False", "reason": "Why", "message": "words"},
+            {"type": "Other", "status": "True"},
+            {"type": "Same", "status": "True"},
+        ],
+    }
+    pod = make_pod(status=before)
+    same = PodCondition(type="Same", status="True")
+    status = PodStatus(phase="Running", pod_ip="1.2.3.5", conditions=(PodCondition(type="Ready", status="True"), same))
+    assert pod_status_patch(pod, status) == {
+        "metadata": {"uid": "uid-1"},
+        "status": {
+            "podIP": "1.2.3.5",
+            "reason": None,
+            "conditions": [{"type": "Ready", "status": "True", "reason": None, "message": None}],
+        },
+    }
+    assert pod_status_patch(pod, pod.status) is None
+
+
+def test_node_conditions_keep_their_times():
+    first = node_object.conditions((), NOW)
+    later = NOW + timedelta(minutes=1)
+    second = node_object.conditions(first, later, full_disk=True)
+    assert node_object.same(first, node_object.conditions(first, later))
+    assert not node_object.same(first, second)
+    times = {c.type: (c.status, c.last_transition_time, c.last_heartbeat_time) for c in second}
+    assert times["Ready"] == ("True", NOW, later)
+    assert times["DiskPressure"] == ("True", later, later)
+    down = node_object.conditions(second, later, problem="node is shutting down")
+    assert [(c.status, c.reason, c.message) for c in down if c.type == "Ready"] == [
+        ("False", "KubeletNotReady", "node is shutting down")
+    ]
+
+
+def test_nodes_that_share_a_machine_share_it_fairly():
+    whole = machine.Machine("host", 4000, 1 << 30, 1 << 40, ("0", "1", "2"))
+    parts = [machine.part(whole, number, 2) for number in range(2)]
+    assert [part.gpus for part in parts] == [("0", "2"), ("1",)]
+    assert offered(parts[1], {"memory": "1Mi"}) == {
+        "cpu": "2",
+        "memory": "1Mi",
+        "ephemeral-storage": "536870912Ki",
+        "pods": "500",
+        "nvidia.com/gpu": "1",
+    }
+    assert offered(machine.part(whole, 0, 3), {})["cpu"] == "1333m"
+
+
+def test_the_machine_is_looked_at(tmp_path):
+    found = machine.discover(tmp_path)
+    assert found.milli_cpus > 0
+    assert found.memory > 0
+    assert found.disk > 0
+    assert 0 <= machine.free_disk_share(tmp_path) <= 1
+
+
+@pytest.fixture
+def storage(tmp_path):
+    return Storage(tmp_path / "node", tmp_path / "memory")
+
+
+def test_records_survive_and_what_is_half_made_does_not(storage, tmp_path):
+    record = PodRecord("ns", "p", "uid-1", "127.1.0.1", {"main": ("0",)})
+    storage.of("uid-1").write(record)
+    (tmp_path / "node/pods/uid-2").mkdir()
+    (tmp_path / "node/pods/uid-3").mkdir()
+    (tmp_path / "node/pods/uid-3/pod.json").write_text("{half")
+    assert Storage(tmp_path / "node").pods() == [record]
+    assert [path.name for path in (tmp_path / "node/pods").iterdir()] == ["uid-1"]
+    assert (tmp_path / "node").stat().st_mode & 0o777 == 0o700
+
+
+def test_old_attempts_are_forgotten(storage):
+    place = storage.of("uid-1")
+    place.write(PodRecord("ns", "p", "uid-1"))
+    for number in range(4):
+        place.begin("main", number)
+    assert place.attempts("main") == [1, 2, 3]
+    assert place.containers() == ["main"]
+
+
+def test_volumes_go_before_logs(storage):
+    place = storage.of("uid-1")
+    place.write(PodRecord("ns", "p", "uid-1"))
+    place.begin("main", 0)
+    (place.volume("a") / "x").mkdir(parents=True)
+    memory = place.volume("b", in_memory=True)
+    memory.mkdir(parents=True)
+    assert memory.parts[-4:] == ("memory", "uid-1", "volumes", "b")
+    place.remove_volumes()
+    assert place.attempts("main") == [0]
+    assert not memory.exists()
+    place.remove()
+    place.remove()
+    assert not place.exists()
+
+
+def test_a_directory_of_somebody_else_is_not_used(tmp_path, monkeypatch):
+    other = tmp_path / "other"
+    other.mkdir()
+    link = tmp_path / "node"
+    link.symlink_to(other)
+    with pytest.raises(PermissionError, match="is not a directory of ours"):
+        Storage(link)
+
+
+@pytest.mark.parametrize("name", ["..", ".", "a/b", "", "a\0b", "/etc"])
+def test_what_is_no_name_is_no_path(storage, name):
+    with pytest.raises(AssertionError, match="cannot be part of a path"):
+        storage.of("uid-1").volume(name)
+
+
+def test_the_spec_lists_every_file_of_the_package():
+    """A shim imports nothing but the standard library and its own package."""
+    import ast
+
+    import muster.cluster.nodes.shim as package
+
+    for path in Path(package.__path__[0]).glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Import):
+                names = [alias.name for alias in node.names]
+                assert not {"signal", "json", "pathlib", "subprocess", "asyncio", "logging"} & set(names), path
+            elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+                assert node.module in ("__future__", "typing", "collections.abc"), path
