@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -346,14 +347,14 @@ def state_of(pid):
 def test_a_command_can_be_run_inside(node):
     async def run():
         shim = await node.start(node.spec("sleep", "1000"))
-        command = {key: node.spec("sh", "-c", "hostname; echo x >&2; exit 4")[key] for key in COMMAND}
+        command: Any = {key: node.spec("sh", "-c", "hostname; echo x >&2; exit 4")[key] for key in COMMAND}
         done = await shims.run_inside(shim, command, LIMIT, 1000)
-        slow = {key: node.spec("sh", "-c", "sleep 1000 & sleep 1000")[key] for key in COMMAND}
+        slow: Any = {key: node.spec("sh", "-c", "sleep 1000 & sleep 1000")[key] for key in COMMAND}
         slow["env"] = [*slow["env"], (b"MARK_OF_TEST", bytes(node.root))]
         with pytest.raises(TimeoutError):
             await shims.run_inside(shim, slow, 0.5, 1000)
         await until(lambda: not living(bytes(node.root)))
-        missing = {key: node.spec("no-such-program")[key] for key in COMMAND}
+        missing: Any = {key: node.spec("no-such-program")[key] for key in COMMAND}
         absent = await shims.run_inside(shim, missing, LIMIT, 1000)
         shim.end()
         await shim.ended()

@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import socket
 import stat
 
 import pytest
@@ -83,6 +84,26 @@ def test_a_taken_port_is_one_clear_line(up, tmp_path):
     assert f":{port} is taken by another process" in done.stderr
     assert "Traceback" not in done.stderr
     up.environment = {}
+
+
+def test_a_start_that_fails_leaves_the_containers_of_a_killed_server_alone(muster, tmp_path):
+    process = muster.start("up", "--port", "0")
+    try:
+        assert "ready" in process.stdout.readline()
+        touched = tmp_path / "done"
+        muster("apply", "-f", "-", input=job("survivor", 1, f"sleep 4; echo still here; touch {touched}"))
+        while not muster("ps", "-o", "json").stdout.count('"Running"'):
+            pass
+    finally:
+        process.kill()
+        process.communicate()
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        done = muster("up", "--port", str(other.getsockname()[1]), check=False)
+    assert "is taken by another process" in done.stderr
+    muster("up", "--detach", "--port", "0")
+    assert muster("wait", "survivor").returncode == 0
+    assert touched.exists()
+    assert muster("logs", "survivor").stdout == "[0] still here\n"
 
 
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])

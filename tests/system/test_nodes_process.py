@@ -10,6 +10,7 @@ import sys
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -28,7 +29,8 @@ from muster.runtime.manager import Manager
 from muster.runtime.transport import Request
 
 LIMIT = 20.0
-DICT = {kind.kind: replace(kind, type=dict) for kind in (POD, NODE, EVENT, CONFIG_MAP, SECRET)}
+KINDS: tuple[Any, ...] = (POD, CONFIG_MAP, SECRET)
+DICT = {kind.kind: replace(kind, type=dict) for kind in KINDS}
 
 
 class World:
@@ -37,9 +39,9 @@ class World:
     def __init__(self, plane, state):
         self.plane, self.state = plane, state
         self.client = plane.client()
-        self.node = None
-        self.manager = None
-        self.running = None
+        self.node: Any = None
+        self.manager: Any = None
+        self.running: Any = None
 
     async def start_node(self, **options):
         """A node, as a server that has just started makes it."""

@@ -3,6 +3,7 @@
 import asyncio
 from collections import Counter
 from dataclasses import replace
+from typing import Any, cast
 
 import pytest
 
@@ -16,7 +17,7 @@ from muster.runtime.manager import Manager
 from muster.runtime.transport import Request
 
 NAMES = [f"sim-{number}" for number in range(5)]
-PODS = replace(POD, type=dict)
+PODS: Any = replace(cast("Any", POD), type=dict)
 
 
 class World:
@@ -111,9 +112,20 @@ def test_a_pod_that_is_restarted_runs_again():
     async def story(world):
         annotations = {"muster.dev/run-time": "10s", "muster.dev/exit-code": "1"}
         await world.create(annotations=annotations, restartPolicy="OnFailure")
-        await asyncio.sleep(35)
-        pod = await world.get()
-        assert (pod.status.phase, pod.status.container_statuses[0].restart_count) == ("Running", 3)
+        # It ends after 10 s and runs again at once; from the next time on there are 10 s, 20 s, ... in between.
+        for seconds, restarts in ((11, 1), (10, 2), (20, 3), (30, 4), (50, 5)):
+            await asyncio.sleep(seconds)
+            pod = await world.get()
+            assert (pod.status.phase, pod.status.container_statuses[0].restart_count) == ("Running", restarts)
+
+    play(story)
+
+
+def test_a_pod_that_ends_at_once_is_no_busy_loop():
+    async def story(world):
+        await world.create(annotations={"muster.dev/run-time": "0s"}, restartPolicy="Always")
+        await asyncio.sleep(24 * 3600)
+        assert (await world.get()).status.container_statuses[0].restart_count < 300
 
     play(story)
 

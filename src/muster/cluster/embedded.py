@@ -1,23 +1,21 @@
-"""The embedded cluster: a control plane, its nodes, and the HTTPS front, in one process.
+"""The embedded cluster: a control plane and its nodes in one process.
 
-`serve` is `muster up`: durable, reachable by any Kubernetes client. `ephemeral` is the cluster inside `muster run`:
-nothing on disk outlives it, and its containers end with the process, however that ends.
+`ephemeral` is the cluster inside `muster run`: nothing on disk outlives it, and its containers end with the process,
+however that ends. The one that stays and is reached over HTTPS is in `serving`.
 """
 
 import asyncio
 import gc
-import signal
 import tempfile
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from muster.api.core import NODE, Node
-from muster.cluster.apiserver.credentials import Credentials
-from muster.cluster.apiserver.http import HttpsFront
+from muster.cluster.apiserver.expiry import keep_events_fresh
 from muster.cluster.controlplane import ControlPlane, Surroundings, control_plane
 from muster.cluster.nodes.addresses import Addresses
 from muster.cluster.nodes.agent import ProcessNode
@@ -25,51 +23,17 @@ from muster.cluster.nodes.leftovers import end_everything, forget_absent
 from muster.cluster.nodes.network import Network
 from muster.cluster.nodes.simulated import SimulatedNodes
 from muster.cluster.nodespec import NodeSpec
-from muster.cluster.store import Journal, MemoryJournal, SqliteJournal, keep_compacted
+from muster.cluster.store import Journal, MemoryJournal, keep_compacted
 from muster.runtime.client import Client
 from muster.runtime.clock import RealClock
 from muster.runtime.ids import Ids, Random
 
-HOST = "127.0.0.1"
 # Where in its home a cluster keeps what its nodes know.
 NODES = "nodes"
 
 # Collections of a big heap cost more than they free: what is there after the start stays, and the rest is looked at
 # rarely (measured: unrelated code runs 3.5 times slower beside 5,000 pods with Python's own thresholds).
 _COLLECTION_THRESHOLDS = (50_000, 20, 100)
-
-
-@dataclass(frozen=True, slots=True)
-class Options:
-    """What `muster up` was told."""
-
-    home: Path
-    port: int
-    nodes: Sequence[NodeSpec] = (NodeSpec(),)
-
-
-async def serve(options: Options, ready: Callable[[str], None]) -> None:
-    """Run until SIGTERM or SIGINT, then end all pods and stop. `ready` is told the URL once everything serves.
-
-    Raises `DataDirectoryError`, `AddressTaken`, `CredentialError`, or what made a part fail.
-    """
-    stopping = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        loop.add_signal_handler(number, stopping.set)
-    async with cluster(SqliteJournal(options.home), options.home / NODES, options.nodes, adopt=True) as running:
-        plane = running.plane
-        clock, ids = plane.surroundings.clock, plane.surroundings.ids
-        credentials = Credentials.load(options.home / "pki", clock.now(), ids)
-        front = HttpsFront(plane.server, credentials.authenticator(), credentials.server_context())
-        port = await front.start(HOST, options.port)
-        try:
-            url = f"https://{HOST}:{port}"
-            credentials.write_kubeconfig(options.home / "kubeconfig", url)
-            ready(url)
-            await running.until(stopping.wait())
-        finally:
-            await front.stop()
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,20 +71,30 @@ async def cluster(journal: Journal, state: Path, nodes: Sequence[NodeSpec], *, a
     """
     async with control_plane(journal, Surroundings(RealClock(), Ids(), Random())) as plane:
         plane.add_controllers()
-        await add_nodes(plane, state, nodes, adopt=adopt)
+        process_nodes = await add_nodes(plane, state, nodes, adopt=adopt)
         manager = asyncio.create_task(plane.manager.run(), name="manager")
-        upkeep = asyncio.create_task(keep_compacted(plane.store, plane.surroundings.clock), name="store-upkeep")
-        running = Running(plane, (manager, upkeep))
+        clock = plane.surroundings.clock
+        upkeep = [
+            asyncio.create_task(keep_compacted(plane.store, clock), name="store-upkeep"),
+            asyncio.create_task(keep_events_fresh(plane.store, clock), name="event-upkeep"),
+        ]
+        running = Running(plane, (manager, *upkeep))
         try:
             await running.until(plane.manager.ready.wait())
             await running.until(_registered(plane))
             gc.freeze()
             gc.set_threshold(*_COLLECTION_THRESHOLDS)
             yield running
+        except BaseException:
+            # Only who is asked to stop ends the pods. The next server finds those that one in trouble leaves.
+            for node in process_nodes:
+                node.leave_pods_running = adopt
+            raise
         finally:
-            upkeep.cancel()
+            for task in upkeep:
+                task.cancel()
             await plane.manager.stop()
-            await asyncio.wait([manager, upkeep])
+            await asyncio.wait([manager, *upkeep])
 
 
 async def _registered(plane: ControlPlane) -> None:
@@ -138,12 +112,13 @@ async def _registered(plane: ControlPlane) -> None:
     await all_there.wait()
 
 
-async def add_nodes(plane: ControlPlane, state: Path, nodes: Sequence[NodeSpec], *, adopt: bool) -> None:
+async def add_nodes(plane: ControlPlane, state: Path, nodes: Sequence[NodeSpec], *, adopt: bool) -> list[ProcessNode]:
     """Put the nodes under the manager, tell the server where to ask for logs, and end what others have left."""
     manager = plane.manager
     await asyncio.to_thread(state.mkdir, mode=0o700, parents=True, exist_ok=True)
     counts: Counter[str] = Counter()
     network = Network(manager, Addresses())
+    process_nodes: list[ProcessNode] = []
     if any(spec.kind == "process" for spec in nodes):
         manager.add(network)
     for spec in nodes:
@@ -165,8 +140,10 @@ async def add_nodes(plane: ControlPlane, state: Path, nodes: Sequence[NodeSpec],
                 outlive_server=adopt,
             )
             manager.add(node)
+            process_nodes.append(node)
             plane.server.nodes[name] = node.logs
     await forget_absent(manager.client, state, frozenset(plane.server.nodes))
+    return process_nodes
 
 
 def reap(home: Path) -> int:

@@ -40,7 +40,7 @@ def _serve(home: Home, port: int, specs: Any, ready_fd: int | None) -> None:
 
     from muster.cluster.apiserver.certificates import CredentialError
     from muster.cluster.apiserver.http import AddressTaken
-    from muster.cluster.embedded import Options, serve
+    from muster.cluster.serving import Options, serve
     from muster.cluster.store import DataDirectoryError
     from muster.runtime import logs
 

@@ -96,7 +96,7 @@ def _timeout(message: str) -> ApiError:
     )
 
 
-@lru_cache(maxsize=512)
+@lru_cache(maxsize=256)
 def _query(raw: bytes) -> Mapping[str, str]:
     """The first value of every parameter. Raises `ApiError` (400)."""
     if not raw:

@@ -20,7 +20,7 @@ from muster.cluster.apiserver.endpoints import Endpoints
 from muster.cluster.apiserver.podactions import PodActions
 from muster.cluster.apiserver.podlogs import NodeConnection, read_log
 from muster.cluster.apiserver.read import Reader
-from muster.cluster.apiserver.registry import Registry, Resource, View
+from muster.cluster.apiserver.registry import Registry, Resource
 from muster.cluster.apiserver.remove import Remover
 from muster.cluster.apiserver.representation import Presentation, form_of
 from muster.cluster.apiserver.request import Target, boolean, list_options, parse_path
@@ -150,11 +150,13 @@ class ApiServer:
                 _check_form(call)
                 return self._object(call, await self._writer.create(call), 201)
             case "delete":
+                _check_form(call)
                 removed = await self._remover.delete(call)
                 if isinstance(removed, StatusDetails):
                     return success(removed, warnings=call.warnings)
                 return self._object(call, removed)
             case "deletecollection":
+                _check_form(call)
                 bodies = await self._remover.delete_collection(call)
                 body = await self._presentation(call).list(bodies, ListMeta())
                 return Response(200, body, JSON, warning_headers(call.warnings))
@@ -167,7 +169,7 @@ class ApiServer:
             raise path_not_found()
         if call.verb not in subresource.verbs:
             raise method_not_allowed(f"{call.resource.name}/{call.subresource}", call.verb)
-        call = replace(call, view=subresource.view or View(subresource.kind))
+        call = replace(call, view=subresource.bodies)
         if subresource.view is not None:
             return self._get(call) if call.verb == "get" else await self._change(call)
         match call.subresource:

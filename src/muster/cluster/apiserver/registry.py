@@ -76,6 +76,11 @@ class Subresource:
     verbs: tuple[str, ...]
     view: View | None = None
 
+    @cached_property
+    def bodies(self) -> View:
+        """What is sent to it: the view, or of an action, objects of its kind."""
+        return self.view or View(self.kind)
+
 
 @dataclass(frozen=True, eq=False)
 class Rules:

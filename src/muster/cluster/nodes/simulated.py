@@ -7,7 +7,10 @@ have no heartbeat: nobody doubts that they live.
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Mapping, Sequence
+from datetime import datetime
 from typing import Any
+
+import msgspec
 
 from muster.api.core import NODE, POD, Node, NodeSystemInfo, Pod
 from muster.api.kinds import Kind
@@ -113,21 +116,28 @@ class SimulatedNodes:
         except ApiError as error:
             if error.code not in (404, 409):  # it went meanwhile
                 raise
-        if stage.next.to == "end":
-            self._entered.pop(pod.metadata.uid, None)  # it may run once more
+        self._entered.pop(pod.metadata.uid, None)
+        if step.status.phase == "Running" and stage.next.to == "end":
+            restarted = msgspec.structs.replace(pod, status=step.status)
+            self._enter(restarted, stage, self._clock.monotonic())  # it runs once more
         return None
 
     def _left_of(self, pod: Pod, stage: Stage) -> float:
-        """How many seconds the pod still has in its stage. After a restart, running ones count from their start."""
+        """How many seconds the pod still has in its stage. After a restart of ours, what runs counts from its start."""
         now = self._clock.monotonic()
         entered = self._entered.get(pod.metadata.uid)
         if entered is None or entered[0] != stage.name:
             since = now
-            if entered is None and stage.next.to == "end" and pod.status.start_time is not None:
-                since -= max((self._clock.now() - pod.status.start_time).total_seconds(), 0.0)
-            entered = (stage.name, since, delay_seconds(pod, stage, self._random.fraction()))
-            self._entered[pod.metadata.uid] = entered
+            began = _running_since(pod)
+            if entered is None and stage.next.to == "end" and began is not None:
+                since -= max((self._clock.now() - began).total_seconds(), 0.0)
+            entered = self._enter(pod, stage, since)
         return entered[1] + entered[2] - now
+
+    def _enter(self, pod: Pod, stage: Stage, since: float) -> tuple[str, float, float]:
+        entered = (stage.name, since, delay_seconds(pod, stage, self._random.fraction()))
+        self._entered[pod.metadata.uid] = entered
+        return entered
 
     async def _write(self, pod: Pod, status: Any, *, delete: bool) -> None:
         meta = pod.metadata
@@ -145,6 +155,12 @@ class SimulatedNodes:
                 self._entered.pop(old.metadata.uid, None)
             return False
         return new.spec.node_name in self.node_names
+
+
+def _running_since(pod: Pod) -> datetime | None:
+    """When its containers were last started."""
+    running = [status.state.running for status in pod.status.container_statuses if status.state.running]
+    return max((state.started_at for state in running if state.started_at), default=None)
 
 
 class SimulatedLogs:

@@ -5,7 +5,8 @@ given as plain data (`stages_from`), in the manner of kwok's Stages; the built-i
 
 - it runs and is ready at once, or after `muster.dev/start-time`;
 - with `muster.dev/run-time` (a Go duration, also under kwok's name) it ends after that, with the exit code of
-  `muster.dev/exit-code`; its restart policy decides whether it then ends or runs once more; without, it runs for ever;
+  `muster.dev/exit-code`; its restart policy decides whether it then ends or, after a back-off, runs once more; without
+  the annotation it runs for ever;
 - when it is deleted it ends and goes, at once or after `muster.dev/stop-time`.
 """
 
@@ -32,6 +33,7 @@ from muster.api.core import (
 )
 from muster.api.durations import DurationError
 from muster.api.pods import find_condition
+from muster.cluster.nodes.pod_rules import BACKOFF_FIRST_SECONDS, BACKOFF_LIMIT_SECONDS, BACKOFF_RESET_SECONDS
 
 START_TIME, RUN_TIME, STOP_TIME = "muster.dev/start-time", "muster.dev/run-time", "muster.dev/stop-time"
 EXIT_CODE = "muster.dev/exit-code"
@@ -147,7 +149,16 @@ def delay_seconds(pod: Pod, stage: Stage, fraction: float) -> float:
         if text is not None:
             seconds = _duration(text)
             break
-    return max(seconds, 0.0) + stage.delay.jitter_seconds * fraction
+    seconds = max(seconds, 0.0) + stage.delay.jitter_seconds * fraction
+    return seconds + (_back_off(pod, seconds) if stage.next.to == "end" else 0.0)
+
+
+def _back_off(pod: Pod, ran_seconds: float) -> float:
+    """How long containers that have been restarted before would have waited for it (see `pod_rules.py`)."""
+    restarts = max((status.restart_count for status in pod.status.container_statuses), default=0)
+    if restarts < 2 or ran_seconds >= BACKOFF_RESET_SECONDS:
+        return 0.0
+    return min(BACKOFF_FIRST_SECONDS * 2.0 ** min(restarts - 2, 10), BACKOFF_LIMIT_SECONDS)
 
 
 def advance(pod: Pod, stage: Stage, now: datetime, node_address: str) -> Step:

@@ -6,6 +6,7 @@ from muster.api.status import ApiError
 from muster.cluster.apiserver.users import ADMIN, Access, Authenticator, User, authorize
 
 BOB = User("bob")
+BOB_CANNOT = 'User "bob" cannot'
 
 
 @pytest.mark.parametrize(
@@ -43,8 +44,8 @@ def test_who_it_is(certificate, authorization, user):
             'pods is forbidden: User "bob" cannot list resource "pods" in API group "" in the namespace "x"',
         ),
         (
-            Access(BOB, "get", "batch", "jobs/x", "", "j"),
-            'jobs.batch "j" is forbidden: User "bob" cannot get resource "jobs/x" in API group "batch" at the cluster scope',
+            Access(BOB, "get", "batch", "jobs", "", "j"),
+            f'jobs.batch "j" is forbidden: {BOB_CANNOT} get resource "jobs" in API group "batch" at the cluster scope',
         ),
         (
             Access(BOB, "create", "", "nodes"),

@@ -20,7 +20,7 @@ def job_pod(make_pod, index, job="train", uid=None, namespace="ns", **spec):
 
 def names(text):
     """By address, all names that a resolver would find."""
-    found = {}
+    found: dict[str, set[str]] = {}
     for line in text.splitlines():
         address, *more = line.partition("#")[0].split() or [""]
         if address:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from muster.api.status import ApiError
 from muster.cluster.apiserver.podlogs import LogOptions
-from muster.cluster.nodes import logs
+from muster.cluster.nodes import shims
 from muster.cluster.nodes.logs import Logs, Reader, render, tail
 from muster.cluster.nodes.shim.log import LINE_BYTES, Log, Stream
 from muster.cluster.nodes.storage import Storage
@@ -171,7 +171,7 @@ def world(tmp_path, make_pod, monkeypatch):
             return b"".join([chunk async for chunk in chunks])
 
     world = World()
-    monkeypatch.setattr(logs.shims, "is_alive", lambda directory: world.alive)
+    monkeypatch.setattr(shims, "is_alive", lambda directory: world.alive)
     return world
 
 

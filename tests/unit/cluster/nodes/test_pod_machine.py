@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import msgspec
 import pytest
@@ -349,7 +350,7 @@ def test_whatever_is_known_of_a_pod(known, policy, moment, deleting):
         "initContainers": [container("i"), sidecar("s")],
         "containers": [container("a"), container("b")],
     }
-    meta = {"name": "p", "namespace": "ns", "uid": "u"}
+    meta: dict[str, Any] = {"name": "p", "namespace": "ns", "uid": "u"}
     if known.deleting_since is not None:
         meta |= {"deletionTimestamp": "2026-01-01T12:00:00Z", "deletionGracePeriodSeconds": 30}
     pod = POD.decode(msgspec.json.encode({"metadata": meta, "spec": spec}))

@@ -21,9 +21,15 @@ NOW = datetime(2026, 1, 1, 12, 0, 0, tzinfo=UTC)
 LATER = datetime(2026, 1, 1, 12, 5, 0, tzinfo=UTC)
 
 
+def current(pod, rules=DEFAULT_STAGES):
+    stage = stage_of(pod, rules)
+    assert stage is not None
+    return stage
+
+
 def after(pod, now=NOW):
     """The pod as it is after the stage that it is in."""
-    stage = stage_of(pod, DEFAULT_STAGES)
+    stage = current(pod)
     step = advance(pod, stage, now, "10.0.0.1")
     return msgspec.structs.replace(pod, status=step.status), step.delete
 
@@ -61,7 +67,7 @@ def test_a_pod_runs_at_once(make_pod):
 def test_it_ends_as_its_annotations_say(make_pod, code, phase, reason, word):
     annotations = {"muster.dev/run-time": "5m", "muster.dev/exit-code": code}
     pod, _ = after(make_pod(annotations=annotations))
-    assert delay_seconds(pod, stage_of(pod, DEFAULT_STAGES), 0.5) == 300
+    assert delay_seconds(pod, current(pod), 0.5) == 300
     pod, delete = after(pod, LATER)
     assert (pod.status.phase, delete) == (phase, False)
     ended = pod.status.container_statuses[0].state.terminated
@@ -134,7 +140,7 @@ def test_rules_can_be_given_as_data(make_pod):
     pod = make_pod(labels={"chaos": "yes"})
     assert stage_of(pod, rules).name == "start"
     running = make_pod(labels={"chaos": "yes"}, status={"phase": "Running", "containerStatuses": [{"name": "main"}]})
-    stage = stage_of(running, rules)
+    stage = current(running, rules)
     assert stage.name == "chaos"
     assert advance(running, stage, NOW, "").status.container_statuses[0].state.terminated.exit_code == 9
 
