@@ -550,6 +550,19 @@ def test_processes_are_reaped(tmp_path):
     asyncio.run(run())
 
 
+def test_orphans_of_nobody_are_reaped_too():
+    processes.adopt_orphans()
+    subprocess.run(["sh", "-c", "(sleep 0.1; true) & exit 0"], check=True)
+    mine = set(children_of(os.getpid()))
+    assert mine
+    asyncio.run(until(lambda: all(state_of(pid) == "Z" for pid in mine)))
+    orphans = processes.Orphans()
+    orphans.sweep()
+    assert set(children_of(os.getpid())) >= mine, "somebody may still wait for them"
+    orphans.sweep()
+    assert not set(children_of(os.getpid())) & mine
+
+
 def test_it_works_on_uvloop_too(tmp_path):
     import uvloop
 

@@ -5,9 +5,12 @@ import os
 import signal
 import socket
 import stat
+from pathlib import Path
 
 import pytest
 import yaml
+
+from muster.api.quantity import amount
 
 JOB = """
 apiVersion: batch/v1
@@ -128,3 +131,27 @@ def test_what_was_stored_is_there_after_a_restart(muster):
     assert muster("down", check=False).returncode == 0
     muster("up", "--detach", "--port", "0")
     assert "Completed" in muster("ps").stdout
+
+
+def test_process_nodes_share_the_machine(muster):
+    muster("up", "--detach", "--port", "0", "--nodes", "process:2,cpu=1", "--nodes", "process")
+    rows = muster("top").stdout.splitlines()
+    nodes = [row.split() for row in rows if row.startswith("node-")]
+    assert [name for name, *_ in nodes] == ["node-0", "node-1", "node-2"]
+    memory = [cells[3].partition("/")[2] for cells in nodes]
+    assert len(set(memory)) == 1
+    whole = int(Path("/proc/meminfo").read_text().split()[1]) << 10
+    assert sum(amount("memory", part) for part in memory) <= whole
+
+
+def test_what_a_job_prints_while_the_cluster_stops_is_seen(up):
+    script = "trap 'echo bye; exit 0' TERM; echo started; while :; do sleep 0.05; done"
+    process = up.start("run", "--", "sh", "-c", script)
+    try:
+        assert process.stdout.readline() == "started\n"
+        up("down")
+        out, _ = process.communicate(timeout=30)
+    finally:
+        process.kill()
+        process.communicate()
+    assert out == "bye\n"

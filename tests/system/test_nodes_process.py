@@ -562,6 +562,22 @@ def test_peers_find_each_other_by_name(play, namespaces):
     play(story)
 
 
+def test_a_peer_that_comes_later_is_found_by_those_who_run(play, namespaces):
+    async def story(world):
+        meta = {
+            "ownerReferences": [{"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "u", "controller": True}]
+        }
+        script = "while ! getent hosts j-1; do sleep 0.02; done; echo found"
+        await world.create("p0", meta=meta, hostname="j-0", **shell(script))
+        await world.ready("p0")
+        await world.create("p1", meta=meta, hostname="j-1", command=["sleep", "1000"])
+        await world.phase("Succeeded", "p0")
+        address = (await world.get("p1")).status.pod_ip
+        assert [line.split() for line in (await world.log("p0")).splitlines()] == [[address, "j-1"], ["found"]]
+
+    play(story)
+
+
 def test_pods_that_do_not_fit_are_refused(play):
     async def story(world):
         await world.create(resources={"requests": {"cpu": "3"}})

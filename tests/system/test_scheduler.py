@@ -2,11 +2,12 @@
 
 import asyncio
 
+import msgspec
 import pytest
 from tests.system.plane import virtual
 
 from muster.api.batch import JOB
-from muster.api.core import EVENT, NODE, POD
+from muster.api.core import EVENT, NODE, POD, Pod
 from muster.controllers.scheduler import BINDING_ANNOTATION, Scheduler
 from muster.runtime.transport import TransportError
 
@@ -135,6 +136,28 @@ async def test_cordoned_nodes_and_gates_are_respected(world):
     assert await world.nodes_of("j") == ["a"]
 
 
+@virtual
+async def test_absurd_amounts_wait_with_a_reason_or_fill_their_node_and_harm_nobody_else(world):
+    await world.node("a", cpu="2")
+    await world.job("absurd", 1, cpu="10E")
+    bound = msgspec.convert(
+        {
+            "metadata": {"name": "by-hand"},
+            "spec": {
+                "nodeName": "a",
+                "containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "10P", "memory": "7E"}}}],
+            },
+        },
+        Pod,
+    )
+    await world.client.create(POD, bound, "default")
+    await world.node("b", cpu="2")
+    await world.job("ordinary", 2)
+    await world.settle()
+    assert await world.nodes_of("ordinary") == ["b", "b"]
+    assert "Insufficient cpu" in (await reasons(world, "Job"))["FailedScheduling"]
+
+
 class DyingTransport:
     """Lets so many bindings through; then the scheduler is cut off."""
 
@@ -229,6 +252,29 @@ def test_a_half_bound_gang_whose_rest_no_longer_fits_is_taken_back(bindings):
         assert not any(c.type == "Failed" and c.status == "True" for c in job.status.conditions)
 
     scenario()
+
+
+@virtual
+async def test_workers_that_run_are_not_taken_back_for_replacements_that_do_not_fit(world):
+    await world.node("a", cpu="4")
+    await world.node("b", cpu="2")
+    await world.job("j", 6, template=template())
+
+    async def nothing():
+        pass
+
+    await schedulers_after_a_crash(world, 100, nothing)
+    healthy = {pod.metadata.uid for pod in await world.pods("j") if pod.spec.node_name == "a"}
+    for pod in await world.pods("j"):
+        if pod.spec.node_name == "b":
+            await world.finish(pod, "Failed")
+    await world.settle(60)
+
+    async def close():
+        await world.client.patch(NODE, "b", {"spec": {"unschedulable": True}})
+
+    await schedulers_after_a_crash(world, 1, close)
+    assert healthy <= {pod.metadata.uid for pod in await world.pods("j") if pod.metadata.deletion_timestamp is None}
 
 
 async def play_nodes(world):

@@ -7,6 +7,7 @@ however that ends. The one that stays and is reached over HTTPS is in `serving`.
 import asyncio
 import gc
 import tempfile
+import zlib
 from collections import Counter
 from collections.abc import AsyncIterator, Coroutine, Sequence
 from contextlib import asynccontextmanager
@@ -41,7 +42,14 @@ class Running:
     """A cluster that runs, and the tasks that must not end before it is told to."""
 
     plane: ControlPlane
+    nodes: Sequence[ProcessNode]
     tasks: Sequence[asyncio.Task[None]]
+
+    async def end(self) -> None:
+        """End the pods gracefully, then the controllers; the server answers until all has been said."""
+        for node in self.nodes:
+            node.leave_pods_running = False
+        await self.plane.manager.stop()
 
     async def until(self, end: Coroutine[Any, Any, Any]) -> None:
         """Wait for the end; raises what made a part fail before it."""
@@ -78,18 +86,14 @@ async def cluster(journal: Journal, state: Path, nodes: Sequence[NodeSpec], *, a
             asyncio.create_task(keep_compacted(plane.store, clock), name="store-upkeep"),
             asyncio.create_task(keep_events_fresh(plane.store, clock), name="event-upkeep"),
         ]
-        running = Running(plane, (manager, *upkeep))
+        running = Running(plane, process_nodes, (manager, *upkeep))
         try:
             await running.until(plane.manager.ready.wait())
             await running.until(_registered(plane))
             gc.freeze()
             gc.set_threshold(*_COLLECTION_THRESHOLDS)
             yield running
-        except BaseException:
-            # Only who is asked to stop ends the pods. The next server finds those that one in trouble leaves.
-            for node in process_nodes:
-                node.leave_pods_running = adopt
-            raise
+            await running.end()
         finally:
             for task in upkeep:
                 task.cancel()
@@ -117,7 +121,9 @@ async def add_nodes(plane: ControlPlane, state: Path, nodes: Sequence[NodeSpec],
     manager = plane.manager
     await asyncio.to_thread(state.mkdir, mode=0o700, parents=True, exist_ok=True)
     counts: Counter[str] = Counter()
-    network = Network(manager, Addresses())
+    shares = sum(spec.count for spec in nodes if spec.kind == "process")
+    # Other clusters of this machine give out addresses too: each begins somewhere else.
+    network = Network(manager, Addresses(zlib.crc32(str(state).encode())))
     process_nodes: list[ProcessNode] = []
     if any(spec.kind == "process" for spec in nodes):
         manager.add(network)
@@ -138,7 +144,10 @@ async def add_nodes(plane: ControlPlane, state: Path, nodes: Sequence[NodeSpec],
                 state=state / name,
                 resources=spec.resources,
                 outlive_server=adopt,
+                share=(len(process_nodes), shares),
             )
+            # Only who is asked to stop ends the pods: the next server finds those that one in trouble leaves.
+            node.leave_pods_running = adopt
             manager.add(node)
             process_nodes.append(node)
             plane.server.nodes[name] = node.logs

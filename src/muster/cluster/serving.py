@@ -44,5 +44,6 @@ async def serve(options: Options, ready: Callable[[str], None]) -> None:
             credentials.write_kubeconfig(options.home / "kubeconfig", url)
             ready(url)
             await running.until(stopping.wait())
+            await running.end()  # clients see how their jobs end
         finally:
             await front.stop()

@@ -45,12 +45,17 @@ SWEEP_SECONDS = 0.02
 _SWEEP = "sweep"  # a key that no gang has: theirs have a slash
 
 
+# What a predecessor left half done goes before every priority that a pod can have.
+_REPAIR_PRIORITY = 2**31
+
+
 @dataclass(slots=True)
 class _Gang:
-    """The unfinished pods of one gang, by UID."""
+    """The unfinished pods of one gang, by UID. Its priority is the highest that one of them ever had."""
 
     unbound: dict[str, Pod] = field(default_factory=dict)
     bound: dict[str, Pod] = field(default_factory=dict)
+    priority: int = 0
 
 
 class Scheduler:
@@ -80,8 +85,9 @@ class Scheduler:
 
     async def run(self) -> None:
         """Finish what a predecessor left half done, then schedule."""
-        for key in self._in_order(key for key, gang in self._gangs.items() if self._half_bound(key, gang)):
-            await self._place(key, sorted(self._gangs[key].unbound.values(), key=_age), self._job_of(key))
+        for key, gang in self._gangs.items():
+            if self._half_bound(key, gang):
+                self._controller.queue.add(key, _REPAIR_PRIORITY)
         await self._controller.run()
 
     async def stop(self) -> None:
@@ -102,8 +108,8 @@ class Scheduler:
         assert pod is not None
         uid, key = pod.metadata.uid, _gang_key(pod)
         gang = self._gangs.setdefault(key, _Gang())
-        was_bound = gang.bound.pop(uid, None) is not None
-        gang.unbound.pop(uid, None)
+        was_unbound = gang.unbound.pop(uid, None) is not None
+        gang.bound.pop(uid, None)
         holds = new is not None and not is_finished(new)
         if holds and pod.spec.node_name:
             self._capacity.assign(uid, pod.spec.node_name, shape_of(pod).requests)
@@ -111,20 +117,21 @@ class Scheduler:
                 gang.bound[uid] = pod
         elif holds and self._is_ours(pod):
             gang.unbound[uid] = pod
+            gang.priority = max(gang.priority, pod.spec.priority or 0)
         if not holds and self._capacity.release(uid) and self._waiting:
             self._sweep_soon()
         if not gang.unbound and not gang.bound:
             del self._gangs[key]
             self._waiting.pop(key, None)
-        elif gang.unbound and (uid in gang.unbound or was_bound):
-            self._controller.queue.add(key, _priority(gang.unbound.values()))
+        elif gang.unbound and was_unbound != (uid in gang.unbound):
+            self._controller.queue.add(key, gang.priority)
 
     def _job_changed(self, old: Job | None, new: Job | None) -> None:
         job = new if new is not None else old
         assert job is not None
         key = f"{key_of(job)}/{job.metadata.uid}"
         if (gang := self._gangs.get(key)) and gang.unbound:
-            self._controller.queue.add(key, _priority(gang.unbound.values()))
+            self._controller.queue.add(key, gang.priority)
 
     def _is_ours(self, pod: Pod) -> bool:
         return (
@@ -141,24 +148,23 @@ class Scheduler:
     async def _reconcile(self, key: str) -> Result:
         if key == _SWEEP:
             for waiting in self._in_order(self._waiting):
-                self._controller.queue.add(waiting, _priority(self._gangs[waiting].unbound.values()))
+                self._controller.queue.add(waiting, self._gangs[waiting].priority)
             return None
         gang = self._gangs.get(key)
         if gang is None or not gang.unbound:
             return None
-        pods = sorted(gang.unbound.values(), key=_age)
-        if not _has_job(pods[0]):
-            await self._place(key, pods)
+        if not _has_job(next(iter(gang.unbound.values()))):
+            await self._place(key, _by_age(gang.unbound))
             return None
         job = self._job_of(key)
         if job is None:
             return None
         if job.metadata.annotations.get(GANG_ANNOTATION) == "false":
-            for pod in pods:
+            for pod in _by_age(gang.unbound):
                 if not await self._place(key, [pod]):
                     break
         elif len(gang.unbound) + len(gang.bound) >= _size(job):
-            await self._place(key, pods, job)
+            await self._place(key, _by_age(gang.unbound), job)
         return None
 
     async def _place(self, key: str, pods: Sequence[Pod], job: Job | None = None) -> bool:
@@ -177,7 +183,7 @@ class Scheduler:
         bindings = [(pod, next(nodes[shape_of(pod)])) for pod in pods]
         for pod, node in bindings:
             self._capacity.assign(pod.metadata.uid, node, shape_of(pod).requests)
-        if job is not None and len(pods) > 1:
+        if job is not None and len(pods) > 1 and not self._gangs[key].bound:
             await self._record_intent(job)
         await self._bind(bindings)
         self._report(bindings, job)
@@ -205,7 +211,7 @@ class Scheduler:
                 raise outcome
 
     async def _record_intent(self, job: Job) -> None:
-        # Pods made later are replacements: whether they get a place is no matter of all or nothing any more.
+        # Pods that join a gang that runs, as replacements or because it grew, are no matter of all or nothing any more.
         since = self._clock.now().strftime("%Y-%m-%dT%H:%M:%SZ")
         patch = {"metadata": {"annotations": {BINDING_ANNOTATION: since}}}
         await self._client.patch(JOB, job.metadata.name, patch, job.metadata.namespace)
@@ -284,8 +290,8 @@ class Scheduler:
         """Higher priority first, then the older."""
 
         def rank(key: str) -> tuple[int, datetime, str]:
-            pods = self._gangs[key].unbound.values()
-            return -_priority(pods), min(_created(pod.metadata) for pod in pods), key
+            gang = self._gangs[key]
+            return -gang.priority, min(_created(pod.metadata) for pod in gang.unbound.values()), key
 
         return sorted((key for key in keys if key in self._gangs and self._gangs[key].unbound), key=rank)
 
@@ -309,17 +315,13 @@ def _size(job: Job) -> int:
     return wanted_active(terms, active=0, succeeded=job.status.succeeded + len(failed))
 
 
-def _priority(pods: Iterable[Pod]) -> int:
-    return max((pod.spec.priority or 0 for pod in pods), default=0)
-
-
 def _created(meta: ObjectMeta) -> datetime:
     assert meta.creation_timestamp is not None, "the server stamps every object"
     return meta.creation_timestamp
 
 
-def _age(pod: Pod) -> tuple[datetime, str]:
-    return _created(pod.metadata), pod.metadata.name
+def _by_age(pods: dict[str, Pod]) -> list[Pod]:
+    return sorted(pods.values(), key=lambda pod: (_created(pod.metadata), pod.metadata.name))
 
 
 def _made_by(pod: Pod, moment: datetime) -> bool:

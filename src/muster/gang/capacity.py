@@ -4,6 +4,7 @@ Invariants: `free = allocatable - the sum over assigned pods`, exactly, in integ
 node; a node index is reused only after the node is gone. Mutable, but pure: no I/O, no clock.
 """
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -12,7 +13,7 @@ import numpy.typing as npt
 
 from muster.api.core import Node, Taint
 from muster.api.quantity import amount
-from muster.gang.shapes import Shape, untolerated
+from muster.gang.shapes import MOST, Shape, untolerated
 
 Amounts = tuple[tuple[str, int], ...]
 Ints = npt.NDArray[np.int64]
@@ -51,7 +52,7 @@ class Capacity:
         self._used: Ints = np.zeros((0, 0), np.int64)
         self._assigned: dict[str, _Assignment] = {}  # by pod UID; also pods on nodes not (yet) known
         self._on_node: dict[str, set[str]] = {}
-        self._masks: dict[tuple[object, object], Mask] = {}
+        self._masks: dict[tuple[object, object], tuple[Mask, Counter[str]]] = {}
 
     def __len__(self) -> int:
         return len(self._index)
@@ -60,7 +61,7 @@ class Capacity:
         """Add or update a node. Returns whether something changed that could help a waiting pod."""
         name = node.metadata.name
         traits = _traits(node)
-        amounts = {self._row_of(r): amount(r, quantity) for r, quantity in node.status.allocatable.items()}
+        amounts = {self._row_of(r): min(amount(r, q), MOST) for r, q in node.status.allocatable.items()}
         new = name not in self._index
         index = self._add(name) if new else self._index[name]
         column = np.zeros(len(self._row), np.int64)
@@ -141,14 +142,25 @@ class Capacity:
 
     def eligible(self, shape: Shape) -> Mask:
         """The nodes that selector, taints and cordons allow, whatever is free on them."""
+        return self._openness(shape)[0]
+
+    def closed(self, shape: Shape) -> Counter[str]:
+        """How many nodes are closed to a shape for which reason."""
+        return self._openness(shape)[1]
+
+    def _openness(self, shape: Shape) -> tuple[Mask, Counter[str]]:
         key = (shape.node_selector, shape.tolerations)
-        mask = self._masks.get(key)
-        if mask is None:
+        known = self._masks.get(key)
+        if known is None:
             if len(self._masks) >= _MASKS_KEPT:
                 self._masks.clear()
-            mask = np.array([obstacle(traits, shape) is None for traits in self.traits], dtype=np.bool_)
-            self._masks[key] = mask
-        return mask
+            obstacles = [obstacle(traits, shape) for traits in self.traits]
+            reasons = Counter(
+                reason for reason, name in zip(obstacles, self.names, strict=True) if reason and name is not None
+            )
+            known = np.array([reason is None for reason in obstacles], dtype=np.bool_), reasons
+            self._masks[key] = known
+        return known
 
     def taking(self, shape: Shape, counts: Ints) -> Ints:
         """What `counts` pods of a shape on each node use, in the form of `fitting`'s `taken`."""

@@ -5,7 +5,7 @@ from collections import Counter
 import numpy as np
 
 from muster.api.quantity import format_amount
-from muster.gang.capacity import Capacity, obstacle
+from muster.gang.capacity import Capacity
 from muster.gang.placement import Refusal
 from muster.gang.shapes import Shape
 
@@ -26,17 +26,12 @@ def explain(capacity: Capacity, refusal: Refusal, gang_size: int) -> str:
 
 
 def _reasons(capacity: Capacity, shape: Shape) -> Counter[str]:
-    reasons: Counter[str] = Counter()
-    for index, name in enumerate(capacity.names):
-        if name is None:
-            continue
-        closed = obstacle(capacity.traits[index], shape)
-        if closed is not None:
-            reasons[closed] += 1
-            continue
-        for resource, wanted in shape.requests:
-            if int(capacity.free_of(resource)[index]) < wanted:
-                reasons["Too many pods" if resource == "pods" else f"Insufficient {resource}"] += 1
+    reasons = Counter(capacity.closed(shape))
+    open_nodes = capacity.eligible(shape)
+    for resource, wanted in shape.requests:
+        short = int(((capacity.free_of(resource) < wanted) & open_nodes).sum())
+        if short:
+            reasons["Too many pods" if resource == "pods" else f"Insufficient {resource}"] += short
     return reasons
 
 

@@ -11,6 +11,10 @@ from muster.api.pods import pod_requests
 _HARD_EFFECTS = ("NoSchedule", "NoExecute")
 
 
+# No node has so much of anything (256 TiB of memory), and thousands of such pods still add up in 64 bits.
+MOST = 1 << 48
+
+
 @dataclass(frozen=True, slots=True)
 class Shape:
     """What a pod asks of a node. Amounts are integers: milli-CPU, and whole units of everything else."""
@@ -22,7 +26,8 @@ class Shape:
 
 def shape_of(pod: Pod) -> Shape:
     """The shape of a pod."""
-    requests = {"pods": 1} | {resource: amount for resource, amount in pod_requests(pod.spec).items() if amount}
+    asked = {resource: min(amount, MOST) for resource, amount in pod_requests(pod.spec).items() if amount > 0}
+    requests = {"pods": 1} | asked
     return Shape(
         requests=tuple(sorted(requests.items())),
         node_selector=tuple(sorted(pod.spec.node_selector.items())),

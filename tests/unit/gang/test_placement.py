@@ -174,6 +174,24 @@ def test_refusals_say_why(node, pod, cluster, size, spec, sentence):
     assert explain(capacity, refusal, size) == sentence
 
 
+HUGE = ["1", "10P", "7E", "9223372036854775807", "1E", "1e30"]
+
+
+@pytest.mark.parametrize("asked", HUGE)
+@pytest.mark.parametrize("has", HUGE)
+def test_no_quantity_is_too_large_to_count(node, pod, cluster, asked, has):
+    capacity = cluster(node("n", resources={"cpu": has, "memory": has}))
+    shape = shape_of(pod(cpu=asked))
+    for number in range(100):
+        capacity.assign(str(number), "n", shape.requests)
+    outcome = place(capacity, {shape: 3})
+    if isinstance(outcome, Refusal):
+        assert "cpu" in explain(capacity, outcome, 3)
+    for number in range(100):
+        assert capacity.release(str(number))
+    assert int(capacity.free_of("pods")[0]) == 110
+
+
 @st.composite
 def problems(draw):
     nodes = draw(st.lists(st.tuples(st.integers(0, 12), st.integers(0, 4)), max_size=8))

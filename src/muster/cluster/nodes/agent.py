@@ -31,7 +31,7 @@ from muster.cluster.nodes.network import Network
 from muster.cluster.nodes.pod_facts import Ending
 from muster.cluster.nodes.pod_runner import PodRunner
 from muster.cluster.nodes.pod_status import SHUTDOWN_MESSAGE, SHUTDOWN_REASON
-from muster.cluster.nodes.storage import PodRecord, Storage, memory_directory, seed_of
+from muster.cluster.nodes.storage import PodRecord, Storage, seed_of
 from muster.cluster.nodes.wire import pod_status_patch
 from muster.runtime.controller import Controller, Result
 from muster.runtime.manager import Manager
@@ -44,6 +44,7 @@ DEFAULT_PODS = 500
 # Of a stop; the manager's own limit is longer.
 SHUTDOWN_SECONDS = 30.0
 _WORKERS = 8
+_SWEEP_SECONDS = 10.0
 
 log = logging.getLogger(__name__)
 
@@ -89,7 +90,7 @@ class ProcessNode:
         self._share = share
         self._host_address = host_address
         self._tried = tried
-        self._storage = Storage(state, memory_directory(seed_of(state)))
+        self._storage = Storage(state)
         self.logs = Logs(self._storage, manager.clock)
         self._kit: Kit | None = None
         self._lifeline: tuple[int, int] | None = None
@@ -115,12 +116,16 @@ class ProcessNode:
         )
         await self._heartbeat.register()
         self.ready.set()
-        beating = asyncio.create_task(self._heartbeat.run(), name=f"{self.name}-heartbeat")
+        side = [
+            asyncio.create_task(self._heartbeat.run(), name=f"{self.name}-heartbeat"),
+            asyncio.create_task(self._sweep(), name=f"{self.name}-orphans"),
+        ]
         try:
             await self._controller.run()
         finally:
-            beating.cancel()
-            await asyncio.wait([beating])
+            for task in side:
+                task.cancel()
+            await asyncio.wait(side)
 
     async def stop(self) -> None:
         """End the pods (unless they are to be left running) and stop.
@@ -144,8 +149,15 @@ class ProcessNode:
                 os.close(descriptor)
             self._lifeline = None
 
+    async def _sweep(self) -> None:
+        orphans = processes.Orphans()
+        while True:
+            await self._clock.sleep(_SWEEP_SECONDS)
+            orphans.sweep()
+
     async def _equip(self) -> Kit:
-        """See what the machine has and allows."""
+        """See what the machine has and allows. Raises RuntimeError where nothing can run."""
+        processes.check_kernel()
         self._machine: Machine = machine.part(machine.discover(self._state), *self._share)
         scratch = Path(tempfile.mkdtemp(prefix="probe-", dir=self._state))
         found = await isolation.probe(scratch, self._tried)

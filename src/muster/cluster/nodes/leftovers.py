@@ -39,7 +39,7 @@ async def forget_absent(client: Client, state: Path, present: Collection[str]) -
     """
     await end_everything(state, spare=present)
     for path in _absent(state, present):
-        await asyncio.to_thread(shutil.rmtree, path)
+        await asyncio.to_thread(_remove, path)
     for node in (await client.list(NODE, labels=node_object.KIND_LABEL)).items:
         if node.metadata.name not in present:
             log.info("node %s is not there any more", node.metadata.name)
@@ -48,6 +48,13 @@ async def forget_absent(client: Client, state: Path, present: Collection[str]) -
             except ApiError as error:
                 if error.code != 404:
                     raise
+
+
+def _remove(path: Path) -> None:
+    storage = Storage(path)
+    for record in storage.pods():
+        storage.of(record.uid).remove()
+    shutil.rmtree(path)
 
 
 def _absent(state: Path, present: Collection[str]) -> list[Path]:

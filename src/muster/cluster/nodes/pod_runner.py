@@ -324,6 +324,9 @@ class PodRunner:
         if record is None:
             killed = await asyncio.to_thread(shims.kill_marked, launching.mark(self.uid, container.name).encode())
             log.warning("shim of container %s was killed, and left %d processes", container.name, killed)
+        elif record.lost:
+            message = f"{record.lost} lines of the log of container {container.name} were lost: the disk is full"
+            self._event("Warning", "LogLinesLost", message, container.name)
         attempt = self._containers[container.name].attempt
         assert attempt is not None
         exit = restoring.exit_of(self.pod, container, shim.directory, attempt.number, record, self._now())

@@ -5,10 +5,12 @@ event loop that has `add_reader`.
 """
 
 import asyncio
+import contextlib
 import ctypes
 import os
 import signal
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 _PR_SET_CHILD_SUBREAPER = 36
 _PIECE = 65536
@@ -17,6 +19,43 @@ _PIECE = 65536
 def adopt_orphans() -> None:
     """Become the parent of shims, whose own parents end at once; otherwise init gets (and must reap) them."""
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def check_kernel() -> None:
+    """Raises RuntimeError if this system lacks what all of this stands on."""
+    try:
+        os.close(os.pidfd_open(os.getpid()))
+    except (AttributeError, OSError) as error:
+        raise RuntimeError("process nodes need Linux 5.8 or newer: use --nodes simulated") from error
+
+
+class Orphans:
+    """Reaps the orphans that come to us and that nobody waits for.
+
+    Those that somebody does wait for are gone within moments, so only what is still there at the next sweep is reaped.
+    """
+
+    def __init__(self) -> None:
+        self._seen: set[int] = set()
+
+    def sweep(self) -> None:
+        """Look for zombies. Meant to be called every few seconds."""
+        zombies = {pid for pid, (parent, state) in _processes().items() if parent == os.getpid() and state == "Z"}
+        for pid in zombies & self._seen:
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(pid, os.WNOHANG)
+        self._seen = zombies
+
+
+def _processes() -> dict[int, tuple[int, str]]:
+    """The parent and the state of every process."""
+    found = {}
+    for directory in Path("/proc").iterdir():
+        if directory.name.isdigit():
+            with contextlib.suppress(OSError):
+                state, parent = (directory / "stat").read_text(errors="replace").rpartition(")")[2].split()[:2]
+                found[int(directory.name)] = (int(parent), state)
+    return found
 
 
 def spawn(argv: Sequence[str], *, pass_on: Sequence[int] = (), output: int = -1) -> int:

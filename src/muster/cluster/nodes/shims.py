@@ -52,6 +52,7 @@ class Record(msgspec.Struct, frozen=True):
     code: int = 0
     reason: str = ""
     message: str = ""
+    lost: int = 0  # lines of the log that could not be written
 
 
 class Shim:

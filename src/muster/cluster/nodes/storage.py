@@ -5,6 +5,8 @@
     pods/<uid>/volumes/<volume>/                     volumes that are not in memory
     pods/<uid>/containers/<container>/<attempt>/     see `shims.py`; numbers count up from 0
 
+Volumes in memory are in `/dev/shm/muster-<user>-<node>-<uid>/volumes/<volume>/`.
+
 Everything is 0700 and ours alone. A crash can leave a pod's directory half made; `pod.json` is written first and in one
 step, so a directory without it never held anything that runs.
 """
@@ -22,6 +24,7 @@ import msgspec
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 # Upstream keeps one dead container of each, whose log is what `logs --previous` shows; one more may just be beginning.
 KEPT_ATTEMPTS = 3
+SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - what is made there is private and checked
 
 
 class PodRecord(msgspec.Struct, frozen=True):
@@ -35,12 +38,12 @@ class PodRecord(msgspec.Struct, frozen=True):
 
 
 class Storage:
-    """The directories of one node's pods. `memory` is a place of the same kind on a tmpfs, for volumes in memory."""
+    """The directories of one node's pods. `memory` is a tmpfs; where it cannot be used, the disk is."""
 
-    def __init__(self, root: Path, memory: Path | None = None) -> None:
+    def __init__(self, root: Path, memory: Path = SHARED_MEMORY) -> None:
         _private(root)
         self._pods = _private(root / "pods")
-        self._memory = memory
+        self._memory = str(memory / f"muster-{os.getuid()}-{seed_of(root):08x}") if os.access(memory, os.W_OK) else ""
 
     def pods(self) -> list[PodRecord]:
         """All pods that there is something of."""
@@ -54,7 +57,7 @@ class Storage:
 
     def of(self, uid: str) -> "PodStorage":
         """The place of one pod, whether or not there is anything yet."""
-        return PodStorage(self._pods / _checked(uid), self._memory / uid if self._memory else None)
+        return PodStorage(self._pods / _checked(uid), Path(f"{self._memory}-{uid}") if self._memory else None)
 
 
 class PodStorage:
@@ -119,14 +122,14 @@ class PodStorage:
 
     def remove_volumes(self) -> None:
         """The pod has ended: what lived as long as it goes; logs and records stay."""
-        for base in (self.root, self._memory):
-            if base is not None and (base / "volumes").exists():
-                shutil.rmtree(base / "volumes")
+        if (self.root / "volumes").exists():
+            shutil.rmtree(self.root / "volumes")
+        if self._memory is not None and self._memory.exists():
+            shutil.rmtree(self._memory)
 
     def remove(self) -> None:
         """Forget the pod. `pod.json` goes last, so that whoever is interrupted here can go on later."""
-        if self._memory is not None and self._memory.exists():
-            shutil.rmtree(self._memory)
+        self.remove_volumes()
         if self.root.exists():
             for path in self.root.iterdir():
                 if path.is_dir() and not path.is_symlink():
@@ -137,18 +140,6 @@ class PodStorage:
 def seed_of(directory: Path) -> int:
     """A number that is always the same for a directory, and seldom for two."""
     return zlib.crc32(str(directory.resolve()).encode())
-
-
-def memory_directory(seed: int) -> Path | None:
-    """A directory of ours on a tmpfs; None if there is none, or if somebody else has put something in its place."""
-    shared = Path("/dev/shm")  # noqa: S108 - what is made there is private and checked
-    if not os.access(shared, os.W_OK):
-        return None
-    directory = shared / f"muster-{os.getuid()}-{seed:08x}"
-    try:
-        return _private(directory)
-    except PermissionError:
-        return None
 
 
 def _private(directory: Path) -> Path:

@@ -1,5 +1,6 @@
 """Probes, GPUs, cgroups, admission, the node's object, and what is written of pods."""
 
+import stat
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -235,6 +236,7 @@ def test_the_machine_is_looked_at(tmp_path):
 
 @pytest.fixture
 def storage(tmp_path):
+    (tmp_path / "memory").mkdir()
     return Storage(tmp_path / "node", tmp_path / "memory")
 
 
@@ -258,17 +260,19 @@ def test_old_attempts_are_forgotten(storage):
     assert place.containers() == ["main"]
 
 
-def test_volumes_go_before_logs(storage):
+def test_volumes_go_before_logs(storage, tmp_path):
     place = storage.of("uid-1")
     place.write(PodRecord("ns", "p", "uid-1"))
     place.begin("main", 0)
     (place.volume("a") / "x").mkdir(parents=True)
     memory = place.volume("b", in_memory=True)
     memory.mkdir(parents=True)
-    assert memory.parts[-4:] == ("memory", "uid-1", "volumes", "b")
+    assert memory.parts[-4] == "memory"
+    assert memory.parts[-3].endswith("-uid-1")
+    assert stat.S_IMODE(memory.parents[1].stat().st_mode) == 0o700
     place.remove_volumes()
     assert place.attempts("main") == [0]
-    assert not memory.exists()
+    assert list((tmp_path / "memory").iterdir()) == []
     place.remove()
     place.remove()
     assert not place.exists()

@@ -128,6 +128,8 @@ def _attend(pid: int) -> int:
         return exit_code(os.waitpid(pid, 0)[1])
     except _ToldError:
         try_to(os.killpg, pid, _signal.SIGKILL)
+        # A pid namespace does not end before all that were put into it are reaped, and nobody else would.
+        os.waitpid(pid, 0)
         return CANNOT_RUN
 
 
