@@ -7,7 +7,6 @@ however that ends. The one that stays and is reached over HTTPS is in `serving`.
 import asyncio
 import gc
 import tempfile
-import zlib
 from collections import Counter
 from collections.abc import AsyncIterator, Coroutine, Sequence
 from contextlib import asynccontextmanager
@@ -23,6 +22,7 @@ from muster.cluster.nodes.agent import ProcessNode
 from muster.cluster.nodes.leftovers import end_everything, forget_absent
 from muster.cluster.nodes.network import Network
 from muster.cluster.nodes.simulated import SimulatedNodes
+from muster.cluster.nodes.storage import seed_of
 from muster.cluster.nodespec import NodeSpec
 from muster.cluster.store import Journal, MemoryJournal, keep_compacted
 from muster.runtime.client import Client
@@ -123,7 +123,7 @@ async def add_nodes(plane: ControlPlane, state: Path, nodes: Sequence[NodeSpec],
     counts: Counter[str] = Counter()
     shares = sum(spec.count for spec in nodes if spec.kind == "process")
     # Other clusters of this machine give out addresses too: each begins somewhere else.
-    network = Network(manager, Addresses(zlib.crc32(str(state).encode())))
+    network = Network(manager, Addresses(seed_of(state)))
     process_nodes: list[ProcessNode] = []
     if any(spec.kind == "process" for spec in nodes):
         manager.add(network)
