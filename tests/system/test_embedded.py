@@ -33,7 +33,7 @@ def a_part_fails(running):
 
 
 def the_disk_fails(running):
-    running.plane.failed.set_exception(StorageFailed("a part has failed", OSError()))
+    running.plane.failed.set_exception(StorageFailed("a part has failed", "test"))
 
 
 @pytest.mark.parametrize("trouble", [a_part_fails, the_disk_fails])

@@ -1,14 +1,15 @@
 """A `Kind` joins the name of an API resource with the Python type that views it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 import msgspec
 
 from muster.api.meta import ListMeta
 
 T = TypeVar("T")
+U = TypeVar("U")
 
 _encoder = msgspec.json.Encoder()
 
@@ -47,6 +48,10 @@ class Kind(Generic[T]):
         if self.namespaced and namespace:
             parts += ["namespaces", namespace]
         return "/".join([*parts, self.plural, *filter(None, (name, subresource))])
+
+    def seen_as(self, view: "type[U]") -> "Kind[U]":
+        """The same kind through another type: only its metadata (`Object`), or as plain JSON (`dict`)."""
+        return cast("Kind[U]", replace(self, type=cast("Any", view)))
 
     def encode(self, obj: T) -> bytes:
         """The object as JSON with its apiVersion and kind."""

@@ -12,6 +12,11 @@ import msgspec
 
 from muster.api.markers import ATOMIC, MERGED_SET, Required, Strings, merged_by
 
+# The finalizers that Kubernetes itself knows; all others have a domain.
+ORPHAN_FINALIZER = "orphan"  # dependents are let go first
+FOREGROUND_FINALIZER = "foregroundDeletion"  # dependents go first
+NAMESPACE_FINALIZER = "kubernetes"  # of a namespace, in its spec: it is emptied first
+
 # Words that the Kubernetes API spells in capitals wherever they are not the first of a name.
 _ACRONYMS = {
     word.lower(): word

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from muster.api.core import Container, Pod, PodCondition, PodSpec
 from muster.api.core.container import ResourceRequirements
+from muster.api.meta import OwnerReference
 from muster.api.quantity import ResourceList, amount
 
 FINISHED_PHASES = frozenset({"Succeeded", "Failed"})
@@ -103,9 +104,9 @@ def restart_count(pod: Pod) -> int:
     return sum(status.restart_count for status in (*pod.status.init_container_statuses, *pod.status.container_statuses))
 
 
-def owner_uid(pod: Pod) -> str:
-    """The UID of the controller that manages it; empty if there is none."""
-    return next((owner.uid for owner in pod.metadata.owner_references if owner.controller), "")
+def controller_of(pod: Pod) -> OwnerReference | None:
+    """Its controller, whatever that is."""
+    return next((owner for owner in pod.metadata.owner_references if owner.controller), None)
 
 
 def qos_class(spec: PodSpec) -> str:

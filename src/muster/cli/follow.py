@@ -3,12 +3,14 @@
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 
 from muster.api.batch import COMPLETION_INDEX, JOB, Job
-from muster.api.core import POD, ContainerStatus, Pod
+from muster.api.core import POD, Pod
 from muster.api.status import ApiError
+from muster.cli.containerlog import ContainerLog, has_log
 from muster.cli.jobstate import Ending, JobState, ending, job_state
-from muster.runtime.client import Client, lines
+from muster.runtime.client import Client
 from muster.runtime.clock import Clock
 from muster.runtime.ids import Random
 from muster.runtime.informer import Informer
@@ -17,13 +19,20 @@ from muster.runtime.transport import Request, TransportError
 
 JOB_NAME_LABEL = "batch.kubernetes.io/job-name"
 
-# A log stream that broke is taken up again after so long.
-RETRY_SECONDS = 0.5
+# The server is asked this often whether it is there, waited for that long, and given up after so long without a word.
+PROBE_SECONDS = 2.0
+PROBE_TIMEOUT_SECONDS = 10.0
+GONE_SECONDS = 30.0
 
 
 @dataclass(slots=True)
 class Follower:
-    """One job under observation. `show(rank, line)` gets every line of output, `report(state)` every change."""
+    """One job under observation.
+
+    show: gets every line of output, with the worker's rank.
+    report: gets every change.
+    warn: gets what the user should know of output that does not come.
+    """
 
     client: Client
     clock: Clock
@@ -32,57 +41,96 @@ class Follower:
     name: str
     show: Callable[[str, bytes], None] | None = None
     report: Callable[[JobState], None] = lambda _: None
+    warn: Callable[[str], None] = lambda _: None
     rank: str = ""  # only this worker's output
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
-    _streams: dict[str, asyncio.Task[None]] = field(default_factory=dict)
+    _logs: dict[tuple[str, str], ContainerLog] = field(default_factory=dict)  # by pod and container
+    _copies: list[asyncio.Task[None]] = field(default_factory=list)
 
     async def run(self) -> Ending:
-        """Follow the job to its end, and its output to the last line. Raises `ApiError` (NotFound)."""
+        """Follow the job to its end, and its output to the last line.
+
+        Raises `ApiError` (NotFound; output that may not be read), `TransportError` when the server is gone for good.
+        """
         job = await self.client.get(JOB, self.name, self.namespace)
         jobs = Informer(
             self.client, JOB, self.clock, self.random, namespace=self.namespace, fields=f"metadata.name={self.name}"
         )
-        pods = Informer(
-            self.client, POD, self.clock, self.random, namespace=self.namespace, labels=f"{JOB_NAME_LABEL}={self.name}"
-        )
+        pods = Informer(self.client, POD, self.clock, self.random, namespace=self.namespace, labels=self._labels)
         for informer in (jobs, pods):
             informer.on_change(lambda _old, _new: self._changed.set())
-        async with asyncio.TaskGroup() as group:
-            running = [group.create_task(informer.run()) for informer in (jobs, pods)]
-            try:
-                return await self._until_finished(job.metadata.uid, jobs, pods)
-            finally:
-                for task in (*running, *self._streams.values()):
-                    task.cancel()
+        try:
+            async with asyncio.TaskGroup() as group:
+                helpers = [group.create_task(work) for work in (jobs.run(), pods.run(), self._until_gone())]
+                try:
+                    return await self._until_finished(group, job.metadata.uid, jobs, pods)
+                finally:
+                    for task in (*helpers, *self._copies):
+                        task.cancel()
+        except ExceptionGroup as failures:
+            raise failures.exceptions[0] from None
 
-    async def _until_finished(self, uid: str, jobs: Informer[Job], pods: Informer[Pod]) -> Ending:
+    @property
+    def _labels(self) -> str:
+        return f"{JOB_NAME_LABEL}={self.name}"
+
+    async def _until_gone(self) -> None:
+        """Raises `TransportError` once the server has not answered for too long."""
+        answered = self.clock.monotonic()
+        while True:
+            try:
+                await self.client.transport.request(Request("GET", "/version", timeout_seconds=PROBE_TIMEOUT_SECONDS))
+                answered = self.clock.monotonic()
+            except TransportError as error:
+                if self.clock.monotonic() - answered >= GONE_SECONDS:
+                    raise TransportError(
+                        f"gave up on {self.name}: the server has been gone for {GONE_SECONDS:g} s: {error}"
+                    ) from error
+            await self.clock.sleep(PROBE_SECONDS)
+
+    async def _until_finished(
+        self, group: asyncio.TaskGroup, uid: str, jobs: Informer[Job], pods: Informer[Pod]
+    ) -> Ending:
         await jobs.synced.wait()
         await pods.synced.wait()
         last: JobState | None = None
         while True:
             self._changed.clear()
             job = jobs.get(f"{self.namespace}/{self.name}")
+            mine = [pod for pod in pods.all() if _belongs_to(pod, uid)]
+            self._observe(group, mine)
             if job is None or job.metadata.uid != uid:
                 await self._drain()
                 return Ending(1, "it was deleted")
-            mine = [pod for pod in pods.all() if _belongs_to(pod, uid)]
-            self._stream(mine)
             state = job_state(job, mine)
             if state != last:
                 self.report(state)
                 last = state
             if state.finished:
+                mine = await self._as_they_ended(uid, mine)
+                self._observe(group, mine)
                 await self._drain()
                 return ending(job, mine)
             await self._changed.wait()
 
+    async def _as_they_ended(self, uid: str, known: list[Pod]) -> list[Pod]:
+        """The pods of a job that has just finished: what is known of them may be older than what is known of it."""
+        try:
+            now = (await self.client.list(POD, self.namespace, labels=self._labels)).items
+        except (ApiError, TransportError):
+            return known  # good enough, as a rule
+        newest = {pod.metadata.uid: pod for pod in (*known, *now) if _belongs_to(pod, uid)}
+        return list(newest.values())
+
     async def _drain(self) -> None:
         """Wait for the last lines."""
-        if self._streams:
-            await asyncio.wait(self._streams.values())
+        for log in self._logs.values():
+            log.finish()
+        if self._copies:
+            await asyncio.wait(self._copies)
 
-    def _stream(self, pods: list[Pod]) -> None:
-        """Follow every container that has started and is not followed yet."""
+    def _observe(self, group: asyncio.TaskGroup, pods: list[Pod]) -> None:
+        """Follow every container that has started, and tell those that are followed how they are."""
         if self.show is None:
             return
         for pod in pods:
@@ -90,59 +138,14 @@ class Follower:
             if self.rank and rank != self.rank:
                 continue
             for status in (*pod.status.init_container_statuses, *pod.status.container_statuses):
-                key = f"{pod.metadata.uid}/{status.name}"
-                if key not in self._streams and _has_started(status):
-                    work = self._copy(pod, status.name, rank)
-                    self._streams[key] = asyncio.create_task(work, name=f"logs-{key_of(pod)}")
-
-    async def _copy(self, pod: Pod, container: str, rank: str) -> None:
-        """Show all of a container's output; a stream that breaks is resumed after the last line shown."""
-        assert self.show is not None
-        path = POD.path(pod.metadata.namespace, pod.metadata.name, "log")
-        query = {"follow": "true", "container": container, "timestamps": "true"}
-        place = _Place()
-        while True:
-            try:
-                async with self.client.transport.stream(Request("GET", path, query)) as chunks:
-                    place = place.again()
-                    async for line in lines(chunks):
-                        stamp, _, text = line.partition(b" ")
-                        if place.is_new(stamp):
-                            self.show(rank, text)
-            except TransportError:
-                await self.clock.sleep(RETRY_SECONDS)
-            except ApiError as error:
-                if error.code != 404:  # the pod is gone, and its output with it
-                    raise
-                return
-            else:
-                return
-
-
-@dataclass(slots=True)
-class _Place:
-    """How far a log has been shown. Lines are in the order of their stamps, which several may share."""
-
-    stamp: bytes = b""
-    shown: int = 0  # lines with that stamp
-    skip: int = 0  # of these, lines still to be passed by when the log is read again
-
-    def again(self) -> "_Place":
-        """The same place in a log that is read from its beginning."""
-        return _Place(self.stamp, self.shown, self.shown)
-
-    def is_new(self, stamp: bytes) -> bool:
-        """Whether the next line, with that stamp, has not been shown."""
-        if stamp < self.stamp:
-            return False
-        if stamp > self.stamp:
-            self.stamp, self.shown, self.skip = stamp, 1, 0
-            return True
-        if self.skip:
-            self.skip -= 1
-            return False
-        self.shown += 1
-        return True
+                key = pod.metadata.uid, status.name
+                if key in self._logs:
+                    self._logs[key].observe(status)
+                elif has_log(status):
+                    show = partial(self.show, rank)
+                    log = ContainerLog(self.client, self.clock, pod, status, show=show, warn=self.warn)
+                    self._logs[key] = log
+                    self._copies.append(group.create_task(log.copy(), name=f"logs-{key_of(pod)}"))
 
 
 def rank_of(pod: Pod) -> str:
@@ -152,7 +155,3 @@ def rank_of(pod: Pod) -> str:
 
 def _belongs_to(pod: Pod, job_uid: str) -> bool:
     return any(owner.uid == job_uid for owner in pod.metadata.owner_references)
-
-
-def _has_started(status: ContainerStatus) -> bool:
-    return status.state.running is not None or status.state.terminated is not None

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import Any
 
+from muster.api.batch import COMPLETION_INDEX, JOB_NAME_LABEL
+
 # A label value and a DNS label: the longest name that leaves room for `-<index>` in a host name.
 NAME_LIMIT = 52
-_INDEX = "batch.kubernetes.io/job-completion-index"
 
 # Ports below the usual ephemeral range (32768) that few services use. All gangs of one machine share its ports, so
 # each takes its own.
@@ -76,7 +77,7 @@ def service(gang: Gang, job_uid: str = "") -> dict[str, Any]:
         "metadata": metadata,
         "spec": {
             "clusterIP": "None",
-            "selector": {"batch.kubernetes.io/job-name": gang.name},
+            "selector": {JOB_NAME_LABEL: gang.name},
             "publishNotReadyAddresses": True,
         },
     }
@@ -103,7 +104,7 @@ def _pod_spec(gang: Gang) -> dict[str, Any]:
 
 def _environment(gang: Gang) -> list[dict[str, Any]]:
     """What torch.distributed and its like look for, then what the user asked for, which wins."""
-    index = {"valueFrom": {"fieldRef": {"fieldPath": f"metadata.annotations['{_INDEX}']"}}}
+    index = {"valueFrom": {"fieldRef": {"fieldPath": f"metadata.annotations['{COMPLETION_INDEX}']"}}}
     given: dict[str, dict[str, Any]] = {
         "RANK": index,
         "WORLD_SIZE": {"value": str(gang.workers)},

@@ -1,10 +1,11 @@
 """Where the embedded cluster of this user lives: `$MUSTER_HOME`, by default `~/.muster`."""
 
-import fcntl
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+
+from muster.runtime import filelock
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,10 +37,9 @@ class Home:
         except OSError:
             return None
         try:
-            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
+            if not filelock.is_taken(lock):
+                return None
             text = os.pread(lock, 20, 0).decode("ascii", "replace").strip()
             return int(text) if text.isdigit() else None
         finally:
             os.close(lock)
-        return None

@@ -1,7 +1,6 @@
 """The garbage collector: carries out what `muster.cluster.ownership` decides, for every kind that is served."""
 
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import Any
 
 from muster.api.kinds import Kind
@@ -22,7 +21,7 @@ class GarbageCollector:
     def __init__(self, manager: Manager, kinds: Iterable[Kind[Any]]) -> None:
         self._client = manager.client
         self._graph = Graph()
-        self._kinds = {kind.resource: replace(kind, type=Object) for kind in kinds}
+        self._kinds = {kind.resource: kind.seen_as(Object) for kind in kinds}
         self._by_name = {(kind.group, kind.kind): kind for kind in self._kinds.values()}
         self._controller = Controller(self.name, self._reconcile, manager.clock, manager.random, workers=WORKERS)
         for resource, kind in self._kinds.items():

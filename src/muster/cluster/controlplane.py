@@ -79,6 +79,7 @@ async def control_plane(journal: Journal, surroundings: Surroundings) -> AsyncIt
         manager = Manager(client, clock, random)
         events = EventSink(client, clock, ids, random)
         manager.add(events)
+        server.endpoints.ready_checks["controllers"] = lambda: None if manager.ready.is_set() else "they are starting"
         try:
             yield ControlPlane(surroundings, store, server, manager, events, failed)
         finally:

@@ -9,6 +9,7 @@ from typing import Any
 from muster.api.core import NODE, POD, Pod
 from muster.api.pods import is_finished
 from muster.api.status import ApiError
+from muster.cluster.indexes import BY_NODE, by_node
 from muster.runtime.controller import Controller, Result
 from muster.runtime.manager import Manager
 from muster.runtime.transport import STRATEGIC_MERGE_PATCH
@@ -26,10 +27,12 @@ class LostPodCollector:
         self._client = manager.client
         self._clock = manager.clock
         self._nodes = manager.informer(NODE)
-        self._pods = manager.informer(POD, indexes={"node": _node})
+        self._pods = manager.informer(POD, indexes={BY_NODE: by_node})
         self._gone_since: dict[str, float] = {}
         self._controller = Controller(self.name, self._reconcile, manager.clock, manager.random)
-        self._controller.watch(self._pods, _node, when=lambda old, new: old is None or _node(old) != _node(new or old))
+        self._controller.watch(
+            self._pods, by_node, when=lambda old, new: old is None or by_node(old) != by_node(new or old)
+        )
         self._controller.watch(self._nodes, when=lambda old, new: old is None or new is None)
 
     async def run(self) -> None:
@@ -41,7 +44,7 @@ class LostPodCollector:
         await self._controller.stop()
 
     async def _reconcile(self, node: str) -> Result:
-        lost = self._pods.by("node", node)
+        lost = self._pods.by(BY_NODE, node)
         if self._nodes.get(node) is not None or not lost:
             self._gone_since.pop(node, None)
             return None
@@ -76,7 +79,3 @@ class LostPodCollector:
             "lastTransitionTime": self._clock.now().replace(microsecond=0),
         }
         return {"phase": "Failed", "reason": "NodeLost", "conditions": [condition]}
-
-
-def _node(pod: Pod) -> tuple[str, ...]:
-    return (pod.spec.node_name,) if pod.spec.node_name else ()

@@ -5,13 +5,10 @@ owner while it is going, as a finalizer (upstream's garbage collection, KEP-less
 `orphan`: they stay, without the reference; `foregroundDeletion`: they go first; neither: they go afterwards.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from muster.api.meta import ObjectMeta, OwnerReference
-
-ORPHAN = "orphan"
-FOREGROUND = "foregroundDeletion"
+from muster.api.meta import FOREGROUND_FINALIZER, ORPHAN_FINALIZER, ObjectMeta, OwnerReference
 
 # UIDs are unique in time, so what was seen deleted stays deleted; this many are remembered to save a look each.
 DELETED_REMEMBERED = 100_000
@@ -45,7 +42,7 @@ class Item:
     @property
     def waits_for_dependents(self) -> bool:
         """Whether it is being deleted in the foreground: its dependents go first."""
-        return self.deleting and FOREGROUND in self.finalizers
+        return self.deleting and FOREGROUND_FINALIZER in self.finalizers
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,20 +77,21 @@ class Graph:
 
     def __init__(self) -> None:
         self.items: dict[str, Item] = {}
-        self._dependents: dict[str, set[str]] = {}
+        self._dependents: dict[str, dict[str, None]] = {}  # in the order in which they were linked
         self._deleted: dict[str, None] = {}  # in the order of their deletion
 
     def put(self, item: Item) -> None:
         """An object appeared or changed."""
-        self._unlink(item.uid)
+        known = self.items.get(item.uid)
         self.items[item.uid] = item
-        for owner in item.owners:
-            self._dependents.setdefault(owner.uid, set()).add(item.uid)
+        if known is None or known.owners != item.owners:
+            self._unlink(known)
+            for owner in item.owners:
+                self._dependents.setdefault(owner.uid, {})[item.uid] = None
 
     def remove(self, uid: str) -> None:
         """An object is gone for good."""
-        self._unlink(uid)
-        self.items.pop(uid, None)
+        self._unlink(self.items.pop(uid, None))
         self._deleted[uid] = None
         if len(self._deleted) > DELETED_REMEMBERED:
             del self._deleted[next(iter(self._deleted))]
@@ -102,17 +100,17 @@ class Graph:
         """Whether this object was seen to go."""
         return uid in self._deleted
 
-    def dependents(self, uid: str) -> list[Item]:
-        """The objects that name this one as an owner, in a stable order."""
-        found = (self.items[dependent] for dependent in self._dependents.get(uid, ()))
-        return sorted(found, key=lambda item: (item.resource, item.namespace, item.name))
+    def dependents(self, uid: str) -> Iterator[Item]:
+        """The objects that name this one as an owner, in the order in which they came; there may be very many."""
+        return (self.items[dependent] for dependent in self._dependents.get(uid, ()))
 
-    def _unlink(self, uid: str) -> None:
-        known = self.items.get(uid)
-        for owner in known.owners if known else ():
+    def _unlink(self, item: Item | None) -> None:
+        if item is None:
+            return
+        for owner in item.owners:
             siblings = self._dependents.get(owner.uid)
             if siblings is not None:
-                siblings.discard(uid)
+                siblings.pop(item.uid, None)
                 if not siblings:
                     del self._dependents[owner.uid]
 
@@ -121,9 +119,10 @@ def decide(item: Item, dependents: Iterable[Item], absent: frozenset[str], waiti
     """What to do about one object now.
 
     `absent` are the UIDs of its owners that do not exist, `waiting` those that are being deleted in the foreground.
+    No more of `dependents` is looked at than the answer needs.
     """
     if item.deleting:
-        return _finish(item, list(dependents))
+        return _finish(item, dependents)
     if not item.owners:
         return []
     solid = [owner for owner in item.owners if owner.uid not in absent and owner.uid not in waiting]
@@ -135,15 +134,15 @@ def decide(item: Item, dependents: Iterable[Item], absent: frozenset[str], waiti
     return [Delete(item, foreground)]
 
 
-def _finish(item: Item, dependents: list[Item]) -> list[Action]:
+def _finish(item: Item, dependents: Iterable[Item]) -> list[Action]:
     """The steps of a deletion that depend on dependents; others are somebody else's finalizers."""
-    if ORPHAN in item.finalizers:
+    if ORPHAN_FINALIZER in item.finalizers:
         own = frozenset([item.uid])
-        return [DropReferences(dependent, own) for dependent in dependents] or [DropFinalizer(item, ORPHAN)]
-    if FOREGROUND in item.finalizers:
+        return [DropReferences(dependent, own) for dependent in dependents] or [DropFinalizer(item, ORPHAN_FINALIZER)]
+    if FOREGROUND_FINALIZER in item.finalizers:
         if any(_blocks(dependent, item.uid) for dependent in dependents):
             return []
-        return [DropFinalizer(item, FOREGROUND)]
+        return [DropFinalizer(item, FOREGROUND_FINALIZER)]
     return []
 
 

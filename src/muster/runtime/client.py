@@ -3,16 +3,16 @@
 Every part of the system sees the world through this and nothing else.
 """
 
-import gc
 from collections import deque
-from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from typing import Any, Generic, Literal, TypeVar
 
 import msgspec
 
 from muster.api.kinds import Kind, Page
 from muster.api.status import ApiError, Status, StatusDetails
+from muster.runtime.garbage import collector_paused
 from muster.runtime.objects import meta_of
 from muster.runtime.transport import (
     JSON,
@@ -32,6 +32,8 @@ Propagation = Literal["Orphan", "Background", "Foreground"]
 PAGE_SIZE = 500
 # A line of a stream may be so long; objects are at most a few megabytes.
 LINE_LIMIT = 64 << 20
+# Programs that draw progress bars may never end a line: so much of one is held back.
+TEXT_LINE_BYTES = 1 << 20
 # What decoding raises when the bytes are no JSON, do not fit the type, or are nested without end.
 _UNREADABLE = (msgspec.DecodeError, RecursionError)
 
@@ -76,7 +78,7 @@ class Client:
         )
         response = await self._send("GET", kind.path(namespace), query)
         try:
-            with _collector_paused():
+            with collector_paused():
                 return kind.decode_page(response.body)
         except _UNREADABLE as error:
             raise _nonsense(kind, response.body, error) from error
@@ -239,29 +241,43 @@ class _Splitter:
 
     def __init__(self) -> None:
         self._rest: list[bytes] = []
-        self._size = 0
+        self.size = 0  # of the line that has not ended
 
     def feed(self, chunk: bytes) -> list[bytes]:
         """The lines that end in this piece, without their ends and without empty ones."""
         first, *others = chunk.split(b"\n")
         self._rest.append(first)
-        self._size += len(first)
-        if self._size > LINE_LIMIT:
+        self.size += len(first)
+        if self.size > LINE_LIMIT:
             raise TransportError(f"the server sent a line of more than {LINE_LIMIT >> 20} MiB")
         if not others:
             return []
         found = [b"".join(self._rest), *others]
         self._rest = [found.pop()]
-        self._size = len(self._rest[0])
+        self.size = len(self._rest[0])
         return list(filter(None, found))
+
+    def take_rest(self) -> bytes:
+        """What has come of the line that has not ended; the rest of it will look like a line of its own."""
+        rest = b"".join(self._rest)
+        self._rest, self.size = [], 0
+        return rest
 
 
 async def lines(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """The lines of a stream, without their ends; an unfinished last line is dropped (the stream broke in it)."""
+    """The lines of a text that comes in pieces, without their ends and without empty ones.
+
+    The last one need not have an end; if the stream breaks in it, it is dropped. A line of more than `TEXT_LINE_BYTES`
+    comes in several parts.
+    """
     splitter = _Splitter()
     async for chunk in chunks:
         for line in splitter.feed(chunk):
             yield line
+        if splitter.size > TEXT_LINE_BYTES:
+            yield splitter.take_rest()
+    if rest := splitter.take_rest():
+        yield rest
 
 
 def _decode(kind: Kind[T], body: bytes) -> T:
@@ -319,15 +335,3 @@ _REASONS = {
 
 def _query(**parameters: str) -> dict[str, str]:
     return {name: value for name, value in parameters.items() if value}
-
-
-@contextmanager
-def _collector_paused() -> Iterator[None]:
-    """A big decode makes only live objects: collecting in the middle of it is wasted work."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()

@@ -32,15 +32,6 @@ def split_key(key: str) -> tuple[str, str]:
     return namespace, name
 
 
-def controller_key(obj: Any, kind: str) -> str | None:
-    """The key of the object of that kind which controls this one (same namespace), if there is one."""
-    meta = meta_of(obj)
-    for owner in meta.owner_references:
-        if owner.controller and owner.kind == kind:
-            return f"{meta.namespace}/{owner.name}" if meta.namespace else owner.name
-    return None
-
-
 def reference(kind: Kind[Any], obj: Any, field_path: str = "") -> ObjectReference:
     """Names the very object, for events; `field_path` names a part of it (`spec.containers{main}`)."""
     meta = meta_of(obj)

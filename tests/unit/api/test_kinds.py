@@ -5,6 +5,7 @@ import pytest
 from muster.api.batch import JOB
 from muster.api.core import NODE, POD
 from muster.api.kinds import Kind
+from muster.api.meta import Object, ObjectMeta
 
 DEVICE: Kind[dict[str, object]] = Kind("a.b", "v1alpha1", "Device", "devices", dict)
 
@@ -26,6 +27,13 @@ def test_path(path: str, expected: str) -> None:
 def test_names() -> None:
     assert (JOB.api_version, JOB.resource) == ("batch/v1", "jobs.batch")
     assert (POD.api_version, POD.resource) == ("v1", "pods")
+
+
+def test_the_same_kind_through_another_type() -> None:
+    plain = NODE.seen_as(dict)
+    assert plain == Kind("", "v1", "Node", "nodes", dict, namespaced=False)
+    assert plain.decode(b'{"unheard":1}') == {"unheard": 1}
+    assert JOB.seen_as(Object).decode(b'{"metadata":{"name":"a"}}') == Object(metadata=ObjectMeta(name="a"))
 
 
 def test_kinds_without_a_view() -> None:

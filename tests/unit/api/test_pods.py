@@ -24,7 +24,6 @@ from muster.api.pods import (
     is_finished,
     is_gated,
     is_ready,
-    owner_uid,
     pod_requests,
     priority,
     qos_class,
@@ -138,8 +137,8 @@ def test_small_questions() -> None:
     )
     assert restart_count(Pod(status=statuses)) == 3
     owners = (OwnerReference(uid="a"), OwnerReference(uid="b", controller=True))
-    assert owner_uid(Pod(metadata=ObjectMeta(owner_references=owners))) == "b"
-    assert owner_uid(Pod()) == ""
+    assert controller_of(Pod(metadata=ObjectMeta(owner_references=owners))) == owners[1]
+    assert controller_of(Pod(metadata=ObjectMeta(owner_references=owners[:1]))) is None
     spec = PodSpec(init_containers=(Container(name="i"),), containers=(Container(name="c"),))
     assert [each.name for each in all_containers(spec)] == ["i", "c"]
 

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from muster.api.meta import OwnerReference
-from muster.cluster.ownership import FOREGROUND, ORPHAN, Delete, DropFinalizer, DropReferences, Graph, Item, decide
+from muster.api.meta import FOREGROUND_FINALIZER, ORPHAN_FINALIZER, OwnerReference
+from muster.cluster.ownership import Delete, DropFinalizer, DropReferences, Graph, Item, decide
 
 
 def item(uid, *owners, finalizers=(), deleting=False, block=True):
@@ -37,8 +37,8 @@ def test_an_object_that_is_owned(subject, dependents, absent, waiting, expected)
     assert decide(subject, dependents, frozenset(absent), frozenset(waiting)) == expected
 
 
-FRONT = item("a", finalizers=[FOREGROUND], deleting=True)
-LEAVE = item("a", finalizers=[ORPHAN], deleting=True)
+FRONT = item("a", finalizers=[FOREGROUND_FINALIZER], deleting=True)
+LEAVE = item("a", finalizers=[ORPHAN_FINALIZER], deleting=True)
 OTHERS = item("a", finalizers=["example.com/x"], deleting=True)
 
 
@@ -46,10 +46,10 @@ OTHERS = item("a", finalizers=["example.com/x"], deleting=True)
     ("subject", "dependents", "expected"),
     [
         pytest.param(FRONT, [CHILD], [], id="foreground waits for dependents"),
-        pytest.param(FRONT, [FREE], [DropFinalizer(FRONT, FOREGROUND)], id="but not for those that do not block"),
-        pytest.param(FRONT, [], [DropFinalizer(FRONT, FOREGROUND)], id="foreground is done"),
+        pytest.param(FRONT, [FREE], [DropFinalizer(FRONT, FOREGROUND_FINALIZER)], id="but not for those that do not block"),
+        pytest.param(FRONT, [], [DropFinalizer(FRONT, FOREGROUND_FINALIZER)], id="foreground is done"),
         pytest.param(LEAVE, [CHILD], [DropReferences(CHILD, frozenset("a"))], id="orphans are let go"),
-        pytest.param(LEAVE, [], [DropFinalizer(LEAVE, ORPHAN)], id="orphaning is done"),
+        pytest.param(LEAVE, [], [DropFinalizer(LEAVE, ORPHAN_FINALIZER)], id="orphaning is done"),
         pytest.param(OTHERS, [CHILD], [], id="somebody else's finalizer"),
     ],
 )
@@ -72,7 +72,7 @@ def test_the_graph_follows_changes_of_owners():
 @settings(max_examples=200, deadline=None)
 @given(
     st.lists(st.lists(st.integers(0, 9), max_size=3), min_size=1, max_size=10),
-    st.sampled_from([None, FOREGROUND, ORPHAN]),
+    st.sampled_from([None, FOREGROUND_FINALIZER, ORPHAN_FINALIZER]),
 )
 def test_after_a_deletion_exactly_those_without_a_living_owner_are_gone(owners, how):
     """A small cluster that does what it is told until nobody has anything to do."""
@@ -80,7 +80,7 @@ def test_after_a_deletion_exactly_those_without_a_living_owner_are_gone(owners, 
     for number, names in enumerate(owners):
         everything[f"o{number}"] = item(f"o{number}", *(f"o{n}" for n in sorted(set(names)) if n < number))
     expected = set(everything) - {"o0"}
-    if how != ORPHAN:
+    if how != ORPHAN_FINALIZER:
         for uid in sorted(expected, key=lambda uid: int(uid[1:])):
             names = [owner.uid for owner in everything[uid].owners]
             if names and not any(name in expected for name in names):
@@ -116,7 +116,7 @@ def settle(graph):
         for action in actions:
             match action:
                 case Delete(target, foreground):
-                    delete(graph, target.uid, FOREGROUND if foreground else None)
+                    delete(graph, target.uid, FOREGROUND_FINALIZER if foreground else None)
                 case DropReferences(target, gone):
                     left = [o.uid for o in target.owners if o.uid not in gone]
                     graph.put(item(target.uid, *left, finalizers=target.finalizers, deleting=target.deleting))

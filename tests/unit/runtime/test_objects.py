@@ -1,12 +1,12 @@
-"""Keys, owners and references of any object, typed or plain."""
+"""Keys and references of any object, typed or plain."""
 
 from typing import Any
 
 import pytest
 
 from muster.api.core import POD, Pod
-from muster.api.meta import ObjectMeta, OwnerReference
-from muster.runtime.objects import controller_key, key_of, meta_of, reference, split_key
+from muster.api.meta import ObjectMeta
+from muster.runtime.objects import key_of, meta_of, reference, split_key
 
 
 @pytest.mark.parametrize(
@@ -26,29 +26,6 @@ def test_key_is_namespace_and_name(obj: Any, key: str) -> None:
 
 def test_plain_object_without_metadata_has_an_empty_one() -> None:
     assert meta_of({}) == ObjectMeta()
-
-
-def _owned(*owners: OwnerReference, namespace: str = "ns") -> Pod:
-    return Pod(metadata=ObjectMeta(namespace=namespace, name="p", owner_references=owners))
-
-
-_JOB = OwnerReference(api_version="batch/v1", kind="Job", name="j", uid="u", controller=True)
-_OTHER = OwnerReference(api_version="v1", kind="ConfigMap", name="c", uid="v")
-
-
-@pytest.mark.parametrize(
-    ("pod", "key"),
-    [
-        (_owned(_JOB), "ns/j"),
-        (_owned(_OTHER, _JOB), "ns/j"),
-        (_owned(_JOB, namespace=""), "j"),
-        (_owned(_OTHER), None),
-        (_owned(OwnerReference(api_version="batch/v1", kind="Job", name="j", uid="u")), None),
-        (_owned(), None),
-    ],
-)
-def test_controller_key(pod: Pod, key: str | None) -> None:
-    assert controller_key(pod, "Job") == key
 
 
 def test_reference_names_the_very_object() -> None:

@@ -2,7 +2,15 @@
 
 from collections.abc import Iterable, Mapping
 
-from muster.api.meta import LabelSelector, LabelSelectorRequirement, ObjectMeta, OwnerReference
+from muster.api.meta import (
+    FOREGROUND_FINALIZER,
+    NAMESPACE_FINALIZER,
+    ORPHAN_FINALIZER,
+    LabelSelector,
+    LabelSelectorRequirement,
+    ObjectMeta,
+    OwnerReference,
+)
 from muster.api.validation import names
 from muster.api.validation.fields import (
     Errors,
@@ -18,9 +26,7 @@ from muster.api.validation.names import NameRule
 
 MAX_ANNOTATIONS_BYTES = 256 * 1024
 
-ORPHAN_FINALIZER = "orphan"
-FOREGROUND_FINALIZER = "foregroundDeletion"
-_UNQUALIFIED_FINALIZERS = frozenset({"kubernetes", ORPHAN_FINALIZER, FOREGROUND_FINALIZER})
+_UNQUALIFIED_FINALIZERS = frozenset({NAMESPACE_FINALIZER, ORPHAN_FINALIZER, FOREGROUND_FINALIZER})
 
 
 def new_metadata(meta: ObjectMeta, rule: NameRule, *, namespaced: bool = True) -> Errors:

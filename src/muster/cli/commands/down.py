@@ -1,8 +1,9 @@
 """`muster down`: stop the embedded cluster."""
 
-import asyncio
 import os
+import select
 import signal
+from contextlib import suppress
 
 import click
 
@@ -10,7 +11,6 @@ from muster.cli.home import Home
 
 # Pods have their grace period to end; then the server ends them and itself. This is for one that does not answer.
 PATIENCE_SECONDS = 90.0
-_LOOK_SECONDS = 0.02
 
 
 @click.command()
@@ -22,7 +22,7 @@ def command(data: str) -> None:
     home = Home.find(os.environ, data)
     pid = home.server_pid()
     if pid is not None:
-        asyncio.run(_stop(home, pid))
+        stop(home, pid)
     left = reap(home.path)
     if pid is None:
         click.echo(f"not running ({home.path})" + (f"; ended {left} containers that were left over" if left else ""))
@@ -30,15 +30,26 @@ def command(data: str) -> None:
         click.echo("stopped")
 
 
-async def _stop(home: Home, pid: int) -> None:
-    from muster.runtime.clock import RealClock
+def stop(home: Home, pid: int) -> None:
+    """End the server that was seen to hold the directory, and return once its process is gone."""
+    try:
+        process = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return
+    try:
+        # If it still holds the directory then the pidfd, opened meanwhile, is of that process and no other.
+        if home.server_pid() == pid:
+            _end(process, pid)
+    finally:
+        os.close(process)
 
-    clock = RealClock()
-    os.kill(pid, signal.SIGTERM)
-    deadline = clock.monotonic() + PATIENCE_SECONDS
-    while home.server_pid() == pid:
-        if clock.monotonic() > deadline:
+
+def _end(process: int, pid: int) -> None:
+    ended = select.poll()
+    ended.register(process, select.POLLIN)
+    with suppress(ProcessLookupError):  # it has just ended by itself
+        signal.pidfd_send_signal(process, signal.SIGTERM)
+        if not ended.poll(PATIENCE_SECONDS * 1000):
             click.echo(f"process {pid} does not end: killing it", err=True)
-            os.kill(pid, signal.SIGKILL)
-            deadline = float("inf")
-        await clock.sleep(_LOOK_SECONDS)
+            signal.pidfd_send_signal(process, signal.SIGKILL)
+            ended.poll()

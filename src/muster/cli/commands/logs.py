@@ -1,6 +1,5 @@
 """`muster logs`: what a job's workers printed, and print."""
 
-import os
 import sys
 from typing import Any
 
@@ -21,21 +20,16 @@ def command(job: str, follow: bool, rank: str, **options: Any) -> None:
 
 async def _logs(target: Target, name: str, rank: str, *, follow: bool) -> int:
     from muster.cli.follow import Follower
-    from muster.cli.output import prefix
+    from muster.cli.output import say
+    from muster.cli.printing import Printer
     from muster.runtime.clock import RealClock
     from muster.runtime.ids import Random
 
-    colour = sys.stdout.isatty() and "NO_COLOR" not in os.environ
-
-    def show(worker: str, line: bytes) -> None:
-        head = b"" if rank else prefix(worker, colour=colour).encode()
-        sys.stdout.buffer.write(head + line + b"\n")
-        sys.stdout.buffer.flush()
-
+    show = Printer(ranks=not rank).show
     async with connect(target) as session:
         if follow:
             ending = await Follower(
-                session.client, RealClock(), Random(), session.namespace, name, show=show, rank=rank
+                session.client, RealClock(), Random(), session.namespace, name, show=show, warn=say, rank=rank
             ).run()
             return ending.code
         return await _print(session, name, rank, show)
@@ -58,6 +52,11 @@ async def _print(session: Any, name: str, rank: str, show: Any) -> int:
                 continue
             path = POD.path(session.namespace, pod.metadata.name, "log")
             response = await session.client.raw(Request("GET", path, {"container": status.name}))
-            for line in response.body.splitlines():
+            for line in _lines(response.body):
                 show(rank_of(pod), line)
     return 0
+
+
+def _lines(text: bytes) -> list[bytes]:
+    """The lines, the last with or without its end. A carriage return is part of a line: progress bars are full of it."""
+    return text.removesuffix(b"\n").split(b"\n") if text else []

@@ -15,6 +15,8 @@ from muster.cli.session import Session, Target, connect, has_cluster, run, targe
 # What a worker on this machine gets of the caller's environment without asking: enough to find the same programs.
 _INHERITED = ("PATH", "HOME", "USER", "LANG", "LC_ALL", "TZ", "VIRTUAL_ENV", "PYTHONPATH", "LD_LIBRARY_PATH")
 
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
 
 @click.command(context_settings={"ignore_unknown_options": False, "allow_interspersed_args": False})
 @click.option("-w", "--workers", type=click.IntRange(min=1), default=1, show_default=True, help="How many workers.")
@@ -81,49 +83,36 @@ async def _submit(session: Session, arguments: Sequence[str], options: dict[str,
 async def _attend(session: Session, name: str, namespace: str, workers: int) -> int:
     """Show the job's output until it ends; Ctrl-C cancels it, and again leaves at once."""
     from muster.api.batch import JOB
+    from muster.cli.cancelling import Cancelling
     from muster.cli.follow import Follower
-    from muster.cli.output import prefix, say
+    from muster.cli.output import say
+    from muster.cli.printing import Printer
     from muster.cli.progress import Progress
     from muster.runtime.clock import RealClock
     from muster.runtime.ids import Random
 
-    colour = sys.stdout.isatty() and "NO_COLOR" not in os.environ
-
-    def show(rank: str, line: bytes) -> None:
-        head = prefix(rank, colour=colour).encode() if workers > 1 else b""
-        sys.stdout.buffer.write(head + line + b"\n")
-        sys.stdout.buffer.flush()
-
-    follower = Follower(
-        session.client, RealClock(), Random(), namespace, name, show=show, report=Progress(name, workers, say).report
-    )
+    show, report = Printer(ranks=workers > 1).show, Progress(name, workers, say).report
+    follower = Follower(session.client, RealClock(), Random(), namespace, name, show=show, warn=say, report=report)
     following = asyncio.create_task(follower.run())
-    interrupts = 0
-    cancelling: set[asyncio.Task[None]] = set()
 
-    def interrupted() -> None:
-        nonlocal interrupts
-        interrupts += 1
-        if interrupts > 1:
-            following.cancel()
-            return
-        say(f"cancelling {name} (again to leave at once)")
-        deletion = session.client.delete(JOB, name, namespace, propagation="Foreground")
-        cancelling.add(asyncio.create_task(deletion))
+    async def delete() -> None:
+        await session.client.delete(JOB, name, namespace, propagation="Foreground")
 
+    cancelling = Cancelling(name, delete, following.cancel, say)
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        loop.add_signal_handler(number, interrupted)
+    for number in _SIGNALS:
+        loop.add_signal_handler(number, cancelling.interrupt)
     try:
         ending = await following
     except asyncio.CancelledError:
-        if not interrupts:
+        if not cancelling.begun:
             raise
         return 130
     finally:
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        for number in _SIGNALS:
             loop.remove_signal_handler(number)
-    if interrupts:
+        await cancelling.close()
+    if cancelling.begun:
         return 130
     if ending.text:
         say(f"{name}: {ending.text}")

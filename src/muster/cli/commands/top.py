@@ -19,7 +19,7 @@ def command(**options: Any) -> None:
 
 async def _top(target: Target) -> None:
     from muster.api.core import NODE, POD
-    from muster.api.pods import is_finished, pod_requests
+    from muster.api.pods import controller_of, is_finished, pod_requests
     from muster.api.quantity import amount
     from muster.cli.output import table
 
@@ -29,8 +29,8 @@ async def _top(target: Target) -> None:
     used: dict[str, Counter[str]] = defaultdict(Counter)
     users: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
     for pod in pods:
-        owner = next((o.name for o in pod.metadata.owner_references if o.controller), pod.metadata.name)
-        for tally in (used[pod.spec.node_name], users[pod.metadata.namespace, owner]):
+        owner = controller_of(pod) or pod.metadata
+        for tally in (used[pod.spec.node_name], users[pod.metadata.namespace, owner.name]):
             tally.update(Counter(pod_requests(pod.spec)) + Counter(pods=1))
     resources = [r for r in _SHOWN if any(r in node.status.allocatable for node in nodes)]
     rows = []

@@ -4,7 +4,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import click
 
@@ -18,10 +18,19 @@ PORT = 6443
 @click.option("--port", type=click.IntRange(0, 65535), default=PORT, show_default=True, help="Loopback; 0: a free one.")
 @click.option("--nodes", metavar="KIND[:COUNT][,RES=QTY]", multiple=True, help="process or simulated; repeatable.")
 @click.option("--detach", is_flag=True, help="Return when it serves, and leave it running.")
+@click.option("--log-format", type=click.Choice(["text", "json"]), default="text", help="Of what goes to stderr.")
 @click.option("--ready-fd", type=int, hidden=True, help="Where to say that it serves.")
-def command(data: str, port: int, nodes: tuple[str, ...], detach: bool, ready_fd: int | None) -> None:
+def command(
+    data: str,
+    port: int,
+    nodes: tuple[str, ...],
+    detach: bool,
+    log_format: Literal["text", "json"],
+    ready_fd: int | None,
+) -> None:
     """Start an API server, a store, controllers and nodes on this machine, and keep them running."""
     from muster.cluster.nodespec import NodeSpec, NodeSpecError, parse
+    from muster.runtime import logs
 
     try:
         specs = tuple(parse(text) for text in nodes) or (NodeSpec(),)
@@ -29,8 +38,10 @@ def command(data: str, port: int, nodes: tuple[str, ...], detach: bool, ready_fd
         raise click.BadParameter(str(error), param_hint="--nodes") from error
     home = Home.find(os.environ, data)
     if detach:
-        _detach(home, port, nodes)
+        options = ["--port", str(port), "--log-format", log_format]
+        _detach(home, options + [word for spec in nodes for word in ("--nodes", spec)])
     else:
+        logs.configure(log_format, level="WARNING")
         _serve(home, port, specs, ready_fd)
 
 
@@ -42,9 +53,6 @@ def _serve(home: Home, port: int, specs: Any, ready_fd: int | None) -> None:
     from muster.cluster.apiserver.http import AddressTaken
     from muster.cluster.serving import Options, serve
     from muster.cluster.store import DataDirectoryError
-    from muster.runtime import logs
-
-    logs.configure("text", level="WARNING")
 
     def ready(url: str) -> None:
         text = f"ready: {url}, process {os.getpid()}\nexport KUBECONFIG={home.kubeconfig}\n"
@@ -61,7 +69,7 @@ def _serve(home: Home, port: int, specs: Any, ready_fd: int | None) -> None:
         raise click.ClickException(str(error)) from error
 
 
-def _detach(home: Home, port: int, nodes: tuple[str, ...]) -> None:
+def _detach(home: Home, options: list[str]) -> None:
     """Start the server as a process of its own, and wait until it serves or has failed."""
     try:
         home.path.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -70,10 +78,8 @@ def _detach(home: Home, port: int, nodes: tuple[str, ...]) -> None:
         raise click.ClickException(f"cannot use {home.path}: {error.strerror}") from error
     began = os.fstat(log).st_size
     reading, writing = os.pipe()
-    arguments = [sys.executable, "-m", "muster.cli", "up", "--data", str(home.path), "--port", str(port)]
-    arguments += [word for spec in nodes for word in ("--nodes", spec)]
     child = subprocess.Popen(
-        [*arguments, "--ready-fd", str(writing)],
+        [sys.executable, "-m", "muster.cli", "up", "--data", str(home.path), *options, "--ready-fd", str(writing)],
         stdin=subprocess.DEVNULL,
         stdout=log,
         stderr=log,

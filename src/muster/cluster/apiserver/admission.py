@@ -4,7 +4,7 @@ A plugin gets an `Attempt` and may change its document in place or raise `ApiErr
 that change, then those that only refuse. Built in are the namespace life cycle, priorities and service accounts.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -111,7 +111,7 @@ def _set_priority(attempt: Attempt, store: Store) -> None:
         if entry is None:
             raise _refused(attempt, f"no PriorityClass with name {name} was found")
     else:
-        entry = _default_class(store)
+        entry = _default_among(store.list(PRIORITY_CLASS.resource).entries)
     found = PRIORITY_CLASS.decode(entry.body) if entry else PriorityClass()
     policy = found.preemption_policy or "PreemptLowerPriority"
     if spec.get("priority", found.value) != found.value:
@@ -132,14 +132,16 @@ def _set_priority(attempt: Attempt, store: Store) -> None:
     spec["preemptionPolicy"] = policy
 
 
-def _default_class(store: Store) -> Entry | None:
-    entries = store.list(PRIORITY_CLASS.resource).entries
+def _default_among(entries: Iterable[Entry]) -> Entry | None:
     return next((entry for entry in entries if entry.header.fields.get("globalDefault")), None)
 
 
 def _one_default(attempt: Attempt, store: Store) -> None:
-    current = _default_class(store)
-    if attempt.document.get("globalDefault") and current is not None and current.key.name != attempt.name:
+    if not attempt.document.get("globalDefault"):
+        return
+    # Those that are not on disk yet count: of several that are made at once, one becomes the default.
+    current = _default_among(store.latest_list(PRIORITY_CLASS.resource).entries)
+    if current is not None and current.key.name != attempt.name:
         message = f"PriorityClass {current.key.name} is already marked as default. Only one default can exist"
         raise _refused(attempt, message)
 

@@ -32,9 +32,8 @@ async def create_first_objects(client: Client) -> None:
 
 
 async def _create(client: Client, kind: Kind[Any], document: dict[str, Any]) -> None:
-    untyped: Kind[Any] = Kind(kind.group, kind.version, kind.kind, kind.plural, dict, namespaced=kind.namespaced)
     try:
-        await client.create(untyped, document)
+        await client.create(kind.seen_as(dict), document)
     except ApiError as error:
         if error.reason != "AlreadyExists":
             raise

@@ -9,12 +9,11 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from muster.api.meta import DeleteOptions
+from muster.api.meta import FOREGROUND_FINALIZER, ORPHAN_FINALIZER, DeleteOptions
 from muster.api.status import INVALID, NOT_SUPPORTED, ApiError, FieldError, conflict, invalid
 from muster.cluster.apiserver.decode import Document
 from muster.cluster.apiserver.metadata import meta_of, timestamp
 from muster.cluster.apiserver.registry import Rules
-from muster.cluster.ownership import FOREGROUND, ORPHAN
 
 _POLICIES = ("Foreground", "Background", "Orphan")
 _FINISHED = ("Succeeded", "Failed")
@@ -148,12 +147,12 @@ def _mark(meta: dict[str, Any], now: datetime, grace: int) -> None:
 def _set_finalizers(meta: dict[str, Any], options: DeleteOptions, rules: Rules) -> bool:
     """Write on the object how its dependents are to go; returns whether that changed it."""
     before = meta.get("finalizers", [])
-    after = [finalizer for finalizer in before if finalizer not in (ORPHAN, FOREGROUND)]
+    after = [finalizer for finalizer in before if finalizer not in (ORPHAN_FINALIZER, FOREGROUND_FINALIZER)]
     policy = _policy(before, options, rules)
     if policy == "Orphan":
-        after.append(ORPHAN)
+        after.append(ORPHAN_FINALIZER)
     elif policy == "Foreground":
-        after.append(FOREGROUND)
+        after.append(FOREGROUND_FINALIZER)
     if after == before:
         return False
     meta.pop("finalizers", None)
@@ -169,6 +168,6 @@ def _policy(finalizers: list[str], options: DeleteOptions, rules: Rules) -> str 
         return "Orphan" if options.orphan_dependents else "Background"
     if options.propagation_policy is not None:
         return options.propagation_policy
-    if ORPHAN in finalizers:
+    if ORPHAN_FINALIZER in finalizers:
         return "Orphan"
-    return "Foreground" if FOREGROUND in finalizers else rules.propagation
+    return "Foreground" if FOREGROUND_FINALIZER in finalizers else rules.propagation

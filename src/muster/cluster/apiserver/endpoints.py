@@ -11,13 +11,9 @@ from muster.cluster.apiserver.discovery import Discovery
 from muster.cluster.apiserver.openapi import OpenApi
 from muster.cluster.apiserver.registry import Resource
 from muster.cluster.apiserver.static import StaticAnswer
+from muster.cluster.release import GIT_VERSION, MAJOR, MINOR
 from muster.runtime.metrics import CONTENT_TYPE, Registry
 from muster.runtime.transport import Request, Response
-
-# The release whose batch/v1 and core/v1 we speak: its Jobs have podReplacementPolicy and per-index back-off for good,
-# and its pods count their generation. Clients switch features by the number, so it must not be higher.
-MAJOR, MINOR = "1", "34"
-GIT_VERSION = f"v{MAJOR}.{MINOR}.0+muster"
 
 # Says what is wrong, or None.
 Check = Callable[[], str | None]

@@ -9,11 +9,10 @@ import msgspec
 
 from muster.api.core import PodSpec
 from muster.api.defaults import generate_selector, keep_allocated
+from muster.api.meta import NAMESPACE_FINALIZER
 from muster.api.pods import qos_class
 from muster.api.quantity import QuantityError
 from muster.cluster.apiserver.decode import Document
-
-KUBERNETES = "kubernetes"  # the finalizer that holds a namespace until it is empty
 
 
 def new_pod(pod: Document) -> None:
@@ -45,8 +44,8 @@ def new_job(job: Document) -> None:
 def new_namespace(namespace: Document) -> None:
     """A namespace is held until it is empty."""
     finalizers = namespace.setdefault("spec", {}).setdefault("finalizers", [])
-    if KUBERNETES not in finalizers:
-        finalizers.append(KUBERNETES)
+    if NAMESPACE_FINALIZER not in finalizers:
+        finalizers.append(NAMESPACE_FINALIZER)
     namespace["status"] = {"phase": "Active"}
 
 

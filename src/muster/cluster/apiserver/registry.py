@@ -155,9 +155,6 @@ class Registry:
 
     def __init__(self, resources: Iterable[Resource]) -> None:
         self._resources = {(r.kind.group, r.kind.version, r.kind.plural): r for r in resources}
-        self._by_key: dict[str, Resource] = {}
-        for resource in self._resources.values():
-            self._by_key.setdefault(resource.key, resource)
 
     def __iter__(self) -> Iterator[Resource]:
         return iter(self._resources.values())
@@ -165,7 +162,3 @@ class Registry:
     def find(self, group: str, version: str, plural: str) -> Resource | None:
         """The resource that a path names."""
         return self._resources.get((group, version, plural))
-
-    def by_key(self, key: str) -> Resource:
-        """The first resource with that storage. Raises `KeyError`."""
-        return self._by_key[key]

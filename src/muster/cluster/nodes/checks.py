@@ -7,6 +7,7 @@ import asyncio
 import ssl
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import cache
 
 from muster.api.core import Container, HTTPGetAction, LifecycleHandler, Probe
 from muster.cluster.nodes import probes
@@ -121,9 +122,13 @@ def _port(target: Target, port: int | str) -> int:
     return int(port)
 
 
+@cache
 def _unverified() -> ssl.SSLContext:
-    """Probes check that something answers, not who: pods have certificates of their own making."""
-    context = ssl.create_default_context()
+    """Probes check that something answers, not who: pods have certificates of their own making.
+
+    No authorities are loaded: that takes long, and the event loop would wait for it.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
     return context

@@ -14,6 +14,7 @@ from muster.api.status import ApiError
 from muster.cluster.nodes import machine, node_object
 from muster.cluster.nodes.machine import Machine
 from muster.cluster.nodes.wire import to_wire
+from muster.cluster.release import GIT_VERSION
 from muster.runtime.client import Client
 from muster.runtime.clock import Clock
 from muster.runtime.transport import STRATEGIC_MERGE_PATCH, TransportError
@@ -134,7 +135,7 @@ class Heartbeat:
             kernel_version=self._machine.kernel,
             os_image=self._machine.os_image,
             container_runtime_version=f"process://{_VERSION}",
-            kubelet_version=f"v1.34.0+muster-{_VERSION}",
+            kubelet_version=f"{GIT_VERSION}-{_VERSION}",
             operating_system="linux",
             architecture=self._machine.architecture,
         )

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from muster.api.core import Pod, Service
-from muster.api.pods import is_finished, owner_uid
+from muster.api.pods import controller_of, is_finished
 
 CLUSTER_DOMAIN = "cluster.local"
 _HEADER = "# Kept by muster: the names of the pods that this pod can reach.\n"
@@ -49,7 +49,8 @@ class Circle:
     @classmethod
     def of(cls, pod: Pod) -> "Circle":
         """The circle that the pod belongs to."""
-        return cls(pod.metadata.namespace, owner_uid(pod))
+        owner = controller_of(pod)
+        return cls(pod.metadata.namespace, owner.uid if owner else "")
 
 
 def render(pod: Pod, address: str, shared: str) -> str:

@@ -34,7 +34,7 @@ class Logs:
     async def logs(self, pod: Pod, options: LogOptions) -> AsyncIterator[bytes]:
         """The log, in pieces. Raises `ApiError` before the first piece if there is none."""
         directory = self._directory(pod, options)
-        since = self._since(options)
+        rendering = Rendering(self._since(options), timestamps=options.timestamps)
         left = options.limit_bytes
         reader = Reader(directory)
         try:
@@ -42,7 +42,7 @@ class Logs:
             while True:
                 over = not options.follow or not shims.is_alive(directory)
                 for block in reader.read():
-                    data = render(block, since, timestamps=options.timestamps)
+                    data = rendering.feed(block)
                     if left is not None:
                         data = data[:left]
                         left -= len(data)
@@ -136,26 +136,35 @@ class Reader:
         return bool(newer)
 
 
-def render(block: bytes, since: bytes, *, timestamps: bool) -> bytes:
-    """Lines of the log as users see them: the text, a line end unless the line goes on."""
-    parts = []
-    for line in block.splitlines(keepends=True):
-        pieces = line.split(b" ", 3)
-        if len(pieces) < 4 or (since and pieces[0] < since):
-            continue
-        time, _, tag, text = pieces
-        if timestamps:
-            parts += [time, b" "]
-        parts.append(text if tag == b"F" else text[:-1])
-    return b"".join(parts)
+class Rendering:
+    """Turns the log's own lines into what users see: the text, and a line end unless the line goes on."""
+
+    def __init__(self, since: bytes = b"", *, timestamps: bool = False) -> None:
+        self._since = since
+        self._timestamps = timestamps
+        self._goes_on = False  # the last part did not end a line
+
+    def feed(self, block: bytes) -> bytes:
+        """The text of whole lines of the log. A line in several parts has one stamp, that of its first."""
+        parts = []
+        for line in block.split(b"\n"):  # of all that looks like a line end, the shim takes only this one for one
+            pieces = line.split(b" ", 3)
+            if len(pieces) < 4 or (self._since and pieces[0] < self._since):
+                continue
+            time, _, tag, text = pieces
+            if self._timestamps and not self._goes_on:
+                parts += [time, b" "]
+            self._goes_on = tag != b"F"
+            parts.append(text if self._goes_on else text + b"\n")
+        return b"".join(parts)
 
 
 def tail(directory: Path, lines: int, limit_bytes: int) -> str:
     """The end of a log, for a message."""
-    reader = Reader(directory)
+    reader, rendering = Reader(directory), Rendering()
     try:
         reader.seek(lines)
-        data = b"".join(render(block, b"", timestamps=False) for block in reader.read())
+        data = b"".join(rendering.feed(block) for block in reader.read())
     finally:
         reader.close()
     return data[-limit_bytes:].decode(errors="replace")

@@ -11,7 +11,8 @@ import os
 from pathlib import Path
 
 from muster.api.core import POD, SERVICE, Pod, Service
-from muster.api.pods import is_finished, owner_uid
+from muster.api.pods import is_finished
+from muster.cluster.indexes import BY_NODE, by_node
 from muster.cluster.nodes.addresses import Addresses
 from muster.cluster.nodes.hosts import Circle, Peer, render, shared_part
 from muster.runtime.manager import Manager
@@ -19,7 +20,7 @@ from muster.runtime.manager import Manager
 # Files are rewritten once for all the changes within this time.
 COALESCE_SECONDS = 0.05
 _MACHINE = Path("/etc/hosts")
-_BY_NODE, _UNBOUND = "network-node", "network-unbound"
+_UNBOUND = "network-unbound"
 
 log = logging.getLogger(__name__)
 
@@ -31,7 +32,7 @@ class Network:
 
     def __init__(self, manager: Manager, addresses: Addresses, *, machine_hosts: Path = _MACHINE) -> None:
         self._clock = manager.clock
-        self._pods = manager.informer(POD, indexes={_BY_NODE: _node_of, _UNBOUND: _circle_if_unbound})
+        self._pods = manager.informer(POD, indexes={BY_NODE: by_node, _UNBOUND: _circle_if_unbound})
         self._services = manager.informer(SERVICE)
         self._addresses = addresses
         self._machine_hosts = machine_hosts
@@ -97,7 +98,7 @@ class Network:
 
     def _peers(self, circle: Circle) -> list[Peer]:
         """The pods that are, or may soon be, on this network."""
-        pods = [pod for node in sorted(self._nodes) for pod in self._pods.by(_BY_NODE, node)]
+        pods = [pod for node in sorted(self._nodes) for pod in self._pods.by(BY_NODE, node)]
         pods += self._pods.by(_UNBOUND, f"{circle.namespace}/{circle.owner}")
         return [Peer(pod, self.address(pod)) for pod in pods if not is_finished(pod)]
 
@@ -123,15 +124,11 @@ class Network:
             return ""
 
 
-def _node_of(pod: Pod) -> tuple[str, ...]:
-    return (pod.spec.node_name,) if pod.spec.node_name else ()
-
-
 def _circle_if_unbound(pod: Pod) -> tuple[str, ...]:
     """Where peers that are not bound yet are looked for: by a controller that names its pods."""
-    owner = owner_uid(pod)
-    unbound = owner and pod.spec.hostname and not pod.spec.node_name
-    return (f"{pod.metadata.namespace}/{owner}",) if unbound else ()
+    circle = Circle.of(pod)
+    unbound = circle.owner and pod.spec.hostname and not pod.spec.node_name
+    return (f"{circle.namespace}/{circle.owner}",) if unbound else ()
 
 
 def _what_matters(pod: Pod | None) -> object:

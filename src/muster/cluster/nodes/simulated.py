@@ -29,7 +29,7 @@ DEFAULT_RESOURCES: Mapping[str, Quantity] = {"cpu": "32", "memory": "256Gi", "ep
 # So many writes are under way at once: the store commits them together.
 _WORKERS = 32
 _ADDRESS = "10.0.0.1"
-_NODE: Kind[Any] = Kind(NODE.group, NODE.version, NODE.kind, NODE.plural, dict, namespaced=False)
+_NODE: Kind[dict[str, Any]] = NODE.seen_as(dict)
 
 log = logging.getLogger(__name__)
 

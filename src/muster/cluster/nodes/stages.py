@@ -1,7 +1,7 @@
 """The rules by which simulated pods live, as data: in such a state, after so long, comes that. Pure.
 
-A pod is in the first stage whose conditions all hold; when its delay is over, its next state is written. Rules can be
-given as plain data (`stages_from`), in the manner of kwok's Stages; the built-in ones play a pod like this:
+A pod is in the first stage whose conditions all hold; when its delay is over, its next state is written. Rules are
+plain data, in the manner of kwok's Stages (`msgspec.convert` makes them); the built-in ones play a pod like this:
 
 - it runs and is ready at once, or after `muster.dev/start-time`;
 - with `muster.dev/run-time` (a Go duration, also under kwok's name) it ends after that, with the exit code of
@@ -122,18 +122,6 @@ class Step:
 
     status: PodStatus
     delete: bool = False
-
-
-def stages_from(data: Any) -> tuple[Stage, ...]:
-    """Rules from plain data (a list of objects). Raises `msgspec.ValidationError` with the path of what is wrong."""
-    stages = msgspec.convert(data, tuple[Stage, ...])
-    for number, stage in enumerate(stages):
-        for condition in stage.match:
-            if condition.key not in _READERS and not condition.key.startswith(_MAPS):
-                raise msgspec.ValidationError(
-                    f"no field of a pod that rules know: {condition.key!r} - at `$[{number}]`"
-                )
-    return stages
 
 
 def stage_of(pod: Pod, stages: Sequence[Stage]) -> Stage | None:

@@ -33,7 +33,7 @@ def make_empty(directory: Path, *, group: int | None = None) -> None:
 
 
 def write_tree(directory: Path, files: Mapping[str, File], *, group: int | None = None) -> bool:
-    """Make the directory show exactly these files; False if it did already."""
+    """Make the directory show exactly these files; False if it did already. Raises OSError; then it shows the old."""
     directory.mkdir(parents=True, exist_ok=True)
     directory.chmod(_DIRECTORY_MODE)
     current = directory / _DATA
@@ -41,10 +41,14 @@ def write_tree(directory: Path, files: Mapping[str, File], *, group: int | None 
         return False
     old = _versions(directory)
     new = directory / _fresh_name(old)
-    for path, file in files.items():
-        _write(new / path, file, group)
-    new.mkdir(exist_ok=True)
-    new.chmod(_DIRECTORY_MODE)
+    try:
+        for path, file in files.items():
+            _write(new / path, file, group)
+        new.mkdir(exist_ok=True)
+        new.chmod(_DIRECTORY_MODE)
+    except BaseException:
+        shutil.rmtree(new, ignore_errors=True)  # whoever tries again would leave one more each time
+        raise
     following = directory / f"{_DATA}_tmp"
     following.unlink(missing_ok=True)
     following.symlink_to(new.name)

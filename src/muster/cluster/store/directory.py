@@ -1,10 +1,10 @@
 """The data directory: private to its user, and to one server at a time."""
 
-import fcntl
 import os
 from pathlib import Path
 
 from muster.cluster.store.errors import DataDirectoryError
+from muster.runtime import filelock
 
 
 class DataDirectory:
@@ -29,7 +29,7 @@ class DataDirectory:
 
     def _take(self) -> None:
         try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            filelock.take(self._lock)
             # Written over in place, at a fixed length: that works on a full disk too.
             os.pwrite(self._lock, b"%-20d\n" % os.getpid(), 0)
         except BlockingIOError:

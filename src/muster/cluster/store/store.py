@@ -10,10 +10,8 @@ state after a whole number of batches; `_pending` holds the newest uncommitted c
 """
 
 import asyncio
-import gc
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, Self
@@ -25,6 +23,7 @@ from muster.cluster.store.errors import DataDirectoryError, StorageFailed, Store
 from muster.cluster.store.journal import History, Journal, Record
 from muster.cluster.store.sorted import SortedEntries
 from muster.cluster.store.values import Change, ChangeType, Delete, Entry, HeaderOf, Key, Put, Snapshot
+from muster.runtime.garbage import collector_paused
 
 BATCH = 1_000  # writes per commit: what the loop can publish in a few milliseconds
 BATCH_BYTES = 16 << 20  # the same limit in bytes, for big objects
@@ -82,7 +81,7 @@ class Store:
 
     async def open(self) -> Self:
         """Read everything. Raises `DataDirectoryError`."""
-        with _collector_paused():
+        with collector_paused():
             history = await self._journal.open()
             try:
                 self._load(history)
@@ -303,18 +302,6 @@ class Store:
         """Write a copy of the committed state to a new file; commits wait meanwhile. Raises `OSError`."""
         async with self._upkeep:
             await self._journal.backup(target)
-
-
-@contextmanager
-def _collector_paused() -> Iterator[None]:
-    """Everything that is read at the start stays: looking for garbage in it would double the time."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 def _record(change: Change) -> Record:

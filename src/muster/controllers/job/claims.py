@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from muster.api.batch import CONTROLLER_UID_LABEL, JOB, TRACKING_FINALIZER, Job
 from muster.api.core import Pod
 from muster.api.meta import OwnerReference
+from muster.api.pods import controller_of
 from muster.api.selectors import LabelMatcher, SelectorError, label_matcher
 from muster.runtime.informer import Informer
 
@@ -18,11 +19,6 @@ BY_CONTROLLER = "job-controller-uid"  # pods, by the UID of the Job that control
 UNCONTROLLED = "job-uncontrolled"  # pods without a controller, by namespace and by the UID in their label
 BY_UID = "job-uid"  # Jobs
 MANUAL = "job-manual-selector"  # Jobs with a selector of the user's, by namespace
-
-
-def controller_of(pod: Pod) -> OwnerReference | None:
-    """The pod's controller, whatever it is."""
-    return next((owner for owner in pod.metadata.owner_references if owner.controller), None)
 
 
 def job_reference(pod: Pod) -> OwnerReference | None:

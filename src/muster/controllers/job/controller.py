@@ -16,7 +16,7 @@ import msgspec
 from muster.api.batch import JOB, JOB_CONTROLLER_NAME, TRACKING_FINALIZER, Job
 from muster.api.core import POD, Pod
 from muster.api.meta import OwnerReference
-from muster.api.pods import is_finished
+from muster.api.pods import controller_of, is_finished
 from muster.controllers.job import claims
 from muster.controllers.job.metrics import JobMetrics
 from muster.controllers.job.observed import OwnWrites, number
@@ -132,7 +132,7 @@ class JobController:
         owner = claims.job_reference(pod)
         if owner is not None:
             self._pod_of_job_changed(owner, pod, new)
-        elif new is not None and claims.controller_of(new) is None:
+        elif new is not None and controller_of(new) is None:
             for job in claims.adopters(new, self._jobs):
                 self._controller.queue.add_after(key_of(job), SHOW_SECONDS)
         before = claims.job_reference(old) if old is not None else None

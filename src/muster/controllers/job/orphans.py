@@ -6,6 +6,7 @@ reference and no Job adopts it. A Job that our cache does not know may be too ne
 
 from muster.api.batch import JOB, Job
 from muster.api.core import Pod
+from muster.api.pods import controller_of
 from muster.api.status import ApiError
 from muster.controllers.job import claims
 from muster.controllers.job.observed import OwnWrites
@@ -66,7 +67,7 @@ class Orphans:
         if job is not None:
             if finish(job) is None or managed_by(job) != self._manages:
                 return None
-        elif (owner := claims.controller_of(pod)) is None:
+        elif (owner := controller_of(pod)) is None:
             if any(finish(adopter) is None for adopter in claims.adopters(pod, self._jobs)):
                 return None
         elif claims.job_reference(pod) is None:
