@@ -36,6 +36,28 @@ def test_one_worker_prints_as_if_it_ran_alone(muster):
     assert muster("run", "--", "sh", "-c", "echo out; echo more").stdout == "out\nmore\n"
 
 
+def test_a_last_line_without_an_end_is_printed(muster):
+    assert muster("run", "--", "printf", "hi").stdout == "hi\n"
+
+
+def test_progress_bars_and_long_lines_are_printed_as_they_are(muster):
+    script = "import sys; sys.stdout.buffer.write(b'10%\\r20%\\r100% done\\n' + b'x' * 50000 + b'\\nnext\\n')"
+    command = [muster.command, "run", "--", "python", "-c", script]
+    done = subprocess.run(command, env=muster.env(), capture_output=True, check=True, timeout=60)
+    assert done.stdout == b"10%\r20%\r100% done\n" + b"x" * 50000 + b"\nnext\n"
+
+
+def test_when_nobody_reads_any_more_it_ends(muster):
+    process = muster.start("run", "--", "sh", "-c", "while echo hello; do sleep 0.01; done")
+    assert process.stdout.readline() == "hello\n"
+    process.stdout.close()
+    process.stdout = None
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 141
+    assert "Traceback" not in err
+    assert "Exception" not in err
+
+
 def test_workers_know_their_place(muster):
     script = 'echo "$RANK of $WORLD_SIZE at $MASTER_ADDR, $LOCAL_RANK, $(hostname)"'
     done = muster("run", "--workers", "2", "--name", "place", "--", "sh", "-c", script)

@@ -5,6 +5,7 @@ import os
 import signal
 import socket
 import stat
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -58,6 +59,21 @@ def test_detach_prints_what_to_do_next(up):
     assert "muster logs -f later" in done.stderr
     assert up("wait", "later", check=False).returncode == 5
     assert up("logs", "-f", "later", check=False).returncode == 5
+
+
+def test_logs_show_lines_as_they_were_printed(up):
+    up("run", "--detach", "--name", "bar", "--", "printf", "10%%\\r20%%\nend")
+    up("wait", "bar")
+    done = subprocess.run([up.command, "logs", "bar"], env=up.env(), capture_output=True, check=True, timeout=60)
+    assert done.stdout == b"[0] 10%\r20%\n[0] end\n"
+
+
+@pytest.mark.timeout(120)
+def test_every_attempt_of_a_container_is_followed(up, tmp_path):
+    script = f"echo attempt; echo x >> {tmp_path}/n; printf end; test $(wc -l < {tmp_path}/n) = 3"
+    text = job("again", 1, script).replace("restartPolicy: Never", "restartPolicy: OnFailure")
+    up("apply", "-f", "-", input=text.replace("backoffLimit: 0", "backoffLimit: 6"))
+    assert up("logs", "-f", "again").stdout == "[0] attempt\n[0] end\n" * 3
 
 
 def test_scale(up):

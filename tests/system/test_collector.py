@@ -126,6 +126,44 @@ async def test_a_deleted_namespace_is_emptied_and_goes(world):
     assert gone.value.code == 404
 
 
+class Listening:
+    """Remembers what is asked to go."""
+
+    def __init__(self, transport):
+        self._transport = transport
+        self.deleted = []
+
+    async def request(self, request):
+        if request.method == "DELETE":
+            self.deleted.append(request.path)
+        return await self._transport.request(request)
+
+    def stream(self, request):
+        return self._transport.stream(request)
+
+    async def close(self):
+        await self._transport.close()
+
+
+@virtual
+async def test_what_is_in_a_namespace_is_asked_to_go_once_and_waited_for(world):
+    client = world.plane.manager.client
+    listening = client.transport = Listening(client.transport)
+    await world.client.create(NAMESPACE, Namespace(metadata=ObjectMeta(name="team")))
+    for name in ("a", "b"):
+        meta = ObjectMeta(name=name, finalizers=("example.com/x",))
+        await world.client.create(CONFIG_MAP, ConfigMap(metadata=meta), "team")
+    await world.settle()
+    await world.client.delete(NAMESPACE, "team")
+    await world.settle(30)
+    await world.client.patch(CONFIG_MAP, "a", {"metadata": {"finalizers": None}}, "team")
+    await world.settle(30.1)
+    assert sorted(listening.deleted) == [CONFIG_MAP.path("team"), SERVICE_ACCOUNT.path("team")]
+    await world.client.patch(CONFIG_MAP, "b", {"metadata": {"finalizers": None}}, "team")
+    await world.settle(0.1)
+    assert "team" not in {found.metadata.name for found in (await world.client.list(NAMESPACE)).items}
+
+
 @virtual
 async def test_the_default_account_comes_back(world):
     await world.settle()

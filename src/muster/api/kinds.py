@@ -1,8 +1,9 @@
 """A `Kind` joins the name of an API resource with the Python type that views it."""
 
-from dataclasses import dataclass, replace
+import builtins
+from dataclasses import dataclass
 from functools import cache
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
@@ -49,9 +50,9 @@ class Kind(Generic[T]):
             parts += ["namespaces", namespace]
         return "/".join([*parts, self.plural, *filter(None, (name, subresource))])
 
-    def seen_as(self, view: "type[U]") -> "Kind[U]":
+    def seen_as(self, type_: "builtins.type[U]") -> "Kind[U]":
         """The same kind through another type: only its metadata (`Object`), or as plain JSON (`dict`)."""
-        return cast("Kind[U]", replace(self, type=cast("Any", view)))
+        return Kind(self.group, self.version, self.kind, self.plural, type_, namespaced=self.namespaced)
 
     def encode(self, obj: T) -> bytes:
         """The object as JSON with its apiVersion and kind."""

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
+from typing import TypeVar
 
 from muster.api.batch import COMPLETION_INDEX, JOB, Job
 from muster.api.core import POD, Pod
@@ -16,6 +17,8 @@ from muster.runtime.ids import Random
 from muster.runtime.informer import Informer
 from muster.runtime.objects import key_of
 from muster.runtime.transport import Request, TransportError
+
+T = TypeVar("T")
 
 JOB_NAME_LABEL = "batch.kubernetes.io/job-name"
 
@@ -31,7 +34,7 @@ class Follower:
 
     show: gets every line of output, with the worker's rank.
     report: gets every change.
-    warn: gets what the user should know of output that does not come.
+    warn: gets what the user should know of output that does not come, and of a server that does not answer.
     """
 
     client: Client
@@ -53,10 +56,10 @@ class Follower:
         Raises `ApiError` (NotFound; output that may not be read), `TransportError` when the server is gone for good.
         """
         job = await self.client.get(JOB, self.name, self.namespace)
-        jobs = Informer(
+        jobs = _QuietInformer(
             self.client, JOB, self.clock, self.random, namespace=self.namespace, fields=f"metadata.name={self.name}"
         )
-        pods = Informer(self.client, POD, self.clock, self.random, namespace=self.namespace, labels=self._labels)
+        pods = _QuietInformer(self.client, POD, self.clock, self.random, namespace=self.namespace, labels=self._labels)
         for informer in (jobs, pods):
             informer.on_change(lambda _old, _new: self._changed.set())
         try:
@@ -76,16 +79,19 @@ class Follower:
 
     async def _until_gone(self) -> None:
         """Raises `TransportError` once the server has not answered for too long."""
-        answered = self.clock.monotonic()
+        answered, is_there = self.clock.monotonic(), True
         while True:
             try:
                 await self.client.transport.request(Request("GET", "/version", timeout_seconds=PROBE_TIMEOUT_SECONDS))
-                answered = self.clock.monotonic()
+                answered, is_there = self.clock.monotonic(), True
             except TransportError as error:
                 if self.clock.monotonic() - answered >= GONE_SECONDS:
                     raise TransportError(
                         f"gave up on {self.name}: the server has been gone for {GONE_SECONDS:g} s: {error}"
                     ) from error
+                if is_there:
+                    self.warn(f"{self.name}: the server does not answer; trying for {GONE_SECONDS:g} s: {error}")
+                is_there = False
             await self.clock.sleep(PROBE_SECONDS)
 
     async def _until_finished(
@@ -146,6 +152,14 @@ class Follower:
                     log = ContainerLog(self.client, self.clock, pod, status, show=show, warn=self.warn)
                     self._logs[key] = log
                     self._copies.append(group.create_task(log.copy(), name=f"logs-{key_of(pod)}"))
+
+
+class _QuietInformer(Informer[T]):
+    """Leaves it to the follower to say, once, that the server does not answer."""
+
+    def _report(self, error: ApiError | TransportError) -> None:
+        if isinstance(error, ApiError):
+            super()._report(error)
 
 
 def rank_of(pod: Pod) -> str:

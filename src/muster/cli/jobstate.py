@@ -15,7 +15,7 @@ _NEVER = datetime(1, 1, 1, tzinfo=UTC)
 class JobState:
     """One line of `muster ps`.
 
-    word: Suspended, Pending, Starting, Running, Finishing, Completed, Failed or Deleting.
+    word: Suspended, Pending, Starting, Running, Finishing, Retrying, Completed, Failed or Deleting.
     ready: pods that are ready, or that have succeeded.
     wanted: pods that should be.
     reason: why it is not further, as the level that holds it says.
@@ -56,10 +56,24 @@ def job_state(job: Job, pods: Sequence[Pod]) -> JobState:
     if waiting:
         return JobState("Starting", done, wanted, waiting[0], blocked=True)
     if not live:
-        reason = "" if pods else "waiting for its pods to be created"
-        return JobState("Finishing" if pods else "Pending", done, wanted, reason)
+        return _between_pods(job, pods, done, wanted)
     word = "Running" if any(pod.status.phase == "Running" for pod in live) else "Starting"
     return JobState(word, done, wanted)
+
+
+def _between_pods(job: Job, pods: Sequence[Pod], done: int, wanted: int) -> JobState:
+    """No pod runs: none has been made yet, the last ones have ended, or some failed and others will follow."""
+    if not pods:
+        return JobState("Pending", done, wanted, "waiting for its pods to be created")
+    failed = max(job.status.failed, sum(pod.status.phase == "Failed" for pod in pods))
+    ending = any(
+        c.status == "True" and c.type in ("FailureTarget", "SuccessCriteriaMet") for c in job.status.conditions
+    )
+    limit = job.spec.backoff_limit
+    if ending or not failed or (limit is not None and failed > limit):
+        return JobState("Finishing", done, wanted)
+    allowed = "" if limit is None else f", {limit} may"
+    return JobState("Retrying", done, wanted, f"{failed} pods have failed{allowed}; the next comes after a pause")
 
 
 @dataclass(frozen=True, slots=True)

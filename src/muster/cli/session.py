@@ -9,6 +9,7 @@ import os
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
@@ -51,9 +52,11 @@ class Session:
 
 def has_cluster(target: Target) -> bool:
     """Whether there is a cluster to talk to: named, running here, or configured."""
-    if target.kubeconfig or os.environ.get("KUBECONFIG"):
+    home = Home.find(os.environ)
+    named = target.kubeconfig or os.environ.get("KUBECONFIG", "")
+    if named and Path(named).expanduser().absolute() != home.kubeconfig:
         return True
-    return Home.find(os.environ).server_pid() is not None
+    return home.server_pid() is not None
 
 
 @asynccontextmanager

@@ -55,6 +55,8 @@ class ControlPlane:
         """Everything that a cluster does by itself, except for running pods."""
         kinds = [resource.kind for resource in self.server.registry if resource.kind == resource.stored]
         registry = self.server.metrics
+        ready = self.manager.ready
+        self.server.endpoints.ready_checks["controllers"] = lambda: None if ready.is_set() else "they are starting"
         self.manager.add(NamespaceController(self.manager, kinds))
         self.manager.add(GarbageCollector(self.manager, kinds))
         self.manager.add(LostPodCollector(self.manager))
@@ -79,7 +81,6 @@ async def control_plane(journal: Journal, surroundings: Surroundings) -> AsyncIt
         manager = Manager(client, clock, random)
         events = EventSink(client, clock, ids, random)
         manager.add(events)
-        server.endpoints.ready_checks["controllers"] = lambda: None if manager.ready.is_set() else "they are starting"
         try:
             yield ControlPlane(surroundings, store, server, manager, events, failed)
         finally:

@@ -1,4 +1,8 @@
-"""The life of namespaces: what each has from the start, and how a deleted one is emptied before it goes."""
+"""The life of namespaces: what each has from the start, and how a deleted one is emptied before it goes.
+
+What is in it is asked to go once. Some of it takes its time (pods end, finalizers are met): when the last object of a
+kind has gone, and every now and then, the controller looks again.
+"""
 
 from collections.abc import Iterable
 from typing import Any
@@ -7,16 +11,17 @@ import msgspec
 
 from muster.api.core import NAMESPACE, POD, SERVICE_ACCOUNT, Namespace, ServiceAccount
 from muster.api.kinds import Kind
-from muster.api.meta import Object, ObjectMeta
+from muster.api.meta import NAMESPACE_FINALIZER, Object, ObjectMeta
 from muster.api.status import ApiError
 from muster.runtime.controller import Controller, Result
+from muster.runtime.informer import Informer
 from muster.runtime.manager import Manager
 from muster.runtime.objects import key_of
 from muster.runtime.transport import Request
 
-FINALIZER = "kubernetes"
-# What is left in a namespace goes by itself (pods end, finalizers are met); look again this often.
-RECHECK_SECONDS = 1.0
+# For what the informers had not seen yet when everything was asked to go.
+RECHECK_SECONDS = 5.0
+_BY_NAMESPACE = "namespace"
 
 
 class NamespaceController:
@@ -26,10 +31,16 @@ class NamespaceController:
 
     def __init__(self, manager: Manager, kinds: Iterable[Kind[Any]]) -> None:
         self._client = manager.client
-        self._kinds = [kind for kind in kinds if kind.namespaced]
+        self._contents: list[Informer[Object]] = [
+            manager.informer(kind.seen_as(Object), indexes={_BY_NAMESPACE: _namespace})
+            for kind in sorted(kinds, key=lambda kind: kind.resource != POD.resource)  # pods take longest
+            if kind.namespaced
+        ]
         self._namespaces = manager.informer(NAMESPACE)
         self._controller = Controller(self.name, self._reconcile, manager.clock, manager.random, workers=4)
         self._controller.watch(self._namespaces)
+        for informer in self._contents:
+            informer.on_change(lambda old, new, informer=informer: self._content_changed(informer, old, new))  # type: ignore[misc]
         # Every pod names this account, so it comes back if it is deleted.
         manager.informer(SERVICE_ACCOUNT).on_change(self._account_changed)
 
@@ -45,6 +56,17 @@ class NamespaceController:
         if new is None and old is not None and old.metadata.name == "default":
             self._controller.queue.add(old.metadata.namespace)
 
+    def _content_changed(self, informer: Informer[Object], old: Object | None, new: Object | None) -> None:
+        """Look again once the last object of a kind has gone from a namespace that is going."""
+        if new is not None or old is None:
+            return
+        name = old.metadata.namespace
+        namespace = self._namespaces.get(name)
+        if namespace is None or namespace.metadata.deletion_timestamp is None:
+            return
+        if not informer.by(_BY_NAMESPACE, name):
+            self._controller.queue.add(name)
+
     async def _reconcile(self, name: str) -> Result:
         namespace = self._namespaces.get(name)
         if namespace is None:
@@ -52,7 +74,7 @@ class NamespaceController:
         if namespace.metadata.deletion_timestamp is None:
             await self._ensure_account(name)
             return None
-        if FINALIZER not in namespace.spec.finalizers:
+        if NAMESPACE_FINALIZER not in namespace.spec.finalizers:
             return None
         if await self._empty(name):
             await self._finalize(namespace)
@@ -68,22 +90,31 @@ class NamespaceController:
                 raise
 
     async def _empty(self, namespace: str) -> bool:
-        """Ask for the deletion of everything in a namespace; whether nothing is left."""
-        left = 0
-        for kind in sorted(self._kinds, key=lambda kind: kind.resource != POD.resource):
-            metadata_only: Kind[Object] = Kind(
-                kind.group, kind.version, kind.kind, kind.plural, Object, namespaced=kind.namespaced
-            )
-            page = await self._client.page(metadata_only, namespace, limit=1)
-            if page.items:
+        """Ask for the deletion of what nobody has asked to go yet; whether nothing is left."""
+        empty = True
+        for informer in self._contents:
+            kind = informer.kind
+            if not await self._holds(kind, namespace):
+                continue
+            known = informer.by(_BY_NAMESPACE, namespace)
+            if not known or any(obj.metadata.deletion_timestamp is None for obj in known):
                 await self._client.raw(Request("DELETE", kind.path(namespace)))
-                page = await self._client.page(metadata_only, namespace, limit=1)
-            left += len(page.items)
-        return left == 0
+                empty = empty and not await self._holds(kind, namespace)
+            else:
+                empty = False
+        return empty
+
+    async def _holds(self, kind: Kind[Object], namespace: str) -> bool:
+        """Whether there is any such object. The server knows; informers may be behind."""
+        return bool((await self._client.page(kind, namespace, limit=1)).items)
 
     async def _finalize(self, namespace: Namespace) -> None:
-        finalizers = [finalizer for finalizer in namespace.spec.finalizers if finalizer != FINALIZER]
+        finalizers = [finalizer for finalizer in namespace.spec.finalizers if finalizer != NAMESPACE_FINALIZER]
         meta = {"name": namespace.metadata.name, "uid": namespace.metadata.uid}
         body = {"apiVersion": "v1", "kind": "Namespace", "metadata": meta, "spec": {"finalizers": finalizers}}
         path = NAMESPACE.path(name=key_of(namespace), subresource="finalize")
         await self._client.raw(Request("PUT", path, body=msgspec.json.encode(body)))
+
+
+def _namespace(obj: Object) -> tuple[str, ...]:
+    return (obj.metadata.namespace,)

@@ -1,5 +1,6 @@
 """POST: identity, defaults, strictness, admission, refusals."""
 
+import asyncio
 import re
 
 import pytest
@@ -275,6 +276,13 @@ async def test_priorities_come_from_classes(api):
     }
     before = (await api.get(f"{PODS}/before")).json["spec"]
     assert (before["priority"], "priorityClassName" in before) == (0, False)
+
+
+@api
+async def test_of_priority_classes_that_are_made_at_once_one_is_the_default(api):
+    documents = [{"metadata": {"name": f"c{n}"}, "value": n, "globalDefault": True} for n in range(3)]
+    answers = await asyncio.gather(*[api.post(CLASSES, document) for document in documents])
+    assert sorted(answer.status for answer in answers) == [201, 403, 403]
 
 
 @api

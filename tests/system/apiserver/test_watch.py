@@ -1,5 +1,7 @@
 """Watches: where they begin, what they say, how they end."""
 
+import asyncio
+
 import pytest
 from tests.system.apiserver.harness import (
     EVENTS,
@@ -200,6 +202,19 @@ async def test_tables(api):
     async with api.watch(PODS, accept=TABLE, allowWatchBookmarks="true") as events:
         type_, table = await events.next(61)
         assert (type_, table["kind"], table["rows"]) == ("BOOKMARK", "Table", [])
+
+
+@api
+async def test_ages_in_tables_go_on_while_the_watch_lasts(api):
+    async with api.watch(MAPS, accept=TABLE, resourceVersion=api.store.revision) as events:
+        await asyncio.sleep(40)
+        await api.made(MAPS, config_map("a"))
+        _, table = await events.next()
+        assert table["rows"][0]["cells"][-1] == "0s"
+        await asyncio.sleep(30)
+        await api.delete(f"{MAPS}/a")
+        _, table = await events.next()
+        assert table["rows"][0]["cells"][-1] == "30s"
 
 
 @api

@@ -18,6 +18,7 @@ from muster.api.core import (
 from muster.api.meta import ObjectMeta, OwnerReference
 from muster.api.pods import (
     all_containers,
+    controller_of,
     find_condition,
     is_active,
     is_deleting,

@@ -1,18 +1,180 @@
-"""Where a log was left off."""
+"""A job followed over a server in memory, in virtual time."""
 
-from hypothesis import given
-from hypothesis import strategies as st
+import asyncio
+from contextlib import asynccontextmanager
 
-from muster.cli.follow import _Place
+import pytest
+from tests.unit.runtime.conftest import MemoryServer, busy, down
 
-STAMPS = st.lists(st.sampled_from([b"1", b"2", b"3"]), max_size=12).map(sorted)
+from muster.api.batch import COMPLETION_INDEX, JOB
+from muster.api.core import POD
+from muster.api.status import ApiError, forbidden
+from muster.cli.follow import GONE_SECONDS, Follower
+from muster.cli.jobstate import Ending
+from muster.runtime.client import Client
+from muster.runtime.clock import VirtualClock, run_virtual
+from muster.runtime.ids import Random
+from muster.runtime.transport import TransportError
 
 
-@given(STAMPS, st.lists(st.integers(0, 12), max_size=4))
-def test_every_line_is_shown_once_however_often_the_stream_breaks(stamps, breaks):
-    """The log is read from its beginning each time, up to a break, and once to its end."""
-    place, shown = _Place(), []
-    for end in [*breaks, len(stamps)]:
-        place = place.again()
-        shown += [number for number, stamp in enumerate(stamps[:end]) if place.is_new(stamp)]
-    assert shown == list(range(len(stamps)))
+class Server(MemoryServer):
+    """The server, with one log for all pods."""
+
+    def __init__(self):
+        super().__init__()
+        self.log = [b"2026-01-01T00:00:00.000000001Z hello\n2026-01-01T00:00:00.000000002Z no end"]
+
+    def stream(self, request):
+        return self.read_log() if request.path.endswith("/log") else super().stream(request)
+
+    @asynccontextmanager
+    async def read_log(self):
+        async def chunks():
+            for chunk in self.log:
+                if isinstance(chunk, Exception):
+                    raise chunk
+                yield chunk
+
+        yield chunks()
+
+    def set(self, kind, name, **fields):
+        """Store an object as it is given."""
+        old = self._collection(kind).get(f"default/{name}")
+        self.revision += 1
+        metadata = {"name": name, "namespace": "default", "uid": name, "resourceVersion": str(self.revision)}
+        fields["metadata"] = metadata | fields.get("metadata", {})
+        self._store(kind, f"default/{name}", fields, "MODIFIED" if old else "ADDED")
+
+    def job(self, *conditions):
+        status = {"conditions": [{"type": condition, "status": "True"} for condition in conditions]}
+        self.set(JOB, "j", spec={"completions": 1}, status=status)
+
+    def pod(self, phase, code=0, **state):
+        owner = {"uid": "j", "name": "j", "kind": "Job", "apiVersion": "batch/v1"}
+        state = state or {"terminated": {"exitCode": code}}
+        self.set(
+            POD,
+            "j-0",
+            metadata={"annotations": {COMPLETION_INDEX: "0"}, "ownerReferences": [owner]},
+            spec={"restartPolicy": "Never", "containers": [{"name": "c"}]},
+            status={"phase": phase, "containerStatuses": [{"name": "c", "state": state}]},
+        )
+
+
+def follow(server, script, warn=lambda _: None):
+    """Follow job j while the script runs: how it ended and the output, or the error and when it was raised."""
+    shown = []
+
+    async def main():
+        clock = VirtualClock()
+        follower = Follower(
+            Client(server),
+            clock,
+            Random(1),
+            "default",
+            "j",
+            show=lambda rank, line: shown.append((rank, line)),
+            warn=warn,
+        )
+        playing = asyncio.create_task(script())
+        try:
+            async with asyncio.timeout(3600):
+                return await follower.run(), shown
+        except (ApiError, TransportError) as error:
+            return error, clock.monotonic()
+        finally:
+            playing.cancel()
+
+    return run_virtual(main())
+
+
+def test_the_output_is_shown_to_its_last_line_which_needs_no_end():
+    server = Server()
+    server.job()
+
+    async def script():
+        await asyncio.sleep(1)
+        server.pod("Running", running={})
+        await asyncio.sleep(1)
+        server.pod("Failed", code=3)
+        await asyncio.sleep(1)
+        server.job("Failed")
+
+    ending, shown = follow(server, script)
+    assert ending.code == 3
+    assert shown == [("0", b"hello"), ("0", b"no end")]
+
+
+def test_the_pods_are_looked_at_again_when_the_job_is_over():
+    """The watch of the pods may be behind that of the job."""
+    server = Server()
+    server.job()
+    server.pod("Running", running={})
+
+    async def script():
+        await asyncio.sleep(1)
+        server.break_streams()
+        server.fault = lambda request: busy(request) if "watch" in request.query and "/pods" in request.path else None
+        server.pod("Failed", code=4)
+        server.job("Failed")
+
+    assert follow(server, script)[0].code == 4
+
+
+def test_a_job_that_is_deleted_has_ended():
+    server = Server()
+    server.job()
+
+    async def script():
+        await asyncio.sleep(1)
+        server.remove("j", kind=JOB)
+
+    assert follow(server, script)[0] == Ending(1, "it was deleted")
+
+
+def test_output_that_may_not_be_read_is_an_error():
+    server = Server()
+    server.job()
+    server.pod("Running", running={})
+    server.log = [forbidden("you may not")]
+    error, _ = follow(server, lambda: asyncio.sleep(0))
+    assert isinstance(error, ApiError)
+    assert "you may not" in str(error)
+
+
+@pytest.mark.parametrize("log", [[], [TransportError("reset")]])
+def test_a_server_that_is_gone_for_good_is_given_up_in_two_lines(log, caplog):
+    server = Server()
+    server.job()
+    server.pod("Running", running={})
+    server.log = log
+
+    async def script():
+        await asyncio.sleep(100)
+        server.fault = down
+        server.break_streams(TransportError("reset"))
+
+    warnings = []
+    error, when = follow(server, script, warnings.append)
+    [warning] = warnings
+    assert warning.startswith("j: the server does not answer; trying for 30 s: cannot reach the server")
+    assert not caplog.records
+    assert isinstance(error, TransportError)
+    assert str(error).startswith("gave up on j: the server has been gone for 30 s: cannot reach the server")
+    assert when == pytest.approx(100 + GONE_SECONDS, abs=3)
+
+
+def test_a_server_that_comes_back_or_is_only_busy_is_waited_for():
+    server = Server()
+    server.job()
+
+    async def script():
+        await asyncio.sleep(1)
+        for fault, seconds in ((down, GONE_SECONDS - 5), (busy, 300), (down, GONE_SECONDS - 5)):
+            server.fault = fault
+            server.break_streams(TransportError("reset"))
+            await asyncio.sleep(seconds)
+        server.fault = lambda request: None
+        server.job("Complete")
+
+    assert follow(server, script)[0] == Ending(0)

@@ -12,7 +12,7 @@ def job(conditions=(), suspend=None, succeeded=0, deleting=False, parallelism=2,
     return msgspec.convert(
         {
             "metadata": {"name": "j"} | ({"deletionTimestamp": "2026-01-01T00:00:00Z"} if deleting else {}),
-            "spec": {"parallelism": parallelism, "completions": completions, "suspend": suspend},
+            "spec": {"parallelism": parallelism, "completions": completions, "suspend": suspend, "backoffLimit": 6},
             "status": {
                 "succeeded": succeeded,
                 "conditions": [{"type": type, "status": "True", "message": message} for type, message in conditions],
@@ -80,6 +80,13 @@ UNSCHEDULABLE = {"type": "PodScheduled", "status": "False", "reason": "Unschedul
             JobState("Running", 2, 2),
             id="half",
         ),
+        pytest.param(
+            job(),
+            [pod("Failed", code=3)],
+            JobState("Retrying", 0, 2, "1 pods have failed, 6 may; the next comes after a pause"),
+            id="waits before it tries again",
+        ),
+        pytest.param(job([("FailureTarget", "x")]), [pod("Failed")], JobState("Finishing", 0, 2), id="it gives up"),
         pytest.param(
             job(suspend=True), [], JobState("Suspended", 0, 2, "the job is suspended", blocked=True), id="suspended"
         ),

@@ -46,7 +46,9 @@ OTHERS = item("a", finalizers=["example.com/x"], deleting=True)
     ("subject", "dependents", "expected"),
     [
         pytest.param(FRONT, [CHILD], [], id="foreground waits for dependents"),
-        pytest.param(FRONT, [FREE], [DropFinalizer(FRONT, FOREGROUND_FINALIZER)], id="but not for those that do not block"),
+        pytest.param(
+            FRONT, [FREE], [DropFinalizer(FRONT, FOREGROUND_FINALIZER)], id="but not for those that do not block"
+        ),
         pytest.param(FRONT, [], [DropFinalizer(FRONT, FOREGROUND_FINALIZER)], id="foreground is done"),
         pytest.param(LEAVE, [CHILD], [DropReferences(CHILD, frozenset("a"))], id="orphans are let go"),
         pytest.param(LEAVE, [], [DropFinalizer(LEAVE, ORPHAN_FINALIZER)], id="orphaning is done"),
@@ -60,13 +62,32 @@ def test_an_object_that_is_being_deleted(subject, dependents, expected):
 def test_the_graph_follows_changes_of_owners():
     graph = Graph()
     graph.put(CHILD)
-    assert graph.dependents("a") == [CHILD]
+    assert list(graph.dependents("a")) == [CHILD]
     graph.put(item("child", "b"))
-    assert graph.dependents("a") == []
+    assert list(graph.dependents("a")) == []
     graph.remove("child")
-    assert graph.dependents("b") == []
+    assert list(graph.dependents("b")) == []
     assert graph.was_deleted("child")
     assert not graph.was_deleted("b")
+
+
+def test_dependents_keep_the_order_in_which_they_came():
+    graph = Graph()
+    for name in ("z", "a", "m"):
+        graph.put(item(name, "owner"))
+    graph.put(item("z", "owner", deleting=True))
+    assert [dependent.uid for dependent in graph.dependents("owner")] == ["z", "a", "m"]
+    assert next(graph.dependents("owner")).deleting
+
+
+@pytest.mark.parametrize(
+    ("subject", "looked_at"),
+    [pytest.param(FRONT, 1, id="one that blocks is enough"), pytest.param(OTHERS, 0, id="no matter how many")],
+)
+def test_no_more_dependents_are_looked_at_than_need_be(subject, looked_at):
+    dependents = (item(f"d{n}", "a") for n in range(1000))
+    assert decide(subject, dependents, frozenset(), frozenset()) == []
+    assert len(list(dependents)) == 1000 - looked_at
 
 
 @settings(max_examples=200, deadline=None)

@@ -285,4 +285,34 @@ def test_lines_do_not_depend_on_the_pieces(data: bytes, cuts: list[int]) -> None
     async def main() -> list[bytes]:
         return [line async for line in lines(chunks())]
 
-    assert run_virtual(main()) == [line for line in data.split(b"\n")[:-1] if line]
+    assert run_virtual(main()) == [line for line in data.split(b"\n") if line]
+
+
+async def lines_of(*chunks: bytes | Exception) -> tuple[list[bytes], bool]:
+    """The lines, and whether the stream broke."""
+    found: list[bytes] = []
+
+    async def pieces() -> AsyncIterator[bytes]:
+        for chunk in chunks:
+            if isinstance(chunk, Exception):
+                raise chunk
+            yield chunk
+
+    try:
+        async for line in lines(pieces()):
+            found.append(line)  # noqa: PERF401 - what came before the stream broke counts
+    except TransportError:
+        return found, True
+    return found, False
+
+
+def test_a_text_ends_with_a_line_that_has_no_end_unless_the_stream_broke() -> None:
+    assert run_virtual(lines_of(b"a\nb", b"c")) == ([b"a", b"bc"], False)
+    assert run_virtual(lines_of(b"a\nb", TransportError("reset"))) == ([b"a"], True)
+
+
+def test_a_line_of_a_text_that_never_ends_comes_in_parts() -> None:
+    piece = b"x" * 65536
+    found, _ = run_virtual(lines_of(*[piece] * 40, b"end\nnext\n"))
+    assert (b"".join(found[:-1]), found[-1]) == (piece * 40 + b"end", b"next")
+    assert len(found) == 4

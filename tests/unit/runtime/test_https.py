@@ -14,7 +14,7 @@ from muster.runtime.https import MAX_ATTEMPTS, HttpsTransport, pause_of
 from muster.runtime.https_tls import explain
 from muster.runtime.ids import Random
 from muster.runtime.kubeconfig import ClusterConfig, ConnectionConfig
-from muster.runtime.transport import Transport
+from muster.runtime.transport import Request, Transport, TransportError
 
 
 @pytest.mark.parametrize(
@@ -68,9 +68,15 @@ def test_why_there_was_no_answer(error: Exception, text: str) -> None:
     assert explain(error) == text
 
 
-def test_it_is_a_transport() -> None:
+def test_it_is_a_transport_until_it_is_closed() -> None:
     async def main() -> None:
         make: Callable[..., Transport] = HttpsTransport
-        await make(ConnectionConfig(ClusterConfig("https://h")), RealClock(), Random()).close()
+        transport = make(ConnectionConfig(ClusterConfig("https://h")), RealClock(), Random())
+        await transport.close()
+        with pytest.raises(TransportError, match="the client is closed"):
+            await transport.request(Request("GET", "/version"))
+        with pytest.raises(TransportError, match="the client is closed"):
+            async with transport.stream(Request("GET", "/version")):
+                pass
 
     asyncio.run(main())

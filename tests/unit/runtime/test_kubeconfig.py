@@ -450,4 +450,14 @@ def test_a_kubeconfig_of_somebody_else_may_not_touch_this_machine(
 
 def test_a_kubeconfig_of_somebody_else_may_hold_inline_credentials() -> None:
     certificate = {"client-certificate-data": encoded(CERTIFICATE), "client-key-data": encoded(KEY)}
-    require_inline(connection({"certificate-authority-data": encoded(CERTIFICATE)}, certificate | {"token": SECRET}))
+    cluster = {"certificate-authority-data": encoded(CERTIFICATE)}
+    assert is_inline(connection(cluster, certificate | {"token": SECRET}))
+    assert not is_inline(connection(cluster, certificate | {"tokenFile": "/a"}))
+
+
+def is_inline(config: ConnectionConfig) -> bool:
+    try:
+        require_inline(config)
+    except InsecureKubeconfigError:
+        return False
+    return True

@@ -12,6 +12,7 @@ from muster.cli.applying import ManifestError, annotated, change, documents
 from muster.cli.session import Session, Target, connect, run, target_options
 
 _SUFFIXES = (".yaml", ".yml", ".json")
+_STRICT = "strict decoding error"
 
 
 @click.command()
@@ -47,7 +48,9 @@ async def _apply(target: Target, manifests: list[dict[str, Any]], *, wait: bool,
             stored, verb = await _apply_one(session, kind, manifest, dry_run=dry_run)
             name = stored["metadata"]["name"]
             click.echo(f"{kind.kind.lower()}{'.' + kind.group if kind.group else ''}/{name} {verb}")
-            if kind.resource == "jobs.batch":
+            if wait and kind.resource == "jobs.batch" and stored["spec"].get("suspend"):
+                click.echo(f"{name}: suspended, not waited for", err=True)
+            elif kind.resource == "jobs.batch":
                 jobs.append((stored["metadata"]["namespace"], name))
         if not wait or dry_run:
             return 0
@@ -83,7 +86,14 @@ async def _apply_one(
     request = Request(
         "PATCH", kind.path(namespace, name), strict, msgspec.json.encode(patch), "application/merge-patch+json"
     )
-    stored = msgspec.json.decode((await session.client.raw(request)).body)
+    try:
+        stored = msgspec.json.decode((await session.client.raw(request)).body)
+    except ApiError as error:
+        # The server repeats the whole patch before it says what is wrong with it.
+        _, found, problem = str(error).partition(_STRICT)
+        if not found:
+            raise
+        raise click.ClickException(f"{kind.kind} {name}: {_STRICT}{problem}") from None
     same = stored["metadata"]["resourceVersion"] == current["metadata"]["resourceVersion"]
     return stored, ("unchanged" if same and not dry_run else "configured") + mark
 

@@ -58,5 +58,5 @@ async def _print(session: Any, name: str, rank: str, show: Any) -> int:
 
 
 def _lines(text: bytes) -> list[bytes]:
-    """The lines, the last with or without its end. A carriage return is part of a line: progress bars are full of it."""
+    """The lines, the last with or without its end; carriage returns, of which progress bars are full, are text."""
     return text.removesuffix(b"\n").split(b"\n") if text else []

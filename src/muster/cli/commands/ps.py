@@ -48,6 +48,7 @@ async def _rows(session: Session, namespace: str) -> list[dict[str, Any]]:
         for owner in pod.metadata.owner_references:
             by_job[owner.uid].append(pod)
     now = RealClock().now()
+    refused = await _refused_pods(session, namespace)
     rows = []
     for job in sorted(jobs.items, key=lambda job: (job.metadata.creation_timestamp or now, job.metadata.name)):
         state = job_state(job, by_job[job.metadata.uid])
@@ -59,12 +60,21 @@ async def _rows(session: Session, namespace: str) -> list[dict[str, Any]]:
                 "state": state.word,
                 "ready": state.ready,
                 "wanted": state.wanted,
-                "reason": state.reason,
+                "reason": refused.get(job.metadata.uid, state.reason) if state.word == "Pending" else state.reason,
                 "nodes": sorted(nodes),
                 "age": age(job.metadata.creation_timestamp, now),
             }
         )
     return rows
+
+
+async def _refused_pods(session: Session, namespace: str) -> dict[str, str]:
+    """Why the pods of jobs could not be made, by the job's UID: the newest event that says so."""
+    from muster.api.core import EVENT
+
+    events = await session.client.list(EVENT, namespace, fields="reason=FailedCreate,involvedObject.kind=Job")
+    newest = sorted(events.items, key=lambda event: str(event.last_timestamp))
+    return {event.involved_object.uid: event.message for event in newest}
 
 
 def _print(rows: list[dict[str, Any]], *, everywhere: bool, wide: bool) -> None:

@@ -56,6 +56,8 @@ def _share(resource: str, used: int, has: int) -> str:
 
 
 def _amount(resource: str, value: int) -> str:
+    if resource == "memory":
+        return f"{value / 2**30:.1f}Gi"
     from muster.api.quantity import format_amount
 
     return format_amount(resource, value)

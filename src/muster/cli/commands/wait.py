@@ -31,7 +31,7 @@ async def follow(session: Session, namespace: str, name: str) -> int:
     from muster.runtime.clock import RealClock
     from muster.runtime.ids import Random
 
-    progress = Progress(name, 1, say)
-    ending = await Follower(session.client, RealClock(), Random(), namespace, name, report=progress.report).run()
+    report = Progress(name, 1, say).report
+    ending = await Follower(session.client, RealClock(), Random(), namespace, name, report=report, warn=say).run()
     say(f"{name}: {ending.text or 'completed'}")
     return ending.code

@@ -254,7 +254,8 @@ def _bound(host: str, port: int) -> socket.socket:
     except OSError as error:
         listener.close()
         if error.errno == errno.EADDRINUSE:
-            raise AddressTaken(f"{host}:{port} is taken by another process: stop it or choose another port") from None
+            problem = f"{host}:{port} is taken by another process"
+            raise AddressTaken(f"{problem}: stop it or choose another port (0 takes any free one)") from None
         raise
     return listener
 

@@ -5,6 +5,7 @@ that would rather have protobuf say that they take JSON too.
 """
 
 import asyncio
+import copy
 from collections.abc import Sequence
 from datetime import datetime
 from functools import lru_cache
@@ -59,6 +60,12 @@ class Presentation:
         self._form = form
         self._include = include
         self._now = now
+
+    def at(self, now: datetime) -> "Presentation":
+        """The same at another time: the ages in tables go on."""
+        later = copy.copy(self)
+        later._now = now  # noqa: SLF001  (its own)
+        return later
 
     def one(self, body: bytes) -> bytes:
         """An object by itself."""

@@ -6,6 +6,7 @@ where it is by then, it is told 410 Expired and its watch ends. Nothing is queue
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from datetime import datetime
 from functools import lru_cache
 from typing import Any
 
@@ -118,7 +119,7 @@ class Watcher:
             except Closed:
                 return
             await self._turns.take()
-            for piece in _pieces(lines.changes(changes)):
+            for piece in _pieces(lines.changes(changes, self._clock.now())):
                 yield piece
 
     def _timeout(self, options: ListOptions) -> float:
@@ -139,12 +140,13 @@ class _Lines:
         for entry in entries:
             yield _line("ADDED", self._presentation.one(entry.body))
 
-    def changes(self, changes: Iterable[Change]) -> Iterator[bytes]:
+    def changes(self, changes: Iterable[Change], now: datetime) -> Iterator[bytes]:
         """What has changed, as far as it is chosen."""
         if self._presentation.plain and not self.chosen:
             for change in changes:
                 yield change.line
             return
+        self._presentation = self._presentation.at(now)
         for change in changes:
             type_ = self.chosen.change(change)
             if type_ is None:

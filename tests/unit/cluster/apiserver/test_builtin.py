@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from muster.cluster.apiserver.builtin import BINDINGS, BUILTIN, EVENTS, EVENTS_V1, PODS
+from muster.cluster.apiserver.builtin import BINDINGS, BUILTIN, EVENTS, EVENTS_V1
 from muster.cluster.apiserver.headers import header_of
 from muster.cluster.apiserver.registry import VERBS
 from muster.cluster.apiserver.views import show_event, take_event

@@ -3,7 +3,7 @@
 import pytest
 
 from muster.api.status import ApiError
-from muster.cluster.apiserver.users import ADMIN, Access, Authenticator, User, authorize
+from muster.cluster.apiserver.users import ADMIN, MASTERS, Access, Authenticator, User, authorize
 
 BOB = User("bob")
 BOB_CANNOT = 'User "bob" cannot'
@@ -60,6 +60,16 @@ def test_refusals_in_upstreams_words(access, message):
     assert (error.value.code, error.value.status.message) == (403, message)
 
 
-def test_masters_may_do_everything():
-    authorize(Access(ADMIN, "delete", "", "nodes", "", "n"))
-    authorize(Access(ADMIN, "get", path="/anything"))
+@pytest.mark.parametrize("asked", [("delete", "", "nodes", "", "n"), ("get", "", "", "", "", "/anything")])
+def test_masters_may_do_everything_and_others_nothing(asked):
+    assert may(Access(ADMIN, *asked))
+    assert may(Access(User("somebody", frozenset({MASTERS})), *asked))
+    assert not may(Access(BOB, *asked))
+
+
+def may(access):
+    try:
+        authorize(access)
+    except ApiError:
+        return False
+    return True

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from muster.api.status import ApiError
 from muster.cluster.apiserver.podlogs import LogOptions
 from muster.cluster.nodes import shims
-from muster.cluster.nodes.logs import Logs, Reader, render, tail
+from muster.cluster.nodes.logs import Logs, Reader, Rendering, tail
 from muster.cluster.nodes.shim.log import LINE_BYTES, Log, Stream
 from muster.cluster.nodes.storage import Storage
 from muster.runtime.clock import VirtualClock, run_virtual
@@ -78,7 +78,7 @@ def test_lost_lines_are_counted_and_told_when_there_is_room_again(place, monkeyp
     assert (log.lost, log.trouble) == (1, "no space left on device")
     monkeypatch.undo()
     log.write(b"stdout", [(b"F", b"four")])
-    rendered = render((directory / "log").read_bytes(), b"", timestamps=False)
+    rendered = Rendering().feed((directory / "log").read_bytes())
     assert rendered.splitlines()[0:2] == [b"one", b"two"]
     assert rendered.endswith(b"[muster: 1 lines are missing here: no space left on device]\nfour\n")
 
@@ -94,7 +94,23 @@ def test_lost_lines_are_counted_and_told_when_there_is_room_again(place, monkeyp
 )
 def test_lines_as_users_see_them(since, timestamps, text):
     block = line(1, "a") + line(2, "b c ") + line(3, "part-", "P") + b"torn\n" + line(4, "end", stream="stderr")
-    assert render(block, since, timestamps=timestamps) == text
+    assert Rendering(since, timestamps=timestamps).feed(block) == text
+
+
+def test_a_carriage_return_ends_no_line():
+    bar = b"10%\r20%\r100% done"
+    block = b"2026-01-01T12:00:01.000000000Z stderr F " + bar + b"\n" + line(2, "next")
+    assert Rendering().feed(block) == bar + b"\nnext\n"
+    stamped = Rendering(timestamps=True).feed(block)
+    assert stamped == b"2026-01-01T12:00:01.000000000Z " + bar + b"\n2026-01-01T12:00:02.000000000Z next\n"
+
+
+def test_a_line_in_parts_has_one_stamp_over_blocks_too():
+    rendering = Rendering(timestamps=True)
+    blocks = [line(1, "a", "P") + line(2, "b", "P"), line(3, "c", "P"), line(4, "d") + line(5, "e")]
+    assert b"".join(map(rendering.feed, blocks)) == (
+        b"2026-01-01T12:00:01.000000000Z abcd\n2026-01-01T12:00:05.000000000Z e\n"
+    )
 
 
 def fill(directory: Path, files):

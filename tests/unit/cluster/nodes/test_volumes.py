@@ -152,6 +152,18 @@ def test_a_crash_in_the_middle_leaves_the_old_or_the_new(tmp_path):
     )
 
 
+def test_a_failure_leaves_nothing_behind(tmp_path):
+    volume = tmp_path / "v"
+    write_tree(volume, {"a": File(b"old")})
+    before = sorted(path.name for path in volume.iterdir())
+    for _ in range(3):
+        with pytest.raises(OSError, match="name too long"):
+            write_tree(volume, {"a": File(b"new"), "x" * 300: File(b"")})
+    assert sorted(path.name for path in volume.iterdir()) == before
+    assert shown(volume) == {"a": ("old", 0o644)}
+    assert write_tree(volume, {"a": File(b"new")})
+
+
 def test_an_empty_directory_stays_what_it_is(tmp_path):
     make_empty(tmp_path / "v")
     (tmp_path / "v/x").touch()

@@ -2,10 +2,12 @@ import os
 import stat
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
 
+from muster.cli.home import Home
 from muster.cluster.store import DataDirectoryError
 from muster.cluster.store.directory import DataDirectory
 
@@ -50,6 +52,34 @@ def test_the_lock_goes_with_the_process(tmp_path: Path) -> None:
             DataDirectory(tmp_path)
         holder.kill()
     DataDirectory(tmp_path).release()
+
+
+def test_whoever_looks_is_in_nobodys_way(tmp_path: Path) -> None:
+    DataDirectory(tmp_path).release()
+    home, done = Home(tmp_path), threading.Event()
+    seen: set[int | None] = set()
+
+    def look() -> None:
+        while not done.is_set():
+            seen.add(home.server_pid())
+
+    watcher = threading.Thread(target=look)
+    watcher.start()
+    try:
+        for _ in range(1000):
+            DataDirectory(tmp_path).release()
+    finally:
+        done.set()
+        watcher.join()
+    assert seen <= {None, os.getpid()}
+
+
+def test_who_has_it_is_seen(tmp_path: Path) -> None:
+    assert Home(tmp_path).server_pid() is None
+    directory = DataDirectory(tmp_path)
+    assert Home(tmp_path).server_pid() == os.getpid()
+    directory.release()
+    assert Home(tmp_path).server_pid() is None
 
 
 def test_what_cannot_be_used_is_named(tmp_path: Path) -> None:

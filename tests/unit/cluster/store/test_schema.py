@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from tests.unit.cluster.store.kit import Kit, key, put, value_of
 
-from muster.cluster.store import DataDirectoryError
+from muster.cluster.store import DataDirectoryError, Store
 from muster.cluster.store.schema import UPGRADES, Step, prepare
 
 # A database as the first release wrote it. Stays as it is for ever.
@@ -135,8 +135,13 @@ def test_a_first_start_that_was_interrupted_is_begun_again(sqlite: Kit, tmp_path
     connection = sqlite3.connect(tmp_path / "data" / "store.db")
     connection.executescript(reached)
     connection.close()
-    sqlite.on(lambda store: store.write(put(key("a"))))
-    sqlite.on(lambda store: store.write(put(key("a"))))
+    sqlite.on(lambda store: store.write(put(key("a"), "first")))
+
+    async def there(store: Store) -> None:
+        assert value_of(store.get(key("a"))) == "first"
+        assert value_of((await store.write(put(key("a"), "second")))[0]) == "second"
+
+    sqlite.on(there)
 
 
 @pytest.mark.parametrize("content", [b"not a database at all" * 100, b"SQLite format 3\0" + b"\xff" * 5000])

@@ -1,0 +1,75 @@
+"""`muster down` and the process that it ends."""
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from muster.cli.commands import down
+from muster.cli.home import Home
+
+# Holds the directory; when it is told to end it lets go of that at once, and ends a moment later, or never.
+SERVER = """
+import pathlib, signal, sys, time
+from muster.cluster.store.directory import DataDirectory
+directory = DataDirectory(pathlib.Path(sys.argv[1]))
+def end(number, frame):
+    directory.release()
+    time.sleep(float(sys.argv[2]))
+    sys.exit(3)
+signal.signal(signal.SIGTERM, end)
+print("ready", flush=True)
+while True:
+    signal.pause()
+"""
+
+Start = Callable[[float], "subprocess.Popen[bytes]"]
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Start]:
+    servers: list[subprocess.Popen[bytes]] = []
+
+    def start(takes_seconds: float) -> "subprocess.Popen[bytes]":
+        command = [sys.executable, "-c", SERVER, str(tmp_path), str(takes_seconds)]
+        servers.append(subprocess.Popen(command, stdout=subprocess.PIPE))
+        assert servers[-1].stdout is not None
+        assert servers[-1].stdout.readline() == b"ready\n"
+        return servers[-1]
+
+    yield start
+    for server in servers:
+        server.kill()
+        server.communicate()
+
+
+def test_afterwards_the_process_is_gone(start: Start, tmp_path: Path) -> None:
+    server = start(0.3)
+    down.stop(Home(tmp_path), server.pid)
+    assert server.poll() == 3
+
+
+def test_one_that_does_not_end_is_killed(
+    start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(down, "PATIENCE_SECONDS", 0.1)
+    server = start(1000)
+    down.stop(Home(tmp_path), server.pid)
+    assert server.poll() == -9
+    assert f"process {server.pid} does not end: killing it" in capsys.readouterr().err
+
+
+def test_one_that_has_just_ended_is_no_error(start: Start, tmp_path: Path) -> None:
+    server = start(0)
+    server.kill()
+    server.wait()
+    down.stop(Home(tmp_path), server.pid)
+
+
+def test_a_process_that_does_not_hold_the_directory_is_left_alone(start: Start, tmp_path: Path) -> None:
+    server = start(0)
+    (tmp_path / "other").mkdir()
+    down.stop(Home(tmp_path / "other"), server.pid)
+    assert server.poll() is None
