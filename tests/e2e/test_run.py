@@ -96,6 +96,24 @@ def test_ctrl_c_ends_the_workers_gracefully(muster):
     assert not muster.processes()
 
 
+def test_a_second_ctrl_c_leaves_at_once(muster):
+    script = "trap : TERM; echo started; while :; do sleep 0.05; done"
+    process = muster.start("run", "--workers", "2", "--", "sh", "-c", script)
+    try:
+        for _ in range(2):
+            process.stdout.readline()
+        process.send_signal(signal.SIGINT)
+        assert "again to leave at once" in "".join(process.stderr.readline() for _ in range(2))
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=15)
+    finally:
+        process.kill()
+        process.communicate()
+    assert process.returncode == 130
+    assert "Traceback" not in err
+    assert not muster.processes()
+
+
 def test_nothing_survives_a_killed_run(muster):
     process = muster.start("run", "--workers", "2", "--", "sh", "-c", "echo started; sleep 1000")
     try:

@@ -44,10 +44,14 @@ def target_options(command: Command) -> Command:
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """A connection: a client, and the namespace of commands that name none."""
+    """A connection: a client, and the namespace of commands that name none.
+
+    leave: what to do when the user leaves at once; a cluster of the command's own then waits for nobody.
+    """
 
     client: Any  # muster.runtime.client.Client, which is imported late
     namespace: str
+    leave: Callable[[], None] = lambda: None
 
 
 def has_cluster(target: Target) -> bool:

@@ -10,7 +10,7 @@ import tempfile
 from collections import Counter
 from collections.abc import AsyncIterator, Coroutine, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,6 @@ from muster.cluster.nodes.simulated import SimulatedNodes
 from muster.cluster.nodes.storage import seed_of
 from muster.cluster.nodespec import NodeSpec
 from muster.cluster.store import Journal, MemoryJournal, keep_compacted
-from muster.runtime.client import Client
 from muster.runtime.clock import RealClock
 from muster.runtime.ids import Ids, Random
 
@@ -44,12 +43,17 @@ class Running:
     plane: ControlPlane
     nodes: Sequence[ProcessNode]
     tasks: Sequence[asyncio.Task[None]]
+    abandoned: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def end(self) -> None:
         """End the pods gracefully, then the controllers; the server answers until all has been said."""
         for node in self.nodes:
-            node.leave_pods_running = False
+            node.leave_pods_running = self.abandoned.is_set()
         await self.plane.manager.stop()
+
+    def abandon(self) -> None:
+        """Do not wait for the pods at the end: they are left, or killed at once if they end with this process."""
+        self.abandoned.set()
 
     async def until(self, end: Coroutine[Any, Any, Any]) -> None:
         """Wait for the end; raises what made a part fail before it."""
@@ -63,11 +67,11 @@ class Running:
 
 
 @asynccontextmanager
-async def ephemeral() -> AsyncIterator[Client]:
+async def ephemeral() -> AsyncIterator[Running]:
     """A cluster with one process node for as long as the context lasts."""
     with tempfile.TemporaryDirectory(prefix="muster-") as directory:
         async with cluster(MemoryJournal(), Path(directory), (NodeSpec(),), adopt=False) as running:
-            yield running.plane.client(manager="muster-cli")
+            yield running
 
 
 @asynccontextmanager

@@ -60,8 +60,8 @@ async def _own_cluster() -> AsyncIterator[Session]:
     """A cluster in this process, with nothing on disk that outlives it."""
     from muster.cluster.embedded import ephemeral
 
-    async with ephemeral() as client:
-        yield Session(client, "default")
+    async with ephemeral() as running:
+        yield Session(running.plane.client(manager="muster-cli"), "default", running.abandon)
 
 
 async def _submit(session: Session, arguments: Sequence[str], options: dict[str, Any]) -> int:
@@ -98,7 +98,11 @@ async def _attend(session: Session, name: str, namespace: str, workers: int) -> 
     async def delete() -> None:
         await session.client.delete(JOB, name, namespace, propagation="Foreground")
 
-    cancelling = Cancelling(name, delete, following.cancel, say)
+    def leave() -> None:
+        session.leave()
+        following.cancel()
+
+    cancelling = Cancelling(name, delete, leave, say)
     loop = asyncio.get_running_loop()
     for number in _SIGNALS:
         loop.add_signal_handler(number, cancelling.interrupt)
