@@ -25,13 +25,14 @@ def press(times, *results):
             raise result
 
     async def main():
-        said, leaving = [], []
+        said: list[str] = []
+        leaving: list[int] = []
         cancelling = Cancelling("j", delete, lambda: leaving.append(next(left)), said.append)
-        assert not cancelling.begun
+        before = cancelling.begun
         for _ in range(times):
             cancelling.interrupt()
             await asyncio.sleep(1)
-        assert cancelling.begun
+        assert (before, cancelling.begun) == (False, True)
         await cancelling.close()
         return said, len(leaving)
 

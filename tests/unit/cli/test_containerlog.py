@@ -2,6 +2,7 @@
 
 import asyncio
 from contextlib import asynccontextmanager
+from typing import cast
 
 import pytest
 from hypothesis import given
@@ -20,7 +21,7 @@ from muster.api.status import ApiError, bad_request, forbidden, not_found, too_m
 from muster.cli.containerlog import LAST_WORDS_SECONDS, ContainerLog, _Place, has_log
 from muster.runtime.client import Client
 from muster.runtime.clock import VirtualClock, run_virtual
-from muster.runtime.transport import TransportError
+from muster.runtime.transport import Transport, TransportError
 
 STAMPS = st.lists(st.sampled_from([b"1", b"2", b"3"]), max_size=12).map(sorted)
 
@@ -87,10 +88,11 @@ class World:
 
     def __init__(self, policy):
         self.node, self.clock = Node(), VirtualClock()
-        self.shown, self.warnings = [], []
+        self.shown: list[bytes] = []
+        self.warnings: list[str] = []
         pod = Pod(metadata=ObjectMeta(name="p", namespace="ns", uid="u"), spec=PodSpec(restart_policy=policy))
         self.log = ContainerLog(
-            Client(self.node),
+            Client(cast("Transport", self.node)),
             self.clock,
             pod,
             ContainerStatus(name="c"),

@@ -22,7 +22,9 @@ class Server(MemoryServer):
 
     def __init__(self):
         super().__init__()
-        self.log = [b"2026-01-01T00:00:00.000000001Z hello\n2026-01-01T00:00:00.000000002Z no end"]
+        self.log: list[bytes | Exception] = [
+            b"2026-01-01T00:00:00.000000001Z hello\n2026-01-01T00:00:00.000000002Z no end"
+        ]
 
     def stream(self, request):
         return self.read_log() if request.path.endswith("/log") else super().stream(request)
@@ -154,7 +156,7 @@ def test_a_server_that_is_gone_for_good_is_given_up_in_two_lines(log, caplog):
         server.fault = down
         server.break_streams(TransportError("reset"))
 
-    warnings = []
+    warnings: list[str] = []
     error, when = follow(server, script, warnings.append)
     [warning] = warnings
     assert warning.startswith("j: the server does not answer; trying for 30 s: cannot reach the server")
