@@ -121,10 +121,10 @@ class JobCluster:
         """Start one, with a wire of its own."""
         self.wire = Wire(InProcessTransport(self._server))
         client = Client(self.wire)
-        manager = Manager(client, self.clock, Random(3))
+        manager = Manager(client, self.clock, Random(3), registry=self.registry)
         sink = EventSink(self.client, self.clock, Ids(4), Random(4))
         manager.add(sink)
-        manager.add(JobController(manager, sink.recorder("job-controller"), self.registry))
+        manager.add(JobController(manager, sink.recorder("job-controller")))
         manager.add(TtlController(manager))
         await self._start(manager)
 

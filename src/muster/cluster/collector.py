@@ -7,7 +7,7 @@ from muster.api.kinds import Kind
 from muster.api.meta import Object, OwnerReference
 from muster.api.status import ApiError, conflict
 from muster.cluster.ownership import Action, Delete, DropFinalizer, DropReferences, Graph, Item, decide
-from muster.runtime.controller import Controller, Result
+from muster.runtime.controller import Result
 from muster.runtime.manager import Manager
 
 WORKERS = 16
@@ -23,7 +23,7 @@ class GarbageCollector:
         self._graph = Graph()
         self._kinds = {kind.resource: kind.seen_as(Object) for kind in kinds}
         self._by_name = {(kind.group, kind.kind): kind for kind in self._kinds.values()}
-        self._controller = Controller(self.name, self._reconcile, manager.clock, manager.random, workers=WORKERS)
+        self._controller = manager.controller(self.name, self._reconcile, workers=WORKERS)
         for resource, kind in self._kinds.items():
             manager.informer(kind).on_change(
                 lambda old, new, resource=resource: self._changed(resource, old, new)  # type: ignore[misc]

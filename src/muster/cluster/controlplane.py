@@ -54,13 +54,12 @@ class ControlPlane:
     def add_controllers(self) -> None:
         """Everything that a cluster does by itself, except for running pods."""
         kinds = [resource.kind for resource in self.server.registry if resource.kind == resource.stored]
-        registry = self.server.metrics
         ready = self.manager.ready
         self.server.endpoints.ready_checks["controllers"] = lambda: None if ready.is_set() else "they are starting"
         self.manager.add(NamespaceController(self.manager, kinds))
         self.manager.add(GarbageCollector(self.manager, kinds))
         self.manager.add(LostPodCollector(self.manager))
-        self.manager.add(JobController(self.manager, self.events.recorder("job-controller"), registry))
+        self.manager.add(JobController(self.manager, self.events.recorder("job-controller")))
         self.manager.add(TtlController(self.manager))
         self.manager.add(Scheduler(self.manager, self.events.recorder("default-scheduler")))
 
@@ -78,7 +77,7 @@ async def control_plane(journal: Journal, surroundings: Surroundings) -> AsyncIt
         system = User("system:muster", frozenset({MASTERS, AUTHENTICATED}))
         client = Client(InProcessTransport(server, system))
         await create_first_objects(client)
-        manager = Manager(client, clock, random)
+        manager = Manager(client, clock, random, registry=server.metrics)
         events = EventSink(client, clock, ids, random)
         manager.add(events)
         try:

@@ -10,7 +10,7 @@ from muster.api.core import NODE, POD, Pod
 from muster.api.pods import is_finished
 from muster.api.status import ApiError
 from muster.cluster.indexes import BY_NODE, by_node
-from muster.runtime.controller import Controller, Result
+from muster.runtime.controller import Result
 from muster.runtime.manager import Manager
 from muster.runtime.transport import STRATEGIC_MERGE_PATCH
 
@@ -29,7 +29,7 @@ class LostPodCollector:
         self._nodes = manager.informer(NODE)
         self._pods = manager.informer(POD, indexes={BY_NODE: by_node})
         self._gone_since: dict[str, float] = {}
-        self._controller = Controller(self.name, self._reconcile, manager.clock, manager.random)
+        self._controller = manager.controller(self.name, self._reconcile)
         self._controller.watch(
             self._pods, by_node, when=lambda old, new: old is None or by_node(old) != by_node(new or old)
         )

@@ -13,7 +13,7 @@ from muster.api.core import NAMESPACE, POD, SERVICE_ACCOUNT, Namespace, ServiceA
 from muster.api.kinds import Kind
 from muster.api.meta import NAMESPACE_FINALIZER, Object, ObjectMeta
 from muster.api.status import ApiError
-from muster.runtime.controller import Controller, Result
+from muster.runtime.controller import Result
 from muster.runtime.informer import Informer
 from muster.runtime.manager import Manager
 from muster.runtime.objects import key_of
@@ -37,7 +37,7 @@ class NamespaceController:
             if kind.namespaced
         ]
         self._namespaces = manager.informer(NAMESPACE)
-        self._controller = Controller(self.name, self._reconcile, manager.clock, manager.random, workers=4)
+        self._controller = manager.controller(self.name, self._reconcile, workers=4)
         self._controller.watch(self._namespaces)
         for informer in self._contents:
             informer.on_change(lambda old, new, informer=informer: self._content_changed(informer, old, new))  # type: ignore[misc]

@@ -27,7 +27,7 @@ from muster.jobs.indexes import Indexes
 from muster.jobs.sizing import wanted_active
 from muster.jobs.terms import Terms
 from muster.runtime.clock import Clock
-from muster.runtime.controller import Controller, Result
+from muster.runtime.controller import Result
 from muster.runtime.manager import Manager
 from muster.runtime.objects import key_of, reference, split_key
 from muster.runtime.recorder import Recorder
@@ -78,7 +78,7 @@ class Scheduler:
         self._gangs: dict[str, _Gang] = {}
         self._waiting: dict[str, str] = {}  # gangs that did not fit, and what was said about them
         self._jobs = manager.informer(JOB)
-        self._controller = Controller(self.name, self._reconcile, manager.clock, manager.random, workers=WORKERS)
+        self._controller = manager.controller(self.name, self._reconcile, workers=WORKERS)
         manager.informer(NODE).on_change(self._node_changed)
         manager.informer(POD).on_change(self._pod_changed)
         self._jobs.on_change(self._job_changed)

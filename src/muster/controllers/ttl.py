@@ -3,7 +3,7 @@
 from muster.api.batch import JOB, Job
 from muster.api.status import ApiError
 from muster.jobs.ttl import expiry
-from muster.runtime.controller import Controller, Result
+from muster.runtime.controller import Result
 from muster.runtime.manager import Manager
 from muster.runtime.objects import split_key
 
@@ -19,7 +19,7 @@ class TtlController:
         self._client = manager.client
         self._clock = manager.clock
         self._jobs = manager.informer(JOB)
-        self._controller = Controller(self.name, self._reconcile, manager.clock, manager.random, workers=WORKERS)
+        self._controller = manager.controller(self.name, self._reconcile, workers=WORKERS)
         self._controller.watch(self._jobs, when=_may_expire)
 
     async def run(self) -> None:

@@ -13,8 +13,10 @@ from typing import Any, Protocol, TypeVar
 from muster.api.kinds import Kind
 from muster.runtime.client import Client
 from muster.runtime.clock import Clock
+from muster.runtime.controller import Controller, Reconcile
 from muster.runtime.ids import Random
 from muster.runtime.informer import Informer
+from muster.runtime.metrics import Registry
 
 T = TypeVar("T")
 
@@ -45,11 +47,19 @@ class Manager:
     """Owns the informers and the parts of one process, all on one event loop."""
 
     def __init__(
-        self, client: Client, clock: Clock, random: Random, *, stop_limit_seconds: float = STOP_LIMIT_SECONDS
+        self,
+        client: Client,
+        clock: Clock,
+        random: Random,
+        *,
+        registry: Registry | None = None,
+        stop_limit_seconds: float = STOP_LIMIT_SECONDS,
     ) -> None:
+        """`registry` is where the parts count what they do."""
         self.client = client
         self.clock = clock
         self.random = random
+        self.registry = registry or Registry()
         self.ready = asyncio.Event()
         self._stop_limit = stop_limit_seconds
         self._informers: dict[tuple[Kind[Any], str, str, str], Informer[Any]] = {}
@@ -83,6 +93,11 @@ class Manager:
         for name, function in (indexes or {}).items():
             found.add_index(name, function)
         return found
+
+    def controller(self, name: str, reconcile: Reconcile, *, workers: int = 1) -> Controller:
+        """A controller that counts what it does in this manager's registry; whoever asks for it runs it."""
+        observer = self.registry.controller(name)
+        return Controller(name, reconcile, self.clock, self.random, workers=workers, observer=observer)
 
     def add(self, part: Runnable) -> None:
         """Run this part too; only before `run`."""

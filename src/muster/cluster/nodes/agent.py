@@ -33,7 +33,7 @@ from muster.cluster.nodes.pod_runner import PodRunner
 from muster.cluster.nodes.pod_status import SHUTDOWN_MESSAGE, SHUTDOWN_REASON
 from muster.cluster.nodes.storage import PodRecord, Storage, seed_of
 from muster.cluster.nodes.wire import pod_status_patch
-from muster.runtime.controller import Controller, Result
+from muster.runtime.controller import Result
 from muster.runtime.manager import Manager
 from muster.runtime.objects import key_of
 from muster.runtime.recorder import Recorder
@@ -100,7 +100,7 @@ class ProcessNode:
         self._drained = asyncio.Event()
         self._heartbeat: Heartbeat | None = None
         self._pods = manager.informer(POD)
-        self._controller = Controller(self.name, self._reconcile, manager.clock, manager.random, workers=_WORKERS)
+        self._controller = manager.controller(self.name, self._reconcile, workers=_WORKERS)
         self._controller.watch(self._pods, when=self._concerns_us)
         manager.informer(CONFIG_MAP).on_change(self._config_map_changed)
         manager.informer(SECRET).on_change(self._secret_changed)

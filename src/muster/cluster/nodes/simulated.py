@@ -20,7 +20,7 @@ from muster.cluster.apiserver.podlogs import LogOptions
 from muster.cluster.nodes import node_object
 from muster.cluster.nodes.stages import DEFAULT_STAGES, Stage, advance, delay_seconds, stage_of
 from muster.cluster.nodes.wire import pod_status_patch, to_wire
-from muster.runtime.controller import Controller, Result
+from muster.runtime.controller import Result
 from muster.runtime.manager import Manager
 from muster.runtime.objects import key_of
 from muster.runtime.transport import STRATEGIC_MERGE_PATCH
@@ -57,7 +57,7 @@ class SimulatedNodes:
         self._nodes = manager.informer(NODE)
         self._pods = manager.informer(POD)
         self._entered: dict[str, tuple[str, float, float]] = {}  # by uid: stage, since when, for how long
-        self._controller = Controller(self.name, self._reconcile, manager.clock, manager.random, workers=_WORKERS)
+        self._controller = manager.controller(self.name, self._reconcile, workers=_WORKERS)
         self._controller.watch(self._pods, when=self._concerns_us)
 
     async def run(self) -> None:

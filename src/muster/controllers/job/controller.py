@@ -28,9 +28,8 @@ from muster.jobs.decide import decide
 from muster.jobs.plan import Outcome, Plan
 from muster.jobs.pods import owner_reference
 from muster.jobs.terms import managed_by
-from muster.runtime.controller import Controller, Result
+from muster.runtime.controller import Result
 from muster.runtime.manager import Manager
-from muster.runtime.metrics import Registry
 from muster.runtime.objects import key_of
 from muster.runtime.recorder import Recorder
 
@@ -66,29 +65,20 @@ class JobController:
         self,
         manager: Manager,
         recorder: Recorder,
-        registry: Registry | None = None,
         *,
         manages: str = JOB_CONTROLLER_NAME,
     ) -> None:
-        registry = registry or Registry()
         self._client = manager.client
         self._clock = manager.clock
         self._manages = manages
-        self._metrics = JobMetrics(registry)
+        self._metrics = JobMetrics(manager.registry)
         self._writer = Writer(manager.client, recorder)
         self._memories: dict[str, _Memory] = {}
         self._jobs = manager.informer(JOB, indexes={claims.BY_UID: claims.by_uid, claims.MANUAL: claims.manual})
         self._pods = manager.informer(
             POD, indexes={claims.BY_CONTROLLER: claims.by_controller, claims.UNCONTROLLED: claims.uncontrolled}
         )
-        self._controller = Controller(
-            self.name,
-            self._reconcile,
-            manager.clock,
-            manager.random,
-            workers=WORKERS,
-            observer=registry.controller(self.name),
-        )
+        self._controller = manager.controller(self.name, self._reconcile, workers=WORKERS)
         self._orphans = Orphans(manager, self._jobs, self._pods, self._writer, f"{self.name}-orphans", manages)
         self._jobs.on_change(self._job_changed)
         self._pods.on_change(self._pod_changed)
