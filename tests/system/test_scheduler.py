@@ -1,6 +1,7 @@
 """Gangs on a cluster: together or not at all, through crashes too."""
 
 import asyncio
+from contextlib import asynccontextmanager
 
 import msgspec
 import pytest
@@ -9,6 +10,8 @@ from tests.system.plane import virtual
 from muster.api.batch import JOB
 from muster.api.core import EVENT, NODE, POD, Pod
 from muster.controllers.scheduler import BINDING_ANNOTATION, Scheduler
+from muster.runtime.client import Client
+from muster.runtime.manager import Manager
 from muster.runtime.transport import TransportError
 
 
@@ -158,6 +161,51 @@ async def test_absurd_amounts_wait_with_a_reason_or_fill_their_node_and_harm_nob
     assert "Insufficient cpu" in (await reasons(world, "Job"))["FailedScheduling"]
 
 
+class LateTransport:
+    """Changes of pods are seen a second after they were made."""
+
+    def __init__(self, inner, clock):
+        self.inner, self.clock = inner, clock
+
+    async def request(self, request):
+        return await self.inner.request(request)
+
+    @asynccontextmanager
+    async def stream(self, request):
+        async with self.inner.stream(request) as chunks:
+            yield self.late(chunks) if request.path == "/api/v1/pods" else chunks
+
+    async def late(self, chunks):
+        async for chunk in chunks:
+            await self.clock.sleep(1)
+            yield chunk
+
+    async def close(self):
+        pass
+
+
+@virtual
+async def test_a_node_is_never_given_more_than_it_has_though_the_cache_is_late(world):
+    plane = world.plane
+    client = Client(LateTransport(world.client.transport, world.clock))
+    manager = Manager(client, plane.surroundings.clock, plane.surroundings.random)
+    manager.add(Scheduler(manager, plane.events.recorder("test"), names=frozenset({"test"})))
+    run = asyncio.create_task(manager.run())
+    await world.node("a", cpu="4")
+    for number in range(4):
+        await world.job(f"j{number}", 2, template=template())
+    for _ in range(100):
+        await world.clock.sleep(0.3)
+        assert sum(map(bool, [pod.spec.node_name for pod in await world.pods()])) in (0, 2, 4)
+        # Whatever makes the scheduler look again must not make it bind twice.
+        for number in range(4):
+            patch = {"metadata": {"annotations": {"touched": str(world.clock.monotonic())}}}
+            await world.client.patch(JOB, f"j{number}", patch, "default")
+    assert sum(map(bool, [pod.spec.node_name for pod in await world.pods()])) == 4
+    await manager.stop()
+    await run
+
+
 class DyingTransport:
     """Lets so many bindings through; then the scheduler is cut off."""
 
@@ -180,9 +228,6 @@ class DyingTransport:
 
 async def schedulers_after_a_crash(world, bindings, between):
     """One scheduler dies after so many bindings of a gang of four; then something happens; then another starts."""
-    from muster.runtime.client import Client
-    from muster.runtime.manager import Manager
-
     plane = world.plane
 
     def start(client):

@@ -76,6 +76,7 @@ class Scheduler:
         self._names = names
         self._capacity = Capacity()
         self._gangs: dict[str, _Gang] = {}
+        self._sent: dict[str, str] = {}  # nodes of pods that we have bound and not yet seen bound, by UID
         self._waiting: dict[str, str] = {}  # gangs that did not fit, and what was said about them
         self._jobs = manager.informer(JOB)
         self._controller = manager.controller(self.name, self._reconcile, workers=WORKERS)
@@ -111,8 +112,12 @@ class Scheduler:
         was_unbound = gang.unbound.pop(uid, None) is not None
         gang.bound.pop(uid, None)
         holds = new is not None and not is_finished(new)
-        if holds and pod.spec.node_name:
-            self._capacity.assign(uid, pod.spec.node_name, shape_of(pod).requests)
+        # What we see may be older than what we have written: a pod that we have bound is bound.
+        node = pod.spec.node_name or self._sent.get(uid, "")
+        if pod.spec.node_name or not holds:
+            self._sent.pop(uid, None)
+        if holds and node:
+            self._capacity.assign(uid, node, shape_of(pod).requests)
             if pod.metadata.deletion_timestamp is None:
                 gang.bound[uid] = pod
         elif holds and self._is_ours(pod):
@@ -190,7 +195,7 @@ class Scheduler:
         return True
 
     async def _bind(self, bindings: Sequence[tuple[Pod, str]]) -> None:
-        """Write the bindings. A pod that is gone or taken meanwhile is let go; other errors are for another try."""
+        """Write the bindings. If a pod is gone or bound already, its own event tells; other errors are tried again."""
         limit = asyncio.Semaphore(BINDINGS_AT_ONCE)
 
         async def bind(pod: Pod, node: str) -> None:
@@ -203,12 +208,20 @@ class Scheduler:
                 except ApiError as error:
                     if error.code not in (404, 409):
                         raise
-                    self._capacity.release(pod.metadata.uid)
+                else:
+                    self._is_bound(pod, node)
 
         outcomes = await asyncio.gather(*(bind(pod, node) for pod, node in bindings), return_exceptions=True)
         for outcome in outcomes:
             if isinstance(outcome, BaseException):
                 raise outcome
+
+    def _is_bound(self, pod: Pod, node: str) -> None:
+        """Count a pod as bound from now on, not only once we see it."""
+        gang, uid = self._gangs.get(_gang_key(pod)), pod.metadata.uid
+        if gang is not None and gang.unbound.pop(uid, None) is not None:
+            gang.bound[uid] = pod
+            self._sent[uid] = node
 
     async def _record_intent(self, job: Job) -> None:
         # Pods that join a gang that runs, as replacements or because it grew, are no matter of all or nothing any more.

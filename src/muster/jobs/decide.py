@@ -191,6 +191,10 @@ class _Decision:
         return conditions.ensure(found, type, status, reason, message, self.now)
 
 
+# Thirty years: past it no sum of a date and a deadline is a date, and nobody waits that long.
+_LONGEST_DEADLINE_SECONDS = 10**9
+
+
 def _started(status: JobStatus, terms: Terms, now: datetime) -> JobStatus:
     """The status with the start of the current active stretch: suspending clears it, so a resumed Job starts anew."""
     if terms.suspended or status.start_time is not None:
@@ -201,7 +205,8 @@ def _started(status: JobStatus, terms: Terms, now: datetime) -> JobStatus:
 def _backoff(last: Backoff | None, pods: Sequence[Pod], terms: Terms, count: Tally) -> Backoff:
     if last is not None:
         return last.after(count.new_succeeded, count.new_failed)
-    members = [Member.of(pod) for pod in pods]
+    # A pod that was let go before it was deleted is none of the Job's failures: the Job was suspended, or shrank.
+    members = [member for member in map(Member.of, pods) if member.tracked or not member.deleting]
     return Backoff().after(
         (member.pod for member in members if member.succeeded),
         (member.pod for member in members if member.counts_failed(terms.replace_only_failed)),
@@ -247,7 +252,7 @@ def _restarted_too_often(terms: Terms, census: Census) -> bool:
 def _deadline(status: JobStatus, terms: Terms) -> datetime | None:
     if terms.active_deadline_seconds is None or status.start_time is None or terms.suspended:
         return None
-    return status.start_time + timedelta(seconds=terms.active_deadline_seconds)
+    return status.start_time + timedelta(seconds=min(terms.active_deadline_seconds, _LONGEST_DEADLINE_SECONDS))
 
 
 def _earliest(*moments: datetime | None) -> datetime | None:

@@ -184,6 +184,13 @@ CREATE_REFUSALS = [
     (PODS, pod(priorityClassName="none"), 403, "Forbidden", "no PriorityClass with name none was found"),
     (PODS, pod(priority=5), 403, "Forbidden", "the integer value of priority (5) must not be provided in pod spec"),
     (JOBS, job(completions=-1), 422, "Invalid", "spec.completions: Invalid value: -1: must be greater than or equal"),
+    (
+        PODS,
+        pod(containers=[{"name": "c", "image": "i", "resources": {"requests": {"a": None}}}]),
+        400,
+        "BadRequest",
+        'Pod in version "v1" cannot be handled as a Pod',
+    ),
     (PODS, {"metadata": {"name": "p"}}, 422, "Invalid", "spec.containers: Required value"),
 ]
 

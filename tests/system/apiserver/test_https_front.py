@@ -213,6 +213,16 @@ async def test_certificates_that_are_not_for_clients(world, stranger):
 
 
 @over_https
+async def test_nobody_acts_as_somebody_else(world):
+    """Until it is served, a request to be less than one is must not be taken for one's own."""
+    wire = await world.connect(world.credentials.admin)
+    answer = await wire.ask("GET", "/api/v1/pods", impersonate_user="nobody")
+    assert (answer.status, answer.json["reason"]) == (403, "Forbidden")
+    assert "impersonation is not served" in answer.json["message"]
+    await wire.close()
+
+
+@over_https
 async def test_a_refused_write_is_not_read(world):
     wire = await world.connect(anonymous=True)
     wire.request("POST", MAPS, b"x" * 100)

@@ -19,7 +19,7 @@ from urllib.parse import parse_qsl
 import uvicorn
 from uvicorn.server import ServerState
 
-from muster.api.status import ApiError, Status, StatusDetails, bad_request, too_large
+from muster.api.status import ApiError, Status, StatusDetails, bad_request, forbidden, too_large
 from muster.cluster.apiserver.answers import Stream, refusal
 from muster.cluster.apiserver.connections import EXTENSION, Connection
 from muster.cluster.apiserver.decode import MAX_BODY_BYTES
@@ -69,6 +69,8 @@ class Application:
         method: str = scope["method"]
         try:
             user = self._authenticator.user(connection.user, _text(headers, b"authorization"))
+            if any(name.startswith(b"impersonate-") for name in headers):
+                raise forbidden("impersonation is not served: a request is its own user's, or nobody's")
             query = _query(scope["query_string"])
             body = await _body(headers, receive) if method in _WITH_BODY else b""
         except ApiError as error:

@@ -19,7 +19,7 @@ def new_pod(pod: Document) -> None:
     """A pod begins Pending; one with scheduling gates says so."""
     spec = pod["spec"]
     status = {"phase": "Pending"}
-    with suppress(QuantityError):  # validation names it
+    with suppress(QuantityError, msgspec.ValidationError):  # validation names it
         status["qosClass"] = qos_class(msgspec.convert(spec, PodSpec))
     pod["status"] = status
     if spec.get("schedulingGates"):

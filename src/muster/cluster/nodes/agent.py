@@ -239,7 +239,7 @@ class ProcessNode:
         """Take a pod on; one that does not fit is refused."""
         key = key_of(pod)
         runner = PodRunner(kit, pod, wake=lambda: self._controller.queue.add(key))
-        others = [other.pod for other in self._runners.values()]
+        others = [other.pod for other in self._runners.values() if other.holds]
         rejection = admission.check(pod, others, kit.allocatable)
         if rejection is None:
             try:
@@ -254,6 +254,8 @@ class ProcessNode:
     async def _step(self, key: str, runner: PodRunner) -> Result:
         """One look at a pod: act, report, and tidy up once it is over."""
         plan = runner.step()
+        if plan.over or plan.status.phase in ("Succeeded", "Failed"):
+            runner.give_back()
         patch = pod_status_patch(runner.pod, plan.status)
         gone = False
         if patch is not None:
@@ -272,7 +274,10 @@ class ProcessNode:
         if gone and not plan.over:
             runner.end(Ending("gone", self._clock.monotonic(), 0.0))
         if plan.over:
-            await runner.clean_up()
+            try:
+                await runner.clean_up()
+            except OSError as error:
+                log.warning("%s: something of pod %s stays on disk: %s", self.node_name, key, error)
             del self._runners[key]
             if self._draining and not self._runners:
                 self._drained.set()

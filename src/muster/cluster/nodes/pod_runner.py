@@ -68,6 +68,7 @@ class PodRunner:
         self._preparing = False
         self._trouble: Trouble | None = None
         self._ending: Ending | None = None
+        self._gave_back = False
         self._deleting_since: float | None = None
         self._told: frozenset[Note] = frozenset()
         now = self._now()
@@ -79,6 +80,17 @@ class PodRunner:
     def uid(self) -> str:
         """Which pod this is."""
         return self.pod.metadata.uid
+
+    @property
+    def holds(self) -> bool:
+        """Whether the pod has something of the node: it was let in, and something of it may still run."""
+        rejected = self._ending is not None and self._ending.why == "rejected"
+        return not (rejected or self._gave_back)
+
+    def give_back(self) -> None:
+        """Nothing of the pod runs any more: others may have what it had, before anybody hears that it has ended."""
+        self._gave_back = True
+        self._kit.gpus.release(self.uid)
 
     def accept(self) -> None:
         """Write down that the pod is here, before anything is made for it. Raises OSError."""
@@ -156,7 +168,6 @@ class PodRunner:
         """Nothing runs any more: give back what the pod had. Its logs stay."""
         await self.close()
         self._kit.network.leave(self.uid)
-        self._kit.gpus.release(self.uid)
         if self._kit.cgroups is not None:
             self._kit.cgroups.remove(self.uid)
         await asyncio.to_thread(self.storage.remove_volumes)
