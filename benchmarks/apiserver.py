@@ -267,6 +267,8 @@ async def measure(target: Target, writers: tuple[int, ...], seconds: float, pods
     numbers = count()
     bodies = iter(lambda: pod(next(numbers)), None)
     connections = [await target.connection() for _ in range(max(writers))]
+    for ask in connections:  # the server lets go of a connection that asks for nothing for ten seconds
+        await ask("GET", "/version", b"")
     await target.state()
     for number in writers:
         prepared = iter([next(bodies) for _ in range(int(12_000 * seconds))])

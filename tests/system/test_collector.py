@@ -56,6 +56,23 @@ async def test_foreground_waits_for_a_dependent_that_is_held(world):
     assert await names(world) == set()
 
 
+@pytest.mark.parametrize("size", [1, 2, 4])
+def test_a_circle_of_owners_that_is_deleted_goes(size):
+    @virtual
+    async def scenario(world):
+        members = [await make(world, f"m{number}") for number in range(size)]
+        for number, member in enumerate(members):
+            owner = members[number - 1].metadata
+            reference = {"apiVersion": "v1", "kind": "ConfigMap", "name": owner.name, "uid": owner.uid}
+            patch = {"metadata": {"ownerReferences": [reference | {"blockOwnerDeletion": True}]}}
+            await world.client.patch(CONFIG_MAP, member.metadata.name, patch, "default")
+        await world.client.delete(CONFIG_MAP, "m0", "default", propagation="Foreground")
+        await world.settle(30)
+        assert await names(world) == set()
+
+    scenario()
+
+
 @virtual
 async def test_a_dependent_of_two_loses_one_reference(world):
     one, two = await make(world, "one"), await make(world, "two")

@@ -71,7 +71,7 @@ class GarbageCollector:
         )
         owners = (self._graph.items.get(owner.uid) for owner in item.owners)
         waiting = frozenset(owner.uid for owner in owners if owner is not None and owner.waits_for_dependents)
-        for action in decide(item, self._graph.dependents(uid), absent, waiting):
+        for action in decide(item, self._graph.blocking(item), absent, waiting):
             await self._carry_out(action)
         return None
 

@@ -104,6 +104,25 @@ class Graph:
         """The objects that name this one as an owner, in the order in which they came; there may be very many."""
         return (self.items[dependent] for dependent in self._dependents.get(uid, ()))
 
+    def blocking(self, item: Item) -> Iterator[Item]:
+        """The dependents of an item, without those that wait for it themselves: in a circle nobody can go first."""
+        for dependent in self.dependents(item.uid):
+            if not (item.waits_for_dependents and self._waits_for(dependent, item.uid)):
+                yield dependent
+
+    def _waits_for(self, dependent: Item, uid: str) -> bool:
+        """Whether it cannot go before that item has gone, be it through others."""
+        seen: set[str] = set()
+        todo = [dependent]
+        while todo:
+            item = todo.pop()
+            if item.uid == uid:
+                return True
+            if item.uid not in seen and item.waits_for_dependents:
+                seen.add(item.uid)
+                todo.extend(self.dependents(item.uid))
+        return False
+
     def _unlink(self, item: Item | None) -> None:
         if item is None:
             return
