@@ -732,7 +732,8 @@ def test_without_namespaces_the_pod_runs_and_is_told_what_it_lacks(play):
         mounts = [{"name": "e", "mountPath": "/no-such-path"}]
         await world.create(volumes=volumes, volumeMounts=mounts, **shell("ls -d /no-such-path || echo as expected"))
         await world.phase("Succeeded")
-        assert (await world.log()).splitlines()[-1] == "as expected"
+        # What ls says goes another way than what echo says: which of them comes last is chance.
+        assert "as expected" in (await world.log()).splitlines()
         type, message = await world.event("NamespacesUnavailable")
         assert (type, message.startswith("This machine does not allow namespaces")) == ("Warning", True)
         assert "names of other pods do not resolve" in message
