@@ -157,6 +157,7 @@ def test_an_impossible_gang_says_what_it_lacks(muster):
         (["run", "--env", "NOT_SET_ANYWHERE", "--", "true"], 2, "NOT_SET_ANYWHERE is not set here"),
         (["run", "--cpus", "lots", "--", "true"], 1, "lots"),
         (["run", "--name", "No_Name", "--", "true"], 1, "No_Name"),
+        (["run", "--priority", "nope", "--", "true"], 1, 'priorityclasses.scheduling.k8s.io "nope" not found'),
         (["nonsense"], 2, "No such command"),
         (["ps"], 1, "no cluster"),
         (["up", "--nodes", "docker"], 2, "no kind of node"),

@@ -67,10 +67,13 @@ async def _own_cluster() -> AsyncIterator[Session]:
 async def _submit(session: Session, arguments: Sequence[str], options: dict[str, Any]) -> int:
     from muster.api.batch import JOB
     from muster.api.core import SERVICE
+    from muster.api.scheduling import PRIORITY_CLASS
     from muster.cli.gang import job, service
     from muster.cli.output import say
 
     gang = _gang(arguments, options, session.namespace, on_this_machine=await _is_embedded(session.client))
+    if gang.priority:  # a Job may name a class that is not there; its pods may not, and would be tried for ever
+        await session.client.get(PRIORITY_CLASS, gang.priority)
     created = await session.client.create(_dynamic(JOB), job(gang), gang.namespace)
     await session.client.create(_dynamic(SERVICE), service(gang, created["metadata"]["uid"]), gang.namespace)
     if options["detach"]:
