@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import socket
 import stat
@@ -81,6 +82,13 @@ def test_scale(up):
     assert "from 1 to 3" in up("scale", "elastic", "3").stdout
     up("scale", "elastic", "0")
     assert up("wait", "elastic").returncode == 0
+
+
+def test_status_names_the_process_though_its_own_kubeconfig_is_exported(up):
+    plain = up("status").stdout
+    assert re.search(r"process \d+, data in", plain)
+    up.environment = {"KUBECONFIG": str(up.home / "kubeconfig")}
+    assert up("status").stdout == plain
 
 
 def test_the_kubeconfig_is_private(up):

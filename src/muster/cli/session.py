@@ -54,13 +54,16 @@ class Session:
     leave: Callable[[], None] = lambda: None
 
 
-def has_cluster(target: Target) -> bool:
-    """Whether there is a cluster to talk to: named, running here, or configured."""
-    home = Home.find(os.environ)
+def names_another(target: Target, home: Home) -> bool:
+    """Whether the user means another cluster than the embedded one of this home."""
     named = target.kubeconfig or os.environ.get("KUBECONFIG", "")
-    if named and Path(named).expanduser().absolute() != home.kubeconfig:
-        return True
-    return home.server_pid() is not None
+    return bool(named) and Path(named).expanduser().absolute() != home.kubeconfig
+
+
+def has_cluster(target: Target) -> bool:
+    """Whether there is a cluster to talk to: named, or running here."""
+    home = Home.find(os.environ)
+    return names_another(target, home) or home.server_pid() is not None
 
 
 @asynccontextmanager

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from muster.cli.home import Home
-from muster.cli.session import Target, connect, has_cluster, run, target_options
+from muster.cli.session import Target, connect, has_cluster, names_another, run, target_options
 
 
 @click.command()
@@ -36,7 +36,7 @@ async def _status(target: Target, home: Home) -> int:
         ready = await session.client.transport.request(Request("GET", "/readyz", {"verbose": ""}))
         nodes = (await session.client.list(NODE)).items
         jobs = (await session.client.list(JOB)).items
-    pid = home.server_pid() if not target.kubeconfig and not os.environ.get("KUBECONFIG") else None
+    pid = None if names_another(target, home) else home.server_pid()
     click.echo(f"server   {version}" + (f", process {pid}, data in {home.path}" if pid else ""))
     well = sum(any(c.type == "Ready" and c.status == "True" for c in node.status.conditions) for node in nodes)
     click.echo(f"nodes    {well} of {len(nodes)} ready")
