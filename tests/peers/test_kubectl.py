@@ -268,6 +268,61 @@ def test_label_annotate_and_scale(kubectl: Kubectl) -> None:
     assert kubectl("get", "job", "j", "-o", "jsonpath={.spec.parallelism}") == "3"
 
 
+def elastic(size: int, completions: int | None = None) -> str:
+    """An Indexed Job of so many workers, which run until they are told to end."""
+    sizes = f"  parallelism: {size}\n  completions: {size if completions is None else completions}"
+    fixed = "  parallelism: 1\n  completions: 1"
+    return job(script="sleep 1000").replace(fixed, f"  completionMode: Indexed\n{sizes}")
+
+
+def test_elastic_jobs(kubectl: Kubectl) -> None:
+    """Every way to change the size of a running Job: the workers that stay are the same pods."""
+    fields = ".metadata.labels.batch\\.kubernetes\\.io/job-completion-index} {.metadata.uid}"
+    columns = f"jsonpath={{range .items[*]}}{{{fields}{{'\\n'}}{{end}}"
+
+    def workers(size: int) -> dict[str, str]:
+        kubectl("wait", "job/j", f"--for=jsonpath={{.status.active}}={size}", "--timeout=20s")
+        kubectl("wait", "job/j", "--for=jsonpath={.status.terminating}=0", "--timeout=20s")
+        found = kubectl("get", "pods", "-l", "job-name=j", "-o", columns)
+        return dict(line.split() for line in found.splitlines())
+
+    def sizes(size: int) -> str:
+        return json.dumps({"spec": {"completions": size, "parallelism": size}})
+
+    def operations(size: int) -> str:
+        fields = ("completions", "parallelism")
+        return json.dumps([{"op": "replace", "path": f"/spec/{field}", "value": size} for field in fields])
+
+    kubectl("apply", "-f", "-", input=elastic(2))
+    before = workers(2)
+    for size, command, manifest in (
+        (4, ("scale", "--replicas=4", "job/j"), ""),
+        (3, ("scale", "--current-replicas=4", "--replicas=3", "job/j"), ""),
+        (5, ("patch", "job", "j", "--type=merge", "-p", sizes(5)), ""),
+        (2, ("patch", "job", "j", "--type=strategic", "-p", sizes(2)), ""),
+        (4, ("patch", "job", "j", "--type=json", "-p", operations(4)), ""),
+        (3, ("apply", "-f", "-"), elastic(3)),
+        (4, ("apply", "-f", "-"), elastic(4)),
+    ):
+        kubectl(*command, input=manifest)
+        after = workers(size)
+        assert set(after) == {str(index) for index in range(size)}, command
+        stay = before.keys() & after.keys()
+        assert {index: after[index] for index in stay} == {index: before[index] for index in stay}, command
+        before = after
+    tandem = "can only be modified in tandem with spec.parallelism"
+    only = '{"spec":{"completions":5}}'
+    assert f"spec.completions: Invalid value: 5: {tandem}" in kubectl.refused("patch", "job", "j", "-p", only)
+    assert tandem in kubectl.refused("apply", "-f", "-", input=elastic(4, completions=7))
+    assert "replicas" in kubectl.refused("scale", "--current-replicas=9", "--replicas=1", "job/j")
+    assert "greater than or equal to 0" in kubectl.refused("patch", "job", "j", "-p", sizes(-1))
+    assert workers(4) == before
+    kubectl("scale", "--replicas=0", "job/j")
+    kubectl("wait", "--for=condition=complete", "job/j", "--timeout=20s")
+    assert kubectl("get", "job", "j", "-o", "jsonpath={.status.failed}") in ("", "0")
+    assert "immutable once the job is finished" in kubectl.refused("scale", "--replicas=3", "job/j")
+
+
 def test_nodes(kubectl: Kubectl) -> None:
     header, row, *_ = lines(kubectl("get", "nodes", "-o", "wide"))
     assert header == [

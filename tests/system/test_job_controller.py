@@ -1,6 +1,5 @@
 """The Job controller on the API server in process, in virtual time; pods are driven by hand."""
 
-from datetime import timedelta
 from typing import Any
 
 import msgspec
@@ -11,15 +10,10 @@ from muster.api.batch import JOB, TRACKING_FINALIZER, Job, JobSpec
 from muster.api.core import POD, Container, Pod, PodSpec
 from muster.api.meta import ObjectMeta
 from muster.api.status import ApiError, Status, StatusCause, StatusDetails
-from muster.jobs.census import completion_index
 from muster.runtime.clock import run_virtual
 from muster.runtime.transport import Request, Response
 
 THREE = {"completionMode": "Indexed", "completions": 3, "parallelism": 3}
-
-
-def uids(pods: list[Pod]) -> dict[int, str]:
-    return {completion_index(pod): pod.metadata.uid for pod in pods}
 
 
 @virtual
@@ -126,45 +120,6 @@ async def test_suspend_and_resume(cluster: JobCluster) -> None:
     assert conditions(job) == []
     assert job.status.start_time is not None
     assert await cluster.active_indexes() == [0, 2]
-
-
-@virtual
-async def test_surviving_pods_stay_when_a_job_is_scaled(cluster: JobCluster) -> None:
-    await cluster.create(THREE)
-    await cluster.bind_all()
-    before = uids(await cluster.active())
-    await cluster.scale(5)
-    await cluster.rest()
-    await cluster.bind_all()
-    grown = await cluster.active()
-    assert uids(grown).items() > before.items()
-    assert [pod.spec.hostname for pod in grown] == [f"job-{index}" for index in range(5)]
-    await cluster.scale(2)
-    await cluster.rest()
-    assert uids(await cluster.active()) == {index: before[index] for index in (0, 1)}
-    await cluster.end_deleted()
-    await cluster.rest()
-    job = await cluster.job()
-    assert (job.status.active, job.status.failed, job.status.terminating) == (2, 0, 0)
-
-
-@virtual
-async def test_scaling_races_with_finishing(cluster: JobCluster) -> None:
-    """Pitfall of E23: the new size comes while the last success is being written."""
-    await cluster.create(THREE)
-    await cluster.bind_all()
-    cluster.wire.lags = {"jobs": 2.0, "pods": 2.0}
-    for index in range(3):
-        await cluster.finish(index)
-    await cluster.scale(4)
-    await cluster.rest(30)
-    assert await cluster.active_indexes() == [3]
-    await cluster.bind_all()
-    await cluster.finish(3)
-    await cluster.rest(30)
-    job = await cluster.job()
-    assert is_over(job)
-    assert job.status.completed_indexes == "0-3"
 
 
 @virtual
@@ -343,6 +298,7 @@ async def test_where_all_pods_are_refused_few_are_tried(cluster: JobCluster) -> 
 
 @virtual
 async def test_batches_double_until_one_fails(cluster: JobCluster) -> None:
+    """Pitfall 14: the first is of one pod."""
     refusing = Refusing(cluster, 403, after=40)
     refusing.start()
     await cluster.create({"parallelism": 100, "completions": 100, "suspend": True})
@@ -361,33 +317,6 @@ async def test_in_a_namespace_that_goes_nothing_is_reported(cluster: JobCluster)
     await cluster.rest(600)
     assert refusing.asked == 1
     assert [event.reason for event in await cluster.events()] == []
-
-
-@virtual
-async def test_metrics_have_upstreams_names(cluster: JobCluster) -> None:
-    await cluster.create(THREE)
-    await cluster.bind_all()
-    await cluster.finish(0, "Failed")
-    await cluster.rest(15)
-    await cluster.bind_all()
-    await cluster.scale(2)
-    for index in range(2):
-        await cluster.finish(index)
-    await cluster.rest()
-    await cluster.end_deleted()
-    await cluster.rest()
-    assert is_over(await cluster.job())
-    text = cluster.registry.text().decode()
-    for line in (
-        'job_controller_jobs_finished_total{completion_mode="Indexed",reason="",result="succeeded"} 1.0',
-        'job_controller_job_pods_finished_total{completion_mode="Indexed",result="succeeded"} 2.0',
-        'job_controller_job_pods_finished_total{completion_mode="Indexed",result="failed"} 1.0',
-        'job_controller_job_finished_indexes_total{backoffLimit="global",status="succeeded"} 2.0',
-        'job_controller_job_pods_creation_total{reason="new",status="succeeded"} 3.0',
-        'job_controller_job_pods_creation_total{reason="recreate_terminating_or_failed",status="succeeded"} 1.0',
-        'job_controller_job_syncs_total{action="pods_created",completion_mode="Indexed",result="success"} 2.0',
-    ):
-        assert line in text, text
 
 
 @virtual
@@ -419,18 +348,3 @@ def replaced_selector(job: Job) -> JobSpec:
     """The spec as the user wrote it: the server makes selector and labels anew."""
     template = msgspec.structs.replace(job.spec.template, metadata=ObjectMeta())
     return msgspec.structs.replace(job.spec, selector=None, template=template)
-
-
-@virtual
-async def test_many_pods_come_by_portions(cluster: JobCluster) -> None:
-    await cluster.create({"completionMode": "Indexed", "completions": 1300, "parallelism": 1300, "suspend": True})
-    await cluster.set_spec(suspend=False)
-    await cluster.rest(0.05)  # no gathering while there is more to do
-    assert await cluster.active_indexes() == list(range(1300))
-    job: Job = await cluster.scale(2)
-    await cluster.rest(20)
-    job = await cluster.job()
-    assert await cluster.active_indexes() == [0, 1]
-    assert job.status.failed == 0
-    assert job.metadata.creation_timestamp is not None
-    assert cluster.clock.now() - job.metadata.creation_timestamp < timedelta(minutes=1)

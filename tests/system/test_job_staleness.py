@@ -72,6 +72,40 @@ async def test_failures_that_are_not_seen_yet_are_not_counted_again(cluster: Job
 
 
 @virtual
+async def test_a_job_is_not_suspended_before_deletions_of_our_own_are_seen(cluster: JobCluster) -> None:
+    await cluster.create({"completions": 4, "parallelism": 4})
+    await cluster.bind_all()
+    await cluster.rest()
+    cluster.wire.lags = {"pods": 3.0}
+    await cluster.set_spec(parallelism=3)
+    await cluster.rest(0.2)
+    await cluster.set_spec(suspend=True)
+    await poke(cluster)
+    job = await cluster.job()
+    assert (cluster.wire.count("DELETE"), job.status.active, job.status.ready) == (1, 3, 3)
+    assert job.status.conditions == ()
+    await cluster.rest(30)
+    job = await cluster.job()
+    assert (cluster.wire.count("DELETE"), job.status.active, job.status.failed) == (4, 0, 0)
+    assert [condition.type for condition in job.status.conditions] == ["Suspended"]
+
+
+@virtual
+async def test_a_job_does_not_fail_before_creations_of_our_own_are_seen(cluster: JobCluster) -> None:
+    await cluster.create({"backoffLimit": 0, "completions": 2, "parallelism": 2, "suspend": True})
+    cluster.wire.lags = {"pods": 2.0}
+    await cluster.set_spec(suspend=False)
+    await cluster.rest(0.2)
+    await cluster.set_phase((await cluster.active())[0], "Failed")
+    await poke(cluster, 5)
+    assert cluster.wire.count("DELETE") == 0
+    await cluster.rest(30)
+    job = await cluster.job()
+    assert cluster.wire.count("DELETE") == 1  # of the pod that was not seen yet, and could not have been deleted
+    assert job.status.failed == 2
+
+
+@virtual
 async def test_a_pod_that_is_gone_already_is_no_error(cluster: JobCluster) -> None:
     await cluster.create(THREE)
     await cluster.bind_all()

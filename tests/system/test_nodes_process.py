@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import sys
+import textwrap
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -107,6 +108,15 @@ class World:
     async def log(self, name="p", **query):
         path = f"/api/v1/namespaces/default/pods/{name}/log"
         return (await self.client.raw(Request("GET", path, {k: str(v) for k, v in query.items()}))).body.decode()
+
+    async def says(self, text, name="p"):
+        """Wait until the log is this."""
+        async with asyncio.timeout(LIMIT):
+            while await self.log(name) != text:
+                await asyncio.sleep(0.02)
+
+    async def annotate(self, key, value, name="p"):
+        await self.client.patch(POD, name, {"metadata": {"annotations": {key: value}}}, "default")
 
     async def events(self):
         found = (await self.client.list(EVENT, "default")).items
@@ -382,6 +392,49 @@ def test_volumes_follow_their_objects(play, namespaces):
         await world.client.patch(POD, "p", {"metadata": {"labels": {"colour": "blue"}}}, "default")
         await world.phase("Succeeded")
         assert await world.log() == 'ready\nnew\ncolour="blue"'
+
+    play(story)
+
+
+def test_the_world_of_an_elastic_job_changes_in_place(play, namespaces):
+    async def story(world):
+        facts = {"size": "metadata.annotations['muster.dev/world']", "all": "metadata.annotations"}
+        items = [{"path": name, "fieldRef": {"fieldPath": path}} for name, path in facts.items()]
+        volumes = [{"name": "w", "downwardAPI": {"items": items}}]
+        # Both files come from one version, also where they are read one after the other.
+        script = """
+            import os, time
+            def look():
+                inside = os.open("/etc/muster/..data", os.O_PATH)
+                texts = [open(name, opener=lambda path, flags: os.open(path, flags, dir_fd=inside)).read()
+                         for name in ("size", "all")]
+                os.close(inside)
+                assert texts[1] == f'muster.dev/world="{texts[0]}"', texts
+                return texts[0]
+            seen = []
+            while not seen or seen[-1] != "4":
+                try:
+                    if (now := look()) not in seen[-1:]:
+                        seen.append(now)
+                        print(now, flush=True)
+                except FileNotFoundError:
+                    pass  # that version has gone
+                time.sleep(0.005)
+        """
+        annotated = {"annotations": {"muster.dev/world": "1"}}
+        mounts = [{"name": "w", "mountPath": "/etc/muster"}]
+        command = [sys.executable, "-c", textwrap.dedent(script)]
+        await world.create(meta=annotated, volumes=volumes, volumeMounts=mounts, command=command)
+        await world.ready()
+        await world.says("1\n")
+        await world.annotate("muster.dev/world", "2")
+        await world.says("1\n2\n")
+        await world.stop_node(leave=True)
+        await world.annotate("muster.dev/world", "3")
+        await world.start_node()
+        await world.says("1\n2\n3\n")
+        await world.annotate("muster.dev/world", "4")
+        await world.phase("Succeeded")
 
     play(story)
 
@@ -739,6 +792,27 @@ def test_without_namespaces_the_pod_runs_and_is_told_what_it_lacks(play):
         assert "names of other pods do not resolve" in message
         assert sum(reason == "NamespacesUnavailable" for _, reason, _ in await world.events()) == 1
         assert not Path("/no-such-path").exists()
+
+    play(story, tried=[Isolation("none")])
+
+
+def test_without_namespaces_variables_name_where_volumes_really_are(play):
+    async def story(world):
+        items = [{"path": "world", "fieldRef": {"fieldPath": "metadata.annotations['muster.dev/world']"}}]
+        container = {
+            "volumeMounts": [{"name": "w", "mountPath": "/etc/muster"}],
+            "env": [{"name": "MUSTER_WORLD", "value": "/etc/muster/world"}],
+            **shell(
+                "for i in 1 2; do cat $MUSTER_WORLD; echo; while ! grep -q 2 $MUSTER_WORLD; do sleep 0.02; done; done"
+            ),
+        }
+        annotated = {"annotations": {"muster.dev/world": "1"}}
+        await world.create(meta=annotated, volumes=[{"name": "w", "downwardAPI": {"items": items}}], **container)
+        await world.ready()
+        await world.says("1\n")
+        await world.annotate("muster.dev/world", "2")
+        await world.phase("Succeeded")
+        assert await world.log() == "1\n2\n"
 
     play(story, tried=[Isolation("none")])
 

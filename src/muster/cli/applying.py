@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from muster.cluster.apiserver.yaml_decode import decode
+from muster.api.yaml_decode import decode
 
 # kubectl's own annotation: both can apply the same manifests in turn.
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"

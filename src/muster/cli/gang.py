@@ -8,6 +8,8 @@ from pathlib import PurePath
 from typing import Any
 
 from muster.api.batch import COMPLETION_INDEX, JOB_NAME_LABEL
+from muster.api.elastic import ELASTIC_ANNOTATION, WORLD_ANNOTATION, Bounds, World
+from muster.jobs.world import FIRST_SIZE_ANNOTATION, annotations, birth_annotations
 
 # A label value and a DNS label: the longest name that leaves room for `-<index>` in a host name.
 NAME_LIMIT = 52
@@ -16,12 +18,18 @@ NAME_LIMIT = 52
 # each takes its own.
 _FIRST_PORT, _PORTS = 20000, 10000
 
+# Where the workers of an elastic gang find its world.
+_WORLD_DIRECTORY, _WORLD_FILE = "/etc/muster", "world"
+
 WEEK_SECONDS = 7 * 24 * 3600
 
 
 @dataclass(frozen=True, slots=True)
 class Gang:
-    """A command to run as a gang. Quantities are as in Kubernetes."""
+    """A command to run as a gang. Quantities are as in Kubernetes.
+
+    elastic: between which sizes it may be moved; None if it stays as it is.
+    """
 
     name: str
     command: Sequence[str]
@@ -34,6 +42,12 @@ class Gang:
     priority: str = ""
     working_directory: str = ""
     environment: Mapping[str, str] = field(default_factory=dict)
+    elastic: Bounds | None = None
+
+    @property
+    def most_workers(self) -> int:
+        """How many there may be at once."""
+        return self.elastic.most if self.elastic is not None else self.workers
 
 
 def name_for(command: Sequence[str], suffix: str) -> str:
@@ -49,20 +63,35 @@ def name_for(command: Sequence[str], suffix: str) -> str:
 
 def job(gang: Gang) -> dict[str, Any]:
     """The manifest of the Job."""
+    metadata: dict[str, Any] = {"name": gang.name, "namespace": gang.namespace}
+    template: dict[str, Any] = {}
+    if gang.elastic is not None:
+        world = World(size=gang.workers, epoch=1)
+        metadata["annotations"] = {ELASTIC_ANNOTATION: str(gang.elastic)} | annotations(world)
+        # For a cluster whose Job controller is not ours; ours gives each pod the world that it is born into.
+        template["metadata"] = {"annotations": birth_annotations(world)}
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
-        "metadata": {"name": gang.name, "namespace": gang.namespace},
+        "metadata": metadata,
         "spec": {
             "completions": gang.workers,
             "parallelism": gang.workers,
             "completionMode": "Indexed",
-            # A gang that lost a worker is lost; whoever wants retries says so in a manifest.
-            "backoffLimit": 0,
+            "backoffLimit": _failures_allowed(gang),
             "ttlSecondsAfterFinished": WEEK_SECONDS,
-            "template": {"spec": _pod_spec(gang)},
+            "template": template | {"spec": _pod_spec(gang)},
         },
     }
+
+
+def _failures_allowed(gang: Gang) -> int:
+    """A gang that lost a worker is lost; whoever wants retries says so in a manifest.
+
+    But an elastic program lives through losses, so its workers are replaced, until as many have failed as it may have:
+    what fails on all of the full size fails at once.
+    """
+    return gang.most_workers - 1 if gang.elastic is not None else 0
 
 
 def service(gang: Gang, job_uid: str = "") -> dict[str, Any]:
@@ -98,16 +127,22 @@ def _pod_spec(gang: Gang) -> dict[str, Any]:
         container["resources"] = {part: value for part, value in resources.items() if value}
     if gang.working_directory:
         container["workingDir"] = gang.working_directory
-    spec = {"restartPolicy": "Never", "subdomain": gang.name, "containers": [container]}
+    spec: dict[str, Any] = {"restartPolicy": "Never", "subdomain": gang.name, "containers": [container]}
+    if gang.elastic is not None:
+        container["volumeMounts"] = [{"name": "muster", "mountPath": _WORLD_DIRECTORY, "readOnly": True}]
+        file = {"path": _WORLD_FILE, "fieldRef": _annotation(WORLD_ANNOTATION)}
+        spec["volumes"] = [{"name": "muster", "downwardAPI": {"items": [file]}}]
     return spec | ({"priorityClassName": gang.priority} if gang.priority else {})
 
 
 def _environment(gang: Gang) -> list[dict[str, Any]]:
     """What torch.distributed and its like look for, then what the user asked for, which wins."""
-    index = {"valueFrom": {"fieldRef": {"fieldPath": f"metadata.annotations['{COMPLETION_INDEX}']"}}}
+    size: dict[str, Any] = {"value": str(gang.workers)}
+    if gang.elastic is not None:  # as it is when the worker starts; the file tells of later ones
+        size = {"valueFrom": {"fieldRef": _annotation(FIRST_SIZE_ANNOTATION)}}
     given: dict[str, dict[str, Any]] = {
-        "RANK": index,
-        "WORLD_SIZE": {"value": str(gang.workers)},
+        "RANK": {"valueFrom": {"fieldRef": _annotation(COMPLETION_INDEX)}},
+        "WORLD_SIZE": size,
         "LOCAL_RANK": {"value": "0"},
         "MASTER_ADDR": {"value": f"{gang.name}-0.{gang.name}"},
         "MASTER_PORT": {"value": str(_FIRST_PORT + zlib.crc32(gang.name.encode()) % _PORTS)},
@@ -116,5 +151,12 @@ def _environment(gang: Gang) -> list[dict[str, Any]]:
         "PYTHONUNBUFFERED": {"value": "1"},
         "OMP_NUM_THREADS": {"value": gang.cpus if gang.cpus.isdigit() and gang.cpus != "0" else "1"},
     }
+    if gang.elastic is not None:
+        given["MUSTER_WORLD"] = {"value": f"{_WORLD_DIRECTORY}/{_WORLD_FILE}"}
     given |= {name: {"value": value} for name, value in gang.environment.items()}
     return [{"name": name, **value} for name, value in given.items()]
+
+
+def _annotation(key: str) -> dict[str, str]:
+    """A reference to an annotation of the pod."""
+    return {"fieldPath": f"metadata.annotations['{key}']"}

@@ -8,25 +8,33 @@ from muster.cli.jobstate import JobState
 
 @dataclass(slots=True)
 class Progress:
-    """Turns the states of one job into lines."""
+    """Turns the states of one job into lines. `workers` is the most that it may have; one alone is not counted."""
 
     name: str
     workers: int
     say: Callable[[str], None]
     _said: set[str] = field(default_factory=set)
+    _size: int = 0  # that was said last
 
     def report(self, state: JobState) -> None:
         """The job has reached this state."""
         if state.finished:
             return
-        if state.word == "Running":
-            text = f"{self.name}: running" if self.workers == 1 else f"{self.name}: all {self.workers} workers started"
-            if self.workers > 1 and state.ready < state.wanted:
-                return
+        if state.word == "Running" and self.workers > 1:
+            self._count(state)
+        elif state.word == "Running":
+            self._say_once(f"{self.name}: running")
         elif state.blocked:
-            text = f"{self.name}: {state.word.lower()}: {state.reason}"
-        else:
-            return
+            self._say_once(f"{self.name}: {state.word.lower()}: {state.reason}")
+
+    def _count(self, state: JobState) -> None:
+        """All are there; said again whenever that is another number."""
+        if state.wanted != self._size and state.ready >= state.wanted:
+            what = f"now {state.wanted} workers" if self._size else f"all {state.wanted} workers started"
+            self.say(f"{self.name}: {what}")
+            self._size = state.wanted
+
+    def _say_once(self, text: str) -> None:
         if text not in self._said:
             self._said.add(text)
             self.say(text)

@@ -8,7 +8,9 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
+from muster.api.config import DEFAULT, Configuration
 from muster.cluster.apiserver.bootstrap import create_first_objects
+from muster.cluster.apiserver.builtin import builtin
 from muster.cluster.apiserver.headers import header_of
 from muster.cluster.apiserver.inprocess import InProcessTransport
 from muster.cluster.apiserver.pipeline import ApiServer
@@ -20,6 +22,7 @@ from muster.cluster.store import Journal, Store
 from muster.controllers.job import JobController
 from muster.controllers.scheduler import Scheduler
 from muster.controllers.ttl import TtlController
+from muster.controllers.world import WorldController
 from muster.runtime.client import Client
 from muster.runtime.clock import Clock
 from muster.runtime.ids import Ids, Random
@@ -41,6 +44,7 @@ class ControlPlane:
     """A running store and server, and a manager that is still to run. `failed` is set if the disk fails for good."""
 
     surroundings: Surroundings
+    configuration: Configuration
     store: Store
     server: ApiServer
     manager: Manager
@@ -61,11 +65,14 @@ class ControlPlane:
         self.manager.add(LostPodCollector(self.manager))
         self.manager.add(JobController(self.manager, self.events.recorder("job-controller")))
         self.manager.add(TtlController(self.manager))
+        self.manager.add(WorldController(self.manager))
         self.manager.add(Scheduler(self.manager, self.events.recorder("default-scheduler")))
 
 
 @asynccontextmanager
-async def control_plane(journal: Journal, surroundings: Surroundings) -> AsyncIterator[ControlPlane]:
+async def control_plane(
+    journal: Journal, surroundings: Surroundings, configuration: Configuration = DEFAULT
+) -> AsyncIterator[ControlPlane]:
     """A store and a server on a journal, with the objects that every cluster begins with.
 
     Raises `DataDirectoryError` where the journal does. The caller runs and stops the manager.
@@ -73,7 +80,7 @@ async def control_plane(journal: Journal, surroundings: Surroundings) -> AsyncIt
     clock, ids, random = surroundings.clock, surroundings.ids, surroundings.random
     failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     async with Store(journal, header_of, on_failure=failed.set_exception) as store:
-        server = ApiServer(store, clock, ids, random)
+        server = ApiServer(store, clock, ids, random, registry=builtin(configuration.muster.elastic))
         system = User("system:muster", frozenset({MASTERS, AUTHENTICATED}))
         client = Client(InProcessTransport(server, system))
         await create_first_objects(client)
@@ -81,7 +88,7 @@ async def control_plane(journal: Journal, surroundings: Surroundings) -> AsyncIt
         events = EventSink(client, clock, ids, random)
         manager.add(events)
         try:
-            yield ControlPlane(surroundings, store, server, manager, events, failed)
+            yield ControlPlane(surroundings, configuration, store, server, manager, events, failed)
         finally:
             server.stop()
             failed.cancel()

@@ -13,7 +13,8 @@ import numpy.typing as npt
 
 from muster.api.core import Node, Taint
 from muster.api.quantity import amount
-from muster.gang.shapes import MOST, Shape, untolerated
+from muster.api.taints import untolerated
+from muster.gang.shapes import MOST, Shape
 
 Amounts = tuple[tuple[str, int], ...]
 Ints = npt.NDArray[np.int64]
@@ -108,6 +109,11 @@ class Capacity:
         if (index := self._index.get(known.node)) is not None:
             self._use(index, known.requests, -1)
         return True
+
+    def assigned(self, uid: str) -> tuple[str, Amounts] | None:
+        """The node that a pod uses, and how much of it; None if it is assigned to none."""
+        known = self._assigned.get(uid)
+        return None if known is None else (known.node, known.requests)
 
     def fitting(self, shape: Shape, taken: Ints | None = None) -> Ints:
         """How many pods of a shape each node can take, by node index, on top of what `taken` already takes."""

@@ -4,12 +4,8 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from muster.api.core import Pod, Taint, Toleration
+from muster.api.core import Pod, Toleration
 from muster.api.pods import pod_requests
-
-# Taint effects that keep a pod away from a node; PreferNoSchedule is only advice.
-_HARD_EFFECTS = ("NoSchedule", "NoExecute")
-
 
 # No node has so much of anything (256 TiB of memory), and thousands of such pods still add up in 64 bits.
 MOST = 1 << 48
@@ -38,22 +34,3 @@ def shape_of(pod: Pod) -> Shape:
 def count_shapes(pods: Iterable[Pod]) -> Counter[Shape]:
     """How many pods there are of each shape, in the order in which the shapes appear."""
     return Counter(shape_of(pod) for pod in pods)
-
-
-def untolerated(taints: Iterable[Taint], tolerations: Iterable[Toleration]) -> Taint | None:
-    """The first taint that keeps the pod away, if there is one (upstream FindMatchingUntoleratedTaint)."""
-    tolerations = tuple(tolerations)
-    for taint in taints:
-        if taint.effect in _HARD_EFFECTS and not any(_tolerates(toleration, taint) for toleration in tolerations):
-            return taint
-    return None
-
-
-def _tolerates(toleration: Toleration, taint: Taint) -> bool:
-    if toleration.effect and toleration.effect != taint.effect:
-        return False
-    if toleration.key and toleration.key != taint.key:
-        return False
-    if toleration.operator == "Exists":
-        return True
-    return bool(toleration.key) and toleration.operator in ("", "Equal") and toleration.value == taint.value

@@ -14,9 +14,9 @@ import msgspec
 
 from muster.api.batch import JobStatus, UncountedTerminatedPods
 from muster.api.core import Pod
+from muster.api.indexes import Indexes
 from muster.jobs.backoff import finish_time
 from muster.jobs.census import Census, Member, failures_of_index
-from muster.jobs.indexes import Indexes
 from muster.jobs.pod_failure_policy import FAIL_INDEX, judge
 from muster.jobs.terms import Terms
 

@@ -14,6 +14,7 @@ from muster.api.core import Container, EnvVar, EnvVarSource, ObjectFieldSelector
 from muster.api.meta import ObjectMeta, OwnerReference
 from muster.jobs.plan import Creation
 from muster.jobs.terms import Terms
+from muster.jobs.world import birth_annotations, current, has_world
 
 INDEX_VARIABLE = "JOB_COMPLETION_INDEX"
 
@@ -36,7 +37,7 @@ class PodTemplate:
             generate_name=f"{job.metadata.name}-",
             namespace=job.metadata.namespace,
             labels=template.metadata.labels,
-            annotations=template.metadata.annotations,
+            annotations=template.metadata.annotations | (birth_annotations(current(job)) if has_world(job) else {}),
             owner_references=(owner_reference(job),),
             finalizers=tuple(dict.fromkeys((*template.metadata.finalizers, TRACKING_FINALIZER))),
         )

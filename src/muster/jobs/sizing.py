@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import groupby
 
+from muster.api.indexes import Indexes
 from muster.api.pods import find_condition, is_ready
 from muster.jobs.accounting import Tally
 from muster.jobs.backoff import Backoff, index_until
 from muster.jobs.census import Census, Member, failures_of_index
-from muster.jobs.indexes import Indexes
 from muster.jobs.plan import Creation
 from muster.jobs.pod_failure_policy import judge
 from muster.jobs.terms import Terms

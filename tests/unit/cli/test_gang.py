@@ -1,8 +1,14 @@
 """What `muster run` submits."""
 
+import msgspec
 import pytest
 
+from muster.api.batch import COMPLETION_INDEX, JOB
+from muster.api.elastic import Bounds, World
 from muster.cli.gang import Gang, job, name_for, service
+from muster.jobs.plan import Creation
+from muster.jobs.pods import PodTemplate
+from muster.jobs.world import current, world_of
 
 
 @pytest.mark.parametrize(
@@ -77,3 +83,37 @@ def test_the_service_belongs_to_the_job():
     assert manifest["spec"]["clusterIP"] == "None"
     [owner] = manifest["metadata"]["ownerReferences"]
     assert (owner["kind"], owner["name"], owner["uid"]) == ("Job", "train", "uid-1")
+
+
+ELASTIC = Gang("train", ["x"], workers=4, elastic=Bounds(2, 6))
+
+
+def test_an_elastic_gang_may_be_moved_between_its_sizes():
+    manifest = job(ELASTIC)
+    assert manifest["metadata"]["annotations"] == {
+        "muster.dev/elastic": "2:6",
+        "muster.dev/world": '{"size":4,"epoch":1}',
+    }
+    assert (manifest["spec"]["completions"], manifest["spec"]["parallelism"]) == (4, 4)
+    assert manifest["spec"]["backoffLimit"] == 5, "it is lost when as many have failed as it may have"
+    assert "annotations" not in job(Gang("train", ["x"]))["metadata"]
+
+
+def test_elastic_workers_find_their_world():
+    env = environment(ELASTIC)
+    assert env["MUSTER_WORLD"]["value"] == "/etc/muster/world"
+    assert env["WORLD_SIZE"]["valueFrom"]["fieldRef"]["fieldPath"] == "metadata.annotations['muster.dev/world-size']"
+    pod = job(ELASTIC)["spec"]["template"]["spec"]
+    [mount] = pod["containers"][0]["volumeMounts"]
+    [volume] = pod["volumes"]
+    assert (mount["name"], mount["mountPath"]) == (volume["name"], "/etc/muster")
+    [file] = volume["downwardAPI"]["items"]
+    assert (file["path"], file["fieldRef"]["fieldPath"]) == ("world", "metadata.annotations['muster.dev/world']")
+    assert "MUSTER_WORLD" not in environment(Gang("train", ["x"]))
+
+
+def test_the_controllers_have_nothing_to_add_to_a_new_elastic_gang():
+    given = JOB.decode(msgspec.json.encode(job(ELASTIC)))
+    assert world_of(given.metadata) == current(given) == World(4, 1)
+    template = given.spec.template.metadata.annotations
+    assert PodTemplate(given).pod(Creation(3)).metadata.annotations == template | {COMPLETION_INDEX: "3"}

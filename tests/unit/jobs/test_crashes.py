@@ -103,3 +103,14 @@ def test_pitfall_14_no_decision_both_deletes_and_creates(indexed: World) -> None
     indexed.set_phase(indexed.pod_of(0), "Failed", ago=timedelta(hours=1))
     plan = indexed.decide()
     assert (len(plan.delete), len(plan.create)) == (1, 0)
+
+
+def test_a_pod_that_succeeds_while_others_are_removed_is_not_removed(indexed: World) -> None:
+    ready(indexed).set_spec(suspend=True)
+    writes = indexed.writes()
+    assert [next(writes), next(writes)] == ["untrack", "delete"]
+    indexed.set_phase(indexed.pod_of(1), "Succeeded")
+    assert list(writes) == ["untrack", "delete", "status"]
+    indexed.settle()
+    status = indexed.job.status
+    assert (status.completed_indexes, status.active, status.failed) == ("1", 0, 0)

@@ -10,6 +10,7 @@ from tests.unit.jobs.world import START, World, job_of
 
 from muster.api.batch import INDEX_FAILURE_COUNT, INDEX_IGNORED_FAILURE_COUNT, Job, JobStatus
 from muster.jobs.accounting import settled
+from muster.jobs.backoff import Backoff
 from muster.jobs.census import Census, completion_index
 
 CASES = yaml.safe_load((Path(__file__).parent / "cases" / "decisions.yaml").read_text())
@@ -50,6 +51,8 @@ def given(case: dict[str, Any]) -> World:
     world.now += timedelta(seconds=case.get("age", 0))
     world.create_limit = case.get("create_limit")
     world.delete_fails = case.get("delete_fails", False)
+    if remembered := case.get("backoff"):
+        world.backoff = Backoff(remembered["failures"], world.now - timedelta(seconds=remembered["ago"]))
     return world
 
 

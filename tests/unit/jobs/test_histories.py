@@ -14,9 +14,9 @@ from tests.unit.jobs.world import World, job_of
 
 from muster.api.batch import JobStatus, UncountedTerminatedPods
 from muster.api.core import Pod
+from muster.api.indexes import Indexes
 from muster.jobs.census import Member, completion_index
 from muster.jobs.conditions import finish, is_true
-from muster.jobs.indexes import Indexes
 from muster.jobs.pod_failure_policy import judge
 from muster.jobs.terms import Terms
 
@@ -45,6 +45,13 @@ class Audited(World):
         assert status.failed + len(new.failed) == len(self.counted_failed)
         if not Terms.of(self.job).indexed:
             assert status.succeeded + len(new.succeeded) == len(self.counted_succeeded)
+
+    def untrack(self, pod: Pod) -> None:
+        """Also of a pod that is removed: not if it has succeeded meanwhile."""
+        member = Member.of(self.pods.get(pod.metadata.uid, pod))
+        if member.tracked and member.succeeded:
+            self.check_release(member.pod)
+        super().untrack(pod)
 
     def check_release(self, pod: Pod) -> None:
         """No pod that ended is let go before the status holds it."""
@@ -114,6 +121,17 @@ class History(RuleBasedStateMachine):
             if next(self.writing, None) is None:
                 self.writing = None
                 return
+
+    @precondition(lambda self: self.world.active())
+    @rule(writes=st.integers(1, 3), choice=st.integers(0, 9), suspend=st.booleans())
+    def a_pod_succeeds_while_it_writes(self, writes: int, choice: int, suspend: bool) -> None:
+        self.writing = None
+        self.world.set_spec(suspend=suspend)
+        rest = self.world.writes()
+        for _ in zip(range(writes), rest, strict=False):
+            pass
+        self.a_pod_ends(choice, 0)
+        list(rest)
 
     @rule()
     def crash(self) -> None:

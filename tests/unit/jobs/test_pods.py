@@ -6,6 +6,7 @@ from tests.unit.jobs.world import job_of, replace
 
 from muster.api.batch import Job
 from muster.api.core import POD, Pod
+from muster.api.elastic import ELASTIC_ANNOTATION, WORLD_ANNOTATION
 from muster.jobs.plan import Creation
 from muster.jobs.pods import PodTemplate
 
@@ -79,3 +80,28 @@ def test_a_long_name_is_cut_before_its_index(index: int) -> None:
     pod, _ = pod_of(Creation(index), name="x" * 63, completionMode="Indexed", completions=99999)
     assert len(pod.metadata.generate_name) == 58
     assert pod.metadata.generate_name.endswith(f"x-{index}-")
+
+
+@pytest.mark.parametrize(
+    ("annotations", "born_with"),
+    [
+        ({}, {}),
+        ({WORLD_ANNOTATION: '{"size":9,"epoch":1}'}, {}),
+        (
+            {ELASTIC_ANNOTATION: "1:9", WORLD_ANNOTATION: '{"size":9,"epoch":4}'},
+            {WORLD_ANNOTATION: '{"size":9,"epoch":4}', "muster.dev/world-size": "9"},
+        ),
+        (  # the Job has not been told yet: so will it be
+            {ELASTIC_ANNOTATION: "1:9", WORLD_ANNOTATION: '{"size":4,"epoch":1}'},
+            {WORLD_ANNOTATION: '{"size":9,"epoch":2}', "muster.dev/world-size": "9"},
+        ),
+    ],
+)
+def test_pods_of_an_elastic_job_know_their_world_from_birth(
+    annotations: dict[str, str], born_with: dict[str, str]
+) -> None:
+    template = TEMPLATE | {"metadata": {"annotations": {"note": "n", WORLD_ANNOTATION: "the user's"}}}
+    job = job_of({"template": template, "completionMode": "Indexed", "completions": 9}, annotations=annotations)
+    found = PodTemplate(job).pod(Creation(0)).metadata.annotations
+    del found["batch.kubernetes.io/job-completion-index"]
+    assert found == {"note": "n", WORLD_ANNOTATION: "the user's"} | born_with

@@ -23,6 +23,7 @@ def job(spec: dict[str, Any]) -> Job:
     ],
 )
 def test_zero_and_absent_are_different(spec: dict[str, Any], parallelism: int, completions: int | None) -> None:
+    """Pitfall 3."""
     terms = Terms.of(job(spec))
     assert (terms.parallelism, terms.completions) == (parallelism, completions)
 

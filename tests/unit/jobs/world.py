@@ -28,13 +28,13 @@ from muster.api.core import (
     PodSpec,
     PodTemplateSpec,
 )
+from muster.api.indexes import Indexes
 from muster.api.meta import ObjectMeta
 from muster.api.validation.job import validate_status_update
 from muster.jobs.backoff import Backoff
 from muster.jobs.census import completion_index
 from muster.jobs.conditions import finish, is_true
 from muster.jobs.decide import decide
-from muster.jobs.indexes import Indexes
 from muster.jobs.plan import Note, Outcome, Plan
 from muster.jobs.pods import PodTemplate
 
@@ -210,7 +210,7 @@ class World:
         created = 0
         undeleted = set()
         for deletion in plan.delete:
-            if self.delete_fails:
+            if self.delete_fails or (deletion.untrack and self._has_changed(deletion.pod)):
                 undeleted.add(deletion.pod.metadata.uid)
                 continue
             if deletion.untrack:
@@ -250,6 +250,11 @@ class World:
                 finalizers = tuple(dict.fromkeys((*stored.metadata.finalizers, TRACKING_FINALIZER)))
                 self._store(replace(stored, metadata=replace(stored.metadata, finalizers=finalizers)))
             yield "track"
+
+    def _has_changed(self, pod: Pod) -> bool:
+        """Whether the patch that takes the finalizer finds the pod another than it was seen: it is refused then."""
+        stored = self.pods.get(pod.metadata.uid)
+        return bool(pod.metadata.finalizers) and stored is not None and stored is not pod
 
     def sync(self) -> list[str]:
         """One decision, written whole; the names of its writes."""

@@ -19,7 +19,8 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @click.command(context_settings={"ignore_unknown_options": False, "allow_interspersed_args": False})
-@click.option("-w", "--workers", type=click.IntRange(min=1), default=1, show_default=True, help="How many workers.")
+@click.option("-w", "--workers", type=click.IntRange(min=1), help="How many workers (default: 1; with --elastic, MAX).")
+@click.option("--elastic", metavar="MIN:MAX", default="", help="Let the job shrink and grow while it runs.")
 @click.option("--cpus", metavar="Q", default="", help="CPUs of each worker, as 2 or 500m.")
 @click.option("--memory", metavar="Q", default="", help="Memory of each worker, as 4Gi.")
 @click.option("--gpus", type=click.IntRange(min=0), default=0, help="GPUs of each worker.")
@@ -35,8 +36,9 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 def command(arguments: tuple[str, ...], **options: Any) -> None:
     """Run COMMAND on every worker, all together or not at all, and return its exit code.
 
-    Each worker finds RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT in its environment. Without a running
-    cluster, one is started for as long as the command runs. Ctrl-C ends the job gracefully.
+    Each worker finds RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT in its environment; in an elastic job,
+    the file $MUSTER_WORLD tells it of new sizes. Without a running cluster, one is started for as long as the command
+    runs. Ctrl-C ends the job gracefully.
     """
     target = Target.of(options)
     if options["dry_run"]:
@@ -80,7 +82,7 @@ async def _submit(session: Session, arguments: Sequence[str], options: dict[str,
         click.echo(gang.name)
         say(f"follow it:  muster logs -f {gang.name}\nlook at it:  muster ps\nstop it:    muster cancel {gang.name}")
         return 0
-    return await _attend(session, gang.name, gang.namespace, gang.workers)
+    return await _attend(session, gang.name, gang.namespace, gang.most_workers)
 
 
 async def _attend(session: Session, name: str, namespace: str, workers: int) -> int:
@@ -145,10 +147,14 @@ def _gang(arguments: Sequence[str], options: dict[str, Any], namespace: str, *, 
     inherited = {name: os.environ[name] for name in _INHERITED if name in os.environ} if on_this_machine else {}
     if not on_this_machine and not options["image"]:
         raise click.UsageError("this cluster runs images: say which with --image")
+    elastic = _bounds(options["elastic"])
+    workers = options["workers"] or (elastic.most if elastic else 1)
+    if elastic and not elastic.least <= workers <= elastic.most:
+        raise click.BadParameter(f"{workers} is not within --elastic {elastic}", param_hint="--workers")
     return Gang(
         name=options["name"] or name_for(arguments, Ids().suffix()),
         command=arguments,
-        workers=options["workers"],
+        workers=workers,
         namespace=namespace,
         cpus=options["cpus"],
         memory=options["memory"],
@@ -157,7 +163,17 @@ def _gang(arguments: Sequence[str], options: dict[str, Any], namespace: str, *, 
         priority=options["priority"],
         working_directory=os.getcwd() if on_this_machine else "",  # noqa: PTH109 - the caller's own spelling of it
         environment=inherited | _environment(options["env"]),
+        elastic=elastic,
     )
+
+
+def _bounds(text: str) -> Any:
+    from muster.api.elastic import Bounds
+
+    try:
+        return Bounds.parse(text) if text else None
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="--elastic") from None
 
 
 def _environment(pairs: Sequence[str]) -> dict[str, str]:

@@ -17,6 +17,7 @@ PORT = 6443
 @click.option("--data", metavar="DIR", default="", help="Where its data live (default: $MUSTER_HOME or ~/.muster).")
 @click.option("--port", type=click.IntRange(0, 65535), default=PORT, show_default=True, help="Loopback; 0: a free one.")
 @click.option("--nodes", metavar="KIND[:COUNT][,RES=QTY]", multiple=True, help="process or simulated; repeatable.")
+@click.option("--config", metavar="FILE", help="Settings: a Configuration of config.kueue.x-k8s.io.")
 @click.option("--detach", is_flag=True, help="Return when it serves, and leave it running.")
 @click.option("--log-format", type=click.Choice(["text", "json"]), default="text", help="Of what goes to stderr.")
 @click.option("--ready-fd", type=int, hidden=True, help="Where to say that it serves.")
@@ -24,6 +25,7 @@ def command(
     data: str,
     port: int,
     nodes: tuple[str, ...],
+    config: str | None,
     detach: bool,
     log_format: Literal["text", "json"],
     ready_fd: int | None,
@@ -36,16 +38,35 @@ def command(
         specs = tuple(parse(text) for text in nodes) or (NodeSpec(),)
     except NodeSpecError as error:
         raise click.BadParameter(str(error), param_hint="--nodes") from error
+    configuration = _configuration(config)
     home = Home.find(os.environ, data)
     if detach:
         options = ["--port", str(port), "--log-format", log_format]
-        _detach(home, options + [word for spec in nodes for word in ("--nodes", spec)])
+        options += [word for spec in nodes for word in ("--nodes", spec)]
+        _detach(home, options + (["--config", str(Path(config).absolute())] if config is not None else []))
     else:
         logs.configure(log_format, level="WARNING")
-        _serve(home, port, specs, ready_fd)
+        _serve(home, port, specs, configuration, ready_fd)
 
 
-def _serve(home: Home, port: int, specs: Any, ready_fd: int | None) -> None:
+def _configuration(path: str | None) -> Any:
+    """The settings in a file, checked; without one, the defaults."""
+    from muster.api.config import DEFAULT, MAX_BYTES, ConfigurationError, load
+
+    if path is None:
+        return DEFAULT
+    try:
+        with open(path, "rb") as file:
+            text = file.read(MAX_BYTES + 1).decode(errors="surrogateescape")
+        return load(text)
+    except OSError as error:
+        raise click.BadParameter(f"{path}: {error.strerror}", param_hint="--config") from error
+    except ConfigurationError as error:
+        lines = str(error).replace("\n", "\n  ")
+        raise click.BadParameter(f"{path}:\n  {lines}", param_hint="--config") from error
+
+
+def _serve(home: Home, port: int, specs: Any, configuration: Any, ready_fd: int | None) -> None:
     """Serve until told to stop. A start that fails is one line."""
     import uvloop
 
@@ -64,7 +85,7 @@ def _serve(home: Home, port: int, specs: Any, ready_fd: int | None) -> None:
             sys.stdout.flush()
 
     try:
-        uvloop.run(serve(Options(home.path, port, specs), ready))
+        uvloop.run(serve(Options(home.path, port, specs, configuration), ready))
     except (DataDirectoryError, AddressTaken, CredentialError, OSError) as error:
         raise click.ClickException(str(error)) from error
 

@@ -6,6 +6,7 @@ Nothing in here decides. `step` asks for a plan and sets its actions going; each
 
 import asyncio
 import logging
+import posixpath
 import signal
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
@@ -37,7 +38,7 @@ from muster.cluster.nodes.pod_machine import Plan, decide
 from muster.cluster.nodes.pod_volumes import PodVolumes
 from muster.cluster.nodes.shims import ClaimedError, Shim, ShimError
 from muster.cluster.nodes.storage import PodRecord
-from muster.cluster.nodes.volumes import VolumeError
+from muster.cluster.nodes.volumes import VolumeError, relocated
 from muster.runtime.objects import reference
 from muster.runtime.recorder import EventType
 from muster.runtime.transport import TransportError
@@ -111,6 +112,8 @@ class PodRunner:
                 self._attend(container, found.shim, fresh=False, ready=found.ready)
         if self._prepared:
             self._kit.network.enter(self.pod, self.storage.hosts)
+        if self._shims:  # what its volumes show may have changed while nobody was here
+            self._spawn(self._refresh(), "refresh")
 
     def update(self, pod: Pod) -> None:
         """The object has changed."""
@@ -273,8 +276,6 @@ class PodRunner:
 
     async def _launch(self, container: Container, number: int) -> Shim | None:
         environment = await self._environment(container)
-        if not self._volumes.complete(self.pod):  # they were made by the server before us
-            await self._put_volumes()
         directory = self.storage.begin(container.name, number)
         spec = launching.spec(self._kit, self.pod, container, self._volumes, environment, directory)
         try:
@@ -283,9 +284,15 @@ class PodRunner:
             return shims.find(directory)
 
     async def _environment(self, container: Container) -> Environment:
-        """The container's variables, read anew for every start."""
+        """The container's variables, read anew for every start, with its volumes in place."""
+        if not self._volumes.complete(self.pod):  # they were made by the server before us
+            await self._put_volumes()
         objects = await launching.fetch(self._kit.client, self.pod.metadata.namespace, references(container))
         found = launching.variables(self._kit, self.pod, container, objects)
+        if self._kit.isolation.kind == "none":
+            mounts = self._volumes.mounts(container, found.variables)
+            places = {mount.path: posixpath.normpath(f"{mount.source}/{mount.within}") for mount in mounts}
+            found = replace(found, variables=relocated(found.variables, places))
         for where, keys in found.skipped:
             message = (
                 f"Keys [{', '.join(keys)}] from the EnvFrom {where} were skipped since they are considered invalid"
@@ -350,7 +357,7 @@ class PodRunner:
                 cgroups = self._kit.cgroups
                 cgroup = str(cgroups.path(self.uid, container.name)) if cgroups else ""
                 command = launching.command_of(self._kit, self.pod, container, list(argv), found.variables, cgroup)
-            except (ConfigError, ApiError, TransportError) as error:
+            except (ConfigError, VolumeError, ApiError, TransportError) as error:
                 raise ShimError(str(error)) from error
             return await shims.run_inside(shim, command, timeout_seconds, OUTPUT_BYTES)
 

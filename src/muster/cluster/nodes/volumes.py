@@ -112,6 +112,22 @@ def content(pod: Pod, volume: Volume, objects: Objects, around: Surroundings) ->
     )
 
 
+def relocated(variables: Mapping[str, str], places: Mapping[str, str]) -> dict[str, str]:
+    """The variables of a container whose volumes cannot be mounted: paths in a volume are where that really is.
+
+    places: by mount path, the volume's (or its subPath's) own path on this machine.
+    """
+    deepest_first = sorted(places, key=len, reverse=True)
+
+    def real(text: str) -> str:
+        for mount in deepest_first:
+            if text == mount or text.startswith(mount.rstrip("/") + "/"):
+                return places[mount] + text[len(mount.rstrip("/")) :]
+        return text
+
+    return {name: real(text) for name, text in variables.items()}
+
+
 def _of_projection(
     pod: Pod, projection: VolumeProjection, objects: Objects, around: Surroundings, mode: int
 ) -> dict[str, File]:

@@ -13,15 +13,16 @@ from datetime import datetime
 
 import msgspec
 
-from muster.api.batch import JOB, JOB_CONTROLLER_NAME, TRACKING_FINALIZER, Job
+from muster.api.batch import JOB, JOB_CONTROLLER_NAME, TRACKING_FINALIZER, Job, JobStatus
 from muster.api.core import POD, Pod
 from muster.api.meta import OwnerReference
 from muster.api.pods import controller_of, is_finished
+from muster.api.status import ApiError
 from muster.controllers.job import claims
 from muster.controllers.job.metrics import JobMetrics
 from muster.controllers.job.observed import OwnWrites, number
 from muster.controllers.job.orphans import Orphans
-from muster.controllers.job.writer import UNTRACK, Refusal, Writer
+from muster.controllers.job.writer import UNTRACK, Refusal, Writer, is_unsure
 from muster.jobs.backoff import Backoff
 from muster.jobs.conditions import finish
 from muster.jobs.decide import decide
@@ -32,6 +33,7 @@ from muster.runtime.controller import Result
 from muster.runtime.manager import Manager
 from muster.runtime.objects import key_of
 from muster.runtime.recorder import Recorder
+from muster.runtime.transport import TransportError
 
 WORKERS = 16
 
@@ -52,6 +54,7 @@ class _Memory:
     uid: str
     pods: int = 0
     waits: bool = False  # for the caches
+    unsure: bool = False  # whether there are pods of ours that no answer told of
     backoff: Backoff | None = None
     written: OwnWrites = field(default_factory=OwnWrites)
 
@@ -100,7 +103,7 @@ class JobController:
         job = new if new is not None else old
         assert job is not None
         key = key_of(job)
-        if old is None and managed_by(job) != JOB_CONTROLLER_NAME:
+        if old is None and managed_by(job) not in (JOB_CONTROLLER_NAME, self._manages):
             self._metrics.managed_elsewhere(managed_by(job))
         if new is None or finish(new) is not None:
             self._orphans.job_ended(job, deleted=new is None)
@@ -117,6 +120,7 @@ class JobController:
     def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
         pod = new if new is not None else old
         assert pod is not None
+        self._metrics.pod_changed(old, new)
         if new is not None:
             self._orphans.pod_changed(new)
         owner = claims.job_reference(pod)
@@ -162,6 +166,8 @@ class JobController:
         memory = self._memory_of(key, job.metadata.uid)
         if memory is None:
             memory = self._memories[key] = _Memory(job.metadata.uid)
+        if memory.unsure:
+            await self._ask_for_pods(job, memory)
         pods = self._pods.by(claims.BY_CONTROLLER, job.metadata.uid)
         memory.pods = len(pods)
         memory.written.look(pods)
@@ -183,6 +189,13 @@ class JobController:
         finally:
             self._metrics.synced(job, plan, failed=failed, seconds=self._clock.monotonic() - started)
         return _look_again(plan, self._clock.now())
+
+    async def _ask_for_pods(self, job: Job, memory: _Memory) -> None:
+        """After an answer that was lost: the cache has to show what the server has, or pods would be created twice."""
+        if (selects := claims.matcher(job)) is not None:
+            for pod in (await self._client.list(POD, job.metadata.namespace, labels=str(selects))).items:
+                memory.written.pod_written(pod)
+        memory.unsure = False
 
     async def _claim(self, job: Job, pods: Sequence[Pod], memory: _Memory) -> bool:
         """Adopt pods and let pods go; whether there was anything to do."""
@@ -214,8 +227,9 @@ class JobController:
             if outcome != plan.all_done:
                 plan = decide(job, pods, now=now, backoff=memory.backoff, outcome=outcome)
         if plan.status != job.status:
-            await self._writer.store(job, plan.status, memory.written)
-            self._metrics.stored(job, plan.status, plan.judged)
+            await self._store(job, plan.status, memory)
+            self._metrics.stored(job, plan.status)
+        self._metrics.judged(plan.judged)
         memory.backoff = plan.backoff
         for note in plan.notes:
             self._writer.note(job, note.type, note.reason, note.message)
@@ -224,12 +238,22 @@ class JobController:
         if errors:
             raise errors[0]
 
+    async def _store(self, job: Job, status: JobStatus, memory: _Memory) -> None:
+        try:
+            await self._writer.store(job, status, memory.written)
+        except (ApiError, TransportError) as error:
+            if is_unsure(error):
+                # The status may hold failures by now that our record has not: they are read anew from the pods.
+                memory.backoff = None
+            raise
+
     async def _change_pods(self, job: Job, plan: Plan, memory: _Memory) -> tuple[Outcome, list[Refusal]]:
         if plan.delete:
             report = await self._writer.delete(job, plan.delete, memory.written)
         else:
             report = await self._writer.create(job, plan.create, memory.written)
-            self._metrics.pods_created(job, report.outcome.created, len(report.errors))
+            memory.unsure = any(map(is_unsure, report.errors))
+            self._metrics.pods_created(job, plan, report.outcome.created, len(report.errors))
             memory.pods += report.outcome.created
         return report.outcome, report.errors
 

@@ -1,10 +1,14 @@
 """The Job controller's numbers, named as upstream names them."""
 
 from collections import Counter
+from collections.abc import Iterable
 
 from muster.api.batch import INDEXED, Job, JobStatus
+from muster.api.core import Pod
+from muster.api.indexes import Indexes
+from muster.api.pods import is_finished
+from muster.controllers.job.claims import is_tracked
 from muster.jobs.conditions import COMPLETE, FAILED, find_true
-from muster.jobs.indexes import Indexes
 from muster.jobs.plan import Plan
 from muster.jobs.terms import Terms, completion_mode
 from muster.runtime.metrics import Registry
@@ -43,6 +47,11 @@ class JobMetrics:
             "The number of failed Pods handled by failure policy, by action",
             ("action",),
         )
+        self._tracked = registry.counter(
+            _PREFIX + "terminated_pods_tracking_finalizer_total",
+            "The number of ended Pods that came to have the tracking finalizer (add), or have it no more (delete)",
+            ("event",),
+        )
         self._elsewhere = registry.counter(
             _PREFIX + "jobs_by_external_controller_total",
             "The number of Jobs managed by an external controller",
@@ -61,7 +70,7 @@ class JobMetrics:
         self._syncs.labels(*labels).inc()
         self._seconds.labels(*labels).observe(seconds)
 
-    def stored(self, job: Job, status: JobStatus, judged: tuple[str, ...]) -> None:
+    def stored(self, job: Job, status: JobStatus) -> None:
         """A new status was stored in place of the Job's."""
         mode = completion_mode(job)
         self._pods.labels(mode, "failed").inc(max(0, status.failed - job.status.failed))
@@ -69,11 +78,14 @@ class JobMetrics:
             self._pods.labels(mode, "succeeded").inc(max(0, status.succeeded - job.status.succeeded))
         else:
             self._indexes_finished(job, status, mode)
-        for action, count in Counter(judged).items():
-            self._judged.labels(action).inc(count)
         for type, result in ((COMPLETE, "succeeded"), (FAILED, "failed")):
             if (end := find_true(status.conditions, type)) is not None:
-                self._jobs.labels(mode, result, end.reason if type == FAILED else "").inc()
+                self._jobs.labels(mode, result, end.reason).inc()
+
+    def judged(self, actions: Iterable[str]) -> None:
+        """The podFailurePolicy's actions on failed pods, none of which will be looked at again."""
+        for action, count in Counter(actions).items():
+            self._judged.labels(action).inc(count)
 
     def _indexes_finished(self, job: Job, status: JobStatus, mode: str) -> None:
         """Compared within the present range: an index that left it with a smaller size is no negative success."""
@@ -90,17 +102,24 @@ class JobMetrics:
         self._indexes.labels("succeeded", backoff_limit).inc(max(0, new))
         self._indexes.labels("failed", backoff_limit).inc(max(0, failed))
 
-    def pods_created(self, job: Job, created: int, failed: int) -> None:
-        """Pods were created, and some could not be."""
-        status = job.status
+    def pods_created(self, job: Job, plan: Plan, created: int, refused: int) -> None:
+        """The plan's pods were created, but for those that were refused."""
+        status, uncounted = plan.status, plan.status.uncounted_terminated_pods
+        failed = status.failed or (uncounted and uncounted.failed) or any(pod.failures for pod in plan.create)
         reason = "new"
-        if Terms.of(job).replace_only_failed and status.failed:
+        if Terms.of(job).replace_only_failed and failed:
             reason = "recreate_failed"
-        elif status.failed or status.terminating:
+        elif failed or status.terminating:
             reason = "recreate_terminating_or_failed"
-        for result, count in (("succeeded", created), ("failed", failed)):
+        for result, count in (("succeeded", created), ("failed", refused)):
             if count:
                 self._created.labels(reason, result).inc(count)
+
+    def pod_changed(self, old: Pod | None, new: Pod | None) -> None:
+        """A pod changed, whoever owns it."""
+        before, after = _is_held(old), _is_held(new)
+        if before != after:
+            self._tracked.labels("add" if after else "delete").inc()
 
     def managed_elsewhere(self, controller: str) -> None:
         """A new Job names another controller."""
@@ -109,3 +128,8 @@ class JobMetrics:
     def put_off(self) -> None:
         """A Job was not looked at because the caches are behind."""
         self._stale.inc()
+
+
+def _is_held(pod: Pod | None) -> bool:
+    """Whether it has ended and still waits to be counted, or to be let go."""
+    return pod is not None and is_tracked(pod) and is_finished(pod)

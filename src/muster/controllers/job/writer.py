@@ -80,12 +80,15 @@ class Writer:
         return Report(Outcome(len(created)), errors)
 
     async def delete(self, job: Job, deletions: Sequence[Deletion], written: OwnWrites) -> Report:
-        """Delete pods; surplus ones lose their finalizer first, so that they never count."""
+        """Delete pods; surplus ones lose their finalizer first, so that they never count.
+
+        Not those that have changed since they were looked at: they may have succeeded.
+        """
 
         async def delete(deletion: Deletion) -> Pod:
             pod = deletion.pod
             if deletion.untrack:
-                await self._untrack(pod, written)
+                await self._untrack(pod, written, version=pod.metadata.resource_version)
             await self._gone_is_fine(pod, written, self._delete)
             written.going.add(pod.metadata.uid)
             return pod
@@ -98,8 +101,8 @@ class Writer:
         }
         errors = [answer for answer in answers if not isinstance(answer, Pod)]
         self._tell(job, "SuccessfulDelete", "Deleted", [answer for answer in answers if isinstance(answer, Pod)])
-        if errors:
-            self.note(job, "Warning", "FailedDelete", f"Error deleting: {errors[0]}")
+        if told := [error for error in errors if not _is_conflict(error)]:
+            self.note(job, "Warning", "FailedDelete", f"Error deleting: {told[0]}")
         return Report(Outcome(0, frozenset(undeleted)), errors)
 
     async def store(self, job: Job, status: JobStatus, written: OwnWrites) -> None:
@@ -128,9 +131,10 @@ class Writer:
     async def _create(self, pod: Pod) -> Pod:
         return await self._client.create(POD, pod)
 
-    async def _untrack(self, pod: Pod, written: OwnWrites) -> None:
+    async def _untrack(self, pod: Pod, written: OwnWrites, *, version: str = "") -> None:
+        """With a version: only if the pod still has that one."""
         if TRACKING_FINALIZER in pod.metadata.finalizers:
-            await self._patch(pod, UNTRACK, written)
+            await self._patch(pod, UNTRACK | ({"resourceVersion": version} if version else {}), written)
 
     async def _patch(self, pod: Pod, metadata: dict[str, Any], written: OwnWrites) -> None:
         async def patch(pod: Pod) -> None:
@@ -190,6 +194,15 @@ def _merge_patch(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
         elif value != before:
             patch[name] = value
     return patch
+
+
+def is_unsure(error: Refusal) -> bool:
+    """Whether the write may have happened all the same: no answer came, or one that does not know either."""
+    return isinstance(error, TransportError) or error.code >= 500
+
+
+def _is_conflict(error: Refusal) -> bool:
+    return isinstance(error, ApiError) and error.reason == "Conflict"
 
 
 def _namespace_goes(error: Refusal) -> bool:

@@ -1,15 +1,16 @@
-"""Rules of Jobs, with the admission rows E1 to E20 of the elastic Indexed Job."""
+"""Rules of Jobs; those of elastic Indexed Jobs as data: `tests/unit/jobs/cases/admission.yaml`."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from muster.api.batch import JOB
 from muster.api.validation.job import validate_create, validate_template_spec, validate_update
 
 POD = "spec.template.spec"
 NEVER = 'only "Never" is supported when podFailurePolicy is specified'
-TANDEM = "can only be modified in tandem with spec.parallelism"
 FOR_MANY = "must be less than or equal to 10000 when completions are above 100000 and used with backoff limit per index"
 LONGEST = "a" * 63
 EXIT = {"operator": "In", "values": [1]}
@@ -173,7 +174,7 @@ def test_good_jobs(create: Any, edits: Any) -> None:
         (success({"succeededIndexes": "0," * 33000 + "1"}),
          ["spec.successPolicy.rules[0].succeededIndexes: Too long: may not be more than 65536 bytes",
           "spec.successPolicy.rules[0].succeededIndexes: Invalid value: *"]),
-        # no completions to compare the policy with: only that is said
+        # pitfall 9, no completions to compare the policy with: only that is said
         (success({"succeededCount": 1}) | {"spec.completions": None},
          ["spec.completions: Required value: when completion mode is Indexed"]),
         # selectors
@@ -194,70 +195,23 @@ SUSPENDED = {"spec.suspend": True}
 STOPPED = SUSPENDED | {
     "status": {"startTime": "2026-01-01T00:00:00Z", "conditions": [{"type": "Suspended", "status": "True"}]}
 }
-FINISHED = {"status": {"conditions": [{"type": "Complete", "status": "True"}]}}
-DECIDED = {"status": {"conditions": [{"type": "SuccessCriteriaMet", "status": "True"}]}}
 TEMPLATE = "spec.template: Invalid value: *"
-LONG = "n" * 61
 
 
-def size(completions: Any, parallelism: Any) -> Any:
-    return {"spec.completions": completions, "spec.parallelism": parallelism}
+ELASTIC = yaml.safe_load((Path(__file__).parents[2] / "jobs" / "cases" / "admission.yaml").read_text())
 
 
-ELASTIC: list[Any] = [
-    # row, before, change, what the text of the KEP gives, what upstream's code gives (None: the same)
-    ("E1", size(1, 1), size(2, 2), [], None),
-    ("E2", size(1, 2), size(3, 3),
-     [f"spec.completions: Invalid value: 3: {TANDEM}, and only if the two are equal before the change"], []),
-    ("E3", size(1, 1), size(2, 3), [f"spec.completions: Invalid value: 2: {TANDEM}"], None),
-    ("E4", {}, {"spec.completions": 4}, [f"spec.completions: Invalid value: 4: {TANDEM}"], None),
-    ("E5", size(2, 2), {"spec.parallelism": 1}, [], None),
-    ("E5", size(2, 2), {"spec.parallelism": 3}, [], None),
-    ("E6", size(2, 2), size(None, 3), ["spec.completions: Required value: when completion mode is Indexed"], None),
-    ("E7", NON_INDEXED | size(2, 2), size(4, 4),
-     ["spec.completions: Invalid value: 4: field is immutable"], None),
-    ("E8", {}, size(-1, -1),
-     ["spec.parallelism: Invalid value: -1: must be greater than or equal to 0",
-      "spec.completions: Invalid value: -1: must be greater than or equal to 0"], None),
-    ("E9", {}, size(0, 0), [], None),
-    ("E10", {}, size(100001, 100001),
-     [("spec.parallelism: Invalid value: 100001: "
-      "must be less than or equal to 100000 when completion mode is Indexed")], None),
-    ("E11", {}, NON_INDEXED, ['spec.completionMode: Invalid value: "NonIndexed": field is immutable'], None),
-    ("E12", size(6, 6) | {"spec.backoffLimitPerIndex": 1, "spec.maxFailedIndexes": 5}, size(4, 4),
-     ["spec.maxFailedIndexes: Invalid value: 5: must be less than or equal to completions"], None),
-    ("E12", size(6, 6) | {"spec.backoffLimitPerIndex": 1, "spec.maxFailedIndexes": 5},
-     size(4, 4) | {"spec.maxFailedIndexes": 4}, [], None),
-    ("E13", size(5, 5) | success({"succeededIndexes": "0-4"}), size(3, 3),
-     [('spec.successPolicy.rules[0].succeededIndexes: Invalid value: "0-4": '
-      'error parsing succeededIndexes: too large index: "4"')], None),
-    ("E13", size(5, 5) | success({"succeededCount": 4}), size(3, 3),
-     [("spec.successPolicy.rules[0].succeededCount: Invalid value: 4: "
-      "must be less than or equal to 3 (the number of specified completions)")], None),
-    ("E14", size(5, 5) | {"metadata.name": LONG}, size(200, 200),
-     [(f'metadata.name: Invalid value: "{LONG}": '
-      f"will not able to create pod with invalid DNS label: {LONG}-199")], None),
-    ("E16", FINISHED, size(5, 5),
-     ["spec.completions: Invalid value: 5: field is immutable once the job is finished"], []),
-    ("E16", FINISHED, {"spec.parallelism": 5}, [], None),
-    ("E23", DECIDED, size(5, 5),
-     ["spec.completions: Invalid value: 5: field is immutable once the job is finished"], []),
-    ("E17", SUSPENDED, size(5, 5), [], None),
-    ("E17", SUSPENDED, size(5, 5) | {"spec.suspend": False}, [], None),
-    ("E19", {"spec.managedBy": "a.b/c"}, size(5, 5), [], None),
-    ("E20", NON_INDEXED, {"spec.completions": 4}, ["spec.completions: Invalid value: 4: field is immutable"], None),
-]  # fmt: skip
+@pytest.mark.parametrize("case", ELASTIC, ids=lambda case: case["name"])
+def test_elastic_indexed_jobs(indexed: Any, edit: Any, defaulted: Any, sentences: Any, case: Any) -> None:
+    def spec(fields: Any) -> Any:
+        return {f"spec.{name}": value for name, value in fields.items()}
 
-
-@pytest.mark.parametrize(("row", "before", "change", "kep", "upstream"), ELASTIC)
-def test_elastic_indexed_jobs(
-    indexed: Any, edit: Any, defaulted: Any, sentences: Any, row: Any, before: Any, change: Any, kep: Any, upstream: Any
-) -> None:
-    old = edit(indexed, before)
-    new = edit(old, change)
-    pair = defaulted(JOB, new), defaulted(JOB, old)
-    assert sentences(validate_update(*pair)) == kep
-    assert sentences(validate_update(*pair, elastic="upstream")) == (kep if upstream is None else upstream)
+    old = edit(indexed, {"metadata.name": case.get("job", "j"), "status": case.get("status", {})})
+    old = edit(old, spec(case.get("spec", {})))
+    pair = defaulted(JOB, edit(old, spec(case["change"]))), defaulted(JOB, old)
+    refused = case.get("refused", [])
+    assert sentences(validate_update(*pair)) == refused
+    assert sentences(validate_update(*pair, elastic="upstream")) == case.get("upstream", refused)
 
 
 C = f"{POD}.containers.0"
@@ -282,7 +236,7 @@ CPU = {f"{C}.resources": {"requests": {"cpu": "2"}}}
         ({}, DIRECTIVES, [TEMPLATE]),
         ({}, CPU, [TEMPLATE]),
         ({}, {f"{C}.image": "b"}, [TEMPLATE]),
-        # suspended, before it started: where pods run and what they ask for; even in the request that resumes it
+        # pitfall 4, suspended before it started: where pods run, what they ask for; in the request that resumes it too
         (SUSPENDED, DIRECTIVES, []),
         (SUSPENDED, LABELS, []),
         (SUSPENDED, DIRECTIVES | CPU | {"spec.suspend": False}, []),
@@ -290,12 +244,12 @@ CPU = {f"{C}.resources": {"requests": {"cpu": "2"}}}
         (SUSPENDED, {f"{C}.image": "b"}, [TEMPLATE]),
         (SUSPENDED, CPU | {f"{C}.name": "other"}, [TEMPLATE]),
         (SUSPENDED, {f"{POD}.containers.1": {"name": "b", "image": "a"}}, [TEMPLATE]),
-        # suspended after it ran: the same, once no pod is left
+        # pitfall 4, suspended after it ran: the same, once no pod is left
         (STOPPED, DIRECTIVES, []),
         (STOPPED, CPU, []),
         (STOPPED | {"status.active": 1}, DIRECTIVES, [TEMPLATE]),
         (SUSPENDED | {"status": {"startTime": "2026-01-01T00:00:00Z"}}, DIRECTIVES, [TEMPLATE]),
-        # of affinity, only that to nodes
+        # pitfall 5, of affinity only that to nodes
         (SUSPENDED, {AFFINITY: {"nodeAffinity": NODES}}, []),
         (SUSPENDED | {AFFINITY: {"nodeAffinity": NODES}}, {AFFINITY: None}, []),
         (SUSPENDED | {AFFINITY: {"nodeAffinity": NODES}}, {AFFINITY: {}}, []),

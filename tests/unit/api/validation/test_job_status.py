@@ -1,3 +1,5 @@
+"""Pitfall 7: what whoever reconciles a Job may write to its status."""
+
 from typing import Any
 
 import pytest

@@ -8,7 +8,16 @@ import pytest
 from muster.api.core import CONFIG_MAP, SECRET
 from muster.cluster.nodes.environment import NOTHING, Names, Objects
 from muster.cluster.nodes.volume_files import make_empty, prepare_host_path, resolve_within, write_tree
-from muster.cluster.nodes.volumes import EmptyDirectory, File, HostPath, Tree, VolumeError, content, references
+from muster.cluster.nodes.volumes import (
+    EmptyDirectory,
+    File,
+    HostPath,
+    Tree,
+    VolumeError,
+    content,
+    references,
+    relocated,
+)
 
 
 def config_map(**data):
@@ -111,6 +120,22 @@ def test_what_volumes_refer_to(make_pod):
     pod = make_pod({"volumes": [{"name": "v", "projected": {"sources": sources}}]})
     assert references(pod.spec.volumes[0]) == Names(frozenset("c"), frozenset("b"))
     assert Objects({}, {}) == NOTHING
+
+
+def test_where_nothing_can_be_mounted_variables_name_where_volumes_are():
+    places = {"/etc/muster": "/v/world", "/etc/muster/inner/": "/v/inner", "/one": "/v/c/key"}
+    variables = {
+        "WORLD": "/etc/muster/world",
+        "DIRECTORY": "/etc/muster",
+        "DEEP": "/etc/muster/inner/x",
+        "FILE": "/one",
+        "OTHER": "/etc/muster-else",
+        "TEXT": "see /etc/muster",
+        "EMPTY": "",
+    }
+    changed = {"WORLD": "/v/world/world", "DIRECTORY": "/v/world", "DEEP": "/v/inner/x", "FILE": "/v/c/key"}
+    assert relocated(variables, places) == variables | changed
+    assert relocated(variables, {}) == variables
 
 
 def shown(directory):

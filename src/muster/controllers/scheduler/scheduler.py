@@ -1,8 +1,9 @@
-"""Level 3, placement: binds the pods of a gang to nodes together, or none of them.
+"""Binds the pods of a gang to nodes together, or none of them.
 
 The gang of a pod is its Job (all pods that the Job wants to run now), unless the Job says `muster.dev/gang: "false"`;
 a pod without a Job stands alone. `muster.gang` decides; here the cluster is followed, decisions are written, and
-what could not be placed waits, unlooked at, until something happens that could help.
+what could not be placed waits, unlooked at, until something happens that could help. Where there are elastic Jobs
+(`sizes`), what waits and what is free are also looked at together, to see who should shrink or grow.
 
 A gang of several pods is bound by several writes. Before the first, the intent is recorded on the Job
 (`muster.dev/binding-since`). A scheduler that starts finds half-bound gangs by it, and binds the rest before it
@@ -11,30 +12,39 @@ places anything new. Where the rest no longer fits, the bound ones are deleted, 
 
 import asyncio
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime
 
 from muster.api.batch import JOB, TRACKING_FINALIZER, Job
 from muster.api.core import NODE, POD, Node, Pod
-from muster.api.meta import ObjectMeta
 from muster.api.pods import is_finished
 from muster.api.status import ApiError
+from muster.controllers.scheduler.gangs import (
+    BINDING_ANNOTATION,
+    LOWEST_PRIORITY,
+    Gang,
+    binding_since,
+    by_age,
+    created,
+    gang_key,
+    has_job,
+    in_range,
+    is_marked,
+    made_by,
+    starts_together,
+    wanted_pods,
+)
+from muster.controllers.scheduler.sizes import Sizes
 from muster.gang.capacity import Capacity
+from muster.gang.elastic import Waiting
 from muster.gang.explain import explain
 from muster.gang.placement import Refusal, place
 from muster.gang.shapes import count_shapes, shape_of
-from muster.jobs.indexes import Indexes
-from muster.jobs.sizing import wanted_active
-from muster.jobs.terms import Terms
 from muster.runtime.clock import Clock
 from muster.runtime.controller import Result
 from muster.runtime.manager import Manager
 from muster.runtime.objects import key_of, reference, split_key
 from muster.runtime.recorder import Recorder
 from muster.runtime.transport import STRATEGIC_MERGE_PATCH
-
-GANG_ANNOTATION = "muster.dev/gang"
-BINDING_ANNOTATION = "muster.dev/binding-since"
 
 # Gangs bound side by side, and bindings under way for each: enough to fill the server's group commits.
 WORKERS = 16
@@ -44,18 +54,14 @@ BINDINGS_AT_ONCE = 64
 SWEEP_SECONDS = 0.02
 _SWEEP = "sweep"  # a key that no gang has: theirs have a slash
 
+# Who should shrink is seen soon, after everything else that is to be done. Room to grow is gathered for longer: a
+# gang that ends leaves pod by pod, and each change of size costs a running program something.
+SHRINK_SECONDS = 0.1
+GROW_SECONDS = 5.0
+_SHRINK, _GROW = "shrink", "grow"
 
 # What a predecessor left half done goes before every priority that a pod can have.
 _REPAIR_PRIORITY = 2**31
-
-
-@dataclass(slots=True)
-class _Gang:
-    """The unfinished pods of one gang, by UID. Its priority is the highest that one of them ever had."""
-
-    unbound: dict[str, Pod] = field(default_factory=dict)
-    bound: dict[str, Pod] = field(default_factory=dict)
-    priority: int = 0
 
 
 class Scheduler:
@@ -75,14 +81,16 @@ class Scheduler:
         self._recorder = recorder
         self._names = names
         self._capacity = Capacity()
-        self._gangs: dict[str, _Gang] = {}
+        self._gangs: dict[str, Gang] = {}
         self._sent: dict[str, str] = {}  # nodes of pods that we have bound and not yet seen bound, by UID
+        self._leaving: set[str] = set()  # pods that are being deleted and still hold room
         self._waiting: dict[str, str] = {}  # gangs that did not fit, and what was said about them
-        self._jobs = manager.informer(JOB)
+        jobs, pods = manager.informer(JOB), manager.informer(POD)
+        self._sizes = Sizes(manager.client, recorder, jobs, pods, names)
         self._controller = manager.controller(self.name, self._reconcile, workers=WORKERS)
         manager.informer(NODE).on_change(self._node_changed)
-        manager.informer(POD).on_change(self._pod_changed)
-        self._jobs.on_change(self._job_changed)
+        pods.on_change(self._pod_changed)
+        jobs.on_change(self._job_changed)
 
     async def run(self) -> None:
         """Finish what a predecessor left half done, then schedule."""
@@ -107,10 +115,11 @@ class Scheduler:
     def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
         pod = new if new is not None else old
         assert pod is not None
-        uid, key = pod.metadata.uid, _gang_key(pod)
-        gang = self._gangs.setdefault(key, _Gang())
+        uid, key = pod.metadata.uid, gang_key(pod)
+        gang = self._gangs.setdefault(key, Gang())
         was_unbound = gang.unbound.pop(uid, None) is not None
         gang.bound.pop(uid, None)
+        self._leaving.discard(uid)
         holds = new is not None and not is_finished(new)
         # What we see may be older than what we have written: a pod that we have bound is bound.
         node = pod.spec.node_name or self._sent.get(uid, "")
@@ -120,14 +129,18 @@ class Scheduler:
             self._capacity.assign(uid, node, shape_of(pod).requests)
             if pod.metadata.deletion_timestamp is None:
                 gang.bound[uid] = pod
+            else:
+                self._leaving.add(uid)
         elif holds and self._is_ours(pod):
             gang.unbound[uid] = pod
+        if uid in gang.unbound or uid in gang.bound:
             gang.priority = max(gang.priority, pod.spec.priority or 0)
-        if not holds and self._capacity.release(uid) and self._waiting:
+        if not holds and self._capacity.release(uid) and (self._waiting or self._sizes.active):
             self._sweep_soon()
+        if not gang.unbound and self._waiting.pop(key, None) is not None:
+            self._sizes_soon()
         if not gang.unbound and not gang.bound:
             del self._gangs[key]
-            self._waiting.pop(key, None)
         elif gang.unbound and was_unbound != (uid in gang.unbound):
             self._controller.queue.add(key, gang.priority)
 
@@ -135,6 +148,8 @@ class Scheduler:
         job = new if new is not None else old
         assert job is not None
         key = f"{key_of(job)}/{job.metadata.uid}"
+        if self._sizes.job_changed(key, old, new):
+            self._sizes_soon()
         if (gang := self._gangs.get(key)) and gang.unbound:
             self._controller.queue.add(key, gang.priority)
 
@@ -148,29 +163,57 @@ class Scheduler:
     def _sweep_soon(self) -> None:
         self._controller.queue.add_after(_SWEEP, SWEEP_SECONDS)
 
+    def _sizes_soon(self) -> None:
+        if self._sizes.active:
+            self._controller.queue.add_after(_SHRINK, SHRINK_SECONDS, LOWEST_PRIORITY)
+            self._controller.queue.add_after(_GROW, GROW_SECONDS, LOWEST_PRIORITY)
+
     # What to do about it.
 
     async def _reconcile(self, key: str) -> Result:
         if key == _SWEEP:
             for waiting in self._in_order(self._waiting):
                 self._controller.queue.add(waiting, self._gangs[waiting].priority)
-            return None
+            self._sizes_soon()
+        elif key in (_SHRINK, _GROW):
+            return await self._look_at_sizes(grow=key == _GROW)
+        else:
+            job, batches = self._due(key)
+            for pods in batches:
+                if not await self._place(key, pods, job):
+                    break
+        return None
+
+    def _due(self, key: str) -> tuple[Job | None, list[list[Pod]]]:
+        """What of a gang is to be placed now: the pods that go together, in turn; and its Job, if they all do."""
         gang = self._gangs.get(key)
         if gang is None or not gang.unbound:
-            return None
-        if not _has_job(next(iter(gang.unbound.values()))):
-            await self._place(key, _by_age(gang.unbound))
-            return None
-        job = self._job_of(key)
+            return None, []
+        unbound = list(gang.unbound.values())
+        if not has_job(unbound[0]):
+            return None, [unbound]
+        job = self._sizes.job_of(key)
         if job is None:
-            return None
-        if job.metadata.annotations.get(GANG_ANNOTATION) == "false":
-            for pod in _by_age(gang.unbound):
-                if not await self._place(key, [pod]):
-                    break
-        elif len(gang.unbound) + len(gang.bound) >= _size(job):
-            await self._place(key, _by_age(gang.unbound), job)
-        return None
+            return None, []
+        if not starts_together(job):
+            return None, [[pod] for pod in by_age(unbound)]
+        wanted = wanted_pods(job)
+        if len(unbound) + len(gang.bound) < wanted:
+            return None, []
+        unbound = in_range(job, unbound)
+        complete = len(unbound) + len(in_range(job, gang.bound.values())) >= wanted
+        return job, [by_age(unbound)] if unbound and complete else []
+
+    async def _look_at_sizes(self, *, grow: bool) -> Result:
+        waiting = []
+        for key in self._in_order(self._waiting):
+            _, batches = self._due(key)
+            if batches:
+                first = batches[0]
+                name = split_key(key)[0] if has_job(first[0]) else key_of(first[0])
+                waiting.append(Waiting(key, name, self._gangs[key].priority, count_shapes(first), len(batches)))
+        again = await self._sizes.look(self._capacity, self._gangs, self._leaving, waiting, grow=grow)
+        return SHRINK_SECONDS if again else None
 
     async def _place(self, key: str, pods: Sequence[Pod], job: Job | None = None) -> bool:
         """Bind these pods together if they fit. From the decision to the assignment nobody else gets a turn."""
@@ -181,6 +224,7 @@ class Scheduler:
         if isinstance(outcome, Refusal):
             if job is not None and (half := self._half_bound(key, self._gangs[key])):
                 await self._take_back(half, job)
+            self._sizes_soon()
             await self._refused(key, pods, job, explain(self._capacity, outcome, len(pods)))
             return False
         self._waiting.pop(key, None)
@@ -191,6 +235,7 @@ class Scheduler:
         if job is not None and len(pods) > 1 and not self._gangs[key].bound:
             await self._record_intent(job)
         await self._bind(bindings)
+        self._sizes_soon()
         self._report(bindings, job)
         return True
 
@@ -218,7 +263,7 @@ class Scheduler:
 
     def _is_bound(self, pod: Pod, node: str) -> None:
         """Count a pod as bound from now on, not only once we see it."""
-        gang, uid = self._gangs.get(_gang_key(pod)), pod.metadata.uid
+        gang, uid = self._gangs.get(gang_key(pod)), pod.metadata.uid
         if gang is not None and gang.unbound.pop(uid, None) is not None:
             gang.bound[uid] = pod
             self._sent[uid] = node
@@ -238,7 +283,7 @@ class Scheduler:
             self._recorder.event(reference(JOB, job), "Warning", "FailedScheduling", sentence)
         self._recorder.event(reference(POD, pods[0]), "Warning", "FailedScheduling", sentence)
         since = self._clock.now()
-        await asyncio.gather(*(self._mark(pod, sentence, since) for pod in pods if not _is_marked(pod)))
+        await asyncio.gather(*(self._mark(pod, sentence, since) for pod in pods if not is_marked(pod)))
 
     async def _mark(self, pod: Pod, sentence: str, since: datetime) -> None:
         condition = {
@@ -270,13 +315,13 @@ class Scheduler:
 
     # What is half done.
 
-    def _half_bound(self, key: str, gang: _Gang) -> list[Pod]:
+    def _half_bound(self, key: str, gang: Gang) -> list[Pod]:
         """The bound pods of a gang of which others, meant to be bound with them, are not."""
-        job = self._job_of(key) if gang.bound and gang.unbound else None
-        since = _binding_since(job) if job is not None else None
-        if since is None or not any(_made_by(pod, since) for pod in gang.unbound.values()):
+        job = self._sizes.job_of(key) if gang.bound and gang.unbound else None
+        since = binding_since(job) if job is not None else None
+        if since is None or not any(made_by(pod, since) for pod in gang.unbound.values()):
             return []
-        return [pod for pod in gang.bound.values() if _made_by(pod, since)]
+        return [pod for pod in gang.bound.values() if made_by(pod, since)]
 
     async def _take_back(self, pods: Sequence[Pod], job: Job) -> None:
         """Delete the bound part of a gang whose rest no longer fits; the Job makes the pods anew."""
@@ -286,69 +331,20 @@ class Scheduler:
             meta = pod.metadata
             # Without its finalizer a pod goes uncounted: this is no failure of the Job's.
             kept = [finalizer for finalizer in meta.finalizers if finalizer != TRACKING_FINALIZER]
-            patch = {"metadata": {"uid": meta.uid, "finalizers": kept}}
+            # A pod that has ended meanwhile counts: then this is a conflict, and all is looked at again.
+            patch = {"metadata": {"resourceVersion": meta.resource_version, "uid": meta.uid, "finalizers": kept}}
             try:
                 await self._client.patch(POD, meta.name, patch, meta.namespace)
                 await self._client.delete(POD, meta.name, meta.namespace, uid=meta.uid)
             except ApiError as error:
-                if error.code not in (404, 409):
+                if error.code != 404:
                     raise
-
-    def _job_of(self, key: str) -> Job | None:
-        where, uid = split_key(key)
-        job = self._jobs.get(where)
-        return job if job is not None and job.metadata.uid == uid else None
 
     def _in_order(self, keys: Iterable[str]) -> list[str]:
         """Higher priority first, then the older."""
 
         def rank(key: str) -> tuple[int, datetime, str]:
             gang = self._gangs[key]
-            return -gang.priority, min(_created(pod.metadata) for pod in gang.unbound.values()), key
+            return -gang.priority, min(created(pod.metadata) for pod in gang.unbound.values()), key
 
         return sorted((key for key in keys if key in self._gangs and self._gangs[key].unbound), key=rank)
-
-
-def _gang_key(pod: Pod) -> str:
-    """`namespace/job/uid`, or `namespace/uid` for a pod without a Job."""
-    for owner in pod.metadata.owner_references:
-        if owner.controller and owner.kind == "Job":
-            return f"{pod.metadata.namespace}/{owner.name}/{owner.uid}"
-    return f"{pod.metadata.namespace}/{pod.metadata.uid}"
-
-
-def _has_job(pod: Pod) -> bool:
-    return any(owner.controller and owner.kind == "Job" for owner in pod.metadata.owner_references)
-
-
-def _size(job: Job) -> int:
-    """How many pods the Job wants to run side by side, by what its status says is done."""
-    terms = Terms.of(job)
-    failed = Indexes.parse(job.status.failed_indexes or "", terms.completions or 0)
-    return wanted_active(terms, active=0, succeeded=job.status.succeeded + len(failed))
-
-
-def _created(meta: ObjectMeta) -> datetime:
-    assert meta.creation_timestamp is not None, "the server stamps every object"
-    return meta.creation_timestamp
-
-
-def _by_age(pods: dict[str, Pod]) -> list[Pod]:
-    return sorted(pods.values(), key=lambda pod: (_created(pod.metadata), pod.metadata.name))
-
-
-def _made_by(pod: Pod, moment: datetime) -> bool:
-    """To the second, which is all that the server stamps."""
-    return _created(pod.metadata) <= moment
-
-
-def _binding_since(job: Job) -> datetime | None:
-    try:
-        since = datetime.fromisoformat(job.metadata.annotations.get(BINDING_ANNOTATION, ""))
-    except ValueError:  # absent, or somebody else wrote there: no intent of ours
-        return None
-    return since if since.tzinfo else None
-
-
-def _is_marked(pod: Pod) -> bool:
-    return any(c.type == "PodScheduled" and c.reason == "Unschedulable" for c in pod.status.conditions)

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from muster.jobs.indexes import Indexes
+from muster.api.indexes import Indexes
 
 sets = st.sets(st.integers(0, 60))
 

@@ -1,0 +1,191 @@
+"""The size of elastic Jobs (KEP-3715): `muster.gang.elastic` decides, here it is observed and written.
+
+A Job with the annotation `muster.dev/elastic: "MIN:MAX"` is shrunk, never below MIN, when the cluster is short, and
+grown, never above MAX, when room is free. To resize it is to patch `completions` and `parallelism` together, on the
+very version that was decided upon; the Job controller then makes and removes pods. MIN and MAX bound what is done
+here. A person may choose any size: above MAX the Job is not grown, below MIN it is left alone, and in between it
+moves on as room allows.
+
+No work that is done is lost: a Job is never shrunk below an index that has ended for good, and one with such an index
+is not grown any more. Jobs that are suspended, ending or going are left alone.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+
+from muster.api.batch import INDEXED, JOB, Job
+from muster.api.core import Pod
+from muster.api.elastic import ELASTIC_ANNOTATION, Bounds, World
+from muster.api.indexes import Indexes
+from muster.api.status import ApiError
+from muster.controllers.job.claims import BY_CONTROLLER, by_controller
+from muster.controllers.scheduler.gangs import GANG_ANNOTATION, Gang, created, failed_indexes, starts_together
+from muster.gang.capacity import Capacity
+from muster.gang.elastic import Elastic, Resize, Waiting, resize
+from muster.gang.shapes import shape_of
+from muster.jobs.census import NO_INDEX, completion_index
+from muster.jobs.conditions import announced, finish
+from muster.jobs.world import annotations, current
+from muster.runtime.client import Client
+from muster.runtime.informer import Informer
+from muster.runtime.objects import reference, split_key
+from muster.runtime.recorder import Recorder
+
+
+class Sizes:
+    """Keeps track of elastic Jobs, by the keys of their gangs. All of it is a cache."""
+
+    def __init__(
+        self,
+        client: Client,
+        recorder: Recorder,
+        jobs: Informer[Job],
+        pods: Informer[Pod],
+        names: Collection[str],
+    ) -> None:
+        """`names` are the schedulers that we are: Jobs of others are theirs to resize."""
+        self._client = client
+        self._recorder = recorder
+        self._jobs = jobs
+        self._pods = pods
+        self._names = names
+        self._bounds: dict[str, Bounds] = {}  # of the Jobs that may be resized
+        self._refused: dict[str, int] = {}  # generations of Jobs that the server let us not resize
+        pods.add_index(BY_CONTROLLER, by_controller)
+
+    @property
+    def active(self) -> bool:
+        """Whether there are elastic Jobs at all."""
+        return bool(self._bounds)
+
+    def job_of(self, key: str) -> Job | None:
+        """The Job of a gang, as last seen. An older one than there is costs no more than a conflict."""
+        where, uid = split_key(key)
+        job = self._jobs.get(where)
+        return job if job is not None and job.metadata.uid == uid else None
+
+    def job_changed(self, key: str, old: Job | None, new: Job | None) -> bool:
+        """A Job was seen. Whether sizes need a look."""
+        if new is None:
+            self._refused.pop(key, None)
+            return self._bounds.pop(key, None) is not None
+        before = self._bounds.pop(key, None)
+        bounds, complaint = _read(new)
+        if bounds is not None:
+            self._bounds[key] = bounds
+        if complaint and (old is None or complaint != _read(old)[1]):
+            self._recorder.event(reference(JOB, new), "Warning", "ElasticIgnored", complaint)
+        return bounds != before or (old is not None and old.metadata.generation != new.metadata.generation)
+
+    async def look(
+        self,
+        capacity: Capacity,
+        gangs: Mapping[str, Gang],
+        leaving: Collection[str],
+        waiting: Sequence[Waiting],
+        *,
+        grow: bool,
+    ) -> bool:
+        """Resize what is to be resized. Whether the server refused a size, so that another look may find others.
+
+        Raises `ApiError` (Conflict) if a Job is another by now.
+        """
+        jobs = {key: job for key in self._bounds if key in gangs and (job := self.job_of(key)) is not None}
+        views = [self._view(key, job, gangs[key], capacity) for key, job in jobs.items()]
+        elastic = [view for view in views if view is not None]
+        refused = False
+        for change in resize(capacity, leaving, waiting, elastic, grow=grow):
+            refused |= not await self._write(jobs[change.key], change)
+        return refused
+
+    def _view(self, key: str, job: Job, gang: Gang, capacity: Capacity) -> Elastic | None:
+        """What the decision has to know; None if we are not the ones to resize it."""
+        if self._refused.get(key) == job.metadata.generation:
+            return None
+        pods = [pod for pod in gang.pods if completion_index(pod) != NO_INDEX]
+        if not pods or pods[0].spec.scheduler_name not in self._names:
+            return None
+        bounds, size = self._bounds[key], job.spec.completions or 0
+        ended = self._ended(job, size)
+        may_grow = not ended and size >= bounds.least
+        return Elastic(
+            key,
+            gang.priority,
+            created(job.metadata),
+            size,
+            least=max(bounds.least, ended.runs[-1][1] + 1 if ended else 0),
+            most=bounds.most if may_grow else size,
+            shape=shape_of(pods[-1]),
+            bound={completion_index(pod): uid for pod in pods if capacity.assigned(uid := pod.metadata.uid)},
+            done=len(ended),
+        )
+
+    def _ended(self, job: Job, size: int) -> Indexes:
+        """The indexes that have ended for good, also those that the Job's status does not show yet."""
+        pods = self._pods.by(BY_CONTROLLER, job.metadata.uid)
+        succeeded = Indexes.of(
+            index for pod in pods if pod.status.phase == "Succeeded" and 0 <= (index := completion_index(pod)) < size
+        )
+        return succeeded | Indexes.parse(job.status.completed_indexes, size) | failed_indexes(job)
+
+    async def _write(self, job: Job, change: Resize) -> bool:
+        """Resize the Job as it was when that was decided. Whether it has its new size, or needs it no more."""
+        meta = job.metadata
+        # The world goes with the size: nobody has to write it later, in the way of the Job's controller.
+        world = World(change.new, current(job).epoch + 1)
+        patch = {
+            "metadata": {
+                "uid": meta.uid,
+                "resourceVersion": meta.resource_version,
+                "annotations": annotations(world),
+            },
+            "spec": {"completions": change.new, "parallelism": change.new},
+        }
+        try:
+            await self._client.patch(JOB, meta.name, patch, meta.namespace)
+        except ApiError as error:
+            if error.code == 404:
+                return True
+            if error.code != 422:
+                raise
+            self._refused[change.key] = meta.generation
+            self._recorder.event(reference(JOB, job), "Warning", "ResizeRefused", f"Not {_lower(change)}: {error}")
+            return False
+        self._recorder.event(reference(JOB, job), "Normal", change.verb, str(change))
+        return True
+
+
+def elastic_bounds(job: Job) -> Bounds | None:
+    """Between which sizes a Job may be moved; None if it does not ask for it. Raises `ValueError` that says why not."""
+    text = job.metadata.annotations.get(ELASTIC_ANNOTATION)
+    if text is None:
+        return None
+    bounds, spec = Bounds.parse(text), job.spec
+    if spec.completion_mode != INDEXED:
+        raise ValueError(f"only a Job with completionMode {INDEXED} can be resized")
+    if spec.completions != spec.parallelism:
+        different = f"completions ({spec.completions}) and parallelism ({spec.parallelism})"
+        raise ValueError(f"{different} change only together, so they must be equal")
+    if not starts_together(job):
+        raise ValueError(f'the pods are no gang, as {GANG_ANNOTATION} is "false"')
+    return bounds
+
+
+def _read(job: Job) -> tuple[Bounds | None, str]:
+    """The bounds of a Job that may be resized now, and what is wrong with what it asks for."""
+    if ELASTIC_ANNOTATION not in job.metadata.annotations or not _goes_on(job):
+        return None, ""
+    try:
+        return elastic_bounds(job), ""
+    except ValueError as error:
+        return None, f"{ELASTIC_ANNOTATION} is ignored: {error}"
+
+
+def _goes_on(job: Job) -> bool:
+    """Whether it runs, or would if it could."""
+    over = finish(job) is not None or announced(job) is not None or job.metadata.deletion_timestamp is not None
+    return not over and not job.spec.suspend
+
+
+def _lower(change: Resize) -> str:
+    text = str(change)
+    return text[0].lower() + text[1:]
