@@ -7,7 +7,7 @@ type still decodes without it, so that validation, not decoding, tells the user 
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Annotated, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
 
@@ -48,6 +48,18 @@ class AtomicMap:
     """An object or map that server-side apply replaces as a whole."""
 
 
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What else the API asks of a value: OpenAPI keywords (`maxItems`, `pattern`) and their arguments."""
+
+    keywords: tuple[tuple[str, Any], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DefaultedField:
+    """The API fills in the field's Python default where it is absent."""
+
+
 def merged_by(*keys: str, retain_keys: bool = False) -> ListRules:
     """A list of objects told apart by `keys`; a strategic merge patch matches them by the first."""
     return ListRules("map", keys, keys[0], "merge,retainKeys" if retain_keys else "merge")
@@ -68,10 +80,21 @@ def one_of(*values: str) -> OneOf:
     return OneOf(values)
 
 
+def limits(**keywords: int | str) -> Limits:
+    """OpenAPI keywords in Python's spelling: `limits(min_items=1, max_items=16)`."""
+    return Limits(tuple((_camel(name), value) for name, value in keywords.items()))
+
+
+def _camel(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join(word.capitalize() for word in rest)
+
+
 ATOMIC = ListRules("atomic")
 SET = ListRules("set")
 MERGED_SET = ListRules("set", (), "", "merge")  # of scalars
 ATOMIC_MAP = AtomicMap()
+DEFAULTED = DefaultedField()
 
 Required = Annotated[T, RequiredField()]
 Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1), Format("int32")]

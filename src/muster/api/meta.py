@@ -10,7 +10,7 @@ from typing import Annotated, Any, dataclass_transform
 
 import msgspec
 
-from muster.api.markers import ATOMIC, MERGED_SET, Required, Strings, merged_by
+from muster.api.markers import ATOMIC, MERGED_SET, Required, Strings, limits, merged_by, one_of
 
 # The finalizers that Kubernetes itself knows; all others have a domain.
 ORPHAN_FINALIZER = "orphan"  # dependents are let go first
@@ -25,6 +25,10 @@ _ACRONYMS = {
         "UID", "URI", "URL", "UUID", "WWNs",
     )
 }  # fmt: skip
+
+_QUALIFIED_NAME = (
+    r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$"
+)
 
 
 def wire_name(field: str) -> str:
@@ -109,8 +113,8 @@ class ListMeta(Struct):
     remaining_item_count: int | None = None
 
 
-class Condition(Struct):
-    """One observed aspect of an object's state (metav1.Condition).
+class Condition(Struct, omit_defaults=False):
+    """One observed aspect of an object's state (metav1.Condition); an empty message too is written out.
 
     type: what it is about, in CamelCase.
     status: True, False or Unknown.
@@ -120,12 +124,14 @@ class Condition(Struct):
     message: a sentence for people.
     """
 
-    type: Required[str] = ""
-    status: Required[str] = ""
-    observed_generation: int = 0
-    last_transition_time: datetime | None = None
-    reason: str = ""
-    message: str = ""
+    type: Annotated[Required[str], limits(max_length=316, pattern=_QUALIFIED_NAME)] = ""
+    status: Annotated[Required[str], one_of("True", "False", "Unknown")] = ""
+    observed_generation: Annotated[int, limits(minimum=0)] = 0
+    last_transition_time: Required[datetime | None] = None
+    reason: Annotated[
+        Required[str], limits(min_length=1, max_length=1024, pattern="^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$")
+    ] = ""
+    message: Annotated[Required[str], limits(max_length=32768)] = ""
 
 
 class Object(Struct):

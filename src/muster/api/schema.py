@@ -1,12 +1,13 @@
 """OpenAPI v3 schemas of the API types, made from the Structs themselves.
 
 The types say what a field is, the markers (`muster.api.markers`) how it is written and merged, the docstrings what it
-means. There are two forms: `components`, named as upstream (`io.k8s.api.core.v1.Pod`) and tied by `$ref`, for
-clients; and `inlined`, one schema without references, for validation, pruning and strategic merge on the server.
+means. There are three forms: `components`, named as upstream (`io.k8s.api.core.v1.Pod`) and tied by `$ref`, for
+clients; `inlined`, one schema without references, for pruning and strategic merge on the server; and `structural`, one
+schema without references and with all its rules, as a CRD has it.
 
-`required` and `enum` are there for people and clients. A missing or unknown value is refused by
-`muster.api.validation` with the API server's own sentence, so whoever validates by an inlined schema leaves those two
-alone (they are left out of it).
+In the first, `required` and `enum` are there for people and clients. A missing or unknown value of a built-in kind is
+refused by `muster.api.validation` with the API server's own sentence; the second form leaves them out. Kinds that are
+CRDs upstream are checked by their structural schema.
 """
 
 import re
@@ -20,7 +21,7 @@ from typing import Any, Union, get_args, get_origin
 import msgspec
 
 from muster.api.kinds import Kind
-from muster.api.markers import AtomicMap, Format, ListRules, OneOf, RequiredField
+from muster.api.markers import AtomicMap, DefaultedField, Format, Limits, ListRules, OneOf, RequiredField
 from muster.api.meta import Struct
 
 Schema = dict[str, Any]
@@ -35,6 +36,9 @@ _PACKAGES = {
     "muster.api.events": "io.k8s.api.events.v1",
     "muster.api.autoscaling": "io.k8s.api.autoscaling.v1",
     "muster.api.policy": "io.k8s.api.policy.v1",
+    "muster.api.kueue.v1beta1": "io.x-k8s.kueue.v1beta1",
+    "muster.api.kueue.visibility": "io.x-k8s.kueue.visibility.v1beta2",
+    "muster.api.kueue": "io.x-k8s.kueue.v1beta2",
 }
 
 # Objects that server-side apply replaces as a whole (`+structType=atomic`).
@@ -51,6 +55,15 @@ _FORMATS: dict[str, Schema] = {
     "micro-time": {"type": "string", "format": "date-time"},
     "byte": {"type": "string", "format": "byte"},
 }
+# How generators of CRDs write a quantity.
+_QUANTITY: Schema = {
+    "anyOf": [{"type": "integer"}, {"type": "string"}],
+    "pattern": (
+        r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))"
+        r"(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$"
+    ),
+    "x-kubernetes-int-or-string": True,
+}
 _SCALARS: dict[Any, Schema] = {
     str: {"type": "string"},
     bool: {"type": "boolean"},
@@ -59,6 +72,9 @@ _SCALARS: dict[Any, Schema] = {
     datetime: {"type": "string", "format": "date-time"},
     bytes: {"type": "string", "format": "byte"},
 }
+
+# Modules of kinds that are CRDs upstream, and of what upstream annotates for CRDs.
+_CUSTOM_MODULES = ("muster.api.kueue", "muster.api.meta")
 
 _FIELD_LINE = re.compile(r"^(\w+): (.+)$", re.MULTILINE)
 
@@ -122,6 +138,37 @@ def inlined(kind: Kind[Any]) -> Schema:
     return schema | {"properties": meta | schema["properties"]}
 
 
+def structural(kind: Kind[Any]) -> Schema:
+    """One schema of the whole kind with all its rules, as in a CRD; `metadata` is the API server's own matter.
+
+    The same sub-schema object stands wherever a type is used again: do not change it.
+    """
+    type_: type = kind.type
+    schema = _structural(type_)
+    return schema | {"properties": TYPE_META | schema["properties"] | {"metadata": {"type": "object"}}}
+
+
+@cache
+def _structural(type_: type) -> Schema:
+    schema = _object(type_, _structural, documented=True)
+    # Upstream's generators do not know the closed lists of words of the core types.
+    rules = type_.__module__.startswith(_CUSTOM_MODULES)
+    properties = {name: _as_custom(member, rules=rules) for name, member in schema["properties"].items()}
+    return schema | {"properties": properties}
+
+
+def _as_custom(schema: Schema, *, rules: bool) -> Schema:
+    """A member's schema as a CRD spells it; what is in named types is spelled so already."""
+    if "oneOf" in schema:
+        return {key: value for key, value in schema.items() if key != "oneOf"} | _QUANTITY
+    result = schema if rules else {key: value for key, value in schema.items() if key != "enum"}
+    return result | {
+        inner: _as_custom(schema[inner], rules=rules)
+        for inner in ("items", "additionalProperties")
+        if inner in schema and "properties" not in schema[inner]
+    }
+
+
 def _reference(type_: type) -> Schema:
     return {"$ref": f"#/components/schemas/{component_name(type_)}"}
 
@@ -136,6 +183,8 @@ def _object(type_: type, other: typing.Callable[[type], Schema], *, documented: 
         schema, markers = _field(hints[field.name], other)
         if documented:
             _describe(schema, docs.get(field.name, ""), markers)
+            if any(isinstance(marker, DefaultedField) for marker in markers):
+                schema["default"] = msgspec.to_builtins(field.default)
         if any(isinstance(marker, RequiredField) for marker in markers) or field.required:
             required.append(field.encode_name)
         properties[field.encode_name] = schema
@@ -170,6 +219,8 @@ def _field(hint: Any, other: typing.Callable[[type], Schema]) -> tuple[Schema, t
             _add_list_rules(schema, marker)
         elif isinstance(marker, AtomicMap):
             schema["x-kubernetes-map-type"] = "atomic"
+        elif isinstance(marker, Limits):
+            schema |= dict(marker.keywords)
     return schema, markers
 
 

@@ -12,9 +12,11 @@ from typing import Any
 from muster.api.batch import JOB
 from muster.api.core import NAMESPACE, NODE, POD, SECRET, SERVICE
 from muster.api.defaults.job import default_job, generate_selector
+from muster.api.defaults.kueue import defaults_of
 from muster.api.defaults.objects import default_namespace, default_node, default_priority_class, default_secret
 from muster.api.defaults.pod import default_pod, default_pod_template
 from muster.api.defaults.service import default_service, keep_allocated
+from muster.api.kueue import KUEUE_KINDS
 from muster.api.scheduling import PRIORITY_CLASS
 
 # By `Kind.resource`; kinds that are not here have no defaults.
@@ -26,6 +28,7 @@ DEFAULTS: Mapping[str, Callable[[dict[str, Any]], None]] = {
     NODE.resource: default_node,
     SECRET.resource: default_secret,
     PRIORITY_CLASS.resource: default_priority_class,
+    **{kind.resource: defaults_of(kind) for kind in KUEUE_KINDS},
 }
 
 __all__ = [

@@ -12,7 +12,7 @@ from muster.cluster.apiserver.answers import MAX_WARNINGS
 from muster.cluster.apiserver.decode import Document, decode
 from muster.cluster.apiserver.registry import View
 from muster.cluster.apiserver.request import WriteOptions
-from muster.cluster.apiserver.schema import DecodeError
+from muster.cluster.apiserver.schema import Checked, DecodeError
 from muster.runtime.transport import Request
 
 _SHOWN_PATCH = 500  # characters of a patched object in a refusal
@@ -33,6 +33,7 @@ def read_object(request: Request, view: View, options: WriteOptions, warnings: l
         raise bad_request(_cannot(document, kind, f"strict decoding error: {', '.join(found)}"))
     if options.field_validation == "Warn":
         warnings += found
+    _require_sound(document, checked, kind)
     return _typed(checked.value, kind)
 
 
@@ -49,7 +50,15 @@ def check_patched(document: Document, view: View, options: WriteOptions, warning
         raise _bad_patch(document, f"strict decoding error: {', '.join(found)}")
     if options.field_validation == "Warn":
         warnings += found
+    _require_sound(document, checked, kind)
     return _typed(checked.value, kind)
+
+
+def _require_sound(document: Document, checked: Checked, kind: Kind[object]) -> None:
+    """Raise `ApiError` (422) if the document breaks rules of its schema."""
+    if checked.errors:
+        name = str((document.get("metadata") or {}).get("name", ""))
+        raise invalid(kind.kind, kind.group, name, checked.errors)
 
 
 def _bad_patch(document: Document, why: str) -> ApiError:

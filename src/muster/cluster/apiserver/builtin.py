@@ -6,6 +6,7 @@ as in k8s.io/kubernetes (pkg/registry, one strategy per kind).
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import cache, partial
 from typing import Any
 
 from muster.api.batch import JOB
@@ -42,6 +43,7 @@ from muster.api.validation import (
     serviceaccount,
 )
 from muster.cluster.apiserver import preparation, views
+from muster.cluster.apiserver.builtin_kueue import KUEUE
 from muster.cluster.apiserver.decode import Document
 from muster.cluster.apiserver.registry import VERBS, Registry, Resource, Rules, Subresource, View
 from muster.cluster.apiserver.selection import NO_FIELDS, FieldLabels
@@ -140,21 +142,26 @@ PODS = _served(
     categories=("all",),
 )
 
-JOBS = _served(
-    JOB,
-    (job.validate_create, job.validate_update),
-    Rules(prepare_create=preparation.new_job, has_generation=True, propagation="Orphan"),
-    Subresource(
-        "scale",
-        views.SCALE,
-        ("get", "patch", "update"),
-        View(views.SCALE, views.show_scale, views.take_scale, validate_update=job.validate_update),
-    ),
-    _status(JOB, job.validate_status_update),
-    take=views.take_main,
-    fields=_JOB_FIELDS,
-    categories=("all",),
-)
+
+def _jobs(elastic: job.Elastic) -> Resource:
+    """Jobs, with one of the two rules for a change of an Indexed Job's completions."""
+    validate_update = partial(job.validate_update, elastic=elastic)
+    return _served(
+        JOB,
+        (job.validate_create, validate_update),
+        Rules(prepare_create=preparation.new_job, has_generation=True, propagation="Orphan"),
+        Subresource(
+            "scale",
+            views.SCALE,
+            ("get", "patch", "update"),
+            View(views.SCALE, views.show_scale, views.take_scale, validate_update=validate_update),
+        ),
+        _status(JOB, job.validate_status_update),
+        take=views.take_main,
+        fields=_JOB_FIELDS,
+        categories=("all",),
+    )
+
 
 NODES = _served(
     NODE,
@@ -242,18 +249,26 @@ PRIORITY_CLASSES = _served(
 # The old way of binding: the pod is named in the body.
 BINDINGS = Resource(BINDING, POD, View(BINDING), verbs=("create",))
 
-BUILTIN = Registry((
-    CONFIG_MAPS,
-    EVENTS,
-    NAMESPACES,
-    NODES,
-    PODS,
-    SECRETS,
-    SERVICE_ACCOUNTS,
-    SERVICES,
-    JOBS,
-    LEASES,
-    EVENTS_V1,
-    PRIORITY_CLASSES,
-    BINDINGS,
-))  # fmt: skip
+
+@cache
+def builtin(elastic: job.Elastic) -> Registry:
+    """All that is served; `elastic` says which changes of an Indexed Job's completions are."""
+    return Registry((
+        CONFIG_MAPS,
+        EVENTS,
+        NAMESPACES,
+        NODES,
+        PODS,
+        SECRETS,
+        SERVICE_ACCOUNTS,
+        SERVICES,
+        _jobs(elastic),
+        LEASES,
+        EVENTS_V1,
+        PRIORITY_CLASSES,
+        BINDINGS,
+        *KUEUE,
+    ))  # fmt: skip
+
+
+BUILTIN = builtin("kep")

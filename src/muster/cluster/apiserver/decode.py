@@ -11,8 +11,9 @@ from typing import Any
 
 import msgspec
 
+from muster.api import yaml_decode
 from muster.api.status import ApiError, bad_request, too_large, unsupported_media_type
-from muster.cluster.apiserver import protobuf, yaml_decode
+from muster.cluster.apiserver import protobuf
 from muster.cluster.apiserver.patch.limits import MAX_DEPTH, require_shallow
 
 Document = dict[str, Any]

@@ -5,6 +5,7 @@
 follow to the rest.
 """
 
+import re
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from itertools import groupby
@@ -16,13 +17,14 @@ from muster.cluster.apiserver.registry import Resource
 from muster.cluster.apiserver.static import JSON, StaticAnswer, accepted, static_answer
 
 _AGGREGATED = ("v2", "v2beta1")
+_VERSION = re.compile(r"v([0-9]+)(?:(alpha|beta)([0-9]+))?", re.ASCII)
 
 
 class Discovery:
     """All discovery documents of a set of resources."""
 
     def __init__(self, resources: Iterable[Resource]) -> None:
-        self._resources = sorted(resources, key=lambda r: (r.kind.group, r.kind.version, r.kind.plural))
+        self._resources = sorted(resources, key=lambda r: (r.kind.group, _preference(r.kind.version), r.kind.plural))
 
     def find(self, path: str, accept: str = "") -> StaticAnswer | None:
         """The document at a path, None if there is none. Raises `ApiError` (406)."""
@@ -80,6 +82,15 @@ class Discovery:
             for version in _AGGREGATED
             for path, items in (("/api", core), ("/apis", named))
         }
+
+
+def _preference(version: str) -> tuple[int, int, int, str]:
+    """Orders the versions of a group, the preferred one first: stable before beta before alpha, newer before older."""
+    match = _VERSION.fullmatch(version)
+    if match is None:
+        return 3, 0, 0, version
+    major, stage, minor = match.groups()
+    return (None, "beta", "alpha").index(stage), -int(major), -int(minor or 0), version
 
 
 def _aggregated_version(parameters: dict[str, str]) -> str:

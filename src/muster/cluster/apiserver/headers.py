@@ -88,6 +88,18 @@ class _Job(_Object):
     status: _JobStatus = _JobStatus()
 
 
+class _Admission(Struct):
+    cluster_queue: str = ""
+
+
+class _WorkloadStatus(Struct):
+    admission: _Admission | None = None
+
+
+class _Workload(_Object):
+    status: _WorkloadStatus = _WorkloadStatus()
+
+
 class _Involved(Struct):
     kind: str = ""
     namespace: str = ""
@@ -123,6 +135,11 @@ def _pod(pod: _Pod) -> dict[str, str]:
     }
 
 
+def _workload(workload: _Workload) -> dict[str, str]:
+    admission = workload.status.admission
+    return {"status.admission.clusterQueue": admission.cluster_queue if admission else ""}
+
+
 def _event(event: _Event) -> dict[str, str]:
     involved = event.involved_object
     return {
@@ -153,6 +170,7 @@ _FIELDS: Mapping[str, tuple[type, Callable[[Any], dict[str, str]]]] = {
         _PriorityClass,
         lambda priority_class: {"globalDefault": "true" if priority_class.global_default else ""},
     ),
+    "workloads.kueue.x-k8s.io": (_Workload, _workload),
     "jobs.batch": (_Job, lambda job: {"status.successful": str(job.status.succeeded)}),
 }
 _DECODERS: dict[str, tuple[msgspec.json.Decoder[Any], Callable[[Any], dict[str, str]]]] = {

@@ -110,6 +110,8 @@ class ApiServer:
         name = f"{target.plural}/{target.subresource}" if target.subresource else target.plural
         authorize(Access(user, verb, target.group, name, target.namespace, target.name))
         resource = self._find(target, verb)
+        if resource.deprecation:
+            warnings.append(resource.deprecation)
         call = Call(
             request, user, verb, resource, resource.view, target.namespace, target.name, target.subresource, warnings
         )
@@ -197,8 +199,8 @@ class ApiServer:
         form, include = form_of(call.request.accept), query.get("includeObject", "")
         reading = (call.resource, call.view, call.namespace, options, form, include)
         if options.watch:
-            return Stream(self._watcher.watch(*reading))
-        return Response(200, await self._reader.list(*reading))
+            return Stream(self._watcher.watch(*reading), headers=warning_headers(call.warnings))
+        return Response(200, await self._reader.list(*reading), JSON, warning_headers(call.warnings))
 
     async def _change(self, call: Call) -> Response:
         _check_form(call)

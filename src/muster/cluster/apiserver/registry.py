@@ -47,6 +47,7 @@ class View:
     validate_create: the rules for a new object.
     validate_update: the rules for a change: the new object, then the old one.
     validates_shown: these rules see objects as the view shows them; else as they are stored. Both times typed.
+    compile: makes the checker of the form of bodies.
     """
 
     kind: Kind[Any]
@@ -55,11 +56,12 @@ class View:
     validate_create: Callable[[Any], Sequence[FieldError]] = _no_errors
     validate_update: Callable[[Any, Any], Sequence[FieldError]] = _no_errors
     validates_shown: bool = False
+    compile: Callable[[Kind[Any]], Checker] = compile_builtin
 
     @cached_property
     def checker(self) -> Checker:
         """Checks the form of a body that is written through the view."""
-        return compile_builtin(self.kind)
+        return self.compile(self.kind)
 
     @cached_property
     def patch_schema(self) -> dict[str, Any]:
@@ -114,6 +116,7 @@ class Resource:
 
     kind: what its objects are, as this resource shows them.
     stored: what they are in the store; the same for all but second spellings.
+    deprecation: a warning that goes with every answer.
     """
 
     kind: Kind[Any]
@@ -125,6 +128,7 @@ class Resource:
     categories: tuple[str, ...] = ()
     fields: FieldLabels = NO_FIELDS
     subresources: tuple[Subresource, ...] = ()
+    deprecation: str = ""
 
     @property
     def singular(self) -> str:

@@ -37,6 +37,7 @@ def header_fields(resource):
         "namespaces": {"status": {"phase": "p"}},
         "secrets": {"type": "t"},
         "services": {"spec": {"clusterIP": "c", "type": "t"}},
+        "workloads.kueue.x-k8s.io": {"status": {"admission": {"clusterQueue": "q"}}},
     }  # fmt: skip
     return header_of(resource.key, msgspec.json.encode({"metadata": {}} | filled.get(resource.key, {}))).fields
 

@@ -7,12 +7,15 @@ fields, takes them and stray nulls out, and (for custom resources) fills in defa
   `DecodeError` with the sentence of Go's decoder; nulls count as absent; values and defaults are the business of code.
 - `compile_custom`: structural schemas of CRDs. Everything that is wrong is reported, as `FieldError`s.
 
+Kinds that we have types of, but that are CRDs upstream, are `compile_structural`: the second, but for their metadata.
+
 The document is never changed: a part that stays as it was is the very same object in the result, so `result.value is
 document` says that nothing was to be done.
 """
 
 from muster.cluster.apiserver.schema.builtin import DecodeError, compile_builtin
 from muster.cluster.apiserver.schema.custom import compile_custom
+from muster.cluster.apiserver.schema.structural import compile_structural
 from muster.cluster.apiserver.schema.walk import Checked, Checker
 
-__all__ = ["Checked", "Checker", "DecodeError", "compile_builtin", "compile_custom"]
+__all__ = ["Checked", "Checker", "DecodeError", "compile_builtin", "compile_custom", "compile_structural"]

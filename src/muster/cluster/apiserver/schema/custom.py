@@ -46,9 +46,13 @@ _NAMES: dict[type, str] = {
 }  # fmt: skip
 
 
-def compile_custom(schema: Schema) -> Checker:
-    """The checker of a custom resource, from a version's `openAPIV3Schema`. Raises `PatternError`."""
-    check = compile_check(_with_type_meta(_prepared(schema)), _DIALECT, Field(), member=True).check
+def compile_custom(schema: Schema, *, fill: bool = True) -> Checker:
+    """The checker of a custom resource, from a version's `openAPIV3Schema`. Raises `PatternError`.
+
+    Unless it shall `fill` in defaults, members that have one may stay absent.
+    """
+    dialect = _DIALECT if fill else _UNFILLED
+    check = compile_check(_with_type_meta(_prepared(schema)), dialect, Field(), member=True).check
 
     def checker(document: Any) -> Checked:
         findings = Findings()
@@ -196,4 +200,12 @@ _JUDGING = replace(
     element_null=lambda _: None,
     keeps_unknown=lambda _: True,
     default=lambda _: None,
+)
+# Defaults are filled in by somebody else, later.
+_UNFILLED = replace(
+    _DIALECT,
+    default=lambda _: None,
+    required=lambda schema: tuple(
+        name for name in schema.get("required") or () if "default" not in schema.get("properties", {}).get(name, {})
+    ),
 )

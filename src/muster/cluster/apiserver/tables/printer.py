@@ -16,7 +16,7 @@ from muster.api.selectors import SelectorError, label_matcher
 NONE = "<none>"
 UNKNOWN = "<unknown>"
 
-Cells = list[str | int | bool]
+Cells = list[str | int | bool | None]
 
 
 class Column(Struct):

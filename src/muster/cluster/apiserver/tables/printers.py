@@ -19,6 +19,7 @@ from muster.api.core.objects import EventSeries
 from muster.api.events import Event as EventsV1Event
 from muster.api.kinds import Kind
 from muster.api.scheduling import PriorityClass
+from muster.cluster.apiserver.tables.kueue import KUEUE
 from muster.cluster.apiserver.tables.pods import PODS
 from muster.cluster.apiserver.tables.printer import (
     AGE,
@@ -233,7 +234,7 @@ _CONTAINER_COLUMNS = (
 )
 
 _ANY = Printer((NAME, Column(name="Created At", type="date", description="When the object was created.")), _any)
-_PRINTERS = {
+_PRINTERS = KUEUE | {
     "pods": PODS,
     "jobs.batch": Printer(
         (

@@ -1,0 +1,175 @@
+"""A document of settings, read strictly: everything that it says must have a meaning.
+
+`read` goes through the document along the type, so that one look finds all that is wrong, each with its path. What
+cannot be used is left at its default, for the rules to go on with.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Any, NamedTuple, TypeVar
+
+from msgspec import inspect
+
+from muster.api import durations
+from muster.api.config.types import DURATION, EMPTY_IS_UNSET, ONLY_IN
+from muster.api.validation.fields import unsupported
+
+_SHOWN = 100  # characters of a value or key in a message
+
+T = TypeVar("T")
+
+
+class Problem(NamedTuple):
+    """One thing that is wrong, and where."""
+
+    path: str
+    sentence: str
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.sentence}" if self.path else self.sentence
+
+
+class _Unusable(Exception):  # noqa: N818  (a signal: the problem is noted already)
+    """The value is not what its field takes."""
+
+
+def read(document: Mapping[str, Any], type_: type[T], version: str) -> tuple[T, list[Problem]]:
+    """The document as a struct, with all that is wrong with it."""
+    reader = _Reader(version)
+    form = inspect.type_info(type_)
+    assert isinstance(form, inspect.StructType)
+    return reader.struct(document, form, ""), reader.problems
+
+
+class _Reader:
+    def __init__(self, version: str) -> None:
+        self._version = version
+        self.problems: list[Problem] = []
+
+    def struct(self, members: Mapping[str, Any], type_: inspect.StructType, path: str) -> Any:
+        fields = {field.encode_name: field for field in type_.fields}
+        values = {}
+        for name, member in members.items():
+            inside = f"{path}.{printable(name)}" if path else printable(name)
+            field = fields.get(name)
+            if field is None:
+                self._note(inside, "unknown field")
+                continue
+            inner, extra = _plain(field.type)
+            if extra.get(ONLY_IN, self._version) != self._version:
+                self._note(inside, f"unknown field in {self._version} (it is one of {extra[ONLY_IN]})")
+            elif member is not None:
+                try:
+                    value = self._value(member, inner, extra, inside)
+                except _Unusable:
+                    continue
+                if value or not extra.get(EMPTY_IS_UNSET):
+                    values[field.name] = value
+        return type_.cls(**values)
+
+    def _value(self, value: Any, type_: inspect.Type, extra: Mapping[str, Any], path: str) -> Any:
+        if extra.get(DURATION):
+            return self._duration(value, path)
+        match type_:
+            case inspect.StructType():
+                return self.struct(self._of(dict, value, path, "a mapping"), type_, path)
+            case inspect.VarTupleType():
+                items = self._of(list, value, path, "a list")
+                return tuple(self._items(items, type_, path))
+            case inspect.DictType():
+                return self._map(self._of(dict, value, path, "a mapping"), type_, path)
+            case inspect.LiteralType():
+                if value not in type_.values:
+                    raise self._unusable(path, unsupported("", value, map(str, type_.values)).body)
+                return value
+            case _:
+                return self._scalar(value, type_, path)
+
+    def _items(self, items: list[Any], type_: inspect.VarTupleType, path: str) -> list[Any]:
+        inner, extra = _plain(type_.item_type)
+        found = []
+        for i, item in enumerate(items):
+            try:
+                found.append(self._value(item, inner, extra, f"{path}[{i}]"))
+            except _Unusable:
+                continue
+        return found
+
+    def _map(self, members: Mapping[str, Any], type_: inspect.DictType, path: str) -> dict[str, Any]:
+        inner, extra = _plain(type_.value_type)
+        found = {}
+        for name, member in members.items():
+            try:
+                found[name] = self._value(member, inner, extra, f"{path}[{printable(name)}]")
+            except _Unusable:
+                continue
+        return found
+
+    def _duration(self, value: Any, path: str) -> int:
+        if not isinstance(value, str):
+            raise self._unusable(path, f"must be a duration such as 5m or 1h30m, not {_show(value)}")
+        try:
+            return durations.parse(value)
+        except durations.DurationError:
+            raise self._unusable(path, f"must be a duration such as 5m or 1h30m, not {_show(value)}") from None
+
+    def _scalar(self, value: Any, type_: inspect.Type, path: str) -> Any:
+        match type_:
+            case inspect.BoolType():
+                return self._of(bool, value, path, "true or false")
+            case inspect.StrType():
+                return self._of(str, value, path, "a string")
+            case inspect.IntType(ge=least, le=most):
+                if isinstance(value, bool) or not isinstance(value, int):
+                    raise self._unusable(path, f"must be a whole number, not {_show(value)}")
+                if not (-(2**63) if least is None else least) <= value <= (2**63 - 1 if most is None else most):
+                    raise self._unusable(path, f"{_show(value)} is too large a number")
+                return value
+            case inspect.FloatType():
+                if isinstance(value, bool) or not isinstance(value, int | float):
+                    raise self._unusable(path, f"must be a number, not {_show(value)}")
+                return float(value)
+            case _:  # a quantity
+                if isinstance(value, bool) or not isinstance(value, str | int | float):
+                    raise self._unusable(path, f"must be a quantity such as 500m or 2Gi, not {_show(value)}")
+                return value
+
+    def _of(self, type_: type[T], value: Any, path: str, what: str) -> T:
+        if not isinstance(value, type_):
+            raise self._unusable(path, f"must be {what}, not {_show(value)}")
+        return value
+
+    def _unusable(self, path: str, sentence: str) -> _Unusable:
+        self._note(path, sentence)
+        return _Unusable()
+
+    def _note(self, path: str, sentence: str) -> None:
+        self.problems.append(Problem(path, sentence))
+
+
+def _plain(type_: inspect.Type) -> tuple[inspect.Type, Mapping[str, Any]]:
+    """The type without `| None` and what is only said about it, which comes beside it."""
+    extra: dict[str, Any] = {}
+    while True:
+        if isinstance(type_, inspect.Metadata):
+            extra |= type_.extra or {}
+            type_ = type_.type
+        elif isinstance(type_, inspect.UnionType) and type_.includes_none and len(type_.types) == 2:
+            type_ = next(option for option in type_.types if not isinstance(option, inspect.NoneType))
+        else:
+            return type_, extra
+
+
+def printable(key: str) -> str:
+    """A key as a path may show it: hostile ones are cut and quoted."""
+    short = key if len(key) <= _SHOWN else f"{key[:_SHOWN]}..."
+    return short if short.isprintable() else json.dumps(short)
+
+
+def _show(value: Any) -> str:
+    if isinstance(value, dict):
+        return "a mapping"
+    if isinstance(value, list):
+        return "a list"
+    text = json.dumps(value)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."

@@ -1,0 +1,242 @@
+"""Rules of a configuration, in upstream's order, with its paths and sentences (kueue, pkg/config/validation.go).
+
+Not checked here: that the expressions of device selectors compile.
+"""
+
+from typing import Final
+
+from muster.api import durations
+from muster.api.config import frameworks, rules_metrics, rules_resources, tls
+from muster.api.config.types import (
+    INCREMENTAL,
+    AccessProvider,
+    AdmissionFairSharing,
+    Configuration,
+    FairSharing,
+    MultiKueue,
+    WaitForPodsReady,
+)
+from muster.api.config.written import Written
+from muster.api.selectors import SelectorError, label_matcher
+from muster.api.validation import addresses, names
+from muster.api.validation.fields import (
+    NOT_NEGATIVE,
+    Errors,
+    duplicate,
+    forbidden,
+    invalid,
+    not_negative,
+    required,
+    unsupported,
+)
+from muster.api.validation.metadata import label_selector
+
+_FINAL_SHARE: Final = "LessThanOrEqualToFinalShare"
+_INITIAL_SHARE: Final = "LessThanInitialShare"
+_STRATEGIES: Final = ((_FINAL_SHARE,), (_INITIAL_SHARE,), (_FINAL_SHARE, _INITIAL_SHARE))
+_INTERACTIVE_MODES: Final = ("Never", "IfAvailable", "Always")
+_MAX_PORT: Final = 65535
+
+
+def errors(written: Written, configuration: Configuration) -> Errors:
+    """Everything that is wrong with the settings, and with how they were written."""
+    for gate, problem in configuration.features.problems():
+        yield invalid("featureGates", {gate: configuration.feature_gates.get(gate, True)}, problem)
+    yield from _spellings(written)
+    if configuration.wait_for_pods_ready is not None:
+        yield from _wait_for_pods_ready(configuration.wait_for_pods_ready)
+    yield from _integrations(configuration)
+    yield from _multi_kueue(configuration)
+    if configuration.fair_sharing is not None:
+        yield from _fair_sharing(configuration.fair_sharing)
+    if configuration.admission_fair_sharing is not None:
+        yield from _admission_fair_sharing(configuration.admission_fair_sharing)
+    yield from _certificates(configuration)
+    yield from rules_resources.errors(configuration)
+    yield from _namespaces(configuration)
+    workloads = configuration.object_retention_policies.workloads
+    path = "objectRetentionPolicies.workloads"
+    yield from _not_before(f"{path}.afterFinished", workloads.after_finished)
+    yield from _not_before(f"{path}.afterDeactivatedByKueue", workloads.after_deactivated_by_kueue)
+    yield from _tls(configuration)
+    yield from _visibility(configuration)
+    yield from rules_metrics.errors(configuration.metrics.custom_labels)
+
+
+def _spellings(written: Written) -> Errors:
+    wait = written.wait_for_pods_ready
+    if wait is not None and wait.timeout is not None and wait.timeout_seconds is not None:
+        sentence = (
+            "may not be given together with timeout: the one counts from the job's start, the other from admission"
+        )
+        yield forbidden("waitForPodsReady.timeoutSeconds", sentence)
+
+
+def _not_before(path: str, duration: int | None) -> Errors:
+    """The duration is 0 or more."""
+    if duration is not None and duration < 0:
+        yield invalid(path, durations.format(duration), NOT_NEGATIVE)
+
+
+def _wait_for_pods_ready(wait: WaitForPodsReady) -> Errors:
+    path = "waitForPodsReady"
+    timeout = f"{path}.timeout" if wait.clock == "Admitted" else f"{path}.timeoutSeconds"
+    if wait.timeout == 0:
+        yield required(timeout, "must be specified")
+    yield from _not_before(timeout, wait.timeout)
+    if wait.recovery_timeout != wait.timeout:  # else it is said already
+        yield from _not_before(f"{path}.recoveryTimeout", wait.recovery_timeout)
+    strategy = wait.requeuing_strategy
+    yield from not_negative(f"{path}.requeuingStrategy.backoffLimitCount", strategy.backoff_limit_count)
+    yield from not_negative(f"{path}.requeuingStrategy.backoffBaseSeconds", strategy.backoff_base_seconds)
+    yield from not_negative(f"{path}.requeuingStrategy.backoffMaxSeconds", strategy.backoff_max_seconds)
+
+
+def _integrations(configuration: Configuration) -> Errors:
+    managed = set()
+    for i, name in enumerate(configuration.integrations.frameworks):
+        path = f"integrations.frameworks[{i}]"
+        known = frameworks.FRAMEWORKS.get(name)
+        if known is None:
+            yield unsupported(path, name, sorted(frameworks.FRAMEWORKS))
+        elif known in managed:
+            yield duplicate(path, name)
+        managed.add(known)
+    for i, name in enumerate(configuration.integrations.external_frameworks):
+        path = f"integrations.externalFrameworks[{i}]"
+        kind = frameworks.parse(name)
+        if kind is None:
+            yield invalid(path, name, "must be format, 'Kind.version.group.com'")
+        elif kind in managed:
+            yield duplicate(path, name)
+        managed.add(kind)
+
+
+def _multi_kueue(configuration: Configuration) -> Errors:
+    path, multi = "multiKueue", configuration.multi_kueue
+    yield from _not_before(f"{path}.gcInterval", multi.gc_interval)
+    yield from _not_before(f"{path}.workerLostTimeout", multi.worker_lost_timeout)
+    if sentences := names.label_value(multi.origin):
+        yield invalid(f"{path}.origin", multi.origin, ",".join(sentences))
+    yield from _dispatched_frameworks(configuration)
+    yield from _cluster_profile(f"{path}.clusterProfile", multi)
+    dispatcher = multi.incremental_dispatcher_config
+    if dispatcher is not None:
+        inside = f"{path}.incrementalDispatcherConfig"
+        if multi.dispatcher_name != INCREMENTAL:
+            sentence = (
+                "incrementalDispatcherConfig is only valid when dispatcherName is set to the incremental dispatcher"
+            )
+            yield invalid(inside, {"stepSize": dispatcher.step_size}, sentence)
+        if dispatcher.step_size < 1:
+            yield invalid(f"{inside}.stepSize", dispatcher.step_size, "must be greater than or equal to 1")
+
+
+def _dispatched_frameworks(configuration: Configuration) -> Errors:
+    enabled = set(configuration.integrations.frameworks) - frameworks.NOT_DISPATCHED
+    built_in = {kind for name, kind in frameworks.FRAMEWORKS.items() if name in enabled}
+    seen = set()
+    for i, framework in enumerate(configuration.multi_kueue.external_frameworks):
+        path = f"multiKueue.externalFrameworks[{i}].name"
+        kind = frameworks.parse(framework.name)
+        if kind is None:
+            yield invalid(path, framework.name, "must be in 'kind.version.group' format")
+            continue
+        if kind in seen:
+            yield duplicate(path, framework.name)
+        if kind in built_in:
+            yield invalid(path, framework.name, "conflicts with a built-in MultiKueue adapter")
+        seen.add(kind)
+
+
+def _cluster_profile(path: str, multi: MultiKueue) -> Errors:
+    profile = multi.cluster_profile
+    if profile is None:
+        return
+    if profile.access_providers and profile.credentials_providers:
+        yield forbidden(f"{path}.credentialsProviders", "must not be specified when accessProviders is specified")
+    if profile.access_providers:
+        yield from _providers(f"{path}.accessProviders", profile.access_providers)
+    else:
+        yield from _providers(f"{path}.credentialsProviders", profile.credentials_providers)
+
+
+def _providers(path: str, providers: tuple[AccessProvider, ...]) -> Errors:
+    for i, provider in enumerate(providers):
+        inside, credentials = f"{path}[{i}].execConfig", provider.exec_config
+        for place, value in (
+            (f"{path}[{i}].name", provider.name),
+            (f"{inside}.command", credentials.command),
+            (f"{inside}.apiVersion", credentials.api_version),
+            *((f"{inside}.env[{j}].name", variable.name) for j, variable in enumerate(credentials.env)),
+            (f"{inside}.interactiveMode", credentials.interactive_mode),
+        ):
+            if not value:
+                yield required(place, "must be specified")
+        if credentials.interactive_mode not in ("", *_INTERACTIVE_MODES):
+            yield unsupported(f"{inside}.interactiveMode", credentials.interactive_mode, _INTERACTIVE_MODES)
+
+
+def _fair_sharing(sharing: FairSharing) -> Errors:
+    path = "fairSharing.preemptionStrategies"
+    if not sharing.preemption_strategies:
+        yield required(path, "must be specified")
+    elif sharing.preemption_strategies not in _STRATEGIES:
+        yield unsupported(path, sharing.preemption_strategies, (",".join(strategies) for strategies in _STRATEGIES))
+
+
+def _admission_fair_sharing(sharing: AdmissionFairSharing) -> Errors:
+    path = "admissionFairSharing"
+    yield from _not_before(f"{path}.usageHalfLifeTime", sharing.usage_half_life_time)
+    if sharing.usage_sampling_interval <= 0:
+        interval = durations.format(sharing.usage_sampling_interval)
+        yield invalid(f"{path}.usageSamplingInterval", interval, "must be greater than 0")
+    for resource, weight in sorted(sharing.resource_weights.items()):
+        if weight < 0:
+            yield invalid(f"{path}.resourceWeights[{resource}]", weight, NOT_NEGATIVE)
+
+
+def _certificates(configuration: Configuration) -> Errors:
+    path, certificates = "internalCertManagement", configuration.internal_cert_management
+    if not certificates.enable:
+        return
+    service, secret = certificates.webhook_service_name, certificates.webhook_secret_name
+    if sentences := names.dns_1035_label(service):
+        yield invalid(f"{path}.webhookServiceName", service, ",".join(sentences))
+    if sentences := names.dns_subdomain(secret):
+        yield invalid(f"{path}.webhookSecretName", secret, ",".join(sentences))
+
+
+def _namespaces(configuration: Configuration) -> Errors:
+    """Jobs of the system itself are never managed: that could leave it without what it needs to go on."""
+    path, selector = "managedJobsNamespaceSelector", configuration.managed_jobs_namespace_selector
+    if selector is None:
+        return
+    yield from label_selector(path, selector)
+    try:
+        matcher = label_matcher(selector)
+    except SelectorError:
+        return  # just said
+    for namespace in dict.fromkeys(("kube-system", configuration.namespace)):
+        if namespace and matcher.matches({"kubernetes.io/metadata.name": namespace}):
+            yield invalid(path, selector, f'should not match the "{namespace}" namespace')
+
+
+def _tls(configuration: Configuration) -> Errors:
+    options = configuration.tls
+    if options is None:
+        return
+    problems = list(tls.problems(options))
+    for problem in problems:
+        yield invalid("tls", options, problem)
+    if not problems and options.min_version == tls.NEWEST and options.cipher_suites:
+        sentence = "may not be specified when `minVersion` is 'VersionTLS13'"
+        yield invalid("tls.cipherSuites", options.cipher_suites, sentence)
+
+
+def _visibility(configuration: Configuration) -> Errors:
+    path, server = "visibilityServer", configuration.visibility_server
+    if server.bind_address is not None and addresses.parse(server.bind_address) is None:
+        yield invalid(f"{path}.bindAddress", server.bind_address, "must be a valid IP address")
+    if not 1 <= server.bind_port <= _MAX_PORT:
+        yield invalid(f"{path}.bindPort", server.bind_port, f"must be a valid port number (1-{_MAX_PORT})")

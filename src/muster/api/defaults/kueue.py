@@ -1,0 +1,73 @@
+"""Defaults of the Kueue kinds: those of their schemas, which their types declare (`markers.DEFAULTED`).
+
+Defaults hold for members of objects that are there; what is in a default of an object is filled in with it. Pod
+templates keep to what is written in them: they get their defaults when pods are made.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from copy import deepcopy
+from functools import cache
+from typing import Any
+
+from muster.api.kinds import Kind
+from muster.api.schema import Schema, structural
+
+Json = dict[str, Any]
+_Fill = Callable[[Any], None]
+
+
+def defaults_of(kind: Kind[Any]) -> Callable[[Json], None]:
+    """Fills in, in place, what the kind's schema has defaults for."""
+
+    def default(document: Json) -> None:
+        fill = _filler_of(kind)
+        if fill is not None:
+            fill(document)
+
+    return default
+
+
+@cache
+def _filler_of(kind: Kind[Any]) -> _Fill | None:
+    # Made when first used: the schema of pods takes a while.
+    return _filler(structural(kind))
+
+
+def _filler(schema: Schema) -> _Fill | None:
+    """Fills in the members of a value; None if there are no defaults anywhere in it."""
+    if "properties" in schema:
+        return _members(schema["properties"])
+    for inner, values in (("items", iter), ("additionalProperties", _values)):
+        each = _filler(schema[inner]) if isinstance(schema.get(inner), Mapping) else None
+        if each is not None:
+            return _elements(each, values)
+    return None
+
+
+def _values(value: Json) -> Iterator[Any]:
+    return iter(value.values())
+
+
+def _members(properties: Mapping[str, Schema]) -> _Fill | None:
+    defaults = {name: schema["default"] for name, schema in properties.items() if "default" in schema}
+    fillers = {name: fill for name, schema in properties.items() if (fill := _filler(schema)) is not None}
+    if not defaults and not fillers:
+        return None
+
+    def fill_members(value: Json) -> None:
+        for name, default in defaults.items():
+            if name not in value:
+                value[name] = deepcopy(default)
+        for name, fill in fillers.items():
+            if name in value:
+                fill(value[name])
+
+    return fill_members
+
+
+def _elements(each: _Fill, values: Callable[[Any], Iterator[Any]]) -> _Fill:
+    def fill_elements(value: Any) -> None:
+        for item in values(value):
+            each(item)
+
+    return fill_elements

@@ -1,0 +1,48 @@
+"""ClusterQueues, LocalQueues and Cohorts."""
+
+from muster.api.kueue.clusterqueue import MAY_STOP_SEARCH
+from muster.api.kueue.conversion.members import Json, renamed, without
+from muster.api.kueue.v1beta1.clusterqueue import BORROW, PREEMPT
+
+
+def cluster_queue_spec_up(spec: Json) -> Json:
+    """`cohort` is `cohortName`, the list of checks is a strategy, and there is one word for stopping the search."""
+    result = renamed(without(spec, "admissionChecks", "admissionChecksStrategy"), "cohort", "cohortName")
+    rules = (spec.get("admissionChecksStrategy") or {}).get("admissionChecks")
+    rules = rules or [{"name": name} for name in spec.get("admissionChecks") or ()]
+    if rules:
+        result["admissionChecksStrategy"] = {"admissionChecks": rules}
+    fungibility = spec.get("flavorFungibility")
+    if fungibility:
+        result["flavorFungibility"] = {
+            name: MAY_STOP_SEARCH if value in (BORROW, PREEMPT) else value for name, value in fungibility.items()
+        }
+    return result
+
+
+def cluster_queue_spec_down(spec: Json) -> Json:
+    """The checks stay a strategy, which both versions have; policies of concurrent admission are lost."""
+    return renamed(without(spec, "concurrentAdmissionPolicy"), "cohortName", "cohort")
+
+
+def cluster_queue_status_up(status: Json) -> Json:
+    """What nobody reports any more is lost."""
+    return without_consumption(without(status, "pendingWorkloadsStatus"))
+
+
+def without_consumption(status: Json) -> Json:
+    """The status of a ClusterQueue or Cohort: only LocalQueues consume over time."""
+    share = status.get("fairSharing")
+    if not share or "admissionFairSharingStatus" not in share:
+        return status
+    return status | {"fairSharing": without(share, "admissionFairSharingStatus")}
+
+
+def local_queue_status_up(status: Json) -> Json:
+    """The list of flavors, which nobody reports any more, is lost."""
+    return renamed(without(status, "flavors"), "flavorUsage", "flavorsUsage")
+
+
+def local_queue_status_down(status: Json) -> Json:
+    """Usage by its old name."""
+    return renamed(status, "flavorsUsage", "flavorUsage")

@@ -1,0 +1,79 @@
+"""Topology assignments: a list of domains with their pods (v1beta1), or the same by column (v1beta2).
+
+By column, what all domains of a slice share is said once: a value of a level or a count that is always the same, and
+what all values of a level begin and end with.
+"""
+
+from collections.abc import Sequence
+from itertools import zip_longest
+from typing import Any
+
+from muster.api.kueue.conversion.members import Json
+
+MAX_SLICE = 100_000  # domains, by the schema of v1beta2
+
+
+def assignment_of_domains(assignment: Json) -> Json:
+    """The assignment by slices."""
+    domains = assignment.get("domains") or []
+    slices = [_slice(domains[first : first + MAX_SLICE]) for first in range(0, len(domains), MAX_SLICE)]
+    return {"levels": assignment.get("levels", []), "slices": slices}
+
+
+def domains_of_assignment(assignment: Json) -> Json:
+    """The assignment by domains."""
+    domains = [domain for part in assignment.get("slices") or () for domain in _domains(part)]
+    return {"levels": assignment.get("levels", []), "domains": domains}
+
+
+def _slice(domains: list[Json]) -> Json:
+    # Rows of different lengths make no sense; the filled ones are refused by the rules of v1beta2.
+    columns = zip_longest(*(domain["values"] for domain in domains), fillvalue="")
+    counts = [domain["count"] for domain in domains]
+    return {
+        "domainCount": len(domains),
+        "valuesPerLevel": [_values(column) for column in columns],
+        "podCounts": {"universal": counts[0]} if len(set(counts)) == 1 else {"individual": counts},
+    }
+
+
+def _values(column: tuple[str, ...]) -> Json:
+    if len(set(column)) == 1:
+        return {"universal": column[0]}
+    prefix = _common_prefix(column)
+    rests = [value[len(prefix) :] for value in column]
+    suffix = _common_prefix([rest[::-1] for rest in rests])[::-1]
+    shared = {name: part for name, part in (("prefix", prefix), ("suffix", suffix)) if part}
+    return {"individual": shared | {"roots": [rest[: len(rest) - len(suffix)] for rest in rests]}}
+
+
+def _common_prefix(texts: Sequence[str]) -> str:
+    first, last = min(texts), max(texts)
+    length = next((i for i, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), min(len(first), len(last)))
+    return first[:length]
+
+
+def _domains(part: Json) -> list[Json]:
+    levels, counts = part["valuesPerLevel"], part["podCounts"]
+    columns = [level["individual"]["roots"] for level in levels if "individual" in level]
+    if "individual" in counts:
+        columns.append(counts["individual"])
+    if not columns:
+        # Domains that nothing tells apart are one, however many the slice claims to have.
+        pods = counts.get("universal", 0) * part["domainCount"]
+        return [{"values": [_value(level, 0) for level in levels], "count": pods}]
+    return [
+        {"values": [_value(level, index) for level in levels], "count": _count(counts, index)}
+        for index in range(min([part["domainCount"], *map(len, columns)]))
+    ]
+
+
+def _value(level: Json, index: int) -> str:
+    individual = level.get("individual")
+    if individual is None:
+        return str(level.get("universal", ""))
+    return f"{individual.get('prefix', '')}{individual['roots'][index]}{individual.get('suffix', '')}"
+
+
+def _count(counts: Json, index: int) -> Any:
+    return counts["individual"][index] if "individual" in counts else counts.get("universal", 0)

@@ -1,0 +1,68 @@
+"""Workloads."""
+
+from collections.abc import Callable
+
+from muster.api.kueue.conversion.members import Json, renamed, without
+from muster.api.kueue.conversion.topology import assignment_of_domains, domains_of_assignment
+from muster.api.kueue.v1beta1.workload import POD_PRIORITY_SOURCE, WORKLOAD_PRIORITY_SOURCE
+from muster.api.kueue.workload import POD_PRIORITY_GROUP, WORKLOAD_PRIORITY_GROUP
+
+_TIME = "accumulatedPastExecutionTimeSeconds"
+_OLD_TIME = "accumulatedPastExexcutionTimeSeconds"
+_CLASSES = {
+    WORKLOAD_PRIORITY_SOURCE: (WORKLOAD_PRIORITY_GROUP, "WorkloadPriorityClass"),
+    POD_PRIORITY_SOURCE: (POD_PRIORITY_GROUP, "PriorityClass"),
+}
+_SOURCES = {names: source for source, names in _CLASSES.items()}
+
+
+def spec_up(spec: Json) -> Json:
+    """A priority class is named by one reference; a name without a source, or the other way round, is lost."""
+    result = without(spec, "priorityClassName", "priorityClassSource")
+    name, names = spec.get("priorityClassName"), _CLASSES.get(spec.get("priorityClassSource", ""))
+    if name and names is not None:
+        group, kind = names
+        result["priorityClassRef"] = {"group": group, "kind": kind, "name": name}
+    return result
+
+
+def spec_down(spec: Json) -> Json:
+    """Preemption gates, and slices of several sizes, are lost."""
+    result = without(spec, "priorityClassRef", "preemptionGates")
+    ref = spec.get("priorityClassRef") or {}
+    source = _SOURCES.get((ref.get("group", ""), ref.get("kind", "")))
+    if source is not None:
+        result |= {"priorityClassName": ref.get("name", ""), "priorityClassSource": source}
+    if "podSets" in spec:
+        result["podSets"] = [_pod_set_down(pod_set) for pod_set in spec["podSets"]]
+    return result
+
+
+def status_up(status: Json) -> Json:
+    """The misspelled member, and topology assignments by slices."""
+    return _assigned(renamed(status, _OLD_TIME, _TIME), assignment_of_domains)
+
+
+def status_down(status: Json) -> Json:
+    """The misspelled member, and topology assignments by domains; preemption gates are lost."""
+    return _assigned(renamed(without(status, "preemptionGates"), _TIME, _OLD_TIME), domains_of_assignment)
+
+
+def _pod_set_down(pod_set: Json) -> Json:
+    request = pod_set.get("topologyRequest")
+    if not request:
+        return pod_set
+    return pod_set | {"topologyRequest": without(request, "podsetSliceRequiredTopologyConstraints")}
+
+
+def _assigned(status: Json, convert: Callable[[Json], Json]) -> Json:
+    """The status with its topology assignments converted."""
+    admission = status.get("admission") or {}
+    assignments = admission.get("podSetAssignments")
+    if not assignments:
+        return status
+    converted = [
+        each | {"topologyAssignment": convert(each["topologyAssignment"])} if each.get("topologyAssignment") else each
+        for each in assignments
+    ]
+    return status | {"admission": admission | {"podSetAssignments": converted}}

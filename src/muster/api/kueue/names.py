@@ -1,0 +1,158 @@
+"""Names that Kueue's users, dashboards and controllers go by: conditions, reasons, labels, annotations, finalizers."""
+
+from typing import Final
+
+from muster.api.kueue.fields import GROUP
+
+# Conditions of Workloads.
+QUOTA_RESERVED: Final = "QuotaReserved"
+ADMITTED: Final = "Admitted"
+PODS_READY: Final = "PodsReady"
+FINISHED: Final = "Finished"
+EVICTED: Final = "Evicted"
+PREEMPTED: Final = "Preempted"
+REQUEUED: Final = "Requeued"
+DEACTIVATION_TARGET: Final = "DeactivationTarget"
+WAITING_FOR_REPLACEMENT_PODS: Final = "WaitingForReplacementPods"
+BLOCKED_ON_PREEMPTION_GATES: Final = "BlockedOnPreemptionGates"
+
+# Condition of ClusterQueues, LocalQueues, AdmissionChecks and MultiKueueClusters.
+ACTIVE: Final = "Active"
+
+# Why quota is not reserved.
+NO_MATCHING_FLAVOR: Final = "NoMatchingFlavor"
+WAITING_FOR_QUOTA: Final = "WaitingForQuota"
+EXCEEDS_MAX_QUOTA: Final = "ExceedsMaxQuota"
+TOPOLOGY_PLACEMENT_FAILED: Final = "TopologyPlacementFailed"
+WAITING_FOR_PREEMPTED_WORKLOADS: Final = "WaitingForPreemptedWorkloads"
+MISCONFIGURED: Final = "Misconfigured"
+SUSPENDED: Final = "Suspended"
+PENDING_EVALUATION: Final = "PendingEvaluation"
+WAITING_FOR_PODS_READY: Final = "WaitingForPodsReady"
+ADMISSION_GATED: Final = "AdmissionGated"
+ON_HOLD: Final = "OnHold"
+DEACTIVATED: Final = "Deactivated"  # also why a workload is evicted
+PENDING: Final = "Pending"  # this and the next two: as older releases say it
+INADMISSIBLE: Final = "Inadmissible"
+WAITING: Final = "Waiting"
+
+# Why a workload is not admitted.
+NO_RESERVATION: Final = "NoReservation"
+UNSATISFIED_ADMISSION_CHECKS: Final = "UnsatisfiedAdmissionChecks"
+PENDING_DELAYED_TOPOLOGY_REQUESTS: Final = "PendingDelayedTopologyRequests"
+
+# Why a workload is evicted; also PREEMPTED and DEACTIVATED.
+PODS_READY_TIMEOUT: Final = "PodsReadyTimeout"
+ADMISSION_CHECK_EVICTION: Final = "AdmissionCheck"  # also a cause, and why a workload is to be deactivated
+CLUSTER_QUEUE_STOPPED: Final = "ClusterQueueStopped"
+LOCAL_QUEUE_STOPPED: Final = "LocalQueueStopped"
+NODE_FAILURES: Final = "NodeFailures"
+FLAVOR_MIGRATION: Final = "FlavorMigration"
+DEACTIVATED_DUE_TO: Final = "DeactivatedDueTo"  # with the cause behind it
+EVICTED_DUE_TO: Final = "EvictedDueTo"  # event: with the reason behind it
+
+# What was behind an eviction; also ADMISSION_CHECK_EVICTION.
+WAIT_FOR_START: Final = "WaitForStart"  # also why pods are not ready
+WAIT_FOR_RECOVERY: Final = "WaitForRecovery"
+REQUEUING_LIMIT_EXCEEDED: Final = "RequeuingLimitExceeded"
+MAXIMUM_EXECUTION_TIME_EXCEEDED: Final = "MaximumExecutionTimeExceeded"
+EVICTED_ON_MANAGER_CLUSTER: Final = "EvictedOnManagerCluster"
+
+# Why a workload is preempted.
+IN_CLUSTER_QUEUE: Final = "InClusterQueue"
+IN_COHORT_RECLAMATION: Final = "InCohortReclamation"
+IN_COHORT_FAIR_SHARING: Final = "InCohortFairSharing"
+IN_COHORT_RECLAIM_WHILE_BORROWING: Final = "InCohortReclaimWhileBorrowing"
+
+# Why a workload is queued again.
+REACTIVATED: Final = "Reactivated"
+BACKOFF_FINISHED: Final = "BackoffFinished"
+CLUSTER_QUEUE_RESTARTED: Final = "ClusterQueueRestarted"
+LOCAL_QUEUE_RESTARTED: Final = "LocalQueueRestarted"
+
+# Why pods are ready.
+STARTED: Final = "Started"
+RECOVERED: Final = "Recovered"
+
+# Why a workload is finished.
+SUCCEEDED: Final = "Succeeded"
+FAILED: Final = "Failed"
+OUT_OF_SYNC: Final = "OutOfSync"
+OWNER_NOT_FOUND: Final = "OwnerNotFound"
+WORKLOAD_SLICE_REPLACED: Final = "WorkloadSliceReplaced"
+FAILED_TO_START: Final = "FailedToStart"
+
+# Why a ClusterQueue or LocalQueue is active or not.
+READY: Final = "Ready"
+TERMINATING: Final = "Terminating"
+STOPPED: Final = "Stopped"
+FLAVOR_NOT_FOUND: Final = "FlavorNotFound"
+ADMISSION_CHECK_NOT_FOUND: Final = "AdmissionCheckNotFound"
+ADMISSION_CHECK_INACTIVE: Final = "AdmissionCheckInactive"
+MULTIPLE_MULTI_KUEUE_ADMISSION_CHECKS: Final = "MultipleMultiKueueAdmissionChecks"
+MULTI_KUEUE_APPLIED_PER_FLAVOR: Final = "MultiKueueAdmissionCheckAppliedPerFlavor"
+MULTI_KUEUE_WITH_PROVISIONING_REQUEST: Final = "MultiKueueWithProvisioningRequest"
+TOPOLOGY_NOT_FOUND: Final = "TopologyNotFound"
+UNKNOWN: Final = "Unknown"
+CLUSTER_QUEUE_IS_INACTIVE: Final = "ClusterQueueIsInactive"
+CLUSTER_QUEUE_DOES_NOT_EXIST: Final = "ClusterQueueDoesNotExist"
+
+# Controllers of admission checks.
+MULTI_KUEUE_CONTROLLER: Final = f"{GROUP}/multikueue"
+PROVISIONING_REQUEST_CONTROLLER: Final = f"{GROUP}/provisioning-request"
+
+# Labels.
+QUEUE_NAME_LABEL: Final = f"{GROUP}/queue-name"
+PRIORITY_CLASS_LABEL: Final = f"{GROUP}/priority-class"
+MAX_EXEC_TIME_SECONDS_LABEL: Final = f"{GROUP}/max-exec-time-seconds"
+MANAGED_LABEL: Final = f"{GROUP}/managed"
+MULTI_KUEUE_ORIGIN_LABEL: Final = f"{GROUP}/multikueue-origin"
+CLUSTER_QUEUE_NAME_LABEL: Final = f"{GROUP}/cluster-queue-name"
+LOCAL_QUEUE_NAME_LABEL: Final = f"{GROUP}/local-queue-name"
+POD_SET_LABEL: Final = f"{GROUP}/podset"
+JOB_UID_LABEL: Final = f"{GROUP}/job-uid"
+POD_GROUP_NAME_LABEL: Final = f"{GROUP}/pod-group-name"  # also an annotation
+PREBUILT_WORKLOAD_NAME_LABEL: Final = f"{GROUP}/prebuilt-workload-name"  # also an annotation
+POD_GROUP_POD_INDEX_LABEL: Final = f"{GROUP}/pod-group-pod-index"
+
+# Annotations.
+QUEUE_NAME_ANNOTATION: Final = QUEUE_NAME_LABEL  # deprecated: a label nowadays
+ADMISSION_GATED_BY: Final = f"{GROUP}/admission-gated-by"
+COMPONENT_WORKLOAD_INDEX: Final = f"{GROUP}/component-workload-index"
+ELASTIC_JOB: Final = f"{GROUP}/elastic-job"  # also a scheduling gate
+IS_GROUP_WORKLOAD: Final = f"{GROUP}/is-group-workload"
+JOB_COMPLETIONS_EQUAL_PARALLELISM: Final = f"{GROUP}/job-completions-equal-parallelism"
+JOB_MIN_PARALLELISM: Final = f"{GROUP}/job-min-parallelism"
+JOB_OWNER_GVK: Final = f"{GROUP}/job-owner-gvk"
+JOB_OWNER_NAME: Final = f"{GROUP}/job-owner-name"
+MULTI_KUEUE_ORIGIN_UID: Final = f"{GROUP}/multikueue-origin-uid"
+POD_GROUP_FAST_ADMISSION: Final = f"{GROUP}/pod-group-fast-admission"
+POD_GROUP_POD_INDEX_LABEL_NAME: Final = f"{GROUP}/pod-group-pod-index-label"
+POD_GROUP_SERVING: Final = f"{GROUP}/pod-group-serving"
+POD_GROUP_TOTAL_COUNT: Final = f"{GROUP}/pod-group-total-count"
+POD_INDEX_OFFSET: Final = f"{GROUP}/pod-index-offset"
+POD_SUSPENDING_PARENT: Final = f"{GROUP}/pod-suspending-parent"
+POD_SET_GROUP_NAME: Final = f"{GROUP}/podset-group-name"
+POD_SET_PREFERRED_TOPOLOGY: Final = f"{GROUP}/podset-preferred-topology"
+POD_SET_REQUIRED_TOPOLOGY: Final = f"{GROUP}/podset-required-topology"
+POD_SET_UNCONSTRAINED_TOPOLOGY: Final = f"{GROUP}/podset-unconstrained-topology"
+POD_SET_SLICE_REQUIRED_TOPOLOGY: Final = f"{GROUP}/podset-slice-required-topology"
+POD_SET_SLICE_REQUIRED_TOPOLOGY_CONSTRAINTS: Final = f"{GROUP}/podset-slice-required-topology-constraints"
+POD_SET_SLICE_SIZE: Final = f"{GROUP}/podset-slice-size"
+PRIORITY_BOOST: Final = f"{GROUP}/priority-boost"
+RETRIABLE_IN_GROUP: Final = f"{GROUP}/retriable-in-group"
+ROLE_HASH: Final = f"{GROUP}/role-hash"
+SAFE_TO_FORCEFULLY_DELETE: Final = f"{GROUP}/safe-to-forcefully-delete"
+STOPPING: Final = f"{GROUP}/stopping"
+WORKLOAD_ANNOTATION: Final = f"{GROUP}/workload"
+WORKLOAD_SLICE_NAME: Final = f"{GROUP}/workload-slice-name"
+WORKLOAD_SLICE_REPLACEMENT_FOR: Final = f"{GROUP}/workload-slice-replacement-for"
+PROVISIONING_REQUEST_PREFIX: Final = "provreq.kueue.x-k8s.io/"  # such annotations become parameters of requests
+
+# Scheduling gates of pods.
+ADMISSION_GATE: Final = f"{GROUP}/admission"
+TOPOLOGY_GATE: Final = f"{GROUP}/topology"
+
+# Finalizers.
+RESOURCE_IN_USE_FINALIZER: Final = f"{GROUP}/resource-in-use"  # of ClusterQueues and ResourceFlavors
+MANAGED_FINALIZER: Final = f"{GROUP}/managed"  # of pods

@@ -1,0 +1,64 @@
+"""The annotations that level 4, readiness (KEP-349), is set by where it is needed: what they are and what they say."""
+
+from datetime import datetime
+
+import msgspec
+
+from muster.api.config import WaitForPodsReady
+from muster.api.durations import DurationError, parse
+
+# On a Workload (or its job), a ClusterQueue or a ResourceFlavor: `false`, `true`, or what differs from the
+# Configuration: `timeout=10m,recoveryTimeout=5m,blockAdmission=true`.
+READY_ANNOTATION = "muster.dev/wait-for-pods-ready"
+
+# On a Workload: when its job began, for a timeout that counts from there (KEP-349's `timeoutSeconds`).
+JOB_START_ANNOTATION = "muster.dev/job-start"
+
+# Which of an annotation's settings is which.
+_DURATIONS = {"timeout": "timeout", "recoveryTimeout": "recovery_timeout"}
+_BOOLEANS = {"true": True, "false": False}
+
+
+class ReadyAnnotationError(ValueError):
+    """The annotation is not understood; the text is for the user."""
+
+
+def parse_annotation(text: str, base: WaitForPodsReady | None) -> WaitForPodsReady | None:
+    """What `READY_ANNOTATION` says, the rest from `base`; None is off. Raises `ReadyAnnotationError`."""
+    if text.strip() == "false":
+        return None
+    settings = base or WaitForPodsReady()
+    for part in text.split(","):
+        name, equals, value = (piece.strip() for piece in part.partition("="))
+        if not equals and name == "true":
+            continue
+        settings = msgspec.structs.replace(settings, **_setting(name, value))
+    return settings
+
+
+def parse_job_start(text: str) -> datetime:
+    """What `JOB_START_ANNOTATION` says: a moment with its time zone. Raises `ReadyAnnotationError`."""
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        moment = None
+    if moment is None or moment.tzinfo is None:
+        raise ReadyAnnotationError("must be a time with a time zone, such as 2026-01-31T12:00:00Z")
+    return moment
+
+
+def _setting(name: str, value: str) -> dict[str, int | bool]:
+    if name in _DURATIONS:
+        try:
+            amount = parse(value)
+        except DurationError as error:
+            raise ReadyAnnotationError(f"{name}: {error}") from None
+        if amount < 0:
+            raise ReadyAnnotationError(f"{name}: {value} is negative")
+        return {_DURATIONS[name]: amount}
+    if name == "blockAdmission" and value in _BOOLEANS:
+        return {"block_admission": _BOOLEANS[value]}
+    raise ReadyAnnotationError(
+        f"{name}={value} is not understood; "
+        "write false, or timeout=10m, recoveryTimeout=5m, blockAdmission=true, with commas between"
+    )

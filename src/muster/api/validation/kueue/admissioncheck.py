@@ -1,0 +1,22 @@
+"""Rules of AdmissionChecks."""
+
+from muster.api.kueue import AdmissionCheck
+from muster.api.status import FieldError
+from muster.api.validation.fields import immutable
+from muster.api.validation.kueue.rules import changed, created
+
+
+def validate_create(check: AdmissionCheck) -> list[FieldError]:
+    """A new AdmissionCheck."""
+    return created(check.metadata)
+
+
+def validate_update(new: AdmissionCheck, old: AdmissionCheck) -> list[FieldError]:
+    """A change of an AdmissionCheck."""
+    controllers = new.spec.controller_name, old.spec.controller_name
+    return changed(new.metadata, old.metadata, immutable("spec.controllerName", *controllers))
+
+
+def validate_status_update(new: AdmissionCheck, old: AdmissionCheck) -> list[FieldError]:
+    """A change of an AdmissionCheck's status, of which the schema says all."""
+    return changed(new.metadata, old.metadata)

@@ -1,0 +1,148 @@
+"""Rules of ClusterQueues."""
+
+from collections.abc import Collection, Iterable, Mapping
+from itertools import chain
+
+from muster.api.kueue import (
+    NEVER,
+    STRICT_FIFO,
+    TRY_NEXT_FLAVOR,
+    TRY_PREFERRED_FLAVORS,
+    ClusterQueue,
+    ClusterQueueSpec,
+    ConcurrentAdmissionMigration,
+)
+from muster.api.status import FieldError
+from muster.api.validation.fields import Errors, forbidden, immutable, invalid, unsupported
+from muster.api.validation.kueue.quotas import GROUPS, Owner, group_sizes, groups, weight
+from muster.api.validation.kueue.rules import OBJECT, changed, created, readiness
+from muster.api.validation.metadata import label_selector
+
+_MAX_FLAVORS = 256  # in all groups; as many resources
+_MAX_QUOTAS = 512  # in one group
+_MAX_CONCURRENT_FLAVORS = 16
+
+
+def validate_create(queue: ClusterQueue) -> list[FieldError]:
+    """A new ClusterQueue with its defaults."""
+    webhook = chain(_webhook(queue.spec), _on_flavors(queue.spec, {}), readiness(queue.metadata))
+    return created(queue.metadata, _crd(queue.spec), webhook)
+
+
+def validate_update(new: ClusterQueue, old: ClusterQueue) -> list[FieldError]:
+    """A change of a ClusterQueue."""
+    return changed(new.metadata, old.metadata, _crd(new.spec), _webhook_update(new, old))
+
+
+def validate_status_update(new: ClusterQueue, old: ClusterQueue) -> list[FieldError]:
+    """A change of a ClusterQueue's status, of which the schema says all."""
+    return changed(new.metadata, old.metadata)
+
+
+def _crd(spec: ClusterQueueSpec) -> Errors:
+    borrowing = (
+        quota.borrowing_limit
+        for group in spec.resource_groups
+        for flavor in group.flavors
+        for quota in flavor.resources
+    )
+    if not spec.cohort_name and any(limit is not None for limit in borrowing):
+        yield invalid("spec", OBJECT, "borrowingLimit must be nil when cohort is empty")
+    yield from group_sizes(spec.resource_groups)
+    fungibility, preemption = spec.flavor_fungibility, spec.preemption
+    tried = (fungibility.when_can_borrow, fungibility.when_can_preempt)
+    if fungibility.preference is not None and tried != (TRY_NEXT_FLAVOR, TRY_NEXT_FLAVOR):
+        sentence = "preference can only be set when both whenCanBorrow and whenCanPreempt are TryNextFlavor"
+        yield invalid("spec.flavorFungibility", OBJECT, sentence)
+    if preemption.reclaim_within_cohort == NEVER and preemption.borrow_within_cohort.policy != NEVER:
+        yield invalid("spec.preemption", OBJECT, "reclaimWithinCohort=Never and borrowWithinCohort.Policy!=Never")
+
+
+def _webhook(spec: ClusterQueueSpec) -> Errors:
+    owner = Owner("cohort", has_above=bool(spec.cohort_name), lends_its_own=True)
+    yield from groups(spec.resource_groups, owner)
+    yield from label_selector("spec.namespaceSelector", spec.namespace_selector)
+    yield from weight(spec.fair_sharing)
+    yield from _sizes(spec)
+    yield from _concurrent_admission(spec)
+
+
+def _webhook_update(new: ClusterQueue, old: ClusterQueue) -> Errors:
+    yield from _webhook(new.spec)
+    yield from _on_flavors(new.spec, _known_on_flavors(new.spec, old.spec))
+    policies = new.spec.concurrent_admission_policy, old.spec.concurrent_admission_policy
+    yield from immutable("spec.concurrentAdmissionPolicy", *policies)
+    yield from readiness(new.metadata)
+
+
+def _flavors(spec: ClusterQueueSpec) -> tuple[str, ...]:
+    return tuple(flavor.name for group in spec.resource_groups for flavor in group.flavors)
+
+
+def _known_on_flavors(new: ClusterQueueSpec, old: ClusterQueueSpec) -> Mapping[str, Collection[str]]:
+    """The flavors of checks as they were: older releases let through what the ClusterQueue does not have."""
+    if old.admission_checks_strategy is None or set(_flavors(new)) != set(_flavors(old)):
+        return {}
+    return {check.name: set(check.on_flavors) for check in old.admission_checks_strategy.admission_checks}
+
+
+def _on_flavors(spec: ClusterQueueSpec, known: Mapping[str, Collection[str]]) -> Errors:
+    if spec.admission_checks_strategy is None:
+        return
+    flavors = _flavors(spec)
+    for i, check in enumerate(spec.admission_checks_strategy.admission_checks):
+        if known.get(check.name) == set(check.on_flavors):
+            continue
+        for j, flavor in enumerate(check.on_flavors):
+            if flavor not in flavors:
+                path = f"spec.admissionChecksStrategy.admissionChecks[{i}].onFlavors[{j}]"
+                yield unsupported(path, flavor, flavors)
+
+
+def _sizes(spec: ClusterQueueSpec) -> Errors:
+    every = "across all resourceGroups"
+    found = spec.resource_groups
+    yield from _at_most(GROUPS, _MAX_FLAVORS, (group.flavors for group in found), f"total number of flavors {every}")
+    covered = (group.covered_resources for group in found)
+    yield from _at_most(GROUPS, _MAX_FLAVORS, covered, f"total number of covered resources {every}")
+    for i, group in enumerate(found):
+        quotas = (flavor.resources for flavor in group.flavors)
+        what = "number of flavor-resource combinations in a resourceGroup"
+        yield from _at_most(f"{GROUPS}[{i}]", _MAX_QUOTAS, quotas, what)
+
+
+def _at_most(path: str, most: int, lists: Iterable[Collection[object]], what: str) -> Errors:
+    total = sum(map(len, lists))
+    if total > most:
+        yield invalid(path, total, f"{what} must be \N{LESS-THAN OR EQUAL TO} {most}, got {total}")
+
+
+def _concurrent_admission(spec: ClusterQueueSpec) -> Errors:
+    policy = spec.concurrent_admission_policy
+    if policy is None:
+        return
+    when = "when ConcurrentAdmissionPolicy is defined"
+    found = spec.resource_groups
+    if len(found) != 1:
+        yield invalid(GROUPS, len(found), f"must have exactly one ResourceGroup {when}")
+    elif len(found[0].flavors) > _MAX_CONCURRENT_FLAVORS:
+        most = f"cannot have more than {_MAX_CONCURRENT_FLAVORS} resource flavors in the ResourceGroup"
+        yield invalid(f"{GROUPS}[0].flavors", len(found[0].flavors), f"{most} {when}")
+    yield from _migration("spec.concurrentAdmissionPolicy.migration", policy.migration, _flavors(spec))
+    if spec.queueing_strategy == STRICT_FIFO:
+        sentence = f"{STRICT_FIFO} queueing strategy cannot be used {when}"
+        yield invalid("spec.queueingStrategy", spec.queueing_strategy, sentence)
+
+
+def _migration(path: str, migration: ConcurrentAdmissionMigration, flavors: tuple[str, ...]) -> Errors:
+    constraints, mode = migration.constraints, migration.mode
+    if constraints is None:
+        return
+    if mode != TRY_PREFERRED_FLAVORS:
+        sentence = f'may only be set when migration.mode is "{TRY_PREFERRED_FLAVORS}" (got "{mode}")'
+        yield forbidden(f"{path}.constraints", sentence)
+        return
+    last = constraints.last_acceptable_flavor_name
+    if last and last not in flavors:
+        sentence = f"must be one of the flavors defined in the ClusterQueue: [{' '.join(flavors)}]"
+        yield invalid(f"{path}.constraints.lastAcceptableFlavorName", last, sentence)

@@ -1,0 +1,28 @@
+"""Rules of Cohorts."""
+
+from muster.api.kueue import Cohort
+from muster.api.status import FieldError
+from muster.api.validation.fields import Errors
+from muster.api.validation.kueue.quotas import Owner, group_sizes, groups, weight
+from muster.api.validation.kueue.rules import changed, created
+
+
+def validate_create(cohort: Cohort) -> list[FieldError]:
+    """A new Cohort with its defaults."""
+    return created(cohort.metadata, group_sizes(cohort.spec.resource_groups), _webhook(cohort))
+
+
+def validate_update(new: Cohort, old: Cohort) -> list[FieldError]:
+    """A change of a Cohort."""
+    return changed(new.metadata, old.metadata, group_sizes(new.spec.resource_groups), _webhook(new))
+
+
+def validate_status_update(new: Cohort, old: Cohort) -> list[FieldError]:
+    """A change of a Cohort's status, of which the schema says all."""
+    return changed(new.metadata, old.metadata)
+
+
+def _webhook(cohort: Cohort) -> Errors:
+    yield from weight(cohort.spec.fair_sharing)
+    owner = Owner("parent", has_above=bool(cohort.spec.parent_name), lends_its_own=False)
+    yield from groups(cohort.spec.resource_groups, owner)

@@ -1,0 +1,27 @@
+"""Rules of LocalQueues."""
+
+from muster.api.kueue import LocalQueue
+from muster.api.status import FieldError
+from muster.api.validation.fields import Errors, immutable
+from muster.api.validation.kueue.rules import changed, created
+
+
+def validate_create(queue: LocalQueue) -> list[FieldError]:
+    """A new LocalQueue with its defaults."""
+    return created(queue.metadata, namespaced=True)
+
+
+def validate_update(new: LocalQueue, old: LocalQueue) -> list[FieldError]:
+    """A change of a LocalQueue."""
+    return changed(new.metadata, old.metadata, _same_queue(new, old))
+
+
+def validate_status_update(new: LocalQueue, old: LocalQueue) -> list[FieldError]:
+    """A change of a LocalQueue's status, of which the schema says all."""
+    return changed(new.metadata, old.metadata)
+
+
+def _same_queue(new: LocalQueue, old: LocalQueue) -> Errors:
+    # Once there is one: the CRD's rule compares what was with what is. It lets the name be taken away; we do not.
+    if old.spec.cluster_queue:
+        yield from immutable("spec.clusterQueue", new.spec.cluster_queue, old.spec.cluster_queue)

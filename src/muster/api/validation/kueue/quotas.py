@@ -1,0 +1,97 @@
+"""Rules of quotas: resource groups, and weights in fair sharing, of ClusterQueues and Cohorts."""
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+from muster.api.kueue import FairSharing, FlavorQuotas, ResourceGroup, ResourceQuota
+from muster.api.quantity import Quantity, QuantityError, parse
+from muster.api.validation import names
+from muster.api.validation.fields import Errors, duplicate, each, invalid
+from muster.api.validation.kueue.rules import OBJECT, at_most, not_negative, shown
+
+GROUPS = "spec.resourceGroups"
+
+_ZERO_WEIGHT = Fraction(1, 10**9)  # weights up to here would count as zero
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """Whose quotas they are.
+
+    above: what the queue or cohort borrows from, in a word.
+    has_above: whether there is one.
+    lends_its_own: no more than the nominal quota may be lent.
+    """
+
+    above: str
+    has_above: bool
+    lends_its_own: bool
+
+
+def group_sizes(groups: tuple[ResourceGroup, ...]) -> Errors:
+    """The CRD's rule of resource groups."""
+    for i, group in enumerate(groups):
+        if any(len(flavor.resources) != len(group.covered_resources) for flavor in group.flavors):
+            sentence = "flavors must have the same number of resources as the coveredResources"
+            yield invalid(f"{GROUPS}[{i}]", OBJECT, sentence)
+
+
+def groups(groups: tuple[ResourceGroup, ...], owner: Owner) -> Errors:
+    """The webhook's rules of resource groups."""
+    resources: set[str] = set()
+    flavors: set[str] = set()
+    for i, group in enumerate(groups):
+        for j, name in enumerate(group.covered_resources):
+            path = f"{GROUPS}[{i}].coveredResources[{j}]"
+            yield from each(path, name, names.label_key(name))
+            if name in resources:
+                yield duplicate(path, name)
+            resources.add(name)
+        for j, flavor in enumerate(group.flavors):
+            path = f"{GROUPS}[{i}].flavors[{j}]"
+            yield from _flavor(path, flavor, group.covered_resources, owner)
+            if flavor.name in flavors:
+                yield duplicate(f"{path}.name", flavor.name)
+            flavors.add(flavor.name)
+
+
+def weight(sharing: FairSharing | None) -> Errors:
+    """Zero, or so much that it counts."""
+    if sharing is None:
+        return
+    path = "spec.fairSharing"
+    yield from not_negative(path, sharing.weight)
+    if _counts_as_zero(sharing.weight):
+        yield invalid(path, shown(sharing.weight), "When not 0, weight must be > 10e-9")
+
+
+def _counts_as_zero(weight: Quantity) -> bool:
+    try:
+        return 0 < parse(weight) <= _ZERO_WEIGHT
+    except QuantityError:
+        return False  # just said
+
+
+def _flavor(path: str, flavor: FlavorQuotas, covered: tuple[str, ...], owner: Owner) -> Errors:
+    for i, (quota, name) in enumerate(zip(flavor.resources, covered, strict=False)):
+        place = f"{path}.resources[{i}]"
+        if quota.name != name:
+            yield invalid(f"{place}.name", quota.name, "must match the name in coveredResources")
+        yield from _quota(place, quota, owner)
+
+
+def _quota(path: str, quota: ResourceQuota, owner: Owner) -> Errors:
+    yield from not_negative(f"{path}.nominalQuota", quota.nominal_quota)
+    if (borrowing := quota.borrowing_limit) is not None:
+        yield from _limit(f"{path}.borrowingLimit", borrowing, owner)
+        yield from not_negative(f"{path}.borrowingLimit", borrowing)
+    if (lending := quota.lending_limit) is not None:
+        yield from not_negative(f"{path}.lendingLimit", lending)
+        yield from _limit(f"{path}.lendingLimit", lending, owner)
+        if owner.lends_its_own and not at_most(lending, quota.nominal_quota):
+            yield invalid(f"{path}.lendingLimit", shown(lending), "must be less than or equal to the nominalQuota")
+
+
+def _limit(path: str, limit: Quantity, owner: Owner) -> Errors:
+    if not owner.has_above:
+        yield invalid(path, shown(limit), f"must be nil when {owner.above} is empty")

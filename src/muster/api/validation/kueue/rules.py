@@ -1,0 +1,120 @@
+"""What the rules of several Kueue kinds share: their two stages, and the fields that many kinds have.
+
+Upstream the API server checks the rules of the CRD (CEL, beside the schema), and asks the webhook only about objects
+that keep them. So do we: nobody reads the same thing twice in different words.
+"""
+
+from collections.abc import Iterable
+from itertools import chain
+from typing import Final
+
+from muster.api.core import Toleration
+from muster.api.kueue.readiness import READY_ANNOTATION, ReadyAnnotationError, parse_annotation
+from muster.api.meta import ObjectMeta
+from muster.api.quantity import Quantity, QuantityError, canonical, parse
+from muster.api.status import FieldError
+from muster.api.validation import names
+from muster.api.validation.fields import NOT_NEGATIVE, Errors, invalid
+from muster.api.validation.metadata import changed_metadata, label_key, new_metadata
+from muster.api.validation.placement import TAINT_EFFECTS
+
+# The value in the sentence of a CRD's rule: of objects and lists only their type, of anything else the value.
+OBJECT: Final = "object"
+ARRAY: Final = "array"
+
+ROOT: Final = "<nil>"  # the path of a rule on a whole object, as Go prints it
+
+_EFFECTS = ("", *TAINT_EFFECTS)
+KNOWN_EFFECTS: Final = "supported taint effect values: 'NoSchedule', 'PreferNoSchedule', 'NoExecute'"
+
+
+def created(
+    metadata: ObjectMeta,
+    crd: Iterable[FieldError] = (),
+    webhook: Iterable[FieldError] = (),
+    *,
+    namespaced: bool = False,
+) -> list[FieldError]:
+    """What is wrong with a new object, by the rules of its CRD or else of its webhook."""
+    return list(chain(new_metadata(metadata, names.dns_subdomain, namespaced=namespaced), crd)) or list(webhook)
+
+
+def changed(
+    new: ObjectMeta, old: ObjectMeta, crd: Iterable[FieldError] = (), webhook: Iterable[FieldError] = ()
+) -> list[FieldError]:
+    """What is wrong with a change, by the rules of its CRD or else of its webhook."""
+    return list(chain(changed_metadata(new, old), crd)) or list(webhook)
+
+
+def annotation_path(name: str) -> str:
+    """The path of an annotation."""
+    return f"metadata.annotations[{name}]"
+
+
+def readiness(metadata: ObjectMeta) -> Errors:
+    """Our annotation about pods that have to get ready."""
+    text = metadata.annotations.get(READY_ANNOTATION)
+    if text is not None:
+        try:
+            parse_annotation(text, None)
+        except ReadyAnnotationError as error:
+            yield invalid(annotation_path(READY_ANNOTATION), text, str(error))
+
+
+def not_negative(path: str, quantity: Quantity) -> Errors:
+    """An amount of a resource, which is 0 or more."""
+    try:
+        negative = parse(quantity) < 0
+    except QuantityError as error:
+        yield invalid(path, quantity, str(error))
+        return
+    if negative:
+        yield invalid(path, canonical(quantity), NOT_NEGATIVE)
+
+
+def at_most(quantity: Quantity, most: Quantity) -> bool:
+    """Whether one amount is no more than the other; what is no amount at all is not judged here."""
+    try:
+        return parse(quantity) <= parse(most)
+    except QuantityError:
+        return True
+
+
+def shown(quantity: Quantity) -> str:
+    """The amount as the API server writes it; as it is if it is none."""
+    try:
+        return canonical(quantity)
+    except QuantityError:
+        return str(quantity)
+
+
+def tolerations(path: str, given: tuple[Toleration, ...]) -> Errors:
+    """The CRD's rules of a list of tolerations; each is broken by the list, not by one of its items."""
+    for holds, sentence in (
+        (
+            all(one.key or one.operator == "Exists" for one in given),
+            "operator must be Exists when 'key' is empty, which means 'match all values and all keys'",
+        ),
+        (
+            all(one.toleration_seconds is None or one.effect == "NoExecute" for one in given),
+            "effect must be 'NoExecute' when 'tolerationSeconds' is set",
+        ),
+        (
+            all(one.operator in ("", "Equal", "Exists") for one in given),
+            "supported toleration values: 'Equal'(default), 'Exists'",
+        ),
+        (
+            not any(one.operator == "Exists" and one.value for one in given),
+            "a value must be empty when 'operator' is 'Exists'",
+        ),
+        (all(one.effect in _EFFECTS for one in given), KNOWN_EFFECTS),
+    ):
+        if not holds:
+            yield invalid(path, ARRAY, sentence)
+
+
+def toleration_keys(path: str, given: tuple[Toleration, ...]) -> Errors:
+    """The webhook's rule of a list of tolerations."""
+    for i, toleration in enumerate(given):
+        if toleration.key:
+            yield from label_key(f"{path}[{i}].key", toleration.key)

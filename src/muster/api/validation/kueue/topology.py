@@ -1,0 +1,40 @@
+"""Rules of Topologies."""
+
+from muster.api.kueue import Topology, TopologyLevel
+from muster.api.status import FieldError
+from muster.api.validation.fields import Errors, invalid
+from muster.api.validation.kueue.rules import ARRAY, changed, created
+
+_LEVELS = "spec.levels"
+_HOSTNAME = "kubernetes.io/hostname"
+
+
+def validate_create(topology: Topology) -> list[FieldError]:
+    """A new Topology."""
+    return created(topology.metadata, _levels(topology.spec.levels))
+
+
+def validate_update(new: Topology, old: Topology) -> list[FieldError]:
+    """A change of a Topology: of what is above its hosts."""
+    now, before = new.spec.levels, old.spec.levels
+    return changed(new.metadata, old.metadata, [*_changed_levels(now, before), *_levels(now)])
+
+
+def _levels(levels: tuple[TopologyLevel, ...]) -> Errors:
+    if len(set(levels)) < len(levels):
+        yield invalid(_LEVELS, ARRAY, "must be unique")
+    if any(level.node_label == _HOSTNAME for level in levels) and not _ends_with_hosts(levels):
+        sentence = f"the {_HOSTNAME} label can only be used at the lowest level of topology"
+        yield invalid(_LEVELS, ARRAY, sentence)
+
+
+def _changed_levels(new: tuple[TopologyLevel, ...], old: tuple[TopologyLevel, ...]) -> Errors:
+    if new != old and not (_ends_with_hosts(new) and _ends_with_hosts(old)):
+        sentence = (
+            f"levels are mutable only when {_HOSTNAME} is the lowest level both before and after the change"
+        )
+        yield invalid(_LEVELS, ARRAY, sentence)
+
+
+def _ends_with_hosts(levels: tuple[TopologyLevel, ...]) -> bool:
+    return bool(levels) and levels[-1].node_label == _HOSTNAME

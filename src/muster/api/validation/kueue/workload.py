@@ -1,0 +1,198 @@
+"""Rules of Workloads: their spec and their annotations; `workload_status` has the rest.
+
+Beyond upstream, an elastic Workload may grow as well as shrink while it holds quota (see `workload_status`).
+"""
+
+import re
+from itertools import chain
+
+import msgspec
+
+from muster.api.kueue import POD_PRIORITY_GROUP, WORKLOAD_PRIORITY_GROUP, PodSet, PodSetTopologyRequest, Workload
+from muster.api.kueue.names import ADMISSION_GATED_BY, ADMITTED, PRIORITY_BOOST, QUOTA_RESERVED
+from muster.api.kueue.readiness import JOB_START_ANNOTATION, ReadyAnnotationError, parse_job_start
+from muster.api.quantity import ResourceList
+from muster.api.status import FieldError
+from muster.api.validation.fields import IMMUTABLE, Errors, forbidden, immutable, invalid, required, too_long
+from muster.api.validation.job import domain_prefixed_path
+from muster.api.validation.kueue import workload_status
+from muster.api.validation.kueue.rules import OBJECT, ROOT, annotation_path, changed, created, not_negative, readiness
+from muster.api.validation.kueue.workload_status import holds, is_elastic
+from muster.api.validation.metadata import annotations, labels
+
+_MAX_GATE = 63  # bytes
+_INTEGER = re.compile(r"[+-]?[0-9]{1,18}", re.ASCII)
+_INT32 = 2**31
+_KINDS = {POD_PRIORITY_GROUP: "PriorityClass", WORKLOAD_PRIORITY_GROUP: "WorkloadPriorityClass"}
+
+
+def validate_create(workload: Workload) -> list[FieldError]:
+    """A new Workload with its defaults; it has no status yet."""
+    webhook = chain(_pod_sets(workload), _annotations(workload))
+    return created(workload.metadata, _spec(workload), webhook, namespaced=True)
+
+
+def validate_update(new: Workload, old: Workload) -> list[FieldError]:
+    """A change of a Workload's metadata or spec."""
+    webhook = chain(
+        _pod_sets(new),
+        workload_status.fits(new, old),
+        _annotations(new),
+        _same_pod_sets(new, old),
+        workload_status.kept(new, old),
+        _fewer_gates(new, old),
+    )
+    return changed(new.metadata, old.metadata, chain(_held(new, old), _spec(new)), webhook)
+
+
+def validate_status_update(new: Workload, old: Workload) -> list[FieldError]:
+    """A change of a Workload's status, which may change its annotations, too; the spec is not looked at."""
+    webhook = chain(
+        workload_status.fits(new, old),
+        _annotations(new),
+        workload_status.kept(new, old),
+        _fewer_gates(new, old),
+    )
+    return changed(new.metadata, old.metadata, workload_status.crd(new, old), webhook)
+
+
+def _held(new: Workload, old: Workload) -> Errors:
+    """What does not change while the Workload holds quota."""
+    if not holds(old, QUOTA_RESERVED):
+        return
+    yield from workload_status.assignments(new)
+    while_reserved = "is immutable while workload quota reserved"
+    now, before = new.spec.priority_class_ref, old.spec.priority_class_ref
+    if (now is None) != (before is None):
+        yield invalid(ROOT, OBJECT, f"priorityClassRef {while_reserved}")
+    if now is not None and before is not None:
+        if now.group != before.group:
+            yield invalid(ROOT, OBJECT, f"priorityClassRef.group {while_reserved}")
+        if now.kind != before.kind:
+            yield invalid(ROOT, OBJECT, f"priorityClassRef.kind {while_reserved}")
+        of_pods = (now.group, now.kind) == (POD_PRIORITY_GROUP, _KINDS[POD_PRIORITY_GROUP])
+        if of_pods and now.name != before.name:
+            yield invalid(ROOT, OBJECT, f"priorityClassRef.name is immutable for {_PODS_CLASS} while workload quota reserved")
+    if new.spec.queue_name != old.spec.queue_name:
+        yield invalid(ROOT, OBJECT, f"queueName {while_reserved}")
+    limits = new.spec.maximum_execution_time_seconds, old.spec.maximum_execution_time_seconds
+    if holds(old, ADMITTED) and limits[0] != limits[1]:
+        yield invalid(ROOT, OBJECT, f"maximumExecutionTimeSeconds {while_reserved}")
+
+
+def _spec(workload: Workload) -> Errors:
+    spec, ref = workload.spec, workload.spec.priority_class_ref
+    if ref is not None and spec.priority is None:
+        yield invalid("spec", OBJECT, "priority should not be nil when priorityClassRef is set")
+    for i, podset in enumerate(spec.pod_sets):
+        if podset.min_count is not None and podset.min_count > podset.count:
+            yield invalid(f"spec.podSets[{i}]", OBJECT, "minCount should be positive and less or equal to count")
+    if ref is not None and ref.kind != (kind := _KINDS.get(ref.group, ref.kind)):
+        sentence = f"only the {kind} kind is allowed for the {ref.group} group"
+        yield invalid("spec.priorityClassRef", OBJECT, sentence)
+
+
+def _pod_sets(workload: Workload) -> Errors:
+    path, podsets = "spec.podSets", workload.spec.pod_sets
+    for i, podset in enumerate(podsets):
+        yield from _pod_set(f"{path}[{i}]", podset)
+    variable = sum(podset.min_count is not None for podset in podsets)
+    if variable > 1:
+        yield invalid(path, variable, "at most one podSet can use minCount")
+    if variable and is_elastic(workload):
+        yield invalid(path, variable, "partial admission and elastic job cannot be used together")
+
+
+def _pod_set(path: str, podset: PodSet) -> Errors:
+    meta, spec = podset.template.metadata, podset.template.spec
+    yield from labels(f"{path}.template.metadata.labels", meta.labels)
+    yield from annotations(f"{path}.template.metadata.annotations", meta.annotations)
+    for field, containers in (("initContainers", spec.init_containers), ("containers", spec.containers)):
+        for i, container in enumerate(containers):
+            place = f"{path}.template.spec.{field}[{i}].resources"
+            yield from _amounts(f"{place}.requests", container.resources.requests)
+            yield from _amounts(f"{place}.limits", container.resources.limits)
+    if spec.resources is not None:
+        yield from _amounts(f"{path}.template.spec.resources.requests", spec.resources.requests)
+        yield from _amounts(f"{path}.template.spec.resources.limits", spec.resources.limits)
+    if podset.topology_request is not None:
+        yield from _slices(f"{path}.topologyRequest.podSetSliceSize", podset.topology_request)
+
+
+def _amounts(path: str, resources: ResourceList) -> Errors:
+    for resource, quantity in resources.items():
+        if resource == "pods":
+            yield invalid(f"{path}[pods]", resource, "the key is reserved for internal kueue use")
+        yield from not_negative(f"{path}[{resource}]", quantity)
+
+
+def _slices(path: str, request: PodSetTopologyRequest) -> Errors:
+    level, size = request.pod_set_slice_required_topology, request.pod_set_slice_size
+    if level is not None and size is None:
+        yield required(path, "must be set when podSetSliceRequiredTopology is specified")
+    if level is None and size is not None:
+        yield forbidden(path, "may not be set when podSetSliceRequiredTopology is not specified")
+
+
+def _annotations(workload: Workload) -> Errors:
+    given = workload.metadata.annotations
+    yield from _gates(annotation_path(ADMISSION_GATED_BY), given.get(ADMISSION_GATED_BY, ""))
+    boost = given.get(PRIORITY_BOOST)
+    if boost == "":
+        sentence = 'must be a valid signed integer; use "0" explicitly, empty string is not allowed'
+        yield invalid(annotation_path(PRIORITY_BOOST), boost, sentence)
+    elif boost is not None and not _is_int32(boost):
+        yield invalid(annotation_path(PRIORITY_BOOST), boost, "must be a valid signed integer")
+    yield from readiness(workload.metadata)
+    if (start := given.get(JOB_START_ANNOTATION)) is not None:
+        try:
+            parse_job_start(start)
+        except ReadyAnnotationError as error:
+            yield invalid(annotation_path(JOB_START_ANNOTATION), start, str(error))
+
+
+def _is_int32(text: str) -> bool:
+    return _INTEGER.fullmatch(text) is not None and -_INT32 <= int(text) < _INT32
+
+
+def _gates(path: str, text: str) -> Errors:
+    seen: set[str] = set()
+    for gate in _split(text):
+        if not gate:
+            yield invalid(path, text, "cannot contain empty gate names")
+        elif gate in seen:
+            yield invalid(path, text, f"duplicate gate name: {gate}")
+        else:
+            seen.add(gate)
+            yield from domain_prefixed_path(path, gate)
+            if len(gate.encode()) > _MAX_GATE:
+                yield too_long(path, _MAX_GATE)
+
+
+def _split(text: str) -> list[str]:
+    return [gate.strip() for gate in text.split(",")] if text.strip() else []
+
+
+def _fewer_gates(new: Workload, old: Workload) -> Errors:
+    """Whatever must let a Workload be admitted is said when it is made."""
+    path = annotation_path(ADMISSION_GATED_BY)
+    now, before = (each.metadata.annotations.get(ADMISSION_GATED_BY, "") for each in (new, old))
+    if now and not before:
+        yield forbidden(path, "cannot add admission gate after creation")
+    elif not set(_split(now)) <= set(_split(before)):
+        yield forbidden(path, "can only remove gates, not add new ones")
+
+
+def _same_pod_sets(new: Workload, old: Workload) -> Errors:
+    """While quota is held, podsets may only lose pods; those of an elastic Workload may also get more (ours)."""
+    if not holds(old, QUOTA_RESERVED):
+        return
+    now, before = new.spec.pod_sets, old.spec.pod_sets
+    if len(now) != len(before):
+        yield invalid("spec.podSets", now, IMMUTABLE)
+        return
+    any_size = is_elastic(new)
+    for i, (podset, was) in enumerate(zip(now, before, strict=True)):
+        if any_size or podset.count < was.count:
+            podset = msgspec.structs.replace(podset, count=was.count)  # noqa: PLW2901
+        yield from immutable(f"spec.podSets.{i}", podset, was)  # upstream's path

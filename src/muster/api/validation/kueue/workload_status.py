@@ -1,0 +1,227 @@
+"""Rules of the status of Workloads: the quota that they hold, their admission checks, where they run.
+
+Beyond upstream, the counts and the usage in the admission of an elastic Workload may follow its podsets, up and down.
+"""
+
+from collections.abc import Collection, Mapping
+
+import msgspec
+
+from muster.api.elastic import ELASTIC_ANNOTATION
+from muster.api.kueue import (
+    CHECK_READY,
+    Admission,
+    PodSetAssignment,
+    PodSetUpdate,
+    TopologyAssignment,
+    TopologyAssignmentSlice,
+    Workload,
+    WorkloadStatus,
+)
+from muster.api.kueue.names import ELASTIC_JOB, QUOTA_RESERVED, WORKLOAD_SLICE_REPLACEMENT_FOR
+from muster.api.quantity import Quantity, QuantityError, amount
+from muster.api.validation.fields import Errors, immutable, invalid, not_found, required, unsupported
+from muster.api.validation.kueue.rules import OBJECT, ROOT, shown, toleration_keys, tolerations
+from muster.api.validation.metadata import annotations, labels
+
+_ADMISSION = "status.admission"
+_CHECKS = "status.admissionChecks"
+_RECLAIMABLE = "status.reclaimablePods"
+
+
+def holds(workload: Workload, condition: str) -> bool:
+    """Whether a condition is true."""
+    return any(each.type == condition and each.status == "True" for each in workload.status.conditions)
+
+
+def is_elastic(workload: Workload) -> bool:
+    """Whether it may change size while it holds quota."""
+    given = workload.metadata.annotations
+    return ELASTIC_ANNOTATION in given or given.get(ELASTIC_JOB) == "true"
+
+
+def crd(new: Workload, old: Workload) -> Errors:
+    """The CRD's rules of the status."""
+    yield from assignments(new)
+    yield from _cluster(new.status, old.status)
+    admission = new.status.admission
+    for i, assignment in enumerate(admission.pod_set_assignments if admission is not None else ()):
+        if assignment.topology_assignment is not None:
+            path = f"{_ADMISSION}.podSetAssignments[{i}].topologyAssignment"
+            yield from _topology(path, assignment.topology_assignment)
+    for i, check in enumerate(new.status.admission_checks):
+        for j, update in enumerate(check.pod_set_updates):
+            yield from tolerations(f"{_CHECKS}[{i}].podSetUpdates[{j}].tolerations", update.tolerations)
+
+
+def assignments(workload: Workload) -> Errors:
+    """The CRD's rule of podsets and what they got."""
+    admission = workload.status.admission
+    if admission is None or not holds(workload, QUOTA_RESERVED):
+        return
+    if len(workload.spec.pod_sets) != len(admission.pod_set_assignments):
+        yield invalid(ROOT, OBJECT, "podSetAssignments must have the same number of podSets as the spec")
+
+
+def fits(new: Workload, old: Workload) -> Errors:
+    """The webhook's rules of how the status fits the spec."""
+    if holds(new, QUOTA_RESERVED):
+        yield from _admission(new, old)
+    yield from _reclaimable(new, old)
+    known = sorted(podset.name for podset in new.spec.pod_sets)
+    for i, check in enumerate(new.status.admission_checks):
+        for j, update in enumerate(check.pod_set_updates):
+            yield from _update(f"{_CHECKS}[{i}].podSetUpdates[{j}]", update, known)
+
+
+def kept(new: Workload, old: Workload) -> Errors:
+    """The webhook's rules of how the status may change."""
+    if holds(new, QUOTA_RESERVED) and holds(old, QUOTA_RESERVED):
+        yield from _reclaimed(new, old)
+    yield from _same_admission(new, old)
+    checks = {check.name: check for check in new.status.admission_checks}
+    for i, was in enumerate(old.status.admission_checks):
+        now = checks.get(was.name)
+        if now is not None and now.state == was.state == CHECK_READY:
+            yield from immutable(f"{_CHECKS}[{i}].podSetUpdates", now.pod_set_updates, was.pod_set_updates)
+    chosen = new.status.cluster_name
+    replaces = WORKLOAD_SLICE_REPLACEMENT_FOR in new.metadata.annotations
+    if chosen is not None and old.status.cluster_name is None and not replaces:
+        if chosen not in old.status.nominated_cluster_names:
+            sentence = "when setting clusterName it must be one of the nominatedClusterNames"
+            yield invalid("status.clusterName", chosen, sentence)
+
+
+def _cluster(new: WorkloadStatus, old: WorkloadStatus) -> Errors:
+    if new.cluster_name is None:
+        return
+    if old.cluster_name not in (None, new.cluster_name):
+        yield invalid("status", OBJECT, "clusterName is immutable once set")
+    if new.nominated_cluster_names:
+        yield invalid("status", OBJECT, "clusterName and nominatedClusterNames are mutually exclusive")
+
+
+def _topology(path: str, assignment: TopologyAssignment) -> Errors:
+    if any(len(slice_.values_per_level) != len(assignment.levels) for slice_ in assignment.slices):
+        sentence = "valuesPerLevel must have the same length as the number of levels in this TopologyAssignment"
+        yield invalid(path, OBJECT, sentence)
+    for i, slice_ in enumerate(assignment.slices):
+        yield from _slice(f"{path}.slices[{i}]", slice_)
+
+
+def _slice(path: str, slice_: TopologyAssignmentSlice) -> Errors:
+    counts, domains = slice_.pod_counts, slice_.domain_count
+    if counts.individual and len(counts.individual) != domains:
+        yield invalid(path, OBJECT, "podCounts.individual must have length equal to domainCount")
+    individual = (values.individual for values in slice_.values_per_level)
+    if any(values is not None and len(values.roots) != domains for values in individual):
+        sentence = (
+            "valuesPerLevel.individual, if set, must have roots of length equal to domainCount "
+            "of this TopologyAssignmentSlice"
+        )
+        yield invalid(path, OBJECT, sentence)
+    one_of_two = "exactly one of the fields in [universal individual] must be set"
+    if (counts.universal is None) == (not counts.individual):
+        yield invalid(f"{path}.podCounts", OBJECT, one_of_two)
+    for i, values in enumerate(slice_.values_per_level):
+        if (values.universal is None) == (values.individual is None):
+            yield invalid(f"{path}.valuesPerLevel[{i}]", OBJECT, one_of_two)
+
+
+def _admission(new: Workload, old: Workload) -> Errors:
+    admission = new.status.admission
+    if admission is None:
+        # What is already so may still be changed: else nobody could let it go.
+        if not holds(old, QUOTA_RESERVED) or old.status.admission is not None:
+            yield required(_ADMISSION, "must be set while the QuotaReserved condition is true")
+        return
+    known = {podset.name for podset in new.spec.pod_sets}
+    for i, assignment in enumerate(admission.pod_set_assignments):
+        path = f"{_ADMISSION}.podSetAssignments[{i}]"
+        if assignment.name not in known:
+            yield not_found(f"{path}.name", assignment.name)
+        for resource, quantity in assignment.resource_usage.items():
+            yield from _shared_out(f"{path}.resourceUsage[{resource}]", resource, quantity, assignment.count)
+
+
+def _shared_out(path: str, resource: str, quantity: Quantity, count: int | None) -> Errors:
+    """Every pod has as much: a pod that ends gives back its part."""
+    try:
+        used = amount(resource, quantity)
+    except QuantityError as error:
+        yield invalid(path, quantity, str(error))
+        return
+    if count and used % count:
+        yield invalid(path, shown(quantity), f"is not a multiple of {count}")
+
+
+def _reclaimable(new: Workload, old: Workload) -> Errors:
+    sizes = {podset.name: podset.count for podset in new.spec.pod_sets}
+    # A podset that shrank leaves such a count behind until somebody sets it right (kueue#12670).
+    stale = _reclaimable_counts(old) if is_elastic(new) else {}
+    for name, count in _reclaimable_counts(new).items():
+        path = f"{_RECLAIMABLE}[{name}]"
+        if name not in sizes:
+            yield unsupported(f"{path}.name", name, sizes)
+        elif count > sizes[name] and stale.get(name) != count:
+            yield invalid(f"{path}.count", count, f"should be less or equal to {sizes[name]}")
+
+
+def _reclaimed(new: Workload, old: Workload) -> Errors:
+    """Quota that was given back is not asked for again, but by a podset that shrank (kueue#12958)."""
+    counts, shrunk = _reclaimable_counts(new), _shrunk(new, old)
+    before = {name: count for name, count in _reclaimable_counts(old).items() if name not in shrunk}
+    for name, count in before.items():
+        if counts.get(name, count) < count:
+            yield invalid(f"{_RECLAIMABLE}[{name}].count", counts[name], f"cannot be less than {count}")
+    for name in before:
+        if name not in counts:
+            yield required(f"{_RECLAIMABLE}[{name}]", "cannot be removed")
+
+
+def _reclaimable_counts(workload: Workload) -> Mapping[str, int]:
+    return {each.name: each.count for each in workload.status.reclaimable_pods}
+
+
+def _shrunk(new: Workload, old: Workload) -> Collection[str]:
+    """Podsets of an elastic Workload that got more pods than they have now; the admission may have followed already."""
+    if not is_elastic(new):
+        return ()
+    sizes = {podset.name: podset.count for podset in new.spec.pod_sets}
+    admissions = (each.status.admission for each in (new, old))
+    got = (assignment for each in admissions if each is not None for assignment in each.pod_set_assignments)
+    return {each.name for each in got if each.count is not None and each.count > sizes.get(each.name, 0)}
+
+
+def _update(path: str, update: PodSetUpdate, known: Collection[str]) -> Errors:
+    if update.name not in known:
+        yield unsupported(f"{path}.name", update.name, known)
+    yield from toleration_keys(f"{path}.tolerations", update.tolerations)
+    yield from annotations(f"{path}.annotations", update.annotations)
+    yield from labels(f"{path}.nodeSelector", update.node_selector)
+    yield from labels(f"{path}.labels", update.labels)
+
+
+def _same_admission(new: Workload, old: Workload) -> Errors:
+    """What was given stays as it is until it is taken away; but places may be found later, and sizes follow."""
+    now, before = new.status.admission, old.status.admission
+    if now is None or before is None:
+        return
+    if len(now.pod_set_assignments) == len(before.pod_set_assignments):
+        before = _with_changeable(before, now, sizes=is_elastic(new))
+    yield from immutable(_ADMISSION, now, before)
+
+
+def _with_changeable(old: Admission, new: Admission, *, sizes: bool) -> Admission:
+    """The old admission with whatever of the new one may differ."""
+    pairs = zip(old.pod_set_assignments, new.pod_set_assignments, strict=True)
+    return msgspec.structs.replace(old, pod_set_assignments=tuple(_changeable(*pair, sizes=sizes) for pair in pairs))
+
+
+def _changeable(old: PodSetAssignment, new: PodSetAssignment, *, sizes: bool) -> PodSetAssignment:
+    places = msgspec.structs.replace(
+        old, topology_assignment=new.topology_assignment, delayed_topology_request=new.delayed_topology_request
+    )
+    if not sizes:
+        return places
+    return msgspec.structs.replace(places, count=new.count, resource_usage=new.resource_usage)

@@ -1,0 +1,135 @@
+"""YAML from outside, as the JSON document that it means.
+
+Built from the parser's events, not by PyYAML's loader: that one recurses in C without a limit (a few hundred
+kilobytes of brackets end the process), and makes Python objects of dates, sets and binary.
+"""
+
+from collections.abc import Iterator
+from math import isfinite
+from typing import Any
+
+import yaml
+from yaml.constructor import SafeConstructor
+from yaml.events import (
+    AliasEvent,
+    DocumentStartEvent,
+    Event,
+    MappingEndEvent,
+    MappingStartEvent,
+    ScalarEvent,
+    SequenceEndEvent,
+    SequenceStartEvent,
+)
+from yaml.nodes import ScalarNode
+from yaml.resolver import Resolver
+
+# Deeper than any real manifest (a Pod has some 12 levels, a CRD with nested schemas some 60).
+MAX_DEPTH = 200
+
+MAX_VALUES = 500_000  # what aliases may make of a document; without them 3 MiB hold about as many
+
+MAX_DIGITS = 100
+
+_TAG = "tag:yaml.org,2002:"
+_END = object()
+
+
+def decode(text: bytes) -> tuple[Any, tuple[str, ...]]:
+    """The value of the one document, and the paths of keys that were given more than once. Raises `ValueError`."""
+    try:
+        events = yaml.parse(text, yaml.CSafeLoader)
+        if not any(isinstance(event, DocumentStartEvent) for event in events):  # stops at the first
+            return None, ()
+        reader = _Reader(events)
+        value = reader.value(next(events), "", 0)
+        if any(isinstance(event, DocumentStartEvent) for event in events):
+            raise ValueError("yaml: more than one document")
+        return value, tuple(reader.duplicates)
+    except yaml.YAMLError as error:
+        raise ValueError(f"yaml: {' '.join(str(error).split())}") from None
+
+
+class _Reader:
+    def __init__(self, events: Iterator[Event]) -> None:
+        self._events = events
+        self._anchors: dict[str, tuple[Any, int]] = {}  # the value and how many values are in it
+        self._count = 0
+        self._resolver = Resolver()
+        self._constructor = SafeConstructor()
+        self.duplicates: list[str] = []
+
+    def value(self, event: Event, path: str, depth: int) -> Any:
+        """The value that begins with this event, or `_END`."""
+        before = self._count
+        self._add(1)
+        match event:
+            case AliasEvent(anchor=anchor):
+                if anchor not in self._anchors:
+                    raise ValueError(f"yaml: unknown anchor {anchor!r}")
+                value, count = self._anchors[anchor]
+                self._add(count)
+                return value
+            case ScalarEvent():
+                value = self._scalar(event)
+            case SequenceStartEvent() | MappingStartEvent():
+                if depth >= MAX_DEPTH:
+                    raise ValueError(f"yaml: it nests deeper than {MAX_DEPTH} levels")
+                mapping = isinstance(event, MappingStartEvent)
+                value = self._mapping(path, depth + 1) if mapping else self._sequence(path, depth + 1)
+            case SequenceEndEvent() | MappingEndEvent():
+                return _END
+            case _:
+                raise ValueError("yaml: unexpected end")
+        if event.anchor:
+            self._anchors[event.anchor] = value, self._count - before
+        return value
+
+    def _sequence(self, path: str, depth: int) -> list[Any]:
+        items: list[Any] = []
+        while (item := self.value(next(self._events), f"{path}[{len(items)}]", depth)) is not _END:
+            items.append(item)
+        return items
+
+    def _mapping(self, path: str, depth: int) -> dict[str, Any]:
+        members: dict[str, Any] = {}
+        while not isinstance(event := next(self._events), MappingEndEvent):
+            if not isinstance(event, ScalarEvent):
+                raise ValueError(  # noqa: TRY004  (it is the text that is wrong)
+                    f"yaml: a key of {path or 'the document'} is no string"
+                )
+            self._add(1)
+            inside = f"{path}.{event.value}" if path else event.value
+            if event.value in members:
+                self.duplicates.append(inside)
+            members[event.value] = self.value(next(self._events), inside, depth)
+        return members
+
+    def _scalar(self, event: ScalarEvent) -> Any:
+        if event.tag in ("!", f"{_TAG}str"):
+            return event.value
+        if event.tag:
+            raise ValueError(f"yaml: the tag {event.tag} has no meaning here")
+        tag = self._resolver.resolve(ScalarNode, event.value, event.implicit)  # type: ignore[no-untyped-call]
+        kind = str(tag).removeprefix(_TAG)
+        if kind in ("int", "float") and len(event.value) > MAX_DIGITS:
+            raise ValueError(f"yaml: a number has more than {MAX_DIGITS} digits")
+        node = ScalarNode(tag, event.value)
+        match kind:
+            case "null":
+                return None
+            case "bool":
+                return self._constructor.construct_yaml_bool(node)
+            case "int":
+                return self._constructor.construct_yaml_int(node)
+            case "float":
+                number = self._constructor.construct_yaml_float(node)
+                if not isfinite(number):
+                    raise ValueError(f"yaml: {event.value} is no JSON number")
+                return number
+            case _:
+                return event.value
+
+    def _add(self, count: int) -> None:
+        self._count += count
+        if self._count > MAX_VALUES:
+            raise ValueError(f"yaml: with its aliases it holds more than {MAX_VALUES} values")

@@ -1,0 +1,85 @@
+"""The schemas made from the types against those of the CRDs upstream: nothing more, nothing less."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from muster.api.kinds import Kind
+from muster.api.kueue import GROUP, KUEUE_KINDS
+from muster.api.kueue.v1beta1 import V1BETA1_KINDS
+from muster.api.schema import structural
+
+CRDS = Path(__file__).resolve().parents[5] / "shared" / "data" / "crds" / "kueue"
+
+pytestmark = pytest.mark.skipif(not CRDS.is_dir(), reason=f"no CRDs at {CRDS}")
+
+# What a schema says of a value, besides what is in it.
+KEYWORDS = (
+    "type", "format", "enum", "pattern", "minLength", "maxLength", "minItems", "maxItems", "minProperties",
+    "maxProperties", "minimum", "maximum", "default", "required", "x-kubernetes-list-type",
+    "x-kubernetes-list-map-keys", "x-kubernetes-map-type", "x-kubernetes-int-or-string", "anyOf",
+)  # fmt: skip
+UNORDERED = ("enum", "required")
+
+# Left to others: the API server's own metadata, and the pod's own types, with their own tests. They know more of
+# metadata than the CRDs, and less of volumes that no node here mounts.
+OTHERS = (".metadata", ".spec.podSets[].template")
+
+
+def crd_versions() -> dict[tuple[str, str], Any]:
+    found = {}
+    for path in sorted(CRDS.glob("*.yaml")):
+        crd = yaml.load(path.read_text(), yaml.CSafeLoader)
+        for version in crd["spec"]["versions"]:
+            found[crd["metadata"]["name"], version["name"]] = version["schema"]["openAPIV3Schema"]
+    return found
+
+
+SCHEMAS = crd_versions() if CRDS.is_dir() else {}
+
+
+def flat(schema: Any, path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
+    """Every value in a schema by its path, with the keywords that it has."""
+    if path in OTHERS:
+        return
+    said = {name: schema[name] for name in KEYWORDS if name in schema}
+    yield path, {name: sorted(map(str, value)) if name in UNORDERED else value for name, value in said.items()}
+    for name, member in schema.get("properties", {}).items():
+        yield from flat(member, f"{path}.{name}")
+    for inner, mark in (("items", "[]"), ("additionalProperties", "{}")):
+        if isinstance(schema.get(inner), dict):
+            yield from flat(schema[inner], path + mark)
+
+
+def test_every_crd_has_a_kind() -> None:
+    assert {name for name, _ in SCHEMAS} == {kind.resource for kind in KUEUE_KINDS} == set(V1BETA1_KINDS)
+    assert {kind.group for kind in (*KUEUE_KINDS, *V1BETA1_KINDS.values())} == {GROUP}
+
+
+@pytest.mark.parametrize("kind", KUEUE_KINDS, ids=lambda kind: kind.kind)
+def test_v1beta2_is_the_same(kind: Kind[Any]) -> None:
+    assert dict(flat(structural(kind))) == dict(flat(SCHEMAS[kind.resource, "v1beta2"]))
+
+
+# Where v1beta1 has a name of its own for what v1beta2 has elsewhere.
+MOVED = {
+    ".spec.kubeConfig": ".spec.clusterSource.kubeConfig",
+    ".status.flavorUsage": ".status.flavorsUsage",
+}
+
+
+@pytest.mark.parametrize("kind", V1BETA1_KINDS.values(), ids=lambda kind: kind.kind)
+def test_v1beta1_is_the_same_or_has_the_limits_of_v1beta2(kind: Kind[Any]) -> None:
+    # What comes in through v1beta1 is stored as v1beta2, so it must keep to the limits of both.
+    ours, upstream = dict(flat(structural(kind))), dict(flat(SCHEMAS[kind.resource, "v1beta1"]))
+    stored = dict(flat(SCHEMAS[kind.resource, "v1beta2"]))
+    assert set(ours) == set(upstream)
+    for path, said in ours.items():
+        moved = next((path.replace(old, new, 1) for old, new in MOVED.items() if path.startswith(old)), path)
+        newer = {} if path == ".spec.admissionChecksStrategy" else stored.get(moved, {})
+        for keyword in said | upstream[path]:
+            allowed = (upstream[path].get(keyword), newer.get(keyword))
+            assert said.get(keyword) in allowed, (path, keyword)
