@@ -44,3 +44,17 @@ def reference(kind: Kind[Any], obj: Any, field_path: str = "") -> ObjectReferenc
         resource_version=meta.resource_version,
         field_path=field_path,
     )
+
+
+def merge_patch(part: msgspec.Struct) -> dict[str, Any]:
+    """A JSON merge patch that makes a part of an object just this: fields that are absent in it are taken away."""
+    fields = zip(part.__struct_fields__, part.__struct_encode_fields__, strict=True)
+    patch: dict[str, Any] = {}
+    written: dict[str, Any] = msgspec.to_builtins(part)
+    for attribute, name in fields:
+        value = getattr(part, attribute)
+        if name not in written:
+            patch[name] = None
+        else:
+            patch[name] = merge_patch(value) if isinstance(value, msgspec.Struct) else written[name]
+    return patch

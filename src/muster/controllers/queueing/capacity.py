@@ -1,0 +1,71 @@
+"""Keeps the quota of ClusterQueues that ask for it at what the nodes have."""
+
+from muster.api.core import NODE, Node
+from muster.api.kueue import CLUSTER_QUEUE, RESOURCE_FLAVOR, ClusterQueue
+from muster.api.status import ApiError
+from muster.queueing.capacity import FOLLOWS_NODES, quota_from_nodes
+from muster.runtime.controller import Result
+from muster.runtime.manager import Manager
+from muster.runtime.objects import key_of
+
+# Nodes come and go in gusts; one write for all that came in this time.
+GATHER_SECONDS = 0.05
+
+
+class NodeQuotaController:
+    """Runs under a `Manager`. Serves ClusterQueues with the annotation `muster.dev/quota-from-nodes: "true"`."""
+
+    name = "quota-from-nodes"
+
+    def __init__(self, manager: Manager) -> None:
+        self._client = manager.client
+        self._nodes = manager.informer(NODE)
+        self._flavors = manager.informer(RESOURCE_FLAVOR)
+        self._queues = manager.informer(CLUSTER_QUEUE)
+        self._controller = manager.controller(self.name, self._reconcile)
+        self._controller.watch(self._queues)
+        self._flavors.on_change(lambda _old, _new: self._all_soon())
+        self._nodes.on_change(self._node_changed)
+
+    async def run(self) -> None:
+        """Follow until `stop`."""
+        await self._controller.run()
+
+    async def stop(self) -> None:
+        """Finish what is being written."""
+        await self._controller.stop()
+
+    def _node_changed(self, old: Node | None, new: Node | None) -> None:
+        if old is None or new is None or _gives(old) != _gives(new):
+            self._all_soon()
+
+    def _all_soon(self) -> None:
+        for queue in self._queues.all():
+            if _follows(queue):
+                self._controller.queue.add_after(key_of(queue), GATHER_SECONDS)
+
+    async def _reconcile(self, key: str) -> Result:
+        queue = self._queues.get(key)
+        if queue is None or not _follows(queue):
+            return None
+        flavors = {flavor.metadata.name: flavor for flavor in self._flavors.all()}
+        groups = quota_from_nodes(queue.spec.resource_groups, flavors, self._nodes.all())
+        if groups == queue.spec.resource_groups:
+            return None
+        patch = {"metadata": {"resourceVersion": queue.metadata.resource_version}, "spec": {"resourceGroups": groups}}
+        try:
+            await self._client.patch(CLUSTER_QUEUE, key, patch)
+        except ApiError as error:
+            if error.code != 404:
+                raise
+        return None
+
+
+def _follows(queue: ClusterQueue) -> bool:
+    return queue.metadata.annotations.get(FOLLOWS_NODES) == "true" and len(queue.spec.resource_groups) == 1
+
+
+def _gives(node: Node) -> tuple[object, ...]:
+    """What of a node matters to a quota; heartbeats do not."""
+    ready = [condition.status for condition in node.status.conditions if condition.type == "Ready"]
+    return node.status.allocatable, node.spec.unschedulable, node.metadata.labels, ready

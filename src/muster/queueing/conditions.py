@@ -1,0 +1,72 @@
+"""The conditions of a Workload: reading them, and changing one without disturbing the others.
+
+`lastTransitionTime` changes only when the status flips; time limits count from it.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from muster.api.meta import Condition
+
+# What the API takes; longer messages are cut (upstream TruncateConditionMessage).
+MAX_MESSAGE = 32768
+_CUT = " ..."
+
+Conditions = tuple[Condition, ...]
+
+
+def find(conditions: Sequence[Condition], type: str) -> Condition | None:
+    """The condition of a type."""
+    return next((condition for condition in conditions if condition.type == type), None)
+
+
+def find_true(conditions: Sequence[Condition], type: str) -> Condition | None:
+    """The condition of a type, if it is True."""
+    condition = find(conditions, type)
+    return condition if condition is not None and condition.status == "True" else None
+
+
+def is_true(conditions: Sequence[Condition], type: str) -> bool:
+    """Whether the condition of a type is True."""
+    return find_true(conditions, type) is not None
+
+
+def since(condition: Condition | None, default: datetime) -> datetime:
+    """When the condition took its status; the default where there is none."""
+    return condition.last_transition_time or default if condition is not None else default
+
+
+def put(
+    conditions: Conditions, type: str, value: bool, reason: str, message: str, now: datetime, generation: int = 0
+) -> Conditions:
+    """The conditions with one of them as given; the same tuple if nothing changes."""
+    status = "True" if value else "False"
+    if len(message) > MAX_MESSAGE:
+        message = message[: MAX_MESSAGE - len(_CUT)] + _CUT
+    old = find(conditions, type)
+    if old is not None and (old.status, old.reason, old.message) == (status, reason, message):
+        return conditions
+    flipped = old is None or old.status != status
+    moment = now.replace(microsecond=0) if flipped else since(old, now)
+    new = Condition(
+        type=type,
+        status=status,
+        reason=reason,
+        message=message,
+        observed_generation=generation,
+        last_transition_time=moment,
+    )
+    if old is None:
+        return (*conditions, new)
+    return tuple(new if condition is old else condition for condition in conditions)
+
+
+def reset(conditions: Conditions, type: str, reason: str, now: datetime) -> Conditions:
+    """A condition that was True turns False and says what it was; one that was not stays as it is."""
+    old = find_true(conditions, type)
+    return conditions if old is None else put(conditions, type, False, reason, f"Previously: {old.message}", now)
+
+
+def drop(conditions: Conditions, type: str) -> Conditions:
+    """The conditions without one of them."""
+    return tuple(condition for condition in conditions if condition.type != type)

@@ -1,0 +1,310 @@
+"""The admission cycle: who gets quota now, at whose expense, and why the others do not.
+
+The rule: of the heads of all ClusterQueues, each looked at as things stand, the first in order is served; then the
+next, until no head is left that could be served. This is what a scheduler that admits one workload at a time would do
+(the order is upstream's, KEP-1714 and `scheduler.go`), but here a head is looked at again only when usage changed so
+far that its nomination may not hold.
+
+- One that fits is admitted, and the next of its ClusterQueue becomes a head.
+- One that fits at the expense of others stays the head until they are gone. For the rest of the cycle its usage counts,
+  and theirs does not. Who fits only because they go waits as well, and keeps what it will get.
+- One that does not fit is set aside, with all like it, and its successor becomes a head; of a StrictFIFO queue it stays
+  the head, and if it waits for preemption to become possible, what it may have is kept for it.
+- One that fits while the pods of another must get ready first stays the head and keeps what it will get.
+
+A head whose turn depends on preemption is looked at again when its turn comes, and goes back in line if that changed.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+from muster.queueing import explain
+from muster.queueing.blocking import MESSAGE, Closed
+from muster.queueing.candidates import Victim
+from muster.queueing.fairness import Contender
+from muster.queueing.line import Note
+from muster.queueing.lineup import Grove, Lineup
+from muster.queueing.model import Assignment, FlavorSpec, Mode, Usage, Workload
+from muster.queueing.nomination import Found, Nomination, Settings, is_restless, nominate
+from muster.queueing.queues import Queues
+from muster.queueing.quota import Node, Tree
+
+__all__ = ["Admission", "Outcome", "Pending", "Preemption", "Settings", "run"]
+
+_DEFERRED = (
+    "Workload has overlapping preemption targets with another workload, but will fit after these preemptions complete"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """A workload that holds quota from now on, and which."""
+
+    workload: Workload
+    assignment: Assignment
+
+
+@dataclass(frozen=True, slots=True)
+class Preemption:
+    """Who has to go, for whom. Those evicted already are among them; so may be one admitted in the same cycle."""
+
+    workload: Workload
+    assignment: Assignment
+    victims: tuple[Victim, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """A workload that was looked at and waits."""
+
+    workload: Workload
+    reason: str
+    message: str
+
+    @property
+    def requests(self) -> Mapping[str, Mapping[str, int]]:
+        """What it asks for, by podset (`status.resourceRequests`)."""
+        return {
+            podset.name: {resource: amount * podset.count for resource, amount in podset.requests.items()}
+            for podset in self.workload.podsets
+        }
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What a cycle decided, in order.
+
+    skips: by ClusterQueue, how many heads could have preempted if others had not been served before (metric
+    `admission_cycle_preemption_skips`). looks: how many nominations were made.
+    """
+
+    admitted: list[Admission] = field(default_factory=list)
+    preemptions: list[Preemption] = field(default_factory=list)
+    pending: list[Pending] = field(default_factory=list)
+    skips: dict[str, int] = field(default_factory=dict)
+    looks: int = 0
+
+
+def run(tree: Tree, queues: Queues, flavors: Mapping[str, FlavorSpec], settings: Settings, now: datetime) -> Outcome:
+    """Serve the heads of all ClusterQueues in which something changed.
+
+    Those admitted leave the queues and hold their usage in the tree; otherwise the tree is as it was. More is to be
+    done at once if `queues.untried` is not empty afterwards.
+    """
+    return _Cycle(tree, queues, flavors, settings, now).run()
+
+
+class _Cycle:
+    def __init__(
+        self, tree: Tree, queues: Queues, flavors: Mapping[str, FlavorSpec], settings: Settings, now: datetime
+    ) -> None:
+        self._tree = tree
+        self._queues = queues
+        self._flavors = flavors
+        self._settings = settings
+        self._now = now
+        self._closed = Closed(settings.blocking, tree.unready.values())
+        self._lineup = Lineup(settings)
+        self._groves: dict[Node, Grove] = {}
+        self._outcome = Outcome()
+
+    def run(self) -> Outcome:
+        self._queues.advance(self._now)
+        self._wake()
+        for name in self._heads():
+            self._enter(name)
+        try:
+            while (nomination := self._lineup.pop()) is not None:
+                self._serve(nomination)
+        finally:
+            self._undo()
+        self._wake()
+        return self._outcome
+
+    def _wake(self) -> None:
+        """Let those try again from whom somebody kept something, and those who waited for pods."""
+        for name, parked in list(self._queues.parked.items()):
+            if parked.blocker and parked.blocker not in self._tree.unready:
+                self._queues.retry(name)
+        for name, freed in self._queues.take_lifted().items():
+            if (node := self._tree.queues.get(name)) is not None:
+                self._queues.flush(node, freed)
+
+    def _heads(self) -> list[str]:
+        """The ClusterQueues whose head is to be tried, and in their trees those whose head claims something."""
+        names = [name for name in self._queues.untried if name in self._tree.queues]
+        for name in names:
+            self._groves.setdefault(self._tree.queues[name].root, Grove())
+        rest = [
+            name
+            for name, parked in self._queues.parked.items()
+            if parked.claim and name in self._tree.queues and self._tree.queues[name].root in self._groves
+        ]
+        return list(dict.fromkeys(names + rest))
+
+    def _grove(self, node: Node) -> Grove:
+        return self._groves[node.root]
+
+    def _enter(self, name: str) -> None:
+        """Put the head of a ClusterQueue in line; those before it that do not fit are set aside."""
+        node = self._tree.queues[name]
+        self._grove(node).heads.pop(name, None)
+        self._lineup.withdraw(name)
+        while (head := self._queues.head(name)) is not None:
+            if self._tree.in_circle(node):
+                self._park(head, Note("Suspended", f"ClusterQueue {name} is inactive"), {})
+                return
+            nomination = self._look(node, head)
+            found = nomination.found
+            if found.possible or (node.policy.strict and found.mode > Mode.NO_FIT):
+                self._grove(node).watch(nomination)
+                self._lineup.enter(nomination)
+                return
+            note = _note(found.assignment)
+            if node.policy.strict:
+                self._park(head, note, {})
+                return
+            self._queues.set_aside(head, note)
+            self._tell(head, note)
+
+    def _look(self, node: Node, workload: Workload) -> Nomination:
+        self._outcome.looks += 1
+        found = nominate(self._tree, workload, self._flavors, self._settings)
+        contender = Contender(node, workload, found.assignment.usage, self._queues.sticky(workload.key))
+        return Nomination(contender, found, is_restless(node, found.assignment), self._grove(node).version)
+
+    def _serve(self, nomination: Nomination) -> None:
+        node, grove = nomination.node, self._grove(nomination.node)
+        found = nomination.found
+        if not found.fits and nomination.version != grove.version:
+            self._enter(node.name)
+            again = grove.heads.get(node.name)
+            if found.victims and (
+                again is None or again.workload is not nomination.workload or not again.found.possible
+            ):
+                self._outcome.skips[node.name] = self._outcome.skips.get(node.name, 0) + 1
+            return
+        grove.heads.pop(node.name, None)
+        if found.fits:
+            self._serve_fitting(nomination, grove)
+        elif found.victims:
+            self._preempt(nomination, grove)
+        else:
+            self._reserve(nomination, grove)
+
+    def _serve_fitting(self, nomination: Nomination, grove: Grove) -> None:
+        node, workload, assignment = nomination.node, nomination.workload, nomination.found.assignment
+        if grove.victims and not self._fits_now(node, assignment.usage, grove):
+            elsewhere = self._without_victims(workload, grove)
+            if not elsewhere.fits:
+                self._claim(node, assignment.usage, grove)
+                note = Note("WaitingForPreemptedWorkloads", _DEFERRED)
+                self._park(workload, note, assignment.usage, sticky=True)
+                return
+            assignment = elsewhere.assignment
+        if blocker := self._closed.blocker(workload, assignment.usage):
+            self._claim(node, assignment.usage, grove)
+            self._park(workload, Note("WaitingForPodsReady", MESSAGE), assignment.usage, blocker=blocker)
+            return
+        self._admit(node, workload, assignment, grove)
+
+    def _admit(self, node: Node, workload: Workload, assignment: Assignment, grove: Grove) -> None:
+        holder = replace(workload, usage=assignment.usage, reserved=self._now, evicted=False, ready=False)
+        self._tree.hold(holder)
+        self._closed.close(holder)
+        self._queues.remove(workload.key, taken=assignment.usage)
+        self._outcome.admitted.append(Admission(holder, assignment))
+        self._look_again(grove.grow(assignment.usage))
+        self._enter(node.name)
+
+    def _preempt(self, nomination: Nomination, grove: Grove) -> None:
+        node, workload, assignment = nomination.node, nomination.workload, nomination.found.assignment
+        self._outcome.preemptions.append(Preemption(workload, assignment, nomination.found.victims))
+        count = len(nomination.found.victims)
+        message = f"{explain.message(assignment)}. Pending the preemption of {count} workload(s)"
+        self._park(workload, Note("WaitingForPreemptedWorkloads", message), assignment.usage, sticky=True)
+        for victim in nomination.found.victims:
+            grove.victims.append(victim.workload)
+            self._tree.release(victim.workload)
+            self._lineup.changed(self._tree.queues[victim.workload.queue])
+        node.add(assignment.usage)
+        grove.claims.append((node, assignment.usage))
+        grove.grow(assignment.usage)
+        # Usage shrank as well, so even those may be better off whose nomination still holds.
+        self._look_again(grove.fitting())
+
+    def _reserve(self, nomination: Nomination, grove: Grove) -> None:
+        """The head of a StrictFIFO queue cannot preempt anybody: keep for it what it may have without."""
+        node, assignment = nomination.node, nomination.found.assignment
+        claim: Usage = {}
+        if node.policy.preemption.within_cohort != "Any":
+            claim = _reservation(node, assignment)
+        self._park(nomination.workload, _note(assignment), claim)
+        self._claim(node, claim, grove)
+
+    def _claim(self, node: Node, usage: Usage, grove: Grove) -> None:
+        node.add(usage)
+        grove.claims.append((node, usage))
+        self._look_again(grove.grow(usage))
+
+    def _look_again(self, nominations: Iterable[Nomination]) -> None:
+        for nomination in nominations:
+            self._enter(nomination.node.name)
+
+    def _fits_now(self, node: Node, usage: Usage, grove: Grove) -> bool:
+        """Whether it fits as things are: nobody has gone yet, and nobody else has what he waits for."""
+        for claimant, claim in grove.claims:
+            claimant.remove(claim)
+        self._count_victims(grove)
+        fits = node.fits(usage)
+        self._discount_victims(grove)
+        for claimant, claim in grove.claims:
+            claimant.add(claim)
+        return fits
+
+    def _without_victims(self, workload: Workload, grove: Grove) -> Found:
+        """What it could have now beside what others wait for, from another flavor perhaps."""
+        self._count_victims(grove)
+        found = nominate(self._tree, workload, self._flavors, self._settings)
+        self._discount_victims(grove)
+        return found
+
+    def _count_victims(self, grove: Grove) -> None:
+        for victim in grove.victims:
+            self._tree.queues[victim.queue].add(victim.usage or {})
+
+    def _discount_victims(self, grove: Grove) -> None:
+        for victim in grove.victims:
+            self._tree.queues[victim.queue].remove(victim.usage or {})
+
+    def _park(self, workload: Workload, note: Note, claim: Usage, *, sticky: bool = False, blocker: str = "") -> None:
+        self._queues.park(workload, note, claim, sticky=sticky, blocker=blocker)
+        self._tell(workload, note)
+
+    def _tell(self, workload: Workload, note: Note) -> None:
+        self._outcome.pending.append(Pending(workload, note.reason, note.message))
+
+    def _undo(self) -> None:
+        for grove in self._groves.values():
+            for node, usage in grove.claims:
+                node.remove(usage)
+            for victim in grove.victims:
+                self._tree.hold(victim)
+
+
+def _note(assignment: Assignment) -> Note:
+    return Note(explain.cause(assignment) or "WaitingForQuota", explain.message(assignment))
+
+
+def _reservation(node: Node, assignment: Assignment) -> Usage:
+    """Of what a workload asks for, what its ClusterQueue may use without displacing anybody (upstream #805)."""
+    claim = {}
+    for fr, amount in assignment.usage.items():
+        quota = node.quota(fr)
+        limit = quota.nominal
+        if assignment.level:
+            limit = node.usage.get(fr, 0) + amount if quota.borrowing is None else quota.nominal + quota.borrowing
+        if (kept := min(amount, limit - node.usage.get(fr, 0))) > 0:
+            claim[fr] = kept
+    return claim

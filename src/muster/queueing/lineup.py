@@ -1,0 +1,126 @@
+"""The heads of a cycle: whose turn it is, and who has to be looked at again when usage changes.
+
+Without fair sharing heads come by the level of borrowing, priority, time and UID; with it, by the tournament of shares.
+Either way a head that is entered again, or withdrawn, leaves its old entry behind; it is void.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import datetime
+from heapq import heappop, heappush
+
+from muster.queueing.fairness import Tournament
+from muster.queueing.line import needs
+from muster.queueing.model import FlavorResource, Usage, Workload
+from muster.queueing.nomination import Nomination, Settings, slack
+from muster.queueing.quota import Node
+
+_Key = tuple[bool, int, int, datetime, str]
+
+
+@dataclass(eq=False)
+class Grove:
+    """A tree of Cohorts, or a ClusterQueue alone, during a cycle.
+
+    version: counts changes of usage. heads: the current nominations, by ClusterQueue. claims: what is kept from others
+    until the end of the cycle. victims: who has to go, and is counted as gone. admitted: whether anybody was.
+    """
+
+    version: int = 0
+    heads: dict[str, Nomination] = field(default_factory=dict)
+    claims: list[tuple[Node, Usage]] = field(default_factory=list)
+    victims: list[Workload] = field(default_factory=list)
+    _grown: dict[FlavorResource, int] = field(default_factory=dict)
+    _until: dict[FlavorResource, list[tuple[int, int, Nomination]]] = field(default_factory=dict)
+    _restless: dict[FlavorResource, dict[str, Nomination]] = field(default_factory=dict)
+    _serial: int = 0
+
+    def watch(self, nomination: Nomination) -> None:
+        """Remember the head of a ClusterQueue, and up to which growth its nomination holds."""
+        node = nomination.node
+        self.heads[node.name] = nomination
+        if not nomination.found.fits:
+            return  # it is looked at again when its turn comes
+        for fr, amount in nomination.found.assignment.usage.items():
+            self._serial += 1
+            limit = self._grown.get(fr, 0) + slack(node, fr, amount)
+            heappush(self._until.setdefault(fr, []), (limit, self._serial, nomination))
+        if nomination.restless:
+            for fr in needs(nomination.workload, node.policy):
+                self._restless.setdefault(fr, {})[node.name] = nomination
+
+    def grow(self, usage: Usage) -> list[Nomination]:
+        """Usage grew somewhere in the tree; whose nominations may not hold any more."""
+        self.version += 1
+        found: dict[str, Nomination] = {}
+        for fr, amount in usage.items():
+            grown = self._grown[fr] = self._grown.get(fr, 0) + amount
+            until = self._until.get(fr, [])
+            while until and until[0][0] < grown:
+                self._collect(heappop(until)[2], found)
+            for nomination in self._restless.pop(fr, {}).values():
+                self._collect(nomination, found)
+        return list(found.values())
+
+    def fitting(self) -> list[Nomination]:
+        """All heads that fit."""
+        return [nomination for nomination in self.heads.values() if nomination.found.fits]
+
+    def _collect(self, nomination: Nomination, found: dict[str, Nomination]) -> None:
+        name = nomination.node.name
+        if self.heads.get(name) is nomination:
+            found[name] = nomination
+
+
+class Lineup:
+    """Who is next, over all trees."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._tournament = Tournament((), settings.fair) if settings.fair is not None else None
+        self._preemptors_first = settings.preemptors_first
+        self._heap: list[tuple[_Key, int, Nomination]] = []
+        self._current: dict[str, Nomination] = {}
+        self._serial = 0
+
+    def enter(self, nomination: Nomination) -> None:
+        """The head of a ClusterQueue, in place of its former one."""
+        self._current[nomination.node.name] = nomination
+        if self._tournament is not None:
+            self._tournament.enter(nomination.contender)
+        else:
+            self._serial += 1
+            heappush(self._heap, (self._key(nomination), self._serial, nomination))
+
+    def withdraw(self, queue: str) -> None:
+        """Nobody of the ClusterQueue is in line."""
+        self._current.pop(queue, None)
+
+    def pop(self) -> Nomination | None:
+        """Whose turn it is; None at the end."""
+        for nomination in self._all():
+            name = nomination.node.name
+            if self._current.get(name) is nomination:
+                del self._current[name]
+                return nomination
+        return None
+
+    def changed(self, queue: Node) -> None:
+        """The usage of a ClusterQueue is another, and it is not that of who was popped last."""
+        if self._tournament is not None:
+            self._tournament.changed(queue)
+
+    def _all(self) -> Iterator[Nomination]:
+        if self._tournament is None:
+            while self._heap:
+                yield heappop(self._heap)[2]
+            return
+        while (winner := self._tournament.pop()) is not None:
+            self._tournament.changed(winner.queue)  # it is out at once, for others may enter before the next turn
+            current = self._current.get(winner.queue.name)
+            if current is not None and current.contender is winner:
+                yield current
+
+    def _key(self, nomination: Nomination) -> _Key:
+        workload = nomination.workload
+        waits = self._preemptors_first and not nomination.contender.preemptor
+        return waits, nomination.found.assignment.level, -workload.priority, workload.queued, workload.uid

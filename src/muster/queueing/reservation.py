@@ -1,0 +1,61 @@
+"""What an admission, and a preemption, make of a Workload's status."""
+
+from datetime import datetime
+
+import msgspec
+
+from muster.api.kueue import Admission, PodSetAssignment, WorkloadStatus
+from muster.api.kueue.names import (
+    ADMITTED,
+    BLOCKED_ON_PREEMPTION_GATES,
+    EVICTED,
+    PREEMPTED,
+    QUOTA_RESERVED,
+    UNSATISFIED_ADMISSION_CHECKS,
+)
+from muster.api.quantity import format_amount
+from muster.queueing import checks
+from muster.queueing.conditions import put, reset
+from muster.queueing.eviction import evict
+from muster.queueing.model import Assignment, QueueSpec
+
+
+def reserved(status: WorkloadStatus, queue: QueueSpec, assignment: Assignment, now: datetime) -> WorkloadStatus:
+    """The status of a workload that has got quota; admitted at once if nothing is to be checked."""
+    conditions = status.conditions
+    for old in (EVICTED, PREEMPTED, BLOCKED_ON_PREEMPTION_GATES):
+        conditions = reset(conditions, old, QUOTA_RESERVED, now)
+    message = f"Quota reserved in ClusterQueue {queue.name}"
+    conditions = put(conditions, QUOTA_RESERVED, True, QUOTA_RESERVED, message, now)
+    flavors = {choice.flavor for podset in assignment.podsets for choice in podset.flavors.values()}
+    states = checks.synced(status.admission_checks, checks.wanted(queue.checks, flavors), now)
+    if checks.all_ready(states):
+        conditions = put(conditions, ADMITTED, True, ADMITTED, "The workload is admitted", now)
+    else:
+        message = "The workload has not all checks ready"
+        conditions = put(conditions, ADMITTED, False, UNSATISFIED_ADMISSION_CHECKS, message, now)
+    return msgspec.structs.replace(
+        status,
+        conditions=conditions,
+        admission=Admission(cluster_queue=queue.name, pod_set_assignments=_assignments(assignment)),
+        admission_checks=states,
+        resource_requests=(),
+    )
+
+
+def _assignments(assignment: Assignment) -> tuple[PodSetAssignment, ...]:
+    return tuple(
+        PodSetAssignment(
+            name=podset.name,
+            flavors={resource: choice.flavor for resource, choice in podset.flavors.items()},
+            resource_usage={resource: format_amount(resource, amount) for resource, amount in podset.requests.items()},
+            count=podset.count,
+        )
+        for podset in assignment.podsets
+    )
+
+
+def preempted(status: WorkloadStatus, reason: str, message: str, now: datetime) -> WorkloadStatus:
+    """The status of a workload that has to go for another one, for a reason of the condition Preempted."""
+    status = evict(status, PREEMPTED, message, now)
+    return msgspec.structs.replace(status, conditions=put(status.conditions, PREEMPTED, True, reason, message, now))
