@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from muster.api.config import DEFAULT, Configuration
 from muster.api.core import NODE, Node
 from muster.cluster.apiserver.expiry import keep_events_fresh
 from muster.cluster.controlplane import ControlPlane, Surroundings, control_plane
@@ -75,13 +76,20 @@ async def ephemeral() -> AsyncIterator[Running]:
 
 
 @asynccontextmanager
-async def cluster(journal: Journal, state: Path, nodes: Sequence[NodeSpec], *, adopt: bool) -> AsyncIterator[Running]:
+async def cluster(
+    journal: Journal,
+    state: Path,
+    nodes: Sequence[NodeSpec],
+    configuration: Configuration = DEFAULT,
+    *,
+    adopt: bool,
+) -> AsyncIterator[Running]:
     """A control plane with its controllers and nodes running.
 
     With `adopt` containers outlive a killed server, and the next one finds them in `state`; without it they end with
     this process.
     """
-    async with control_plane(journal, Surroundings(RealClock(), Ids(), Random())) as plane:
+    async with control_plane(journal, Surroundings(RealClock(), Ids(), Random()), configuration) as plane:
         plane.add_controllers()
         process_nodes = await add_nodes(plane, state, nodes, adopt=adopt)
         manager = asyncio.create_task(plane.manager.run(), name="manager")

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from muster.api.config import DEFAULT, Configuration
 from muster.cluster.apiserver.credentials import Credentials
 from muster.cluster.apiserver.http import HttpsFront
 from muster.cluster.embedded import NODES, cluster
@@ -22,6 +23,7 @@ class Options:
     home: Path
     port: int
     nodes: Sequence[NodeSpec] = (NodeSpec(),)
+    configuration: Configuration = DEFAULT
 
 
 async def serve(options: Options, ready: Callable[[str], None]) -> None:
@@ -33,7 +35,8 @@ async def serve(options: Options, ready: Callable[[str], None]) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         loop.add_signal_handler(number, stopping.set)
-    async with cluster(SqliteJournal(options.home), options.home / NODES, options.nodes, adopt=True) as running:
+    journal, state = SqliteJournal(options.home), options.home / NODES
+    async with cluster(journal, state, options.nodes, options.configuration, adopt=True) as running:
         plane = running.plane
         clock, ids = plane.surroundings.clock, plane.surroundings.ids
         credentials = Credentials.load(options.home / "pki", clock.now(), ids)
