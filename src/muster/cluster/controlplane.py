@@ -20,6 +20,9 @@ from muster.cluster.lostpods import LostPodCollector
 from muster.cluster.namespaces import NamespaceController
 from muster.cluster.store import Journal, Store
 from muster.controllers.job import JobController
+from muster.controllers.queueing.admission import AdmissionController
+from muster.controllers.queueing.cache import QueueingCache
+from muster.controllers.queueing.capacity import NodeQuotaController
 from muster.controllers.scheduler import Scheduler
 from muster.controllers.ttl import TtlController
 from muster.controllers.world import WorldController
@@ -66,6 +69,9 @@ class ControlPlane:
         self.manager.add(JobController(self.manager, self.events.recorder("job-controller")))
         self.manager.add(TtlController(self.manager))
         self.manager.add(WorldController(self.manager))
+        self.manager.add(NodeQuotaController(self.manager))
+        cache = QueueingCache(self.manager, self.configuration)
+        self.manager.add(AdmissionController(self.manager, cache, self.events.recorder("kueue-admission")))
         self.manager.add(Scheduler(self.manager, self.events.recorder("default-scheduler")))
 
 

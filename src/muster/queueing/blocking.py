@@ -48,17 +48,22 @@ def scopes_of(workload: Workload, usage: Usage) -> Iterable[str]:
 class Closed:
     """Which scopes are closed, and by whom."""
 
-    def __init__(self, blocking: Blocking, unready: Iterable[Workload]) -> None:
+    def __init__(self, blocking: Blocking | None, unready: Iterable[Workload]) -> None:
         self._blocking = blocking
         self._by: dict[str, str] = {}
-        for workload in unready:
-            self.close(workload)
+        if blocking is not None:
+            for workload in unready:
+                self.close(workload)
 
     def close(self, workload: Workload) -> None:
         """Its pods have to get ready first."""
+        if self._blocking is None:
+            return
         for scope in self._blocking.closed_by(workload, workload.usage or {}):
             self._by.setdefault(scope, workload.key)
 
     def blocker(self, workload: Workload, usage: Usage) -> str:
         """The key of the workload that has to be ready before this one is admitted; "" is none."""
+        if not self._by:
+            return ""
         return next((self._by[scope] for scope in scopes_of(workload, usage) if scope in self._by), "")

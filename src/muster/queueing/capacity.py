@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from muster.api.core import Node
 from muster.api.kueue import FlavorQuotas, ResourceFlavor, ResourceGroup, ResourceQuota
 from muster.api.quantity import amount, format_amount
+from muster.api.taints import untolerated
 
 # On a ClusterQueue: its nominal quota is what nodes have. Only for queues with one resource group.
 FOLLOWS_NODES = "muster.dev/quota-from-nodes"
@@ -16,14 +17,14 @@ def quota_from_nodes(
 ) -> tuple[ResourceGroup, ...]:
     """The group with the quotas that the nodes give it, and with all the resources that the nodes have.
 
-    A node counts for the first flavor whose labels it has, once it is ready; a cordoned one does not count. Limits of
-    borrowing and lending are kept.
+    A node counts for the first flavor whose labels it has and that knows its taints, once it is ready; a cordoned one
+    does not count. Limits of borrowing and lending are kept, and so is a resource that no node has any more, with 0.
     """
     (group,) = groups
     totals: dict[str, Counter[str]] = {flavor.name: Counter() for flavor in group.flavors}
     for node in nodes:
-        name = next((name for name in totals if _has_labels(node, flavors.get(name))), None)
-        if name is not None and _counts(node):
+        name = next((name for name in totals if _belongs(node, flavors.get(name))), None)
+        if name is not None and _gives(node):
             totals[name].update({resource: amount(resource, q) for resource, q in node.status.allocatable.items()})
     resources = sorted({resource for total in totals.values() for resource in total} | set(group.covered_resources))
     return (
@@ -34,11 +35,16 @@ def quota_from_nodes(
     )
 
 
-def _has_labels(node: Node, flavor: ResourceFlavor | None) -> bool:
-    return flavor is not None and flavor.spec.node_labels.items() <= node.metadata.labels.items()
+def _belongs(node: Node, flavor: ResourceFlavor | None) -> bool:
+    """Whether pods that got the flavor may go to the node: it has the labels, and no taint that pods do not expect."""
+    if flavor is None or not flavor.spec.node_labels.items() <= node.metadata.labels.items():
+        return False
+    expected = {(taint.key, taint.effect) for taint in flavor.spec.node_taints}
+    others = (taint for taint in node.spec.taints if (taint.key, taint.effect) not in expected)
+    return untolerated(others, flavor.spec.tolerations) is None
 
 
-def _counts(node: Node) -> bool:
+def _gives(node: Node) -> bool:
     ready = any(condition.type == "Ready" and condition.status == "True" for condition in node.status.conditions)
     return ready and not node.spec.unschedulable
 

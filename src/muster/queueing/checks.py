@@ -1,6 +1,6 @@
 """Two-phase admission (KEP-993): AdmissionChecks stand between the reservation of quota and admission."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 
 import msgspec
@@ -11,11 +11,21 @@ from muster.api.kueue import (
     CHECK_REJECTED,
     CHECK_RETRY,
     AdmissionCheckState,
-    RequeueState,
-    WorkloadStatus,
+    ClusterQueueSpec,
 )
 
 States = tuple[AdmissionCheckState, ...]
+
+
+def of_queue(spec: ClusterQueueSpec) -> dict[str, frozenset[str]]:
+    """The checks of a ClusterQueue and the flavors that each is for; empty is all, however that is written."""
+    if spec.admission_checks_strategy is None:
+        return {}
+    everything = {flavor.name for group in spec.resource_groups for flavor in group.flavors}
+    return {
+        check.name: frozenset() if everything.issubset(check.on_flavors) else frozenset(check.on_flavors)
+        for check in spec.admission_checks_strategy.admission_checks
+    }
 
 
 def wanted(checks: Mapping[str, frozenset[str]], flavors: Iterable[str] | None) -> list[str]:
@@ -23,25 +33,21 @@ def wanted(checks: Mapping[str, frozenset[str]], flavors: Iterable[str] | None) 
 
     A check for certain flavors concerns only those who got one of them, so it is unknown before.
     """
-    got = None if flavors is None else frozenset(flavors)
-    return [name for name, only in checks.items() if not only or (got is not None and only & got)]
+    got = frozenset(flavors or ())
+    return [name for name, only in checks.items() if not only or only & got]
 
 
-def synced(states: States, names: Sequence[str], now: datetime) -> States:
-    """The states with exactly these checks; new ones are Pending. The same tuple if nothing changes."""
-    known = {state.name: state for state in states}
-    if list(known) == list(names):
+def synced(states: States, names: Iterable[str], now: datetime) -> States:
+    """The states of exactly these checks, by name; new ones are Pending. The same tuple if nothing changes."""
+    known, wanted_names = {state.name: state for state in states}, set(names)
+    if known.keys() == wanted_names:
         return states
     moment = now.replace(microsecond=0)
-    fresh = {
-        name: AdmissionCheckState(name=name, state=CHECK_PENDING, message="", last_transition_time=moment)
-        for name in names
-        if name not in known
-    }
-    kept = [state for state in states if state.name in names]
-    if not fresh and len(kept) == len(states):
-        return states
-    return (*kept, *fresh.values())
+    return tuple(
+        known.get(name)
+        or AdmissionCheckState(name=name, state=CHECK_PENDING, message="", last_transition_time=moment)
+        for name in sorted(wanted_names)
+    )
 
 
 def all_ready(states: States) -> bool:
@@ -49,42 +55,49 @@ def all_ready(states: States) -> bool:
     return all(state.state == CHECK_READY for state in states)
 
 
-def named(states: States, state: str) -> list[AdmissionCheckState]:
-    """The checks in a state, sorted by name."""
-    return sorted((check for check in states if check.state == state), key=lambda check: check.name)
-
-
-def told(prefix: str, checks: Sequence[AdmissionCheckState]) -> str:
-    """A sentence that names the checks, each with its message."""
-    return prefix + "; ".join(f'"{check.name}" ({check.message})' for check in checks)
-
-
 def rejection(states: States) -> str | None:
     """Why the workload is to be deactivated, if a check rejects it."""
-    rejected = named(states, CHECK_REJECTED)
-    return told("AdmissionCheck in Rejected state: ", rejected) if rejected else None
+    return _told(states, CHECK_REJECTED)
 
 
 def retry(states: States) -> str | None:
     """Why the workload is to be evicted, if a check wants another try."""
-    again = named(states, CHECK_RETRY)
-    return told("Evicted due to AdmissionCheck in Retry state: ", again) if again else None
+    why = _told(states, CHECK_RETRY)
+    return why and f"Evicted due to {why}"
 
 
-def retried(status: WorkloadStatus) -> WorkloadStatus:
-    """The status of a workload that checks have sent back: how often is counted, and when it may come again."""
-    moments = [
+def retry_at(states: States) -> datetime | None:
+    """When a workload that checks send back may come again: the latest that one of them asks for."""
+    moments = (
         check.last_transition_time + timedelta(seconds=check.requeue_after_seconds)
-        for check in named(status.admission_checks, CHECK_RETRY)
-        if check.requeue_after_seconds and check.last_transition_time is not None
-    ]
-    states = tuple(
-        msgspec.structs.replace(check, retry_count=(check.retry_count or 0) + 1 if check.state == CHECK_RETRY else None)
-        for check in status.admission_checks
+        for check in states
+        if check.state == CHECK_RETRY and check.requeue_after_seconds and check.last_transition_time is not None
     )
-    state = status.requeue_state or RequeueState()
-    at = max([*moments, *([state.requeue_at] if state.requeue_at else [])], default=None)
-    changed = state if at == state.requeue_at else msgspec.structs.replace(state, requeue_at=at)
-    return msgspec.structs.replace(
-        status, admission_checks=states, requeue_state=changed if at is not None else status.requeue_state
+    return max(moments, default=None)
+
+
+def restarted(states: States, now: datetime) -> States:
+    """The states after an eviction: all begin anew. Those that wanted another try count it, the others forget theirs."""
+    moment = now.replace(microsecond=0)
+    return tuple(
+        check
+        if check.state == CHECK_PENDING
+        else msgspec.structs.replace(
+            check,
+            state=CHECK_PENDING,
+            last_transition_time=moment,
+            message=f"Reset to Pending after eviction. Previously: {check.state}",
+            retry_count=(check.retry_count or 0) + 1 if check.state == CHECK_RETRY else None,
+            pod_set_updates=(),
+        )
+        for check in states
     )
+
+
+def _told(states: States, state: str) -> str | None:
+    """A sentence that names the checks in a state, each with its message; None if there are none."""
+    found = sorted((check.name, check.message) for check in states if check.state == state)
+    if not found:
+        return None
+    names = "; ".join(f'"{name}" ({message})' if message else f'"{name}"' for name, message in found)
+    return f"AdmissionCheck{'s' if len(found) > 1 else ''} in {state} state: {names}"

@@ -6,6 +6,8 @@
 from collections.abc import Sequence
 from datetime import datetime
 
+import msgspec
+
 from muster.api.meta import Condition
 
 # What the API takes; longer messages are cut (upstream TruncateConditionMessage).
@@ -32,13 +34,11 @@ def is_true(conditions: Sequence[Condition], type: str) -> bool:
 
 
 def since(condition: Condition | None, default: datetime) -> datetime:
-    """When the condition took its status; the default where there is none."""
+    """When the condition took its status; the default where nobody knows."""
     return condition.last_transition_time or default if condition is not None else default
 
 
-def put(
-    conditions: Conditions, type: str, value: bool, reason: str, message: str, now: datetime, generation: int = 0
-) -> Conditions:
+def put(conditions: Conditions, type: str, value: bool, reason: str, message: str, now: datetime) -> Conditions:
     """The conditions with one of them as given; the same tuple if nothing changes."""
     status = "True" if value else "False"
     if len(message) > MAX_MESSAGE:
@@ -46,16 +46,10 @@ def put(
     old = find(conditions, type)
     if old is not None and (old.status, old.reason, old.message) == (status, reason, message):
         return conditions
-    flipped = old is None or old.status != status
-    moment = now.replace(microsecond=0) if flipped else since(old, now)
-    new = Condition(
-        type=type,
-        status=status,
-        reason=reason,
-        message=message,
-        observed_generation=generation,
-        last_transition_time=moment,
-    )
+    moment = now.replace(microsecond=0)
+    if old is not None and old.status == status:
+        moment = since(old, moment)
+    new = Condition(type=type, status=status, reason=reason, message=message, last_transition_time=moment)
     if old is None:
         return (*conditions, new)
     return tuple(new if condition is old else condition for condition in conditions)
@@ -70,3 +64,11 @@ def reset(conditions: Conditions, type: str, reason: str, now: datetime) -> Cond
 def drop(conditions: Conditions, type: str) -> Conditions:
     """The conditions without one of them."""
     return tuple(condition for condition in conditions if condition.type != type)
+
+
+def stamped(before: Sequence[Condition], after: Conditions, generation: int) -> Conditions:
+    """What is new in `after` says for which generation of the object it was found."""
+    return tuple(
+        condition if condition in before else msgspec.structs.replace(condition, observed_generation=generation)
+        for condition in after
+    )

@@ -88,6 +88,7 @@ def shape(podsets: Iterable[PodSet]) -> Hashable:
             podset.terms,
             podset.tolerations,
             podset.together,
+            tuple(sorted(podset.flavors.items())),
         )
         for podset in podsets
     )

@@ -136,6 +136,7 @@ class PodSet:
     requests: of each pod.
     terms: the required node affinity, alternatives; empty is none.
     together: the name of the podsets' group that must get the same flavor, if there is one.
+    flavors: the only flavor that it may get, by resource; empty is any.
     """
 
     name: str
@@ -146,6 +147,7 @@ class PodSet:
     terms: tuple[NodeSelectorTerm, ...] = ()
     tolerations: tuple[Toleration, ...] = ()
     together: str = ""
+    flavors: Mapping[str, str] = field(default_factory=dict)
 
 
 class Mode(IntEnum):

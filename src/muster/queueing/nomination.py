@@ -21,13 +21,14 @@ from muster.queueing.quota import UNLIMITED, Node, Tree
 class Settings:
     """How this cluster admits.
 
-    fair: fair sharing is on. preemptors_first: who waits for its victims comes before all others (off, as upstream).
+    fair: fair sharing is on. blocking: whose pods are waited for; None is nobody's.
+    preemptors_first: who waits for its victims comes before all others (off, as upstream).
     ignore_undeclared: resources that a ClusterQueue does not cover need no quota.
     past: by LocalQueue, how much it used lately (admission fair sharing).
     """
 
     fair: FairSharing | None = None
-    blocking: Blocking = field(default_factory=Blocking)
+    blocking: Blocking | None = None
     preemptors_first: bool = False
     ignore_undeclared: bool = False
     past: Mapping[str, float] = field(default_factory=dict)
@@ -95,6 +96,11 @@ class _Search:
         self._flavors = flavors
         self._settings = settings
         self._oracle = self._nobody
+        self._pinned = {
+            (index, resource): flavor
+            for index, podset in enumerate(workload.podsets)
+            for resource, flavor in podset.flavors.items()
+        }
         if not _preempts_never(self._node):
             self._oracle = oracle(tree, workload, fair=settings.fair, past=settings.past)
 
@@ -120,6 +126,7 @@ class _Search:
                 self._oracle,
                 counts=counts,
                 start=start,
+                pinned=self._pinned,
                 fair=self._settings.fair is not None,
                 ignore_undeclared=self._settings.ignore_undeclared,
             )

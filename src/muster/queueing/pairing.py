@@ -1,249 +1,304 @@
 """A job and its Workload: one is kept in step with the other (Kueue's job framework).
 
-The job of any kind is seen as `JobFacts`. The Workload is what queues; the job only runs while its Workload is
-admitted. The order of the rules is upstream's, but for this: what is told about the job (pods that are ready, pods
-whose quota is free) never stands in the way of giving back quota.
+The Workload is what queues; the job only runs while its Workload is admitted. The order of the rules is upstream's, but
+for this: what is told about the job (pods that are ready, pods whose quota is free) never stands in the way of giving
+back quota, and a Workload that holds quota goes only once nothing of the job runs.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from datetime import datetime
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
 
 import msgspec
 
-from muster.api.core import Toleration
 from muster.api.kueue import (
+    WORKLOAD_PRIORITY_CLASS,
     PodSet,
-    PodSetAssignment,
-    PriorityClassRef,
     ReclaimablePod,
     Workload,
     WorkloadSpec,
     WorkloadStatus,
 )
-from muster.api.kueue.names import ADMITTED, EVICTED, FAILED, FINISHED, PODS_READY, QUOTA_RESERVED, SUCCEEDED
-from muster.queueing.conditions import find_true, is_true, put
+from muster.api.kueue.names import (
+    ADMISSION_GATED_BY,
+    ADMITTED,
+    DEACTIVATED_DUE_TO,
+    EVICTED,
+    FAILED,
+    FINISHED,
+    OUT_OF_SYNC,
+    PODS_READY,
+    QUOTA_RESERVED,
+    SUCCEEDED,
+)
+from muster.api.meta import Condition
+from muster.queueing.conditions import find_true, is_true, put, since
 from muster.queueing.equivalence import equivalent
 from muster.queueing.eviction import released_after_eviction
+from muster.queueing.facts import JobFacts
+from muster.queueing.growth import lowered
+from muster.queueing.matching import fits, injected, match, placed_alike
 from muster.queueing.ready import with_readiness
 
+NOT_ADMITTED = "Not admitted by cluster queue"
+WORKLOAD_FINISHED = "Workload is finished"
+WORKLOAD_DELETED = "Workload is deleted"
+MISSING_WORKLOAD = "missing workload"
+CANNOT_RESTORE = "Missing Workload; unable to restore pod templates"
+NO_MATCH = "No matching Workload; restoring pod templates according to existent Workload"
+OUT_OF_SYNC_MESSAGE = "The prebuilt workload is out of sync with its user job"
+
+
+def _everything(_: Workload) -> bool:
+    return True
+
 
 @dataclass(frozen=True, slots=True)
-class End:
-    """How a job ended."""
+class Rules:
+    """What the settings say.
 
-    success: bool
-    message: str
-
-
-@dataclass(frozen=True, slots=True)
-class JobFacts:
-    """A job as its Workload sees it.
-
-    suspended: it makes no pods. active: pods of it run or are ending.
-    ready: its pods are (KEP-349: ready + succeeded >= wanted).
-    podsets: as it is now.
-    reclaimable: pods that ended and need no quota any more.
-    queue: the name of its LocalQueue; empty if it has none.
-    elastic: it may change size while it runs.
+    watched: whether the condition PodsReady of a Workload is kept.
+    kept_deactivated: how long a job is kept whose Workload the engine has deactivated; None: for ever.
     """
 
-    suspended: bool
-    active: bool
-    ready: bool
-    podsets: tuple[PodSet, ...]
-    end: End | None = None
-    reclaimable: tuple[ReclaimablePod, ...] = ()
-    queue: str = ""
-    priority_class: PriorityClassRef | None = None
-    priority: int = 0
-    maximum_execution_time_seconds: int | None = None
-    elastic: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class PodSetInfo:
-    """What is injected into the pods of a podset when its job starts, and taken away again when it stops."""
-
-    name: str
-    count: int
-    labels: Mapping[str, str]
-    annotations: Mapping[str, str]
-    node_selector: Mapping[str, str]
-    tolerations: tuple[Toleration, ...] = ()
+    watched: Callable[[Workload], bool] = _everything
+    kept_deactivated: timedelta | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
     """What to do, in this order; nothing if all is empty.
 
-    delete: Workloads that do not fit the job.
-    finished: the Workload needs no finalizer any more.
+    workload: the one that is the job's.
     stop: suspend the job, and why.
-    restore: take back what was injected into the job's pods, where it still is.
-    create: a Workload is to be made. update: the Workload's spec is to be this.
-    status: the Workload's status is to be this.
+    restore: make the job's pods again what they are in this Workload.
+    delete: Workloads that do not fit the job.
+    status, update, annotations: the Workload's status and spec are to be this; annotations to set, or (None) to remove.
+    let_go: the Workload needs no finalizer any more.
+    create: a Workload is to be made.
     start: the job may run, as its Workload says.
+    end_job: the job has been kept for long enough.
+    lacks_priority: something waits for the priority class that the job names.
+    wake_at: when to look again even if nothing changes.
     """
 
-    delete: tuple[Workload, ...] = ()
-    finished: bool = False
+    workload: Workload | None = None
     stop: str | None = None
-    restore: bool = False
-    create: bool = False
-    update: WorkloadSpec | None = None
+    restore: Workload | None = None
+    delete: tuple[Workload, ...] = ()
     status: WorkloadStatus | None = None
+    update: WorkloadSpec | None = None
+    annotations: Mapping[str, str | None] = field(default_factory=dict)
+    let_go: bool = False
+    create: bool = False
     start: bool = False
+    end_job: bool = False
+    lacks_priority: bool = False
+    wake_at: datetime | None = None
 
 
-def decide(job: JobFacts, workloads: Sequence[Workload], now: datetime, *, watch_readiness: bool = True) -> Plan:
-    """What to do about a job and the Workloads that belong to it; `watch_readiness`: PodsReady is kept."""
-    workload = _match(job, workloads)
-    others = tuple(other for other in workloads if other is not workload)
+def decide(job: JobFacts, workloads: Sequence[Workload], now: datetime, rules: Rules = Rules()) -> Plan:
+    """What to do about a job and the Workloads that belong to it, the oldest first. Raises `QuantityError`."""
+    workload = match(job, workloads)
     if workload is None:
-        return _without(job, others)
-    plan = Plan(delete=others)
-    status = workload.status
-    if is_true(status.conditions, FINISHED):
-        return replace(plan, finished=True, stop="Workload is finished" if _runs_on(job) else None)
+        return _unmatched(job, tuple(workloads))
+    plan = Plan(workload, delete=tuple(other for other in workloads if other is not workload))
+    conditions = workload.status.conditions
+    if is_true(conditions, FINISHED):
+        return replace(plan, let_go=True, stop=WORKLOAD_FINISHED if _runs_on(job) else None)
+    if workload.metadata.deletion_timestamp is not None:
+        return _going(job, plan, workload)
     if job.end is not None:
-        return replace(plan, status=_ended(status, job.end, now))
-    status = _told(job, status, now) if watch_readiness else _reclaimed(job, status)
-    if (evicted := find_true(status.conditions, EVICTED)) is not None:
-        return _evicted(job, workload, plan, status, evicted.message, now)
-    plan = _with_status(plan, workload, status)
-    if (spec := _followed(job, workload)) is not None:
-        return replace(plan, update=spec)
-    admitted = is_true(status.conditions, ADMITTED)
-    if job.suspended:
-        return replace(plan, start=True) if admitted else replace(plan, restore=not job.active)
-    return plan if admitted else replace(plan, stop="Not admitted by cluster queue")
+        return replace(plan, status=_finished(workload, SUCCEEDED if job.end.success else FAILED, job.end.message, now))
+    if job.prebuilt and not fits(job, workload):
+        stop = MISSING_WORKLOAD if not job.suspended else None
+        return replace(plan, stop=stop, status=_finished(workload, OUT_OF_SYNC, OUT_OF_SYNC_MESSAGE, now))
+    status = _told(job, workload, now, rules)
+    if (evicted := find_true(conditions, EVICTED)) is not None:
+        return _evicted(job, plan, workload, status, evicted, now, rules)
+    plan = _followed(job, _with_status(plan, workload, status), workload)
+    if is_true(conditions, ADMITTED):
+        return replace(plan, start=True) if job.suspended else plan
+    if not job.suspended:
+        return replace(plan, stop=NOT_ADMITTED)
+    return _restored(job, plan, workload)
 
 
 def _runs_on(job: JobFacts) -> bool:
     return job.end is None and not job.suspended
 
 
-def _without(job: JobFacts, others: tuple[Workload, ...]) -> Plan:
-    """No Workload is the job's: a running job stops first, one is made once nothing of it runs."""
+def _unmatched(job: JobFacts, others: tuple[Workload, ...]) -> Plan:
+    """No Workload is the job's: a running job stops first, and one is made once nothing of it runs."""
     if job.end is not None:
-        return Plan(delete=others)
+        return Plan()
     if not job.suspended:
-        return Plan(
-            delete=others,
-            stop="No matching Workload; restoring pod templates according to existent Workload"
-            if others
-            else "Missing Workload; unable to restore pod templates",
-        )
-    return Plan(delete=others, create=not job.active)
+        if job.prebuilt:
+            return Plan(stop=MISSING_WORKLOAD)
+        return Plan(stop=NO_MATCH if len(others) == 1 else CANNOT_RESTORE)
+    if job.active or job.prebuilt:
+        return Plan()
+    if others:
+        original = others[0] if len(others) == 1 and injected(job, others[0]) else None
+        return Plan(delete=others, restore=original)
+    return Plan(create=job.priority is not None, lacks_priority=job.priority is None)
 
 
-def _match(job: JobFacts, workloads: Sequence[Workload]) -> Workload | None:
-    """The Workload that the job is kept in step with.
-
-    The first that has the job's podsets. If none has, one without quota will do for a suspended job: it is changed.
-    """
-    for workload in workloads:
-        if is_true(workload.status.conditions, FINISHED) or _fits(job, workload):
-            return workload
-    if job.suspended and job.end is None:
-        return next((one for one in workloads if not is_true(one.status.conditions, QUOTA_RESERVED)), None)
-    return None
-
-
-def _fits(job: JobFacts, workload: Workload) -> bool:
-    """Whether the Workload has the job's podsets: as they were admitted if it runs, in whatever size if elastic."""
-    wanted = workload.spec.pod_sets
-    reserved = workload.status.admission
-    if not job.suspended and reserved is not None:
-        wanted = tuple(map(_as_admitted, wanted, reserved.pod_set_assignments))
-    admitted = reserved is not None
-    if _same(job, wanted, admitted=admitted):
-        return True
-    # What was not started yet has the size that it was submitted with, whatever was admitted.
-    return job.suspended and _same(job, workload.spec.pod_sets, admitted=admitted)
-
-
-def _same(job: JobFacts, podsets: tuple[PodSet, ...], *, admitted: bool) -> bool:
-    mine = tuple(map(_sized, job.podsets, podsets)) if job.elastic and len(podsets) == len(job.podsets) else job.podsets
-    return equivalent(mine, podsets, admitted=admitted)
-
-
-def _sized(mine: PodSet, theirs: PodSet) -> PodSet:
-    return msgspec.structs.replace(mine, count=theirs.count)
-
-
-def _as_admitted(podset: PodSet, assignment: PodSetAssignment) -> PodSet:
-    count = podset.count if assignment.count is None else assignment.count
-    return msgspec.structs.replace(podset, count=count)
-
-
-def _ended(status: WorkloadStatus, end: End, now: datetime) -> WorkloadStatus:
-    reason = SUCCEEDED if end.success else FAILED
-    return msgspec.structs.replace(status, conditions=put(status.conditions, FINISHED, True, reason, end.message, now))
-
-
-def _told(job: JobFacts, status: WorkloadStatus, now: datetime) -> WorkloadStatus:
-    status = _reclaimed(job, status)
-    ready = job.ready and not job.suspended
-    known = any(condition.type == PODS_READY for condition in status.conditions)
-    if not known and not is_true(status.conditions, ADMITTED):
-        return status  # nothing is written about pods that nobody waits for yet
-    conditions = with_readiness(status.conditions, ready, now)
-    return status if conditions is status.conditions else msgspec.structs.replace(status, conditions=conditions)
-
-
-def _reclaimed(job: JobFacts, status: WorkloadStatus) -> WorkloadStatus:
-    """Pods that ended give their quota back; what was given back is never asked for again while quota is held."""
-    if status.admission is None:
-        return status if not status.reclaimable_pods else msgspec.structs.replace(status, reclaimable_pods=())
-    old = {one.name: one.count for one in status.reclaimable_pods}
-    new = {one.name: max(one.count, old.get(one.name, 0)) for one in job.reclaimable}
-    merged = {name: count for name, count in (old | new).items() if count}
-    if merged == old:
-        return status
-    pods = tuple(ReclaimablePod(name=name, count=count) for name, count in merged.items())
-    return msgspec.structs.replace(status, reclaimable_pods=pods)
-
-
-def _evicted(
-    job: JobFacts, workload: Workload, plan: Plan, status: WorkloadStatus, message: str, now: datetime
-) -> Plan:
-    """The job stops; once nothing of it runs, the quota is free."""
-    if not job.suspended:
-        return replace(_with_status(plan, workload, status), stop=message)
+def _going(job: JobFacts, plan: Plan, workload: Workload) -> Plan:
+    """Somebody deletes the Workload: the job stops, and queues again with another one."""
+    if _runs_on(job):
+        return replace(plan, stop=WORKLOAD_DELETED)
     if job.active:
-        return _with_status(plan, workload, status)
-    if is_true(status.conditions, QUOTA_RESERVED):
-        status = released_after_eviction(status, now)
-    spec = _followed(job, workload) if workload.status.admission is None else None
-    return replace(_with_status(plan, workload, status), restore=True, update=spec)
+        return plan
+    return replace(_restored(job, plan, workload), let_go=True)
+
+
+def _restored(job: JobFacts, plan: Plan, workload: Workload) -> Plan:
+    """What was injected into a stopped job is taken away again."""
+    if job.active or job.end is not None or not injected(job, workload):
+        return plan
+    return replace(plan, restore=workload)
+
+
+def _finished(workload: Workload, reason: str, message: str, now: datetime) -> WorkloadStatus:
+    conditions = put(workload.status.conditions, FINISHED, True, reason, message, now)
+    return msgspec.structs.replace(workload.status, conditions=conditions)
 
 
 def _with_status(plan: Plan, workload: Workload, status: WorkloadStatus) -> Plan:
-    return plan if status is workload.status else replace(plan, status=status)
+    return plan if status == workload.status else replace(plan, status=status)
 
 
-def _followed(job: JobFacts, workload: Workload) -> WorkloadSpec | None:
-    """The Workload's spec as the job is now, where it may follow; None if it need not."""
-    spec = workload.spec
-    if is_true(workload.status.conditions, QUOTA_RESERVED):
-        if not job.elastic:
-            return None
-        counts = {podset.name: podset.count for podset in job.podsets}
-        podsets = tuple(
-            msgspec.structs.replace(podset, count=counts.get(podset.name, podset.count)) for podset in spec.pod_sets
-        )
-        return None if podsets == spec.pod_sets else msgspec.structs.replace(spec, pod_sets=podsets)
+# What is told about the job.
+
+
+def _told(job: JobFacts, workload: Workload, now: datetime, rules: Rules) -> WorkloadStatus:
+    status = _reclaimed(job, workload)
+    if job.elastic and is_true(status.conditions, QUOTA_RESERVED):
+        status = lowered(status, {podset.name: podset.count for podset in job.podsets})
+    if not rules.watched(workload):
+        return status
+    known = any(condition.type == PODS_READY for condition in status.conditions)
+    if not known and not is_true(status.conditions, ADMITTED):
+        return status  # nothing is written about pods that nobody waits for yet
+    conditions = with_readiness(status.conditions, job.ready and not job.suspended, now)
+    return status if conditions is status.conditions else msgspec.structs.replace(status, conditions=conditions)
+
+
+def _reclaimed(job: JobFacts, workload: Workload) -> WorkloadStatus:
+    """Pods that ended give their quota back (KEP-78).
+
+    While quota is held it is not asked for again: the API refuses that, and a kind that starts its pods anew may count
+    fewer. An elastic job that has shrunk does have fewer, and never more than have ended.
+    """
+    status = workload.status
+    asked = {podset.name: podset.count for podset in job.podsets}
+    ended = {one.name: one.count for one in job.reclaimable}
+    known = {one.name: one.count for one in status.reclaimable_pods}
+    keep = is_true(status.conditions, QUOTA_RESERVED) and not job.elastic
+    pods = []
+    for podset in workload.spec.pod_sets:
+        size = asked.get(podset.name, podset.count) if job.elastic else podset.count
+        count = ended.get(podset.name, 0)
+        if count:  # pods that were left out by partial admission have nothing to do either
+            count = min(size, count + max(0, size - asked.get(podset.name, size)))
+        count = max(count, known.get(podset.name, 0)) if keep else count
+        if count:
+            pods.append(ReclaimablePod(name=podset.name, count=count))
+    if tuple(pods) == status.reclaimable_pods:
+        return status
+    return msgspec.structs.replace(status, reclaimable_pods=tuple(pods))
+
+
+# Eviction.
+
+
+def _evicted(
+    job: JobFacts,
+    plan: Plan,
+    workload: Workload,
+    status: WorkloadStatus,
+    evicted: Condition,
+    now: datetime,
+    rules: Rules,
+) -> Plan:
+    """The job stops; once nothing of it runs, the quota is free."""
     if not job.suspended:
-        return None
-    same = equivalent(job.podsets, spec.pod_sets)
-    wanted = msgspec.structs.replace(
+        return replace(_with_status(plan, workload, status), stop=evicted.message)
+    if job.active:
+        return _with_status(plan, workload, status)
+    holds = is_true(status.conditions, QUOTA_RESERVED)
+    if holds:
+        status = released_after_eviction(status, now)
+    plan = _restored(job, _with_status(plan, workload, status), workload)
+    if not holds:
+        plan = _followed(job, plan, workload)
+    by_us = not workload.spec.active and evicted.reason.startswith(DEACTIVATED_DUE_TO)
+    if not by_us or rules.kept_deactivated is None:
+        return plan
+    until = since(evicted, now) + rules.kept_deactivated
+    return replace(plan, end_job=True) if now >= until else replace(plan, wake_at=until)
+
+
+# The Workload follows its job.
+
+
+def _followed(job: JobFacts, plan: Plan, workload: Workload) -> Plan:
+    """The Workload's spec and annotations as the job is now, where they may follow."""
+    spec, reserved = workload.spec, is_true(workload.status.conditions, QUOTA_RESERVED)
+    wanted = spec
+    if job.suspended and not reserved:
+        wanted = msgspec.structs.replace(wanted, queue_name=job.queue)
+        if not job.prebuilt and not injected(job, workload):
+            wanted = _rebuilt(wanted, job)
+    elif reserved and job.elastic:
+        wanted = _resized(wanted, job.podsets)
+    promoted = not job.prebuilt and _is_promoted(job, workload, reserved=reserved)
+    if promoted and job.priority is not None:
+        wanted = msgspec.structs.replace(wanted, priority_class_ref=job.priority_class, priority=job.priority)
+    return replace(
+        plan,
+        update=None if wanted == spec else wanted,
+        annotations=_annotated(job, workload),
+        lacks_priority=promoted and job.priority is None,
+    )
+
+
+def _rebuilt(spec: WorkloadSpec, job: JobFacts) -> WorkloadSpec:
+    """Of a Workload without quota: the job's podsets, also where upstream's comparison sees no difference."""
+    same = equivalent(job.podsets, spec.pod_sets) and placed_alike(job.podsets, spec.pod_sets)
+    return msgspec.structs.replace(
         spec,
         pod_sets=spec.pod_sets if same else job.podsets,
-        queue_name=job.queue,
-        priority_class_ref=job.priority_class,
-        priority=job.priority,
         maximum_execution_time_seconds=job.maximum_execution_time_seconds,
     )
-    return None if wanted == spec else wanted
+
+
+def _resized(spec: WorkloadSpec, podsets: tuple[PodSet, ...]) -> WorkloadSpec:
+    counts = {podset.name: podset.count for podset in podsets}
+    resized = tuple(msgspec.structs.replace(one, count=counts.get(one.name, one.count)) for one in spec.pod_sets)
+    return msgspec.structs.replace(spec, pod_sets=resized)
+
+
+def _is_promoted(job: JobFacts, workload: Workload, *, reserved: bool) -> bool:
+    """Whether the job names another WorkloadPriorityClass than its Workload has.
+
+    Of the same class nothing is read again: the Workload's own priority may have been changed since. While quota is
+    held, a class cannot come or go; and the PriorityClass of its pods is for ever.
+    """
+    old, new = workload.spec.priority_class_ref, job.priority_class
+    own_old = old is not None and old.kind == WORKLOAD_PRIORITY_CLASS.kind
+    own_new = new is not None and new.kind == WORKLOAD_PRIORITY_CLASS.kind
+    if new == old:
+        return False
+    if reserved:
+        return own_old and own_new
+    return own_old or (own_new and old is None)
+
+
+def _annotated(job: JobFacts, workload: Workload) -> dict[str, str | None]:
+    have = workload.metadata.annotations
+    changes: dict[str, str | None] = {key: text for key, text in job.annotations.items() if have.get(key) != text}
+    if ADMISSION_GATED_BY in have and ADMISSION_GATED_BY not in job.annotations and not job.prebuilt:
+        changes[ADMISSION_GATED_BY] = None
+    return changes

@@ -150,6 +150,8 @@ class Queues:
 
     def _flush(self) -> None:
         """Do what was asked for by `flush`; once for a tree, however much ended in it."""
+        if not self._freed:
+            return
         freed: dict[Node, set[FlavorResource] | None] = {}
         for node, some in self._freed.items():
             known = freed.setdefault(node.root, set())
@@ -200,6 +202,7 @@ class Queues:
 
     def head(self, queue: str) -> Workload | None:
         """Who is to be tried next in a ClusterQueue."""
+        self._flush()
         line = self._lines.get(queue)
         return line.head() if line is not None else None
 
@@ -274,6 +277,7 @@ class Queues:
 
     def counts(self, queue: str) -> tuple[int, int]:
         """How many of a ClusterQueue are to be tried, and how many are not (metric `pending_workloads`)."""
+        self._flush()
         line = self._lines.get(queue)
         if line is None:
             return 0, 0

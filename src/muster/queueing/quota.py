@@ -213,6 +213,11 @@ class Tree:
         node.held.add(workload)
         node.add(workload.usage or {})
 
+    def holder(self, key: str) -> Workload | None:
+        """The workload of that key, if it holds quota."""
+        node = self._holding.get(key)
+        return node.workloads[key] if node is not None else None
+
     def release(self, workload: Workload) -> None:
         """Whatever the workload held, in whichever ClusterQueue, is free again; nothing happens if it held nothing."""
         if (node := self._holding.pop(workload.key, None)) is not None:

@@ -9,10 +9,7 @@ counts before the queue's, and the queue's before that of the flavors that it go
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 
-import msgspec
-
 from muster.api.config import WaitForPodsReady
-from muster.api.durations import DurationError, parse
 from muster.api.kueue.names import (
     ADMITTED,
     PODS_READY,
@@ -21,50 +18,14 @@ from muster.api.kueue.names import (
     WAIT_FOR_RECOVERY,
     WAIT_FOR_START,
 )
+from muster.api.kueue.readiness import (
+    JOB_START_ANNOTATION,
+    READY_ANNOTATION,
+    ReadyAnnotationError,
+    parse_annotation,
+    parse_job_start,
+)
 from muster.queueing.conditions import Conditions, find, find_true, is_true, put, since
-
-READY_ANNOTATION = "muster.dev/wait-for-pods-ready"
-
-# On a Workload: when its job began, for a timeout that counts from there (KEP-349's `timeoutSeconds`).
-JOB_START_ANNOTATION = "muster.dev/job-start"
-
-# Which of an annotation's settings is which.
-_DURATIONS = {"timeout": "timeout", "recoveryTimeout": "recovery_timeout"}
-_BOOLEANS = {"true": True, "false": False}
-
-
-class ReadyAnnotationError(ValueError):
-    """The annotation is not understood; the text is for the user."""
-
-
-def parse_annotation(text: str, base: WaitForPodsReady | None) -> WaitForPodsReady | None:
-    """What an annotation says, the rest from `base`; None is off. Raises `ReadyAnnotationError`."""
-    if text.strip() == "false":
-        return None
-    settings = base or WaitForPodsReady()
-    for part in text.split(","):
-        name, equals, value = (piece.strip() for piece in part.partition("="))
-        if not equals and name == "true":
-            continue
-        settings = msgspec.structs.replace(settings, **_setting(name, value))
-    return settings
-
-
-def _setting(name: str, value: str) -> dict[str, int | bool]:
-    if name in _DURATIONS:
-        try:
-            amount = parse(value)
-        except DurationError as error:
-            raise ReadyAnnotationError(f"{READY_ANNOTATION}: {name}: {error}") from None
-        if amount < 0:
-            raise ReadyAnnotationError(f"{READY_ANNOTATION}: {name}: {value} is negative")
-        return {_DURATIONS[name]: amount}
-    if name == "blockAdmission" and value in _BOOLEANS:
-        return {"block_admission": _BOOLEANS[value]}
-    raise ReadyAnnotationError(
-        f"{READY_ANNOTATION}: {name}={value} is not understood; "
-        "write false, or timeout=10m, recoveryTimeout=5m, blockAdmission=true, with commas between"
-    )
 
 
 def settings_for(
@@ -122,7 +83,7 @@ def deadline(
             written = annotations.get(JOB_START_ANNOTATION)
             if written is None:
                 return None
-            start = max(start, datetime.fromisoformat(written))
+            start = max(start, parse_job_start(written))
         return start + timedelta(microseconds=settings.timeout // 1000), WAIT_FOR_START
     if condition.status == "False" and settings.recovery_timeout:
         lost = since(condition, admitted.last_transition_time)

@@ -37,14 +37,15 @@ def reserved(status: WorkloadStatus, queue: QueueSpec, assignment: Assignment, n
     return msgspec.structs.replace(
         status,
         conditions=conditions,
-        admission=Admission(cluster_queue=queue.name, pod_set_assignments=_assignments(assignment)),
+        admission=admission(queue.name, assignment),
         admission_checks=states,
         resource_requests=(),
     )
 
 
-def _assignments(assignment: Assignment) -> tuple[PodSetAssignment, ...]:
-    return tuple(
+def admission(queue: str, assignment: Assignment) -> Admission:
+    """What was assigned, as a Workload's status has it."""
+    podsets = tuple(
         PodSetAssignment(
             name=podset.name,
             flavors={resource: choice.flavor for resource, choice in podset.flavors.items()},
@@ -53,6 +54,7 @@ def _assignments(assignment: Assignment) -> tuple[PodSetAssignment, ...]:
         )
         for podset in assignment.podsets
     )
+    return Admission(cluster_queue=queue, pod_set_assignments=podsets)
 
 
 def preempted(status: WorkloadStatus, reason: str, message: str, now: datetime) -> WorkloadStatus:

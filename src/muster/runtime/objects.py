@@ -46,13 +46,17 @@ def reference(kind: Kind[Any], obj: Any, field_path: str = "") -> ObjectReferenc
     )
 
 
-def merge_patch(part: msgspec.Struct) -> dict[str, Any]:
-    """A JSON merge patch that makes a part of an object just this: fields that are absent in it are taken away."""
-    fields = zip(part.__struct_fields__, part.__struct_encode_fields__, strict=True)
+def merge_patch(new: msgspec.Struct, old: msgspec.Struct | None = None) -> dict[str, Any]:
+    """A JSON merge patch that makes a part of an object just this: fields that are absent in it are taken away.
+
+    old: what it was; fields that are the same are left out.
+    """
     patch: dict[str, Any] = {}
-    written: dict[str, Any] = msgspec.to_builtins(part)
-    for attribute, name in fields:
-        value = getattr(part, attribute)
+    written: dict[str, Any] = msgspec.to_builtins(new)
+    for attribute, name in zip(new.__struct_fields__, new.__struct_encode_fields__, strict=True):
+        value = getattr(new, attribute)
+        if old is not None and value == getattr(old, attribute):
+            continue
         if name not in written:
             patch[name] = None
         else:

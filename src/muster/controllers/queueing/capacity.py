@@ -23,7 +23,7 @@ class NodeQuotaController:
         self._flavors = manager.informer(RESOURCE_FLAVOR)
         self._queues = manager.informer(CLUSTER_QUEUE)
         self._controller = manager.controller(self.name, self._reconcile)
-        self._controller.watch(self._queues)
+        self._controller.watch(self._queues, when=_asks_anew)
         self._flavors.on_change(lambda _old, _new: self._all_soon())
         self._nodes.on_change(self._node_changed)
 
@@ -65,7 +65,12 @@ def _follows(queue: ClusterQueue) -> bool:
     return queue.metadata.annotations.get(FOLLOWS_NODES) == "true" and len(queue.spec.resource_groups) == 1
 
 
+def _asks_anew(old: ClusterQueue | None, new: ClusterQueue | None) -> bool:
+    """Whether more than its status changed."""
+    return old is None or new is None or (old.spec, _follows(old)) != (new.spec, _follows(new))
+
+
 def _gives(node: Node) -> tuple[object, ...]:
     """What of a node matters to a quota; heartbeats do not."""
     ready = [condition.status for condition in node.status.conditions if condition.type == "Ready"]
-    return node.status.allocatable, node.spec.unschedulable, node.metadata.labels, ready
+    return node.status.allocatable, node.spec.unschedulable, node.spec.taints, node.metadata.labels, ready

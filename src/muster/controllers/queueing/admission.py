@@ -1,0 +1,226 @@
+"""The shell of the admission cycle: when something changed, decide, and write what was decided.
+
+A decision counts at once, in the tree and the queues; its writes follow, many at a time, those about one workload one
+after the other. Each is made only if the workload still is what the decision saw; if it is not, or the write fails,
+the workload is put back where its state says, and whoever could profit is looked at again.
+
+Why somebody waits is written down when it has been so for a moment: in a busy queue most reasons are gone before.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from datetime import timedelta
+from functools import partial
+
+import msgspec
+
+from muster.api.kueue import WORKLOAD, PodSetRequest, Workload, WorkloadStatus
+from muster.api.kueue.names import ADMITTED, JOB_UID_LABEL, MISCONFIGURED, PREEMPTED, QUOTA_RESERVED
+from muster.api.quantity import format_amount
+from muster.api.status import ApiError
+from muster.controllers.queueing.cache import QueueingCache
+from muster.queueing import cycle, explain, model, preemption
+from muster.queueing.conditions import is_true, put
+from muster.queueing.growth import SUFFIX, raised
+from muster.queueing.queues import HELD_BACK
+from muster.queueing.reservation import admission as admission_of
+from muster.queueing.reservation import preempted, reserved
+from muster.runtime.clock import Clock
+from muster.runtime.controller import Result
+from muster.runtime.manager import Manager
+from muster.runtime.objects import merge_patch, reference
+from muster.runtime.recorder import Recorder
+from muster.runtime.transport import TransportError
+
+# Writes under way together: enough to fill the server's group commits.
+AT_ONCE = 64
+
+# What holds for less time is not written on a workload that waits.
+PENDING_SECONDS = 1.0
+
+# A workload whose admission the server refuses is tried again after this.
+REFUSED_SECONDS = 5.0
+
+_CYCLE = "cycle"
+
+log = logging.getLogger(__name__)
+
+
+class AdmissionController:
+    """Runs under a `Manager`."""
+
+    name = "admission"
+
+    def __init__(self, manager: Manager, cache: QueueingCache, recorder: Recorder) -> None:
+        self._client = manager.client
+        self._clock: Clock = manager.clock
+        self._cache = cache
+        self._recorder = recorder
+        self._controller = manager.controller(self.name, self._cycle)
+        self._pending = manager.controller(f"{self.name}-pending", self._explain, workers=8)
+        self._writes: dict[str, asyncio.Task[None]] = {}  # the last one about each workload
+        self._limit = asyncio.Semaphore(AT_ONCE)
+        cache.wake = lambda: self._controller.queue.add(_CYCLE)
+        cache.waits = lambda key: self._pending.queue.add_after(key, PENDING_SECONDS)
+
+    async def run(self) -> None:
+        """Admit until `stop`."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._controller.run())
+            group.create_task(self._pending.run())
+
+    async def stop(self) -> None:
+        """Decide nothing any more, and wait for what is being written."""
+        await self._controller.stop()
+        await self._pending.stop()
+        while self._writes:
+            await asyncio.wait(self._writes.values())
+
+    async def _cycle(self, key: str) -> Result:  # noqa: ARG002  (there is one)
+        cache, now = self._cache, self._clock.now()
+        outcome = cycle.run(cache.tree, cache.queues, cache.flavors, cache.settings, now)
+        for admission in outcome.admitted:
+            self._write(admission.workload.key, partial(self._admit, admission))
+        for decision in outcome.preemptions:
+            self._preempt(decision)
+        for waiting in outcome.pending:
+            cache.waits(waiting.workload.key.removesuffix(SUFFIX))
+        if cache.queues.untried:
+            return 0.0
+        wake = cache.queues.next_wake
+        return None if wake is None else max(0.0, (wake - self._clock.now()).total_seconds())
+
+    # Writing.
+
+    def _write(self, key: str, work: Callable[[], Awaitable[Workload]]) -> None:
+        """Write about a workload, after what is being written about it already."""
+        key = key.removesuffix(SUFFIX)
+        self._cache.assume(key)
+        before = self._writes.get(key)
+
+        async def run() -> None:
+            written: Workload | None = None
+            try:
+                if before is not None:
+                    await asyncio.wait([before])
+                async with self._limit:
+                    written = await work()
+            except (ApiError, TransportError) as error:
+                self._failed(key, error)
+            finally:
+                if self._writes.get(key) is task:
+                    del self._writes[key]
+                self._cache.settle(key, written)
+                self._cache.wake()
+
+        task = self._writes[key] = asyncio.create_task(run(), name=f"write-{key}")
+
+    def _failed(self, key: str, error: ApiError | TransportError) -> None:
+        if isinstance(error, ApiError) and error.code in (404, 409):
+            log.debug("%s changed meanwhile, deciding again: %s", key, error)
+            return
+        log.warning("%s: not written, deciding again in %g s: %s", key, REFUSED_SECONDS, error)
+        self._cache.hold_back(key, self._clock.now() + timedelta(seconds=REFUSED_SECONDS))
+
+    async def _admit(self, admission: cycle.Admission) -> Workload:
+        workload, assignment = admission.workload, admission.assignment
+        obj = await self._current(workload)
+        now = self._clock.now()
+        if workload.key.endswith(SUFFIX):
+            return await self._set_status(obj, raised(obj.status, admission_of(workload.queue, assignment)))
+        queue = self._cache.tree.queues.get(workload.queue)
+        if queue is None:
+            return obj
+        status = reserved(obj.status, queue.policy, assignment, now)
+        written = await self._set_status(obj, status)
+        waited = int((now - workload.queued).total_seconds())
+        message = f"Quota reserved in ClusterQueue {workload.queue}, wait time since queued was {waited}s"
+        considered = explain.considered(assignment)
+        self._tell(obj, QUOTA_RESERVED, message + (f"; Flavors considered: {considered}" if considered else ""))
+        if is_true(status.conditions, ADMITTED):
+            self._tell(obj, ADMITTED, f"Admitted by ClusterQueue {workload.queue}, wait time since reservation was 0s")
+        return written
+
+    def _preempt(self, decision: cycle.Preemption) -> None:
+        """Evict those who are not evicted yet."""
+        incoming = self._cache.workloads.get(decision.workload.key.removesuffix(SUFFIX))
+        job_uid = incoming.metadata.labels.get(JOB_UID_LABEL, "") if incoming is not None else ""
+        for victim in decision.victims:
+            current = self._cache.tree.holder(victim.workload.key)
+            if current is None or current.evicted:
+                continue
+            message = preemption.message(self._cache.tree, decision.workload, victim, job_uid=job_uid)
+            self._cache.tree.hold(replace(current, evicted=True))
+            self._write(
+                current.key,
+                partial(self._evict, victim, message, incoming),
+            )
+
+    async def _evict(self, victim: preemption.Victim, message: str, incoming: Workload | None) -> Workload:
+        obj = await self._current(victim.workload)
+        if not is_true(obj.status.conditions, QUOTA_RESERVED):
+            return obj
+        written = await self._set_status(obj, preempted(obj.status, victim.reason, message, self._clock.now()))
+        self._tell(obj, PREEMPTED, message)
+        self._tell(obj, f"EvictedDueTo{PREEMPTED}", message)
+        if incoming is not None:
+            where = f"{obj.metadata.namespace}/{obj.metadata.name}"
+            self._tell(incoming, "PreemptedWorkload", f"Preempted workload {where}: {victim.reason}")
+        return written
+
+    async def _current(self, workload: model.Workload) -> Workload:
+        """The workload as it is; the cache may be behind what we wrote ourselves."""
+        key = workload.key.removesuffix(SUFFIX)
+        seen = self._cache.latest(key)
+        if seen is not None and seen.metadata.uid == workload.uid:
+            return seen
+        namespace, _, name = key.partition("/")
+        return await self._client.get(WORKLOAD, name, namespace)
+
+    async def _set_status(self, obj: Workload, status: WorkloadStatus) -> Workload:
+        meta = obj.metadata
+        patch = {
+            "metadata": {"uid": meta.uid, "resourceVersion": meta.resource_version},
+            "status": merge_patch(status, obj.status),
+        }
+        return await self._client.patch(WORKLOAD, meta.name, patch, meta.namespace, subresource="status")
+
+    # Telling why.
+
+    async def _explain(self, key: str) -> Result:
+        """Write down why a workload waits, if it does and does not say so yet."""
+        obj = self._cache.workloads.get(key)
+        if obj is None or key in self._writes or is_true(obj.status.conditions, QUOTA_RESERVED):
+            return None
+        problem = self._cache.unfit.get(key)
+        note = (MISCONFIGURED, problem) if problem else self._cache.queues.why(key)
+        if note is None or note == HELD_BACK:
+            return None
+        reason, message = note
+        conditions = put(obj.status.conditions, QUOTA_RESERVED, False, reason, message, self._clock.now())
+        if conditions is obj.status.conditions:
+            return None
+        position = self._cache.queues.position(key)
+        requests = _requests(position.workload) if position is not None else ()
+        status = msgspec.structs.replace(obj.status, conditions=conditions, resource_requests=requests)
+        await self._set_status(obj, status)
+        self._recorder.event(reference(WORKLOAD, obj), "Warning", "Pending", message)
+        return None
+
+    def _tell(self, obj: Workload, reason: str, message: str) -> None:
+        self._recorder.event(reference(WORKLOAD, obj), "Normal", reason, message)
+
+
+def _requests(workload: model.Workload) -> tuple[PodSetRequest, ...]:
+    """What all pods of each podset ask for together."""
+    return tuple(
+        PodSetRequest(
+            name=podset.name,
+            resources={
+                resource: format_amount(resource, amount * podset.count) for resource, amount in podset.requests.items()
+            },
+        )
+        for podset in workload.podsets
+    )

@@ -1,0 +1,434 @@
+"""What level 1 knows of the cluster: the quota tree with who holds what, and the queues with who waits for it.
+
+The one place where both are changed, and all of it a function of what was seen: every object is put where it belongs
+by its own state, whatever came before it. Between a decision and the moment at which its write is seen, the decision
+counts: such a workload is `assumed`, and what is seen of it meanwhile is older.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from datetime import datetime
+from typing import cast
+
+from muster.api.config import Configuration
+from muster.api.core import NAMESPACE, Namespace
+from muster.api.kueue import (
+    ADMISSION_CHECK,
+    CLUSTER_QUEUE,
+    COHORT,
+    LOCAL_QUEUE,
+    RESOURCE_FLAVOR,
+    WORKLOAD,
+    AdmissionCheck,
+    ClusterQueue,
+    Cohort,
+    LocalQueue,
+    ResourceFlavor,
+    Workload,
+)
+from muster.api.kueue.names import (
+    ADMISSION_GATED_BY,
+    FINISHED,
+    ON_HOLD,
+    QUOTA_RESERVED,
+    REQUEUED,
+    WAITING_FOR_REPLACEMENT_PODS,
+)
+from muster.api.kueue.readiness import READY_ANNOTATION, ReadyAnnotationError, parse_annotation
+from muster.queueing import model
+from muster.queueing.activity import Activity, activity
+from muster.queueing.blocking import Blocking
+from muster.queueing.conditions import find, is_true
+from muster.queueing.fairness import FairSharing, Strategy
+from muster.queueing.growth import SUFFIX, entry
+from muster.queueing.intake import Settings as Reading
+from muster.queueing.intake import cohort_spec, flavor_spec, queue_spec
+from muster.queueing.intake import workload as read
+from muster.queueing.limits import limits_problem
+from muster.queueing.nomination import Settings
+from muster.queueing.queues import NEVER, Queues
+from muster.queueing.quota import Node, Tree
+from muster.queueing.requests import Rules
+from muster.runtime.manager import Manager
+from muster.runtime.objects import key_of
+
+Listener = Callable[[str, str], None]
+
+_BY_LOCAL_QUEUE = "local-queue"
+_BY_CLUSTER_QUEUE = "cluster-queue"
+
+
+class QueueingCache:
+    """Follows the informers of a manager. Others read; `AdmissionController` tells what it decided."""
+
+    def __init__(self, manager: Manager, configuration: Configuration) -> None:
+        self.tree = Tree()
+        self.queues = Queues()
+        self.flavors: dict[str, model.FlavorSpec] = {}
+        self.checks: dict[str, AdmissionCheck] = {}
+        self.unfit: dict[str, str] = {}  # workloads that nothing can be done for, by key, and why
+        # For admission: there may be something to decide, and a workload waits that may have to be told why.
+        self.wake: Callable[[], None] = lambda: None
+        self.waits: Callable[[str], None] = lambda key: None  # noqa: ARG005
+        self._base = configuration.wait_for_pods_ready
+        self._by_queue: dict[str, bool] = {}  # whether a ClusterQueue says itself that its workloads block
+        self._by_flavor: dict[str, bool] = {}
+        strategy = self._base.requeuing_strategy.timestamp if self._base is not None else "Eviction"
+        self._reading = Reading(
+            rules=Rules.of(configuration.resources),
+            by_eviction=strategy == "Eviction",
+            boost=configuration.features.enabled("PriorityBoost"),
+        )
+        fair = configuration.fair_sharing
+        self._fair = FairSharing(cast("tuple[Strategy, ...]", fair.preemption_strategies)) if fair is not None else None
+        self._ignore_undeclared = configuration.resources.quota_check_strategy == "IgnoreUndeclared"
+        self._assumed: dict[str, int] = {}  # by key, how many writes of ours are under way
+        self._written: dict[str, Workload] = {}  # what our last write made of a workload, until that is seen
+        self._held_back: dict[str, datetime] = {}  # workloads that the server did not let us admit, and until when
+        self._active: dict[str, Activity] = {}
+        self._users: dict[str, set[str]] = {}  # ClusterQueues by flavor, and by `check/` and the name of a check
+        self._listeners: list[Listener] = []
+        self.workloads = manager.informer(
+            WORKLOAD, indexes={_BY_LOCAL_QUEUE: _local_queue, _BY_CLUSTER_QUEUE: _cluster_queue}
+        )
+        self.local_queues = manager.informer(LOCAL_QUEUE)
+        self.cluster_queues = manager.informer(CLUSTER_QUEUE)
+        self.workloads.on_change(self._workload_changed)
+        self.local_queues.on_change(self._local_queue_changed)
+        self.cluster_queues.on_change(self._queue_changed)
+        manager.informer(COHORT).on_change(self._cohort_changed)
+        manager.informer(RESOURCE_FLAVOR).on_change(self._flavor_changed)
+        manager.informer(ADMISSION_CHECK).on_change(self._check_changed)
+        manager.informer(NAMESPACE).on_change(self._namespace_changed)
+
+    # What others ask.
+
+    def on_change(self, listener: Listener) -> None:
+        """Call `listener(cluster_queue, local_queue)` when something changed about who waits or holds quota there."""
+        self._listeners.append(listener)
+
+    def activity(self, cluster_queue: str) -> Activity | None:
+        """Whether a ClusterQueue admits; None if there is no such queue."""
+        return self._active.get(cluster_queue)
+
+    @property
+    def settings(self) -> Settings:
+        """How admission decides now."""
+        everything = self._base is not None and self._base.block_admission
+        blocking = Blocking(everything=everything, queues=self._by_queue, flavors=self._by_flavor)
+        return Settings(fair=self._fair, blocking=blocking, ignore_undeclared=self._ignore_undeclared)
+
+    # What admission tells.
+
+    def latest(self, key: str) -> Workload | None:
+        """The workload as last seen, or as our own write made it, if that is newer."""
+        seen, written = self.workloads.get(key), self._written.get(key)
+        return written if seen is not None and written is not None and _version(seen) < _version(written) else seen
+
+    def hold_back(self, key: str, until: datetime) -> None:
+        """The server refuses what was decided about a workload: it is not tried again before."""
+        self._held_back[key] = until
+
+    def assume(self, key: str) -> None:
+        """A write about the workload is under way: the tree and the queues have it as it will be."""
+        self._assumed[key] = self._assumed.get(key, 0) + 1
+
+    def settle(self, key: str, written: Workload | None) -> None:
+        """The write is done, and the workload is this now; None if it failed: then it is what was seen last."""
+        self._assumed[key] -= 1
+        if written is not None:
+            self._written[key] = written
+        if self._assumed[key]:
+            return
+        del self._assumed[key]
+        workload = self.latest(key)
+        if workload is None:
+            self._forget(key)
+        else:
+            self._place(workload)
+
+    # What happens in the cluster.
+
+    def _workload_changed(self, old: Workload | None, new: Workload | None) -> None:
+        workload = new if new is not None else old
+        assert workload is not None
+        key = key_of(workload)
+        if new is None:
+            self._written.pop(key, None)
+            self._held_back.pop(key, None)
+            self._forget(key)
+            self._tell(workload)
+            return
+        if (written := self._written.get(key)) is not None and _version(new) >= _version(written):
+            del self._written[key]
+        if key in self._assumed or key in self._written:
+            return
+        self._place(new)
+        if old is not None and old.spec.queue_name != new.spec.queue_name:
+            self._tell(old)
+
+    def _place(self, obj: Workload) -> None:
+        """Where the workload belongs by its state: in the tree, in a queue, or nowhere."""
+        key, status = key_of(obj), obj.status
+        leaving = obj.metadata.deletion_timestamp is not None and status.admission is None
+        if leaving or is_true(status.conditions, FINISHED):
+            self._forget(key)
+        elif is_true(status.conditions, QUOTA_RESERVED) and status.admission is not None:
+            self.unfit.pop(key, None)
+            self._hold(key, self._read(obj, status.admission.cluster_queue))
+            self._grow(key, obj)
+        else:
+            self._release(key)
+            self._release(key + SUFFIX)
+            self.queues.remove(key + SUFFIX)
+            self._queue(key, obj)
+        self._tell(obj)
+
+    def _read(self, obj: Workload, cluster_queue: str) -> model.Workload:
+        workload = read(obj, cluster_queue, self._reading)
+        text = obj.metadata.annotations.get(READY_ANNOTATION)
+        return workload if text is None else replace(workload, blocks=self._blocks(text))
+
+    def _blocks(self, text: str) -> bool | None:
+        """What an annotation says about blocking; None where it says nothing that is understood."""
+        try:
+            settings = parse_annotation(text, self._base)
+        except ReadyAnnotationError:
+            return None
+        return settings is not None and settings.block_admission
+
+    def _hold(self, key: str, workload: model.Workload) -> None:
+        self.queues.remove(key)
+        before = self.tree.holder(key)
+        if workload.queue not in self.tree.queues:
+            self._release(key)
+            return
+        self.tree.hold(workload)
+        if key + SUFFIX not in self._assumed and (granted := self.tree.holder(key + SUFFIX)) is not None:
+            self.tree.release(granted)  # it is part of the whole now, or was refused
+            self._freed(granted, {})
+        if before is not None:
+            self._freed(before, workload.usage or {})
+            if before.ready != workload.ready or before.evicted != workload.evicted:
+                self.wake()
+
+    def _grow(self, key: str, obj: Workload) -> None:
+        more = entry(obj, obj.status.admission.cluster_queue if obj.status.admission else "", self._reading)
+        if more is None:
+            self.queues.remove(key + SUFFIX)
+        elif key + SUFFIX not in self._assumed:
+            self.queues.add(more)
+            self.wake()
+
+    def _queue(self, key: str, obj: Workload) -> None:
+        local = self.local_queues.get(f"{obj.metadata.namespace}/{obj.spec.queue_name}")
+        admissible = _is_admissible(obj)
+        problem = _problem(obj, local)
+        self.unfit.pop(key, None)
+        if problem and admissible:
+            self.unfit[key] = problem
+            self.waits(key)
+        if local is None or problem or not admissible:
+            self.queues.remove(key)
+            return
+        requeued, state = find(obj.status.conditions, REQUEUED), obj.status.requeue_state
+        until = state.requeue_at if state is not None else None
+        if requeued is not None and requeued.status == "False":
+            until = NEVER
+        elif (refused := self._held_back.pop(key, None)) is not None:
+            until = max(refused, until or refused)
+        self.queues.add(self._read(obj, local.spec.cluster_queue), until=until)
+        self.waits(key)
+        self.wake()
+
+    def _forget(self, key: str) -> None:
+        self.unfit.pop(key, None)
+        self.queues.remove(key)
+        self._release(key)
+        self.queues.remove(key + SUFFIX)
+        self._release(key + SUFFIX)
+
+    def _release(self, key: str) -> None:
+        before = self.tree.holder(key)
+        if before is not None:
+            self.tree.release(before)
+            self._freed(before, {})
+
+    def _freed(self, before: model.Workload, now: model.Usage) -> None:
+        """Those are looked at again that what became free could help."""
+        freed = [fr for fr, amount in (before.usage or {}).items() if amount > now.get(fr, 0)]
+        node = self.tree.queues.get(before.queue)
+        if freed and node is not None:
+            self.queues.flush(node, freed)
+            self.wake()
+
+    def _local_queue_changed(self, old: LocalQueue | None, new: LocalQueue | None) -> None:
+        queue = new if new is not None else old
+        assert queue is not None
+        key = key_of(queue)
+        if new is not None:
+            leaving = new.metadata.deletion_timestamp is not None
+            self.queues.stop_local(key, stopped=leaving or new.spec.stop_policy != "None")
+        if old is None or new is None:
+            for workload in self.workloads.by(_BY_LOCAL_QUEUE, key):
+                if key_of(workload) not in self._assumed:
+                    self._place(workload)
+        self.wake()
+        self._say(queue.spec.cluster_queue, key)
+
+    def _queue_changed(self, old: ClusterQueue | None, new: ClusterQueue | None) -> None:
+        queue = new if new is not None else old
+        assert queue is not None
+        name = queue.metadata.name
+        for users in self._users.values():
+            users.discard(name)
+        self._by_queue.pop(name, None)
+        before = self.tree.queues.get(name)
+        roots = [before.root] if before is not None else []
+        if new is None:
+            self.tree.remove_queue(name)
+            self.queues.remove_queue(name)
+            self._active.pop(name, None)
+            self._explain_all(name)
+        else:
+            spec = queue_spec(new)
+            for flavor in dict.fromkeys(flavor for group in spec.groups for flavor in group.flavors):
+                self._users.setdefault(flavor, set()).add(name)
+            for check in spec.checks:
+                self._users.setdefault(f"check/{check}", set()).add(name)
+            if (text := new.metadata.annotations.get(READY_ANNOTATION)) is not None:
+                self._by_queue[name] = bool(self._blocks(text))
+            roots.append(self.tree.set_queue(spec).root)
+            if old is None:
+                self._take_in(name)
+            self._review(name)
+        for root in dict.fromkeys(roots):
+            self._flush(root)
+
+    def _take_in(self, name: str) -> None:
+        """A ClusterQueue appeared: what was seen before it holds its quota from now on."""
+        for workload in self.workloads.by(_BY_CLUSTER_QUEUE, name):
+            if key_of(workload) not in self._assumed:
+                self._place(workload)
+
+    def _review(self, name: str) -> None:
+        """Whether the ClusterQueue admits may have changed."""
+        node, queue = self.tree.queues.get(name), self.cluster_queues.get(name)
+        if node is None:
+            return
+        before = self._active.get(name)
+        now = self._active[name] = activity(
+            node.policy,
+            self.flavors,
+            self.checks,
+            terminating=queue is not None and queue.metadata.deletion_timestamp is not None,
+            in_circle=self.tree.in_circle(node),
+        )
+        self.queues.set_queue(node.policy, active=now.active)
+        if before is None or before.active != now.active:
+            self._explain_all(name)
+        self.wake()
+        self._say(name, "")
+
+    def _explain_all(self, name: str) -> None:
+        """Why its workloads wait is another reason now."""
+        for position in self.queues.pending(name, limit=len(self.queues)):
+            self.waits(position.workload.key)
+
+    def _flush(self, node: Node) -> None:
+        """Everybody in the tree is looked at again."""
+        self.queues.flush(node)
+        self.wake()
+
+    def _cohort_changed(self, old: Cohort | None, new: Cohort | None) -> None:
+        cohort = new if new is not None else old
+        assert cohort is not None
+        name = cohort.metadata.name
+        before = self.tree.cohorts.get(name)
+        touched = [before.root] if before is not None else []
+        if new is not None:
+            touched.append(self.tree.set_cohort(cohort_spec(new)).root)
+        else:
+            self.tree.remove_cohort(name)
+            touched += [node.root for node in (self.tree.cohorts.get(name),) if node is not None]
+        for root in dict.fromkeys(touched):
+            for queue in list(root.queues()):
+                self._review(queue.name)
+            self._flush(root)
+
+    def _flavor_changed(self, old: ResourceFlavor | None, new: ResourceFlavor | None) -> None:
+        flavor = new if new is not None else old
+        assert flavor is not None
+        name = flavor.metadata.name
+        self._by_flavor.pop(name, None)
+        if new is None:
+            self.flavors.pop(name, None)
+        else:
+            self.flavors[name] = flavor_spec(new)
+            if (text := new.metadata.annotations.get(READY_ANNOTATION)) is not None:
+                self._by_flavor[name] = bool(self._blocks(text))
+        self._review_users(name)
+
+    def _check_changed(self, old: AdmissionCheck | None, new: AdmissionCheck | None) -> None:
+        check = new if new is not None else old
+        assert check is not None
+        if new is None:
+            self.checks.pop(check.metadata.name, None)
+        else:
+            self.checks[check.metadata.name] = new
+        self._review_users(f"check/{check.metadata.name}")
+
+    def _review_users(self, what: str) -> None:
+        for name in sorted(self._users.get(what, ())):
+            self._review(name)
+            if (node := self.tree.queues.get(name)) is not None:
+                self._flush(node)
+
+    def _namespace_changed(self, old: Namespace | None, new: Namespace | None) -> None:
+        namespace = new if new is not None else old
+        assert namespace is not None
+        labels: Mapping[str, str] = new.metadata.labels if new is not None else {}
+        self.queues.set_namespace(namespace.metadata.name, labels)
+        self.wake()
+
+    def _tell(self, obj: Workload) -> None:
+        local = f"{obj.metadata.namespace}/{obj.spec.queue_name}"
+        queue = self.local_queues.get(local)
+        self._say(queue.spec.cluster_queue if queue is not None else "", local)
+
+    def _say(self, cluster_queue: str, local_queue: str) -> None:
+        for listener in self._listeners:
+            listener(cluster_queue, local_queue)
+
+
+def _version(obj: Workload) -> int:
+    """Of two states of one object the newer has the greater (Kubernetes orders them so since 1.35)."""
+    version = obj.metadata.resource_version
+    return int(version) if version.isdecimal() else 0
+
+
+def _problem(obj: Workload, local: LocalQueue | None) -> str:
+    """Why nothing can be done for a workload as it is; "" if something can."""
+    if local is None:
+        return f"LocalQueue {obj.spec.queue_name} is terminating or missing"
+    return limits_problem(obj.spec.pod_sets)
+
+
+def _local_queue(obj: Workload) -> Iterable[str]:
+    return [f"{obj.metadata.namespace}/{obj.spec.queue_name}"]
+
+
+def _cluster_queue(obj: Workload) -> Iterable[str]:
+    return [obj.status.admission.cluster_queue] if obj.status.admission is not None else []
+
+
+def _is_admissible(obj: Workload) -> bool:
+    """Whether it may stand in a queue (upstream IsAdmissible); what holds no quota and has not ended is asked about."""
+    reserved = find(obj.status.conditions, QUOTA_RESERVED)
+    held = reserved is not None and reserved.reason == ON_HOLD
+    return (
+        obj.spec.active
+        and not held
+        and not obj.metadata.annotations.get(ADMISSION_GATED_BY)
+        and not is_true(obj.status.conditions, WAITING_FOR_REPLACEMENT_PODS)
+    )

@@ -1,0 +1,57 @@
+"""A job of any kind, as its Workload sees it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from muster.api.core import Toleration
+from muster.api.kueue import PodSet, PriorityClassRef, ReclaimablePod
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """How a job ended."""
+
+    success: bool
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class JobFacts:
+    """What is known of a job.
+
+    suspended: it makes no pods. active: pods of it run or are ending.
+    ready: its pods are (KEP-349: ready + succeeded >= wanted).
+    podsets: as it is now.
+    reclaimable: pods that have ended and need no quota any more, of as many as the job has now.
+    queue: the name of its LocalQueue; empty if it has none.
+    priority_class: the class that its priority comes from. priority: None if there is no such class.
+    elastic: it may change size while it runs.
+    prebuilt: it names a Workload that somebody else has made.
+    annotations: those that its Workload has too.
+    """
+
+    suspended: bool
+    active: bool
+    ready: bool
+    podsets: tuple[PodSet, ...]
+    end: End | None = None
+    reclaimable: tuple[ReclaimablePod, ...] = ()
+    queue: str = ""
+    priority_class: PriorityClassRef | None = None
+    priority: int | None = 0
+    maximum_execution_time_seconds: int | None = None
+    elastic: bool = False
+    prebuilt: bool = False
+    annotations: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class PodSetInfo:
+    """What is injected into the pods of a podset when its job starts, and taken away again when it stops."""
+
+    name: str
+    count: int
+    labels: Mapping[str, str]
+    annotations: Mapping[str, str]
+    node_selector: Mapping[str, str]
+    tolerations: tuple[Toleration, ...] = ()

@@ -1,0 +1,186 @@
+"""Admission on a control plane in virtual time: workloads in, quota out, and what is written about it."""
+
+import pytest
+from tests.system.plane import World, virtual
+from tests.system.queueing_world import (
+    admitted,
+    cohort,
+    finish,
+    flavor,
+    get,
+    give_back,
+    is_,
+    local_queue,
+    queue,
+    why,
+    workload,
+)
+
+from muster.api.core import EVENT
+from muster.api.kueue import CLUSTER_QUEUE, RESOURCE_FLAVOR, WORKLOAD
+from muster.api.status import ApiError
+
+
+@virtual
+async def test_what_fits_is_admitted_whole_and_the_rest_says_what_it_lacks(world: World) -> None:
+    await flavor(world)
+    await queue(world, "team", cpu=4)
+    await workload(world, "first", "team", cpu=1, count=3)
+    await workload(world, "second", "team", cpu=1, count=2)
+    await world.settle()
+    assert await admitted(world) == ["first"]
+    first = await get(world, "first")
+    (assignment,) = first.status.admission.pod_set_assignments
+    assert (assignment.flavors, assignment.resource_usage, assignment.count) == ({"cpu": "default"}, {"cpu": "3"}, 3)
+    assert await why(world, "second") == (
+        "WaitingForQuota",
+        "couldn't assign flavors to pod set main: insufficient unused quota for cpu in flavor default, 1 more needed",
+    )
+    await finish(world, "first")
+    await world.settle()
+    assert await admitted(world) == ["second"]
+
+
+@virtual
+async def test_objects_may_come_in_any_order(world: World) -> None:
+    await workload(world, "early", "team")
+    await local_queue(world, "team", "team")
+    await world.settle()
+    assert await why(world, "early") == ("Misconfigured", "ClusterQueue team not found")
+    await queue(world, "team", cpu=4, local=False)
+    await world.settle()
+    assert await why(world, "early") == ("Suspended", "ClusterQueue team is inactive")
+    await flavor(world)
+    await world.settle()
+    assert await admitted(world) == ["early"]
+
+
+@virtual
+async def test_a_workload_of_higher_priority_takes_the_place_of_others_once_they_have_gone(world: World) -> None:
+    await flavor(world)
+    await queue(world, "team", cpu=2, preemption={"withinClusterQueue": "LowerPriority"})
+    await workload(world, "low", "team", cpu=2, priority=1)
+    await world.settle()
+    await workload(world, "high", "team", cpu=2, priority=2)
+    await world.settle()
+    assert await is_(world, "low", "Evicted")
+    assert await why(world, "low", "Preempted") == (
+        "InClusterQueue",
+        f"Preempted to accommodate a workload (UID: {(await get(world, 'high')).metadata.uid}, JobUID: UNKNOWN)"
+        " due to prioritization in the ClusterQueue; preemptor path: /team; preemptee path: /team",
+    )
+    assert await admitted(world) == ["low"], "its quota is its own until it has stopped"
+    await give_back(world, "low")
+    await world.settle()
+    assert await admitted(world) == ["high"]
+    await finish(world, "high")
+    await world.settle()
+    assert await admitted(world) == ["low"]
+    assert not await is_(world, "low", "Evicted")
+
+
+@virtual
+async def test_what_a_cohort_lends_is_taken_back(world: World) -> None:
+    await flavor(world)
+    await cohort(world, "all")
+    await queue(world, "a", cpu=2, cohortName="all", preemption={"reclaimWithinCohort": "Any"})
+    await queue(world, "b", cpu=2, cohortName="all")
+    await workload(world, "borrower", "b", cpu=4)
+    await world.settle()
+    assert await admitted(world) == ["borrower"]
+    await workload(world, "owner", "a", cpu=2)
+    await world.settle()
+    assert (await why(world, "borrower", "Preempted"))[0] == "InCohortReclamation"
+    await give_back(world, "borrower")
+    await world.settle()
+    assert await admitted(world) == ["owner"]
+    assert (await why(world, "borrower"))[0] == "WaitingForQuota"
+
+
+@virtual
+async def test_a_workload_that_changed_between_decision_and_write_is_decided_on_again(world: World) -> None:
+    await flavor(world)
+    await queue(world, "team", cpu=4)
+    await workload(world, "one", "team", cpu=4)
+    await world.client.patch(WORKLOAD, "one", {"metadata": {"labels": {"a": "b"}}}, "default")
+    await world.settle()
+    assert await admitted(world) == ["one"]
+
+
+@virtual
+async def test_quota_of_a_workload_that_is_deleted_is_free(world: World) -> None:
+    await flavor(world)
+    await queue(world, "team", cpu=1)
+    await workload(world, "one", "team")
+    await workload(world, "two", "team")
+    await world.settle()
+    gone = (await admitted(world))[0]
+    await world.client.delete(WORKLOAD, gone, "default")
+    await world.settle()
+    assert len(await admitted(world)) == 1
+    assert gone not in await admitted(world)
+
+
+@virtual
+async def test_more_quota_is_used_at_once(world: World) -> None:
+    await flavor(world)
+    await queue(world, "team", cpu=1)
+    for name in "abc":
+        await workload(world, name, "team")
+    await world.settle()
+    assert len(await admitted(world)) == 1
+    quota = [{"name": "default", "resources": [{"name": "cpu", "nominalQuota": 3}]}]
+    patch = {"spec": {"resourceGroups": [{"coveredResources": ["cpu"], "flavors": quota}]}}
+    await world.client.patch(CLUSTER_QUEUE, "team", patch)
+    await world.settle()
+    assert len(await admitted(world)) == 3
+
+
+@virtual
+async def test_an_idle_hour_writes_nothing(world: World) -> None:
+    await flavor(world)
+    await queue(world, "team", cpu=1)
+    for name in "abc":
+        await workload(world, name, "team")
+    await world.settle(30)
+    before = world.plane.store.revision
+    await world.settle(3600)
+    assert world.plane.store.revision == before
+
+
+@virtual
+async def test_events_tell_of_reservation_admission_and_waiting(world: World) -> None:
+    await flavor(world)
+    await queue(world, "team", cpu=1)
+    await workload(world, "one", "team")
+    await workload(world, "two", "team")
+    await world.settle(30)
+    events = (await world.client.list(EVENT, "default")).items
+    told = {(event.involved_object.name, event.reason, event.type) for event in events}
+    assert {("one", "QuotaReserved", "Normal"), ("one", "Admitted", "Normal"), ("two", "Pending", "Warning")} <= told
+
+
+@virtual
+async def test_requests_above_limits_are_said_to_be_wrong(world: World) -> None:
+    await flavor(world)
+    await queue(world, "team", cpu=4)
+    resources = {"requests": {"cpu": "2"}, "limits": {"cpu": "1"}}
+    podset = {"name": "main", "count": 1, "template": {"spec": {"containers": [{"name": "c", "resources": resources}]}}}
+    await workload(world, "odd", "team", podSets=[podset])
+    await world.settle()
+    reason, message = await why(world, "odd")
+    assert reason == "Misconfigured"
+    assert "requests must not exceed its limits" in message
+
+
+@virtual
+async def test_a_flavor_in_use_does_not_go(world: World) -> None:
+    await flavor(world)
+    await queue(world, "team", cpu=1)
+    await world.client.delete(RESOURCE_FLAVOR, "default")
+    await world.settle()
+    assert (await world.client.get(RESOURCE_FLAVOR, "default")).metadata.deletion_timestamp is not None
+    await world.client.delete(CLUSTER_QUEUE, "team")
+    await world.settle()
+    with pytest.raises(ApiError, match="not found"):
+        await world.client.get(RESOURCE_FLAVOR, "default")
