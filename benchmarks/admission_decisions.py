@@ -2,12 +2,13 @@
 
     python benchmarks/admission_decisions.py [--pending 1000,10000,100000] [--rounds 2000] [--profile]
 
-First, one ClusterQueue with many that wait. "next": one workload ends and the next is admitted. "nothing": one ends, but
-what it frees is not enough for anybody. "new": one more comes that does not fit. Each of these is one event: the tree
-and the queues are told, and a cycle runs. The cost must not depend on how many wait.
+First, one ClusterQueue with many that wait. "next": one workload ends and the next is admitted. "nothing": one ends,
+but what it frees is not enough for anybody. "new": one more comes that does not fit. Each of these is one event: the
+tree and the queues are told, and a cycle runs. The cost must not depend on how many wait.
 
-Then 1,000 ClusterQueues in 10 Cohorts with 50,000 workloads in the mix of Kueue's large-scale benchmark, from nothing to
-all done in virtual time. A decision is a head that was admitted, displaced others, or was found not to fit.
+Then 1,000 ClusterQueues in 10 Cohorts with 50,000 workloads in the mix of Kueue's large-scale benchmark, until all are
+done, in virtual time: all there at once, and coming as in that benchmark, when the large displace the small. A decision
+is a head that was admitted, displaced others, or was found not to fit.
 """
 
 import argparse
@@ -37,9 +38,9 @@ from muster.queueing.quota import Tree
 START = datetime(2026, 1, 1, tzinfo=UTC)
 CPU = FlavorResource("default", "cpu")
 FLAVORS = {"default": FlavorSpec("default")}
-# Of Kueue's benchmark: how many of 50 in a ClusterQueue, CPUs, priority, seconds that it runs, milliseconds between two.
+# Of Kueue's benchmark: how many in a ClusterQueue, CPUs, priority, seconds that one runs, milliseconds between two.
 CLASSES = {"small": (35, 1, 50, 0.2, 100), "medium": (11, 5, 100, 0.5, 500), "large": (4, 20, 200, 1.0, 1200)}
-PER_QUEUE = sum(kind[0] for kind in CLASSES.values())
+SECONDS = {priority: seconds for _, _, priority, seconds, _ in CLASSES.values()}
 
 
 def queue(name: str, cpus: int, *, cohort: str = "", preemption: Preemption | None = None) -> QueueSpec:
@@ -139,42 +140,62 @@ def large_scale(queues: int, cohorts: int) -> Iterator[tuple[QueueSpec, list[Wor
         yield queue(name, 20, cohort=f"cohort-{number % cohorts}", preemption=preemption), workloads
 
 
-def play(queues: int, cohorts: int, every: float) -> dict[str, float]:
-    """All at once, then as quota frees, one cycle every so many (virtual) seconds; evictions end at once."""
-    tree, waiting = Tree(), Queues()
-    seconds = {priority: took for _, _, priority, took, _ in CLASSES.values()}
-    for spec, workloads in large_scale(queues, cohorts):
-        tree.set_queue(spec)
-        waiting.set_queue(spec)
-        for one in workloads:
-            waiting.add(one)
-    count, now, ends = len(waiting), 0.0, list[tuple[float, str, Workload]]()
-    totals = {"admitted": 0, "preempted": 0, "looks": 0, "decisions": 0}
-    began = time.perf_counter()
-    while len(waiting) or ends:
-        if not waiting.untried:
-            now = max(now + every, ends[0][0])
-        while ends and ends[0][0] <= now:
-            done = heapq.heappop(ends)[2]
-            node = tree.queues[done.queue]
-            if node.workloads.get(done.key) is done:
-                tree.release(done)
-                waiting.flush(node, done.usage)
-        outcome = run(tree, waiting, FLAVORS, Settings(), START + timedelta(seconds=now))
-        for admission in outcome.admitted:
-            heapq.heappush(ends, (now + seconds[admission.workload.priority], admission.workload.key, admission.workload))
+class Play:
+    """A cycle every so many (virtual) seconds while anything happens; who is displaced is gone at once."""
+
+    def __init__(self, queues: int, cohorts: int, every: float, *, in_time: bool) -> None:
+        self.tree, self.queues = Tree(), Queues()
+        self.every, self.now = every, 0.0
+        self.coming: list[tuple[float, str, Workload]] = []
+        self.ends: list[tuple[float, str, Workload]] = []
+        for spec, workloads in large_scale(queues, cohorts):
+            self.tree.set_queue(spec)
+            self.queues.set_queue(spec)
+            for one in workloads:
+                at = (one.created - START).total_seconds() if in_time else 0.0
+                self.coming.append((at, one.key, one))
+        heapq.heapify(self.coming)
+        self.count = len(self.coming)
+        self.admitted = self.preempted = self.looks = self.decisions = self.cycles = 0
+        self.longest = 0.0
+
+    def run(self) -> float:
+        """Seconds."""
+        began = time.perf_counter()
+        while self.coming or self.ends or len(self.queues):
+            self._happen()
+            start = time.perf_counter()
+            outcome = run(self.tree, self.queues, FLAVORS, Settings(), START + timedelta(seconds=self.now))
+            self.longest = max(self.longest, time.perf_counter() - start)
+            self._apply(outcome)
+        return time.perf_counter() - began
+
+    def _happen(self) -> None:
+        if not self.queues.untried:
+            self.now = max(self.now + self.every, min(heap[0][0] for heap in (self.coming, self.ends) if heap))
+        while self.coming and self.coming[0][0] <= self.now:
+            self.queues.add(heapq.heappop(self.coming)[2])
+        while self.ends and self.ends[0][0] <= self.now:
+            done = heapq.heappop(self.ends)[2]
+            if self.tree.queues[done.queue].workloads.get(done.key) is done:
+                self._free(done)
+
+    def _free(self, workload: Workload) -> None:
+        self.tree.release(workload)
+        self.queues.flush(self.tree.queues[workload.queue], workload.usage)
+
+    def _apply(self, outcome: Outcome) -> None:
+        for one in (admission.workload for admission in outcome.admitted):
+            heapq.heappush(self.ends, (self.now + SECONDS[one.priority], one.key, one))
         for preemption in outcome.preemptions:
             for victim in preemption.victims:
-                gone = victim.workload
-                tree.release(gone)
-                waiting.flush(tree.queues[gone.queue], gone.usage)
-                waiting.add(replace(gone, usage=None, reserved=None))
-        totals["admitted"] += len(outcome.admitted)
-        totals["preempted"] += sum(len(preemption.victims) for preemption in outcome.preemptions)
-        totals["looks"] += outcome.looks
-        totals["decisions"] += len(outcome.admitted) + len(outcome.preemptions) + len(outcome.pending)
-    taken = time.perf_counter() - began
-    return {"workloads": count, "seconds": taken, "virtual": now, **totals}
+                self._free(victim.workload)
+                self.queues.add(replace(victim.workload, usage=None, reserved=None))
+        self.cycles += 1
+        self.admitted += len(outcome.admitted)
+        self.preempted += sum(len(preemption.victims) for preemption in outcome.preemptions)
+        self.looks += outcome.looks
+        self.decisions += len(outcome.admitted) + len(outcome.pending)
 
 
 def lines(sizes: list[int], rounds: int) -> None:
@@ -200,20 +221,23 @@ def main() -> None:
     parser.add_argument("--profile", action="store_true")
     arguments = parser.parse_args()
     lines([int(size) for size in arguments.pending.split(",")], arguments.rounds)
-    profiler = cProfile.Profile()
-    if arguments.profile:
-        profiler.enable()
-    result = play(arguments.queues, 10, arguments.every)
-    profiler.disable()
     print()
-    print(
-        f"{result['workloads']:,} workloads, {arguments.queues:,} ClusterQueues: {result['seconds']:.1f} s "
-        f"({result['virtual']:.1f} s virtual), {result['admitted']:,} admitted, {result['preempted']:,} preempted, "
-        f"{result['looks']:,} looks, {result['decisions']:,} decisions, "
-        f"{result['decisions'] / result['seconds']:,.0f} decisions/s, {result['admitted'] / result['seconds']:,.0f} admissions/s"
-    )
-    if arguments.profile:
-        profiler.print_stats("cumulative")
+    print("| | virtual s | s | cycles | longest ms | admitted | displaced | looks | decisions/s | admissions/s |")
+    print("|---|" + "---:|" * 9)
+    for name, in_time in (("all at once", False), ("in time", True)):
+        play = Play(arguments.queues, 10, arguments.every, in_time=in_time)
+        profiler = cProfile.Profile()
+        if arguments.profile:
+            profiler.enable()
+        taken = play.run()
+        profiler.disable()
+        print(
+            f"| {name} | {play.now:.1f} | {taken:.1f} | {play.cycles:,} | {play.longest * 1000:,.0f} "
+            f"| {play.admitted:,} | {play.preempted:,} | {play.looks:,} "
+            f"| {play.decisions / taken:,.0f} | {play.admitted / taken:,.0f} |"
+        )
+        if arguments.profile:
+            profiler.print_stats("tottime")
 
 
 if __name__ == "__main__":

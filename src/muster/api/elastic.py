@@ -5,15 +5,23 @@ An elastic Job is an Indexed Job with as many completions as parallelism and the
 Its pods carry the world they are part of, as JSON, in an annotation that changes in place.
 """
 
+from collections.abc import Mapping
 from typing import Self
 
 import msgspec
+
+from muster.api.kueue.names import ELASTIC_JOB
 
 # On a Job: between which sizes it may be moved.
 ELASTIC_ANNOTATION = "muster.dev/elastic"
 
 # On a Job and on each of its pods: the current size and how often it changed, as `World` in JSON.
 WORLD_ANNOTATION = "muster.dev/world"
+
+
+def is_elastic(annotations: Mapping[str, str]) -> bool:
+    """Whether a Job or Workload with these annotations may change size while it runs: in our way or in Kueue's."""
+    return ELASTIC_ANNOTATION in annotations or annotations.get(ELASTIC_JOB) == "true"
 
 
 class Bounds(msgspec.Struct, frozen=True):

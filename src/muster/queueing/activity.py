@@ -1,4 +1,4 @@
-"""Whether a ClusterQueue admits, and if not, everything that is in the way (its condition Active)."""
+"""Whether a ClusterQueue admits, a LocalQueue takes jobs, and if not, what is in the way (their condition Active)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,6 +8,8 @@ from muster.api.kueue.names import (
     ACTIVE,
     ADMISSION_CHECK_INACTIVE,
     ADMISSION_CHECK_NOT_FOUND,
+    CLUSTER_QUEUE_DOES_NOT_EXIST,
+    CLUSTER_QUEUE_IS_INACTIVE,
     FLAVOR_NOT_FOUND,
     MULTI_KUEUE_APPLIED_PER_FLAVOR,
     MULTI_KUEUE_CONTROLLER,
@@ -20,12 +22,12 @@ from muster.api.kueue.names import (
     UNKNOWN,
 )
 from muster.queueing.conditions import is_true
-from muster.queueing.model import FlavorSpec, QueueSpec
+from muster.queueing.model import FlavorSpec, QueueSpec, StopPolicy
 
 
 @dataclass(frozen=True, slots=True)
 class Activity:
-    """active: the ClusterQueue admits. reason, message: of its condition Active."""
+    """active: the queue is in use. reason, message: of its condition Active."""
 
     active: bool
     reason: str
@@ -34,6 +36,9 @@ class Activity:
 
 _READY = Activity(True, READY, "Can admit new workloads")
 _TERMINATING = Activity(False, TERMINATING, "Can't admit new workloads; clusterQueue is terminating")
+_LOCAL_READY = Activity(True, READY, "Can submit new workloads to localQueue")
+_LOCAL_STOPPED = Activity(False, STOPPED, "LocalQueue is stopped")
+_NO_SUBMISSION = "Can't submit new workloads to clusterQueue"
 
 
 def activity(
@@ -44,7 +49,10 @@ def activity(
     terminating: bool = False,
     in_circle: bool = False,
 ) -> Activity:
-    """The first obstacle gives the reason; the message names all of them."""
+    """Of a ClusterQueue. The first obstacle gives the reason; the message names all of them.
+
+    terminating: it is being deleted. in_circle: its Cohorts name each other as parents.
+    """
     if terminating:
         return _TERMINATING
     obstacles = _obstacles(spec, flavors, checks)
@@ -56,15 +64,22 @@ def activity(
     return Activity(False, obstacles[0][0], f"Can't admit new workloads: {message}.")
 
 
+def local_activity(stop: StopPolicy, queue: Activity | None) -> Activity:
+    """Of a LocalQueue, by its stop policy and its ClusterQueue; None if there is no such queue."""
+    if stop != "None":
+        return _LOCAL_STOPPED
+    if queue is None:
+        return Activity(False, CLUSTER_QUEUE_DOES_NOT_EXIST, _NO_SUBMISSION)
+    return _LOCAL_READY if queue.active else Activity(False, CLUSTER_QUEUE_IS_INACTIVE, _NO_SUBMISSION)
+
+
 def _obstacles(
     spec: QueueSpec, flavors: Mapping[str, FlavorSpec], checks: Mapping[str, AdmissionCheck]
 ) -> list[tuple[str, str]]:
     used = dict.fromkeys(name for group in spec.groups for name in group.flavors)
-    found = {name: checks[name] for name in spec.checks if name in checks}
-    multi = [name for name, check in found.items() if check.spec.controller_name == MULTI_KUEUE_CONTROLLER]
-    provisioning = [
-        name for name, check in found.items() if check.spec.controller_name == PROVISIONING_REQUEST_CONTROLLER
-    ]
+    found = {name: checks[name] for name in sorted(spec.checks) if name in checks}
+    multi = _of_controller(found, MULTI_KUEUE_CONTROLLER)
+    provisioning = _of_controller(found, PROVISIONING_REQUEST_CONTROLLER)
     inactive = [name for name, check in found.items() if not is_true(check.status.conditions, ACTIVE)]
     several = multi if len(multi) > 1 else []
     candidates = (
@@ -73,7 +88,7 @@ def _obstacles(
         (
             ADMISSION_CHECK_NOT_FOUND,
             "references missing AdmissionCheck(s): {}",
-            [name for name in spec.checks if name not in found],
+            [name for name in sorted(spec.checks) if name not in found],
         ),
         (ADMISSION_CHECK_INACTIVE, "references inactive AdmissionCheck(s): {}", inactive),
         (
@@ -88,8 +103,12 @@ def _obstacles(
         ),
         (
             MULTI_KUEUE_WITH_PROVISIONING_REQUEST,
-            "Cannot use ProvisioningRequest AdmissionCheck(s) {} together with a MultiKueue AdmissionCheck",
-            provisioning if multi else [],
+            "Cannot use both MultiKueue and ProvisioningRequest AdmissionChecks together, found: {}",
+            [f"{','.join(multi)}, {','.join(provisioning)}"] if multi and provisioning else [],
         ),
     )
-    return [(reason, message.format(",".join(sorted(names)))) for reason, message, names in candidates if names]
+    return [(reason, message.format(",".join(names))) for reason, message, names in candidates if names]
+
+
+def _of_controller(checks: Mapping[str, AdmissionCheck], controller: str) -> list[str]:
+    return [name for name, check in checks.items() if check.spec.controller_name == controller]

@@ -39,14 +39,13 @@ def wanted(checks: Mapping[str, frozenset[str]], flavors: Iterable[str] | None) 
 
 def synced(states: States, names: Iterable[str], now: datetime) -> States:
     """The states of exactly these checks, by name; new ones are Pending. The same tuple if nothing changes."""
-    known, wanted_names = {state.name: state for state in states}, set(names)
-    if known.keys() == wanted_names:
+    known, listed = {state.name: state for state in states}, set(names)
+    if known.keys() == listed:
         return states
     moment = now.replace(microsecond=0)
     return tuple(
-        known.get(name)
-        or AdmissionCheckState(name=name, state=CHECK_PENDING, message="", last_transition_time=moment)
-        for name in sorted(wanted_names)
+        known.get(name) or AdmissionCheckState(name=name, state=CHECK_PENDING, message="", last_transition_time=moment)
+        for name in sorted(listed)
     )
 
 
@@ -77,7 +76,7 @@ def retry_at(states: States) -> datetime | None:
 
 
 def restarted(states: States, now: datetime) -> States:
-    """The states after an eviction: all begin anew. Those that wanted another try count it, the others forget theirs."""
+    """The states after an eviction: all begin anew. Those that wanted another try count it, others forget theirs."""
     moment = now.replace(microsecond=0)
     return tuple(
         check

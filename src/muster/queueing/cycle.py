@@ -18,6 +18,7 @@ A head whose turn depends on preemption is looked at again when its turn comes, 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from math import inf
 
 from muster.queueing import explain
 from muster.queueing.blocking import MESSAGE, Closed
@@ -86,13 +87,23 @@ class Outcome:
     looks: int = 0
 
 
-def run(tree: Tree, queues: Queues, flavors: Mapping[str, FlavorSpec], settings: Settings, now: datetime) -> Outcome:
+def run(
+    tree: Tree,
+    queues: Queues,
+    flavors: Mapping[str, FlavorSpec],
+    settings: Settings,
+    now: datetime,
+    *,
+    limit: float = inf,
+) -> Outcome:
     """Serve the heads of all ClusterQueues in which something changed.
 
     Those admitted leave the queues and hold their usage in the tree; otherwise the tree is as it was. More is to be
     done at once if `queues.untried` is not empty afterwards.
+
+    limit: after so many nominations stop, so that the caller can do something else before it goes on.
     """
-    return _Cycle(tree, queues, flavors, settings, now).run()
+    return _Cycle(tree, queues, flavors, settings, now).run(limit)
 
 
 class _Cycle:
@@ -109,7 +120,7 @@ class _Cycle:
         self._groves: dict[Node, Grove] = {}
         self._outcome = Outcome()
 
-    def run(self) -> Outcome:
+    def run(self, limit: float) -> Outcome:
         self._queues.advance(self._now)
         self._wake()
         for name in self._heads():
@@ -117,6 +128,8 @@ class _Cycle:
         try:
             while (nomination := self._lineup.pop()) is not None:
                 self._serve(nomination)
+                if self._outcome.looks >= limit:
+                    break
         finally:
             self._undo()
         self._wake()
@@ -147,26 +160,34 @@ class _Cycle:
         return self._groves[node.root]
 
     def _enter(self, name: str) -> None:
-        """Put the head of a ClusterQueue in line; those before it that do not fit are set aside."""
+        """Put the head of a ClusterQueue in line, in place of the former one."""
         node = self._tree.queues[name]
-        self._grove(node).heads.pop(name, None)
-        self._lineup.withdraw(name)
-        while (head := self._queues.head(name)) is not None:
+        grove = self._grove(node)
+        nomination = self._next(node)
+        if nomination is None:
+            grove.heads.pop(name, None)
+            self._lineup.withdraw(node)
+        else:
+            grove.watch(nomination)
+            self._lineup.enter(nomination)
+
+    def _next(self, node: Node) -> Nomination | None:
+        """The head of a ClusterQueue, if it can be served; those before it that do not fit are set aside."""
+        while (head := self._queues.head(node.name)) is not None:
             if self._tree.in_circle(node):
-                self._park(head, Note("Suspended", f"ClusterQueue {name} is inactive"), {})
-                return
+                self._park(head, Note("Suspended", f"ClusterQueue {node.name} is inactive"), {})
+                return None
             nomination = self._look(node, head)
             found = nomination.found
             if found.possible or (node.policy.strict and found.mode > Mode.NO_FIT):
-                self._grove(node).watch(nomination)
-                self._lineup.enter(nomination)
-                return
+                return nomination
             note = _note(found.assignment)
             if node.policy.strict:
                 self._park(head, note, {})
-                return
+                return None
             self._queues.set_aside(head, note)
             self._tell(head, note)
+        return None
 
     def _look(self, node: Node, workload: Workload) -> Nomination:
         self._outcome.looks += 1

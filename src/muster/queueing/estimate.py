@@ -16,6 +16,7 @@ from enum import IntEnum
 from heapq import heappop, heappush
 from statistics import median
 
+from muster.api.kueue.names import MISCONFIGURED, SUSPENDED
 from muster.queueing import cycle
 from muster.queueing.model import FlavorSpec, Workload
 from muster.queueing.queues import Queues
@@ -102,12 +103,13 @@ def estimate(
     runs: Mapping[str, RunTime],
     now: datetime,
     settings: cycle.Settings | None = None,
+    names: Mapping[str, str] | None = None,
 ) -> Estimate:
     """When the workload gets quota. The tree and the queues are used up.
 
-    runs: by key, of all whose end is known somehow, running or waiting.
+    runs: by key, of all whose end is known somehow, running or waiting. names: what people call workloads, by key.
     """
-    return _Forecast(tree, queues, flavors, key, runs, now, settings or cycle.Settings()).run()
+    return _Forecast(tree, queues, flavors, key, runs, now, settings or cycle.Settings(), names or {}).run()
 
 
 @dataclass(slots=True)
@@ -119,6 +121,7 @@ class _Forecast:
     runs: Mapping[str, RunTime]
     now: datetime
     settings: cycle.Settings
+    names: Mapping[str, str]
     _certainty: Certainty = Certainty.SURE
     _because: str = "there is room for it"
     _ends: list[tuple[datetime, str, datetime | None, _Rest]] = field(default_factory=list)
@@ -154,7 +157,7 @@ class _Forecast:
         victims = [victim.workload for victim in preemption.victims]
         if preemption.workload.key == self.key:
             self._certainty = min(self._certainty, Certainty.LIKELY)
-            self._because = f"it takes the place of {_listed([victim.key for victim in victims])}"
+            self._because = f"it takes the place of {self._listed([victim.key for victim in victims])}"
         for victim in victims:
             self.tree.release(victim)
             self.queues.flush(self.tree.queues[victim.queue], victim.usage)
@@ -184,7 +187,7 @@ class _Forecast:
         assert holder is not None, "only the ends of holders are next"
         self.now = max(at, self.now)
         self._certainty = min(self._certainty, rest.certainty)
-        self._because = f"{key} ends then, {rest.because}"
+        self._because = f"{self.names.get(key, key)} ends then, {rest.because}"
         self.tree.release(holder)
         self.queues.flush(self.tree.queues[holder.queue], holder.usage)
         return True
@@ -204,14 +207,16 @@ class _Forecast:
 
     def _stuck(self) -> str:
         """Nobody ends any more, and still it waits."""
+        why = self.queues.why(self.key)
+        if why is not None and why.reason in (SUSPENDED, MISCONFIGURED):
+            return why.message
         holders = sorted(key for node in self.tree.queues.values() for key in node.workloads)
         if holders:
-            return f"nothing says when {_listed(holders)} {'ends' if len(holders) == 1 else 'end'}"
-        why = self.queues.why(self.key)
+            return f"nothing says when {self._listed(holders)} {'ends' if len(holders) == 1 else 'end'}"
         return f"it does not fit even if nothing else runs{f': {why.message}' if why is not None else ''}"
 
-
-def _listed(keys: list[str]) -> str:
-    """A few of them by name."""
-    more = len(keys) - _NAMED
-    return ", ".join(keys[:_NAMED]) + (f" and {more} more" if more > 0 else "")
+    def _listed(self, keys: list[str]) -> str:
+        """A few of them by name."""
+        more = len(keys) - _NAMED
+        names = (self.names.get(key, key) for key in keys[:_NAMED])
+        return ", ".join(names) + (f" and {more} more" if more > 0 else "")

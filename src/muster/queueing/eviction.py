@@ -79,9 +79,7 @@ def _counted(stats: SchedulingStats | None, reason: str, cause: str) -> Scheduli
     )
 
 
-def release(
-    status: WorkloadStatus, message: str, now: datetime, reason: str = PENDING_EVALUATION
-) -> WorkloadStatus:
+def release(status: WorkloadStatus, message: str, now: datetime, reason: str = PENDING_EVALUATION) -> WorkloadStatus:
     """The status of a workload that holds nothing (any more), and why; the same if that is what it says.
 
     How long it was admitted is remembered; whether its pods were ready is not.
@@ -133,6 +131,4 @@ def backed_off(status: WorkloadStatus, settings: WaitForPodsReady, now: datetime
         return None
     doubled = strategy.backoff_base_seconds * 2 ** min(count - 1, _MAX_DOUBLINGS)
     at = now.replace(microsecond=0) + timedelta(seconds=min(strategy.backoff_max_seconds, doubled))
-    return not_before(
-        msgspec.structs.replace(status, requeue_state=msgspec.structs.replace(state, count=count)), at
-    )
+    return not_before(msgspec.structs.replace(status, requeue_state=msgspec.structs.replace(state, count=count)), at)

@@ -167,6 +167,11 @@ class Tournament:
         self._nominees[contender.queue] = contender
         self.changed(contender.queue)
 
+    def leave(self, queue: Node) -> None:
+        """The head of the ClusterQueue no longer competes."""
+        if self._nominees.pop(queue, None) is not None:
+            self.changed(queue)
+
     def pop(self) -> Contender | None:
         """The winner, who no longer competes; None at the end.
 

@@ -23,6 +23,8 @@ from muster.queueing.requests import scaled
 # What follows the key of a workload in that of its entry; no name has it.
 SUFFIX = "+"
 
+_PLAIN = intake.Settings()
+
 
 def granted(workload: kueue.Workload) -> dict[str, int]:
     """How many pods of each podset may run; empty unless the workload is admitted."""
@@ -33,7 +35,7 @@ def granted(workload: kueue.Workload) -> dict[str, int]:
     return {one.name: _count(one, wanted) for one in admission.pod_set_assignments}
 
 
-def entry(workload: kueue.Workload, queue: str, settings: intake.Settings = intake.Settings()) -> Workload | None:
+def entry(workload: kueue.Workload, queue: str, settings: intake.Settings = _PLAIN) -> Workload | None:
     """The pods that a running elastic workload is short of, as a workload that waits; None if it lacks none.
 
     Its key is that of the workload and `SUFFIX`. Raises `QuantityError`.
@@ -62,7 +64,8 @@ def raised(status: kueue.WorkloadStatus, more: kueue.Admission) -> kueue.Workloa
     """The status of a workload whose entry got quota. Raises `QuantityError`."""
     assert status.admission is not None, "what has an entry holds quota"
     extra = {one.name: one for one in more.pod_set_assignments}
-    return _with(status, tuple(_sum(one, extra.get(one.name)) for one in status.admission.pod_set_assignments))
+    podsets = tuple(_sum(one, extra.get(one.name)) for one in status.admission.pod_set_assignments)
+    return _with(status, status.admission, podsets)
 
 
 def lowered(status: kueue.WorkloadStatus, wanted: Mapping[str, int]) -> kueue.WorkloadStatus:
@@ -71,11 +74,13 @@ def lowered(status: kueue.WorkloadStatus, wanted: Mapping[str, int]) -> kueue.Wo
         return status
     assignments = status.admission.pod_set_assignments
     changed = tuple(_at_most(one, wanted.get(one.name, 0)) for one in assignments)
-    return status if changed == assignments else _with(status, changed)
+    return status if changed == assignments else _with(status, status.admission, changed)
 
 
-def _with(status: kueue.WorkloadStatus, podsets: tuple[kueue.PodSetAssignment, ...]) -> kueue.WorkloadStatus:
-    admission = msgspec.structs.replace(status.admission, pod_set_assignments=podsets)
+def _with(
+    status: kueue.WorkloadStatus, admission: kueue.Admission, podsets: tuple[kueue.PodSetAssignment, ...]
+) -> kueue.WorkloadStatus:
+    admission = msgspec.structs.replace(admission, pod_set_assignments=podsets)
     return msgspec.structs.replace(status, admission=admission)
 
 

@@ -14,6 +14,7 @@ from muster.api import kueue
 from muster.api.core import NodeSelectorTerm, PodSpec
 from muster.api.kueue.names import (
     ADMISSION_CHECK_EVICTION,
+    ADMITTED,
     EVICTED,
     PODS_READY,
     PODS_READY_TIMEOUT,
@@ -116,6 +117,7 @@ def workload(obj: kueue.Workload, queue: str, settings: Settings = Settings()) -
         podsets=tuple(_podset(podset, counts[podset.name].needed, settings.rules) for podset in spec.pod_sets),
         usage=_usage(admission, counts) if admission else None,
         reserved=reserved.last_transition_time if reserved and admission else None,
+        admitted=admission is not None and is_true(status.conditions, ADMITTED),
         evicted=is_true(status.conditions, EVICTED),
         ready=is_true(status.conditions, PODS_READY),
     )

@@ -1,17 +1,24 @@
 """What becomes of a Workload as time and its surroundings change: everything but admission itself.
 
-One look takes a workload as far as it can go, by the rules below in their order (upstream does one a look); what it
-says is written at once. The order is that of Kueue's workload controller.
+One look takes a workload as far as one write of its status can; deciding again on what was written changes nothing.
+The rules and their order are those of Kueue's workload controller (which applies one a look), but for this:
+
+- an admission check that wants another try evicts at once, it does not hold quota until it may be tried;
+- a workload with a queue that is stopped or gone is not admitted just because its checks got ready;
+- a check that is added to a queue, or fails, after admission does not make the workload less admitted;
+- the time a workload may run begins anew when it is activated after having used it up.
 """
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import Literal
+from typing import Final, Literal
 
 import msgspec
 
-from muster.api.config import Configuration, WaitForPodsReady
-from muster.api.kueue import Workload, WorkloadStatus
+from muster.api.config import WaitForPodsReady
+from muster.api.config.types import WorkloadRetention
+from muster.api.kueue import Admission, Workload, WorkloadStatus
 from muster.api.kueue.names import (
     ADMISSION_CHECK_EVICTION,
     ADMISSION_GATED,
@@ -26,22 +33,37 @@ from muster.api.kueue.names import (
     EVICTED,
     EVICTED_DUE_TO,
     FINISHED,
+    INADMISSIBLE,
+    JOB_UID_LABEL,
     LOCAL_QUEUE_RESTARTED,
     LOCAL_QUEUE_STOPPED,
     MAXIMUM_EXECUTION_TIME_EXCEEDED,
+    ON_HOLD,
+    OWNER_NOT_FOUND,
+    PENDING,
+    PENDING_DELAYED_TOPOLOGY_REQUESTS,
+    PENDING_EVALUATION,
     PODS_READY_TIMEOUT,
     QUOTA_RESERVED,
     REACTIVATED,
     REQUEUED,
     REQUEUING_LIMIT_EXCEEDED,
-    SUSPENDED,
+    RESOURCE_IN_USE_FINALIZER,
     UNSATISFIED_ADMISSION_CHECKS,
+    WAITING,
 )
+from muster.api.meta import Condition
 from muster.queueing import checks
-from muster.queueing.conditions import drop, find, find_true, is_true, put, since
-from muster.queueing.eviction import backed_off, evict, release
-from muster.queueing.model import QueueSpec, StopPolicy
+from muster.queueing.conditions import drop, find, find_true, is_true, put, since, stamped
+from muster.queueing.eviction import DEACTIVATED_MESSAGE, backed_off, evict, full_reason, not_before, release
+from muster.queueing.obstacles import QueueState, Saying, obstacle
 from muster.queueing.ready import deadline
+from muster.queueing.retention import workload_kept_until
+
+# Reasons of QuotaReserved=False that say nothing any more once a workload can be queued.
+_STALE: Final = (DEACTIVATED, PENDING, INADMISSIBLE, WAITING)
+_PENDING: Final = Saying(PENDING_EVALUATION, "Workload is pending evaluation in the scheduling queue")
+_UNGATED: Final = Saying(PENDING_EVALUATION, "AdmissionGatedBy cleared, waiting for quota reservation")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,23 +79,26 @@ class Note:
 class Surroundings:
     """What the decision looks at beside the workload.
 
-    local_stop: of the LocalQueue; None if there is none.
-    queue: the ClusterQueue; None if there is none.
+    local: its LocalQueue. queue: the ClusterQueue behind that, or the one whose quota it holds.
+    checks: of the ClusterQueue (`checks.of_queue`).
     waiting: how long its pods may take to be ready (`ready.settings_for`); None: nobody looks.
+    retention: how long it is kept after its end.
     """
 
-    local_stop: StopPolicy | None
-    queue: QueueSpec | None
-    settings: Configuration
-    waiting: WaitForPodsReady | None
+    local: QueueState
+    queue: QueueState
+    checks: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    waiting: WaitForPodsReady | None = None
+    retention: WorkloadRetention = field(default_factory=WorkloadRetention)
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to write about a workload.
+    """What to write about a workload, in this order.
 
     status: to be stored if it is another one than before.
     deactivate: set spec.active to false.
+    finalize: take our finalizer away.
     delete: it has been kept for long enough.
     notes: events, once the rest is stored.
     wake_at: when to look again even if nothing changes.
@@ -81,6 +106,7 @@ class Plan:
 
     status: WorkloadStatus
     deactivate: bool = False
+    finalize: bool = False
     delete: bool = False
     notes: tuple[Note, ...] = ()
     wake_at: datetime | None = None
@@ -89,28 +115,54 @@ class Plan:
         """The plan with another look at that time at the latest."""
         return replace(self, wake_at=min(at, self.wake_at) if self.wake_at is not None else at)
 
+    def noted(self, type: Literal["Normal", "Warning"], reason: str, message: str) -> "Plan":
+        """The plan with one more event."""
+        return replace(self, notes=(*self.notes, Note(type, reason, message)))
+
 
 def decide(workload: Workload, around: Surroundings, now: datetime) -> Plan:
     """Everything that is to be done about the workload now."""
-    plan = Plan(workload.status)
-    if (finished := find_true(plan.status.conditions, FINISHED)) is not None:
-        kept = around.settings.object_retention_policies.workloads.after_finished
-        return _kept(plan, since(finished, now), kept, now)
+    plan = _decided(workload, around, now)
+    before, after = workload.status.conditions, plan.status.conditions
+    if after is before:
+        return plan
+    conditions = stamped(before, after, workload.metadata.generation)
+    return replace(plan, status=msgspec.structs.replace(plan.status, conditions=conditions))
+
+
+def _decided(workload: Workload, around: Surroundings, now: datetime) -> Plan:
+    plan, meta = Plan(workload.status), workload.metadata
+    if not meta.owner_references and (meta.deletion_timestamp is not None or meta.labels.get(JOB_UID_LABEL)):
+        plan = replace(plan, finalize=RESOURCE_IN_USE_FINALIZER in meta.finalizers)
+        if meta.deletion_timestamp is not None:
+            return plan
+        if not is_true(plan.status.conditions, FINISHED):
+            plan = _set(plan, FINISHED, True, OWNER_NOT_FOUND, "The workload's owner no longer exists", now)
+    if is_true(plan.status.conditions, FINISHED):
+        return _ended(plan, workload, around.retention, now)
     if workload.spec.active and is_true(plan.status.conditions, DEACTIVATION_TARGET):
         return replace(plan, deactivate=True)
-    plan = _requeued(plan, around, now) if workload.spec.active else _deactivated(plan, around, now)
-    plan = _gated(plan, workload, now)
-    plan = _checked(plan, around, now)
-    if is_true(plan.status.conditions, QUOTA_RESERVED) and not is_true(plan.status.conditions, EVICTED):
-        plan = _holding(plan, workload, around, now)
+    if (again := checks.retry_at(plan.status.admission_checks)) is not None and again > now:
+        plan = replace(plan, status=not_before(plan.status, again))
+    plan = _requeued(plan, around, now) if workload.spec.active else _deactivated(plan, now)
+    if not is_true(plan.status.conditions, QUOTA_RESERVED):
+        return _waiting(plan, workload, around, now)
+    if not is_true(plan.status.conditions, EVICTED):
+        return _holding(plan, workload, around, now)
     return plan
 
 
-def _kept(plan: Plan, end: datetime, kept: int | None, now: datetime) -> Plan:
-    if kept is None:
+def _ended(plan: Plan, workload: Workload, retention: WorkloadRetention, now: datetime) -> Plan:
+    until = workload_kept_until(msgspec.structs.replace(workload, status=plan.status), retention)
+    if until is None:
         return plan
-    until = end + timedelta(microseconds=kept // 1000)
-    return replace(plan, delete=True) if now >= until else plan.woken(until)
+    if now < until:
+        return plan.woken(until)
+    plan = replace(plan, finalize=RESOURCE_IN_USE_FINALIZER in workload.metadata.finalizers)
+    if workload.metadata.deletion_timestamp is not None:
+        return plan
+    gone = plan.noted("Normal", "Deleted", "Deleted finished workload due to elapsed retention")
+    return replace(gone, delete=True)
 
 
 def _set(plan: Plan, type: str, value: bool, reason: str, message: str, now: datetime) -> Plan:
@@ -121,8 +173,9 @@ def _set(plan: Plan, type: str, value: bool, reason: str, message: str, now: dat
 
 
 def _evicted(plan: Plan, reason: str, message: str, now: datetime, cause: str = "") -> Plan:
-    note = Note("Normal", EVICTED_DUE_TO + reason, message)
-    return replace(plan, status=evict(plan.status, reason, message, now, cause), notes=(*plan.notes, note))
+    held = plan.status.admission is not None
+    plan = replace(plan, status=evict(plan.status, reason, message, now, cause))
+    return plan.noted("Normal", EVICTED_DUE_TO + full_reason(reason, cause), message) if held else plan
 
 
 # Before it is in the queue.
@@ -130,143 +183,169 @@ def _evicted(plan: Plan, reason: str, message: str, now: datetime, cause: str = 
 
 def _requeued(plan: Plan, around: Surroundings, now: datetime) -> Plan:
     """What made the workload wait is over."""
+    if is_true(plan.status.conditions, QUOTA_RESERVED):
+        return plan
+    plan = _backoff(plan, now)
     requeued = find(plan.status.conditions, REQUEUED)
     if requeued is None or requeued.status == "True":
         return plan
     match requeued.reason:
-        case reason if reason == DEACTIVATED or reason.startswith(DEACTIVATED_DUE_TO):
+        case reason if reason.startswith(DEACTIVATED):
+            if reason == DEACTIVATED_DUE_TO + MAXIMUM_EXECUTION_TIME_EXCEEDED:
+                status = msgspec.structs.replace(plan.status, accumulated_past_execution_time_seconds=None)
+                plan = replace(plan, status=status)
             return _set(plan, REQUEUED, True, REACTIVATED, "The workload was reactivated", now)
-        case reason if reason in (PODS_READY_TIMEOUT, ADMISSION_CHECK_EVICTION):
-            return _backoff_finished(plan, now)
-        case reason if reason == LOCAL_QUEUE_STOPPED and around.local_stop == "None":
+        case reason if reason in (PODS_READY_TIMEOUT, ADMISSION_CHECK_EVICTION) and plan.wake_at is None:
+            return _set(plan, REQUEUED, True, BACKOFF_FINISHED, "The workload backoff was finished", now)
+        case reason if reason == LOCAL_QUEUE_STOPPED and around.local.stop == "None":
             message = "The LocalQueue was restarted after being stopped"
             return _set(plan, REQUEUED, True, LOCAL_QUEUE_RESTARTED, message, now)
-        case reason if reason == CLUSTER_QUEUE_STOPPED and around.queue is not None and around.queue.stop == "None":
+        case reason if reason == CLUSTER_QUEUE_STOPPED and around.queue.stop == "None":
             message = "The ClusterQueue was restarted after being stopped"
             return _set(plan, REQUEUED, True, CLUSTER_QUEUE_RESTARTED, message, now)
     return plan
 
 
-def _backoff_finished(plan: Plan, now: datetime) -> Plan:
+def _backoff(plan: Plan, now: datetime) -> Plan:
+    """As long as there is a `requeueAt` it is not over."""
     state = plan.status.requeue_state
-    if state is not None and state.requeue_at is not None:
-        if now < state.requeue_at:
-            return plan.woken(state.requeue_at)
-        state = msgspec.structs.replace(state, requeue_at=None)
-        plan = replace(plan, status=msgspec.structs.replace(plan.status, requeue_state=state))
-    return _set(plan, REQUEUED, True, BACKOFF_FINISHED, "The workload backoff was finished", now)
+    if state is None or state.requeue_at is None:
+        return plan
+    if now < state.requeue_at:
+        return plan.woken(state.requeue_at)
+    state = msgspec.structs.replace(state, requeue_at=None)
+    return replace(plan, status=msgspec.structs.replace(plan.status, requeue_state=state))
 
 
-def _deactivated(plan: Plan, around: Surroundings, now: datetime) -> Plan:
+def _deactivated(plan: Plan, now: datetime) -> Plan:
     """A workload that is not active holds nothing, and begins anew should it be activated."""
     target = find(plan.status.conditions, DEACTIVATION_TARGET)
     if not is_true(plan.status.conditions, EVICTED):
-        reason, message, cause = DEACTIVATED, "The workload is deactivated", ""
+        cause, message = "", DEACTIVATED_MESSAGE
         if target is not None:
-            reason, cause = DEACTIVATED_DUE_TO + target.reason, target.reason
-            message = f"{message} due to {target.message}"
-        plan = _evicted(plan, reason, message, now, cause)
-    status = plan.status
-    if target is not None or status.requeue_state is not None:
-        conditions = drop(status.conditions, DEACTIVATION_TARGET)
-        status = msgspec.structs.replace(status, conditions=conditions, requeue_state=None)
-        plan = replace(plan, status=status)
-    evicted = find_true(status.conditions, EVICTED)
-    by_us = evicted is not None and evicted.reason.startswith(DEACTIVATED_DUE_TO)
-    kept = around.settings.object_retention_policies.workloads.after_deactivated_by_kueue
-    return _kept(plan, since(evicted, now), kept, now) if by_us and status.admission is None else plan
+            cause, message = target.reason, f"{message} due to {target.message}"
+        plan = _evicted(plan, DEACTIVATED, message, now, cause)
+    if target is None and plan.status.requeue_state is None:
+        return plan
+    conditions = drop(plan.status.conditions, DEACTIVATION_TARGET)
+    return replace(plan, status=msgspec.structs.replace(plan.status, conditions=conditions, requeue_state=None))
 
 
-def _gated(plan: Plan, workload: Workload, now: datetime) -> Plan:
-    """KEP-6915: as long as the annotation names gates, the workload is not queued."""
-    gates = workload.metadata.annotations.get(ADMISSION_GATED_BY, "")
-    if gates and not is_true(plan.status.conditions, QUOTA_RESERVED):
-        return _set(plan, QUOTA_RESERVED, False, ADMISSION_GATED, f"Admission is gated by: {gates}", now)
+def _waiting(plan: Plan, workload: Workload, around: Surroundings, now: datetime) -> Plan:
+    """Why it is not in the queue. Why it waits there is for admission to say."""
+    plan = _listed(plan, around, now)
+    said = find(plan.status.conditions, QUOTA_RESERVED)
+    saying = _saying(workload, said)
+    if saying is None:
+        return plan
+    plan = replace(plan, status=release(plan.status, saying.message, now, saying.reason))
+    if saying.reason == ADMISSION_GATED and (said is None or said.reason != ADMISSION_GATED):
+        return _gated(plan, workload)
+    if saying == _UNGATED:
+        return plan.noted("Normal", "AdmissionGateCleared", "Admission gate cleared, workload is now admissible")
     return plan
 
 
-# Between the reservation and admission.
-
-
-def _checked(plan: Plan, around: Surroundings, now: datetime) -> Plan:
-    """The list of checks, and Admitted once all are ready."""
-    status, reserved = plan.status, is_true(plan.status.conditions, QUOTA_RESERVED)
-    if around.queue is not None and (reserved or around.queue.checks or status.admission_checks):
-        states = checks.synced(status.admission_checks, checks.wanted(around.queue.checks, _flavors(status)), now)
-        if states is not status.admission_checks:
-            status = msgspec.structs.replace(status, admission_checks=states)
-            plan = replace(plan, status=status)
-    if not reserved or is_true(status.conditions, EVICTED):
-        return plan
-    if checks.all_ready(status.admission_checks) and not _delayed(status):
-        admitted = _set(plan, ADMITTED, True, ADMITTED, "The workload is admitted", now)
-        return replace(admitted, notes=(*plan.notes, _admitted_note(status, now))) if admitted is not plan else plan
-    message = "The workload has not all checks ready"
-    return _set(plan, ADMITTED, False, UNSATISFIED_ADMISSION_CHECKS, message, now)
-
-
-def _flavors(status: WorkloadStatus) -> set[str] | None:
-    if status.admission is None:
+def _saying(workload: Workload, said: Condition | None) -> Saying | None:
+    """What QuotaReserved=False is to say; None leaves it as it is."""
+    if not workload.spec.active:
+        return Saying(DEACTIVATED, DEACTIVATED_MESSAGE)
+    if said is not None and said.reason == ON_HOLD:
+        return Saying(said.reason, said.message)
+    if (gates := _gates(workload)) is not None:
+        return gates
+    if said is None:
         return None
-    return {flavor for podset in status.admission.pod_set_assignments for flavor in podset.flavors.values()}
+    if said.reason == ADMISSION_GATED:
+        return _UNGATED
+    return _PENDING if said.reason in _STALE else None
 
 
-def _delayed(status: WorkloadStatus) -> bool:
-    podsets = status.admission.pod_set_assignments if status.admission is not None else ()
-    return any(podset.delayed_topology_request == "Pending" for podset in podsets)
+def _gates(workload: Workload) -> Saying | None:
+    """KEP-6915: as long as the annotation names gates, the workload is not queued."""
+    names = workload.metadata.annotations.get(ADMISSION_GATED_BY, "")
+    return Saying(ADMISSION_GATED, f"Admission is gated by: {names}") if names else None
 
 
-def _admitted_note(status: WorkloadStatus, now: datetime) -> Note:
-    assert status.admission is not None, "quota is reserved"
-    waited = int((now - since(find(status.conditions, QUOTA_RESERVED), now)).total_seconds())
-    message = f"Admitted by ClusterQueue {status.admission.cluster_queue}, wait time since reservation was {waited}s"
-    return Note("Normal", ADMITTED, message)
+def _gated(plan: Plan, workload: Workload) -> Plan:
+    names = workload.metadata.annotations[ADMISSION_GATED_BY]
+    return plan.noted("Normal", ADMISSION_GATED, f"Workload admission is gated by: {names}")
+
+
+def _listed(plan: Plan, around: Surroundings, now: datetime) -> Plan:
+    """With the checks that concern it."""
+    if around.queue.stop is None:
+        return plan
+    states = plan.status.admission_checks
+    listed = checks.synced(states, checks.wanted(around.checks, _flavors(plan.status.admission)), now)
+    if listed is states:
+        return plan
+    return replace(plan, status=msgspec.structs.replace(plan.status, admission_checks=listed))
+
+
+def _flavors(admission: Admission | None) -> set[str]:
+    podsets = admission.pod_set_assignments if admission is not None else ()
+    return {flavor for podset in podsets for flavor in podset.flavors.values()}
 
 
 # While it holds quota.
 
 
 def _holding(plan: Plan, workload: Workload, around: Surroundings, now: datetime) -> Plan:
-    status = plan.status
-    if (why := checks.rejection(status.admission_checks)) is not None:
-        return _condemned(plan, ADMISSION_CHECK_EVICTION, why, "AdmissionCheckRejected", now)
-    if (why := checks.retry(status.admission_checks)) is not None:
-        counted = replace(plan, status=checks.retried(status))
-        return _evicted(counted, ADMISSION_CHECK_EVICTION, why, now)
-    stopped = _stopped(plan, around, now)
-    if stopped is not plan:
-        return stopped
-    late = _late(plan, workload, around.waiting, now)
-    if late.status is not status:
-        return late
-    return _exhausted(late, workload, now)
-
-
-def _condemned(plan: Plan, reason: str, why: str, event: str, now: datetime) -> Plan:
-    """To be deactivated: the next look does it."""
-    plan = _set(plan, DEACTIVATION_TARGET, True, reason, why, now)
-    return replace(plan, notes=(*plan.notes, Note("Warning", event, f"Deactivated due to {why}")))
-
-
-def _stopped(plan: Plan, around: Surroundings, now: datetime) -> Plan:
-    """KEP-1284. Hold: what is not admitted yet gives back; HoldAndDrain: everything does."""
-    admitted = is_true(plan.status.conditions, ADMITTED)
-    queue = around.queue.stop if around.queue is not None else "None"
-    for stop, what, reason in (
-        (around.local_stop or "None", "LocalQueue", LOCAL_QUEUE_STOPPED),
-        (queue, "ClusterQueue", CLUSTER_QUEUE_STOPPED),
-    ):
-        if stop == "HoldAndDrain":
-            return _evicted(plan, reason, f"The {what} is stopped", now)
-        if stop == "Hold" and not admitted:
-            return replace(plan, status=release(plan.status, f"The {what} is stopped", now, reason=SUSPENDED))
+    plan = _listed(plan, around, now)
+    states = plan.status.admission_checks
+    rejection, retry = checks.rejection(states), checks.retry(states)
+    if not is_true(plan.status.conditions, ADMITTED):
+        loss = _gates(workload) or obstacle(around.local, around.queue)
+        if rejection is None and retry is None and loss is not None:
+            return _dispossessed(plan, workload, loss, now)
+        plan = _admitted(plan, now)
+    if rejection is not None:
+        plan = _set(plan, DEACTIVATION_TARGET, True, ADMISSION_CHECK_EVICTION, rejection, now)
+        return plan.noted("Warning", "AdmissionCheckRejected", f"Deactivated due to {rejection}")
+    if retry is not None:
+        return _evicted(plan, ADMISSION_CHECK_EVICTION, retry, now)
+    if is_true(plan.status.conditions, ADMITTED):
+        return _running(plan, workload, around, now)
     return plan
 
 
-def _late(plan: Plan, workload: Workload, waiting: WaitForPodsReady | None, now: datetime) -> Plan:
+def _dispossessed(plan: Plan, workload: Workload, loss: Saying, now: datetime) -> Plan:
+    plan = replace(plan, status=release(plan.status, loss.message, now, loss.reason))
+    return _gated(plan, workload) if loss.reason == ADMISSION_GATED else plan
+
+
+def _admitted(plan: Plan, now: datetime) -> Plan:
+    status = plan.status
+    if not checks.all_ready(status.admission_checks):
+        message = "The workload has not all checks ready"
+        return _set(plan, ADMITTED, False, UNSATISFIED_ADMISSION_CHECKS, message, now)
+    podsets = status.admission.pod_set_assignments if status.admission is not None else ()
+    if any(podset.delayed_topology_request == "Pending" for podset in podsets):
+        message = "There are pending delayed topology requests"
+        return _set(plan, ADMITTED, False, PENDING_DELAYED_TOPOLOGY_REQUESTS, message, now)
+    waited = (now - since(find(status.conditions, QUOTA_RESERVED), now)).total_seconds()
+    queue = status.admission.cluster_queue if status.admission is not None else ""
+    message = f"Admitted by ClusterQueue {queue}, wait time since reservation was {waited:.0f}s"
+    return _set(plan, ADMITTED, True, ADMITTED, "The workload is admitted", now).noted("Normal", ADMITTED, message)
+
+
+# While it runs.
+
+
+def _running(plan: Plan, workload: Workload, around: Surroundings, now: datetime) -> Plan:
+    if around.local.stop == "HoldAndDrain":
+        return _evicted(plan, LOCAL_QUEUE_STOPPED, "The LocalQueue is stopped", now)
+    if around.queue.stop == "HoldAndDrain":
+        return _evicted(plan, CLUSTER_QUEUE_STOPPED, "The ClusterQueue is stopped", now)
+    late = _late(plan, workload, around.waiting, now) if around.waiting is not None else plan
+    return _exhausted(late, workload, now) if late.status is plan.status else late
+
+
+def _late(plan: Plan, workload: Workload, waiting: WaitForPodsReady, now: datetime) -> Plan:
     """KEP-349: its pods took too long to be ready."""
-    limit = deadline(plan.status.conditions, workload.metadata.annotations, waiting) if waiting is not None else None
-    if limit is None or waiting is None:
+    limit = deadline(plan.status.conditions, workload.metadata.annotations, waiting)
+    if limit is None:
         return plan
     at, cause = limit
     if now < at:
@@ -286,9 +365,10 @@ def _exhausted(plan: Plan, workload: Workload, now: datetime) -> Plan:
     admitted = find_true(plan.status.conditions, ADMITTED)
     if most is None or admitted is None:
         return plan
-    left = timedelta(seconds=most - (plan.status.accumulated_past_execution_time_seconds or 0))
-    end = since(admitted, now) + left
+    left = most - (plan.status.accumulated_past_execution_time_seconds or 0)
+    end = since(admitted, now) + timedelta(seconds=left)
     if now < end:
         return plan.woken(end)
     why = "exceeding the maximum execution time"
-    return _condemned(plan, MAXIMUM_EXECUTION_TIME_EXCEEDED, why, MAXIMUM_EXECUTION_TIME_EXCEEDED, now)
+    plan = _set(plan, DEACTIVATION_TARGET, True, MAXIMUM_EXECUTION_TIME_EXCEEDED, why, now)
+    return plan.noted("Warning", MAXIMUM_EXECUTION_TIME_EXCEEDED, f"The maximum execution time ({most}s) exceeded")

@@ -6,6 +6,7 @@ costs does not depend on how many wait. Everybody's place is kept apart from tha
 logarithmic time.
 """
 
+from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
@@ -133,6 +134,13 @@ class Line:
     def active(self) -> int:
         """How many are to be tried."""
         return 0 if self.closed is not None else sum(len(entry[2].places) for entry in self._open)
+
+    def active_by_local(self) -> Counter[str]:
+        """How many of each LocalQueue are to be tried; looks at each of them."""
+        if self.closed is not None:
+            return Counter()
+        waiters = self.waiters
+        return Counter(waiters[place[-1]].workload.local_queue for entry in self._open for place in entry[2].places)
 
     @property
     def classes_aside(self) -> int:

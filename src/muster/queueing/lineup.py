@@ -1,10 +1,9 @@
 """The heads of a cycle: whose turn it is, and who has to be looked at again when usage changes.
 
 Without fair sharing heads come by the level of borrowing, priority, time and UID; with it, by the tournament of shares.
-Either way a head that is entered again, or withdrawn, leaves its old entry behind; it is void.
+In the first case a head that is entered again, or withdrawn, leaves its old entry behind; it is void.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 from heapq import heappop, heappush
@@ -23,7 +22,7 @@ class Grove:
     """A tree of Cohorts, or a ClusterQueue alone, during a cycle.
 
     version: counts changes of usage. heads: the current nominations, by ClusterQueue. claims: what is kept from others
-    until the end of the cycle. victims: who has to go, and is counted as gone. admitted: whether anybody was.
+    until the end of the cycle. victims: who has to go, and is counted as gone.
     """
 
     version: int = 0
@@ -91,34 +90,27 @@ class Lineup:
             self._serial += 1
             heappush(self._heap, (self._key(nomination), self._serial, nomination))
 
-    def withdraw(self, queue: str) -> None:
+    def withdraw(self, queue: Node) -> None:
         """Nobody of the ClusterQueue is in line."""
-        self._current.pop(queue, None)
+        self._current.pop(queue.name, None)
+        if self._tournament is not None:
+            self._tournament.leave(queue)
 
     def pop(self) -> Nomination | None:
         """Whose turn it is; None at the end."""
-        for nomination in self._all():
-            name = nomination.node.name
-            if self._current.get(name) is nomination:
-                del self._current[name]
-                return nomination
+        if self._tournament is not None:
+            winner = self._tournament.pop()
+            return self._current.pop(winner.queue.name) if winner is not None else None
+        while self._heap:
+            nomination = heappop(self._heap)[2]
+            if self._current.get(nomination.node.name) is nomination:
+                return self._current.pop(nomination.node.name)
         return None
 
     def changed(self, queue: Node) -> None:
         """The usage of a ClusterQueue is another, and it is not that of who was popped last."""
         if self._tournament is not None:
             self._tournament.changed(queue)
-
-    def _all(self) -> Iterator[Nomination]:
-        if self._tournament is None:
-            while self._heap:
-                yield heappop(self._heap)[2]
-            return
-        while (winner := self._tournament.pop()) is not None:
-            self._tournament.changed(winner.queue)  # it is out at once, for others may enter before the next turn
-            current = self._current.get(winner.queue.name)
-            if current is not None and current.contender is winner:
-                yield current
 
     def _key(self, nomination: Nomination) -> _Key:
         workload = nomination.workload

@@ -250,7 +250,7 @@ class Workload:
     key: `namespace/name`. queue: its ClusterQueue. local_queue: `namespace/name` of its LocalQueue.
     priority: with the boost. queued: the moment that orders it among equals (creation, or eviction).
     usage: what it holds; None while it holds nothing.
-    reserved: since when. evicted: asked to give back what it holds.
+    reserved: since when. admitted: all checks are passed. evicted: asked to give back what it holds.
     ready: its pods are (condition PodsReady).
     blocks: whether others wait for its pods, as it says itself; None leaves it to `blocking.Blocking`.
     """
@@ -265,6 +265,7 @@ class Workload:
     podsets: tuple[PodSet, ...]
     usage: Usage | None = None
     reserved: datetime | None = None
+    admitted: bool = False
     evicted: bool = False
     ready: bool = False
     blocks: bool | None = None

@@ -11,7 +11,7 @@ from muster.queueing.blocking import Blocking
 from muster.queueing.candidates import Victim
 from muster.queueing.fairness import Contender, FairSharing
 from muster.queueing.flavors import assign, level_of
-from muster.queueing.model import Assignment, FlavorResource, FlavorSpec, Mode, Workload
+from muster.queueing.model import Assignment, FlavorResource, FlavorSpec, Mode, PodSetAssignment, Workload
 from muster.queueing.partial import reduced
 from muster.queueing.preemption import oracle, victims
 from muster.queueing.quota import UNLIMITED, Node, Tree
@@ -22,7 +22,7 @@ class Settings:
     """How this cluster admits.
 
     fair: fair sharing is on. blocking: whose pods are waited for; None is nobody's.
-    preemptors_first: who waits for its victims comes before all others (off, as upstream).
+    preemptors_first: who waits for its victims comes before all others (off, as upstream; fair sharing has its own).
     ignore_undeclared: resources that a ClusterQueue does not cover need no quota.
     past: by LocalQueue, how much it used lately (admission fair sharing).
     """
@@ -57,8 +57,8 @@ class Found:
 class Nomination:
     """The head of a ClusterQueue, with what it would get.
 
-    restless: a flavor that is now out of the question may come in again while usage grows, for then there may be
-    somebody to displace. version: of the usage of its tree.
+    restless: another flavor may turn out to be better while usage grows, for then there may be somebody to displace.
+    version: of the usage of its tree.
     """
 
     contender: Contender
@@ -161,12 +161,16 @@ def _preempts_never(node: Node) -> bool:
 
 
 def is_restless(node: Node, assignment: Assignment) -> bool:
-    """Whether a flavor that does not do now might do later in the cycle; see `Nomination`."""
-    if _preempts_never(node):
-        return False
-    return any(
-        attempt.mode not in (Mode.FIT, Mode.NO_FIT) for podset in assignment.podsets for attempt in podset.attempts
-    )
+    """Whether a flavor that was passed over might be taken later in the cycle; see `Nomination`.
+
+    While usage grows a flavor only gets worse, but for one thing: there may come to be somebody to displace in it.
+    """
+    return not _preempts_never(node) and any(map(_passed_over, assignment.podsets))
+
+
+def _passed_over(podset: PodSetAssignment) -> bool:
+    usable = [attempt.group for attempt in podset.attempts if attempt.mode != Mode.NO_FIT]
+    return len(usable) > len(set(usable))
 
 
 def slack(node: Node, fr: FlavorResource, amount: int) -> int:

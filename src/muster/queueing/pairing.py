@@ -230,6 +230,7 @@ def _evicted(
     holds = is_true(status.conditions, QUOTA_RESERVED)
     if holds:
         status = released_after_eviction(status, now)
+        status = _reclaimed(job, msgspec.structs.replace(workload, status=status))
     plan = _restored(job, _with_status(plan, workload, status), workload)
     if not holds:
         plan = _followed(job, plan, workload)

@@ -13,7 +13,7 @@ a function of who waits, so it can be rebuilt by adding everybody anew; all that
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from heapq import heappop, heappush
 from typing import Final
@@ -58,21 +58,25 @@ class Queues:
     # What the shell tells.
 
     def set_queue(self, spec: QueueSpec, *, active: bool = True) -> None:
-        """Add or change a ClusterQueue. What else changes with it in its tree is for `flush`."""
+        """Add or change a ClusterQueue. Whom that could help in its tree is for `flush` to wake.
+
+        active: whether it can admit at all (its flavors and checks exist); a stopped one cannot either.
+        """
         line = self._line(spec.name)
-        line.spec = spec
-        line.closed = None
+        same = line.spec is not None and replace(line.spec, stop=spec.stop) == spec
+        line.spec, line.closed = spec, None
         if spec.stop != "None":
             line.closed = Note("Suspended", f"ClusterQueue {spec.name} is stopped")
         elif not active:
             line.closed = Note("Suspended", f"ClusterQueue {spec.name} is inactive")
-        selected: dict[str, bool] = {}
-        for waiter in line.waiters.values():
-            namespace = waiter.workload.namespace
-            if namespace not in selected:
-                selected[namespace] = self._selects(line, namespace)
-            waiter.obstacle = self._obstacle(waiter.workload, selected=selected[namespace])
-        line.refresh()
+        if not same:
+            selected: dict[str, bool] = {}
+            for waiter in line.waiters.values():
+                namespace = waiter.workload.namespace
+                if namespace not in selected:
+                    selected[namespace] = self._selects(line, namespace)
+                waiter.obstacle = self._obstacle(waiter.workload, selected=selected[namespace])
+            line.refresh()
         self._changed(line)
 
     def remove_queue(self, name: str) -> None:
@@ -104,6 +108,8 @@ class Queues:
 
     def set_usage(self, local_queue: str, usage: float) -> None:
         """The past usage of a LocalQueue, for ClusterQueues that go by it; infinite if its weight is 0."""
+        if self._usage.get(local_queue, 0.0) == usage:
+            return
         self._usage[local_queue] = usage
         for line in self._lines.values():
             if line.by_usage and local_queue in line.local:
@@ -282,6 +288,14 @@ class Queues:
         if line is None:
             return 0, 0
         return line.active, len(line.everyone) - line.active
+
+    def counts_by_local(self, queue: str) -> dict[str, tuple[int, int]]:
+        """The same for each LocalQueue of it where somebody waits."""
+        line = self._lines.get(queue)
+        if line is None:
+            return {}
+        active = line.active_by_local()
+        return {name: (active[name], len(places) - active[name]) for name, places in line.local.items()}
 
     def waiting_local(self, local_queue: str, queue: str) -> int:
         """How many wait in a LocalQueue of a ClusterQueue."""

@@ -14,6 +14,7 @@ from fractions import Fraction
 
 from muster.queueing.holders import Holders
 from muster.queueing.model import CohortSpec, FlavorResource, QueueSpec, Quota, Usage, Workload
+from muster.queueing.tallies import Tallies
 
 _NOTHING = Quota(0)
 
@@ -29,6 +30,7 @@ class Node:
     local: the part of that which it does not lend.
     usage: what is taken of it.
     workloads: those that hold quota in a ClusterQueue, by key. held: the same in the order of preemption.
+    tallies: how many they are, and what they hold.
     height: 0 for a ClusterQueue, 1 for a Cohort with nothing but those below.
     """
 
@@ -42,6 +44,7 @@ class Node:
         "quotas",
         "spec",
         "subtree",
+        "tallies",
         "usage",
         "workloads",
     )
@@ -58,6 +61,7 @@ class Node:
         self.local: dict[FlavorResource, int] = {}
         self.workloads: dict[str, Workload] = {}
         self.held = Holders()
+        self.tallies = Tallies()
 
     @property
     def is_queue(self) -> bool:
@@ -203,6 +207,7 @@ class Tree:
         if (node := self.queues.pop(name, None)) is not None:
             for key in node.workloads:
                 del self._holding[key]
+                self.unready.pop(key, None)
             self._hang(node, "")
 
     def hold(self, workload: Workload) -> None:
@@ -211,6 +216,9 @@ class Tree:
         node = self._holding[workload.key] = self.queues[workload.queue]
         node.workloads[workload.key] = workload
         node.held.add(workload)
+        node.tallies.add(workload)
+        if not workload.ready:
+            self.unready[workload.key] = workload
         node.add(workload.usage or {})
 
     def holder(self, key: str) -> Workload | None:
@@ -223,6 +231,8 @@ class Tree:
         if (node := self._holding.pop(workload.key, None)) is not None:
             held = node.workloads.pop(workload.key)
             node.held.discard(held)
+            node.tallies.discard(held)
+            self.unready.pop(workload.key, None)
             node.remove(held.usage or {})
 
     def set_cohort(self, spec: CohortSpec) -> Node:

@@ -27,6 +27,9 @@ from muster.api.kueue.readiness import (
 )
 from muster.queueing.conditions import Conditions, find, find_true, is_true, put, since
 
+# Reasons of PodsReady=False before the pods were ready for the first time; the second is that of older releases.
+_NEVER_READY = (WAIT_FOR_START, PODS_READY)
+
 
 def settings_for(
     base: WaitForPodsReady | None,
@@ -77,15 +80,27 @@ def deadline(
     if admitted is None or admitted.last_transition_time is None:
         return None
     condition = find(conditions, PODS_READY)
-    if condition is None or (condition.status == "False" and condition.reason == WAIT_FOR_START):
-        start = admitted.last_transition_time
-        if settings.clock == "JobStart":
-            written = annotations.get(JOB_START_ANNOTATION)
-            if written is None:
-                return None
-            start = max(start, parse_job_start(written))
-        return start + timedelta(microseconds=settings.timeout // 1000), WAIT_FOR_START
-    if condition.status == "False" and settings.recovery_timeout:
+    if condition is None or (condition.status == "False" and condition.reason in _NEVER_READY):
+        start = _start(admitted.last_transition_time, annotations, settings)
+        return None if start is None else (_after(start, settings.timeout), WAIT_FOR_START)
+    if condition.status == "False" and condition.reason == WAIT_FOR_RECOVERY and settings.recovery_timeout:
         lost = since(condition, admitted.last_transition_time)
-        return lost + timedelta(microseconds=settings.recovery_timeout // 1000), WAIT_FOR_RECOVERY
+        return _after(lost, settings.recovery_timeout), WAIT_FOR_RECOVERY
     return None
+
+
+def _start(admitted: datetime, annotations: Mapping[str, str], settings: WaitForPodsReady) -> datetime | None:
+    """What a start counts from; None if that has not happened yet."""
+    if settings.clock == "Admitted":
+        return admitted
+    if (written := annotations.get(JOB_START_ANNOTATION)) is None:
+        return None
+    try:
+        # What is left from an earlier admission is older than this one.
+        return max(admitted, parse_job_start(written))
+    except ReadyAnnotationError:
+        return admitted
+
+
+def _after(moment: datetime, nanoseconds: int) -> datetime:
+    return moment + timedelta(microseconds=nanoseconds // 1000)

@@ -1,4 +1,4 @@
-"""How many workloads hold quota in a ClusterQueue and in each of its LocalQueues, and how much: sums, kept as they come.
+"""How many workloads hold quota in a ClusterQueue and in each of its LocalQueues, and how much: sums, kept as they go.
 
 Status and metrics show these numbers for a thousand queues, again and again; none of them looks at the workloads for
 it. Invariant: the tallies are what counting all holders anew would give.
@@ -12,11 +12,13 @@ class Tally:
     """Of some workloads that hold quota.
 
     reserving: how many. reserved: what they hold. admitted, used: the same of those that are admitted.
+    size: how many values are counted, with those that elastic workloads grow by.
     """
 
-    __slots__ = ("admitted", "reserved", "reserving", "used")
+    __slots__ = ("admitted", "reserved", "reserving", "size", "used")
 
     def __init__(self) -> None:
+        self.size = 0
         self.reserving = 0
         self.admitted = 0
         self.reserved: dict[FlavorResource, int] = {}
@@ -26,16 +28,12 @@ class Tally:
         """One more, or with -1 one less. What an elastic workload grows by is not a workload more."""
         one = 0 if workload.key.endswith(SUFFIX) else sign
         usage = workload.usage or {}
+        self.size += sign
         self.reserving += one
         _count(self.reserved, usage, sign)
         if workload.admitted:
             self.admitted += one
             _count(self.used, usage, sign)
-
-    @property
-    def empty(self) -> bool:
-        """Whether nobody is counted."""
-        return not self.reserving and not self.reserved
 
 
 class Tallies:
@@ -60,7 +58,7 @@ class Tallies:
         self.total.count(workload, -1)
         tally = self.local[workload.local_queue]
         tally.count(workload, -1)
-        if tally.empty:
+        if not tally.size:
             del self.local[workload.local_queue]
 
     def of(self, local_queue: str) -> Tally:

@@ -125,7 +125,7 @@ class Reflector(Generic[T]):
             return []
         if version:
             self.version = version
-        if event.type == "BOOKMARK":
+        if event.type == "BOOKMARK" or event.object is None:
             return []
         key = key_of(event.object)
         if event.type != "DELETED":

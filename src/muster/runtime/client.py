@@ -11,6 +11,7 @@ from typing import Any, Generic, Literal, TypeVar
 import msgspec
 
 from muster.api.kinds import Kind, Page
+from muster.api.meta import Object
 from muster.api.status import ApiError, Status, StatusDetails
 from muster.runtime.garbage import collector_paused
 from muster.runtime.objects import meta_of
@@ -39,10 +40,10 @@ _UNREADABLE = (msgspec.DecodeError, RecursionError)
 
 
 class WatchEvent(msgspec.Struct, Generic[T], frozen=True):
-    """One change. A BOOKMARK's object has only a resource version."""
+    """One change. A BOOKMARK has a resource version and no object: what it is sent with lacks all that a kind needs."""
 
     type: Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK"]
-    object: T
+    object: T | None
     resource_version: str
 
 
@@ -230,6 +231,9 @@ class _Events(Generic[T]):
             event = _line_decoder.decode(line)
             if event.type == "ERROR":
                 raise ApiError(msgspec.json.decode(event.object, type=Status))
+            if event.type == "BOOKMARK":
+                marker = msgspec.json.decode(event.object, type=Object)
+                return WatchEvent(event.type, None, marker.metadata.resource_version)
             obj = self._kind.decode(event.object)
             return WatchEvent(event.type, obj, meta_of(obj).resource_version)
         except _UNREADABLE as error:

@@ -4,9 +4,9 @@ Names of queues and controllers are those of client-go and controller-runtime, s
 can be asked at any time (depth, age of running work) is asked when it is scraped and costs nothing in between.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from prometheus_client import (
     CollectorRegistry,
@@ -20,6 +20,8 @@ from prometheus_client import (
 )
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from prometheus_client.metrics import MetricWrapperBase
+from prometheus_client.metrics_core import GaugeMetricFamily
+from prometheus_client.registry import Collector
 
 from muster.runtime.controller import Outcome
 from muster.runtime.queue import WorkQueue
@@ -34,6 +36,15 @@ _RECONCILE_BUCKETS = (
     0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.25, 1.5,
     1.75, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5, 6, 7, 8, 9, 10, 15, 20, 25, 30, 40, 50, 60,
 )  # fmt: skip
+
+
+class Gauges(NamedTuple):
+    """A gauge as it stands at a scrape: a value for each combination of the values of its labels."""
+
+    name: str
+    text: str
+    labels: Sequence[str]
+    values: Iterable[tuple[Sequence[str], float]]
 
 
 class Registry:
@@ -62,6 +73,10 @@ class Registry:
         """How often a number was how big."""
         return self._metric(partial(Histogram, buckets=buckets), name, text, labels)
 
+    def scraped(self, ask: Callable[[], Iterable[Gauges]]) -> None:
+        """Gauges that are asked for at every scrape, and cost nothing in between."""
+        self._registry.register(_Scraped(ask))
+
     def controller(self, name: str) -> "ControllerMetrics":
         """What a `Controller` of that name takes as its observer."""
         return ControllerMetrics(self, name)
@@ -75,6 +90,18 @@ class Registry:
         if found is None:
             found = self._metrics[name] = make(name, text, labels, registry=self._registry)
         return found  # type: ignore[no-any-return]
+
+
+class _Scraped(Collector):
+    def __init__(self, ask: Callable[[], Iterable[Gauges]]) -> None:
+        self._ask = ask
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        for gauges in self._ask():
+            family = GaugeMetricFamily(gauges.name, gauges.text, labels=gauges.labels)
+            for labels, value in gauges.values:
+                family.add_metric(labels, value)
+            yield family
 
 
 class ControllerMetrics:

@@ -1,9 +1,10 @@
 """Worlds with workloads that wait, written as short lines on top of those of `worlds`.
 
-    queues:   as in `worlds`, and: strict stop=Hold try-borrow stop-preempt prefer=preemption local=none
+    queues:   as in `worlds`, and: strict stop=Hold try-borrow stop-preempt prefer=preemption for=LABEL:VALUE
     waiting:  name: "QUEUE p=1 at=3 lq=team | cpu=2 x=3 least=1 on=spot | gpu=1"
 
 Flavors of a ClusterQueue that have the same resources form a resource group, in the order in which they are written.
+`for` is the namespace selector (`nobody`: there is none).
 `at` is since when a workload waits, in seconds; each `|` begins a podset of `x` pods; `on` is a node selector that only
 the flavor of that name meets. `namespace=` puts a workload elsewhere than in `ns`.
 """
@@ -40,13 +41,14 @@ def queue(name: str, text: str) -> QueueSpec:
         elif word not in flags:
             rest.append(word)
     spec = worlds.queue_spec(name, " ".join(rest))
-    preference = "PreemptionOverBorrowing" if values["prefer"] == "preemption" else "BorrowingOverPreemption"
+    over: Any = "PreemptionOverBorrowing" if values["prefer"] == "preemption" else "BorrowingOverPreemption"
+    stop: Any = values["stop"]
     return replace(
         spec,
         groups=tuple(_groups(spec)),
         strict="strict" in flags,
-        stop=values["stop"],
-        fungibility=Fungibility("try-borrow" in flags, "stop-preempt" not in flags, preference),
+        stop=stop,
+        fungibility=Fungibility("try-borrow" in flags, "stop-preempt" not in flags, over),
         namespaces=_namespaces(values["for"]),
     )
 

@@ -1,7 +1,7 @@
 """The admission cycle as it is defined, with nothing kept that could be computed: what `cycle` has to come to.
 
-Before each decision every head that fits is nominated anew, and the order of all heads is made anew. (A head that has to
-preempt is looked at anew only when it is first, for that is how the rule reads.)
+Before each decision every head that fits is nominated anew, and the order of all heads is made anew. (A head that has
+to preempt is looked at anew only when it is first, for that is how the rule reads.)
 """
 
 from collections.abc import Iterator, Mapping
@@ -126,9 +126,9 @@ class Naive:
 
     def _alike(self, workload: Workload) -> Iterator[Workload]:
         for other in self.waiting.values():
-            if other.queue == workload.queue and other.priority == workload.priority and other is not workload:
-                if shape(other.podsets) == shape(workload.podsets):
-                    yield other
+            same = (other.queue, other.priority) == (workload.queue, workload.priority) and other is not workload
+            if same and shape(other.podsets) == shape(workload.podsets):
+                yield other
 
 
 class _Run:

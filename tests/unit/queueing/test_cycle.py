@@ -1,16 +1,136 @@
 """The admission cycle: situations as data, and the laws that hold over random worlds and histories."""
 
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
+import pytest
+import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.queueing import admission_worlds as aw
 from tests.unit.queueing.naive_admission import Naive
-from tests.unit.queueing.worlds import START
+from tests.unit.queueing.worlds import START, state, usage_of
 
+from muster.queueing.blocking import Blocking
 from muster.queueing.cycle import Outcome, Settings, run
 from muster.queueing.fairness import FairSharing
+from muster.queueing.model import Workload
 from muster.queueing.quota import Tree
+
+DOCUMENT = yaml.safe_load((Path(__file__).parent / "cases" / "cycle.yaml").read_text())
+
+
+class Played:
+    """A case, from cycle to cycle."""
+
+    def __init__(self, case: dict[str, Any]) -> None:
+        world = DOCUMENT["worlds"].get(case.get("world"), {})
+        case = {**world, **case}
+        self.tree = aw.tree(case)
+        self.queues = aw.queues((node.policy for node in self.tree.queues.values()), case["waiting"])
+        fair = FairSharing() if case.get("fair") else None
+        blocking = Blocking(**case["blocking"]) if "blocking" in case else None
+        self.settings = Settings(fair, blocking, preemptors_first=case.get("preemptors_first", False))
+        self.outcome = self.cycle()
+
+    def cycle(self) -> Outcome:
+        before = state(self.tree)
+        self.outcome = run(self.tree, self.queues, aw.FLAVORS, self.settings, START)
+        if not self.outcome.admitted:
+            assert state(self.tree) == before
+        return self.outcome
+
+    def happen(self, step: dict[str, Any]) -> None:
+        for name in step.get("end", []):
+            holder = self._holder(name)
+            self.tree.release(holder)
+            self.queues.flush(self.tree.queues[holder.queue], holder.usage)
+        for name in step.get("ready", []):
+            self.tree.hold(replace(self._holder(name), ready=True))
+        for name in step.get("leave", []):
+            self.queues.remove(f"ns/{name}")
+        for name, text in step.get("come", {}).items():
+            self.queues.add(aw.workload(name, text))
+        self.cycle()
+
+    def _holder(self, name: str) -> Workload:
+        return next(
+            node.workloads[f"ns/{name}"] for node in self.tree.queues.values() if f"ns/{name}" in node.workloads
+        )
+
+    def check(self, expect: dict[str, Any]) -> None:
+        for what, wanted in expect.items():
+            check: Callable[[Any], None] = getattr(self, f"check_{what}")
+            check(wanted)
+        for what in ("admitted", "preempted"):
+            if what not in expect and "order" not in expect:
+                getattr(self, f"check_{what}")({})
+
+    def check_admitted(self, wanted: dict[str, str]) -> None:
+        found = {_name(one.workload): one.assignment.usage for one in self.outcome.admitted}
+        assert set(found) == set(wanted)
+        assert {name: found[name] for name, text in wanted.items() if text} == {
+            name: usage_of(text) for name, text in wanted.items() if text
+        }
+        for one in self.outcome.admitted:
+            assert self.tree.queues[one.workload.queue].workloads[one.workload.key] is one.workload
+            assert one.workload.key not in self.queues
+
+    def check_order(self, wanted: list[str]) -> None:
+        assert [_name(one.workload) for one in self.outcome.admitted] == wanted
+
+    def check_preempted(self, wanted: dict[str, str]) -> None:
+        found = {
+            _name(victim.workload): _name(one.workload) for one in self.outcome.preemptions for victim in one.victims
+        }
+        assert found == wanted
+
+    def check_pending(self, wanted: dict[str, Any]) -> None:
+        found = {_name(one.workload): [one.reason, one.message] for one in self.outcome.pending}
+        for name, text in wanted.items():
+            assert found[name][: 2 if isinstance(text, list) else 1] == (text if isinstance(text, list) else [text])
+            assert self.queues.why(f"ns/{name}") == tuple(found[name])
+
+    def check_requests(self, wanted: dict[str, dict[str, dict[str, int]]]) -> None:
+        assert {_name(one.workload): one.requests for one in self.outcome.pending} == wanted
+
+    def check_why(self, wanted: dict[str, list[str]]) -> None:
+        for name, note in wanted.items():
+            assert self.queues.why(f"ns/{name}") == tuple(note)
+
+    def check_aside(self, wanted: list[str]) -> None:
+        aside = sum(self.queues.counts(queue)[1] for queue in self.tree.queues)
+        assert aside == len(wanted)
+        assert all(f"ns/{name}" in self.queues for name in wanted)
+
+    def check_heads(self, wanted: dict[str, str]) -> None:
+        heads = {queue: self.queues.head(queue) for queue in self.tree.queues}
+        assert {queue: _name(head) for queue, head in heads.items() if head is not None} == wanted
+
+    def check_sticky(self, wanted: list[str]) -> None:
+        waiting = [_name(one.workload) for queue in self.tree.queues for one in self.queues.pending(queue)]
+        assert [name for name in waiting if self.queues.sticky(f"ns/{name}")] == wanted
+
+    def check_skips(self, wanted: dict[str, int]) -> None:
+        assert self.outcome.skips == wanted
+
+    def check_looks(self, wanted: int) -> None:
+        assert self.outcome.looks == wanted
+
+
+def _name(workload: Workload) -> str:
+    return workload.key.removeprefix("ns/")
+
+
+@pytest.mark.parametrize("case", DOCUMENT["cases"], ids=lambda case: case["name"])
+def test_situation(case: dict[str, Any]) -> None:
+    played = Played(case)
+    played.check(case["expect"])
+    for step in case.get("then", []):
+        played.happen(step)
+        played.check(step["expect"])
 
 
 @st.composite
@@ -38,17 +158,8 @@ def histories(draw: st.DrawFn) -> dict[str, Any]:
         for number in range(draw(st.integers(0, 4)))
     }
     waiting = {f"w{number}": _waiting(draw, names) for number in range(draw(st.integers(1, 9)))}
-    steps = draw(
-        st.lists(
-            st.one_of(
-                st.tuples(st.just("end"), st.integers(0, 9)),
-                st.tuples(st.just("leave"), st.integers(0, 9)),
-                st.tuples(st.just("come"), st.builds(lambda: None)),
-            ),
-            max_size=6,
-        )
-    )
-    steps = [(kind, _waiting(draw, names) if kind == "come" else value) for kind, value in steps]
+    kinds = [draw(st.sampled_from(["end", "leave", "come"])) for _ in range(draw(st.integers(0, 6)))]
+    steps = [(kind, _waiting(draw, names) if kind == "come" else draw(st.integers(0, 9))) for kind in kinds]
     return {"cohorts": cohorts, "queues": queues, "admitted": admitted, "waiting": waiting, "steps": steps}
 
 
@@ -66,6 +177,7 @@ def _waiting(draw: st.DrawFn, names: st.SearchStrategy[str]) -> str:
     return f"{draw(names)} p={draw(st.integers(-1, 2))} at={draw(st.integers(0, 5))} | {podset}{least}{more}"
 
 
+WITH = (aw.FLAVORS, Settings())
 FAIR = st.sampled_from([None, FairSharing(), FairSharing(("LessThanInitialShare",), within_nominal=False)])
 
 
@@ -139,3 +251,69 @@ def check_history(case: dict[str, Any], chosen: Settings) -> None:
 @given(histories(), FAIR)
 def test_one_cycle_is_one_by_one(case: dict[str, Any], fair: FairSharing | None) -> None:
     check_history(case, Settings(fair=fair))
+
+
+@given(histories())
+def test_a_cycle_in_pieces_admits_the_same_in_the_same_order(case: dict[str, Any]) -> None:
+    case["queues"] = {
+        name: " ".join(word for word in text.split() if not word.startswith(("within", "reclaim", "borrow=")))
+        for name, text in case["queues"].items()
+    }
+    whole, pieces = aw.tree(case), aw.tree(case)
+    specs = [node.policy for node in whole.queues.values()]
+    expected = [one.workload.uid for one in run(whole, aw.queues(specs, case["waiting"]), *WITH, START).admitted]
+    queues = aw.queues(specs, case["waiting"])
+    found: list[str] = []
+    while queues.untried:
+        found += [one.workload.uid for one in run(pieces, queues, *WITH, START, limit=1).admitted]
+    assert found == expected
+
+
+def play(case: dict[str, Any], chosen: Settings, check: Callable[[Tree], None]) -> None:
+    """A history in which victims go when they are told to."""
+    tree = aw.tree({**case, "admitted": {}})
+    queues = aw.queues((node.policy for node in tree.queues.values()), case["waiting"])
+
+    def free(workload: Workload) -> None:
+        tree.release(workload)
+        queues.flush(tree.queues[workload.queue], workload.usage)
+
+    for number, (kind, value) in enumerate([("begin", 0), *case["steps"]]):
+        holders = sorted((one for node in tree.queues.values() for one in node.workloads.values()), key=_name)
+        if kind == "come":
+            queues.add(aw.workload(f"n{number}", value))
+        elif kind == "end" and holders:
+            free(holders[value % len(holders)])
+        elif kind == "leave" and holders:  # here: its pods are ready
+            tree.hold(replace(holders[value % len(holders)], ready=True))
+        outcome = run(tree, queues, aw.FLAVORS, chosen, START)
+        check(tree)
+        for victim in (victim for one in outcome.preemptions for victim in one.victims):
+            free(victim.workload)
+            check(tree)
+
+
+@given(histories(), FAIR)
+def test_no_more_is_used_than_there_is(case: dict[str, Any], fair: FairSharing | None) -> None:
+    def check(tree: Tree) -> None:
+        for node in tree.queues.values():
+            assert all(node.available(fr) >= 0 for fr in node.policy.quotas)
+
+    play(case, Settings(fair), check)
+
+
+@given(histories(), FAIR)
+def test_while_one_is_not_ready_nobody_else_is_admitted(case: dict[str, Any], fair: FairSharing | None) -> None:
+    def check(tree: Tree) -> None:
+        assert len(tree.unready) <= 1
+
+    play(case, Settings(fair, Blocking(everything=True)), check)
+
+
+@given(histories())
+def test_of_each_queue_one_at_a_time(case: dict[str, Any]) -> None:
+    def check(tree: Tree) -> None:
+        for node in tree.queues.values():
+            assert sum(not one.ready for one in node.workloads.values()) <= 1
+
+    play(case, Settings(blocking=Blocking(queues=dict.fromkeys(case["queues"], True))), check)

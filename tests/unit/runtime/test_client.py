@@ -12,11 +12,12 @@ from hypothesis import strategies as st
 from tests.unit.runtime.conftest import THING, ScriptedTransport, Thing
 
 from muster.api.kinds import Kind
-from muster.api.meta import ObjectMeta
+from muster.api.meta import ObjectMeta, Struct
 from muster.api.status import ApiError, conflict, expired, not_found
 from muster.runtime import client as client_module
 from muster.runtime.client import Client, WatchEvent, error_of, lines
 from muster.runtime.clock import run_virtual
+from muster.runtime.objects import meta_of
 from muster.runtime.transport import JSON_PATCH, MERGE_PATCH, Request, Response, TransportError
 
 PATH = "/apis/test.dev/v1/namespaces/ns/things"
@@ -212,9 +213,22 @@ async def watched(
     ) as events:
         async for found in events:
             assert isinstance(found, WatchEvent)
-            meta = found.object["metadata"] if isinstance(found.object, dict) else {"name": found.object.metadata.name}
-            seen.append((found.type, meta.get("name", ""), found.resource_version))
+            name = meta_of(found.object).name if found.object is not None else ""
+            seen.append((found.type, name, found.resource_version))
     return seen, transport
+
+
+class Strict(Struct):
+    """A kind that has to have a value."""
+
+    value: int
+    metadata: ObjectMeta = ObjectMeta()
+
+
+def test_a_bookmark_need_not_be_a_whole_object() -> None:
+    kind = Kind("test.dev", "v1", "Strict", "stricts", Strict)
+    seen, _ = run_virtual(watched(event("BOOKMARK", "", 9) + b"\n", kind=kind))
+    assert seen == [("BOOKMARK", "", "9")]
 
 
 @pytest.mark.parametrize("size", [1, 7, 100, 10_000])

@@ -51,11 +51,38 @@ class PendingWorkloadOptions(Struct):
     limit: int = DEFAULT_PENDING_LIMIT
 
 
-# Read through `pendingworkloads` below a ClusterQueue or a LocalQueue of the group.
-PENDING_WORKLOADS_SUMMARY = Kind(
-    VISIBILITY_GROUP,
-    VISIBILITY_VERSIONS[0],
-    "PendingWorkloadsSummary",
-    "pendingworkloads",
-    PendingWorkloadsSummary,
-)
+class ClusterQueue(Struct):
+    """A ClusterQueue, as far as this group knows it; below it are the workloads that wait in it.
+
+    metadata: its name.
+    pending_workloads_summary: the workloads that wait.
+    """
+
+    metadata: ObjectMeta = ObjectMeta()
+    pending_workloads_summary: PendingWorkloadsSummary = PendingWorkloadsSummary()
+
+
+class LocalQueue(Struct):
+    """A LocalQueue, as far as this group knows it; below it are the workloads that wait in it.
+
+    metadata: its name and namespace.
+    pending_workloads_summary: the workloads that wait.
+    """
+
+    metadata: ObjectMeta = ObjectMeta()
+    pending_workloads_summary: PendingWorkloadsSummary = PendingWorkloadsSummary()
+
+
+def cluster_queues(version: str) -> Kind[ClusterQueue]:
+    """The kind of ClusterQueues in one of the versions."""
+    return Kind(VISIBILITY_GROUP, version, "ClusterQueue", "clusterqueues", ClusterQueue, namespaced=False)
+
+
+def local_queues(version: str) -> Kind[LocalQueue]:
+    """The kind of LocalQueues in one of the versions."""
+    return Kind(VISIBILITY_GROUP, version, "LocalQueue", "localqueues", LocalQueue)
+
+
+def summaries(version: str) -> Kind[PendingWorkloadsSummary]:
+    """What is read through `pendingworkloads` below a queue, in one of the versions."""
+    return Kind(VISIBILITY_GROUP, version, "PendingWorkloadsSummary", "pendingworkloads", PendingWorkloadsSummary)

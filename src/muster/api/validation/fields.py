@@ -40,7 +40,7 @@ def invalid(path: str, value: Any, detail: str) -> FieldError:
 def unsupported(path: str, value: Any, values: Iterable[str]) -> FieldError:
     """The value is none of the few that there are."""
     supported = ", ".join(f'"{value}"' for value in values)
-    return FieldError(path, NOT_SUPPORTED, value, f"supported values: {supported}")
+    return FieldError(path, NOT_SUPPORTED, value, f"supported values: {supported}" if supported else "")
 
 
 def forbidden(path: str, detail: str) -> FieldError:

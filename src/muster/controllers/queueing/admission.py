@@ -37,6 +37,9 @@ from muster.runtime.transport import TransportError
 # Writes under way together: enough to fill the server's group commits.
 AT_ONCE = 64
 
+# Nominations between two turns of the event loop: some tens of milliseconds.
+LOOKS_AT_ONCE = 200
+
 # What holds for less time is not written on a workload that waits.
 PENDING_SECONDS = 1.0
 
@@ -80,7 +83,7 @@ class AdmissionController:
 
     async def _cycle(self, key: str) -> Result:  # noqa: ARG002  (there is one)
         cache, now = self._cache, self._clock.now()
-        outcome = cycle.run(cache.tree, cache.queues, cache.flavors, cache.settings, now)
+        outcome = cycle.run(cache.tree, cache.queues, cache.flavors, cache.settings, now, limit=LOOKS_AT_ONCE)
         for admission in outcome.admitted:
             self._write(admission.workload.key, partial(self._admit, admission))
         for decision in outcome.preemptions:

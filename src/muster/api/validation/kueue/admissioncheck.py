@@ -15,8 +15,3 @@ def validate_update(new: AdmissionCheck, old: AdmissionCheck) -> list[FieldError
     """A change of an AdmissionCheck."""
     controllers = new.spec.controller_name, old.spec.controller_name
     return changed(new.metadata, old.metadata, immutable("spec.controllerName", *controllers))
-
-
-def validate_status_update(new: AdmissionCheck, old: AdmissionCheck) -> list[FieldError]:
-    """A change of an AdmissionCheck's status, of which the schema says all."""
-    return changed(new.metadata, old.metadata)

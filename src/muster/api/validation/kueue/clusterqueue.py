@@ -34,11 +34,6 @@ def validate_update(new: ClusterQueue, old: ClusterQueue) -> list[FieldError]:
     return changed(new.metadata, old.metadata, _crd(new.spec), _webhook_update(new, old))
 
 
-def validate_status_update(new: ClusterQueue, old: ClusterQueue) -> list[FieldError]:
-    """A change of a ClusterQueue's status, of which the schema says all."""
-    return changed(new.metadata, old.metadata)
-
-
 def _crd(spec: ClusterQueueSpec) -> Errors:
     borrowing = (
         quota.borrowing_limit

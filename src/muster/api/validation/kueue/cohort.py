@@ -17,11 +17,6 @@ def validate_update(new: Cohort, old: Cohort) -> list[FieldError]:
     return changed(new.metadata, old.metadata, group_sizes(new.spec.resource_groups), _webhook(new))
 
 
-def validate_status_update(new: Cohort, old: Cohort) -> list[FieldError]:
-    """A change of a Cohort's status, of which the schema says all."""
-    return changed(new.metadata, old.metadata)
-
-
 def _webhook(cohort: Cohort) -> Errors:
     yield from weight(cohort.spec.fair_sharing)
     owner = Owner("parent", has_above=bool(cohort.spec.parent_name), lends_its_own=False)

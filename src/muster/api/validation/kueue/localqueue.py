@@ -16,11 +16,6 @@ def validate_update(new: LocalQueue, old: LocalQueue) -> list[FieldError]:
     return changed(new.metadata, old.metadata, _same_queue(new, old))
 
 
-def validate_status_update(new: LocalQueue, old: LocalQueue) -> list[FieldError]:
-    """A change of a LocalQueue's status, of which the schema says all."""
-    return changed(new.metadata, old.metadata)
-
-
 def _same_queue(new: LocalQueue, old: LocalQueue) -> Errors:
     # Once there is one: the CRD's rule compares what was with what is. It lets the name be taken away; we do not.
     if old.spec.cluster_queue:

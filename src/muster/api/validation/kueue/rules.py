@@ -6,7 +6,9 @@ that keep them. So do we: nobody reads the same thing twice in different words.
 
 from collections.abc import Iterable
 from itertools import chain
-from typing import Final
+from typing import Any, Final
+
+import msgspec
 
 from muster.api.core import Toleration
 from muster.api.kueue.readiness import READY_ANNOTATION, ReadyAnnotationError, parse_annotation
@@ -14,7 +16,7 @@ from muster.api.meta import ObjectMeta
 from muster.api.quantity import Quantity, QuantityError, canonical, parse
 from muster.api.status import FieldError
 from muster.api.validation import names
-from muster.api.validation.fields import NOT_NEGATIVE, Errors, invalid
+from muster.api.validation.fields import IMMUTABLE, NOT_NEGATIVE, Errors, invalid
 from muster.api.validation.metadata import changed_metadata, label_key, new_metadata
 from muster.api.validation.placement import TAINT_EFFECTS
 
@@ -23,6 +25,8 @@ OBJECT: Final = "object"
 ARRAY: Final = "array"
 
 ROOT: Final = "<nil>"  # the path of a rule on a whole object, as Go prints it
+
+_RESOURCE_LISTS = frozenset({"requests", "limits", "overhead", "resourceUsage"})
 
 _EFFECTS = ("", *TAINT_EFFECTS)
 KNOWN_EFFECTS: Final = "supported taint effect values: 'NoSchedule', 'PreferNoSchedule', 'NoExecute'"
@@ -86,6 +90,26 @@ def shown(quantity: Quantity) -> str:
         return canonical(quantity)
     except QuantityError:
         return str(quantity)
+
+
+def unchanged(path: str, new: Any, old: Any) -> Errors:
+    """The value never changes; an amount may be written in another way, as clients do that read and write it whole."""
+    if new != old and _meaning(msgspec.to_builtins(new)) != _meaning(msgspec.to_builtins(old)):
+        yield invalid(path, new, IMMUTABLE)
+
+
+def _meaning(value: Any) -> Any:
+    """The same JSON with amounts of resources in their one form."""
+    if isinstance(value, list | tuple):
+        return [_meaning(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    return {
+        key: {resource: shown(quantity) for resource, quantity in member.items()}
+        if key in _RESOURCE_LISTS and isinstance(member, dict)
+        else _meaning(member)
+        for key, member in value.items()
+    }
 
 
 def tolerations(path: str, given: tuple[Toleration, ...]) -> Errors:

@@ -30,9 +30,7 @@ def _levels(levels: tuple[TopologyLevel, ...]) -> Errors:
 
 def _changed_levels(new: tuple[TopologyLevel, ...], old: tuple[TopologyLevel, ...]) -> Errors:
     if new != old and not (_ends_with_hosts(new) and _ends_with_hosts(old)):
-        sentence = (
-            f"levels are mutable only when {_HOSTNAME} is the lowest level both before and after the change"
-        )
+        sentence = f"levels are mutable only when {_HOSTNAME} is the lowest level both before and after the change"
         yield invalid(_LEVELS, ARRAY, sentence)
 
 

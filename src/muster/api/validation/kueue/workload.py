@@ -4,23 +4,40 @@ Beyond upstream, an elastic Workload may grow as well as shrink while it holds q
 """
 
 import re
+from collections.abc import Iterator
 from itertools import chain
 
 import msgspec
 
-from muster.api.kueue import POD_PRIORITY_GROUP, WORKLOAD_PRIORITY_GROUP, PodSet, PodSetTopologyRequest, Workload
-from muster.api.kueue.names import ADMISSION_GATED_BY, ADMITTED, PRIORITY_BOOST, QUOTA_RESERVED
+from muster.api.elastic import is_elastic
+from muster.api.kueue import (
+    POD_PRIORITY_GROUP,
+    WORKLOAD_PRIORITY_GROUP,
+    PodSet,
+    PodSetTopologyRequest,
+    PriorityClassRef,
+    Workload,
+)
+from muster.api.kueue.names import ADMITTED, PRIORITY_BOOST, QUOTA_RESERVED
 from muster.api.kueue.readiness import JOB_START_ANNOTATION, ReadyAnnotationError, parse_job_start
 from muster.api.quantity import ResourceList
 from muster.api.status import FieldError
-from muster.api.validation.fields import IMMUTABLE, Errors, forbidden, immutable, invalid, required, too_long
-from muster.api.validation.job import domain_prefixed_path
+from muster.api.validation.fields import IMMUTABLE, Errors, forbidden, invalid, required
 from muster.api.validation.kueue import workload_status
-from muster.api.validation.kueue.rules import OBJECT, ROOT, annotation_path, changed, created, not_negative, readiness
-from muster.api.validation.kueue.workload_status import holds, is_elastic
+from muster.api.validation.kueue.gates import fewer_gates, gates
+from muster.api.validation.kueue.rules import (
+    OBJECT,
+    ROOT,
+    annotation_path,
+    changed,
+    created,
+    not_negative,
+    readiness,
+    unchanged,
+)
+from muster.api.validation.kueue.workload_status import holds
 from muster.api.validation.metadata import annotations, labels
 
-_MAX_GATE = 63  # bytes
 _INTEGER = re.compile(r"[+-]?[0-9]{1,18}", re.ASCII)
 _INT32 = 2**31
 _KINDS = {POD_PRIORITY_GROUP: "PriorityClass", WORKLOAD_PRIORITY_GROUP: "WorkloadPriorityClass"}
@@ -40,7 +57,7 @@ def validate_update(new: Workload, old: Workload) -> list[FieldError]:
         _annotations(new),
         _same_pod_sets(new, old),
         workload_status.kept(new, old),
-        _fewer_gates(new, old),
+        fewer_gates(new.metadata, old.metadata),
     )
     return changed(new.metadata, old.metadata, chain(_held(new, old), _spec(new)), webhook)
 
@@ -51,33 +68,37 @@ def validate_status_update(new: Workload, old: Workload) -> list[FieldError]:
         workload_status.fits(new, old),
         _annotations(new),
         workload_status.kept(new, old),
-        _fewer_gates(new, old),
+        fewer_gates(new.metadata, old.metadata),
     )
     return changed(new.metadata, old.metadata, workload_status.crd(new, old), webhook)
 
 
 def _held(new: Workload, old: Workload) -> Errors:
-    """What does not change while the Workload holds quota."""
+    """The CRD's rules of what does not change while the Workload holds quota."""
+    yield from workload_status.assignments(new)
     if not holds(old, QUOTA_RESERVED):
         return
-    yield from workload_status.assignments(new)
-    while_reserved = "is immutable while workload quota reserved"
-    now, before = new.spec.priority_class_ref, old.spec.priority_class_ref
-    if (now is None) != (before is None):
-        yield invalid(ROOT, OBJECT, f"priorityClassRef {while_reserved}")
-    if now is not None and before is not None:
-        if now.group != before.group:
-            yield invalid(ROOT, OBJECT, f"priorityClassRef.group {while_reserved}")
-        if now.kind != before.kind:
-            yield invalid(ROOT, OBJECT, f"priorityClassRef.kind {while_reserved}")
-        of_pods = (now.group, now.kind) == (POD_PRIORITY_GROUP, _KINDS[POD_PRIORITY_GROUP])
-        if of_pods and now.name != before.name:
-            yield invalid(ROOT, OBJECT, f"priorityClassRef.name is immutable for {_PODS_CLASS} while workload quota reserved")
-    if new.spec.queue_name != old.spec.queue_name:
-        yield invalid(ROOT, OBJECT, f"queueName {while_reserved}")
-    limits = new.spec.maximum_execution_time_seconds, old.spec.maximum_execution_time_seconds
-    if holds(old, ADMITTED) and limits[0] != limits[1]:
-        yield invalid(ROOT, OBJECT, f"maximumExecutionTimeSeconds {while_reserved}")
+    now, before = new.spec, old.spec
+    for sentence in _changed_priority(now.priority_class_ref, before.priority_class_ref):
+        yield invalid(ROOT, OBJECT, f"{sentence} while workload quota reserved")
+    if now.queue_name != before.queue_name:
+        yield invalid(ROOT, OBJECT, "queueName is immutable while workload quota reserved")
+    if holds(old, ADMITTED) and now.maximum_execution_time_seconds != before.maximum_execution_time_seconds:
+        yield invalid(ROOT, OBJECT, "maximumExecutionTimeSeconds is immutable while workload quota reserved")
+
+
+def _changed_priority(now: PriorityClassRef | None, before: PriorityClassRef | None) -> Iterator[str]:
+    """Where the class is another; only of a WorkloadPriorityClass the name may be."""
+    if now is None or before is None:
+        if now is not before:
+            yield "priorityClassRef is immutable"
+        return
+    if now.group != before.group:
+        yield "priorityClassRef.group is immutable"
+    if now.kind != before.kind:
+        yield "priorityClassRef.kind is immutable"
+    if now.group == POD_PRIORITY_GROUP and now.name != before.name:
+        yield "priorityClassRef.name is immutable for scheduling.k8s.io/priorityclass"
 
 
 def _spec(workload: Workload) -> Errors:
@@ -99,7 +120,7 @@ def _pod_sets(workload: Workload) -> Errors:
     variable = sum(podset.min_count is not None for podset in podsets)
     if variable > 1:
         yield invalid(path, variable, "at most one podSet can use minCount")
-    if variable and is_elastic(workload):
+    if variable and is_elastic(workload.metadata.annotations):
         yield invalid(path, variable, "partial admission and elastic job cannot be used together")
 
 
@@ -136,7 +157,7 @@ def _slices(path: str, request: PodSetTopologyRequest) -> Errors:
 
 def _annotations(workload: Workload) -> Errors:
     given = workload.metadata.annotations
-    yield from _gates(annotation_path(ADMISSION_GATED_BY), given.get(ADMISSION_GATED_BY, ""))
+    yield from gates(workload.metadata)
     boost = given.get(PRIORITY_BOOST)
     if boost == "":
         sentence = 'must be a valid signed integer; use "0" explicitly, empty string is not allowed'
@@ -155,34 +176,6 @@ def _is_int32(text: str) -> bool:
     return _INTEGER.fullmatch(text) is not None and -_INT32 <= int(text) < _INT32
 
 
-def _gates(path: str, text: str) -> Errors:
-    seen: set[str] = set()
-    for gate in _split(text):
-        if not gate:
-            yield invalid(path, text, "cannot contain empty gate names")
-        elif gate in seen:
-            yield invalid(path, text, f"duplicate gate name: {gate}")
-        else:
-            seen.add(gate)
-            yield from domain_prefixed_path(path, gate)
-            if len(gate.encode()) > _MAX_GATE:
-                yield too_long(path, _MAX_GATE)
-
-
-def _split(text: str) -> list[str]:
-    return [gate.strip() for gate in text.split(",")] if text.strip() else []
-
-
-def _fewer_gates(new: Workload, old: Workload) -> Errors:
-    """Whatever must let a Workload be admitted is said when it is made."""
-    path = annotation_path(ADMISSION_GATED_BY)
-    now, before = (each.metadata.annotations.get(ADMISSION_GATED_BY, "") for each in (new, old))
-    if now and not before:
-        yield forbidden(path, "cannot add admission gate after creation")
-    elif not set(_split(now)) <= set(_split(before)):
-        yield forbidden(path, "can only remove gates, not add new ones")
-
-
 def _same_pod_sets(new: Workload, old: Workload) -> Errors:
     """While quota is held, podsets may only lose pods; those of an elastic Workload may also get more (ours)."""
     if not holds(old, QUOTA_RESERVED):
@@ -191,8 +184,8 @@ def _same_pod_sets(new: Workload, old: Workload) -> Errors:
     if len(now) != len(before):
         yield invalid("spec.podSets", now, IMMUTABLE)
         return
-    any_size = is_elastic(new)
+    any_size = is_elastic(new.metadata.annotations)
     for i, (podset, was) in enumerate(zip(now, before, strict=True)):
         if any_size or podset.count < was.count:
-            podset = msgspec.structs.replace(podset, count=was.count)  # noqa: PLW2901
-        yield from immutable(f"spec.podSets.{i}", podset, was)  # upstream's path
+            podset = msgspec.structs.replace(podset, count=was.count)
+        yield from unchanged(f"spec.podSets.{i}", podset, was)  # upstream's path

@@ -4,10 +4,11 @@ Beyond upstream, the counts and the usage in the admission of an elastic Workloa
 """
 
 from collections.abc import Collection, Mapping
+from itertools import chain
 
 import msgspec
 
-from muster.api.elastic import ELASTIC_ANNOTATION
+from muster.api.elastic import is_elastic
 from muster.api.kueue import (
     CHECK_READY,
     Admission,
@@ -18,10 +19,10 @@ from muster.api.kueue import (
     Workload,
     WorkloadStatus,
 )
-from muster.api.kueue.names import ELASTIC_JOB, QUOTA_RESERVED, WORKLOAD_SLICE_REPLACEMENT_FOR
+from muster.api.kueue.names import QUOTA_RESERVED, WORKLOAD_SLICE_REPLACEMENT_FOR
 from muster.api.quantity import Quantity, QuantityError, amount
 from muster.api.validation.fields import Errors, immutable, invalid, not_found, required, unsupported
-from muster.api.validation.kueue.rules import OBJECT, ROOT, shown, toleration_keys, tolerations
+from muster.api.validation.kueue.rules import OBJECT, ROOT, shown, toleration_keys, tolerations, unchanged
 from muster.api.validation.metadata import annotations, labels
 
 _ADMISSION = "status.admission"
@@ -32,12 +33,6 @@ _RECLAIMABLE = "status.reclaimablePods"
 def holds(workload: Workload, condition: str) -> bool:
     """Whether a condition is true."""
     return any(each.type == condition and each.status == "True" for each in workload.status.conditions)
-
-
-def is_elastic(workload: Workload) -> bool:
-    """Whether it may change size while it holds quota."""
-    given = workload.metadata.annotations
-    return ELASTIC_ANNOTATION in given or given.get(ELASTIC_JOB) == "true"
 
 
 def crd(new: Workload, old: Workload) -> Errors:
@@ -84,12 +79,18 @@ def kept(new: Workload, old: Workload) -> Errors:
         now = checks.get(was.name)
         if now is not None and now.state == was.state == CHECK_READY:
             yield from immutable(f"{_CHECKS}[{i}].podSetUpdates", now.pod_set_updates, was.pod_set_updates)
+    yield from _nominated(new, old)
+
+
+def _nominated(new: Workload, old: Workload) -> Errors:
     chosen = new.status.cluster_name
-    replaces = WORKLOAD_SLICE_REPLACEMENT_FOR in new.metadata.annotations
-    if chosen is not None and old.status.cluster_name is None and not replaces:
-        if chosen not in old.status.nominated_cluster_names:
-            sentence = "when setting clusterName it must be one of the nominatedClusterNames"
-            yield invalid("status.clusterName", chosen, sentence)
+    if chosen is None or old.status.cluster_name is not None:
+        return
+    if WORKLOAD_SLICE_REPLACEMENT_FOR in new.metadata.annotations:
+        return  # it runs where the slice ran that it replaces
+    if chosen not in old.status.nominated_cluster_names:
+        sentence = "when setting clusterName it must be one of the nominatedClusterNames"
+        yield invalid("status.clusterName", chosen, sentence)
 
 
 def _cluster(new: WorkloadStatus, old: WorkloadStatus) -> Errors:
@@ -158,7 +159,7 @@ def _shared_out(path: str, resource: str, quantity: Quantity, count: int | None)
 def _reclaimable(new: Workload, old: Workload) -> Errors:
     sizes = {podset.name: podset.count for podset in new.spec.pod_sets}
     # A podset that shrank leaves such a count behind until somebody sets it right (kueue#12670).
-    stale = _reclaimable_counts(old) if is_elastic(new) else {}
+    stale = _reclaimable_counts(old) if is_elastic(new.metadata.annotations) else {}
     for name, count in _reclaimable_counts(new).items():
         path = f"{_RECLAIMABLE}[{name}]"
         if name not in sizes:
@@ -184,13 +185,14 @@ def _reclaimable_counts(workload: Workload) -> Mapping[str, int]:
 
 
 def _shrunk(new: Workload, old: Workload) -> Collection[str]:
-    """Podsets of an elastic Workload that got more pods than they have now; the admission may have followed already."""
-    if not is_elastic(new):
+    """Podsets of an elastic Workload that had more pods than they have now; the admission may have followed already."""
+    if not is_elastic(new.metadata.annotations):
         return ()
     sizes = {podset.name: podset.count for podset in new.spec.pod_sets}
     admissions = (each.status.admission for each in (new, old))
     got = (assignment for each in admissions if each is not None for assignment in each.pod_set_assignments)
-    return {each.name for each in got if each.count is not None and each.count > sizes.get(each.name, 0)}
+    had = chain(((each.name, each.count or 0) for each in got), _reclaimable_counts(old).items())
+    return {name for name, count in had if count > sizes.get(name, 0)}
 
 
 def _update(path: str, update: PodSetUpdate, known: Collection[str]) -> Errors:
@@ -208,8 +210,8 @@ def _same_admission(new: Workload, old: Workload) -> Errors:
     if now is None or before is None:
         return
     if len(now.pod_set_assignments) == len(before.pod_set_assignments):
-        before = _with_changeable(before, now, sizes=is_elastic(new))
-    yield from immutable(_ADMISSION, now, before)
+        before = _with_changeable(before, now, sizes=is_elastic(new.metadata.annotations))
+    yield from unchanged(_ADMISSION, now, before)
 
 
 def _with_changeable(old: Admission, new: Admission, *, sizes: bool) -> Admission:

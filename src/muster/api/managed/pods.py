@@ -1,0 +1,237 @@
+"""Plain pods that queue (KEP-976): what holds them until they are admitted, and which of them belong together.
+
+A pod that queues is made with a gate that keeps it from nodes, and with a finalizer, so that what became of it is seen
+before it goes. Pods of one group carry the group's name and how many they are. Their *role* is a hash of what counts
+for admission, byte for byte that of Kueue: it stands in an annotation and names a podset.
+"""
+
+import re
+from hashlib import sha256
+from itertools import chain
+from typing import Any, Final
+
+import msgspec
+
+from muster.api.core import Container, Pod, PodSpec
+from muster.api.kueue.names import (
+    ADMISSION_GATE,
+    MANAGED_FINALIZER,
+    MANAGED_LABEL,
+    POD_GROUP_NAME_LABEL,
+    POD_GROUP_TOTAL_COUNT,
+    POD_SUSPENDING_PARENT,
+    PREBUILT_WORKLOAD_NAME_LABEL,
+    QUEUE_NAME_LABEL,
+    RETRIABLE_IN_GROUP,
+    ROLE_HASH,
+)
+from muster.api.managed.ancestry import managed_ancestor
+from muster.api.managed.jobs import changes, new_rules
+from muster.api.managed.surroundings import Settings, Surroundings
+from muster.api.meta import ObjectMeta
+from muster.api.pods import is_finished
+from muster.api.quantity import ResourceList, canonical
+from muster.api.status import FieldError
+from muster.api.validation import names
+from muster.api.validation.fields import Errors, each, forbidden, immutable, invalid, required
+from muster.api.validation.kueue.rules import annotation_path
+
+_ROLE_LENGTH = 8
+_INTEGER = re.compile(r"[+-]?[0-9]{1,18}", re.ASCII)
+
+# Go's encoder makes its output safe to stand in HTML.
+_HTML: Final = ((b"&", rb"\u0026"), (b"<", rb"\u003c"), (b">", rb"\u003e"))
+
+
+def is_managed(meta: ObjectMeta) -> bool:
+    """Whether the pod queues."""
+    return meta.labels.get(MANAGED_LABEL) == "true"
+
+
+def is_held(pod: Pod) -> bool:
+    """Whether it waits to be admitted."""
+    return any(gate.name == ADMISSION_GATE for gate in pod.spec.scheduling_gates)
+
+
+def group_name(meta: ObjectMeta) -> str:
+    """The group that a pod belongs to; "" if it stands alone."""
+    return meta.annotations.get(POD_GROUP_NAME_LABEL) or meta.labels.get(POD_GROUP_NAME_LABEL, "")
+
+
+def group_size(meta: ObjectMeta) -> int:
+    """How many pods the group of a pod has; 0 if it does not say so properly."""
+    text = meta.annotations.get(POD_GROUP_TOTAL_COUNT, "")
+    return max(int(text), 0) if _INTEGER.fullmatch(text) else 0
+
+
+def prebuilt_name(meta: ObjectMeta) -> str:
+    """The Workload that somebody else makes for the pod; "" if there is none such."""
+    name = PREBUILT_WORKLOAD_NAME_LABEL
+    return meta.annotations.get(name) or meta.labels.get(name, "")
+
+
+def is_unretriable(meta: ObjectMeta) -> bool:
+    """Whether the pod says that failed pods of its group are not replaced."""
+    return meta.annotations.get(RETRIABLE_IN_GROUP) == "false"
+
+
+# The role.
+
+
+def role_of(pod: Pod) -> str:
+    """The role that the pod was made with. Raises `QuantityError`."""
+    return pod.metadata.annotations.get(ROLE_HASH) or role_hash(pod.spec)
+
+
+def role_hash(spec: PodSpec) -> str:
+    """What distinguishes pods for admission, hashed. Raises `QuantityError`."""
+    shape: dict[str, Any] = {
+        "affinity": spec.affinity,
+        "containers": _shapes(spec.containers),
+        "initContainers": _shapes(spec.init_containers),
+        "nodeSelector": spec.node_selector or None,
+        "overhead": _written(spec.overhead),
+        "priority": spec.priority,
+        "resourceClaims": spec.resource_claims or None,
+        "runtimeClassName": spec.runtime_class_name,
+        "tolerations": spec.tolerations or None,
+        "topologySpreadConstraints": spec.topology_spread_constraints or None,
+    }
+    if spec.resources is not None:
+        shape["resources"] = _written(spec.resources.requests)
+    return hash_of_shape(shape)
+
+
+def hash_of_shape(shape: dict[str, Any]) -> str:
+    """The hash of the JSON that Go's encoder writes: maps by key, structs by field, what is absent as null."""
+    text = msgspec.json.encode({"spec": shape}, order="deterministic")
+    for character, escape in _HTML:
+        text = text.replace(character, escape)
+    return sha256(text).hexdigest()[:_ROLE_LENGTH]
+
+
+def _shapes(containers: tuple[Container, ...]) -> list[dict[str, Any]] | None:
+    return [
+        {"ports": one.ports or None, "resources": {"requests": _written(one.resources.requests)}} for one in containers
+    ] or None
+
+
+def _written(resources: ResourceList) -> dict[str, str] | None:
+    return {name: canonical(quantity) for name, quantity in resources.items()} or None
+
+
+# Making pods wait.
+
+
+def is_to_be_held(meta: ObjectMeta, around: Surroundings, settings: Settings) -> bool:
+    """Whether a new pod has to wait: it names a queue, or its parent is suspended with it.
+
+    Pods of a job that queues never do: the job does, for all of them. Beyond upstream, the LocalQueue `default` draws
+    no pods that do not ask for it. Raises `NestingTooDeepError`.
+    """
+    if POD_SUSPENDING_PARENT in meta.annotations:
+        return True
+    if not (meta.labels.get(QUEUE_NAME_LABEL) or settings.without_queue):
+        return False
+    if not settings.selects.matches(around.namespace_labels(meta.namespace)):
+        return False
+    return managed_ancestor(meta, around.owner, without_queue=settings.without_queue) is None
+
+
+def hold(document: dict[str, Any]) -> None:
+    """Change a new pod so that it waits to be admitted. Raises `QuantityError`."""
+    meta, spec = document["metadata"], document["spec"]
+    annotations = _mapping(meta, "annotations")
+    if POD_SUSPENDING_PARENT not in annotations:
+        _mapping(meta, "labels")[MANAGED_LABEL] = "true"
+        _add(_list(meta, "finalizers"), MANAGED_FINALIZER)
+    _add(_list(spec, "schedulingGates"), {"name": ADMISSION_GATE})
+    annotations.setdefault(ROLE_HASH, role_hash(msgspec.convert(spec, PodSpec)))
+
+
+def _mapping(part: dict[str, Any], field: str) -> dict[str, Any]:
+    part[field] = found = part.get(field) or {}
+    return found
+
+
+def _list(part: dict[str, Any], field: str) -> list[Any]:
+    part[field] = found = part.get(field) or []
+    return found
+
+
+def _add(found: list[Any], item: Any) -> None:
+    if item not in found:
+        found.append(item)
+
+
+# Rules.
+
+
+def validate_create(pod: Pod) -> list[FieldError]:
+    """What is wrong with what a new pod says about queueing."""
+    return list(_rules(pod.metadata))
+
+
+def validate_update(new: Pod, old: Pod, around: Surroundings) -> list[FieldError]:
+    """What is wrong with a change of what a pod says about queueing."""
+    stopped, was_stopped = (is_held(pod) or is_finished(pod) for pod in (new, old))
+    common = changes(new.metadata, old.metadata, around, suspended=stopped, was_suspended=was_stopped)
+    return list(chain(_rules(new.metadata), common, _group_change(new.metadata, old.metadata)))
+
+
+def _rules(meta: ObjectMeta) -> Errors:
+    return chain(new_rules(meta), _managed_label(meta), _group(meta), _prebuilt(meta))
+
+
+def _group_change(new: ObjectMeta, old: ObjectMeta) -> Errors:
+    if group_name(old):
+        yield from immutable(_group_name_path(new), group_name(new), group_name(old))
+    if group_name(new) and is_unretriable(old) and not is_unretriable(new):
+        yield forbidden(annotation_path(RETRIABLE_IN_GROUP), "unretriable pod group can't be converted to retriable")
+
+
+def _managed_label(meta: ObjectMeta) -> Errors:
+    if meta.labels.get(MANAGED_LABEL, "true") != "true":
+        yield forbidden(_label(MANAGED_LABEL), "managed label value can only be 'true'")
+
+
+def _group(meta: ObjectMeta) -> Errors:
+    """A group has a name and a size, or neither."""
+    name, size = group_name(meta), meta.annotations.get(POD_GROUP_TOTAL_COUNT)
+    where = "annotation" if meta.annotations.get(POD_GROUP_NAME_LABEL) else "label"
+    both = f"both the '{POD_GROUP_TOTAL_COUNT}' annotation and the '{POD_GROUP_NAME_LABEL}' {where} should be set"
+    if name:
+        yield from each(_group_name_path(meta), name, names.dns_subdomain(name))
+        if size is None:
+            yield required(annotation_path(POD_GROUP_TOTAL_COUNT), both)
+    elif size is not None:
+        yield required(_group_name_path(meta), both)
+        return
+    if size is not None and (complaint := _wrong_size(size)):
+        yield invalid(annotation_path(POD_GROUP_TOTAL_COUNT), size, complaint)
+
+
+def _wrong_size(text: str) -> str:
+    if not _INTEGER.fullmatch(text):
+        return f'strconv.Atoi: parsing "{text[:100]}": invalid syntax'
+    if int(text) < 1:
+        pair = f"{POD_GROUP_TOTAL_COUNT}={text}"
+        return f"incorrect annotation value '{pair}': group total count should be greater than zero"
+    return ""
+
+
+def _prebuilt(meta: ObjectMeta) -> Errors:
+    group, name = group_name(meta), prebuilt_name(meta)
+    if group and name and name != group:
+        label = PREBUILT_WORKLOAD_NAME_LABEL
+        path = annotation_path(label) if meta.annotations.get(label) else _label(label)
+        yield invalid(path, name, "prebuilt workload and pod group should be equal")
+
+
+def _group_name_path(meta: ObjectMeta) -> str:
+    name = POD_GROUP_NAME_LABEL
+    return annotation_path(name) if meta.annotations.get(name) else _label(name)
+
+
+def _label(name: str) -> str:
+    return f"metadata.labels[{name}]"

@@ -1,0 +1,39 @@
+"""Rules of admission gates (KEP-6915), which jobs and Workloads name in an annotation."""
+
+from muster.api.kueue.names import ADMISSION_GATED_BY
+from muster.api.meta import ObjectMeta
+from muster.api.validation.fields import Errors, forbidden, invalid, too_long
+from muster.api.validation.job import domain_prefixed_path
+from muster.api.validation.kueue.rules import annotation_path
+
+_MAX_GATE = 63  # bytes
+_PATH = annotation_path(ADMISSION_GATED_BY)
+
+
+def gates(meta: ObjectMeta) -> Errors:
+    """Each gate is the name of a controller, once."""
+    text = meta.annotations.get(ADMISSION_GATED_BY, "")
+    seen: set[str] = set()
+    for gate in _split(text):
+        if not gate:
+            yield invalid(_PATH, text, "cannot contain empty gate names")
+        elif gate in seen:
+            yield invalid(_PATH, text, f"duplicate gate name: {gate}")
+        else:
+            seen.add(gate)
+            yield from domain_prefixed_path(_PATH, gate)
+            if len(gate.encode()) > _MAX_GATE:
+                yield too_long(_PATH, _MAX_GATE)
+
+
+def fewer_gates(new: ObjectMeta, old: ObjectMeta) -> Errors:
+    """Whatever must let a job be admitted is said when it is made."""
+    now, before = (meta.annotations.get(ADMISSION_GATED_BY, "") for meta in (new, old))
+    if now and not before:
+        yield forbidden(_PATH, "cannot add admission gate after creation")
+    elif not set(_split(now)) <= set(_split(before)):
+        yield forbidden(_PATH, "can only remove gates, not add new ones")
+
+
+def _split(text: str) -> list[str]:
+    return [gate.strip() for gate in text.split(",")] if text.strip() else []

@@ -1,0 +1,23 @@
+"""Rules of MultiKueueClusters."""
+
+from muster.api.kueue import MultiKueueCluster
+from muster.api.status import FieldError
+from muster.api.validation.fields import Errors, invalid
+from muster.api.validation.kueue.rules import OBJECT, changed, created
+
+
+def validate_create(cluster: MultiKueueCluster) -> list[FieldError]:
+    """A new MultiKueueCluster with its defaults."""
+    return created(cluster.metadata, _one_source(cluster))
+
+
+def validate_update(new: MultiKueueCluster, old: MultiKueueCluster) -> list[FieldError]:
+    """A change of a MultiKueueCluster."""
+    return changed(new.metadata, old.metadata, _one_source(new))
+
+
+def _one_source(cluster: MultiKueueCluster) -> Errors:
+    source = cluster.spec.cluster_source
+    if (source.kube_config is None) == (source.cluster_profile_ref is None):
+        sentence = "exactly one of the fields in [kubeConfig clusterProfileRef] must be set"
+        yield invalid("spec.clusterSource", OBJECT, sentence)

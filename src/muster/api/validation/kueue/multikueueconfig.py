@@ -1,0 +1,21 @@
+"""Rules of MultiKueueConfigs."""
+
+from muster.api.kueue import MultiKueueConfig
+from muster.api.status import FieldError
+from muster.api.validation.fields import Errors, invalid
+from muster.api.validation.kueue.rules import ARRAY, changed, created
+
+
+def validate_create(config: MultiKueueConfig) -> list[FieldError]:
+    """A new MultiKueueConfig."""
+    return created(config.metadata, _unique_clusters(config))
+
+
+def validate_update(new: MultiKueueConfig, old: MultiKueueConfig) -> list[FieldError]:
+    """A change of a MultiKueueConfig."""
+    return changed(new.metadata, old.metadata, _unique_clusters(new))
+
+
+def _unique_clusters(config: MultiKueueConfig) -> Errors:
+    if len(set(config.spec.clusters)) < len(config.spec.clusters):
+        yield invalid("spec.clusters", ARRAY, "must be unique")

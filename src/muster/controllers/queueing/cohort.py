@@ -1,0 +1,58 @@
+"""Writes down the share of each Cohort, where fair sharing is on."""
+
+from muster.api.kueue import COHORT, ClusterQueue, Cohort
+from muster.controllers.queueing.cache import QueueingCache
+from muster.controllers.queueing.writing import GATHER_SECONDS, set_status
+from muster.queueing.rollup import cohort_status
+from muster.runtime.controller import Result
+from muster.runtime.manager import Manager
+
+# The quota of one changes the shares of others; no Cohort has this name.
+_EVERYBODY = "*"
+
+
+class CohortController:
+    """Runs under a `Manager`. Everything that happens below a Cohort within a moment becomes one write."""
+
+    name = "cohort"
+
+    def __init__(self, manager: Manager, cache: QueueingCache) -> None:
+        self._client = manager.client
+        self._cache = cache
+        self._cohorts = manager.informer(COHORT)
+        self._controller = manager.controller(self.name, self._reconcile)
+        if cache.settings.fair is not None:
+            cache.on_change(lambda queue, _local: self._used(queue))
+            cache.cluster_queues.on_change(self._spec_changed)
+            self._cohorts.on_change(self._spec_changed)
+
+    async def run(self) -> None:
+        """Write until `stop`."""
+        await self._controller.run()
+
+    async def stop(self) -> None:
+        """Finish what is being written."""
+        await self._controller.stop()
+
+    def _soon(self, key: str) -> None:
+        self._controller.queue.add_after(key, GATHER_SECONDS)
+
+    def _used(self, queue: str) -> None:
+        """Usage of a ClusterQueue changed, and so perhaps that of everything above."""
+        node = self._cache.tree.queues.get(queue)
+        for above in node.ancestors() if node is not None else ():
+            self._soon(above.name)
+
+    def _spec_changed(self, old: ClusterQueue | Cohort | None, new: ClusterQueue | Cohort | None) -> None:
+        if old is None or new is None or old.spec != new.spec:
+            self._soon(_EVERYBODY)
+
+    async def _reconcile(self, key: str) -> Result:
+        if key == _EVERYBODY:
+            for name in self._cache.tree.cohorts:
+                self._controller.queue.add(name)
+            return None
+        cohort, node = self._cohorts.get(key), self._cache.tree.cohorts.get(key)
+        if cohort is not None and node is not None:
+            await set_status(self._client, COHORT, cohort, cohort.status, cohort_status(node))
+        return None

@@ -1,0 +1,25 @@
+"""How queueing controllers look objects up."""
+
+from collections.abc import Iterable
+from typing import Final
+
+from muster.api.kueue import LocalQueue, Workload
+
+WORKLOADS_BY_LOCAL_QUEUE: Final = "workload-local-queue"
+HOLDERS_BY_CLUSTER_QUEUE: Final = "workload-holds-quota-of"
+LOCAL_QUEUES_BY_CLUSTER_QUEUE: Final = "local-queue-cluster-queue"
+
+
+def by_local_queue(workload: Workload) -> Iterable[str]:
+    """The key of the LocalQueue in which it is or was queued."""
+    return [f"{workload.metadata.namespace}/{workload.spec.queue_name}"]
+
+
+def by_holding(workload: Workload) -> Iterable[str]:
+    """The ClusterQueue whose quota it holds."""
+    return [workload.status.admission.cluster_queue] if workload.status.admission is not None else []
+
+
+def by_cluster_queue(queue: LocalQueue) -> Iterable[str]:
+    """The ClusterQueue behind it."""
+    return [queue.spec.cluster_queue]

@@ -1,0 +1,68 @@
+"""Keeps ResourceFlavors while ClusterQueues name them, and Topologies while ResourceFlavors do, by a finalizer."""
+
+from collections.abc import Callable, Iterable
+from typing import Generic, TypeVar
+
+from muster.api.kinds import Kind
+from muster.api.kueue import CLUSTER_QUEUE, RESOURCE_FLAVOR, TOPOLOGY, ClusterQueue, ResourceFlavor, Topology
+from muster.controllers.queueing.writing import keep_held
+from muster.runtime.controller import Result
+from muster.runtime.manager import Manager
+from muster.runtime.objects import key_of
+
+T = TypeVar("T")
+U = TypeVar("U")
+
+
+class InUseController(Generic[T, U]):
+    """Runs under a `Manager`. Objects of a kind are held while objects of another kind name them."""
+
+    def __init__(
+        self, manager: Manager, kind: Kind[T], by: Kind[U], names: Callable[[U], Iterable[str]], name: str
+    ) -> None:
+        """names: the objects that a user names. name: the controller's."""
+        self.name = name
+        self._client = manager.client
+        self._kind = kind
+        self._index = f"{name}-of"
+        self._objects = manager.informer(kind)
+        self._users = manager.informer(by, indexes={self._index: names})
+        self._controller = manager.controller(name, self._reconcile)
+        self._controller.watch(self._objects)
+        self._controller.watch(
+            self._users,
+            names,
+            when=lambda old, new: old is None or new is None or list(names(old)) != list(names(new)),
+        )
+
+    async def run(self) -> None:
+        """Hold and let go until `stop`."""
+        await self._controller.run()
+
+    async def stop(self) -> None:
+        """Finish what is being written."""
+        await self._controller.stop()
+
+    async def _reconcile(self, key: str) -> Result:
+        obj = self._objects.get(key)
+        if obj is not None:
+            await keep_held(self._client, self._kind, obj, in_use=bool(self._users.by(self._index, key_of(obj))))
+        return None
+
+
+def flavors_in_use(manager: Manager) -> InUseController[ResourceFlavor, ClusterQueue]:
+    """Holds ResourceFlavors."""
+    return InUseController(manager, RESOURCE_FLAVOR, CLUSTER_QUEUE, _flavors, "resourceflavor")
+
+
+def topologies_in_use(manager: Manager) -> InUseController[Topology, ResourceFlavor]:
+    """Holds Topologies."""
+    return InUseController(manager, TOPOLOGY, RESOURCE_FLAVOR, _topology, "topology")
+
+
+def _flavors(queue: ClusterQueue) -> list[str]:
+    return [flavor.name for group in queue.spec.resource_groups for flavor in group.flavors]
+
+
+def _topology(flavor: ResourceFlavor) -> list[str]:
+    return [flavor.spec.topology_name] if flavor.spec.topology_name else []

@@ -1,0 +1,84 @@
+"""Writes down how LocalQueues stand: whether they take jobs, who waits and who holds quota."""
+
+from typing import cast
+
+import msgspec
+
+from muster.api.kueue import LOCAL_QUEUE, ClusterQueue, LocalQueue
+from muster.controllers.queueing.cache import QueueingCache
+from muster.controllers.queueing.writing import GATHER_SECONDS, set_status
+from muster.queueing.activity import local_activity
+from muster.queueing.model import StopPolicy
+from muster.queueing.rollup import local_status, with_activity
+from muster.queueing.tallies import Tally
+from muster.runtime.controller import Result
+from muster.runtime.manager import Manager
+from muster.runtime.objects import key_of
+
+WORKERS = 8
+
+_BY_CLUSTER_QUEUE = "cluster-queue"
+
+
+class LocalQueueController:
+    """Runs under a `Manager`. Everything that happens to a LocalQueue within a moment becomes one write."""
+
+    name = "localqueue"
+
+    def __init__(self, manager: Manager, cache: QueueingCache) -> None:
+        self._client = manager.client
+        self._clock = manager.clock
+        self._cache = cache
+        self._queues = manager.informer(LOCAL_QUEUE, indexes={_BY_CLUSTER_QUEUE: _cluster_queue})
+        self._controller = manager.controller(self.name, self._reconcile, workers=WORKERS)
+        cache.on_change(self._changed)
+        self._queues.on_change(lambda _old, new: self._soon(key_of(new)) if new is not None else None)
+        cache.cluster_queues.on_change(self._queue_changed)
+
+    async def run(self) -> None:
+        """Write until `stop`."""
+        await self._controller.run()
+
+    async def stop(self) -> None:
+        """Finish what is being written."""
+        await self._controller.stop()
+
+    def _soon(self, key: str) -> None:
+        self._controller.queue.add_after(key, GATHER_SECONDS)
+
+    def _changed(self, queue: str, local_queue: str) -> None:
+        """Something about one LocalQueue, or about a ClusterQueue as such."""
+        if local_queue:
+            self._soon(local_queue)
+        else:
+            self._all_of(queue)
+
+    def _queue_changed(self, old: ClusterQueue | None, new: ClusterQueue | None) -> None:
+        if old is not None and new is None:
+            self._all_of(old.metadata.name)
+
+    def _all_of(self, queue: str) -> None:
+        for local in self._queues.by(_BY_CLUSTER_QUEUE, queue):
+            self._soon(key_of(local))
+
+    async def _reconcile(self, key: str) -> Result:
+        cache, local = self._cache, self._queues.get(key)
+        if local is None:
+            return None
+        name, old = local.spec.cluster_queue, local.status
+        node = cache.tree.queues.get(name)
+        found = local_activity(cast("StopPolicy", local.spec.stop_policy), cache.activity(name))
+        status = local_status(
+            old,
+            node.tallies.of(key) if node is not None else Tally(),
+            node.policy if node is not None else None,
+            cache.queues.waiting_local(key, name),
+        )
+        conditions = with_activity(old.conditions, found, self._clock.now(), local.metadata.generation)
+        status = msgspec.structs.replace(status, conditions=conditions)
+        await set_status(self._client, LOCAL_QUEUE, local, old, status)
+        return None
+
+
+def _cluster_queue(local: LocalQueue) -> tuple[str]:
+    return (local.spec.cluster_queue,)

@@ -1,0 +1,52 @@
+"""Who waits in a queue, for the visibility API: read from the queues at the moment of the question."""
+
+from collections.abc import Iterable
+
+from muster.api.kueue.visibility import PendingWorkload, PendingWorkloadsSummary
+from muster.api.meta import ObjectMeta
+from muster.controllers.queueing.cache import QueueingCache
+from muster.queueing.growth import SUFFIX
+from muster.queueing.queues import Position
+
+
+class Visibility:
+    """Answers from the cache; what an answer costs depends on its length, not on how many wait."""
+
+    def __init__(self, cache: QueueingCache) -> None:
+        self._cache = cache
+
+    def in_cluster_queue(self, name: str, offset: int, limit: int) -> PendingWorkloadsSummary | None:
+        """A part of the line before a ClusterQueue; None if there is no such queue."""
+        if name not in self._cache.tree.queues:
+            return None
+        return self._summary(self._cache.queues.pending(name, offset=offset, limit=limit))
+
+    def in_local_queue(self, namespace: str, name: str, offset: int, limit: int) -> PendingWorkloadsSummary | None:
+        """A part of the line before a LocalQueue; None if there is no such queue."""
+        key = f"{namespace}/{name}"
+        queue = self._cache.local_queues.get(key)
+        if queue is None:
+            return None
+        line = self._cache.queues.pending_local(key, queue.spec.cluster_queue, offset=offset, limit=limit)
+        return self._summary(line)
+
+    def _summary(self, positions: Iterable[Position]) -> PendingWorkloadsSummary:
+        return PendingWorkloadsSummary(items=tuple(self._item(position) for position in positions))
+
+    def _item(self, position: Position) -> PendingWorkload:
+        workload = position.workload
+        obj = self._cache.workloads.get(workload.key.removesuffix(SUFFIX))
+        assert obj is not None, "what waits was seen, and leaves its line when it goes"
+        meta = obj.metadata
+        return PendingWorkload(
+            metadata=ObjectMeta(
+                name=meta.name,
+                namespace=meta.namespace,
+                owner_references=meta.owner_references,
+                creation_timestamp=meta.creation_timestamp,
+            ),
+            priority=obj.spec.priority or 0,
+            local_queue_name=obj.spec.queue_name,
+            position_in_cluster_queue=position.in_queue,
+            position_in_local_queue=position.in_local,
+        )

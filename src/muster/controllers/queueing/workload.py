@@ -1,0 +1,201 @@
+"""The life of Workloads beside admission: `queueing.lifecycle` decides, this reads and writes.
+
+A workload is looked at when it changes, when a queue on its way changes in what matters to it, and when its time comes.
+Every write is made only if the workload still is what the decision saw; it may be cut anywhere, the next look goes on.
+"""
+
+from collections.abc import Iterable
+from typing import Final, cast
+
+from muster.api.config import Configuration
+from muster.api.kueue import (
+    CLUSTER_QUEUE,
+    LOCAL_QUEUE,
+    RESOURCE_FLAVOR,
+    WORKLOAD,
+    ClusterQueue,
+    LocalQueue,
+    ResourceFlavor,
+    Workload,
+)
+from muster.api.kueue.names import QUOTA_RESERVED, RESOURCE_IN_USE_FINALIZER
+from muster.api.kueue.readiness import READY_ANNOTATION
+from muster.api.status import ApiError
+from muster.controllers.queueing.indexes import (
+    HOLDERS_BY_CLUSTER_QUEUE,
+    LOCAL_QUEUES_BY_CLUSTER_QUEUE,
+    WORKLOADS_BY_LOCAL_QUEUE,
+    by_cluster_queue,
+    by_holding,
+    by_local_queue,
+)
+from muster.queueing import checks
+from muster.queueing.conditions import is_true
+from muster.queueing.lifecycle import Plan, Surroundings, decide
+from muster.queueing.model import StopPolicy
+from muster.queueing.obstacles import QueueState
+from muster.queueing.ready import settings_for
+from muster.runtime.controller import Result
+from muster.runtime.manager import Manager
+from muster.runtime.objects import key_of, merge_patch, reference
+from muster.runtime.recorder import Recorder
+
+WORKERS: Final = 16
+
+
+class WorkloadController:
+    """Runs under a `Manager`."""
+
+    name = "workload"
+
+    def __init__(self, manager: Manager, recorder: Recorder, configuration: Configuration) -> None:
+        self._client = manager.client
+        self._clock = manager.clock
+        self._recorder = recorder
+        self._waiting = configuration.wait_for_pods_ready
+        self._retention = configuration.object_retention_policies.workloads
+        self._workloads = manager.informer(
+            WORKLOAD, indexes={WORKLOADS_BY_LOCAL_QUEUE: by_local_queue, HOLDERS_BY_CLUSTER_QUEUE: by_holding}
+        )
+        self._local_queues = manager.informer(
+            LOCAL_QUEUE,
+            indexes={LOCAL_QUEUES_BY_CLUSTER_QUEUE: by_cluster_queue},
+        )
+        self._queues = manager.informer(CLUSTER_QUEUE)
+        self._flavors = manager.informer(RESOURCE_FLAVOR)
+        self._controller = manager.controller(self.name, self._reconcile, workers=WORKERS)
+        self._controller.watch(self._workloads)
+        self._controller.watch(self._local_queues, self._queued_in, when=_local_queue_differs)
+        self._controller.watch(self._queues, self._concerned_by, when=_queue_differs)
+        self._controller.watch(self._flavors, self._users_of, when=_flavor_differs)
+
+    async def run(self) -> None:
+        """Reconcile until `stop`."""
+        await self._controller.run()
+
+    async def stop(self) -> None:
+        """Finish what is being written."""
+        await self._controller.stop()
+
+    # Whom a change concerns.
+
+    def _queued_in(self, queue: LocalQueue) -> Iterable[str]:
+        return map(key_of, self._workloads.by(WORKLOADS_BY_LOCAL_QUEUE, key_of(queue)))
+
+    def _concerned_by(self, queue: ClusterQueue) -> Iterable[str]:
+        name = queue.metadata.name
+        for local in self._local_queues.by(LOCAL_QUEUES_BY_CLUSTER_QUEUE, name):
+            yield from self._queued_in(local)
+        yield from map(key_of, self._workloads.by(HOLDERS_BY_CLUSTER_QUEUE, name))
+
+    def _users_of(self, flavor: ResourceFlavor) -> Iterable[str]:
+        for queue in self._queues.all():
+            if any(one.name == flavor.metadata.name for group in queue.spec.resource_groups for one in group.flavors):
+                yield from map(key_of, self._workloads.by(HOLDERS_BY_CLUSTER_QUEUE, queue.metadata.name))
+
+    # One look at one workload.
+
+    async def _reconcile(self, key: str) -> Result:
+        workload = self._workloads.get(key)
+        if workload is None:
+            return None
+        plan = decide(workload, self._around(workload), self._clock.now())
+        try:
+            await self._write(workload, plan)
+        except ApiError as error:
+            if error.code != 404:
+                raise
+            return None
+        return None if plan.wake_at is None else max(0.0, (plan.wake_at - self._clock.now()).total_seconds())
+
+    def _around(self, workload: Workload) -> Surroundings:
+        meta, spec, admission = workload.metadata, workload.spec, workload.status.admission
+        local = self._local_queues.get(f"{meta.namespace}/{spec.queue_name}")
+        name = local.spec.cluster_queue if local is not None else ""
+        if admission is not None and is_true(workload.status.conditions, QUOTA_RESERVED):
+            name = admission.cluster_queue
+        queue = self._queues.get(name)
+        return Surroundings(
+            local=_state(spec.queue_name, local),
+            queue=_state(name, queue),
+            checks=checks.of_queue(queue.spec) if queue is not None else {},
+            waiting=settings_for(
+                self._waiting,
+                meta.annotations,
+                queue.metadata.annotations if queue is not None else {},
+                [flavor.metadata.annotations for flavor in self._flavors_of(workload)],
+            ),
+            retention=self._retention,
+        )
+
+    def _flavors_of(self, workload: Workload) -> Iterable[ResourceFlavor]:
+        admission = workload.status.admission
+        podsets = admission.pod_set_assignments if admission is not None else ()
+        names = dict.fromkeys(name for podset in podsets for name in podset.flavors.values())
+        return [flavor for name in names if (flavor := self._flavors.get(name)) is not None]
+
+    async def _write(self, workload: Workload, plan: Plan) -> None:
+        meta = workload.metadata
+        if plan.status != workload.status:
+            workload = await self._client.patch(
+                WORKLOAD,
+                meta.name,
+                {
+                    "metadata": {"uid": meta.uid, "resourceVersion": meta.resource_version},
+                    "status": merge_patch(plan.status, workload.status),
+                },
+                meta.namespace,
+                subresource="status",
+            )
+        if plan.deactivate:
+            workload = await self._patch(workload, {"spec": {"active": False}})
+        if plan.finalize:
+            kept = [name for name in meta.finalizers if name != RESOURCE_IN_USE_FINALIZER]
+            workload = await self._patch(workload, {"metadata": {"finalizers": kept or None}})
+        if plan.delete:
+            await self._client.delete(WORKLOAD, meta.name, meta.namespace, uid=meta.uid)
+        for note in plan.notes:
+            self._recorder.event(reference(WORKLOAD, workload), note.type, note.reason, note.message)
+
+    async def _patch(self, workload: Workload, patch: dict[str, dict[str, object]]) -> Workload:
+        meta = workload.metadata
+        seen = {"uid": meta.uid, "resourceVersion": meta.resource_version}
+        return await self._client.patch(
+            WORKLOAD, meta.name, patch | {"metadata": seen | patch.get("metadata", {})}, meta.namespace
+        )
+
+
+def _state(name: str, queue: LocalQueue | ClusterQueue | None) -> QueueState:
+    if queue is None:
+        return QueueState(name)
+    return QueueState(
+        name,
+        cast("StopPolicy", queue.spec.stop_policy),
+        terminating=queue.metadata.deletion_timestamp is not None,
+    )
+
+
+# What of a change matters to workloads; most are of counts and usage.
+
+
+def _local_queue_differs(old: LocalQueue | None, new: LocalQueue | None) -> bool:
+    return old is None or new is None or _state("", old) != _state("", new)
+
+
+def _queue_differs(old: ClusterQueue | None, new: ClusterQueue | None) -> bool:
+    return old is None or new is None or _seen_of(old) != _seen_of(new)
+
+
+def _seen_of(queue: ClusterQueue) -> tuple[object, ...]:
+    spec = queue.spec
+    return (
+        _state("", queue),
+        checks.of_queue(spec),
+        queue.metadata.annotations.get(READY_ANNOTATION),
+    )
+
+
+def _flavor_differs(old: ResourceFlavor | None, new: ResourceFlavor | None) -> bool:
+    before = old.metadata.annotations.get(READY_ANNOTATION) if old is not None else None
+    after = new.metadata.annotations.get(READY_ANNOTATION) if new is not None else None
+    return before != after

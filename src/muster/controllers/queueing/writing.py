@@ -1,0 +1,53 @@
+"""What the controllers of queues write: a status if it is another one, and the finalizer of what is in use.
+
+Each write holds only for the object as it was seen; a conflict is for the controller to try again. An object that is
+gone needs nothing.
+"""
+
+from typing import Any, TypeVar
+
+import msgspec
+
+from muster.api.kinds import Kind
+from muster.api.kueue.names import RESOURCE_IN_USE_FINALIZER
+from muster.api.status import ApiError
+from muster.runtime.client import Client
+from muster.runtime.objects import merge_patch, meta_of
+
+T = TypeVar("T")
+
+# At most one write about an object in this time: everything that happens meanwhile goes into it.
+GATHER_SECONDS = 0.5
+
+
+async def set_status(client: Client, kind: Kind[T], obj: T, old: msgspec.Struct, new: msgspec.Struct) -> None:
+    """Store the object's new status in place of the old one, if they differ."""
+    if new != old:
+        await _patch(client, kind, obj, {"status": merge_patch(new, old)}, subresource="status")
+
+
+def is_held(obj: Any) -> bool:
+    """Whether the object cannot go because it may be in use."""
+    return RESOURCE_IN_USE_FINALIZER in meta_of(obj).finalizers
+
+
+async def keep_held(client: Client, kind: Kind[T], obj: T, *, in_use: bool) -> bool:
+    """Hold the object while it is in use or nobody deletes it. Returns whether that was to be written."""
+    meta = meta_of(obj)
+    wanted = meta.deletion_timestamp is None or (in_use and is_held(obj))
+    if is_held(obj) == wanted:
+        return False
+    others = [name for name in meta.finalizers if name != RESOURCE_IN_USE_FINALIZER]
+    finalizers = [*others, RESOURCE_IN_USE_FINALIZER] if wanted else others
+    await _patch(client, kind, obj, {"metadata": {"finalizers": finalizers}})
+    return True
+
+
+async def _patch(client: Client, kind: Kind[T], obj: T, patch: dict[str, Any], subresource: str = "") -> None:
+    meta = meta_of(obj)
+    patch["metadata"] = {"resourceVersion": meta.resource_version, **patch.get("metadata", {})}
+    try:
+        await client.patch(kind, meta.name, patch, meta.namespace, subresource=subresource)
+    except ApiError as error:
+        if error.code != 404:
+            raise
