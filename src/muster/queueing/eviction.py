@@ -80,12 +80,19 @@ def _counted(stats: SchedulingStats | None, reason: str, cause: str) -> Scheduli
 
 
 def release(status: WorkloadStatus, message: str, now: datetime, reason: str = PENDING_EVALUATION) -> WorkloadStatus:
-    """The status of a workload that holds nothing (any more), and why; the same if that is what it says.
+    """The status of a workload that holds nothing (any more), and why; the same if that is what it says."""
+    conditions = put(status.conditions, QUOTA_RESERVED, False, reason, message, now)
+    if conditions is not status.conditions:
+        status = msgspec.structs.replace(status, conditions=conditions)
+    return unadmitted(status, now)
+
+
+def unadmitted(status: WorkloadStatus, now: datetime) -> WorkloadStatus:
+    """The status of a workload whose quota is not reserved (any more); the same if that is what it says.
 
     How long it was admitted is remembered; whether its pods were ready is not.
     """
-    conditions = put(status.conditions, QUOTA_RESERVED, False, reason, message, now)
-    past = status.accumulated_past_execution_time_seconds
+    conditions, past = status.conditions, status.accumulated_past_execution_time_seconds
     if (admitted := find_true(conditions, ADMITTED)) is not None:
         past = (past or 0) + max(0, int((now - since(admitted, now)).total_seconds()))
     conditions = put(conditions, ADMITTED, False, NO_RESERVATION, "The workload has no reservation", now)

@@ -201,8 +201,9 @@ def _counts(obj: kueue.Workload, admission: kueue.Admission | None) -> dict[str,
     for podset in obj.spec.pod_sets:
         admitted = given.get(podset.name)
         admitted = podset.count if admitted is None else admitted
-        # Right after a Job has shrunk, more may be reclaimable than there are.
-        left = max(0, podset.count - reclaimable.get(podset.name, 0))
+        # Until what was granted has followed an elastic Job that shrank, pods of the part that went may be reclaimable.
+        done = 0 if admitted > podset.count else reclaimable.get(podset.name, 0)
+        left = max(0, podset.count - done)
         counts[podset.name] = _Count(admitted, min(admitted, left))
     return counts
 

@@ -17,7 +17,6 @@ from typing import Final, Literal
 import msgspec
 
 from muster.api.config import WaitForPodsReady
-from muster.api.config.types import WorkloadRetention
 from muster.api.kueue import Admission, Workload, WorkloadStatus
 from muster.api.kueue.names import (
     ADMISSION_CHECK_EVICTION,
@@ -55,10 +54,17 @@ from muster.api.kueue.names import (
 from muster.api.meta import Condition
 from muster.queueing import checks
 from muster.queueing.conditions import drop, find, find_true, is_true, put, since, stamped
-from muster.queueing.eviction import DEACTIVATED_MESSAGE, backed_off, evict, full_reason, not_before, release
+from muster.queueing.eviction import (
+    DEACTIVATED_MESSAGE,
+    backed_off,
+    evict,
+    full_reason,
+    not_before,
+    release,
+    unadmitted,
+)
 from muster.queueing.obstacles import QueueState, Saying, obstacle
 from muster.queueing.ready import deadline
-from muster.queueing.retention import workload_kept_until
 
 # Reasons of QuotaReserved=False that say nothing any more once a workload can be queued.
 _STALE: Final = (DEACTIVATED, PENDING, INADMISSIBLE, WAITING)
@@ -82,14 +88,14 @@ class Surroundings:
     local: its LocalQueue. queue: the ClusterQueue behind that, or the one whose quota it holds.
     checks: of the ClusterQueue (`checks.of_queue`).
     waiting: how long its pods may take to be ready (`ready.settings_for`); None: nobody looks.
-    retention: how long it is kept after its end.
+    kept: how long it is kept after its end, in ns; None: as long as its job.
     """
 
     local: QueueState
     queue: QueueState
     checks: Mapping[str, frozenset[str]] = field(default_factory=dict)
     waiting: WaitForPodsReady | None = None
-    retention: WorkloadRetention = field(default_factory=WorkloadRetention)
+    kept: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +145,7 @@ def _decided(workload: Workload, around: Surroundings, now: datetime) -> Plan:
         if not is_true(plan.status.conditions, FINISHED):
             plan = _set(plan, FINISHED, True, OWNER_NOT_FOUND, "The workload's owner no longer exists", now)
     if is_true(plan.status.conditions, FINISHED):
-        return _ended(plan, workload, around.retention, now)
+        return _ended(plan, workload, around.kept, now)
     if workload.spec.active and is_true(plan.status.conditions, DEACTIVATION_TARGET):
         return replace(plan, deactivate=True)
     if (again := checks.retry_at(plan.status.admission_checks)) is not None and again > now:
@@ -152,10 +158,10 @@ def _decided(workload: Workload, around: Surroundings, now: datetime) -> Plan:
     return plan
 
 
-def _ended(plan: Plan, workload: Workload, retention: WorkloadRetention, now: datetime) -> Plan:
-    until = workload_kept_until(msgspec.structs.replace(workload, status=plan.status), retention)
-    if until is None:
+def _ended(plan: Plan, workload: Workload, kept: int | None, now: datetime) -> Plan:
+    if kept is None:
         return plan
+    until = since(find_true(plan.status.conditions, FINISHED), now) + timedelta(microseconds=kept // 1000)
     if now < until:
         return plan.woken(until)
     plan = replace(plan, finalize=RESOURCE_IN_USE_FINALIZER in workload.metadata.finalizers)
@@ -237,7 +243,8 @@ def _waiting(plan: Plan, workload: Workload, around: Surroundings, now: datetime
     said = find(plan.status.conditions, QUOTA_RESERVED)
     saying = _saying(workload, said)
     if saying is None:
-        return plan
+        lost = is_true(plan.status.conditions, ADMITTED)
+        return replace(plan, status=unadmitted(plan.status, now)) if lost else plan
     plan = replace(plan, status=release(plan.status, saying.message, now, saying.reason))
     if saying.reason == ADMISSION_GATED and (said is None or said.reason != ADMISSION_GATED):
         return _gated(plan, workload)

@@ -73,7 +73,7 @@ class Plan:
     stop: suspend the job, and why.
     restore: make the job's pods again what they are in this Workload.
     delete: Workloads that do not fit the job.
-    status, update, annotations: the Workload's status and spec are to be this; annotations to set, or (None) to remove.
+    update, annotations, status: the Workload's spec and status are to be this; annotations to set, or (None) to remove.
     let_go: the Workload needs no finalizer any more.
     create: a Workload is to be made.
     start: the job may run, as its Workload says.
@@ -86,9 +86,9 @@ class Plan:
     stop: str | None = None
     restore: Workload | None = None
     delete: tuple[Workload, ...] = ()
-    status: WorkloadStatus | None = None
     update: WorkloadSpec | None = None
     annotations: Mapping[str, str | None] = field(default_factory=dict)
+    status: WorkloadStatus | None = None
     let_go: bool = False
     create: bool = False
     start: bool = False
@@ -195,10 +195,12 @@ def _reclaimed(job: JobFacts, workload: Workload) -> WorkloadStatus:
     asked = {podset.name: podset.count for podset in job.podsets}
     ended = {one.name: one.count for one in job.reclaimable}
     known = {one.name: one.count for one in status.reclaimable_pods}
-    keep = is_true(status.conditions, QUOTA_RESERVED) and not job.elastic
+    reserved = is_true(status.conditions, QUOTA_RESERVED)
+    keep = reserved and not job.elastic
+    follows = job.elastic or not (reserved or injected(job, workload))
     pods = []
     for podset in workload.spec.pod_sets:
-        size = asked.get(podset.name, podset.count) if job.elastic else podset.count
+        size = asked.get(podset.name, podset.count) if follows else podset.count
         count = ended.get(podset.name, 0)
         if count:  # pods that were left out by partial admission have nothing to do either
             count = min(size, count + max(0, size - asked.get(podset.name, size)))

@@ -12,7 +12,7 @@ here, so no event can be missed between a decision and its outcome, and no flush
 a function of who waits, so it can be rebuilt by adding everybody anew; all that is lost is who need not be tried.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from heapq import heappop, heappush
@@ -43,6 +43,9 @@ class Queues:
     """All lines. Names of LocalQueues and keys of workloads are `namespace/name`."""
 
     def __init__(self) -> None:
+        # A workload of a ClusterQueue that goes by past usage got this: who keeps account of it sets the usage anew,
+        # before it is asked who is next.
+        self.charge: Callable[[Workload, Usage], None] = lambda workload, taken: None  # noqa: ARG005
         self._lines: dict[str, Line] = {}
         self._waiters: dict[str, Waiter] = {}
         self._usage: dict[str, float] = {}
@@ -142,6 +145,8 @@ class Queues:
             if line.parked is not None and line.parked.claim == taken:
                 self._claims.pop(line.name, None)  # what it kept from others it has now
             line.take(waiter)
+            if taken is not None and line.by_usage:
+                self.charge(waiter.workload, taken)
             self._changed(line)
             if line.spec is None and not line.waiters:
                 del self._lines[line.name]
@@ -167,6 +172,11 @@ class Queues:
             for queue in root.queues():
                 if (line := self._lines.get(queue.name)) is not None and line.wake(some):
                     self._changed(line)
+
+    @property
+    def usage(self) -> Mapping[str, float]:
+        """The past usage of LocalQueues, as it is set from time to time; 0 of those that are not here."""
+        return self._usage
 
     # What admission asks and decides.
 

@@ -69,6 +69,11 @@ class Account:
             total = _sum(total, penalty)
         return total
 
+    @property
+    def faded(self) -> bool:
+        """Nothing is left that could be told from nothing."""
+        return not self.penalties and not any(round(value) for value in self.consumed.values())
+
 
 class Accounts:
     """Of all LocalQueues, by `namespace/name`. What is kept in their status restores them after a restart."""

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from muster.api.config import WaitForPodsReady
-from muster.api.config.types import RequeuingStrategy, WorkloadRetention
+from muster.api.config.types import RequeuingStrategy
 from muster.api.durations import SECOND
 from muster.api.kueue import (
     Admission,
@@ -177,7 +177,7 @@ def around(written: Mapping[str, Any]) -> Surroundings:
         queue=_queue("q", written.get("queue", "open")),
         checks={name: frozenset(flavors or ()) for name, flavors in written.get("queue_checks", {}).items()},
         waiting=waiting(written.get("wait")),
-        retention=WorkloadRetention(after_finished=None if kept is None else kept * SECOND),
+        kept=None if kept is None else kept * SECOND,
     )
 
 

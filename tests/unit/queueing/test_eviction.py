@@ -36,6 +36,7 @@ def test_who_is_evicted_keeps_the_quota_and_nothing_else() -> None:
         {
             "admitted": -60,
             "cluster": "worker",
+            "nominated": ["worker", "other"],
             "gates": {"g": "Open"},
             "checks": {"c": "Ready updates: go"},
             "conditions": {"BlockedOnPreemptionGates": "True Blocked @-9: m"},
@@ -133,10 +134,10 @@ def test_who_holds_nothing_and_says_so_is_not_written_again() -> None:
     st.integers(0, 10**7),
     st.fixed_dictionaries({"checks": st.dictionaries(st.sampled_from("abc"), st.sampled_from(["Ready", "Retry"]))}),
 )
-def test_eviction_gives_back_exactly_what_was_taken_and_not_before_the_release(
+def test_pitfall_8_eviction_gives_back_exactly_what_was_taken_and_not_before_the_release(
     reason: str, others: int, extra: dict[str, Any]
 ) -> None:
-    """Pitfall 8: the quota is free when the job has stopped, and not a moment earlier."""
+    """The quota is free when the job has stopped, and not a moment earlier."""
     tree = Tree()
     tree.set_queue(QueueSpec("q", groups=(ResourceGroup(("cpu",), ("f",)),), quotas={CPU: Quota(10**8)}))
     tree.queues["q"].add({CPU: others})

@@ -160,8 +160,8 @@ def test_a_transition_is_a_flip(world: dict[str, Any]) -> None:
 
 
 @sampled(_WORLDS)
-def test_quota_of_what_is_admitted_is_never_given_back_here(world: dict[str, Any]) -> None:
-    """Pitfall 8: only whoever saw the job stop does that."""
+def test_pitfall_8_quota_of_what_is_admitted_is_never_given_back_here(world: dict[str, Any]) -> None:
+    """Only whoever saw the job stop does that."""
     workload = lives.workload(world)
     plan = decide(workload, lives.around(world), NOW)
     if "admitted" in world:

@@ -80,10 +80,8 @@ def test_pitfall_1_the_defaults_are_those_of_the_version(
     version: str, wait: str, expected: tuple[int, str, bool, int | None] | None
 ) -> None:
     found = load(KUEUE.format(version=version, wait=wait)).wait_for_pods_ready
-    if expected is None or found is None:
-        assert found is expected
-    else:
-        assert (found.timeout, found.clock, found.block_admission, found.recovery_timeout) == expected
+    said = found and (found.timeout, found.clock, found.block_admission, found.recovery_timeout)
+    assert said == expected
 
 
 # --- What PodsReady says.
@@ -132,6 +130,7 @@ def test_what_pods_ready_says(before: str | None, admitted: bool, ready: bool, a
 def test_pitfall_2_each_spelling_has_its_clock(clock: str) -> None:
     conditions = (condition("QuotaReserved", "True QuotaReserved @-900"), condition("Admitted", "True Admitted @-60"))
     settings = lives.waiting({"timeout": 300, "clock": clock})
+    assert settings is not None
     start = (NOW - timedelta(seconds=20)).isoformat()
     found = deadline(conditions, {"muster.dev/job-start": start}, settings)
     assert found == (at(240 if clock == "Admitted" else 280), "WaitForStart")

@@ -48,6 +48,9 @@ REFUSED_SECONDS = 5.0
 
 _CYCLE = "cycle"
 
+# What a cycle decided, and how many seconds it took.
+Cycled = Callable[[cycle.Outcome, float], None]
+
 log = logging.getLogger(__name__)
 
 
@@ -56,11 +59,15 @@ class AdmissionController:
 
     name = "admission"
 
-    def __init__(self, manager: Manager, cache: QueueingCache, recorder: Recorder) -> None:
+    def __init__(
+        self, manager: Manager, cache: QueueingCache, recorder: Recorder, *, cycled: Cycled | None = None
+    ) -> None:
+        """cycled: is told of each cycle, for metrics."""
         self._client = manager.client
         self._clock: Clock = manager.clock
         self._cache = cache
         self._recorder = recorder
+        self._cycled = cycled
         self._controller = manager.controller(self.name, self._cycle)
         self._pending = manager.controller(f"{self.name}-pending", self._explain, workers=8)
         self._writes: dict[str, asyncio.Task[None]] = {}  # the last one about each workload
@@ -83,7 +90,10 @@ class AdmissionController:
 
     async def _cycle(self, key: str) -> Result:  # noqa: ARG002  (there is one)
         cache, now = self._cache, self._clock.now()
+        started = self._clock.monotonic()
         outcome = cycle.run(cache.tree, cache.queues, cache.flavors, cache.settings, now, limit=LOOKS_AT_ONCE)
+        if self._cycled is not None:
+            self._cycled(outcome, self._clock.monotonic() - started)
         for admission in outcome.admitted:
             self._write(admission.workload.key, partial(self._admit, admission))
         for decision in outcome.preemptions:

@@ -73,6 +73,7 @@ class QueueingCache:
         self._base = configuration.wait_for_pods_ready
         self._by_queue: dict[str, bool] = {}  # whether a ClusterQueue says itself that its workloads block
         self._by_flavor: dict[str, bool] = {}
+        self._by_workload = False  # whether any workload ever said so
         strategy = self._base.requeuing_strategy.timestamp if self._base is not None else "Eviction"
         self._reading = Reading(
             rules=Rules.of(configuration.resources),
@@ -114,9 +115,12 @@ class QueueingCache:
     @property
     def settings(self) -> Settings:
         """How admission decides now."""
-        everything = self._base is not None and self._base.block_admission
-        blocking = Blocking(everything=everything, queues=self._by_queue, flavors=self._by_flavor)
-        return Settings(fair=self._fair, blocking=blocking, ignore_undeclared=self._ignore_undeclared)
+        everything, blocking = self._base is not None and self._base.block_admission, None
+        if everything or self._by_queue or self._by_flavor or self._by_workload:
+            blocking = Blocking(everything=everything, queues=self._by_queue, flavors=self._by_flavor)
+        return Settings(
+            fair=self._fair, blocking=blocking, ignore_undeclared=self._ignore_undeclared, past=self.queues.usage
+        )
 
     # What admission tells.
 
@@ -138,14 +142,21 @@ class QueueingCache:
         self._assumed[key] -= 1
         if written is not None:
             self._written[key] = written
-        if self._assumed[key]:
-            return
-        del self._assumed[key]
-        workload = self.latest(key)
-        if workload is None:
-            self._forget(key)
-        else:
-            self._place(workload)
+        if not self._assumed[key]:
+            del self._assumed[key]
+            self._place_latest(key)
+
+    def is_assumed(self, key: str) -> bool:
+        """Whether a write about the workload is under way."""
+        return key in self._assumed
+
+    # What admission fair sharing tells.
+
+    def set_usage(self, local_queue: str, usage: float) -> None:
+        """How much a LocalQueue used lately: of those of one ClusterQueue, the one with least comes first."""
+        if self.queues.usage.get(local_queue, 0.0) != usage:
+            self.queues.set_usage(local_queue, usage)
+            self.wake()
 
     # What happens in the cluster.
 
@@ -159,13 +170,24 @@ class QueueingCache:
             self._forget(key)
             self._tell(workload)
             return
-        if (written := self._written.get(key)) is not None and _version(new) >= _version(written):
+        written = self._written.get(key)
+        if written is not None and _version(new) >= _version(written):
             del self._written[key]
-        if key in self._assumed or key in self._written:
-            return
+        if key in self._assumed or (written is not None and _version(new) <= _version(written)):
+            return  # what is seen is no news
         self._place(new)
         if old is not None and old.spec.queue_name != new.spec.queue_name:
             self._tell(old)
+
+    def _place_latest(self, key: str) -> None:
+        """Put a workload where it belongs by what is known of it, unless more is being written."""
+        if key in self._assumed:
+            return
+        workload = self.latest(key)
+        if workload is None:
+            self._forget(key)
+        else:
+            self._place(workload)
 
     def _place(self, obj: Workload) -> None:
         """Where the workload belongs by its state: in the tree, in a queue, or nowhere."""
@@ -187,7 +209,11 @@ class QueueingCache:
     def _read(self, obj: Workload, cluster_queue: str) -> model.Workload:
         workload = read(obj, cluster_queue, self._reading)
         text = obj.metadata.annotations.get(READY_ANNOTATION)
-        return workload if text is None else replace(workload, blocks=self._blocks(text))
+        if text is None:
+            return workload
+        blocks = self._blocks(text)
+        self._by_workload = self._by_workload or bool(blocks)
+        return replace(workload, blocks=blocks)
 
     def _blocks(self, text: str) -> bool | None:
         """What an annotation says about blocking; None where it says nothing that is understood."""
@@ -253,6 +279,7 @@ class QueueingCache:
         if before is not None:
             self.tree.release(before)
             self._freed(before, {})
+            self._say(before.queue, before.local_queue)
 
     def _freed(self, before: model.Workload, now: model.Usage) -> None:
         """Those are looked at again that what became free could help."""
@@ -265,20 +292,23 @@ class QueueingCache:
     def _local_queue_changed(self, old: LocalQueue | None, new: LocalQueue | None) -> None:
         queue = new if new is not None else old
         assert queue is not None
+        if _only_status(old, new):
+            return
         key = key_of(queue)
         if new is not None:
             leaving = new.metadata.deletion_timestamp is not None
             self.queues.stop_local(key, stopped=leaving or new.spec.stop_policy != "None")
         if old is None or new is None:
             for workload in self.workloads.by(_BY_LOCAL_QUEUE, key):
-                if key_of(workload) not in self._assumed:
-                    self._place(workload)
+                self._place_latest(key_of(workload))
         self.wake()
         self._say(queue.spec.cluster_queue, key)
 
     def _queue_changed(self, old: ClusterQueue | None, new: ClusterQueue | None) -> None:
         queue = new if new is not None else old
         assert queue is not None
+        if _only_status(old, new):
+            return
         name = queue.metadata.name
         for users in self._users.values():
             users.discard(name)
@@ -308,8 +338,7 @@ class QueueingCache:
     def _take_in(self, name: str) -> None:
         """A ClusterQueue appeared: what was seen before it holds its quota from now on."""
         for workload in self.workloads.by(_BY_CLUSTER_QUEUE, name):
-            if key_of(workload) not in self._assumed:
-                self._place(workload)
+            self._place_latest(key_of(workload))
 
     def _review(self, name: str) -> None:
         """Whether the ClusterQueue admits may have changed."""
@@ -343,6 +372,8 @@ class QueueingCache:
     def _cohort_changed(self, old: Cohort | None, new: Cohort | None) -> None:
         cohort = new if new is not None else old
         assert cohort is not None
+        if _only_status(old, new):
+            return
         name = cohort.metadata.name
         before = self.tree.cohorts.get(name)
         touched = [before.root] if before is not None else []
@@ -393,12 +424,23 @@ class QueueingCache:
 
     def _tell(self, obj: Workload) -> None:
         local = f"{obj.metadata.namespace}/{obj.spec.queue_name}"
-        queue = self.local_queues.get(local)
-        self._say(queue.spec.cluster_queue if queue is not None else "", local)
+        queue, admission = self.local_queues.get(local), obj.status.admission
+        if admission is not None:
+            self._say(admission.cluster_queue, local)
+        else:
+            self._say(queue.spec.cluster_queue if queue is not None else "", local)
 
     def _say(self, cluster_queue: str, local_queue: str) -> None:
         for listener in self._listeners:
             listener(cluster_queue, local_queue)
+
+
+def _only_status(old: ClusterQueue | LocalQueue | Cohort | None, new: ClusterQueue | LocalQueue | Cohort | None) -> bool:
+    """Whether a change is none that matters here: statuses are written all the time."""
+    if old is None or new is None or old.spec != new.spec:
+        return False
+    before, after = old.metadata, new.metadata
+    return before.annotations == after.annotations and before.deletion_timestamp == after.deletion_timestamp
 
 
 def _version(obj: Workload) -> int:

@@ -6,7 +6,7 @@ from muster.api.kueue import CLUSTER_QUEUE, ClusterQueue
 from muster.api.kueue.names import ACTIVE
 from muster.controllers.queueing.cache import QueueingCache
 from muster.controllers.queueing.writing import GATHER_SECONDS, keep_held, set_status
-from muster.queueing.conditions import is_true
+from muster.queueing.conditions import find
 from muster.queueing.rollup import queue_status, with_activity
 from muster.runtime.controller import Result
 from muster.runtime.manager import Manager
@@ -68,7 +68,8 @@ class ClusterQueueController:
         status = queue_status(old, node, sum(cache.queues.counts(key)), fair=self._fair)
         status = msgspec.structs.replace(status, conditions=conditions)
         await set_status(self._client, CLUSTER_QUEUE, queue, old, status)
-        if is_true(conditions, ACTIVE) != is_true(old.conditions, ACTIVE):
+        before = find(old.conditions, ACTIVE)
+        if before is None or (before.status == "True") != found.active:
             where = reference(CLUSTER_QUEUE, queue)
             self._recorder.event(where, "Normal" if found.active else "Warning", found.reason, found.message)
         return None

@@ -6,6 +6,7 @@ import msgspec
 
 from muster.api.kueue import LOCAL_QUEUE, ClusterQueue, LocalQueue
 from muster.controllers.queueing.cache import QueueingCache
+from muster.controllers.queueing.fairusage import FairUsageController
 from muster.controllers.queueing.writing import GATHER_SECONDS, set_status
 from muster.queueing.activity import local_activity
 from muster.queueing.model import StopPolicy
@@ -25,15 +26,19 @@ class LocalQueueController:
 
     name = "localqueue"
 
-    def __init__(self, manager: Manager, cache: QueueingCache) -> None:
+    def __init__(self, manager: Manager, cache: QueueingCache, usage: FairUsageController | None = None) -> None:
+        """usage: keeps account of past usage, if that is done at all."""
         self._client = manager.client
         self._clock = manager.clock
         self._cache = cache
+        self._usage = usage
         self._queues = manager.informer(LOCAL_QUEUE, indexes={_BY_CLUSTER_QUEUE: _cluster_queue})
         self._controller = manager.controller(self.name, self._reconcile, workers=WORKERS)
         cache.on_change(self._changed)
         self._queues.on_change(lambda _old, new: self._soon(key_of(new)) if new is not None else None)
         cache.cluster_queues.on_change(self._queue_changed)
+        if usage is not None:
+            usage.on_sample(self._soon)
 
     async def run(self) -> None:
         """Write until `stop`."""
@@ -75,7 +80,8 @@ class LocalQueueController:
             cache.queues.waiting_local(key, name),
         )
         conditions = with_activity(old.conditions, found, self._clock.now(), local.metadata.generation)
-        status = msgspec.structs.replace(status, conditions=conditions)
+        sharing = self._usage.shown(local) if self._usage is not None else old.fair_sharing
+        status = msgspec.structs.replace(status, conditions=conditions, fair_sharing=sharing)
         await set_status(self._client, LOCAL_QUEUE, local, old, status)
         return None
 

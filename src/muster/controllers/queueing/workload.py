@@ -53,7 +53,7 @@ class WorkloadController:
         self._clock = manager.clock
         self._recorder = recorder
         self._waiting = configuration.wait_for_pods_ready
-        self._retention = configuration.object_retention_policies.workloads
+        self._kept = configuration.object_retention_policies.workloads.after_finished
         self._workloads = manager.informer(
             WORKLOAD, indexes={WORKLOADS_BY_LOCAL_QUEUE: by_local_queue, HOLDERS_BY_CLUSTER_QUEUE: by_holding}
         )
@@ -125,7 +125,7 @@ class WorkloadController:
                 queue.metadata.annotations if queue is not None else {},
                 [flavor.metadata.annotations for flavor in self._flavors_of(workload)],
             ),
-            retention=self._retention,
+            kept=self._kept,
         )
 
     def _flavors_of(self, workload: Workload) -> Iterable[ResourceFlavor]:
@@ -187,12 +187,7 @@ def _queue_differs(old: ClusterQueue | None, new: ClusterQueue | None) -> bool:
 
 
 def _seen_of(queue: ClusterQueue) -> tuple[object, ...]:
-    spec = queue.spec
-    return (
-        _state("", queue),
-        checks.of_queue(spec),
-        queue.metadata.annotations.get(READY_ANNOTATION),
-    )
+    return _state("", queue), checks.of_queue(queue.spec), queue.metadata.annotations.get(READY_ANNOTATION)
 
 
 def _flavor_differs(old: ResourceFlavor | None, new: ResourceFlavor | None) -> bool:

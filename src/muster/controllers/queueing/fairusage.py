@@ -1,0 +1,183 @@
+"""Admission fair sharing (KEP-4136): keeps account of what LocalQueues used lately, by which they are ordered.
+
+Only of LocalQueues whose ClusterQueue asks for it. The accounts are in memory; LocalQueueController writes down what
+is to be shown of them, and that is where a restart goes on. A LocalQueue that has not used anything for so long that
+nothing is left of it has no account, no timer, and no writes.
+"""
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+
+import msgspec
+
+from muster.api.config import Configuration
+from muster.api.config.types import AdmissionFairSharing
+from muster.api.kueue import (
+    LOCAL_QUEUE,
+    AdmissionFairSharingStatus,
+    ClusterQueue,
+    LocalQueue,
+    LocalQueueFairSharingStatus,
+)
+from muster.api.quantity import parse
+from muster.controllers.queueing.cache import QueueingCache
+from muster.controllers.queueing.indexes import LOCAL_QUEUES_BY_CLUSTER_QUEUE, by_cluster_queue
+from muster.queueing import usagestatus
+from muster.queueing.growth import SUFFIX
+from muster.queueing.model import Usage, Workload
+from muster.queueing.usage import Account, Accounts, Decay
+from muster.runtime.controller import Result
+from muster.runtime.manager import Manager
+from muster.runtime.objects import key_of
+
+
+def fair_usage(manager: Manager, cache: QueueingCache, configuration: Configuration) -> "FairUsageController | None":
+    """The controller, if the configuration asks for one."""
+    sharing = configuration.admission_fair_sharing
+    if sharing is None or not configuration.features.enabled("AdmissionFairSharing"):
+        return None
+    return FairUsageController(manager, cache, sharing)
+
+
+class FairUsageController:
+    """Runs under a `Manager`, where it is added before admission: at a start the past counts from the first decision.
+
+    Without a half-life the past neither fades nor grows: then there is nothing to sample, and only weights of 0 matter.
+    """
+
+    name = "admission-fair-sharing"
+
+    def __init__(self, manager: Manager, cache: QueueingCache, sharing: AdmissionFairSharing) -> None:
+        self._clock = manager.clock
+        self._cache = cache
+        half_life = timedelta(microseconds=sharing.usage_half_life_time // 1000)
+        sampling = timedelta(microseconds=sharing.usage_sampling_interval // 1000)
+        self._decay = Decay(half_life, sampling, sharing.resource_weights)
+        self._accounts = Accounts(self._decay)
+        self._shown: dict[str, AdmissionFairSharingStatus] = {}
+        self._listeners: list[Callable[[str], None]] = []
+        self._queues = manager.informer(LOCAL_QUEUE, indexes={LOCAL_QUEUES_BY_CLUSTER_QUEUE: by_cluster_queue})
+        self._controller = manager.controller(self.name, self._reconcile)
+        self._controller.watch(self._queues, when=lambda old, new: old is None or new is None or old.spec != new.spec)
+        cache.cluster_queues.on_change(self._queue_changed)
+        if half_life:
+            cache.on_change(self._changed)
+            cache.queues.charge = self._charge
+
+    def on_sample(self, listener: Callable[[str], None]) -> None:
+        """Call `listener(local_queue)` when something else is to be shown of a LocalQueue."""
+        self._listeners.append(listener)
+
+    def shown(self, local: LocalQueue) -> LocalQueueFairSharingStatus | None:
+        """What the LocalQueue's status is to say."""
+        old, known = local.status.fair_sharing, self._shown.get(key_of(local))
+        if known is None:
+            return old
+        sharing = old if old is not None else LocalQueueFairSharingStatus(weighted_share=0)
+        return msgspec.structs.replace(sharing, admission_fair_sharing_status=known)
+
+    async def run(self) -> None:
+        """Keep account until `stop`."""
+        for local in self._queues.all():
+            self._look(key_of(local))
+        await self._controller.run()
+
+    async def stop(self) -> None:
+        """There is nothing to finish."""
+        await self._controller.stop()
+
+    # What happens in the cluster.
+
+    def _changed(self, queue: str, local_queue: str) -> None:
+        node = self._cache.tree.queues.get(queue)
+        if local_queue and node is not None and node.policy.by_usage:
+            self._controller.queue.add(local_queue)
+
+    def _queue_changed(self, old: ClusterQueue | None, new: ClusterQueue | None) -> None:
+        queue = new if new is not None else old
+        assert queue is not None
+        if old is None or new is None or old.spec.admission_scope != new.spec.admission_scope:
+            for local in self._queues.by(LOCAL_QUEUES_BY_CLUSTER_QUEUE, queue.metadata.name):
+                self._controller.queue.add(key_of(local))
+
+    def _charge(self, workload: Workload, taken: Usage) -> None:
+        """Admission gave quota to a workload: that counts from its next decision."""
+        key, now = workload.local_queue, self._clock.now()
+        local = self._queues.get(key)
+        self._open(key, local, now)
+        self._accounts.charge(key, workload.key, usagestatus.by_resource(taken), now)
+        self._cache.set_usage(key, self._accounts.score(key, _weight(local)))
+
+    # Keeping account.
+
+    async def _reconcile(self, key: str) -> Result:
+        return self._look(key)
+
+    def _look(self, key: str) -> Result:
+        """Bring the account of a LocalQueue up to date; when to do so again."""
+        local = self._queues.get(key)
+        node = self._cache.tree.queues.get(local.spec.cluster_queue) if local is not None else None
+        if local is None or node is None or not node.policy.by_usage:
+            self._accounts.forget(key)
+            self._shown.pop(key, None)
+            self._cache.set_usage(key, 0.0)
+            return None
+        after = None
+        if self._decay.half_life:
+            after = self._keep(key, local, usagestatus.by_resource(node.tallies.of(key).used))
+        self._cache.set_usage(key, self._accounts.score(key, _weight(local)))
+        return after
+
+    def _keep(self, key: str, local: LocalQueue, current: dict[str, float]) -> Result:
+        now, sampling = self._clock.now(), self._decay.sampling
+        settled = self._settle(key, self._open(key, local, now), current, now)
+        account = self._open(key, local, now)
+        if settled or now - account.updated >= sampling:
+            account = self._accounts.sample(key, current, now)
+            self._show(key, local, account, used=settled or bool(current))
+        if account.faded and not current:
+            self._accounts.forget(key)
+            return None
+        return min(sampling, sampling - (now - account.updated)).total_seconds()
+
+    def _open(self, key: str, local: LocalQueue | None, now: datetime) -> Account:
+        """The account of a LocalQueue; one that has none goes on from its status."""
+        known = self._accounts.get(key)
+        if known is not None:
+            return known
+        past = usagestatus.account(_status(local), now)
+        self._accounts.restore(key, past.consumed, past.updated)
+        return past
+
+    def _settle(self, key: str, account: Account, current: dict[str, float], now: datetime) -> bool:
+        """Penalties become consumption once it is written that the workload has its quota. Whether any did."""
+        settled = False
+        for workload in account.penalties:
+            whole = workload.removesuffix(SUFFIX)
+            if self._cache.is_assumed(whole):
+                continue
+            if workload in self._cache.queues or self._cache.tree.holder(whole) is None:
+                self._accounts.refund(key, workload)
+            else:
+                self._accounts.settle(key, workload, current, now)
+                settled = True
+        return settled
+
+    def _show(self, key: str, local: LocalQueue, account: Account, *, used: bool) -> None:
+        old = self._shown.get(key) or _status(local)
+        new = usagestatus.shown(account, old, used=used, half_life=self._decay.half_life)
+        if new is not None and new != old:
+            self._shown[key] = new
+            for listener in self._listeners:
+                listener(key)
+
+
+def _status(local: LocalQueue | None) -> AdmissionFairSharingStatus | None:
+    sharing = local.status.fair_sharing if local is not None else None
+    return sharing.admission_fair_sharing_status if sharing is not None else None
+
+
+def _weight(local: LocalQueue | None) -> float:
+    """Among the LocalQueues of its ClusterQueue."""
+    sharing = local.spec.fair_sharing if local is not None else None
+    return float(parse(sharing.weight)) if sharing is not None else 1.0
