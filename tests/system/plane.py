@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from muster.api.batch import JOB, Job
+from muster.api.config import EMBEDDED, Configuration
 from muster.api.core import NODE, POD, Node, Pod
 from muster.cluster.controlplane import ControlPlane, Surroundings, control_plane
 from muster.cluster.store import MemoryJournal
@@ -18,9 +19,12 @@ from muster.runtime.transport import STRATEGIC_MERGE_PATCH
 
 
 @asynccontextmanager
-async def running(*, controllers: bool = True, seed: int = 1) -> AsyncIterator[ControlPlane]:
+async def running(
+    *, controllers: bool = True, seed: int = 1, configuration: Configuration = EMBEDDED
+) -> AsyncIterator[ControlPlane]:
     """A control plane whose controllers run. Only on a virtual loop."""
-    async with control_plane(MemoryJournal(), Surroundings(VirtualClock(), Ids(seed), Random(seed))) as plane:
+    surroundings = Surroundings(VirtualClock(), Ids(seed), Random(seed))
+    async with control_plane(MemoryJournal(), surroundings, configuration) as plane:
         if controllers:
             plane.add_controllers()
         run = asyncio.create_task(plane.manager.run())

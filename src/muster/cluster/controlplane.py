@@ -8,21 +8,32 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-from muster.api.config import DEFAULT, Configuration
+from muster.api.config import EMBEDDED, Configuration
+from muster.cluster.apiserver.admission import PLUGINS
 from muster.cluster.apiserver.bootstrap import create_first_objects
 from muster.cluster.apiserver.builtin import builtin
 from muster.cluster.apiserver.headers import header_of
 from muster.cluster.apiserver.inprocess import InProcessTransport
+from muster.cluster.apiserver.managed import managed_plugins
 from muster.cluster.apiserver.pipeline import ApiServer
 from muster.cluster.apiserver.users import ADMIN, AUTHENTICATED, MASTERS, User
 from muster.cluster.collector import GarbageCollector
 from muster.cluster.lostpods import LostPodCollector
 from muster.cluster.namespaces import NamespaceController
 from muster.cluster.store import Journal, Store
+from muster.controllers.integrations.setup import integrations
 from muster.controllers.job import JobController
 from muster.controllers.queueing.admission import AdmissionController
 from muster.controllers.queueing.cache import QueueingCache
 from muster.controllers.queueing.capacity import NodeQuotaController
+from muster.controllers.queueing.clusterqueue import ClusterQueueController
+from muster.controllers.queueing.cohort import CohortController
+from muster.controllers.queueing.fairusage import fair_usage
+from muster.controllers.queueing.inuse import flavors_in_use, topologies_in_use
+from muster.controllers.queueing.localqueue import LocalQueueController
+from muster.controllers.queueing.metrics import QueueingMetrics
+from muster.controllers.queueing.visibility import Visibility
+from muster.controllers.queueing.workload import WorkloadController
 from muster.controllers.scheduler import Scheduler
 from muster.controllers.ttl import TtlController
 from muster.controllers.world import WorldController
@@ -71,13 +82,28 @@ class ControlPlane:
         self.manager.add(WorldController(self.manager))
         self.manager.add(NodeQuotaController(self.manager))
         cache = QueueingCache(self.manager, self.configuration)
-        self.manager.add(AdmissionController(self.manager, cache, self.events.recorder("kueue-admission")))
+        metrics = QueueingMetrics(self.manager.registry, cache, self.configuration.metrics)
+        recorder = self.events.recorder("kueue-admission")
+        usage = fair_usage(self.manager, cache, self.configuration)
+        if usage is not None:
+            self.manager.add(usage)
+        self.manager.add(AdmissionController(self.manager, cache, recorder, cycled=metrics.cycled))
+        self.server.pending = Visibility(cache)
+        self.manager.add(ClusterQueueController(self.manager, cache, self.events.recorder("kueue-clusterqueue")))
+        self.manager.add(LocalQueueController(self.manager, cache, usage))
+        self.manager.add(CohortController(self.manager, cache))
+        self.manager.add(flavors_in_use(self.manager))
+        self.manager.add(topologies_in_use(self.manager))
+        recorder = self.events.recorder("kueue-workload-controller")
+        self.manager.add(WorkloadController(self.manager, recorder, self.configuration))
+        for part in integrations(self.manager, self.events.recorder("kueue-job-controller"), self.configuration):
+            self.manager.add(part)
         self.manager.add(Scheduler(self.manager, self.events.recorder("default-scheduler")))
 
 
 @asynccontextmanager
 async def control_plane(
-    journal: Journal, surroundings: Surroundings, configuration: Configuration = DEFAULT
+    journal: Journal, surroundings: Surroundings, configuration: Configuration = EMBEDDED
 ) -> AsyncIterator[ControlPlane]:
     """A store and a server on a journal, with the objects that every cluster begins with.
 
@@ -86,7 +112,8 @@ async def control_plane(
     clock, ids, random = surroundings.clock, surroundings.ids, surroundings.random
     failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     async with Store(journal, header_of, on_failure=failed.set_exception) as store:
-        server = ApiServer(store, clock, ids, random, registry=builtin(configuration.muster.elastic))
+        plugins = (*PLUGINS, *managed_plugins(configuration))
+        server = ApiServer(store, clock, ids, random, registry=builtin(configuration.muster.elastic), plugins=plugins)
         system = User("system:muster", frozenset({MASTERS, AUTHENTICATED}))
         client = Client(InProcessTransport(server, system))
         await create_first_objects(client)

@@ -24,6 +24,7 @@ from muster.api.kueue.names import (
 from muster.api.pods import amounts
 from muster.api.quantity import Quantity, amount, parse
 from muster.api.selectors import label_matcher
+from muster.queueing.checks import of_queue
 from muster.queueing.conditions import find_true, is_true
 from muster.queueing.model import (
     CohortSpec,
@@ -63,7 +64,6 @@ class Settings:
 def queue_spec(queue: kueue.ClusterQueue) -> QueueSpec:
     """A ClusterQueue. Raises `QuantityError` and `SelectorError`."""
     spec = queue.spec
-    checks = spec.admission_checks_strategy.admission_checks if spec.admission_checks_strategy else ()
     return QueueSpec(
         name=queue.metadata.name,
         cohort=spec.cohort_name,
@@ -77,7 +77,7 @@ def queue_spec(queue: kueue.ClusterQueue) -> QueueSpec:
         preemption=_preemption(spec.preemption),
         namespaces=label_matcher(spec.namespace_selector) if spec.namespace_selector is not None else None,
         weight=_weight(spec.fair_sharing),
-        checks={check.name: frozenset(check.on_flavors) for check in checks},
+        checks=of_queue(spec),
         stop=cast("StopPolicy", spec.stop_policy),
         by_usage=spec.admission_scope is not None
         and spec.admission_scope.admission_mode == kueue.USAGE_BASED_ADMISSION,

@@ -20,7 +20,7 @@ from prometheus_client import (
 )
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from prometheus_client.metrics import MetricWrapperBase
-from prometheus_client.metrics_core import GaugeMetricFamily
+from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from muster.runtime.controller import Outcome
@@ -95,6 +95,10 @@ class Registry:
 class _Scraped(Collector):
     def __init__(self, ask: Callable[[], Iterable[Gauges]]) -> None:
         self._ask = ask
+
+    def describe(self) -> Iterable[Metric]:
+        """Nothing: a gauge may have the name of a counter but for its `_total`, which the registry takes for one."""
+        return ()
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         for gauges in self._ask():

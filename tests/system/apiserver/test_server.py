@@ -65,7 +65,14 @@ async def test_version_metrics_and_documents(api):
     assert 'apiserver_request_duration_seconds_bucket{le="0.005",resource="configmaps",verb="get"}' in metrics
     assert "/api" in (await api.get("/")).json["paths"]
     groups = [group["name"] for group in (await api.get("/apis")).json["groups"]]
-    assert groups == ["batch", "coordination.k8s.io", "events.k8s.io", "kueue.x-k8s.io", "scheduling.k8s.io"]
+    assert groups == [
+        "batch",
+        "coordination.k8s.io",
+        "events.k8s.io",
+        "kueue.x-k8s.io",
+        "scheduling.k8s.io",
+        "visibility.kueue.x-k8s.io",
+    ]
     names = [resource["name"] for resource in (await api.get("/apis/batch/v1")).json["resources"]]
     assert names == ["jobs", "jobs/scale", "jobs/status"]
     assert (await api.get("/openapi/v3")).json["paths"]["api/v1"]

@@ -1,6 +1,7 @@
-"""A job and its Workload, situation by situation; most are those of upstream's job_controller_test and reconciler_test."""
+"""A job and its Workload, situation by situation; most are those of upstream's job_controller_test."""
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import msgspec
 import pytest
@@ -109,7 +110,7 @@ def workload(
 
 def said(plan: Plan):
     """What a plan does, in few words."""
-    told = {}
+    told: dict[str, Any] = {}
     if plan.stop is not None:
         told["stop"] = plan.stop
     if plan.restore is not None:
@@ -131,7 +132,7 @@ def said(plan: Plan):
 
 
 def spec_changes(old, new):
-    told = {}
+    told: dict[str, Any] = {}
     for field in old.__struct_fields__:
         before, now = getattr(old, field), getattr(new, field)
         if before != now:
@@ -145,7 +146,9 @@ def spec_changes(old, new):
 
 def status_changes(old, new):
     was = {one.type: one for one in old.conditions}
-    told = {one.type: f"{one.status} {one.reason}" for one in new.conditions if was.get(one.type) != one}
+    told: dict[str, Any] = {
+        one.type: f"{one.status} {one.reason}" for one in new.conditions if was.get(one.type) != one
+    }
     if old.reclaimable_pods != new.reclaimable_pods:
         told["reclaimable"] = sum(one.count for one in new.reclaimable_pods)
     if old.admission != new.admission:
@@ -162,7 +165,7 @@ ADMITTED = "QuotaReserved Admitted"
 RELEASED = {"QuotaReserved": "False PendingEvaluation", "Admitted": "False NoReservation", "granted": None}
 TOLERATION = {"key": "k", "operator": "Exists"}
 
-# name: (rules, job, workloads, what is done)
+# By name: the rules, the job, its Workloads, and what is done about them.
 CASES = {
     # No Workload.
     "a suspended job gets one": (READY_OFF, job(), [], {"create": True}),

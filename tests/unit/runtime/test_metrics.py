@@ -9,7 +9,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from muster.runtime.clock import VirtualClock, run_virtual
 from muster.runtime.controller import Controller, Result
 from muster.runtime.ids import Random
-from muster.runtime.metrics import CONTENT_TYPE, Registry
+from muster.runtime.metrics import CONTENT_TYPE, Gauges, Registry
 
 Samples = dict[tuple[str, str], float]
 
@@ -91,3 +91,14 @@ def test_controller_has_upstream_numbers() -> None:
     assert {result: after["controller_runtime_reconcile_total", f"controller=job,result={result}"] for result in
             ("success", "requeue_after", "error")} == {"success": 2, "requeue_after": 1, "error": 1}  # fmt: skip
     assert after["controller_runtime_reconcile_time_seconds_sum", "controller=job"] == 40
+
+
+def test_what_is_scraped_is_asked_for_each_time() -> None:
+    registry, depth = Registry(), {"red": 1.0}
+    registry.counter("muster_things_total", "Things", ("color",)).labels("red").inc(3)
+    registry.scraped(lambda: [Gauges("muster_things", "Now", ("color",), (((c,), n) for c, n in depth.items()))])
+    assert samples(registry)["muster_things", "color=red"] == 1
+    depth.update(red=5, blue=2)
+    assert samples(registry)["muster_things", "color=red"] == 5
+    assert samples(registry)["muster_things", "color=blue"] == 2
+    assert samples(registry)["muster_things_total", "color=red"] == 3

@@ -7,25 +7,40 @@ and nothing is read half. Every rule is applied to the settings that the whole f
 from itertools import chain, islice
 from typing import Any, Final
 
+import msgspec
+
 from muster.api import yaml_decode
 from muster.api.config.decode import Problem, read
 from muster.api.config.rules import errors
-from muster.api.config.types import V1BETA1, V1BETA2, Configuration, FairSharing, Muster, WaitForPodsReady
+from muster.api.config.types import (
+    V1BETA1,
+    V1BETA2,
+    Configuration,
+    FairSharing,
+    Integrations,
+    Muster,
+    WaitForPodsReady,
+)
 from muster.api.config.written import Written, meaning
 from muster.api.validation.fields import required, unsupported
 
 __all__ = [
     "DEFAULT",
+    "EMBEDDED",
     "MAX_BYTES",
     "Configuration",
     "ConfigurationError",
     "FairSharing",
+    "Integrations",
     "Muster",
     "WaitForPodsReady",
     "load",
 ]
 
 DEFAULT: Final = Configuration.default()
+
+# What an embedded cluster goes by that is given no file: plain pods queue, too.
+EMBEDDED: Final = msgspec.structs.replace(DEFAULT, integrations=Integrations(frameworks=("batch/job", "pod")))
 
 MAX_BYTES: Final = 1 << 20  # what an API server stores in one object; real ones have a few kilobytes
 

@@ -159,7 +159,7 @@ def _update(new: Job, old: Job, around: Surroundings) -> Errors:
     if JOB_MIN_PARALLELISM in before and not was_suspended and new.spec.parallelism != old.spec.parallelism:
         detail = "cannot change when partial admission is enabled and the job is not suspended"
         yield forbidden("spec.parallelism", detail)
-    if not suspended and not was_suspended and _is_together(new) != _is_together(old):
+    if not suspended and not was_suspended and is_together(new) != is_together(old):
         path = annotation_path(JOB_COMPLETIONS_EQUAL_PARALLELISM)
         yield forbidden(path, f"{IMMUTABLE} while the job is not suspended")
 
@@ -184,7 +184,7 @@ def _together(job: Job) -> Errors:
     path = annotation_path(JOB_COMPLETIONS_EQUAL_PARALLELISM)
     if text not in _BOOLEANS:
         yield invalid(path, text, f'strconv.ParseBool: parsing "{text}": invalid syntax')
-    if not _is_together(job):
+    if not is_together(job):
         return
     if job.spec.completion_mode != INDEXED:
         yield invalid(path, text, "should not be enabled for NonIndexed jobs")
@@ -193,7 +193,8 @@ def _together(job: Job) -> Errors:
         yield invalid("spec.completions", job.spec.completions, detail)
 
 
-def _is_together(job: Job) -> bool:
+def is_together(job: Job) -> bool:
+    """Whether its completions follow its parallelism when it is admitted in part."""
     return _BOOLEANS.get(job.metadata.annotations.get(JOB_COMPLETIONS_EQUAL_PARALLELISM, ""), False)
 
 

@@ -6,6 +6,7 @@ for admission, byte for byte that of Kueue: it stands in an annotation and names
 """
 
 import re
+from collections.abc import Mapping
 from hashlib import sha256
 from itertools import chain
 from typing import Any, Final
@@ -26,7 +27,7 @@ from muster.api.kueue.names import (
     ROLE_HASH,
 )
 from muster.api.managed.ancestry import managed_ancestor
-from muster.api.managed.jobs import changes, new_rules
+from muster.api.managed.jobs import changes, new_rules, prebuilt_name
 from muster.api.managed.surroundings import Settings, Surroundings
 from muster.api.meta import ObjectMeta
 from muster.api.pods import is_finished
@@ -39,8 +40,18 @@ from muster.api.validation.kueue.rules import annotation_path
 _ROLE_LENGTH = 8
 _INTEGER = re.compile(r"[+-]?[0-9]{1,18}", re.ASCII)
 
+# What pods say about queueing, in labels or annotations.
+_WORDS = (QUEUE_NAME_LABEL, MANAGED_LABEL, POD_GROUP_NAME_LABEL, POD_GROUP_TOTAL_COUNT, PREBUILT_WORKLOAD_NAME_LABEL,
+          POD_SUSPENDING_PARENT)  # fmt: skip
+
 # Go's encoder makes its output safe to stand in HTML.
 _HTML: Final = ((b"&", rb"\u0026"), (b"<", rb"\u003c"), (b">", rb"\u003e"))
+
+
+def says_something(metadata: Mapping[str, Any]) -> bool:
+    """Whether a pod with such metadata, as JSON, has anything to do with queues; most pods have not."""
+    said = [part for field in ("labels", "annotations") if isinstance(part := metadata.get(field), dict)]
+    return any(word in part for part in said for word in _WORDS)
 
 
 def is_managed(meta: ObjectMeta) -> bool:
@@ -62,12 +73,6 @@ def group_size(meta: ObjectMeta) -> int:
     """How many pods the group of a pod has; 0 if it does not say so properly."""
     text = meta.annotations.get(POD_GROUP_TOTAL_COUNT, "")
     return max(int(text), 0) if _INTEGER.fullmatch(text) else 0
-
-
-def prebuilt_name(meta: ObjectMeta) -> str:
-    """The Workload that somebody else makes for the pod; "" if there is none such."""
-    name = PREBUILT_WORKLOAD_NAME_LABEL
-    return meta.annotations.get(name) or meta.labels.get(name, "")
 
 
 def is_unretriable(meta: ObjectMeta) -> bool:

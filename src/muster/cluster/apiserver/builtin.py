@@ -43,7 +43,7 @@ from muster.api.validation import (
     serviceaccount,
 )
 from muster.cluster.apiserver import preparation, views
-from muster.cluster.apiserver.builtin_kueue import KUEUE
+from muster.cluster.apiserver.builtin_kueue import KUEUE, VISIBILITY
 from muster.cluster.apiserver.decode import Document
 from muster.cluster.apiserver.registry import VERBS, Registry, Resource, Rules, Subresource, View
 from muster.cluster.apiserver.selection import NO_FIELDS, FieldLabels
@@ -268,6 +268,7 @@ def builtin(elastic: job.Elastic) -> Registry:
         PRIORITY_CLASSES,
         BINDINGS,
         *KUEUE,
+        *VISIBILITY,
     ))  # fmt: skip
 
 

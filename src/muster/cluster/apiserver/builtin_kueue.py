@@ -4,8 +4,7 @@ Upstream they are CRDs with webhooks, and they behave so here: their form is che
 the status changes nothing else, a ClusterQueue or ResourceFlavor is held by a finalizer that its controller takes away.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -27,9 +26,8 @@ from muster.api.kueue import (
 from muster.api.kueue.conversion import to_v1beta1, to_v1beta2
 from muster.api.kueue.names import RESOURCE_IN_USE_FINALIZER
 from muster.api.kueue.v1beta1 import V1BETA1_KINDS
-from muster.api.status import FieldError
-from muster.api.validation import names
-from muster.api.validation.metadata import changed_metadata, new_metadata
+from muster.api.kueue.visibility import VISIBILITY_VERSIONS, cluster_queues, local_queues, summaries
+from muster.api.validation.kueue import VALIDATIONS, Create, Update
 from muster.cluster.apiserver import views
 from muster.cluster.apiserver.decode import Document
 from muster.cluster.apiserver.metadata import meta_of
@@ -45,27 +43,6 @@ _WORKLOAD_FIELDS = FieldLabels({"status.admission.clusterQueue": "status.admissi
 _NOT_DESIRED = frozenset({"apiVersion", "kind", "metadata", "status"})
 
 _Take = Callable[[Document, Document], Document]
-_Create = Callable[[Any], Sequence[FieldError]]
-_Update = Callable[[Any, Any], Sequence[FieldError]]
-
-
-@dataclass(frozen=True, slots=True)
-class _Validation:
-    """The rules of a kind beyond its schema, for new objects, for changes, and for changes of the status."""
-
-    create: _Create
-    update: _Update
-    status: _Update
-
-
-def _metadata_only(kind: Kind[Any]) -> _Validation:
-    def create(new: Any) -> Sequence[FieldError]:
-        return list(new_metadata(new.metadata, names.dns_subdomain, namespaced=kind.namespaced))
-
-    def update(new: Any, old: Any) -> Sequence[FieldError]:
-        return list(changed_metadata(new.metadata, old.metadata))
-
-    return _Validation(create, update, update)
 
 
 def _served(
@@ -84,7 +61,7 @@ def _served(
     fields: what it can be selected by, in the stored version.
     deprecated: whether the old version warns of its age.
     """
-    validation = _metadata_only(kind)
+    validation = VALIDATIONS[kind.resource]
     rules = Rules(
         default=DEFAULTS[kind.resource],
         prepare_create=_prepare_held if held else _prepare,
@@ -115,8 +92,8 @@ def _view(
     stored: Kind[Any],
     shown: Kind[Any],
     take: _Take,
-    validate_create: _Create,
-    validate_update: _Update,
+    validate_create: Create,
+    validate_update: Update,
     *,
     status: bool = False,
 ) -> View:
@@ -165,3 +142,16 @@ KUEUE: tuple[Resource, ...] = (
     *_served(WORKLOAD, "kwl", "kueueworkload", "kueueworkloads", has_status=True, fields=_WORKLOAD_FIELDS),
     *_served(WORKLOAD_PRIORITY_CLASS, "wpc"),
 )
+
+
+def _visible(version: str) -> tuple[Resource, ...]:
+    """The group that shows who waits, in one of its versions: nothing there is stored, or listed."""
+    pending = Subresource("pendingworkloads", summaries(version), ("get",))
+    shown: tuple[tuple[Kind[Any], Kind[Any]], ...] = (
+        (cluster_queues(version), CLUSTER_QUEUE),
+        (local_queues(version), LOCAL_QUEUE),
+    )
+    return tuple(Resource(kind, stored, View(kind), verbs=(), subresources=(pending,)) for kind, stored in shown)
+
+
+VISIBILITY: tuple[Resource, ...] = tuple(resource for version in VISIBILITY_VERSIONS for resource in _visible(version))

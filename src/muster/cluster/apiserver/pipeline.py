@@ -17,6 +17,7 @@ from muster.cluster.apiserver.call import Call
 from muster.cluster.apiserver.decode import decode
 from muster.cluster.apiserver.documents import Documents
 from muster.cluster.apiserver.endpoints import Endpoints
+from muster.cluster.apiserver.pending import PendingWorkloads, read_pending
 from muster.cluster.apiserver.podactions import PodActions
 from muster.cluster.apiserver.podlogs import NodeConnection, read_log
 from muster.cluster.apiserver.read import Reader
@@ -62,6 +63,7 @@ class ApiServer:
     ) -> None:
         self.registry = registry
         self.nodes: MutableMapping[str, NodeConnection] = {}  # by name; filled by whoever runs the nodes
+        self.pending: PendingWorkloads | None = None  # set by whoever keeps the queues
         self.metrics = metrics_registry or metrics.Registry()
         self.endpoints = Endpoints(registry, self.metrics)
         self.traffic = Traffic(self.metrics, clock)
@@ -180,6 +182,8 @@ class ApiServer:
             case "eviction":
                 await self._pod_actions.evict(call)
                 return success(code=201, warnings=call.warnings)
+            case "pendingworkloads":
+                return read_pending(call, subresource.kind, self.pending)
             case _:
                 assert call.subresource == "log"
                 entry = self._reader.get(call.key, call.resource, {})

@@ -11,23 +11,60 @@ from typing import Any, Protocol, TypeVar
 
 from muster.api.kinds import Kind
 from muster.api.kueue import PodSet, ReclaimablePod
-from muster.queueing.pairing import End, PodSetInfo
+from muster.queueing.facts import End, PodSetInfo
 
 T = TypeVar("T")
+T_contra = TypeVar("T_contra", contravariant=True)
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
     """One write to the job: a JSON merge patch, of the object or of its status subresource.
 
-    Steps are written in order, and each is idempotent: after a crash all are written again.
+    Steps are written in order, each only if the job is as it was decided on; after a crash they are decided anew.
     """
 
     patch: dict[str, Any]
     subresource: str = ""
 
 
-class Integration(Protocol[T]):
+class Observable(Protocol[T_contra]):
+    """What there is to see of one kind of job. `job` is always as the API server has it."""
+
+    def podsets(self, job: T_contra) -> tuple[PodSet, ...]:
+        """What would have to run, in the size that the job asks for now."""
+        ...
+
+    def is_suspended(self, job: T_contra) -> bool:
+        """Whether it makes no pods."""
+        ...
+
+    def is_active(self, job: T_contra) -> bool:
+        """Whether pods of it still run, or are ending."""
+        ...
+
+    def is_ready(self, job: T_contra) -> bool:
+        """Whether all its pods are ready or have succeeded."""
+        ...
+
+    def end(self, job: T_contra) -> End | None:
+        """How it ended, once it has."""
+        ...
+
+    def reclaimable(self, job: T_contra) -> tuple[ReclaimablePod, ...]:
+        """Pods that have ended and will not be replaced, of as many as `podsets` says."""
+        ...
+
+    def started_at(self, job: T_contra) -> datetime | None:
+        """When it was started last."""
+        ...
+
+    def priority_class(self, job: T_contra) -> str:
+        """The name of the PriorityClass that the kind itself asks for; empty if it asks for none."""
+        ...
+
+
+class Integration(Observable[T], Protocol[T]):
     """How one kind of job queues. `job` is always as the API server has it."""
 
     @property
@@ -40,36 +77,8 @@ class Integration(Protocol[T]):
         """As `integrations.frameworks` of the Configuration names it: `batch/job`."""
         ...
 
-    def podsets(self, job: T) -> tuple[PodSet, ...]:
-        """What would have to run, in the size that the job asks for now."""
-        ...
-
-    def is_suspended(self, job: T) -> bool:
-        """Whether it makes no pods."""
-        ...
-
-    def is_active(self, job: T) -> bool:
-        """Whether pods of it still run, or are ending."""
-        ...
-
-    def is_ready(self, job: T) -> bool:
-        """Whether all its pods are ready or have succeeded."""
-        ...
-
-    def end(self, job: T) -> End | None:
-        """How it ended, once it has."""
-        ...
-
-    def reclaimable(self, job: T) -> tuple[ReclaimablePod, ...]:
-        """Pods that have ended and will not be replaced."""
-        ...
-
-    def started_at(self, job: T) -> datetime | None:
-        """When it was started last."""
-        ...
-
-    def priority_class(self, job: T) -> str:
-        """The name of the PriorityClass of its pods; empty if they have none."""
+    def is_managed(self, job: T) -> bool:
+        """Whether it is ours to start and stop: not if it names another controller."""
         ...
 
     def start(self, job: T, infos: Sequence[PodSetInfo]) -> Sequence[Step]:
@@ -81,5 +90,5 @@ class Integration(Protocol[T]):
         ...
 
     def restore(self, job: T, original: Sequence[PodSet]) -> Sequence[Step]:
-        """Put the pod templates of a stopped job back as its Workload has them; empty if they are."""
+        """Make the pods of a stopped job again what they were before anything was injected."""
         ...

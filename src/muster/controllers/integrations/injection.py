@@ -1,71 +1,98 @@
-"""What an admission injects into the pods of a job: its flavors' nodes, and what admission checks ask for. Pure."""
+"""What an admission injects into the pods of a job: its flavors' nodes, and what admission checks ask for. Pure.
 
-from collections.abc import Mapping
-from typing import TypeVar
+Where two say different things about the same key the job can never start: upstream's rule, in its words.
+"""
 
-from muster.api.core import Toleration
-from muster.api.kueue import CHECK_READY, PodSetAssignment, ResourceFlavor, Workload
+from collections.abc import Mapping, Sequence
+
+from muster.api.core import PodTemplateSpec, Toleration
+from muster.api.kueue import CHECK_READY, PodSet, PodSetAssignment, PodSetUpdate, ResourceFlavor, Workload
 from muster.api.kueue.names import CLUSTER_QUEUE_NAME_LABEL, LOCAL_QUEUE_NAME_LABEL, POD_SET_LABEL
-from muster.queueing.pairing import PodSetInfo
+from muster.api.status import not_found
+from muster.queueing.facts import PodSetInfo
 
-V = TypeVar("V")
+_LONGEST_LABEL = 63
 
 
 class InjectionError(Exception):
     """What is to be injected contradicts itself: the job can never start. The text is for the user."""
 
 
-def infos(workload: Workload, flavors: Mapping[str, ResourceFlavor]) -> tuple[PodSetInfo, ...]:
-    """For each podset of an admitted workload. Raises `InjectionError`, and `KeyError` for an unknown flavor."""
+def infos(
+    workload: Workload, podsets: Sequence[PodSet], flavors: Mapping[str, ResourceFlavor], *, queue_labels: bool = True
+) -> tuple[PodSetInfo, ...]:
+    """For each podset of an admitted workload. Raises `InjectionError`, and `ApiError` (404) for an unknown flavor.
+
+    podsets: as the job has them before anything is injected.
+    queue_labels: pods carry the names of their queues (upstream gate AssignQueueLabelsForPods).
+    """
     admission = workload.status.admission
     assert admission is not None, "only admitted workloads start"
-    return tuple(
-        _info(workload, podset.name, assignment, flavors)
-        for podset, assignment in zip(workload.spec.pod_sets, admission.pod_set_assignments, strict=True)
+    queues = {CLUSTER_QUEUE_NAME_LABEL: admission.cluster_queue, LOCAL_QUEUE_NAME_LABEL: workload.spec.queue_name}
+    # The name of a queue may be longer than the value of a label.
+    labels = {key: name for key, name in queues.items() if queue_labels and len(name) <= _LONGEST_LABEL}
+    # They correspond by position: a Workload that somebody else has made may call its podsets otherwise.
+    pairs = zip(workload.spec.pod_sets, podsets, strict=True)
+    templates = {theirs.name: mine.template for theirs, mine in pairs}
+    found = []
+    for assignment in admission.pod_set_assignments:
+        info = _of_flavors(assignment, labels, flavors)
+        for check in workload.status.admission_checks:
+            update = next((one for one in check.pod_set_updates if one.name == assignment.name), None)
+            if check.state == CHECK_READY and update is not None:
+                info = _updated(info, update, f'in admission check "{check.name}": ')
+        _check(info, templates[assignment.name])
+        found.append(info)
+    return tuple(found)
+
+
+def tolerations(old: tuple[Toleration, ...], more: tuple[Toleration, ...]) -> tuple[Toleration, ...]:
+    """Both, each once."""
+    return (*old, *dict.fromkeys(one for one in more if one not in old))
+
+
+def _of_flavors(
+    assignment: PodSetAssignment, labels: Mapping[str, str], flavors: Mapping[str, ResourceFlavor]
+) -> PodSetInfo:
+    selector: dict[str, str] = {}
+    bears: tuple[Toleration, ...] = ()
+    for _, name in sorted(assignment.flavors.items()):
+        flavor = flavors.get(name)
+        if flavor is None:
+            raise not_found("resourceflavors.kueue.x-k8s.io", name)
+        selector |= flavor.spec.node_labels
+        bears = tolerations(bears, flavor.spec.tolerations)
+    return PodSetInfo(
+        name=assignment.name,
+        count=assignment.count or 0,
+        labels={**labels, POD_SET_LABEL: assignment.name},
+        annotations={},
+        node_selector=selector,
+        tolerations=bears,
     )
 
 
-def _info(
-    workload: Workload, name: str, assignment: PodSetAssignment, flavors: Mapping[str, ResourceFlavor]
-) -> PodSetInfo:
-    admission = workload.status.admission
-    assert admission is not None
-    labels = {
-        POD_SET_LABEL: name,
-        CLUSTER_QUEUE_NAME_LABEL: admission.cluster_queue,
-        LOCAL_QUEUE_NAME_LABEL: workload.spec.queue_name,
-    }
-    annotations: dict[str, str] = {}
-    selector: dict[str, str] = {}
-    tolerations: list[Toleration] = []
-    for flavor in dict.fromkeys(assignment.flavors.values()):
-        spec = flavors[flavor].spec
-        selector = _merged(selector, spec.node_labels, "nodeSelector")
-        tolerations += [toleration for toleration in spec.tolerations if toleration not in tolerations]
-    for check in workload.status.admission_checks:
-        if check.state != CHECK_READY:
-            continue
-        for update in check.pod_set_updates:
-            if update.name != name:
-                continue
-            labels = _merged(labels, update.labels, "labels")
-            annotations = _merged(annotations, update.annotations, "annotations")
-            selector = _merged(selector, update.node_selector, "nodeSelector")
-            tolerations += [toleration for toleration in update.tolerations if toleration not in tolerations]
-    count = assignment.count if assignment.count is not None else 0
-    return PodSetInfo(name, count, labels, annotations, selector, tuple(tolerations))
+def _updated(info: PodSetInfo, update: PodSetUpdate, where: str) -> PodSetInfo:
+    return PodSetInfo(
+        name=info.name,
+        count=info.count,
+        annotations=_merged(info.annotations, update.annotations, "annotations", where),
+        labels=_merged(info.labels, update.labels, "labels", where),
+        node_selector=_merged(info.node_selector, update.node_selector, "nodeSelector", where),
+        tolerations=tolerations(info.tolerations, update.tolerations),
+    )
 
 
-def conflict(info: PodSetInfo, selector: Mapping[str, str]) -> str | None:
-    """Why the pods of a podset cannot get what is injected; None if they can."""
-    for key, value in info.node_selector.items():
-        if selector.get(key, value) != value:
-            return f"conflict for nodeSelector: conflict for key={key}, value1={selector[key]}, value2={value}"
-    return None
+def _check(info: PodSetInfo, template: PodTemplateSpec) -> None:
+    """Raise `InjectionError` if the pods themselves ask for something else than what is injected."""
+    _merged(template.metadata.annotations, info.annotations, "annotations")
+    _merged(template.metadata.labels, info.labels, "labels")
+    _merged(template.spec.node_selector, info.node_selector, "nodeSelector")
 
 
-def _merged(old: Mapping[str, V], new: Mapping[str, V], what: str) -> dict[str, V]:
-    for key, value in new.items():
-        if key in old and old[key] != value:
-            raise InjectionError(f"conflict for {what}: conflict for key={key}, value1={old[key]}, value2={value}")
+def _merged(old: Mapping[str, str], new: Mapping[str, str], what: str, where: str = "") -> dict[str, str]:
+    for key, value in sorted(new.items()):
+        if old.get(key, value) != value:
+            problem = f"conflict for {what}: conflict for key={key}, value1={old[key]}, value2={value}"
+            raise InjectionError(f"{where}invalid admission check PodSetUpdate: {problem}")
     return {**old, **new}

@@ -1,19 +1,34 @@
 """How a batch/v1 Job queues. Its size is its parallelism; where it may, it starts with less (partial admission)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from muster.api.batch import JOB, Job
-from muster.api.elastic import ELASTIC_ANNOTATION
+import msgspec
+
+from muster.api.batch import (
+    CONTROLLER_UID_LABEL,
+    JOB,
+    JOB_CONTROLLER_NAME,
+    JOB_NAME_LABEL,
+    LEGACY_CONTROLLER_UID_LABEL,
+    LEGACY_JOB_NAME_LABEL,
+    Job,
+)
+from muster.api.elastic import is_elastic
 from muster.api.kinds import Kind
 from muster.api.kueue import MAIN_POD_SET, PodSet, ReclaimablePod
-from muster.api.kueue.names import ELASTIC_JOB, JOB_COMPLETIONS_EQUAL_PARALLELISM, JOB_MIN_PARALLELISM
+from muster.api.kueue.names import JOB_MIN_PARALLELISM, MULTI_KUEUE_CONTROLLER
+from muster.api.managed.jobs import is_together
 from muster.controllers.integrations.framework import Step
+from muster.controllers.integrations.templates import injecting, restoring
 from muster.jobs.conditions import SUSPENDED, finish, is_true
-from muster.jobs.terms import Terms
-from muster.queueing.pairing import End, PodSetInfo
+from muster.jobs.terms import Terms, managed_by
+from muster.queueing.facts import End, PodSetInfo
 from muster.queueing.reclaimable import reclaimable_pods
+
+# Labels that the API server puts on a Job's pods. A Workload has only the name; the server insists that they stay.
+_OWN_LABELS = (LEGACY_JOB_NAME_LABEL, LEGACY_CONTROLLER_UID_LABEL, CONTROLLER_UID_LABEL)
 
 
 class JobIntegration:
@@ -22,9 +37,16 @@ class JobIntegration:
     kind: Kind[Job] = JOB
     name = "batch/job"
 
+    def is_managed(self, job: Job) -> bool:
+        """By the Job controller, or dispatched to another cluster."""
+        return managed_by(job) in (JOB_CONTROLLER_NAME, MULTI_KUEUE_CONTROLLER)
+
     def podsets(self, job: Job) -> tuple[PodSet, ...]:
         """As many pods as run side by side."""
-        return (PodSet(name=MAIN_POD_SET, template=job.spec.template, count=_size(job), min_count=_least(job)),)
+        template = job.spec.template
+        labels = {key: value for key, value in template.metadata.labels.items() if key not in _OWN_LABELS}
+        template = msgspec.structs.replace(template, metadata=msgspec.structs.replace(template.metadata, labels=labels))
+        return (PodSet(name=MAIN_POD_SET, template=template, count=_size(job), min_count=_least(job)),)
 
     def is_suspended(self, job: Job) -> bool:
         """By its own field."""
@@ -63,40 +85,19 @@ class JobIntegration:
     def start(self, job: Job, infos: Sequence[PodSetInfo]) -> Sequence[Step]:
         """Resume it with what was injected, in the size that was admitted."""
         (info,) = infos
-        template = job.spec.template
-        tolerations = (*template.spec.tolerations, *(t for t in info.tolerations if t not in template.spec.tolerations))
-        spec: dict[str, Any] = {
-            "suspend": False,
-            "template": {
-                "metadata": {"labels": dict(info.labels), "annotations": dict(info.annotations)},
-                "spec": {"nodeSelector": dict(info.node_selector), "tolerations": list(tolerations)},
-            },
-        }
-        return [Step({"spec": spec | _sized(job, info.count)})]
+        template = {"template": injecting(job.spec.template, info)}
+        return [Step({"spec": {"suspend": False} | template | _sized(job, info.count)})]
 
     def stop(self, job: Job) -> Sequence[Step]:  # noqa: ARG002  (all Jobs stop alike)
         """Suspend it."""
         return [Step({"spec": {"suspend": True}})]
 
     def restore(self, job: Job, original: Sequence[PodSet]) -> Sequence[Step]:
-        """Its template may change once it counts as never started; so that is said first."""
+        """Its template may change once it counts as never started (servers before 1.35); so that is said first."""
         (podset,) = original
-        now, before = job.spec.template, podset.template
-        metadata = {
-            "labels": _replaced(now.metadata.labels, before.metadata.labels),
-            "annotations": _replaced(now.metadata.annotations, before.metadata.annotations),
-        }
-        spec: dict[str, Any] = {"nodeSelector": _replaced(now.spec.node_selector, before.spec.node_selector)}
-        changes = {part: change for part, change in (metadata | spec).items() if change}
-        template: dict[str, Any] = {"metadata": {k: v for k, v in metadata.items() if v}}
-        template["spec"] = {k: v for k, v in spec.items() if v}
-        if now.spec.tolerations != before.spec.tolerations:
-            template["spec"]["tolerations"] = list(before.spec.tolerations)
-        size = {} if _is_elastic(job) else _sized(job, podset.count)
-        if not changes and "tolerations" not in template["spec"] and not size:
-            return []
+        template = restoring(job.spec.template, podset.template, keep=(*_OWN_LABELS, JOB_NAME_LABEL))
         reset = [Step({"status": {"startTime": None}}, "status")] if job.status.start_time is not None else []
-        return [*reset, Step({"spec": {"template": template} | size})]
+        return [*reset, Step({"spec": {"template": template} | _sized(job, podset.count)})]
 
 
 def _size(job: Job) -> int:
@@ -105,24 +106,14 @@ def _size(job: Job) -> int:
 
 
 def _least(job: Job) -> int | None:
-    text = job.metadata.annotations.get(JOB_MIN_PARALLELISM, "")
-    return int(text) if text.isascii() and text.isdigit() else None
-
-
-def _is_elastic(job: Job) -> bool:
+    """With how few pods it would start; the size of an elastic Job changes in another way."""
     annotations = job.metadata.annotations
-    return ELASTIC_ANNOTATION in annotations or annotations.get(ELASTIC_JOB) == "true"
+    text = annotations.get(JOB_MIN_PARALLELISM, "")
+    return int(text) if text.isascii() and text.isdigit() and not is_elastic(annotations) else None
 
 
 def _sized(job: Job, count: int) -> dict[str, Any]:
-    """What makes the Job so large; nothing if it is."""
-    if count == _size(job):
+    """What makes a Job that may start with fewer pods so large; nothing for others."""
+    if _least(job) is None or count == _size(job):
         return {}
-    together = job.metadata.annotations.get(JOB_COMPLETIONS_EQUAL_PARALLELISM) == "true"
-    return {"parallelism": count} | ({"completions": count} if together else {})
-
-
-def _replaced(now: Mapping[str, str], before: Mapping[str, str]) -> dict[str, str | None]:
-    """A merge patch that makes one map the other."""
-    gone: dict[str, str | None] = {key: None for key in now if key not in before}
-    return gone | {key: value for key, value in before.items() if now.get(key) != value}
+    return {"parallelism": count} | ({"completions": count} if is_together(job) else {})

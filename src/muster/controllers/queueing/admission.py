@@ -22,7 +22,8 @@ from muster.api.quantity import format_amount
 from muster.api.status import ApiError
 from muster.controllers.queueing.cache import QueueingCache
 from muster.queueing import cycle, explain, model, preemption
-from muster.queueing.conditions import is_true, put
+from muster.queueing.conditions import is_true, stamped
+from muster.queueing.eviction import release
 from muster.queueing.growth import SUFFIX, raised
 from muster.queueing.queues import HELD_BACK
 from muster.queueing.reservation import admission as admission_of
@@ -141,6 +142,8 @@ class AdmissionController:
         workload, assignment = admission.workload, admission.assignment
         obj = await self._current(workload)
         now = self._clock.now()
+        if not self._cache.is_still(workload, obj):
+            return obj
         if workload.key.endswith(SUFFIX):
             return await self._set_status(obj, raised(obj.status, admission_of(workload.queue, assignment)))
         queue = self._cache.tree.queues.get(workload.queue)
@@ -194,6 +197,8 @@ class AdmissionController:
 
     async def _set_status(self, obj: Workload, status: WorkloadStatus) -> Workload:
         meta = obj.metadata
+        conditions = stamped(obj.status.conditions, status.conditions, meta.generation)
+        status = msgspec.structs.replace(status, conditions=conditions)
         patch = {
             "metadata": {"uid": meta.uid, "resourceVersion": meta.resource_version},
             "status": merge_patch(status, obj.status),
@@ -212,13 +217,12 @@ class AdmissionController:
         if note is None or note == HELD_BACK:
             return None
         reason, message = note
-        conditions = put(obj.status.conditions, QUOTA_RESERVED, False, reason, message, self._clock.now())
-        if conditions is obj.status.conditions:
+        status = release(obj.status, message, self._clock.now(), reason)
+        if status is obj.status:
             return None
         position = self._cache.queues.position(key)
         requests = _requests(position.workload) if position is not None else ()
-        status = msgspec.structs.replace(obj.status, conditions=conditions, resource_requests=requests)
-        await self._set_status(obj, status)
+        await self._set_status(obj, msgspec.structs.replace(status, resource_requests=requests))
         self._recorder.event(reference(WORKLOAD, obj), "Warning", "Pending", message)
         return None
 

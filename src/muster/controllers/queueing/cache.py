@@ -5,7 +5,7 @@ by its own state, whatever came before it. Between a decision and the moment at 
 counts: such a workload is `assumed`, and what is seen of it meanwhile is older.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import datetime
 from typing import cast
@@ -35,6 +35,12 @@ from muster.api.kueue.names import (
     WAITING_FOR_REPLACEMENT_PODS,
 )
 from muster.api.kueue.readiness import READY_ANNOTATION, ReadyAnnotationError, parse_annotation
+from muster.controllers.queueing.indexes import (
+    HOLDERS_BY_CLUSTER_QUEUE,
+    WORKLOADS_BY_LOCAL_QUEUE,
+    by_holding,
+    by_local_queue,
+)
 from muster.queueing import model
 from muster.queueing.activity import Activity, activity
 from muster.queueing.blocking import Blocking
@@ -53,9 +59,6 @@ from muster.runtime.manager import Manager
 from muster.runtime.objects import key_of
 
 Listener = Callable[[str, str], None]
-
-_BY_LOCAL_QUEUE = "local-queue"
-_BY_CLUSTER_QUEUE = "cluster-queue"
 
 
 class QueueingCache:
@@ -90,7 +93,7 @@ class QueueingCache:
         self._users: dict[str, set[str]] = {}  # ClusterQueues by flavor, and by `check/` and the name of a check
         self._listeners: list[Listener] = []
         self.workloads = manager.informer(
-            WORKLOAD, indexes={_BY_LOCAL_QUEUE: _local_queue, _BY_CLUSTER_QUEUE: _cluster_queue}
+            WORKLOAD, indexes={WORKLOADS_BY_LOCAL_QUEUE: by_local_queue, HOLDERS_BY_CLUSTER_QUEUE: by_holding}
         )
         self.local_queues = manager.informer(LOCAL_QUEUE)
         self.cluster_queues = manager.informer(CLUSTER_QUEUE)
@@ -128,6 +131,13 @@ class QueueingCache:
         """The workload as last seen, or as our own write made it, if that is newer."""
         seen, written = self.workloads.get(key), self._written.get(key)
         return written if seen is not None and written is not None and _version(seen) < _version(written) else seen
+
+    def is_still(self, workload: model.Workload, obj: Workload) -> bool:
+        """Whether a decision about the workload holds for what it is now."""
+        if workload.key.endswith(SUFFIX):
+            now = entry(obj, workload.queue, self._reading)
+            return now is not None and now.podsets == workload.podsets
+        return _is_admissible(obj) and self._read(obj, workload.queue).podsets == workload.podsets
 
     def hold_back(self, key: str, until: datetime) -> None:
         """The server refuses what was decided about a workload: it is not tried again before."""
@@ -299,7 +309,7 @@ class QueueingCache:
             leaving = new.metadata.deletion_timestamp is not None
             self.queues.stop_local(key, stopped=leaving or new.spec.stop_policy != "None")
         if old is None or new is None:
-            for workload in self.workloads.by(_BY_LOCAL_QUEUE, key):
+            for workload in self.workloads.by(WORKLOADS_BY_LOCAL_QUEUE, key):
                 self._place_latest(key_of(workload))
         self.wake()
         self._say(queue.spec.cluster_queue, key)
@@ -337,7 +347,7 @@ class QueueingCache:
 
     def _take_in(self, name: str) -> None:
         """A ClusterQueue appeared: what was seen before it holds its quota from now on."""
-        for workload in self.workloads.by(_BY_CLUSTER_QUEUE, name):
+        for workload in self.workloads.by(HOLDERS_BY_CLUSTER_QUEUE, name):
             self._place_latest(key_of(workload))
 
     def _review(self, name: str) -> None:
@@ -435,7 +445,9 @@ class QueueingCache:
             listener(cluster_queue, local_queue)
 
 
-def _only_status(old: ClusterQueue | LocalQueue | Cohort | None, new: ClusterQueue | LocalQueue | Cohort | None) -> bool:
+def _only_status(
+    old: ClusterQueue | LocalQueue | Cohort | None, new: ClusterQueue | LocalQueue | Cohort | None
+) -> bool:
     """Whether a change is none that matters here: statuses are written all the time."""
     if old is None or new is None or old.spec != new.spec:
         return False
@@ -454,14 +466,6 @@ def _problem(obj: Workload, local: LocalQueue | None) -> str:
     if local is None:
         return f"LocalQueue {obj.spec.queue_name} is terminating or missing"
     return limits_problem(obj.spec.pod_sets)
-
-
-def _local_queue(obj: Workload) -> Iterable[str]:
-    return [f"{obj.metadata.namespace}/{obj.spec.queue_name}"]
-
-
-def _cluster_queue(obj: Workload) -> Iterable[str]:
-    return [obj.status.admission.cluster_queue] if obj.status.admission is not None else []
 
 
 def _is_admissible(obj: Workload) -> bool:

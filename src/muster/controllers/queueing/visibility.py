@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+from muster.api.kueue import Workload
 from muster.api.kueue.visibility import PendingWorkload, PendingWorkloadsSummary
 from muster.api.meta import ObjectMeta
 from muster.controllers.queueing.cache import QueueingCache
@@ -31,22 +32,23 @@ class Visibility:
         return self._summary(line)
 
     def _summary(self, positions: Iterable[Position]) -> PendingWorkloadsSummary:
-        return PendingWorkloadsSummary(items=tuple(self._item(position) for position in positions))
+        seen = self._cache.workloads.get
+        found = ((position, seen(position.workload.key.removesuffix(SUFFIX))) for position in positions)
+        # One that has just gone may still be in line, while the cache is being told of many at once.
+        return PendingWorkloadsSummary(items=tuple(_item(position, obj) for position, obj in found if obj is not None))
 
-    def _item(self, position: Position) -> PendingWorkload:
-        workload = position.workload
-        obj = self._cache.workloads.get(workload.key.removesuffix(SUFFIX))
-        assert obj is not None, "what waits was seen, and leaves its line when it goes"
-        meta = obj.metadata
-        return PendingWorkload(
-            metadata=ObjectMeta(
-                name=meta.name,
-                namespace=meta.namespace,
-                owner_references=meta.owner_references,
-                creation_timestamp=meta.creation_timestamp,
-            ),
-            priority=obj.spec.priority or 0,
-            local_queue_name=obj.spec.queue_name,
-            position_in_cluster_queue=position.in_queue,
-            position_in_local_queue=position.in_local,
-        )
+
+def _item(position: Position, obj: Workload) -> PendingWorkload:
+    meta = obj.metadata
+    return PendingWorkload(
+        metadata=ObjectMeta(
+            name=meta.name,
+            namespace=meta.namespace,
+            owner_references=meta.owner_references,
+            creation_timestamp=meta.creation_timestamp,
+        ),
+        priority=obj.spec.priority or 0,
+        local_queue_name=obj.spec.queue_name,
+        position_in_cluster_queue=position.in_queue,
+        position_in_local_queue=position.in_local,
+    )

@@ -26,21 +26,21 @@ async def set_status(client: Client, kind: Kind[T], obj: T, old: msgspec.Struct,
         await _patch(client, kind, obj, {"status": merge_patch(new, old)}, subresource="status")
 
 
-def is_held(obj: Any) -> bool:
-    """Whether the object cannot go because it may be in use."""
-    return RESOURCE_IN_USE_FINALIZER in meta_of(obj).finalizers
-
-
 async def keep_held(client: Client, kind: Kind[T], obj: T, *, in_use: bool) -> bool:
     """Hold the object while it is in use or nobody deletes it. Returns whether that was to be written."""
     meta = meta_of(obj)
-    wanted = meta.deletion_timestamp is None or (in_use and is_held(obj))
-    if is_held(obj) == wanted:
+    wanted = meta.deletion_timestamp is None or (in_use and _is_held(obj))
+    if _is_held(obj) == wanted:
         return False
     others = [name for name in meta.finalizers if name != RESOURCE_IN_USE_FINALIZER]
     finalizers = [*others, RESOURCE_IN_USE_FINALIZER] if wanted else others
     await _patch(client, kind, obj, {"metadata": {"finalizers": finalizers}})
     return True
+
+
+def _is_held(obj: Any) -> bool:
+    """Whether the object cannot go because it may be in use."""
+    return RESOURCE_IN_USE_FINALIZER in meta_of(obj).finalizers
 
 
 async def _patch(client: Client, kind: Kind[T], obj: T, patch: dict[str, Any], subresource: str = "") -> None:

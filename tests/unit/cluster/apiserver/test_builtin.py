@@ -21,7 +21,7 @@ def test_resources(resource):
     for subresource in resource.subresources:
         assert resource.subresource(subresource.name) is subresource
         assert set(subresource.verbs) <= set(VERBS)
-        assert (subresource.view is None) == (subresource.name in ("binding", "eviction", "log"))
+        assert (subresource.view is None) == (subresource.name in ("binding", "eviction", "log", "pendingworkloads"))
     known = set(header_fields(resource))
     assert set(resource.fields.fields.values()) <= known
 

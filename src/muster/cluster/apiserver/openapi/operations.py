@@ -70,6 +70,12 @@ _LOG = (
 )
 
 
+_PENDING = (
+    _query("limit", "integer", "How many workloads at most."),
+    _query("offset", "integer", "How many to leave out at the beginning."),
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Operation:
     """What one method does at one path.
@@ -177,7 +183,9 @@ def _on_subresource(resource: Resource, sub: Subresource) -> Iterator[Operation]
     name, suffix = resource.kind.kind, sub.name.capitalize()
     if sub.view is None and "get" in sub.verbs:
         id_ = f"read{_stem(resource.kind)}{scope}{name}{suffix}"
-        yield Operation("get", "get", id_, f"read {sub.name} of the specified {name}", sub.kind, "", _LOG)
+        is_text = sub.kind == resource.kind  # a log
+        result, parameters = ("", _LOG) if is_text else (component_name(sub.kind.type), _PENDING)
+        yield Operation("get", "get", id_, f"read {sub.name} of the specified {name}", sub.kind, result, parameters)
     else:
         yield from _on_object(sub.kind, set(sub.verbs), scope, name, suffix)
 

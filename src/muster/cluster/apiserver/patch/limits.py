@@ -4,6 +4,7 @@ The limits of operations and copied bytes are kube-apiserver's; the limit of dep
 within the interpreter's stack.
 """
 
+from collections.abc import Collection
 from typing import Any
 
 from muster.api.status import ApiError, Status, StatusDetails, bad_request
@@ -12,6 +13,9 @@ MAX_OPERATIONS = 10_000
 MAX_COPIED_BYTES = 3 * 1024 * 1024
 # Deeper than any real manifest (a Pod has some 12 levels, a CRD with nested schemas some 60).
 MAX_DEPTH = 200
+
+# What has a depth. A tuple: this is asked of every value in a document, and a union takes three times as long.
+_CONTAINERS = (dict, list)
 
 # A hostile path or key may be as long as the request: messages show its head.
 _SHOWN_CHARACTERS = 200
@@ -37,9 +41,12 @@ def require_shallow(value: Any, what: str) -> None:
     """Raise 400 unless the value nests at most `MAX_DEPTH` levels; does not recurse."""
     level = [value]
     for _ in range(MAX_DEPTH):
-        level = [child for item in level for child in _children(item) if isinstance(child, dict | list)]
-        if not level:
+        below = []
+        for item in level:
+            below += [child for child in _children(item) if isinstance(child, _CONTAINERS)]
+        if not below:
             return
+        level = below
     raise bad_request(f"the {what} nests deeper than {MAX_DEPTH} levels")
 
 
@@ -80,7 +87,7 @@ def shown(text: str) -> str:
     return text if len(text) <= _SHOWN_CHARACTERS else text[:_SHOWN_CHARACTERS] + "..."
 
 
-def _children(item: Any) -> list[Any]:
+def _children(item: Any) -> Collection[Any]:
     if isinstance(item, dict):
-        return list(item.values())
-    return item if isinstance(item, list) else []
+        return item.values()
+    return item if isinstance(item, list) else ()

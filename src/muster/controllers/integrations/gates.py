@@ -1,0 +1,78 @@
+"""Lets pods of elastic Jobs go for which quota has been granted (upstream's ElasticJobUngater)."""
+
+from muster.api.batch import JOB
+from muster.api.core import POD, Pod
+from muster.api.elastic import is_elastic
+from muster.api.kueue import Workload
+from muster.api.status import ApiError
+from muster.controllers.integrations.owners import Owners, controller_of
+from muster.controllers.job.claims import BY_CONTROLLER, by_controller, job_reference
+from muster.jobs.quota import GATE, is_gated, may_go
+from muster.jobs.terms import Terms
+from muster.queueing.growth import granted
+from muster.runtime.controller import Result
+from muster.runtime.manager import Manager
+
+WORKERS = 4
+
+
+class ElasticGates:
+    """Runs under a `Manager`."""
+
+    name = "elastic-gates"
+
+    def __init__(self, manager: Manager, owners: Owners) -> None:
+        self._client = manager.client
+        self._owners = owners
+        self._jobs = manager.informer(JOB)
+        self._pods = manager.informer(POD, indexes={BY_CONTROLLER: by_controller})
+        self._controller = manager.controller(self.name, self._reconcile, workers=WORKERS)
+        self._controller.watch(self._pods, _job_of_pod)
+        self._controller.watch(owners.workloads, _job_of_workload)
+
+    async def run(self) -> None:
+        """Open gates until `stop`."""
+        await self._controller.run()
+
+    async def stop(self) -> None:
+        """Finish what is being written."""
+        await self._controller.stop()
+
+    async def _reconcile(self, key: str) -> Result:
+        job = self._jobs.get(key)
+        if job is None or job.spec.suspend:
+            return None
+        meta = job.metadata
+        workloads = self._owners.workloads_of(JOB.kind, meta.namespace, meta.name)
+        mine = (one for one in workloads if (owner := controller_of(one.metadata)) and owner.uid == meta.uid)
+        pods = sum(sum(granted(workload).values()) for workload in mine)
+        waiting = sorted(self._pods.by(BY_CONTROLLER, meta.uid), key=_age)
+        for pod in may_go(waiting, Terms.of(job), pods):
+            await self._open(pod)
+        return None
+
+    async def _open(self, pod: Pod) -> None:
+        meta = pod.metadata
+        kept = [gate for gate in pod.spec.scheduling_gates if gate.name != GATE]
+        patch = {"metadata": {"resourceVersion": meta.resource_version}, "spec": {"schedulingGates": kept or None}}
+        try:
+            await self._client.patch(POD, meta.name, patch, meta.namespace)
+        except ApiError as error:
+            if error.code != 404:
+                raise
+
+
+def _age(pod: Pod) -> tuple[object, ...]:
+    return pod.metadata.creation_timestamp, pod.metadata.name
+
+
+def _job_of_pod(pod: Pod) -> list[str]:
+    owner = job_reference(pod) if is_gated(pod) else None
+    return [f"{pod.metadata.namespace}/{owner.name}"] if owner is not None else []
+
+
+def _job_of_workload(workload: Workload) -> list[str]:
+    owner = controller_of(workload.metadata)
+    if owner is None or owner.kind != JOB.kind or not is_elastic(workload.metadata.annotations):
+        return []
+    return [f"{workload.metadata.namespace}/{owner.name}"]

@@ -1,0 +1,27 @@
+"""What the events of a job say about its Workload. Pure; "" where there is nothing to say."""
+
+from muster.api.kueue import CHECK_PENDING, Workload
+from muster.api.kueue.names import ADMISSION_GATED_BY, ADMITTED, QUOTA_RESERVED
+from muster.queueing.conditions import is_true
+from muster.runtime.objects import key_of
+
+
+def of_update(old: Workload, new: Workload) -> str:
+    """What of a Workload has followed its job."""
+    if old.spec.pod_sets != new.spec.pod_sets:
+        holds = is_true(old.status.conditions, QUOTA_RESERVED)
+        what = "Resized Workload" if holds else "Updated not matching Workload for suspended job"
+        return f"{what}: {key_of(new)}"
+    if old.spec.priority_class_ref != new.spec.priority_class_ref:
+        return f"Updated workload priority class: {key_of(new)}"
+    before, gates = (one.metadata.annotations.get(ADMISSION_GATED_BY, "") for one in (old, new))
+    return f'Updated workload AdmissionGatedBy to "{gates}"' if gates != before else ""
+
+
+def of_checks(workload: Workload) -> str:
+    """What the admission checks say that a job with quota waits for."""
+    conditions = workload.status.conditions
+    if not is_true(conditions, QUOTA_RESERVED) or is_true(conditions, ADMITTED):
+        return ""
+    checks = (one for one in workload.status.admission_checks if one.state == CHECK_PENDING and one.message)
+    return "; ".join(f"{check.name}: {check.message}" for check in checks)

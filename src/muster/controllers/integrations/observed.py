@@ -1,0 +1,63 @@
+"""What a job of any kind says of itself, for the decision."""
+
+from typing import Generic, TypeVar
+
+from muster.api.config import Configuration
+from muster.api.elastic import ELASTIC_ANNOTATION, is_elastic
+from muster.api.kueue.names import (
+    ADMISSION_GATED_BY,
+    ELASTIC_JOB,
+    MAX_EXEC_TIME_SECONDS_LABEL,
+    PRIORITY_CLASS_LABEL,
+    QUEUE_NAME_LABEL,
+)
+from muster.api.kueue.readiness import JOB_START_ANNOTATION, READY_ANNOTATION
+from muster.api.managed.jobs import prebuilt_name
+from muster.controllers.integrations.framework import Observable
+from muster.controllers.integrations.priorities import Priorities
+from muster.queueing.equivalence import sanitized
+from muster.queueing.facts import JobFacts
+from muster.runtime.objects import meta_of
+
+T = TypeVar("T")
+
+# Annotations of a job that its Workload has too: they are read there.
+_COPIED = (ADMISSION_GATED_BY, READY_ANNOTATION, ELASTIC_ANNOTATION, ELASTIC_JOB)
+
+
+class Observer(Generic[T]):
+    """Reads jobs of one kind."""
+
+    def __init__(self, integration: Observable[T], priorities: Priorities, configuration: Configuration) -> None:
+        waiting = configuration.wait_for_pods_ready
+        self._integration = integration
+        self._priorities = priorities
+        self._notes_start = waiting is not None and waiting.clock == "JobStart"
+
+    def facts(self, job: T) -> JobFacts:
+        """What is known of the job."""
+        meta, kind = meta_of(job), self._integration
+        ref, priority = self._priorities.find(meta.labels.get(PRIORITY_CLASS_LABEL, ""), kind.priority_class(job))
+        longest = meta.labels.get(MAX_EXEC_TIME_SECONDS_LABEL, "")
+        return JobFacts(
+            suspended=kind.is_suspended(job),
+            active=kind.is_active(job),
+            ready=kind.is_ready(job),
+            podsets=tuple(map(sanitized, kind.podsets(job))),
+            end=kind.end(job),
+            reclaimable=kind.reclaimable(job),
+            queue=meta.labels.get(QUEUE_NAME_LABEL, ""),
+            priority_class=ref,
+            priority=priority,
+            maximum_execution_time_seconds=int(longest) if longest.isascii() and longest.isdigit() else None,
+            elastic=is_elastic(meta.annotations),
+            prebuilt=bool(prebuilt_name(meta)),
+            annotations={key: meta.annotations[key] for key in _COPIED if key in meta.annotations} | self._start(job),
+        )
+
+    def _start(self, job: T) -> dict[str, str]:
+        """Where the timeout of KEP-349 counts from the start of the job, the Workload says when that was."""
+        started = self._integration.started_at(job)
+        if not self._notes_start or started is None or self._integration.is_suspended(job):
+            return {}
+        return {JOB_START_ANNOTATION: started.isoformat().replace("+00:00", "Z")}

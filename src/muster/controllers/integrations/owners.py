@@ -1,0 +1,63 @@
+"""Who belongs to whom: Workloads to jobs, jobs to jobs above them."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from muster.api.kinds import Kind
+from muster.api.kueue import WORKLOAD, Workload
+from muster.api.kueue.names import ADMITTED, FINISHED
+from muster.api.managed.ancestry import managed_ancestor
+from muster.api.meta import ObjectMeta, OwnerReference
+from muster.api.status import not_found
+from muster.queueing.conditions import is_true
+from muster.runtime.manager import Manager
+from muster.runtime.objects import meta_of
+
+_BY_OWNER = "owner"
+
+
+def controller_of(meta: ObjectMeta) -> OwnerReference | None:
+    """The reference to the owner that manages the object."""
+    return next((owner for owner in meta.owner_references if owner.controller), None)
+
+
+class Owners:
+    """Follows Workloads, and the jobs of some kinds."""
+
+    def __init__(self, manager: Manager, kinds: Sequence[Kind[Any]], *, without_queue: bool) -> None:
+        """`kinds` queue; `without_queue`: also where they name no queue."""
+        self.workloads = manager.informer(WORKLOAD, indexes={_BY_OWNER: _owner})
+        self._jobs = {(kind.api_version, kind.kind): (kind, manager.informer(kind)) for kind in kinds}
+        self._without_queue = without_queue
+
+    def workloads_of(self, kind: str, namespace: str, name: str) -> list[Workload]:
+        """Those that say that they belong to such a job, the oldest first; it may be one that is gone."""
+        found = self.workloads.by(_BY_OWNER, f"{kind}/{namespace}/{name}")
+        return sorted(found, key=lambda workload: (workload.metadata.creation_timestamp, workload.metadata.name))
+
+    def ancestor(self, meta: ObjectMeta) -> tuple[OwnerReference, ObjectMeta] | None:
+        """The topmost job above that queues. Raises `NestingTooDeepError`, and `ApiError` (404) for an unseen owner."""
+        return managed_ancestor(meta, self._owner_of, without_queue=self._without_queue)
+
+    def may_run(self, ancestor: OwnerReference, namespace: str) -> bool:
+        """Whether the Workload of the topmost job is admitted."""
+        return any(
+            is_true(workload.status.conditions, ADMITTED) and not is_true(workload.status.conditions, FINISHED)
+            for workload in self.workloads_of(ancestor.kind, namespace, ancestor.name)
+            if (owner := controller_of(workload.metadata)) is not None and owner.uid == ancestor.uid
+        )
+
+    def _owner_of(self, namespace: str, reference: OwnerReference) -> ObjectMeta | None:
+        known = self._jobs.get((reference.api_version, reference.kind))
+        if known is None:
+            return None
+        kind, informer = known
+        owner = informer.get(f"{namespace}/{reference.name}")
+        if owner is None:  # it is there, for the collector would have taken its dependents: it is not seen yet
+            raise not_found(kind.resource, reference.name)
+        return meta_of(owner)
+
+
+def _owner(workload: Workload) -> Iterable[str]:
+    owner = controller_of(workload.metadata)
+    return () if owner is None else (f"{owner.kind}/{workload.metadata.namespace}/{owner.name}",)

@@ -1,0 +1,317 @@
+"""Pods that queue together, or a pod alone: who of them counts, and what there is to see of them. Pure.
+
+A group is complete once it has as many pods as they say. Until it holds quota any pods will do, so long as there are
+enough; from then on each role has its places, and a pod that fails leaves its place to another of its role. Whoever
+comes when all places are taken is turned away.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+import msgspec
+
+from muster.api.core import Pod, PodTemplateSpec
+from muster.api.kueue import MAIN_POD_SET, PodSet, ReclaimablePod, Workload, WorkloadStatus
+from muster.api.kueue.names import (
+    EVICTED,
+    FINISHED,
+    MANAGED_FINALIZER,
+    POD_GROUP_FAST_ADMISSION,
+    POD_GROUP_SERVING,
+    POD_GROUP_TOTAL_COUNT,
+    PODS_READY,
+    QUEUE_NAME_LABEL,
+    QUOTA_RESERVED,
+    WAITING_FOR_REPLACEMENT_PODS,
+)
+from muster.api.managed.pods import group_size, is_held, is_unretriable, role_of
+from muster.api.meta import ObjectMeta
+from muster.api.pods import find_condition, is_deleting, is_finished, is_ready
+from muster.queueing.conditions import find, find_true, is_true, put
+from muster.queueing.facts import End
+
+# So many kinds of pods can be in one Workload (upstream).
+MAX_ROLES = 18
+
+# The condition of a pod that was told by us to end.
+TERMINATION_TARGET = "TerminationTarget"
+
+
+@dataclass(frozen=True, slots=True)
+class PodGroup:
+    """Pods of one Workload, the oldest first.
+
+    name: "" if it is one pod alone.
+    members: all of them; at least one.
+    pods: those that count.
+    podsets: what they ask for.
+    now: whoever should have ended by then is not waited for any longer.
+    """
+
+    name: str
+    members: tuple[Pod, ...]
+    pods: tuple[Pod, ...]
+    podsets: tuple[PodSet, ...]
+    now: datetime
+
+    @property
+    def first(self) -> Pod:
+        """Speaks for all of them."""
+        return self.pods[0] if self.pods else self.members[0]
+
+    @property
+    def metadata(self) -> ObjectMeta:
+        """What the pods say about queueing."""
+        return self.first.metadata
+
+    @property
+    def size(self) -> int:
+        """How many pods there should be."""
+        return group_size(self.metadata) if self.name else 1
+
+    @property
+    def is_serving(self) -> bool:
+        """Whether it runs for ever: pods that have succeeded are replaced too."""
+        return bool(self.name) and self.metadata.annotations.get(POD_GROUP_SERVING) == "true"
+
+
+@dataclass(frozen=True, slots=True)
+class Lineup:
+    """Who counts.
+
+    excess: there is no place for them.
+    released: nobody has to see any more what became of them.
+    absent: so many places are empty.
+    complaint: why no Workload can be made of them; empty if one can.
+    """
+
+    group: PodGroup
+    excess: tuple[Pod, ...] = ()
+    released: tuple[Pod, ...] = ()
+    absent: int = 0
+    complaint: str = ""
+
+
+def line_up(name: str, pods: Iterable[Pod], workload: Workload | None, now: datetime) -> Lineup:
+    """Who of the pods of a group counts, by the Workload that it has. Raises `QuantityError`."""
+    members = tuple(sorted(pods, key=_age))
+    holds = workload is not None and is_true(workload.status.conditions, QUOTA_RESERVED)
+    over = workload is not None and (
+        is_true(workload.status.conditions, FINISHED) or workload.metadata.deletion_timestamp is not None
+    )
+    if not name:
+        podsets = workload.spec.pod_sets if workload is not None and holds else (_podset(MAIN_POD_SET, members[0], 1),)
+        released = members if over or is_deleting(members[0]) else ()
+        return Lineup(PodGroup(name, members, members, podsets, now), released=released)
+    complaint = _complaint(name, members)
+    if workload is None or not (holds or over or complaint):
+        lineup = _gathered(name, members, workload, complaint, now)
+    else:
+        lineup = _by_role(name, members, workload, now)
+    return replace(lineup, released=members) if over or _is_given_up(members, now) else lineup
+
+
+def _complaint(name: str, members: Sequence[Pod]) -> str:
+    """What keeps the pods from being one group."""
+    first, *others = counting = [pod for pod in members if pod.status.phase != "Failed"] or list(members)
+    meta, queue, size = first.metadata, _queue(first), group_size(first.metadata)
+    for other in others:
+        pair = f"pods '{meta.name}' and '{other.metadata.name}' has different"
+        if _queue(other) != queue:
+            return f"{pair} queue names: {queue}!={_queue(other)}"
+        if group_size(other.metadata) != size:
+            return f"{pair} '{POD_GROUP_TOTAL_COUNT}' values: {size}!={group_size(other.metadata)}"
+    if sum(map(_may_run, counting)) < (1 if _is_fast(first) else size):
+        return f"'{name}' group has fewer runnable pods than expected"
+    return "" if size else f"failed to extract '{POD_GROUP_TOTAL_COUNT}' annotation"
+
+
+def _gathered(name: str, members: tuple[Pod, ...], workload: Workload | None, complaint: str, now: datetime) -> Lineup:
+    """Of a group that holds no quota: as many as it should have."""
+    able = sorted(filter(_may_run, members), key=_worth)
+    size = group_size(members[0].metadata) if not complaint else len(able)
+    kept = sorted(able[:size], key=_age)
+    podsets = _podsets(kept)
+    if kept and _is_fast(kept[0]):
+        podsets = (_podset(role_of(kept[0]), kept[0], group_size(kept[0].metadata)),)
+    if workload is not None and _places(podsets) == _places(workload.spec.pod_sets):
+        podsets = workload.spec.pod_sets
+    if len(podsets) > MAX_ROLES:
+        complaint = f"pod group can't include more than {MAX_ROLES} roles"
+    group = PodGroup(name, members, tuple(kept), podsets, now)
+    gone = tuple(pod for pod in members if not _may_run(pod))
+    return Lineup(group, tuple(able[size:]), gone, complaint=complaint)
+
+
+def _by_role(name: str, members: tuple[Pod, ...], workload: Workload, now: datetime) -> Lineup:
+    """Of a group that holds quota, or waits for replacements: each role has its places."""
+    kept: list[Pod] = []
+    excess: list[Pod] = []
+    released: list[Pod] = []
+    absent, strangers = 0, list(members)
+    for podset in workload.spec.pod_sets:
+        role = [pod for pod in strangers if role_of(pod) == podset.name]
+        strangers = [pod for pod in strangers if role_of(pod) != podset.name]
+        able = sorted(filter(_may_run, role), key=_worth)
+        lost = sorted((pod for pod in role if not _may_run(pod)), key=lambda pod: _loss(pod, now))
+        kept += able[: podset.count]
+        excess += able[podset.count :]
+        # Who was lost first has been replaced first; those without a replacement keep their place in mind.
+        released += lost[: max(0, len(able) + len(lost) - podset.count)]
+        if _is_fast(members[0]):
+            absent += 1 if podset.count and not able else 0
+        else:
+            absent += max(0, podset.count - len(able))
+    able = sorted(filter(_may_run, strangers), key=_worth)
+    excess += able[max(0, sum(podset.count for podset in workload.spec.pod_sets) - len(kept)) :]
+    released += [pod for pod in strangers if not _may_run(pod)]
+    group = PodGroup(name, members, tuple(sorted(kept, key=_age)), workload.spec.pod_sets, now)
+    return Lineup(group, tuple(excess), tuple(released), absent)
+
+
+def _is_given_up(members: Sequence[Pod], now: datetime) -> bool:
+    """Whether somebody else than we has deleted all of it."""
+    return all(is_deleting(pod) and not was_told(pod) and not _occupies(pod, now) for pod in members)
+
+
+# What there is to see.
+
+
+class PodGroups:
+    """The `Observable` of groups of pods."""
+
+    def podsets(self, job: PodGroup) -> tuple[PodSet, ...]:
+        """One for each role."""
+        return job.podsets
+
+    def is_suspended(self, job: PodGroup) -> bool:
+        """Whether nothing of it runs that was not told to end."""
+        return all(is_finished(pod) or is_held(pod) or is_deleting(pod) for pod in job.members)
+
+    def is_active(self, job: PodGroup) -> bool:
+        """Whether some pod occupies its node."""
+        return any(_occupies(pod, job.now) for pod in job.members)
+
+    def is_ready(self, job: PodGroup) -> bool:
+        """Whether all pods are there and ready; those that have succeeded are, unless they are to be replaced."""
+        done = () if job.is_serving else ("Succeeded",)
+        return len(job.pods) >= job.size and all(is_ready(pod) or pod.status.phase in done for pod in job.pods)
+
+    def end(self, job: PodGroup) -> End | None:
+        """Once all have succeeded, or none goes on and none may be replaced."""
+        if job.is_serving:
+            return None
+        if not job.name:
+            status = job.first.status
+            return End(status.phase == "Succeeded", status.message) if is_finished(job.first) else None
+        succeeded = sum(pod.status.phase == "Succeeded" for pod in job.members)
+        goes_on = any(_may_run(pod) and not is_finished(pod) for pod in job.members)
+        final = not goes_on and any(is_unretriable(pod.metadata) for pod in job.members)
+        if succeeded < job.size and not final:
+            return None
+        return End(succeeded >= job.size, f"Pods succeeded: {succeeded}/{job.size}.")
+
+    def reclaimable(self, job: PodGroup) -> tuple[ReclaimablePod, ...]:
+        """Pods that have succeeded."""
+        if not job.name or job.is_serving:
+            return ()
+        done = Counter(role_of(pod) for pod in job.pods if pod.status.phase == "Succeeded")
+        return tuple(ReclaimablePod(name=role, count=count) for role, count in sorted(done.items()))
+
+    def started_at(self, job: PodGroup) -> datetime | None:
+        """When the first of them was."""
+        return min((pod.status.start_time for pod in job.pods if pod.status.start_time is not None), default=None)
+
+    def priority_class(self, job: PodGroup) -> str:
+        """That of the pods."""
+        return job.first.spec.priority_class_name
+
+
+def occupied_until(group: PodGroup) -> datetime | None:
+    """When to look again whether pods that should have ended still occupy their nodes."""
+    ending = (pod for pod in group.members if is_deleting(pod) and _occupies(pod, group.now))
+    return min(map(_overdue, ending), default=None)
+
+
+def was_told(pod: Pod) -> bool:
+    """Whether we have told it to end."""
+    condition = find_condition(pod, TERMINATION_TARGET)
+    return condition is not None and condition.status == "True"
+
+
+def with_replacements(status: WorkloadStatus, absent: int, now: datetime) -> WorkloadStatus:
+    """The status that says whether pods are to be replaced before the group can go on; the same if it does."""
+    conditions, type = status.conditions, WAITING_FOR_REPLACEMENT_PODS
+    if absent and (evicted := find_true(conditions, EVICTED)) is not None:
+        conditions = put(conditions, type, True, evicted.reason, evicted.message, now)
+    elif absent and not is_true(conditions, type):
+        conditions = put(conditions, type, True, "PodsFailed", "Some Failed pods need replacement", now)
+    elif not absent and find(conditions, type) is not None:
+        conditions = put(conditions, type, False, PODS_READY, "No pods need replacement", now)
+    return status if conditions is status.conditions else msgspec.structs.replace(status, conditions=conditions)
+
+
+# Pods.
+
+
+def _queue(pod: Pod) -> str:
+    return pod.metadata.labels.get(QUEUE_NAME_LABEL, "")
+
+
+def _is_fast(pod: Pod) -> bool:
+    """Whether quota is asked for before all pods are there; they are all alike then."""
+    return pod.metadata.annotations.get(POD_GROUP_FAST_ADMISSION) == "true"
+
+
+def _may_run(pod: Pod) -> bool:
+    """Whether it runs, will, or has succeeded; one that was deleted before it had a node never will."""
+    return pod.status.phase != "Failed" and not (is_deleting(pod) and not pod.spec.node_name)
+
+
+def _occupies(pod: Pod, now: datetime) -> bool:
+    """Whether it is on a node and has not ended. One that is long overdue is taken to be lost with its node."""
+    if not pod.spec.node_name or is_finished(pod):
+        return False
+    return not is_deleting(pod) or now <= _overdue(pod)
+
+
+def _overdue(pod: Pod) -> datetime:
+    """When it should have ended long ago: after twice its grace (upstream)."""
+    meta = pod.metadata
+    assert meta.deletion_timestamp is not None, "only asked of pods that end"
+    return meta.deletion_timestamp + timedelta(seconds=meta.deletion_grace_period_seconds or 0)
+
+
+def _podsets(pods: Sequence[Pod]) -> tuple[PodSet, ...]:
+    roles: dict[str, list[Pod]] = {}
+    for pod in pods:
+        roles.setdefault(role_of(pod), []).append(pod)
+    return tuple(_podset(role, alike[0], len(alike)) for role, alike in sorted(roles.items()))
+
+
+def _podset(name: str, pod: Pod, count: int) -> PodSet:
+    return PodSet(name=name, template=PodTemplateSpec(spec=pod.spec), count=count)
+
+
+def _places(podsets: Iterable[PodSet]) -> dict[str, int]:
+    return {podset.name: podset.count for podset in podsets}
+
+
+def _age(pod: Pod) -> tuple[object, ...]:
+    return pod.metadata.creation_timestamp, pod.metadata.name
+
+
+def _worth(pod: Pod) -> tuple[object, ...]:
+    """Those that we have not let go first, then those that were started, then the older."""
+    return MANAGED_FINALIZER not in pod.metadata.finalizers, is_held(pod), *_age(pod)
+
+
+def _loss(pod: Pod, now: datetime) -> tuple[object, ...]:
+    """Those that we have let go first, then those that were lost first."""
+    moments = [pod.metadata.deletion_timestamp] if pod.metadata.deletion_timestamp is not None else []
+    condition = find_condition(pod, "ContainersReady")
+    if condition is not None and condition.status == "False" and condition.last_transition_time is not None:
+        moments.append(condition.last_transition_time)
+    return MANAGED_FINALIZER in pod.metadata.finalizers, min(moments, default=now), *_age(pod)

@@ -1,0 +1,34 @@
+"""Which priority a job asks for: by the label of the job, else as its pods have it, else by the cluster's default."""
+
+from muster.api.kueue import (
+    POD_PRIORITY_GROUP,
+    WORKLOAD_PRIORITY_CLASS,
+    WORKLOAD_PRIORITY_GROUP,
+    PriorityClassRef,
+)
+from muster.api.scheduling import PRIORITY_CLASS
+from muster.runtime.manager import Manager
+
+
+class Priorities:
+    """Knows the classes."""
+
+    def __init__(self, manager: Manager) -> None:
+        self.own = manager.informer(WORKLOAD_PRIORITY_CLASS)
+        self.of_pods = manager.informer(PRIORITY_CLASS)
+
+    def find(self, label: str, pod_class: str) -> tuple[PriorityClassRef | None, int | None]:
+        """The class that the job names and its value; None for the value of a class that does not exist (yet)."""
+        if label:
+            own = self.own.get(label)
+            kind = WORKLOAD_PRIORITY_CLASS.kind
+            return PriorityClassRef(group=WORKLOAD_PRIORITY_GROUP, kind=kind, name=label), own.value if own else None
+        if pod_class:
+            found = self.of_pods.get(pod_class)
+            return _of_pods(pod_class), found.value if found else None
+        default = next((one for one in self.of_pods.all() if one.global_default), None)
+        return (None, 0) if default is None else (_of_pods(default.metadata.name), default.value)
+
+
+def _of_pods(name: str) -> PriorityClassRef:
+    return PriorityClassRef(group=POD_PRIORITY_GROUP, kind=PRIORITY_CLASS.kind, name=name)

@@ -1,0 +1,28 @@
+"""What the settings, and annotations of queues and flavors, say about jobs and their Workloads."""
+
+from datetime import timedelta
+
+from muster.api.config import Configuration
+from muster.api.kueue import CLUSTER_QUEUE, RESOURCE_FLAVOR, Workload
+from muster.queueing.pairing import Rules
+from muster.queueing.ready import settings_for
+from muster.runtime.manager import Manager
+
+
+def rules(manager: Manager, configuration: Configuration) -> Rules:
+    """The rules, which follow the queues and flavors as they change."""
+    queues, flavors = manager.informer(CLUSTER_QUEUE), manager.informer(RESOURCE_FLAVOR)
+    base = configuration.wait_for_pods_ready
+    kept = configuration.object_retention_policies.workloads.after_deactivated_by_kueue
+
+    def watched(workload: Workload) -> bool:
+        """Whether somebody waits for its pods to be ready."""
+        admission = workload.status.admission
+        queue = queues.get(admission.cluster_queue) if admission is not None else None
+        assigned = admission.pod_set_assignments if admission is not None else ()
+        names = dict.fromkeys(name for podset in assigned for name in podset.flavors.values())
+        granted = [flavor.metadata.annotations for name in names if (flavor := flavors.get(name)) is not None]
+        of_queue = queue.metadata.annotations if queue is not None else {}
+        return settings_for(base, workload.metadata.annotations, of_queue, granted) is not None
+
+    return Rules(watched, None if kept is None else timedelta(microseconds=kept // 1000))

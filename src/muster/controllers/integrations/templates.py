@@ -1,0 +1,41 @@
+"""Patches of pod templates: what an admission injects, and how it is taken away again. Pure."""
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from muster.api.core import PodTemplateSpec
+from muster.controllers.integrations.injection import tolerations
+from muster.queueing.facts import PodSetInfo
+
+
+def injecting(template: PodTemplateSpec, info: PodSetInfo) -> dict[str, Any]:
+    """A merge patch of a template that gives its pods what is injected."""
+    borne = tolerations(template.spec.tolerations, info.tolerations)
+    return _patch(info.labels, info.annotations, info.node_selector, list(borne))
+
+
+def restoring(now: PodTemplateSpec, before: PodTemplateSpec, keep: Collection[str] = ()) -> dict[str, Any]:
+    """A merge patch of a template that takes away what was injected; labels that are to be kept stay as they are."""
+    kept = {key: value for key, value in now.metadata.labels.items() if key in keep}
+    return _patch(
+        _replaced(now.metadata.labels, before.metadata.labels | kept),
+        _replaced(now.metadata.annotations, before.metadata.annotations),
+        _replaced(now.spec.node_selector, before.spec.node_selector),
+        list(before.spec.tolerations) or None,
+    )
+
+
+def _patch(
+    labels: Mapping[str, Any], annotations: Mapping[str, Any], node_selector: Mapping[str, Any], borne: Any
+) -> dict[str, Any]:
+    """Of the parts that may change while a job is suspended; only of those that do."""
+    metadata = {"labels": labels, "annotations": annotations}
+    patch: dict[str, Any] = {"metadata": {part: change for part, change in metadata.items() if change}}
+    patch["spec"] = {"tolerations": borne} | ({"nodeSelector": node_selector} if node_selector else {})
+    return patch
+
+
+def _replaced(now: Mapping[str, str], before: Mapping[str, str]) -> dict[str, str | None]:
+    """A merge patch that makes one map the other."""
+    gone: dict[str, str | None] = {key: None for key in now if key not in before}
+    return gone | {key: value for key, value in before.items() if now.get(key) != value}

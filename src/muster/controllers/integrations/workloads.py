@@ -1,0 +1,134 @@
+"""Writes about the Workloads of jobs; each only if the Workload is as it was decided on."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from muster.api.kinds import Kind
+from muster.api.kueue import WORKLOAD, Workload, WorkloadSpec, WorkloadStatus
+from muster.api.kueue.names import JOB_UID_LABEL, PROVISIONING_REQUEST_PREFIX, RESOURCE_IN_USE_FINALIZER
+from muster.api.meta import ObjectMeta, OwnerReference
+from muster.api.status import ApiError
+from muster.queueing.facts import JobFacts
+from muster.queueing.names import workload_name
+from muster.runtime.client import Client
+from muster.runtime.objects import merge_patch
+
+_LONGEST_LABEL = 63
+
+
+class Workloads:
+    """Creates, changes and deletes. Raises `ApiError` where a method does not say otherwise."""
+
+    def __init__(self, client: Client, kind: Kind[Any], labels_to_copy: tuple[str, ...]) -> None:
+        self._client = client
+        self._kind = kind
+        self._labels_to_copy = labels_to_copy
+
+    async def create(
+        self, meta: ObjectMeta, facts: JobFacts, group: str = "", members: Sequence[ObjectMeta] = ()
+    ) -> Workload | None:
+        """A Workload for a job; None if there is one of that name, which the cache will show, or which is going.
+
+        group: the name of a job that is several objects, which own the Workload together.
+        """
+        labels = {key: meta.labels[key] for key in self._labels_to_copy if key in meta.labels}
+        requests = {key: text for key, text in meta.annotations.items() if key.startswith(PROVISIONING_REQUEST_PREFIX)}
+        workload = Workload(
+            metadata=ObjectMeta(
+                name=group or workload_name(self._kind.kind, self._kind.group, meta.name, meta.uid),
+                namespace=meta.namespace,
+                labels=labels if group else labels | _uid_label(meta),
+                annotations=requests | dict(facts.annotations),
+                owner_references=self._members(members) if group else (self._reference(meta),),
+                finalizers=(RESOURCE_IN_USE_FINALIZER,),
+            ),
+            spec=WorkloadSpec(
+                pod_sets=facts.podsets,
+                queue_name=facts.queue,
+                priority_class_ref=facts.priority_class,
+                priority=facts.priority,
+                maximum_execution_time_seconds=facts.maximum_execution_time_seconds,
+            ),
+        )
+        try:
+            return await self._client.create(WORKLOAD, workload)
+        except ApiError as error:
+            if error.reason == "AlreadyExists":
+                return None
+            raise
+
+    async def update(
+        self, workload: Workload, spec: WorkloadSpec | None, annotations: Mapping[str, str | None]
+    ) -> Workload:
+        """Change the spec and some annotations."""
+        patch: dict[str, Any] = {}
+        if spec is not None:
+            old = merge_patch(workload.spec)
+            patch["spec"] = {field: value for field, value in merge_patch(spec).items() if old[field] != value}
+        return await self._patch(workload, patch, {"annotations": dict(annotations)} if annotations else {})
+
+    async def set_status(self, workload: Workload, status: WorkloadStatus) -> Workload:
+        """Make its status this."""
+        return await self._patch(workload, {"status": merge_patch(status)}, {}, "status")
+
+    async def adopt(self, workload: Workload, meta: ObjectMeta) -> Workload:
+        """Make a Workload that belongs to nobody the job's."""
+        owners = [*workload.metadata.owner_references, self._reference(meta)]
+        return await self._patch(workload, {}, {"ownerReferences": owners, "labels": _uid_label(meta)})
+
+    async def join(self, workload: Workload, members: Sequence[ObjectMeta]) -> Workload:
+        """More objects own the Workload of a group."""
+        owners = [*workload.metadata.owner_references, *self._members(members)]
+        return await self._patch(workload, {}, {"ownerReferences": owners})
+
+    async def delete(self, workload: Workload) -> None:
+        """Delete it, without waiting for us; one that is gone is fine."""
+        await self.let_go(workload)
+        meta = workload.metadata
+        if meta.deletion_timestamp is not None:
+            return
+        try:
+            await self._client.delete(WORKLOAD, meta.name, meta.namespace, uid=meta.uid)
+        except ApiError as error:
+            if error.code != 404:
+                raise
+
+    async def let_go(self, workload: Workload) -> None:
+        """Remove our finalizer; one that is gone is fine."""
+        finalizers = workload.metadata.finalizers
+        if RESOURCE_IN_USE_FINALIZER not in finalizers:
+            return
+        kept = [finalizer for finalizer in finalizers if finalizer != RESOURCE_IN_USE_FINALIZER]
+        try:
+            await self._patch(workload, {}, {"finalizers": kept or None})
+        except ApiError as error:
+            if error.code != 404:
+                raise
+
+    async def _patch(
+        self, workload: Workload, patch: dict[str, Any], metadata: dict[str, Any], subresource: str = ""
+    ) -> Workload:
+        meta = workload.metadata
+        precise = patch | {"metadata": metadata | {"resourceVersion": meta.resource_version}}
+        return await self._client.patch(WORKLOAD, meta.name, precise, meta.namespace, subresource=subresource)
+
+    def _members(self, members: Sequence[ObjectMeta]) -> tuple[OwnerReference, ...]:
+        kind = self._kind
+        return tuple(
+            OwnerReference(api_version=kind.api_version, kind=kind.kind, name=meta.name, uid=meta.uid)
+            for meta in members
+        )
+
+    def _reference(self, meta: ObjectMeta) -> OwnerReference:
+        return OwnerReference(
+            api_version=self._kind.api_version,
+            kind=self._kind.kind,
+            name=meta.name,
+            uid=meta.uid,
+            controller=True,
+            block_owner_deletion=True,
+        )
+
+
+def _uid_label(meta: ObjectMeta) -> dict[str, str]:
+    return {JOB_UID_LABEL: meta.uid} if len(meta.uid) <= _LONGEST_LABEL else {}

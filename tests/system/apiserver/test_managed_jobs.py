@@ -1,0 +1,149 @@
+"""Jobs on their way into the embedded server, which does what Kueue's webhooks do on a real cluster."""
+
+import msgspec
+import pytest
+from tests.system import queueing_world
+from tests.system.plane import virtual
+
+from muster.api.batch import JOB, Job
+from muster.api.core import POD, Pod
+from muster.api.kueue import (
+    ADMISSION_CHECK,
+    LOCAL_QUEUE,
+    WORKLOAD_PRIORITY_CLASS,
+    AdmissionCheck,
+    WorkloadPriorityClass,
+)
+from muster.api.status import ApiError
+
+QUEUE = "kueue.x-k8s.io/queue-name"
+TEMPLATE = {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "none"}]}}
+
+
+async def create(world, name="j", *, namespace="default", labels=None, dry_run=False, metadata=None, **spec):
+    document = {
+        "metadata": {"name": name, "labels": labels or {}, **(metadata or {})},
+        "spec": {"template": TEMPLATE, **spec},
+    }
+    return await world.client.create(JOB, msgspec.convert(document, Job), namespace, dry_run=dry_run)
+
+
+async def default_queue(world):
+    await queueing_world.flavor(world)
+    await queueing_world.queue(world, "cq", 0, local=False)
+    await queueing_world.local_queue(world, "default", "cq")
+
+
+@virtual
+async def test_without_queues_nothing_changes(world):
+    job = await create(world)
+    assert (bool(job.spec.suspend), QUEUE in job.metadata.labels, job.spec.managed_by) == (False, False, None)
+
+
+@virtual
+async def test_a_job_gets_the_default_queue_of_its_namespace_and_waits(world):
+    await default_queue(world)
+    job = await create(world)
+    assert (job.spec.suspend, job.metadata.labels[QUEUE]) == (True, "default")
+    other = await create(world, "k", labels={QUEUE: "mine"})
+    assert (other.spec.suspend, other.metadata.labels[QUEUE]) == (True, "mine")
+
+
+@virtual
+async def test_a_dry_run_shows_what_it_would_get(world):
+    await default_queue(world)
+    assert (await create(world, dry_run=True)).metadata.labels[QUEUE] == "default"
+
+
+@virtual
+async def test_pitfall_43_system_namespaces_are_left_alone(world):
+    job = await create(world, namespace="kube-system", labels={QUEUE: "lq"})
+    assert not job.spec.suspend
+
+
+@virtual
+async def test_pitfall_42_a_child_of_a_job_with_a_queue_is_its_parents(world):
+    await default_queue(world)
+    parent = await create(world)
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": parent.metadata.uid, "controller": True}
+    child = await create(world, "child", metadata={"ownerReferences": [owner]}, suspend=True)
+    assert QUEUE not in child.metadata.labels
+
+
+@virtual
+async def test_the_default_priority_class(world):
+    document = {"metadata": {"name": "default"}, "value": 5}
+    await world.client.create(WORKLOAD_PRIORITY_CLASS, msgspec.convert(document, WorkloadPriorityClass))
+    job = await create(world, labels={QUEUE: "lq"})
+    assert job.metadata.labels["kueue.x-k8s.io/priority-class"] == "default"
+
+
+@virtual
+async def test_what_runs_in_another_cluster_is_not_run_here(world):
+    check = {"metadata": {"name": "far"}, "spec": {"controllerName": "kueue.x-k8s.io/multikueue"}}
+    await world.client.create(ADMISSION_CHECK, msgspec.convert(check, AdmissionCheck))
+    await queueing_world.flavor(world)
+    strategy = {"admissionChecks": [{"name": "far"}]}
+    await queueing_world.queue(world, "cq", 1, admissionChecksStrategy=strategy)
+    job = await create(world, labels={QUEUE: "cq"})
+    assert job.spec.managed_by == "kueue.x-k8s.io/multikueue"
+
+
+@pytest.mark.parametrize(
+    ("labels", "annotations", "said"),
+    [
+        ({QUEUE: "my_queue"}, {}, "a lowercase RFC 1123 subdomain"),
+        ({"kueue.x-k8s.io/max-exec-time-seconds": "0"}, {}, "should be greater than 0"),
+        ({}, {"kueue.x-k8s.io/job-min-parallelism": "5"}, "should be between 0 and 0"),
+    ],
+)
+def test_what_breaks_a_rule_is_refused(labels, annotations, said):
+    @virtual
+    async def body(world):
+        with pytest.raises(ApiError) as refused:
+            await create(world, labels=labels, metadata={"annotations": annotations})
+        assert (refused.value.code, refused.value.reason) == (422, "Invalid")
+        assert said in str(refused.value)
+
+    body()
+
+
+@virtual
+async def test_a_running_job_keeps_its_queue(world):
+    await queueing_world.flavor(world)
+    await queueing_world.queue(world, "cq", 4)
+    await create(world, labels={QUEUE: "cq"})
+    await world.settle()
+    with pytest.raises(ApiError, match="field is immutable"):
+        await world.client.patch(JOB, "j", {"metadata": {"labels": {QUEUE: "other"}}}, "default")
+
+
+@virtual
+async def test_a_job_cannot_leave_where_there_is_a_default_queue(world):
+    await default_queue(world)
+    await create(world)
+    with pytest.raises(ApiError, match="queue-name must not be empty in namespace with default queue"):
+        await world.client.patch(JOB, "j", {"metadata": {"labels": {QUEUE: None}}}, "default")
+    await world.client.delete(LOCAL_QUEUE, "default", "default")
+    await world.settle()
+    await world.client.patch(JOB, "j", {"metadata": {"labels": {QUEUE: None}}}, "default")
+
+
+@virtual
+async def test_jobs_that_make_no_sense_are_refused_as_ever(world):
+    document = {"metadata": {"name": "j", "labels": {QUEUE: "lq"}}, "spec": {"parallelism": -1, "template": TEMPLATE}}
+    with pytest.raises(ApiError, match="must be greater than or equal to 0"):
+        await world.client.create(JOB, msgspec.convert(document, Job), "default")
+
+
+@virtual
+async def test_nobody_gates_pods_of_others(world):
+    metadata = {"name": "p", "labels": {"kueue.x-k8s.io/podset": "main"}}
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "no", "uid": "x", "controller": True}
+    for number, owners in enumerate(([], [owner])):
+        document = {
+            "metadata": metadata | {"name": f"p{number}", "ownerReferences": owners},
+            "spec": {"containers": [{"name": "c", "image": "none"}]},
+        }
+        pod = await world.client.create(POD, msgspec.convert(document, Pod), "default")
+        assert pod.spec.scheduling_gates == ()

@@ -1,0 +1,161 @@
+"""A kind from outside queues with nothing but what docs/integrations.md shows: its code is run as it stands there."""
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import msgspec
+import pytest
+from tests.system.plane import World, running
+from tests.system.queueing_world import admitted, flavor, get, is_, queue, why
+
+from muster.api.kinds import Kind
+from muster.api.kueue import WORKLOAD
+from muster.api.kueue.names import POD_SET_LABEL, QUEUE_NAME_LABEL
+from muster.cluster import controlplane
+from muster.cluster.apiserver import views
+from muster.cluster.apiserver.builtin import builtin
+from muster.cluster.apiserver.registry import Registry, Resource, Rules, Subresource, View
+from muster.runtime.clock import run_virtual
+from muster.runtime.manager import Manager
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "integrations.md"
+
+
+def documented() -> SimpleNamespace:
+    """What the code in the document defines."""
+    names: dict[str, Any] = {"__name__": "documented"}
+    blocks = re.findall(r"^```python\n(.*?)^```", DOCUMENT.read_text(), re.MULTILINE | re.DOTALL)
+    for block in blocks:
+        exec(block, names)
+    return SimpleNamespace(**names)
+
+
+CODE = documented()
+SWEEP: Kind[Any] = CODE.SweepIntegration.kind
+
+
+def served() -> Resource:
+    """Stands in for a CustomResourceDefinition."""
+    status = View(SWEEP, take=views.take_status)
+    return Resource(
+        SWEEP,
+        SWEEP,
+        View(SWEEP, take=views.take_main),
+        Rules(has_generation=True),
+        subresources=(Subresource("status", SWEEP, ("get", "patch", "update"), status),),
+    )
+
+
+@pytest.fixture
+def in_a_world(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[World], Awaitable[None]]], None]:
+    """Runs a scenario on a control plane that serves Sweeps and has their integration."""
+    monkeypatch.setattr(controlplane, "builtin", lambda elastic: Registry((*builtin(elastic), served())))
+
+    async def body(scenario: Callable[[World], Awaitable[None]]) -> None:
+        async with running() as plane:
+            manager = Manager(plane.client(), plane.surroundings.clock, plane.surroundings.random)
+            CODE.add_sweeps(manager, plane.events.recorder("sweeps"), plane.configuration)
+            run = asyncio.create_task(manager.run())
+            world = World(plane)
+            await flavor(world, nodeLabels={"disk": "ssd"})
+            await queue(world, "team", cpu=4)
+            await scenario(world)
+            await manager.stop()
+            await run
+
+    return lambda scenario: run_virtual(body(scenario))
+
+
+async def sweep(world: World, name: str, workers: int, *, suspend: bool = True, labels: Any = None) -> None:
+    container = {"name": "c", "image": "none", "resources": {"requests": {"cpu": "1"}}}
+    document = {
+        "metadata": {"name": name, "labels": {QUEUE_NAME_LABEL: "team"} if labels is None else labels},
+        "spec": {"suspend": suspend, "workers": workers, "template": {"spec": {"containers": [container]}}},
+    }
+    await world.client.create(SWEEP, msgspec.convert(document, CODE.Sweep), "default")
+
+
+async def see(world: World, name: str) -> Any:
+    return await world.client.get(SWEEP, name, "default")
+
+
+async def report(world: World, name: str, **status: int) -> None:
+    """Play the kind's own controller."""
+    await world.client.patch(SWEEP, name, {"status": status}, "default", subresource="status")
+
+
+async def workload_of(world: World, name: str) -> str:
+    page = await world.client.list(WORKLOAD, "default")
+    (found,) = [one.metadata.name for one in page.items if one.metadata.owner_references[0].name == name]
+    return found
+
+
+def test_it_waits_starts_whole_and_ends(in_a_world: Any) -> None:
+    async def scenario(world: World) -> None:
+        await sweep(world, "first", 3)
+        await world.settle()
+        await sweep(world, "second", 2)
+        await world.settle()
+        started = await see(world, "first")
+        assert not started.spec.suspend
+        assert started.spec.template.spec.node_selector == {"disk": "ssd"}
+        assert started.spec.template.metadata.labels[POD_SET_LABEL] == "main"
+        assert (await see(world, "second")).spec.suspend
+        first, second = await workload_of(world, "first"), await workload_of(world, "second")
+        assert first.startswith("sweep-first-")
+        assert await admitted(world) == [first]
+        await report(world, "first", running=3, ready=3)
+        await world.settle()
+        assert await is_(world, first, "PodsReady")
+        await report(world, "first", running=2, ready=2, done=1)
+        await world.settle()
+        assert [one.count for one in (await get(world, first)).status.reclaimable_pods] == [1]
+        assert not (await see(world, "second")).spec.suspend, "there is room since a worker is done"
+        await report(world, "first", running=0, ready=0, done=3)
+        await world.settle()
+        assert await why(world, first, "Finished") == ("Succeeded", "all is done")
+        assert await admitted(world) == [second]
+
+    in_a_world(scenario)
+
+
+def test_it_gives_back_what_it_holds_once_it_has_stopped(in_a_world: Any) -> None:
+    async def scenario(world: World) -> None:
+        await sweep(world, "one", 4)
+        await world.settle()
+        await report(world, "one", running=4)
+        name = await workload_of(world, "one")
+        await world.client.patch(WORKLOAD, name, {"spec": {"active": False}}, "default")
+        await world.settle()
+        assert (await see(world, "one")).spec.suspend
+        assert await admitted(world) == [name], "its workers have not ended"
+        await report(world, "one", running=0)
+        await world.settle()
+        assert await admitted(world) == []
+        template = (await see(world, "one")).spec.template
+        assert (template.metadata.labels, template.spec.node_selector) == ({}, {})
+
+    in_a_world(scenario)
+
+
+def test_one_that_was_not_suspended_is_and_one_without_a_queue_is_left_alone(in_a_world: Any) -> None:
+    async def scenario(world: World) -> None:
+        await sweep(world, "eager", 5, suspend=False)
+        await sweep(world, "free", 5, suspend=False, labels={})
+        await world.settle()
+        assert (await see(world, "eager")).spec.suspend
+        assert not (await see(world, "free")).spec.suspend
+        before = world.plane.store.revision
+        await world.settle(600)
+        assert world.plane.store.revision == before
+
+    in_a_world(scenario)
+
+
+def test_the_example_is_short() -> None:
+    (first, *_) = re.findall(r"^```python\n(.*?)^```", DOCUMENT.read_text(), re.MULTILINE | re.DOTALL)
+    assert len(first.splitlines()) < 60

@@ -1,0 +1,219 @@
+"""What commands about queues read and write, against the whole engine in virtual time."""
+
+from datetime import timedelta
+from typing import Any
+
+import click
+import msgspec
+import pytest
+from tests.system.plane import World, virtual
+
+from muster.api.batch import JOB, Job
+from muster.api.core import NODE, POD
+from muster.api.kinds import Kind
+from muster.api.kueue import CLUSTER_QUEUE, LOCAL_QUEUE, WORKLOAD, WORKLOAD_PRIORITY_CLASS, Workload
+from muster.api.scheduling import PRIORITY_CLASS
+from muster.cli.choices import check_queue, priority_classes
+from muster.cli.commands.ps import _rows
+from muster.cli.explaining import Facts, levels
+from muster.cli.holding import hold_or_release, set_stop_policy
+from muster.cli.investigation import investigate
+from muster.cli.newqueue import NewQueue, documents
+from muster.cli.session import Session
+from muster.cluster.defaultqueue import create_default_queue
+
+KINDS: dict[str, Kind[Any]] = {"ClusterQueue": CLUSTER_QUEUE, "LocalQueue": LOCAL_QUEUE}
+
+
+async def cluster(world: World) -> Session:
+    """One node of four CPUs, all of them in the quota."""
+    await world.node("n", cpu="4")
+    await create_default_queue(world.client, (await world.client.list(NODE)).items)
+    await world.settle(1)
+    return Session(world.client, "default")
+
+
+async def queue(world: World, name: str, cpu: str, **about: Any) -> None:
+    for document in documents(NewQueue(name, {"cpu": cpu}, **about)):
+        if document["kind"] in KINDS:
+            kind = KINDS[document["kind"]].seen_as(dict)
+            await world.client.create(kind, document, document["metadata"].get("namespace", ""))
+
+
+async def submit(world: World, name: str, workers: int, queue: str = "", **spec: Any) -> None:
+    container = {"name": "c", "image": "none", "command": ["x"], "resources": {"requests": {"cpu": "1"}}}
+    document = {
+        "metadata": {"name": name, "labels": {"kueue.x-k8s.io/queue-name": queue} if queue else {}},
+        "spec": {
+            "parallelism": workers,
+            "completions": workers,
+            "template": {"spec": {"restartPolicy": "Never", "containers": [container]}},
+            **spec,
+        },
+    }
+    await world.client.create(JOB, msgspec.convert(document, Job), "default")
+    await world.settle()
+
+
+async def play_node(world: World) -> None:
+    """Whoever has to go goes."""
+    for pod in await world.pods():
+        if pod.metadata.deletion_timestamp is not None:
+            await world.client.delete(POD, pod.metadata.name, "default", grace_period_seconds=0)
+    await world.settle(1)
+
+
+async def why(world: World, name: str) -> Facts:
+    return await investigate(Session(world.client, "default"), name, world.clock.now())
+
+
+@virtual
+async def test_a_job_behind_others_is_told_who_and_for_how_long(world: World):
+    await cluster(world)
+    await submit(world, "first", 4, activeDeadlineSeconds=600)
+    await submit(world, "second", 3, activeDeadlineSeconds=60)
+    await submit(world, "third", 4)
+    facts = await why(world, "third")
+    assert facts.state.word == "Queued"
+    assert facts.standing is not None
+    assert facts.standing.position == 2
+    assert [one.metadata.owner_references[0].name for one in facts.ahead or ()] == ["second"]
+    assert [(holder.name, holder.usage["cpu"]) for holder in facts.holders] == [("first", 4000)]
+    assert [(need.resource, need.missing) for need in facts.needs if need.missing] == [("cpu", 4000)]
+    estimate = facts.estimate
+    assert estimate is not None
+    assert (str(estimate.certainty), estimate.because) == ("likely", "second ends then, by its time limit")
+    assert estimate.at is not None
+    assert abs(estimate.at - world.clock.now() - timedelta(seconds=660 - 15)) < timedelta(seconds=3)
+    first = await why(world, "first")
+    assert [level.state for level in levels(first)][:3] == ["done", "none", "done"]
+    assert levels(first)[2].details == ("n: " + ", ".join(sorted(pod.metadata.name for pod in first.pods)),)
+
+
+@virtual
+async def test_the_estimate_comes_true(world: World):
+    await cluster(world)
+    await submit(world, "first", 4, activeDeadlineSeconds=100)
+    await submit(world, "second", 4)
+    estimate = (await why(world, "second")).estimate
+    assert estimate is not None
+    assert str(estimate.certainty) == "sure"
+
+    async def admitted() -> bool:
+        await play_node(world)
+        return (await why(world, "second")).state.word not in ("Queued", "Suspended")
+
+    await world.until(admitted)
+    assert estimate.at is not None
+    late = world.clock.now() - estimate.at  # by the grace of its pods, and what the test itself waits
+    assert timedelta(0) <= late < timedelta(seconds=10)
+
+
+@virtual
+async def test_a_job_too_large_for_ever(world: World):
+    await cluster(world)
+    await submit(world, "large", 5)
+    facts = await why(world, "large")
+    assert "never enough: cpu of flavor default-flavor is 4 in all" in levels(facts)[0].details
+    assert facts.estimate is not None
+    assert facts.estimate.because.startswith("it does not fit even if nothing else runs: ")
+
+
+@virtual
+async def test_a_queue_that_is_not_there(world: World):
+    session = await cluster(world)
+    await submit(world, "lost", 1, queue="nowhere", suspend=True)
+    facts = await why(world, "lost")
+    assert facts.estimate is not None
+    assert facts.estimate.because == "there is no LocalQueue nowhere in namespace default"
+    with pytest.raises(click.ClickException, match="no queue nowhere in namespace default; there is: default"):
+        await check_queue(session.client, "default", "nowhere")
+    with pytest.raises(click.ClickException, match="no queue q in namespace kube-system; it has none; make one"):
+        await check_queue(session.client, "kube-system", "q")
+    await check_queue(session.client, "default", "default")
+    with pytest.raises(click.ClickException, match="there is no job nobody in namespace default"):
+        await why(world, "nobody")
+
+
+@virtual
+async def test_jobs_are_held_and_released(world: World):
+    session = await cluster(world)
+    await submit(world, "j", 1)
+    assert (await why(world, "j")).state.word == "Starting"
+    await hold_or_release(session, ("j",), hold=True)
+    await world.settle()
+    facts = await why(world, "j")
+    assert (facts.state.word, facts.state.reason) == ("Evicting", "The workload is deactivated")
+    assert levels(facts)[0].text.startswith("giving its quota back")
+    await play_node(world)
+    facts = await why(world, "j")
+    assert facts.state.word == "Held"
+    assert levels(facts)[0].text.endswith("let it go on with: muster release j")
+    await hold_or_release(session, ("j",), hold=False)
+    await world.settle()
+    assert (await why(world, "j")).state.word == "Starting"
+
+
+@virtual
+async def test_queues_are_stopped_and_resumed(world: World):
+    session = await cluster(world)
+    await queue(world, "team", "4")
+    await submit(world, "runs", 1, queue="team")
+    await set_stop_policy(session, "team", "Hold", cluster=False)
+    await submit(world, "waits", 1, queue="team")
+    waits = await why(world, "waits")
+    assert (waits.state.word, waits.state.reason) == ("Queued", "LocalQueue team is stopped")
+    assert waits.estimate is not None
+    assert waits.estimate.because == "LocalQueue team is stopped"
+    assert (await why(world, "runs")).state.word == "Starting"
+    await hold_or_release(session, ("queue/team",), hold=False)
+    await set_stop_policy(session, "team", "HoldAndDrain", cluster=True)
+    await world.settle()
+    await play_node(world)
+    assert (await why(world, "runs")).state.word == "Queued"
+    await set_stop_policy(session, "team", "None", cluster=True)
+    await world.settle()
+    assert {(await why(world, name)).state.word for name in ("runs", "waits")} == {"Starting"}
+
+
+@virtual
+async def test_who_means_the_other_kind_of_queue_is_told(world: World):
+    session = await cluster(world)
+    await queue(world, "all", "4", namespace="")
+    with pytest.raises(click.ClickException, match="but a ClusterQueue: --cluster means that"):
+        await set_stop_policy(session, "all", "Hold", cluster=False)
+
+
+@virtual
+async def test_what_is_no_job_is_known_by_its_workload(world: World):
+    session = await cluster(world)
+    container = {"name": "c", "resources": {"requests": {"cpu": "3"}}}
+    podset = {"name": "main", "count": 1, "template": {"spec": {"containers": [container]}}}
+    for name in ("group", "other"):
+        document = {"metadata": {"name": name}, "spec": {"podSets": [podset], "queueName": "default"}}
+        await world.client.create(WORKLOAD, msgspec.convert(document, Workload), "default")
+        await world.settle()
+    await submit(world, "job", 1)
+    facts = await why(world, "other")
+    assert (facts.state.word, facts.standing and facts.standing.position) == ("Queued", 1)
+    assert [holder.name for holder in facts.holders] == ["group", "job"]
+    rows = {row["name"]: row for row in await _rows(session, "default")}
+    assert {name: (row["state"], row["queue"], row["position"]) for name, row in rows.items()} == {
+        "group": ("Starting", "default", None),
+        "other": ("Queued", "default", 1),
+        "job": ("Starting", "default", None),
+    }
+    assert rows["other"]["reason"].startswith("insufficient unused quota for cpu")
+
+
+@virtual
+async def test_a_priority_is_a_class_of_either_kind(world: World):
+    meta = {"metadata": {"name": "both"}, "value": 5}
+    await world.client.create(PRIORITY_CLASS.seen_as(dict), {"metadata": {"name": "pods"}, "value": 5})
+    for kind in (PRIORITY_CLASS, WORKLOAD_PRIORITY_CLASS):
+        await world.client.create(kind.seen_as(dict), meta)
+    assert await priority_classes(world.client, "") == {"priority": "", "queue_priority": ""}
+    assert await priority_classes(world.client, "pods") == {"priority": "pods", "queue_priority": ""}
+    assert await priority_classes(world.client, "both") == {"priority": "", "queue_priority": "both"}
+    with pytest.raises(click.ClickException, match="no PriorityClass none; there is: both, pods"):
+        await priority_classes(world.client, "none")

@@ -1,0 +1,194 @@
+"""Elastic Jobs with quota: it follows their size up and down while they run."""
+
+from typing import Any
+
+import pytest
+from tests.system import queueing_world
+from tests.system.queued_jobs import Queued, story
+
+from muster.api.batch import JOB
+from muster.api.elastic import ELASTIC_ANNOTATION
+from muster.api.kueue import LOCAL_QUEUE
+
+KUEUE = {"kueue.x-k8s.io/elastic-job": "true"}
+OURS = {ELASTIC_ANNOTATION: "1:4"}
+
+
+async def elastic(q: Queued, name: str = "j", workers: int = 2, annotations: Any = None, **spec: Any) -> None:
+    await q.job(name, workers, metadata={"annotations": annotations or KUEUE}, **spec)
+
+
+async def scale(q: Queued, size: int, name: str = "j") -> None:
+    await q.change(name, spec={"parallelism": size, "completions": size})
+
+
+async def usage(q: Queued, name: str = "j") -> str:
+    admission = (await q.workload(name)).status.admission
+    assert admission is not None
+    return str(admission.pod_set_assignments[0].resource_usage["cpu"])
+
+
+async def gated(q: Queued, name: str = "j") -> list[str]:
+    """The indexes of the pods that wait for quota."""
+    gate = "kueue.x-k8s.io/elastic-job"
+    pods = [pod for pod in await q.world.pods(name) if any(one.name == gate for one in pod.spec.scheduling_gates)]
+    return sorted(pod.metadata.labels.get("batch.kubernetes.io/job-completion-index", "-") for pod in pods)
+
+
+@story
+async def test_pitfall_40_e53_a_running_job_shrinks_and_the_next_one_starts(q):
+    await q.queue(cpu=4)
+    await elastic(q, workers=4)
+    uids = {pod.metadata.uid for pod in await q.world.pods()}
+    await q.job("next", 2)
+    assert await q.running("next") == []
+    await scale(q, 2)
+    assert (await q.running(), await q.held(), await usage(q)) == ([0, 1], 2, "2")
+    assert await q.running("next") == [0, 1]
+    assert {pod.metadata.uid for pod in await q.world.pods()} < uids | {
+        pod.metadata.uid for pod in await q.world.pods("next")
+    }
+    assert not any(line.startswith("Stopped") for line in await q.told())
+
+
+@story
+async def test_pitfall_40_e53_what_ended_in_the_part_that_is_gone_counts_no_more(q):
+    await q.queue(cpu=4)
+    await elastic(q, workers=4)
+    pods = await q.world.pods()
+    pods.sort(key=lambda pod: pod.metadata.labels["batch.kubernetes.io/job-completion-index"])
+    for pod in pods[2:]:
+        await q.world.finish(pod)
+    await q.world.settle(30)
+    assert [one.count for one in (await q.workload()).status.reclaimable_pods] == [2]
+    await scale(q, 2)
+    workload = await q.workload()
+    assert (workload.status.reclaimable_pods, await q.held(), await usage(q)) == ((), 2, "2")
+    await q.job("big", 3)
+    assert await q.running("big") == [], "two of four CPUs are in use"
+    await q.job("small", 2)
+    assert await q.running("small") == [0, 1]
+
+
+@pytest.mark.parametrize("annotations", [KUEUE, OURS], ids=["kueue", "muster"])
+def test_a_running_job_grows_into_free_quota(annotations):
+    @story
+    async def body(q):
+        await q.queue(cpu=4)
+        await elastic(q, annotations=annotations)
+        before = {pod.metadata.uid for pod in await q.world.pods()}
+        await scale(q, 4)
+        assert (await q.running(), await q.held(), await usage(q)) == ([0, 1, 2, 3], 4, "4")
+        assert before < {pod.metadata.uid for pod in await q.world.pods()}, "who ran was left alone"
+        assert await gated(q) == []
+        await q.job("next", 1)
+        assert await q.running("next") == []
+
+    body()
+
+
+@story
+async def test_without_free_quota_it_runs_on_and_the_new_pods_wait(q):
+    await q.queue(cpu=4)
+    await elastic(q)
+    await q.job("other", 2)
+    await scale(q, 4)
+    assert (await q.running(), await gated(q), await q.held()) == ([0, 1], ["2", "3"], 2)
+    state = await q.state()
+    assert (state["QuotaReserved"], state["Admitted"]) == ("True QuotaReserved", "True Admitted")
+    await q.client.delete(JOB, "other", "default")
+    await q.world.settle(30)
+    assert (await q.running(), await gated(q), await q.held()) == ([0, 1, 2, 3], [], 4)
+
+
+@story
+async def test_it_grows_as_a_whole_or_not_at_all(q):
+    await q.queue(cpu=4)
+    await elastic(q)
+    await scale(q, 6)
+    assert (await q.running(), await q.held()) == ([0, 1], 2)
+    assert len(await gated(q)) == 4
+    await scale(q, 3)
+    assert (await q.running(), await q.held(), await gated(q)) == ([0, 1, 2], 3, [])
+
+
+@story
+async def test_it_changes_its_mind_before_it_got_more(q):
+    await q.queue(cpu=2)
+    await elastic(q)
+    await scale(q, 4)
+    await scale(q, 2)
+    assert (await q.running(), await q.held(), await gated(q)) == ([0, 1], 2, [])
+    assert (await q.workload()).spec.pod_sets[0].count == 2
+
+
+@story
+async def test_evicted_while_it_waits_for_more_it_comes_back_in_its_new_size(q):
+    await q.queue(cpu=2)
+    await elastic(q)
+    await scale(q, 4)
+    await q.client.patch(LOCAL_QUEUE, "cq", {"spec": {"stopPolicy": "HoldAndDrain"}}, "default")
+    await q.world.settle(30)
+    assert (await q.running(), await q.held()) == ([], 0)
+    await q.client.patch(LOCAL_QUEUE, "cq", {"spec": {"stopPolicy": "None"}}, "default")
+    await q.world.settle(30)
+    assert (await q.running(), await q.held()) == ([], 0), "now it needs quota for four"
+    await scale(q, 2)
+    assert (await q.running(), await q.held()) == ([0, 1], 2)
+
+
+@story
+async def test_more_quota_comes_from_the_same_flavor(q):
+    await queueing_world.flavor(q.world, "small", nodeLabels={"zone": "a"})
+    await queueing_world.flavor(q.world, "large", nodeLabels={"zone": "b"})
+    quotas = [
+        {"name": name, "resources": [{"name": "cpu", "nominalQuota": cpu}]}
+        for name, cpu in (("small", 2), ("large", 9))
+    ]
+    groups = [{"coveredResources": ["cpu"], "flavors": quotas}]
+    await queueing_world.queue(q.world, "cq", 0, resourceGroups=groups)
+    await elastic(q)
+    await scale(q, 4)
+    assert (await q.running(), await q.held()) == ([0, 1], 2), "the other flavor has room, but a Job runs in one"
+
+
+@story
+async def test_pods_without_an_index_wait_until_as_many_are_granted(q):
+    await q.queue(cpu=3)
+    await q.job("j", 2, metadata={"annotations": KUEUE}, completionMode="NonIndexed", completions=10)
+    await q.change(spec={"parallelism": 4})
+    running = [pod for pod in await q.world.pods() if pod.status.phase == "Running"]
+    assert (len(running), await gated(q), await q.held()) == (2, ["-", "-"], 2)
+    await q.change(spec={"parallelism": 3})
+    running = [pod for pod in await q.world.pods() if pod.status.phase == "Running"]
+    assert (len(running), await gated(q), await q.held()) == (3, [], 3)
+
+
+@story
+async def test_the_scheduler_grows_it_no_further_while_pods_wait_for_quota(q):
+    await q.queue(cpu=3)
+    await elastic(q, annotations={ELASTIC_ANNOTATION: "1:50"})
+    await q.world.settle(120)
+    size = (await q.now()).spec.completions
+    assert size is not None
+    await q.world.settle(600)
+    assert (await q.now()).spec.completions == size
+    assert await q.running() == [0, 1] or await q.running() == [0, 1, 2]
+
+
+@story
+async def test_its_workers_learn_of_a_larger_world_only_once_it_has_quota(q):
+    await q.queue(cpu=3)
+    await q.job("other", 1)
+    await elastic(q, annotations={ELASTIC_ANNOTATION: "1:3"})
+
+    async def world():
+        pods = [pod for pod in await q.world.pods("j") if pod.spec.node_name]
+        return sorted({pod.metadata.annotations["muster.dev/world"] for pod in pods})
+
+    await q.world.settle(60)
+    assert (await q.now()).spec.completions == 3, "the scheduler has seen that there is room"
+    assert (await q.running(), await world()) == ([0, 1], ['{"size":2,"epoch":1}'])
+    await q.client.delete(JOB, "other", "default")
+    await q.world.settle(30)
+    assert (await q.running(), await world()) == ([0, 1, 2], ['{"size":3,"epoch":2}'])

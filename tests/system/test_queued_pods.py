@@ -1,0 +1,387 @@
+"""Plain pods and groups of pods in queues, in virtual time."""
+
+from typing import Any
+
+import msgspec
+import pytest
+from tests.system.plane import World, virtual
+from tests.system.queueing_world import admitted, flavor, get, is_, queue, why, workload
+
+from muster.api.batch import JOB, Job
+from muster.api.core import EVENT, POD, Pod
+from muster.api.kueue import WORKLOAD
+from muster.api.kueue.names import (
+    ADMISSION_GATE,
+    MANAGED_FINALIZER,
+    MANAGED_LABEL,
+    POD_GROUP_FAST_ADMISSION,
+    POD_GROUP_NAME_LABEL,
+    POD_GROUP_TOTAL_COUNT,
+    POD_SET_LABEL,
+    QUEUE_NAME_LABEL,
+    RETRIABLE_IN_GROUP,
+    ROLE_HASH,
+)
+from muster.api.managed.pods import is_held
+from muster.api.pods import is_deleting
+from muster.api.status import ApiError
+from muster.runtime.transport import STRATEGIC_MERGE_PATCH
+
+
+async def pod(
+    world: World,
+    name: str,
+    queue: str = "team",
+    *,
+    group: str = "",
+    size: int = 0,
+    cpu: str = "1",
+    annotations: Any = None,
+    **spec: Any,
+) -> Pod:
+    container = {"name": "c", "image": "none", "resources": {"requests": {"cpu": cpu}}}
+    labels = {QUEUE_NAME_LABEL: queue} | ({POD_GROUP_NAME_LABEL: group} if group else {})
+    marks = {POD_GROUP_TOTAL_COUNT: str(size)} if size else {}
+    document = {
+        "metadata": {"name": name, "labels": labels, "annotations": marks | (annotations or {})},
+        "spec": {"restartPolicy": "Never", "containers": [container], **spec},
+    }
+    return await world.client.create(POD, msgspec.convert(document, Pod), "default")
+
+
+async def group_of(world: World, name: str, size: int, **more: Any) -> None:
+    for number in range(size):
+        await pod(world, f"{name}-{number}", group=name, size=size, **more)
+
+
+async def names(world: World, *, held: bool | None = None) -> list[str]:
+    """The pods that are not going."""
+    return [
+        one.metadata.name
+        for one in await world.pods()
+        if not is_deleting(one) and (held is None or is_held(one) == held)
+    ]
+
+
+async def see(world: World, name: str) -> Pod:
+    return await world.client.get(POD, name, "default")
+
+
+async def play(world: World, name: str, phase: str) -> None:
+    """Play the node: a pod runs and is ready, or has ended."""
+    ready = {"type": "Ready", "status": "True" if phase == "Running" else "False"}
+    patch = {"status": {"phase": phase, "conditions": [ready]}}
+    await world.client.patch(POD, name, patch, "default", type=STRATEGIC_MERGE_PATCH, subresource="status")
+
+
+async def ended(world: World, name: str) -> None:
+    """Play the node: a pod that was deleted has ended."""
+    await play(world, name, "Failed")
+    await world.client.delete(POD, name, "default", grace_period_seconds=0)
+
+
+async def evict(world: World, name: str) -> None:
+    """Nobody wants the workload to run any more."""
+    await world.client.patch(WORKLOAD, name, {"spec": {"active": False}}, "default")
+
+
+async def told(world: World) -> set[tuple[str, str]]:
+    return {(one.involved_object.name, one.reason) for one in (await world.client.list(EVENT, "default")).items}
+
+
+async def a_team(world: World, cpu: int = 4, **spec: Any) -> None:
+    await world.node("n", cpu="16")
+    await flavor(world, **spec)
+    await queue(world, "team", cpu=cpu)
+
+
+# Alone.
+
+
+@virtual
+async def test_a_pod_waits_behind_a_gate_until_its_workload_is_admitted(world: World) -> None:
+    await pod(world, "one")
+    await world.settle()
+    waiting = await see(world, "one")
+    assert [gate.name for gate in waiting.spec.scheduling_gates] == [ADMISSION_GATE]
+    assert waiting.metadata.labels[MANAGED_LABEL] == "true"
+    assert waiting.metadata.finalizers == (MANAGED_FINALIZER,)
+    (workload,) = (await world.client.list(WORKLOAD, "default")).items
+    assert workload.metadata.name.startswith("pod-one-")
+    assert [(podset.name, podset.count) for podset in workload.spec.pod_sets] == [("main", 1)]
+    await a_team(world, nodeLabels={"disk": "ssd"}, tolerations=[{"key": "spot", "operator": "Exists"}])
+    await world.settle()
+    started = await see(world, "one")
+    assert not started.spec.scheduling_gates
+    assert started.spec.node_selector == {"disk": "ssd"}
+    assert [toleration.key for toleration in started.spec.tolerations] == ["spot"]
+    assert started.metadata.labels[POD_SET_LABEL] == "main"
+    assert ("one", "Started") in await told(world)
+
+
+@virtual
+async def test_a_pod_that_ends_ends_its_workload_and_is_let_go(world: World) -> None:
+    await a_team(world, cpu=1)
+    await pod(world, "one")
+    await world.settle()
+    await pod(world, "two")
+    await world.settle()
+    assert await names(world, held=True) == ["two"]
+    await play(world, "one", "Running")
+    await world.settle()
+    first, second = sorted((await world.client.list(WORKLOAD, "default")).items, key=lambda one: one.metadata.name)
+    assert await is_(world, first.metadata.name, "PodsReady")
+    await play(world, "one", "Succeeded")
+    await world.settle()
+    assert await why(world, first.metadata.name, "Finished") == ("Succeeded", "")
+    assert (await see(world, "one")).metadata.finalizers == ()
+    assert await names(world, held=True) == []
+    assert await admitted(world) == [second.metadata.name]
+
+
+@virtual
+async def test_an_evicted_pod_is_deleted_and_its_quota_is_free_once_it_is_gone(world: World) -> None:
+    await a_team(world, cpu=1)
+    await pod(world, "one", terminationGracePeriodSeconds=600)
+    await world.settle()
+    await play(world, "one", "Running")
+    await pod(world, "two")
+    await world.settle()
+    (name,) = await admitted(world)
+    await evict(world, name)
+    await world.settle()
+    ending = await see(world, "one")
+    (target,) = [one for one in ending.status.conditions if one.type == "TerminationTarget"]
+    assert (target.status, target.reason) == ("True", "WorkloadEvicted")
+    assert is_deleting(ending)
+    assert await names(world, held=True) == ["two"]
+    await ended(world, "one")
+    await world.settle()
+    assert await names(world) == ["two"]
+    assert await names(world, held=True) == []
+
+
+@virtual
+async def test_pods_of_queued_jobs_and_pods_without_a_queue_are_left_alone(world: World) -> None:
+    await a_team(world)
+    spec = {"restartPolicy": "Never", "containers": [{"name": "c", "image": "none"}]}
+    free = {"metadata": {"name": "free"}, "spec": spec}
+    await world.client.create(POD, msgspec.convert(free, Pod), "default")
+    labels = {QUEUE_NAME_LABEL: "team"}
+    job = {
+        "metadata": {"name": "j", "labels": labels},
+        "spec": {"template": {"metadata": {"labels": labels}, "spec": spec}},
+    }
+    await world.client.create(JOB, msgspec.convert(job, Job), "default")
+    await world.settle()
+    pods = await world.pods()
+    assert len(pods) == 2
+    assert not any(is_held(one) or MANAGED_LABEL in one.metadata.labels for one in pods)
+
+
+# Groups.
+
+
+@virtual
+async def test_a_group_waits_until_it_is_complete_and_is_admitted_whole(world: World) -> None:
+    await a_team(world)
+    await pod(world, "leader", group="g", size=3, cpu="2")
+    await pod(world, "w0", group="g", size=3)
+    await world.settle()
+    assert (await world.client.list(WORKLOAD, "default")).items == []
+    assert ("leader", "ErrWorkloadCompose") in await told(world)
+    await pod(world, "w1", group="g", size=3)
+    await world.settle()
+    workload = await get(world, "g")
+    roles = {
+        (await see(world, name)).metadata.annotations[ROLE_HASH]: count for name, count in (("leader", 1), ("w0", 2))
+    }
+    assert {podset.name: podset.count for podset in workload.spec.pod_sets} == roles
+    assert {owner.name for owner in workload.metadata.owner_references} == {"leader", "w0", "w1"}
+    assert await admitted(world) == ["g"]
+    assert await names(world, held=False) == ["leader", "w0", "w1"]
+    assert {one.spec.node_name for one in await world.pods()} == {"n"}
+
+
+@virtual
+async def test_a_group_that_is_fast_asks_for_quota_before_it_is_complete(world: World) -> None:
+    await a_team(world)
+    await pod(world, "p0", group="g", size=3, annotations={POD_GROUP_FAST_ADMISSION: "true"})
+    await world.settle()
+    assert await admitted(world) == ["g"]
+    assert [podset.count for podset in (await get(world, "g")).spec.pod_sets] == [3]
+
+
+@virtual
+async def test_a_group_ends_once_all_have_succeeded_and_gives_back_what_is_done(world: World) -> None:
+    await a_team(world, cpu=3)
+    await group_of(world, "g", 3)
+    await world.settle()
+    for name in ("g-0", "g-1", "g-2"):
+        await play(world, name, "Running")
+    await world.settle()
+    assert await is_(world, "g", "PodsReady")
+    await play(world, "g-0", "Succeeded")
+    await world.settle()
+    assert await is_(world, "g", "PodsReady"), "who has succeeded is ready"
+    assert [one.count for one in (await get(world, "g")).status.reclaimable_pods] == [1]
+    await pod(world, "next")
+    await world.settle()
+    assert await names(world, held=True) == []
+    await play(world, "g-1", "Succeeded")
+    await play(world, "g-2", "Succeeded")
+    await world.settle()
+    assert await why(world, "g", "Finished") == ("Succeeded", "Pods succeeded: 3/3.")
+    assert all(not one.metadata.finalizers for one in await world.pods() if one.metadata.name != "next")
+
+
+@virtual
+async def test_a_failed_pod_is_replaced(world: World) -> None:
+    await a_team(world)
+    await group_of(world, "g", 2)
+    await world.settle()
+    await play(world, "g-0", "Running")
+    await play(world, "g-1", "Failed")
+    await world.settle()
+    assert await why(world, "g", "WaitingForReplacementPods") == ("PodsFailed", "Some Failed pods need replacement")
+    assert (await see(world, "g-1")).metadata.finalizers == (MANAGED_FINALIZER,)
+    await pod(world, "again", group="g", size=2)
+    await world.settle()
+    assert await names(world, held=True) == []
+    assert (await see(world, "again")).spec.node_name == "n"
+    assert (await see(world, "g-1")).metadata.finalizers == ()
+    assert not await is_(world, "g", "WaitingForReplacementPods")
+    assert "again" in {owner.name for owner in (await get(world, "g")).metadata.owner_references}
+    await play(world, "g-0", "Succeeded")
+    await play(world, "again", "Succeeded")
+    await world.settle()
+    assert await is_(world, "g", "Finished")
+
+
+@virtual
+async def test_a_group_that_may_not_be_retried_ends_with_its_last_pod(world: World) -> None:
+    await a_team(world)
+    await group_of(world, "g", 2, annotations={RETRIABLE_IN_GROUP: "false"})
+    await world.settle()
+    await play(world, "g-0", "Succeeded")
+    await play(world, "g-1", "Failed")
+    await world.settle()
+    assert await why(world, "g", "Finished") == ("Failed", "Pods succeeded: 1/2.")
+
+
+@virtual
+async def test_whoever_comes_too_many_is_turned_away(world: World) -> None:
+    await a_team(world)
+    await group_of(world, "g", 2)
+    await world.settle()
+    await pod(world, "late", group="g", size=2)
+    await world.settle()
+    assert await names(world) == ["g-0", "g-1"]
+    assert ("late", "ExcessPodDeleted") in await told(world)
+
+
+@virtual
+async def test_an_evicted_group_is_deleted_and_comes_back_with_other_pods(world: World) -> None:
+    await a_team(world, cpu=2)
+    await group_of(world, "g", 2)
+    await world.settle()
+    for name in ("g-0", "g-1"):
+        await play(world, name, "Running")
+    await pod(world, "next")
+    await world.settle()
+    await evict(world, "g")
+    await world.settle()
+    assert await names(world) == ["next"]
+    assert await names(world, held=True) == ["next"], "the pods of the group have not ended"
+    for name in ("g-0", "g-1"):
+        await ended(world, name)
+    await world.settle()
+    assert await names(world, held=True) == []
+    assert len(await world.pods()) == 3, "they stay until others take their places"
+    assert await is_(world, "g", "WaitingForReplacementPods")
+    await play(world, "next", "Succeeded")
+    await world.client.patch(WORKLOAD, "g", {"spec": {"active": True}}, "default")
+    await world.settle()
+    assert not (await get(world, "g")).status.admission, "there is nobody to run"
+    for name in ("h-0", "h-1"):
+        await pod(world, name, group="g", size=2)
+    await world.settle()
+    assert "g" in await admitted(world)
+    assert await names(world, held=True) == []
+    assert sorted(one.metadata.name for one in await world.pods()) == ["h-0", "h-1", "next"]
+
+
+@virtual
+async def test_who_deletes_the_workload_deletes_the_group(world: World) -> None:
+    await a_team(world)
+    await group_of(world, "g", 2)
+    await world.settle()
+    await world.client.delete(WORKLOAD, "g", "default")
+    await world.settle()
+    assert await names(world) == []
+    for name in ("g-0", "g-1"):
+        await ended(world, name)
+    await world.settle()
+    assert await world.pods() == []
+    assert (await world.client.list(WORKLOAD, "default")).items == []
+
+
+@virtual
+async def test_who_deletes_all_pods_deletes_the_workload(world: World) -> None:
+    await a_team(world, cpu=1)
+    await group_of(world, "g", 2)
+    await world.settle()
+    assert await names(world, held=True) == ["g-0", "g-1"]
+    for name in ("g-0", "g-1"):
+        await world.client.delete(POD, name, "default")
+    await world.settle()
+    assert await world.pods() == []
+    assert (await world.client.list(WORKLOAD, "default")).items == []
+
+
+@virtual
+async def test_the_workload_of_another_is_not_taken(world: World) -> None:
+    await a_team(world)
+    await workload(world, "g", "team")
+    await group_of(world, "g", 2)
+    await world.settle()
+    assert ("g-0", "WorkloadNameConflict") in await told(world)
+    assert await names(world, held=True) == ["g-0", "g-1"]
+    await world.client.delete(WORKLOAD, "g", "default")
+    await world.settle()
+    assert await names(world, held=False) == ["g-0", "g-1"]
+
+
+@virtual
+async def test_pods_of_a_group_agree(world: World) -> None:
+    await a_team(world)
+    await pod(world, "a", group="g", size=2)
+    await pod(world, "b", "elsewhere", group="g", size=2)
+    await world.settle()
+    events = (await world.client.list(EVENT, "default")).items
+    assert {one.message for one in events if one.reason == "ErrWorkloadCompose"} == {
+        "'g' group has fewer runnable pods than expected",
+        "pods 'a' and 'b' has different queue names: team!=elsewhere",
+    }
+
+
+@virtual
+async def test_idle_pods_write_nothing(world: World) -> None:
+    await a_team(world, cpu=3)
+    await pod(world, "alone")
+    await group_of(world, "runs", 2)
+    await group_of(world, "waits", 2)
+    await pod(world, "half", group="half", size=2)
+    await world.settle(60)
+    before = world.plane.store.revision
+    await world.settle(900)  # less than pods have to get ready
+    assert world.plane.store.revision == before
+
+
+@virtual
+async def test_rules_are_kept(world: World) -> None:
+    with pytest.raises(ApiError, match="group total count should be greater than zero"):
+        await pod(world, "p", group="g", annotations={POD_GROUP_TOTAL_COUNT: "0"})
+    await pod(world, "p", group="g", size=2)
+    with pytest.raises(ApiError, match="field is immutable"):
+        await world.client.patch(POD, "p", {"metadata": {"labels": {POD_GROUP_NAME_LABEL: "h"}}}, "default")
