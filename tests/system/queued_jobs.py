@@ -6,15 +6,17 @@ from typing import Any
 
 import msgspec
 from tests.system import queueing_world
-from tests.system.plane import World, virtual
+from tests.system.plane import World, running
 
 from muster.api.batch import JOB, Job
+from muster.api.config import EMBEDDED, Configuration
 from muster.api.core import EVENT, NODE
 from muster.api.kueue import WORKLOAD, Workload
 from muster.api.kueue.names import POD_SET_LABEL, QUEUE_NAME_LABEL
 from muster.cluster.nodes.simulated import SimulatedNodes
 from muster.queueing.conditions import Conditions, put
 from muster.queueing.eviction import evict
+from muster.runtime.clock import run_virtual
 from muster.runtime.manager import Manager
 from muster.runtime.objects import merge_patch
 
@@ -32,13 +34,14 @@ class Queued:
         await self.world.settle()
 
     async def job(self, name: str = "j", workers: int = 2, *, labels: Any = None, **spec: Any) -> Job:
-        """An Indexed Job in the queue. `template` and `metadata` are merged into what it has."""
+        """An Indexed Job in the queue (`queue=""`: in none); `template` and `metadata` come on top."""
         container = {"name": "c", "image": "none", "command": ["x"], "resources": {"requests": {"cpu": "1"}}}
         given, metadata = spec.pop("template", {}), spec.pop("metadata", {})
+        queue = {QUEUE_NAME_LABEL: local} if (local := spec.pop("queue", "cq")) else {}
         pods = {**given, "spec": {"restartPolicy": "Never", "containers": [container], **given.get("spec", {})}}
         sizes = {"parallelism": workers, "completions": workers, "completionMode": "Indexed"}
         document = {
-            "metadata": {"name": name, "labels": {QUEUE_NAME_LABEL: "cq"} | (labels or {}), **metadata},
+            "metadata": {"name": name, "labels": queue | (labels or {}), **metadata},
             "spec": {**sizes, "template": pods, **spec},
         }
         made = await self.client.create(JOB, msgspec.convert(document, Job), "default")
@@ -117,20 +120,37 @@ class Queued:
 
 def story(test: Callable[[Queued], Awaitable[None]]) -> Callable[[], None]:
     """A test in virtual time, with one simulated node of the zone that has room for 100 CPUs."""
+    return configured(EMBEDDED)(test)
 
-    async def body(world: World) -> None:
-        given = world.plane.surroundings
-        manager = Manager(world.client, given.clock, given.random)
-        nodes = SimulatedNodes(manager, ["n"], resources={"cpu": "100"})
-        manager.add(nodes)
-        run = asyncio.create_task(manager.run())
-        await nodes.ready.wait()
-        await world.client.patch(NODE, "n", {"metadata": {"labels": {"zone": "a"}}})
-        try:
-            await test(Queued(world))
-        finally:
-            await manager.stop()
-            await run
 
-    body.__name__, body.__doc__ = getattr(test, "__name__", "body"), test.__doc__
-    return virtual(body)
+def configured(configuration: Configuration) -> Callable[[Callable[[Queued], Awaitable[None]]], Callable[[], None]]:
+    """A `story` with some settings."""
+
+    def decorate(test: Callable[[Queued], Awaitable[None]]) -> Callable[[], None]:
+        async def body() -> None:
+            async with running(configuration=configuration) as plane:
+                await play(Queued(World(plane)), test)
+
+        def run() -> None:
+            run_virtual(body())
+
+        run.__name__, run.__doc__ = getattr(test, "__name__", "run"), test.__doc__
+        return run
+
+    return decorate
+
+
+async def play(q: Queued, test: Callable[[Queued], Awaitable[None]]) -> None:
+    """The test with its node."""
+    given = q.world.plane.surroundings
+    manager = Manager(q.client, given.clock, given.random)
+    nodes = SimulatedNodes(manager, ["n"], resources={"cpu": "100"})
+    manager.add(nodes)
+    run = asyncio.create_task(manager.run())
+    await nodes.ready.wait()
+    await q.client.patch(NODE, "n", {"metadata": {"labels": {"zone": "a"}}})
+    try:
+        await test(q)
+    finally:
+        await manager.stop()
+        await run

@@ -5,10 +5,13 @@ from typing import Any
 import msgspec
 import pytest
 from tests.system import queueing_world
-from tests.system.queued_jobs import Queued, story
+from tests.system.queued_jobs import Queued, configured, story
 
 from muster.api.batch import JOB, Job
+from muster.api.config import EMBEDDED, Configuration, WaitForPodsReady
+from muster.api.config.types import Integrations, ObjectRetentionPolicies, RequeuingStrategy, WorkloadRetention
 from muster.api.core import NAMESPACE, POD
+from muster.api.durations import SECOND
 from muster.api.kueue import (
     ADMISSION_CHECK,
     LOCAL_QUEUE,
@@ -28,6 +31,10 @@ MINIMUM = "kueue.x-k8s.io/job-min-parallelism"
 TOGETHER = "kueue.x-k8s.io/job-completions-equal-parallelism"
 STOP_TIME = {"metadata": {"annotations": {"muster.dev/stop-time": "30s"}}}
 RUN_TIME = {"metadata": {"annotations": {"muster.dev/run-time": "60s"}}}
+
+
+def with_(**settings: Any) -> Configuration:
+    return msgspec.structs.replace(EMBEDDED, **settings)
 
 
 async def wpc(q: Queued, name: str, value: int) -> None:
@@ -273,7 +280,7 @@ async def test_its_longest_time_is_its_workloads(q):
 
 
 @story
-async def test_labels_are_copied_where_the_settings_say_so(q):
+async def test_parameters_of_provisioning_requests_are_its_workloads_too(q):
     await q.queue(cpu=1)
     await q.job(metadata={"annotations": {"provreq.kueue.x-k8s.io/a": "b", "else": "c"}})
     assert (await q.workload()).metadata.annotations == {"provreq.kueue.x-k8s.io/a": "b"}
@@ -416,6 +423,18 @@ async def test_the_workload_of_another_job_is_left_alone(q):
     assert (await q.running("first"), await q.running("second")) == ([0, 1], [])
 
 
+@story
+async def test_jobs_of_another_api_are_somebody_elses(q):
+    """Their Workloads are not taken for those of a Job that is gone."""
+    owner = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "name": "j", "uid": "x", "controller": True}
+    meta = {"ownerReferences": [owner], "finalizers": ["kueue.x-k8s.io/resource-in-use"]}
+    await q.queue(cpu=1)
+    before = await queueing_world.workload(q.world, "made", "cq", cpu=2, metadata=meta)
+    await q.job()
+    after = await queueing_world.get(q.world, "made")
+    assert after.metadata.finalizers == before.metadata.finalizers
+
+
 # Jobs of jobs.
 
 
@@ -533,6 +552,62 @@ async def test_pitfall_45_checks_that_contradict_the_pods_end_the_workload(q):
     assert finished.reason == "FailedToStart"
     assert "conflict for key=provisioning, value1=spot, value2=on-demand" in finished.message
     assert (await q.now()).spec.suspend
+
+
+# Settings.
+
+
+@configured(with_(integrations=Integrations(label_keys_to_copy=("team",))))
+async def test_labels_are_copied_where_the_settings_say_so(q):
+    await q.queue(cpu=1)
+    await q.job(labels={"team": "a", "else": "b"})
+    labels = (await q.workload()).metadata.labels
+    assert {key for key in labels if "/" not in key} == {"team"}
+
+
+@configured(with_(manage_jobs_without_queue_name=True))
+async def test_jobs_without_a_queue_wait_for_one(q):
+    await q.queue()
+    await q.job(queue="")
+    assert ((await q.now()).spec.suspend, (await q.workload()).spec.queue_name) == (True, "")
+    await q.change(metadata={"labels": {QUEUE: "cq"}})
+    assert await q.running() == [0, 1]
+
+
+@configured(with_(wait_for_pods_ready=WaitForPodsReady(timeout=10 * SECOND, clock="JobStart")))
+async def test_kep_349_the_timeout_counts_from_the_start_of_the_job(q):
+    await q.queue()
+    await q.job(template={"metadata": {"annotations": {"muster.dev/start-time": "60s"}}})
+    job, workload = await q.now(), await q.workload()
+    assert workload.metadata.annotations["muster.dev/job-start"] == f"{job.status.start_time:%Y-%m-%dT%H:%M:%SZ}"
+    await q.world.settle(10)
+    assert (await q.now()).spec.suspend
+    assert (await q.state())["Evicted"] == "True PodsReadyTimeout"
+
+
+@configured(with_(wait_for_pods_ready=None))
+async def test_nothing_is_said_about_pods_that_nobody_waits_for(q):
+    await q.queue()
+    await q.job()
+    assert await q.running() == [0, 1]
+    assert "PodsReady" not in await q.state()
+
+
+ONE_TRY = WaitForPodsReady(timeout=10 * SECOND, requeuing_strategy=RequeuingStrategy(backoff_limit_count=0))
+KEPT = ObjectRetentionPolicies(workloads=WorkloadRetention(after_deactivated_by_kueue=60 * SECOND))
+
+
+@configured(with_(wait_for_pods_ready=ONE_TRY, object_retention_policies=KEPT))
+async def test_a_job_that_was_given_up_goes_after_a_while(q):
+    await q.queue()
+    await q.job(template={"metadata": {"annotations": {"muster.dev/start-time": "60s"}}})
+    await q.world.settle(20)
+    assert (await q.state())["Evicted"] == "True DeactivatedDueToRequeuingLimitExceeded"
+    assert (await q.now()).spec.suspend
+    await q.world.settle(80)
+    assert (await q.client.list(JOB, "default")).items == []
+    assert await q.workloads() == []
+    assert "Deleted: Deleted job: deactivation retention period expired" in await q.told()
 
 
 # Quiet.

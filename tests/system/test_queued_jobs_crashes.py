@@ -143,3 +143,29 @@ def test_late_watches(story: Callable[[Queued], Awaitable[None]], lag: float) ->
             await check(q, 0)
 
     run_virtual(scenario())
+
+
+def test_pitfall_8_quota_is_not_given_back_on_old_news() -> None:
+    """It has been started, which its reconciler does not see yet, when it is evicted."""
+
+    async def scenario() -> None:
+        async with cluster() as q:
+            reconcilers = Reconcilers(q.world.plane)
+            reconcilers.wire.lags = {"jobs": 30.0}
+            await q.queue(cpu=3)
+            await q.job(workers=3, template={"metadata": {"annotations": {"muster.dev/stop-time": "30s"}}})
+            await q.world.until(lambda: is_running(q))
+            await q.client.patch(LOCAL_QUEUE, "cq", {"spec": {"stopPolicy": "Hold"}}, "default")  # it stays away
+            await q.evict()
+            for _ in range(120):
+                await q.world.settle(1)
+                assert await q.held() == 3 or not await q.world.pods()
+            await q.world.settle(300)
+            assert (await q.held(), await q.world.pods()) == (0, [])
+            await reconcilers.stop()
+
+    run_virtual(scenario())
+
+
+async def is_running(q: Queued) -> bool:
+    return len(await q.running()) == 3

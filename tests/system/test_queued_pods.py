@@ -9,7 +9,13 @@ from tests.system.queueing_world import admitted, flavor, get, is_, queue, why, 
 
 from muster.api.batch import JOB, Job
 from muster.api.core import EVENT, POD, Pod
-from muster.api.kueue import WORKLOAD
+from muster.api.kueue import (
+    ADMISSION_CHECK,
+    WORKLOAD,
+    WORKLOAD_PRIORITY_CLASS,
+    AdmissionCheck,
+    WorkloadPriorityClass,
+)
 from muster.api.kueue.names import (
     ADMISSION_GATE,
     MANAGED_FINALIZER,
@@ -18,14 +24,19 @@ from muster.api.kueue.names import (
     POD_GROUP_NAME_LABEL,
     POD_GROUP_TOTAL_COUNT,
     POD_SET_LABEL,
+    PREBUILT_WORKLOAD_NAME_LABEL,
+    PRIORITY_CLASS_LABEL,
     QUEUE_NAME_LABEL,
     RETRIABLE_IN_GROUP,
     ROLE_HASH,
 )
 from muster.api.managed.pods import is_held
 from muster.api.pods import is_deleting
+from muster.api.scheduling import PRIORITY_CLASS, PriorityClass
 from muster.api.status import ApiError
 from muster.runtime.transport import STRATEGIC_MERGE_PATCH
+
+NOW = "2026-01-01T00:00:00Z"
 
 
 async def pod(
@@ -385,3 +396,124 @@ async def test_rules_are_kept(world: World) -> None:
     await pod(world, "p", group="g", size=2)
     with pytest.raises(ApiError, match="field is immutable"):
         await world.client.patch(POD, "p", {"metadata": {"labels": {POD_GROUP_NAME_LABEL: "h"}}}, "default")
+
+
+@virtual
+async def test_a_group_of_the_same_name_queues_once_the_old_one_is_gone(world: World) -> None:
+    await a_team(world)
+    await group_of(world, "g", 2)
+    await world.settle()
+    for name in ("g-0", "g-1"):
+        await play(world, name, "Succeeded")
+    await world.settle()
+    for name in ("h-0", "h-1"):
+        await pod(world, name, group="g", size=2)
+    await world.settle()
+    assert await names(world, held=True) == ["h-0", "h-1"]
+    for name in ("g-0", "g-1"):
+        await world.client.delete(POD, name, "default")
+    await world.settle()
+    assert await names(world, held=False) == ["h-0", "h-1"]
+    assert {owner.name for owner in (await get(world, "g")).metadata.owner_references} == {"h-0", "h-1"}
+
+
+# What pods say.
+
+
+@virtual
+async def test_a_pod_that_moves_to_another_queue_takes_its_workload_along(world: World) -> None:
+    await a_team(world)
+    await queue(world, "full", cpu=0)
+    await pod(world, "one", "full")
+    await world.settle()
+    assert await names(world, held=True) == ["one"]
+    await world.client.patch(POD, "one", {"metadata": {"labels": {QUEUE_NAME_LABEL: "team"}}}, "default")
+    await world.settle()
+    assert await names(world, held=False) == ["one"]
+
+
+@virtual
+async def test_a_priority_class_that_is_missing_is_said_and_waited_for(world: World) -> None:
+    await a_team(world)
+    labels = {QUEUE_NAME_LABEL: "team", PRIORITY_CLASS_LABEL: "high"}
+    document = {"metadata": {"name": "one", "labels": labels}, "spec": {"containers": [{"name": "c", "image": "none"}]}}
+    await world.client.create(POD, msgspec.convert(document, Pod), "default")
+    await world.settle()
+    assert ("one", "WorkloadPriorityClassNotFound") in await told(world)
+    high = {"metadata": {"name": "high"}, "value": 7}
+    await world.client.create(WORKLOAD_PRIORITY_CLASS, msgspec.convert(high, WorkloadPriorityClass))
+    await world.settle()
+    (name,) = await admitted(world)
+    assert (await get(world, name)).spec.priority == 7
+
+
+@virtual
+async def test_what_asks_for_other_nodes_than_it_gets_can_never_start(world: World) -> None:
+    await a_team(world, nodeLabels={"disk": "ssd"})
+    check = {"metadata": {"name": "check"}, "spec": {"controllerName": "example.com/check"}}
+    await world.client.create(ADMISSION_CHECK, msgspec.convert(check, AdmissionCheck))
+    active = {"type": "Active", "status": "True", "reason": "Active", "message": "", "lastTransitionTime": NOW}
+    await world.client.patch(ADMISSION_CHECK, "check", {"status": {"conditions": [active]}}, subresource="status")
+    checks: Any = {"admissionChecksStrategy": {"admissionChecks": [{"name": "check"}]}}
+    await queue(world, "checked", cpu=4, **checks)
+    await pod(world, "one", "checked", nodeSelector={"zone": "a"})
+    await world.settle()
+    (found,) = (await world.client.list(WORKLOAD, "default")).items
+    name = found.metadata.name
+    update = {"name": "main", "nodeSelector": {"zone": "b"}}
+    ready = {"name": "check", "state": "Ready", "message": "", "podSetUpdates": [update], "lastTransitionTime": NOW}
+    await world.client.patch(WORKLOAD, name, {"status": {"admissionChecks": [ready]}}, "default", subresource="status")
+    await world.settle()
+    reason, message = await why(world, name, "Finished")
+    assert reason == "FailedToStart"
+    assert "conflict for nodeSelector: conflict for key=zone, value1=a, value2=b" in message
+
+
+@virtual
+async def test_a_prebuilt_workload_becomes_the_pods(world: World) -> None:
+    await a_team(world)
+    marks = {PREBUILT_WORKLOAD_NAME_LABEL: "mine"}
+    await pod(world, "one", annotations=marks)
+    await world.settle()
+    assert (await world.client.list(WORKLOAD, "default")).items == []
+    spec = (await see(world, "one")).spec
+    podset = {"name": "main", "count": 1, "template": {"spec": msgspec.to_builtins(spec)}}
+    await workload(world, "mine", "team", podSets=[podset])
+    await world.settle()
+    assert [owner.name for owner in (await get(world, "mine")).metadata.owner_references] == ["one"]
+    assert await names(world, held=False) == ["one"]
+
+
+@virtual
+async def test_a_prebuilt_workload_becomes_the_groups(world: World) -> None:
+    await a_team(world)
+    await group_of(world, "g", 2, annotations={PREBUILT_WORKLOAD_NAME_LABEL: "g"})
+    await world.settle()
+    assert (await world.client.list(WORKLOAD, "default")).items == []
+    first = await see(world, "g-0")
+    role = first.metadata.annotations[ROLE_HASH]
+    podset = {"name": role, "count": 2, "template": {"spec": msgspec.to_builtins(first.spec)}}
+    await workload(world, "g", "team", podSets=[podset])
+    await world.settle()
+    assert {owner.name for owner in (await get(world, "g")).metadata.owner_references} == {"g-0", "g-1"}
+    assert await names(world, held=False) == ["g-0", "g-1"]
+
+
+@virtual
+async def test_a_group_of_higher_priority_takes_the_place_of_another(world: World) -> None:
+    await world.node("n", cpu="16")
+    await flavor(world)
+    await queue(world, "team", cpu=2, preemption={"withinClusterQueue": "LowerPriority"})
+    high = {"metadata": {"name": "high"}, "value": 7}
+    await world.client.create(PRIORITY_CLASS, msgspec.convert(high, PriorityClass))
+    await group_of(world, "low", 2)
+    await world.settle()
+    await group_of(world, "high", 2, priorityClassName="high")
+    await world.settle()
+    assert await names(world) == ["high-0", "high-1"], "pods that do not run yet go with their grace"
+    for name in ("low-0", "low-1"):
+        await ended(world, name)
+    await world.settle()
+    assert await names(world, held=False) == ["high-0", "high-1"]
+    assert await why(world, "low", "WaitingForReplacementPods") != ("", "")
+    assert await admitted(world) == ["high"]

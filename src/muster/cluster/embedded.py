@@ -14,10 +14,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from muster.api.config import DEFAULT, Configuration
+from muster.api.config import EMBEDDED, Configuration
 from muster.api.core import NODE, Node
 from muster.cluster.apiserver.expiry import keep_events_fresh
 from muster.cluster.controlplane import ControlPlane, Surroundings, control_plane
+from muster.cluster.defaultqueue import create_default_queue
 from muster.cluster.nodes.addresses import Addresses
 from muster.cluster.nodes.agent import ProcessNode
 from muster.cluster.nodes.leftovers import end_everything, forget_absent
@@ -71,7 +72,7 @@ class Running:
 async def ephemeral() -> AsyncIterator[Running]:
     """A cluster with one process node for as long as the context lasts."""
     with tempfile.TemporaryDirectory(prefix="muster-") as directory:
-        async with cluster(MemoryJournal(), Path(directory), (NodeSpec(),), adopt=False) as running:
+        async with cluster(MemoryJournal(), Path(directory), (NodeSpec(),), adopt=False, default_queue=True) as running:
             yield running
 
 
@@ -80,14 +81,15 @@ async def cluster(
     journal: Journal,
     state: Path,
     nodes: Sequence[NodeSpec],
-    configuration: Configuration = DEFAULT,
+    configuration: Configuration = EMBEDDED,
     *,
     adopt: bool,
+    default_queue: bool = False,
 ) -> AsyncIterator[Running]:
     """A control plane with its controllers and nodes running.
 
     With `adopt` containers outlive a killed server, and the next one finds them in `state`; without it they end with
-    this process.
+    this process. With `default_queue` a fresh cluster has one.
     """
     async with control_plane(journal, Surroundings(RealClock(), Ids(), Random()), configuration) as plane:
         plane.add_controllers()
@@ -102,6 +104,8 @@ async def cluster(
         try:
             await running.until(plane.manager.ready.wait())
             await running.until(_registered(plane))
+            if default_queue:
+                await create_default_queue(plane.manager.client, plane.manager.informer(NODE).all())
             gc.freeze()
             gc.set_threshold(*_COLLECTION_THRESHOLDS)
             yield running

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from muster.api.config import DEFAULT, Configuration
+from muster.api.config import EMBEDDED, Configuration
 from muster.cluster.apiserver.credentials import Credentials
 from muster.cluster.apiserver.http import HttpsFront
 from muster.cluster.embedded import NODES, cluster
@@ -23,7 +23,7 @@ class Options:
     home: Path
     port: int
     nodes: Sequence[NodeSpec] = (NodeSpec(),)
-    configuration: Configuration = DEFAULT
+    configuration: Configuration = EMBEDDED
 
 
 async def serve(options: Options, ready: Callable[[str], None]) -> None:
@@ -36,7 +36,7 @@ async def serve(options: Options, ready: Callable[[str], None]) -> None:
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         loop.add_signal_handler(number, stopping.set)
     journal, state = SqliteJournal(options.home), options.home / NODES
-    async with cluster(journal, state, options.nodes, options.configuration, adopt=True) as running:
+    async with cluster(journal, state, options.nodes, options.configuration, adopt=True, default_queue=True) as running:
         plane = running.plane
         clock, ids = plane.surroundings.clock, plane.surroundings.ids
         credentials = Credentials.load(options.home / "pki", clock.now(), ids)

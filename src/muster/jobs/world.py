@@ -14,10 +14,12 @@ import msgspec
 from muster.api.batch import INDEXED, Job
 from muster.api.core import Pod
 from muster.api.elastic import ELASTIC_ANNOTATION, WORLD_ANNOTATION, World
+from muster.api.kueue.names import QUEUE_NAME_LABEL
 from muster.api.meta import ObjectMeta
 from muster.api.pods import is_active
 from muster.jobs.census import completion_index
 from muster.jobs.conditions import finish
+from muster.jobs.quota import is_gated
 
 # On a pod, from its birth and for good: the size of the world then, as a bare number, for a variable like WORLD_SIZE.
 FIRST_SIZE_ANNOTATION = "muster.dev/world-size"
@@ -46,11 +48,22 @@ def announce(job: Job, pods: Sequence[Pod]) -> Announcement | None:
     if not has_world(job) or finish(job) is not None or job.metadata.deletion_timestamp is not None:
         return None
     active = [pod for pod in pods if is_active(pod)]
+    if _grows_on_credit(job, active):
+        return None
     world = current(job, active)
     if world_of(job.metadata) != world:
         return Announcement(world, on_job=True)
     behind = tuple(pod for pod in active if completion_index(pod) < world.size and world_of(pod.metadata) != world)
     return Announcement(world, on_pods=behind) if behind else None
+
+
+def _grows_on_credit(job: Job, active: Sequence[Pod]) -> bool:
+    """Whether the Job queues and has no quota yet for the pods that it wants more: so long its workers go on."""
+    said = world_of(job.metadata)
+    if said is None or QUEUE_NAME_LABEL not in job.metadata.labels or (job.spec.completions or 0) <= said.size:
+        return False
+    new = [pod for pod in active if completion_index(pod) >= said.size]
+    return not new or any(is_gated(pod) for pod in new)
 
 
 def has_world(job: Job) -> bool:

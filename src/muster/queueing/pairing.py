@@ -96,6 +96,16 @@ class Plan:
     lacks_priority: bool = False
     wake_at: datetime | None = None
 
+    @property
+    def gives_back(self) -> bool:
+        """Whether quota becomes free because of what the job was seen to be: that has to be still so."""
+        if self.delete:
+            return True
+        if self.workload is None or is_true(self.workload.status.conditions, FINISHED):
+            return False
+        lowered = self.status is not None and self.status.admission != self.workload.status.admission
+        return lowered or self.let_go
+
 
 def decide(job: JobFacts, workloads: Sequence[Workload], now: datetime, rules: Rules = Rules()) -> Plan:
     """What to do about a job and the Workloads that belong to it, the oldest first. Raises `QuantityError`."""

@@ -1,6 +1,7 @@
 """A job followed over a server in memory, in virtual time."""
 
 import asyncio
+import json
 from contextlib import asynccontextmanager
 
 import pytest
@@ -8,13 +9,16 @@ from tests.unit.runtime.conftest import MemoryServer, busy, down
 
 from muster.api.batch import COMPLETION_INDEX, JOB
 from muster.api.core import POD
-from muster.api.status import ApiError, forbidden
+from muster.api.kueue import WORKLOAD
+from muster.api.status import ApiError, forbidden, not_found
 from muster.cli.follow import GONE_SECONDS, Follower
 from muster.cli.jobstate import Ending
+from muster.cli.progress import Progress
+from muster.cli.queuewatch import POSITION_SECONDS
 from muster.runtime.client import Client
 from muster.runtime.clock import VirtualClock, run_virtual
 from muster.runtime.ids import Random
-from muster.runtime.transport import TransportError
+from muster.runtime.transport import Response, TransportError
 
 
 class Server(MemoryServer):
@@ -22,6 +26,7 @@ class Server(MemoryServer):
 
     def __init__(self):
         super().__init__()
+        self.position: int | None = None
         self.log: list[bytes | Exception] = [
             b"2026-01-01T00:00:00.000000001Z hello\n2026-01-01T00:00:00.000000002Z no end"
         ]
@@ -58,12 +63,35 @@ class Server(MemoryServer):
             POD,
             "j-0",
             metadata={"annotations": {COMPLETION_INDEX: "0"}, "ownerReferences": [owner]},
-            spec={"restartPolicy": "Never", "containers": [{"name": "c"}]},
+            spec={"nodeName": "n", "restartPolicy": "Never", "containers": [{"name": "c"}]},
             status={"phase": phase, "containerStatuses": [{"name": "c", "state": state}]},
         )
 
+    def workload(self, *conditions):
+        """That of the job, with the conditions that are given."""
+        names = ("type", "status", "reason", "message")
+        self.set(
+            WORKLOAD,
+            "w",
+            metadata={"labels": {"kueue.x-k8s.io/job-uid": "j"}},
+            spec={"queueName": "q"},
+            status={"conditions": [dict(zip(names, condition, strict=True)) for condition in conditions]},
+        )
 
-def follow(server, script, warn=lambda _: None):
+    async def request(self, request):
+        if request.path.endswith("/localqueues/q/pendingworkloads"):
+            return self.pending()
+        return await super().request(request)
+
+    def pending(self):
+        """So many are before the job, which is only there if this is known."""
+        if self.position is None:
+            return Response(404, b"")
+        item = {"metadata": {"name": "w"}, "positionInClusterQueue": self.position, "positionInLocalQueue": 0}
+        return Response(200, json.dumps({"items": [item | {"priority": 0, "localQueueName": "q"}]}).encode())
+
+
+def follow(server, script, warn=lambda _: None, report=lambda _: None):
     """Follow job j while the script runs: how it ended and the output, or the error and when it was raised."""
     shown = []
 
@@ -77,6 +105,7 @@ def follow(server, script, warn=lambda _: None):
             "j",
             show=lambda rank, line: shown.append((rank, line)),
             warn=warn,
+            report=report,
         )
         playing = asyncio.create_task(script())
         try:
@@ -180,3 +209,68 @@ def test_a_server_that_comes_back_or_is_only_busy_is_waited_for():
         server.job("Complete")
 
     assert follow(server, script)[0] == Ending(0)
+
+
+WAITS = ("QuotaReserved", "False", "WaitingForQuota", "no room")
+
+
+def queued(server, script):
+    """What is said of a job that waits in its queue."""
+    lines: list[str] = []
+    ending, _ = follow(server, script, report=Progress("j", 1, lines.append).report)
+    assert ending == Ending(0)
+    return lines
+
+
+def test_where_a_job_stands_is_said_until_it_runs():
+    server = Server()
+    server.set(
+        JOB, "j", metadata={"labels": {"kueue.x-k8s.io/queue-name": "q"}}, spec={"completions": 1, "suspend": True}
+    )
+    server.position = 2
+
+    async def script():
+        await asyncio.sleep(1)
+        server.workload(WAITS)
+        await asyncio.sleep(POSITION_SECONDS / 2)
+        server.position = 1
+        await asyncio.sleep(POSITION_SECONDS)
+        server.workload(("QuotaReserved", "True", "R", ""), ("Admitted", "True", "R", ""))
+        server.set(JOB, "j", spec={"completions": 1})
+        await asyncio.sleep(1)
+        server.pod("Running", running={})
+        await asyncio.sleep(1)
+        server.job("Complete")
+
+    assert queued(server, script) == [
+        "j: waiting in queue q, position 3: no room",
+        "j: waiting in queue q, position 2: no room",
+        "j: running",
+    ]
+
+
+def test_without_the_visibility_api_no_position_is_said():
+    server = Server()
+    server.set(
+        JOB, "j", metadata={"labels": {"kueue.x-k8s.io/queue-name": "q"}}, spec={"completions": 1, "suspend": True}
+    )
+
+    async def script():
+        await asyncio.sleep(1)
+        server.workload(WAITS)
+        await asyncio.sleep(1)
+        server.job("Complete")
+
+    assert queued(server, script) == ["j: waiting in queue q: no room"]
+
+
+def test_a_cluster_without_queues_is_followed_all_the_same():
+    server = Server()
+    server.job()
+    server.fault = lambda request: not_found("workloads", "") if "workloads" in request.path else None
+
+    async def script():
+        await asyncio.sleep(1)
+        server.job("Complete")
+
+    assert queued(server, script) == []

@@ -5,7 +5,9 @@ import pytest
 
 from muster.api.batch import Job
 from muster.api.core import Pod
+from muster.api.meta import ObjectMeta
 from muster.cli.jobstate import Ending, JobState, ending, job_state
+from muster.cli.standing import Standing
 
 
 def job(conditions=(), suspend=None, succeeded=0, deleting=False, parallelism=2, completions=2):
@@ -42,6 +44,7 @@ def pod(phase="Pending", node="n", conditions=(), waiting=None, code=None, finis
     )
 
 
+QUEUED = Standing("Queued", "no room", queue="q", position=2)
 READY = {"type": "Ready", "status": "True"}
 UNSCHEDULABLE = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/1 nodes"}
 
@@ -99,6 +102,27 @@ UNSCHEDULABLE = {"type": "PodScheduled", "status": "False", "reason": "Unschedul
 )
 def test_state(subject, pods, state):
     assert job_state(subject, pods) == state
+
+
+@pytest.mark.parametrize(
+    ("subject", "standing", "state"),
+    [
+        (job(suspend=True), QUEUED, JobState("Queued", 0, 2, "no room", blocked=True, standing=QUEUED)),
+        (job(suspend=True), Standing("Queued"), JobState("Queued", 0, 2, standing=Standing("Queued"))),
+        (job(suspend=True), Standing("Admitted"), JobState("Starting", 0, 2)),
+        (job(), Standing("Evicting", "why"), JobState("Evicting", 0, 2, "why", True, Standing("Evicting", "why"))),
+        (job(), Standing("Admitted"), JobState("Pending", 0, 2, "waiting for its pods to be created")),
+        (job([("Complete", "m")]), QUEUED, JobState("Completed", 0, 2)),
+    ],
+)
+def test_the_queue_holds_a_job_before_anything_else(subject, standing, state):
+    assert job_state(subject, [], standing) == state
+
+
+def test_a_job_that_its_queue_has_not_seen_is_not_suspended_by_a_person():
+    labels = {"kueue.x-k8s.io/queue-name": "q"}
+    subject = msgspec.structs.replace(job(suspend=True), metadata=ObjectMeta(name="j", labels=labels))
+    assert job_state(subject, []) == JobState("Queued", 0, 2, "waiting to be taken in by its queue")
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,12 @@ import pytest
 
 from muster.cli.jobstate import JobState
 from muster.cli.progress import Progress
+from muster.cli.standing import Standing
+
+
+def queued(position, reason="no room"):
+    standing = Standing("Queued", reason, queue="q", position=position)
+    return JobState("Queued", 0, 2, reason, blocked=bool(reason), standing=standing)
 
 
 def running(ready, wanted):
@@ -20,6 +26,23 @@ def running(ready, wanted):
             6,
             [running(4, 4), running(4, 2), running(2, 2), running(2, 6), running(6, 6), running(6, 4)],
             ["j: all 4 workers started", "j: now 2 workers", "j: now 6 workers", "j: now 4 workers"],
+        ),
+        (2, [queued(2, ""), running(2, 2)], ["j: all 2 workers started"]),
+        (
+            2,
+            [queued(2), queued(2), queued(1), running(2, 2), queued(1), running(1, 2), running(2, 2)],
+            [
+                "j: waiting in queue q, position 2: no room",
+                "j: waiting in queue q, position 1: no room",
+                "j: all 2 workers started",
+                "j: waiting in queue q, position 1: no room",
+                "j: all 2 workers started",
+            ],
+        ),
+        (
+            1,
+            [queued(1), running(1, 1), queued(1), running(1, 1)],
+            ["j: waiting in queue q, position 1: no room", "j: running"] * 2,
         ),
         (6, [running(4, 4), JobState("Completed", 4, 4)], ["j: all 4 workers started"]),
     ],

@@ -28,6 +28,15 @@ def test_an_elastic_job_begins_at_its_greatest_size_unless_told(options, size, b
     assert job["metadata"].get("annotations", {}).get("muster.dev/elastic") == bounds
 
 
+def test_the_queue_is_a_label_and_without_a_cluster_a_priority_is_that_of_pods(monkeypatch, tmp_path):
+    monkeypatch.setenv("MUSTER_HOME", str(tmp_path))
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+    _, job = json.loads(dry_run("--queue", "team", "--priority", "high").stdout)["items"]
+    assert job["metadata"]["labels"] == {"kueue.x-k8s.io/queue-name": "team"}
+    assert job["spec"]["template"]["spec"]["priorityClassName"] == "high"
+    assert "labels" not in json.loads(dry_run().stdout)["items"][1]["metadata"]
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

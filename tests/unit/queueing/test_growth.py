@@ -50,7 +50,9 @@ def assigned(count):
 
 
 def usage(made):
-    return dict(read(made, "cq").usage)
+    held = read(made, "cq").usage
+    assert held is not None
+    return dict(held)
 
 
 def test_what_is_missing_waits_under_its_own_key_for_the_same_flavors():

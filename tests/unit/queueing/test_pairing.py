@@ -679,3 +679,22 @@ def test_what_was_told_is_not_told_again(rules, facts, workloads, done):
     assert not again.annotations
     # An evicted Workload takes over changes as soon as it has given back.
     assert again.update is None or (plan.update is None and plan.status is not None)
+
+
+GIVES_BACK = (
+    "pitfall-37 one with quota goes",
+    "evicted by Preempted: it is given back once all is quiet",
+    "deleted Workload: then it goes",
+    "pitfall-40 E53 an elastic job shrinks: so does what it holds",
+)
+KEEPS = (
+    "it runs",
+    "its Workload is finished: nothing holds it any more",
+    "an elastic job grows: it asks for more and runs on",
+)
+
+
+@pytest.mark.parametrize("name", [*GIVES_BACK, *KEEPS])
+def test_pitfall_8_it_says_when_quota_becomes_free(name):
+    rules, facts, workloads, _ = CASES[name]
+    assert decide(facts, workloads, NOW, rules).gives_back is (name in GIVES_BACK)

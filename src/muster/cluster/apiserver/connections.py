@@ -96,8 +96,10 @@ class Connection(HttpToolsProtocol):
         super().data_received(data)
         if self.transport.is_closing():
             return
-        if self._in_headers and began_before:
-            self._count(len(data))
+        if self._in_headers:
+            self._expect_headers()
+            if began_before:
+                self._count(len(data))
         elif not self._in_headers and not self._in_request:
             self._expect_headers()  # bytes that are no request yet
 
@@ -107,7 +109,6 @@ class Connection(HttpToolsProtocol):
         self.scope["extensions"] = {EXTENSION: self}  # type: ignore[dict-item]
         self._header_bytes = 0
         self._in_headers = True
-        self._expect_headers()
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """A header of it."""

@@ -43,7 +43,7 @@ class ElasticGates:
         if job is None or job.spec.suspend:
             return None
         meta = job.metadata
-        workloads = self._owners.workloads_of(JOB.kind, meta.namespace, meta.name)
+        workloads = self._owners.workloads_of(JOB, meta.namespace, meta.name)
         mine = (one for one in workloads if (owner := controller_of(one.metadata)) and owner.uid == meta.uid)
         pods = sum(sum(granted(workload).values()) for workload in mine)
         waiting = sorted(self._pods.by(BY_CONTROLLER, meta.uid), key=_age)

@@ -30,9 +30,9 @@ class Owners:
         self._jobs = {(kind.api_version, kind.kind): (kind, manager.informer(kind)) for kind in kinds}
         self._without_queue = without_queue
 
-    def workloads_of(self, kind: str, namespace: str, name: str) -> list[Workload]:
+    def workloads_of(self, kind: Kind[Any], namespace: str, name: str) -> list[Workload]:
         """Those that say that they belong to such a job, the oldest first; it may be one that is gone."""
-        found = self.workloads.by(_BY_OWNER, f"{kind}/{namespace}/{name}")
+        found = self.workloads.by(_BY_OWNER, _tie(kind.api_version, kind.kind, namespace, name))
         return sorted(found, key=lambda workload: (workload.metadata.creation_timestamp, workload.metadata.name))
 
     def ancestor(self, meta: ObjectMeta) -> tuple[OwnerReference, ObjectMeta] | None:
@@ -41,9 +41,10 @@ class Owners:
 
     def may_run(self, ancestor: OwnerReference, namespace: str) -> bool:
         """Whether the Workload of the topmost job is admitted."""
+        tie = _tie(ancestor.api_version, ancestor.kind, namespace, ancestor.name)
         return any(
             is_true(workload.status.conditions, ADMITTED) and not is_true(workload.status.conditions, FINISHED)
-            for workload in self.workloads_of(ancestor.kind, namespace, ancestor.name)
+            for workload in self.workloads.by(_BY_OWNER, tie)
             if (owner := controller_of(workload.metadata)) is not None and owner.uid == ancestor.uid
         )
 
@@ -60,4 +61,9 @@ class Owners:
 
 def _owner(workload: Workload) -> Iterable[str]:
     owner = controller_of(workload.metadata)
-    return () if owner is None else (f"{owner.kind}/{workload.metadata.namespace}/{owner.name}",)
+    return () if owner is None else (_tie(owner.api_version, owner.kind, workload.metadata.namespace, owner.name),)
+
+
+def _tie(api_version: str, kind: str, namespace: str, name: str) -> str:
+    """Which object, in whatever version of its API. There are Jobs in several groups."""
+    return f"{api_version.rpartition('/')[0]}/{kind}/{namespace}/{name}"

@@ -98,19 +98,19 @@ def line_up(name: str, pods: Iterable[Pod], workload: Workload | None, now: date
     """Who of the pods of a group counts, by the Workload that it has. Raises `QuantityError`."""
     members = tuple(sorted(pods, key=_age))
     holds = workload is not None and is_true(workload.status.conditions, QUOTA_RESERVED)
-    over = workload is not None and (
-        is_true(workload.status.conditions, FINISHED) or workload.metadata.deletion_timestamp is not None
-    )
+    over = workload is not None and is_true(workload.status.conditions, FINISHED)
     if not name:
         podsets = workload.spec.pod_sets if workload is not None and holds else (_podset(MAIN_POD_SET, members[0], 1),)
-        released = members if over or is_deleting(members[0]) else ()
-        return Lineup(PodGroup(name, members, members, podsets, now), released=released)
-    complaint = _complaint(name, members)
-    if workload is None or not (holds or over or complaint):
-        lineup = _gathered(name, members, workload, complaint, now)
+        lineup = Lineup(PodGroup(name, members, members, podsets, now), released=tuple(filter(is_deleting, members)))
+    elif workload is None or not (holds or over or _complaint(name, members)):
+        lineup = _gathered(name, members, workload, now)
     else:
         lineup = _by_role(name, members, workload, now)
-    return replace(lineup, released=members) if over or _is_given_up(members, now) else lineup
+    if workload is not None and workload.metadata.deletion_timestamp is not None:
+        return replace(lineup, released=members)
+    if over:  # whoever comes now waits for another Workload
+        return replace(lineup, excess=(), released=tuple(p for p in members if is_deleting(p) or not is_held(p)))
+    return replace(lineup, released=members) if name and _is_given_up(members, now) else lineup
 
 
 def _complaint(name: str, members: Sequence[Pod]) -> str:
@@ -128,9 +128,9 @@ def _complaint(name: str, members: Sequence[Pod]) -> str:
     return "" if size else f"failed to extract '{POD_GROUP_TOTAL_COUNT}' annotation"
 
 
-def _gathered(name: str, members: tuple[Pod, ...], workload: Workload | None, complaint: str, now: datetime) -> Lineup:
+def _gathered(name: str, members: tuple[Pod, ...], workload: Workload | None, now: datetime) -> Lineup:
     """Of a group that holds no quota: as many as it should have."""
-    able = sorted(filter(_may_run, members), key=_worth)
+    complaint, able = _complaint(name, members), sorted(filter(_may_run, members), key=_worth)
     size = group_size(members[0].metadata) if not complaint else len(able)
     kept = sorted(able[:size], key=_age)
     podsets = _podsets(kept)
@@ -196,8 +196,8 @@ class PodGroups:
 
     def is_ready(self, job: PodGroup) -> bool:
         """Whether all pods are there and ready; those that have succeeded are, unless they are to be replaced."""
-        done = () if job.is_serving else ("Succeeded",)
-        return len(job.pods) >= job.size and all(is_ready(pod) or pod.status.phase in done for pod in job.pods)
+        ready = all(is_ready(pod) or (_has_succeeded(pod) and not job.is_serving) for pod in job.pods)
+        return ready and len(job.pods) >= job.size
 
     def end(self, job: PodGroup) -> End | None:
         """Once all have succeeded, or none goes on and none may be replaced."""
@@ -206,7 +206,7 @@ class PodGroups:
         if not job.name:
             status = job.first.status
             return End(status.phase == "Succeeded", status.message) if is_finished(job.first) else None
-        succeeded = sum(pod.status.phase == "Succeeded" for pod in job.members)
+        succeeded = sum(map(_has_succeeded, job.members))
         goes_on = any(_may_run(pod) and not is_finished(pod) for pod in job.members)
         final = not goes_on and any(is_unretriable(pod.metadata) for pod in job.members)
         if succeeded < job.size and not final:
@@ -217,7 +217,7 @@ class PodGroups:
         """Pods that have succeeded."""
         if not job.name or job.is_serving:
             return ()
-        done = Counter(role_of(pod) for pod in job.pods if pod.status.phase == "Succeeded")
+        done = Counter(role_of(pod) for pod in job.pods if _has_succeeded(pod))
         return tuple(ReclaimablePod(name=role, count=count) for role, count in sorted(done.items()))
 
     def started_at(self, job: PodGroup) -> datetime | None:
@@ -265,9 +265,16 @@ def _is_fast(pod: Pod) -> bool:
     return pod.metadata.annotations.get(POD_GROUP_FAST_ADMISSION) == "true"
 
 
+def _has_succeeded(pod: Pod) -> bool:
+    """Whether its work is done. One that ends well because we told it to end has not done it."""
+    return pod.status.phase == "Succeeded" and not was_told(pod)
+
+
 def _may_run(pod: Pod) -> bool:
     """Whether it runs, will, or has succeeded; one that was deleted before it had a node never will."""
-    return pod.status.phase != "Failed" and not (is_deleting(pod) and not pod.spec.node_name)
+    if is_finished(pod):
+        return _has_succeeded(pod)
+    return bool(pod.spec.node_name) or not is_deleting(pod)
 
 
 def _occupies(pod: Pod, now: datetime) -> bool:

@@ -6,11 +6,9 @@ is known what became of it. Everything else is as for jobs, and decided by the s
 anew from what the server has, so it may be cut between any two writes.
 """
 
-import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Any
 
 import msgspec
 
@@ -18,13 +16,11 @@ from muster.api.config import Configuration
 from muster.api.core import POD, Pod
 from muster.api.kueue import RESOURCE_FLAVOR, WORKLOAD, Workload, WorkloadPriorityClass
 from muster.api.kueue.names import (
-    ADMISSION_GATE,
     ADMITTED,
     EVICTED,
     FAILED_TO_START,
     FINISHED,
     IS_GROUP_WORKLOAD,
-    MANAGED_FINALIZER,
     PRIORITY_CLASS_LABEL,
 )
 from muster.api.managed.jobs import prebuilt_name
@@ -33,47 +29,36 @@ from muster.api.pods import is_active, is_deleting
 from muster.api.quantity import QuantityError
 from muster.api.scheduling import PriorityClass
 from muster.api.status import ApiError
-from muster.controllers.integrations.injection import InjectionError, infos, tolerations
+from muster.controllers.integrations.injection import InjectionError, infos
 from muster.controllers.integrations.notes import of_checks, of_update
 from muster.controllers.integrations.observed import Observer
 from muster.controllers.integrations.owners import controller_of
 from muster.controllers.integrations.podgroups import (
-    TERMINATION_TARGET,
     Lineup,
     PodGroup,
     PodGroups,
     line_up,
     occupied_until,
-    was_told,
     with_replacements,
 )
+from muster.controllers.integrations.podwriter import PodWriter
 from muster.controllers.integrations.priorities import Priorities
 from muster.controllers.integrations.rules import rules
 from muster.controllers.integrations.workloads import Workloads
 from muster.queueing.conditions import is_true, put
-from muster.queueing.facts import JobFacts, PodSetInfo
+from muster.queueing.facts import JobFacts
 from muster.queueing.names import workload_name
-from muster.queueing.pairing import CANNOT_RESTORE, NO_MATCH, NOT_ADMITTED, WORKLOAD_DELETED, Plan, decide
+from muster.queueing.pairing import WORKLOAD_DELETED, Plan, decide
 from muster.runtime.controller import Result
 from muster.runtime.manager import Manager
 from muster.runtime.objects import key_of, reference, split_key
 from muster.runtime.recorder import EventType, Recorder
-from muster.runtime.transport import MERGE_PATCH, STRATEGIC_MERGE_PATCH
 
 WORKERS = 16
-WRITES_AT_ONCE = 64  # of one group
 
 # Managed pods and Workloads, by what has to be looked at together.
 _BY_TIE = "pod-queueing-tie"
 _BY_POD = "pod-queueing-pod"
-
-# Why pods are told to end (upstream StopReason), by what the plan says; everything else is an eviction.
-_REASONS = {
-    WORKLOAD_DELETED: "WorkloadDeleted",
-    NOT_ADMITTED: "NotAdmitted",
-    NO_MATCH: "NoMatchingWorkload",
-    CANNOT_RESTORE: "NoMatchingWorkload",
-}
 
 
 class PodReconciler:
@@ -82,7 +67,6 @@ class PodReconciler:
     name = "pod-queueing"
 
     def __init__(self, manager: Manager, recorder: Recorder, configuration: Configuration) -> None:
-        self._client = manager.client
         self._clock = manager.clock
         self._recorder = recorder
         self._queue_labels = configuration.features.enabled("AssignQueueLabelsForPods")
@@ -90,6 +74,7 @@ class PodReconciler:
         priorities = Priorities(manager)
         self._observer = Observer(PodGroups(), priorities, configuration)
         self._write = Workloads(manager.client, POD, configuration.integrations.label_keys_to_copy)
+        self._of_pods = PodWriter(manager.client, manager.clock, recorder)
         self._flavors = manager.informer(RESOURCE_FLAVOR)
         self._pods = manager.informer(POD, indexes={_BY_TIE: _ties})
         self._workloads = manager.informer(WORKLOAD, indexes={_BY_POD: _keys_of_workload})
@@ -147,27 +132,27 @@ class PodReconciler:
             "this pod group cannot be admitted"
         )
         self._tell(pods[0], "Warning", "WorkloadNameConflict", message)
-        await self._release([pod for pod in pods if is_deleting(pod)])
+        await self._of_pods.release([pod for pod in pods if is_deleting(pod)])
 
     async def _pair(self, name: str, pods: Sequence[Pod], workload: Workload | None) -> Result:
         now = self._clock.now()
         lineup = line_up(name, pods, workload, now)
         group = lineup.group
         if not name and is_deleting(group.first):
-            await self._release(lineup.released)
+            await self._of_pods.release(lineup.released)
             return None
-        await self._send_away(lineup.excess)
+        await self._of_pods.send_away(lineup.excess)
         facts = self._facts(group)
         wake_at = occupied_until(group)
         if workload is not None and workload.metadata.deletion_timestamp is not None:
-            await self._end([pod for pod in group.members if not is_deleting(pod)], WORKLOAD_DELETED)
+            await self._of_pods.end([pod for pod in group.members if not is_deleting(pod)], WORKLOAD_DELETED)
             if not facts.active:
                 await self._write.let_go(workload)
         else:
             plan = decide(facts, [workload] if workload is not None else [], now, self._rules)
             await self._carry_out(lineup, facts, plan, now)
             wake_at = min((moment for moment in (wake_at, plan.wake_at) if moment is not None), default=None)
-        await self._release(lineup.released)
+        await self._of_pods.release(lineup.released)
         return None if wake_at is None else max((wake_at - now).total_seconds(), 0.0) + 1.0
 
     def _facts(self, group: PodGroup) -> JobFacts:
@@ -181,7 +166,7 @@ class PodReconciler:
     async def _carry_out(self, lineup: Lineup, facts: JobFacts, plan: Plan, now: datetime) -> None:
         group = lineup.group
         if plan.stop is not None:
-            await self._end([pod for pod in group.members if is_active(pod) and not is_held(pod)], plan.stop)
+            await self._of_pods.end([pod for pod in group.members if is_active(pod) and not is_held(pod)], plan.stop)
         for unfit in plan.delete:
             await self._write.delete(unfit)
             self._tell(group.first, "Normal", "DeletedWorkload", f"Deleted not matching Workload: {key_of(unfit)}")
@@ -195,7 +180,8 @@ class PodReconciler:
             if _runs(workload) and facts.end is None:
                 await self._start(group, workload, now)
         if plan.end_job:
-            await self._end([pod for pod in group.members if not is_deleting(pod)], WORKLOAD_DELETED)
+            await self._of_pods.end([pod for pod in group.members if not is_deleting(pod)], WORKLOAD_DELETED)
+            await self._of_pods.release(group.members)
 
     async def _carry_out_workload(
         self, lineup: Lineup, facts: JobFacts, plan: Plan, workload: Workload, now: datetime
@@ -262,92 +248,11 @@ class PodReconciler:
             await self._write.set_status(workload, msgspec.structs.replace(workload.status, conditions=conditions))
             return
         roles = {info.name: info for info in found}
-
-        async def open_gate(pod: Pod) -> None:
-            info = roles[role_of(pod)] if group.name else found[0]
-            if await self._patch(pod, opened(pod, info)):
-                self._tell(pod, "Normal", "Started", f"Admitted by clusterQueue {admission.cluster_queue}")
-
-        await _each(open_gate, waiting)
-
-    async def _end(self, pods: Sequence[Pod], why: str) -> None:
-        """Tell pods to end, in their status and by deleting them."""
-        moment = self._clock.now().replace(microsecond=0)
-        reason = _REASONS.get(why, "WorkloadEvicted")
-        condition = {
-            "type": TERMINATION_TARGET,
-            "status": "True",
-            "reason": reason,
-            "message": why,
-            "lastTransitionTime": moment,
-        }
-
-        async def end(pod: Pod) -> None:
-            # Whatever it has done meanwhile, it has to end.
-            patch = {"metadata": {"uid": pod.metadata.uid}, "status": {"conditions": [condition]}}
-            if was_told(pod) or await self._patch(pod, patch, type=STRATEGIC_MERGE_PATCH, subresource="status"):
-                await self._delete(pod)
-                self._tell(pod, "Normal", "Stopped", why)
-
-        await _each(end, pods)
-
-    async def _send_away(self, pods: Sequence[Pod]) -> None:
-        """Delete pods for which there is no place."""
-
-        async def send_away(pod: Pod) -> None:
-            await self._let_go(pod)
-            if not is_deleting(pod):
-                await self._delete(pod)
-                self._tell(pod, "Normal", "ExcessPodDeleted", "Excess pod deleted")
-
-        await _each(send_away, pods)
-
-    async def _release(self, pods: Sequence[Pod]) -> None:
-        await _each(self._let_go, pods)
-
-    async def _let_go(self, pod: Pod) -> None:
-        """Remove our finalizer."""
-        if MANAGED_FINALIZER in pod.metadata.finalizers:
-            removal = {"uid": pod.metadata.uid, "$deleteFromPrimitiveList/finalizers": [MANAGED_FINALIZER]}
-            await self._patch(pod, {"metadata": removal}, type=STRATEGIC_MERGE_PATCH)
-
-    async def _patch(self, pod: Pod, patch: dict[str, Any], type: str = MERGE_PATCH, subresource: str = "") -> bool:
-        """Change the pod; whether it was there."""
-        meta = pod.metadata
-        try:
-            await self._client.patch(POD, meta.name, patch, meta.namespace, type=type, subresource=subresource)
-        except ApiError as error:
-            if error.code != 404:
-                raise
-            return False
-        return True
-
-    async def _delete(self, pod: Pod) -> None:
-        try:
-            await self._client.delete(POD, pod.metadata.name, pod.metadata.namespace, uid=pod.metadata.uid)
-        except ApiError as error:
-            if error.code not in (404, 409):  # it is gone, and another may have its name
-                raise
+        gets = {pod.metadata.uid: roles[role_of(pod)] if group.name else found[0] for pod in waiting}
+        await self._of_pods.start(waiting, gets, f"Admitted by clusterQueue {admission.cluster_queue}")
 
     def _tell(self, pod: Pod, type: EventType, reason: str, message: str) -> None:
         self._recorder.event(reference(POD, pod), type, reason, message)
-
-
-def opened(pod: Pod, info: PodSetInfo) -> dict[str, Any]:
-    """The patch that lets a pod go to nodes, with what was injected; only if it is as it was decided on."""
-    gates = [gate for gate in pod.spec.scheduling_gates if gate.name != ADMISSION_GATE]
-    return {
-        "metadata": {
-            "resourceVersion": pod.metadata.resource_version,
-            "labels": dict(info.labels),
-            "annotations": dict(info.annotations),
-        },
-        "spec": {
-            "schedulingGates": gates or None,
-            "nodeSelector": dict(info.node_selector),
-            "tolerations": list(tolerations(pod.spec.tolerations, info.tolerations)),
-        },
-    }
 
 
 def _runs(workload: Workload) -> bool:
@@ -403,16 +308,3 @@ def _keys_of_workload(workload: Workload) -> Iterable[str]:
 
 def _appeared(old: object | None, new: object | None) -> bool:
     return old is None and new is not None
-
-
-async def _each(act: Callable[[Pod], Awaitable[None]], pods: Sequence[Pod]) -> None:
-    """For all of them, some side by side; the first that fails is told once all have been tried."""
-    limit = asyncio.Semaphore(WRITES_AT_ONCE)
-
-    async def one(pod: Pod) -> None:
-        async with limit:
-            await act(pod)
-
-    for outcome in await asyncio.gather(*map(one, pods), return_exceptions=True):
-        if isinstance(outcome, BaseException):
-            raise outcome

@@ -131,7 +131,7 @@ class JobReconciler(Generic[T]):
         namespace, name = split_key(key)
         going = meta.deletion_timestamp is not None
         mine = []
-        for workload in self._owners.workloads_of(self._kind.kind, namespace, name):
+        for workload in self._owners.workloads_of(self._kind, namespace, name):
             owner = controller_of(workload.metadata)
             if owner is not None and owner.uid == meta.uid and not going:
                 mine.append(workload)
@@ -195,6 +195,10 @@ class JobReconciler(Generic[T]):
     # Writing.
 
     async def _carry_out(self, job: T, facts: JobFacts, plan: Plan, now: datetime) -> None:
+        # The cache may be behind our own writes. What was injected must not become what the job asks for, and no quota
+        # is given back for a job that has begun to run.
+        if (plan.create or plan.gives_back) and not await self._is_current(job):
+            return
         if plan.stop is not None:
             await self._steps(job, self._integration.stop(job))
             self._tell(job, "Normal", "Stopped", plan.stop)
@@ -247,18 +251,24 @@ class JobReconciler(Generic[T]):
         self._tell(job, "Normal", "Started", f"Admitted by clusterQueue {admission.cluster_queue}")
 
     async def _create(self, job: T, facts: JobFacts) -> None:
-        meta = meta_of(job)
-        # The cache may be behind our own writes: what was injected once must not become what the job asks for.
-        current = await self._client.get(self._kind, meta.name, meta.namespace)
-        if meta_of(current).resource_version != meta.resource_version:
-            return
         try:
-            workload = await self._write.create(meta, facts)
+            workload = await self._write.create(meta_of(job), facts)
         except ApiError as error:
             self._tell(job, "Warning", "ErrWorkloadCompose", str(error))
             raise
         if workload is not None:
             self._tell(job, "Normal", "CreatedWorkload", f"Created Workload: {key_of(workload)}")
+
+    async def _is_current(self, job: T) -> bool:
+        """Whether the job still is as the cache has it; if not, we are called again."""
+        meta = meta_of(job)
+        try:
+            current = await self._client.get(self._kind, meta.name, meta.namespace)
+        except ApiError as error:
+            if error.code == 404:
+                return False
+            raise
+        return meta_of(current).resource_version == meta.resource_version
 
     async def _delete(self, job: T, workload: Workload) -> None:
         await self._write.delete(workload)

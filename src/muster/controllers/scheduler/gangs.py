@@ -1,4 +1,7 @@
-"""Gangs as the scheduler keeps them: which pods belong together, how many there should be, and what is half done."""
+"""Gangs as the scheduler keeps them: which pods belong together, how many there should be, and what is half done.
+
+The pods of a Job are a gang, and so are pods that say that they are one group (KEP-976).
+"""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -7,6 +10,8 @@ from datetime import datetime
 from muster.api.batch import INDEXED, Job
 from muster.api.core import Pod
 from muster.api.indexes import Indexes
+from muster.api.kueue.names import POD_GROUP_FAST_ADMISSION
+from muster.api.managed.pods import group_name, group_size
 from muster.api.meta import ObjectMeta
 from muster.jobs.census import completion_index
 from muster.jobs.sizing import wanted_active
@@ -34,11 +39,26 @@ class Gang:
 
 
 def gang_key(pod: Pod) -> str:
-    """`namespace/job/uid`, or `namespace/uid` for a pod without a Job."""
-    for owner in pod.metadata.owner_references:
+    """`namespace/job/uid`, `namespace/group/pods`, or `namespace/uid` for a pod that stands alone."""
+    meta = pod.metadata
+    for owner in meta.owner_references:
         if owner.controller and owner.kind == "Job":
-            return f"{pod.metadata.namespace}/{owner.name}/{owner.uid}"
-    return f"{pod.metadata.namespace}/{pod.metadata.uid}"
+            return f"{meta.namespace}/{owner.name}/{owner.uid}"
+    if size_of_group(pod):
+        return f"{meta.namespace}/{group_name(meta)}/pods"
+    return f"{meta.namespace}/{meta.uid}"
+
+
+def size_of_group(pod: Pod) -> int:
+    """How many pods are to be bound together with it; 0 if it is of no group, or of one that may start bit by bit."""
+    meta = pod.metadata
+    fast, gang = meta.annotations.get(POD_GROUP_FAST_ADMISSION), meta.annotations.get(GANG_ANNOTATION)
+    return group_size(meta) if group_name(meta) and fast != "true" and gang != "false" else 0
+
+
+def group_keys(pod: Pod) -> Iterable[str]:
+    """The key of its gang, if that is a group of pods."""
+    return [gang_key(pod)] if size_of_group(pod) and not has_job(pod) else []
 
 
 def has_job(pod: Pod) -> bool:

@@ -1,13 +1,15 @@
 """Binds the pods of a gang to nodes together, or none of them.
 
-The gang of a pod is its Job (all pods that the Job wants to run now), unless the Job says `muster.dev/gang: "false"`;
-a pod without a Job stands alone. `muster.gang` decides; here the cluster is followed, decisions are written, and
-what could not be placed waits, unlooked at, until something happens that could help. Where there are elastic Jobs
-(`sizes`), what waits and what is free are also looked at together, to see who should shrink or grow.
+The gang of a pod is its Job (all pods that the Job wants to run now), unless the Job says `muster.dev/gang: "false"`,
+or the group of pods that it says it is of; any other pod stands alone. `muster.gang` decides; here the cluster is
+followed, decisions are written, and what could not be placed waits, unlooked at, until something happens that could
+help. Where there are elastic Jobs (`sizes`), what waits and what is free are also looked at together, to see who should
+shrink or grow.
 
 A gang of several pods is bound by several writes. Before the first, the intent is recorded on the Job
 (`muster.dev/binding-since`). A scheduler that starts finds half-bound gangs by it, and binds the rest before it
-places anything new. Where the rest no longer fits, the bound ones are deleted, and the gang waits whole again.
+places anything new. Where the rest no longer fits, the bound ones are deleted, and the gang waits whole again. Nobody
+would make the pods of a group anew: of those the rest goes first, and if it does not fit, waits for room.
 """
 
 import asyncio
@@ -26,10 +28,12 @@ from muster.controllers.scheduler.gangs import (
     by_age,
     created,
     gang_key,
+    group_keys,
     has_job,
     in_range,
     is_marked,
     made_by,
+    size_of_group,
     starts_together,
     wanted_pods,
 )
@@ -53,6 +57,8 @@ BINDINGS_AT_ONCE = 64
 # Room that opens up is looked at in gusts: one sweep over the waiting gangs for all that came in this time.
 SWEEP_SECONDS = 0.02
 _SWEEP = "sweep"  # a key that no gang has: theirs have a slash
+
+_BY_GROUP = "gang-of-pods"
 
 # Who should shrink is seen soon, after everything else that is to be done. Room to grow is gathered for longer: a
 # gang that ends leaves pod by pod, and each change of size costs a running program something.
@@ -85,7 +91,8 @@ class Scheduler:
         self._sent: dict[str, str] = {}  # nodes of pods that we have bound and not yet seen bound, by UID
         self._leaving: set[str] = set()  # pods that are being deleted and still hold room
         self._waiting: dict[str, str] = {}  # gangs that did not fit, and what was said about them
-        jobs, pods = manager.informer(JOB), manager.informer(POD)
+        jobs, pods = manager.informer(JOB), manager.informer(POD, indexes={_BY_GROUP: group_keys})
+        self._pods = pods
         self._sizes = Sizes(manager.client, recorder, jobs, pods, names)
         self._controller = manager.controller(self.name, self._reconcile, workers=WORKERS)
         manager.informer(NODE).on_change(self._node_changed)
@@ -95,7 +102,7 @@ class Scheduler:
     async def run(self) -> None:
         """Finish what a predecessor left half done, then schedule."""
         for key, gang in self._gangs.items():
-            if self._half_bound(key, gang):
+            if self._half_bound(key, gang) or (gang.bound and self._pods.by(_BY_GROUP, key)):
                 self._controller.queue.add(key, _REPAIR_PRIORITY)
         await self._controller.run()
 
@@ -116,6 +123,8 @@ class Scheduler:
         pod = new if new is not None else old
         assert pod is not None
         uid, key = pod.metadata.uid, gang_key(pod)
+        if old is not None and (before := gang_key(old)) != key:
+            self._leave(before, uid)
         gang = self._gangs.setdefault(key, Gang())
         was_unbound = gang.unbound.pop(uid, None) is not None
         gang.bound.pop(uid, None)
@@ -143,6 +152,17 @@ class Scheduler:
             del self._gangs[key]
         elif gang.unbound and was_unbound != (uid in gang.unbound):
             self._controller.queue.add(key, gang.priority)
+
+    def _leave(self, key: str, uid: str) -> None:
+        """A pod that lives on is of another gang now."""
+        if (gang := self._gangs.get(key)) is None:
+            return
+        gang.unbound.pop(uid, None)
+        gang.bound.pop(uid, None)
+        if not gang.unbound:
+            self._waiting.pop(key, None)
+            if not gang.bound:
+                del self._gangs[key]
 
     def _job_changed(self, old: Job | None, new: Job | None) -> None:
         job = new if new is not None else old
@@ -191,7 +211,9 @@ class Scheduler:
             return None, []
         unbound = list(gang.unbound.values())
         if not has_job(unbound[0]):
-            return None, [unbound]
+            done = sum(pod.status.phase == "Succeeded" for pod in self._pods.by(_BY_GROUP, key))
+            complete = len(unbound) + len(gang.bound) + done >= size_of_group(unbound[0])
+            return None, [by_age(unbound)] if complete else []
         job = self._sizes.job_of(key)
         if job is None:
             return None, []

@@ -16,6 +16,8 @@ from muster.api.batch import INDEXED, JOB, Job
 from muster.api.core import Pod
 from muster.api.elastic import ELASTIC_ANNOTATION, Bounds, World
 from muster.api.indexes import Indexes
+from muster.api.kueue.names import QUEUE_NAME_LABEL
+from muster.api.pods import is_active
 from muster.api.status import ApiError
 from muster.controllers.job.claims import BY_CONTROLLER, by_controller
 from muster.controllers.scheduler.gangs import GANG_ANNOTATION, Gang, created, failed_indexes, starts_together
@@ -24,6 +26,7 @@ from muster.gang.elastic import Elastic, Resize, Waiting, resize
 from muster.gang.shapes import shape_of
 from muster.jobs.census import NO_INDEX, completion_index
 from muster.jobs.conditions import announced, finish
+from muster.jobs.quota import is_gated
 from muster.jobs.world import annotations, current
 from muster.runtime.client import Client
 from muster.runtime.informer import Informer
@@ -106,7 +109,9 @@ class Sizes:
             return None
         bounds, size = self._bounds[key], job.spec.completions or 0
         ended = self._ended(job, size)
-        may_grow = not ended and size >= bounds.least
+        # Pods that wait for quota come first: what was asked for is not granted yet.
+        granted = not any(is_gated(pod) for pod in self._pods.by(BY_CONTROLLER, job.metadata.uid) if is_active(pod))
+        may_grow = not ended and size >= bounds.least and granted
         return Elastic(
             key,
             gang.priority,
@@ -130,14 +135,12 @@ class Sizes:
     async def _write(self, job: Job, change: Resize) -> bool:
         """Resize the Job as it was when that was decided. Whether it has its new size, or needs it no more."""
         meta = job.metadata
-        # The world goes with the size: nobody has to write it later, in the way of the Job's controller.
-        world = World(change.new, current(job).epoch + 1)
+        # The world goes with the size: nobody has to write it later, in the way of the Job's controller. But a Job that
+        # queues has yet to get quota for more: `jobs.world` waits for that.
+        on_credit = change.new > change.old and QUEUE_NAME_LABEL in meta.labels
+        world = annotations(World(change.new, current(job).epoch + 1)) if not on_credit else {}
         patch = {
-            "metadata": {
-                "uid": meta.uid,
-                "resourceVersion": meta.resource_version,
-                "annotations": annotations(world),
-            },
+            "metadata": {"uid": meta.uid, "resourceVersion": meta.resource_version, "annotations": world},
             "spec": {"completions": change.new, "parallelism": change.new},
         }
         try:

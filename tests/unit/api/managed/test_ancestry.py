@@ -8,7 +8,9 @@ QUEUE = {"kueue.x-k8s.io/queue-name": "lq"}
 
 def chain(*labels):
     """A job at the top with the first labels, one below it with the next, ...; returns the last and how to go up."""
-    jobs, above = {}, ()
+    jobs: dict[str, ObjectMeta] = {}
+    above: tuple[OwnerReference, ...] = ()
+    meta = ObjectMeta()
     for number, found in enumerate(labels):
         meta = ObjectMeta(name=f"j{number}", namespace="ns", uid=f"u{number}", labels=found, owner_references=above)
         jobs[meta.name] = meta

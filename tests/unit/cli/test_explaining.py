@@ -1,0 +1,218 @@
+"""Why a job is not running, level by level."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import msgspec
+import pytest
+from tests.unit.cli.test_jobstate import READY, UNSCHEDULABLE, job
+from tests.unit.cli.test_standing import HOLDS, MINUTE, NO_ROOM, condition, pending, workload
+
+from muster.api.core import Pod
+from muster.api.kueue.visibility import PendingWorkload
+from muster.cli.explaining import Facts, Level, levels, when
+from muster.cli.forecast import Holder, Need
+from muster.cli.jobstate import job_state
+from muster.cli.standing import standing
+from muster.queueing.estimate import Certainty, Estimate
+
+NOW = datetime(2026, 1, 1, 0, 6, tzinfo=UTC)
+
+
+def pod(rank: int, node: str = "n", phase: str = "Running", ready: bool = True, **about: Any) -> Pod:
+    conditions = [READY | {"lastTransitionTime": MINUTE}] if ready else []
+    return msgspec.convert(
+        {
+            "metadata": {
+                "name": f"j-{rank}",
+                "annotations": {"batch.kubernetes.io/job-completion-index": str(rank)},
+            },
+            "spec": {"nodeName": node, "containers": []},
+            "status": {"phase": phase, "conditions": conditions, "startTime": MINUTE} | about,
+        },
+        Pod,
+    )
+
+
+def facts(subject=None, pods=(), work=None, position=None, **about: Any) -> Facts:
+    subject = subject or job()
+    stands = standing(work, position) if work is not None else None
+    state = job_state(subject, pods, stands)
+    return Facts("ns", "j", NOW, state, subject, work, stands, pods, **about)
+
+
+def look(found: Facts) -> dict[str, Level]:
+    return {level.name: level for level in levels(found)}
+
+
+ADMITTED = workload(condition("QuotaReserved"), condition("Admitted"), **HOLDS)
+
+
+def states(found: Facts) -> str:
+    return " ".join(level.state for level in levels(found))
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        pytest.param(facts(), "none none here later later none", id="no queue, no pods"),
+        pytest.param(facts(job(suspend=True)), "none none here later later none", id="suspended by a person"),
+        pytest.param(facts(job(suspend=True), work=workload()), "here none later later later none", id="waits"),
+        pytest.param(facts(work=ADMITTED), "done none here later later none", id="admitted, no pods"),
+        pytest.param(
+            facts(pods=[pod(0, "", "Pending", ready=False)], work=ADMITTED),
+            "done none here later later none",
+            id="no node",
+        ),
+        pytest.param(
+            facts(pods=[pod(0, ready=False), pod(1)], work=ADMITTED), "done none done here later none", id="not ready"
+        ),
+        pytest.param(facts(pods=[pod(0), pod(1)], work=ADMITTED), "done none done done done none", id="runs"),
+        pytest.param(facts(job([("Complete", "")]), work=ADMITTED), "done none done done done none", id="over"),
+    ],
+)
+def test_the_first_level_that_holds_it(found, expected):
+    assert states(found) == expected
+
+
+def test_who_waits_for_quota_is_told_everything_about_it():
+    ahead = msgspec.convert(
+        [{"metadata": {"name": f"w{n}", "namespace": "ns"}, "priority": n} for n in range(7)], list[PendingWorkload]
+    )
+    found = look(
+        facts(
+            job(suspend=True),
+            work=workload(
+                pending(NO_ROOM),
+                condition("Evicted", reason="Preempted", message="for a workload (UID: u, JobUID: v) x"),
+                owners=["1"],
+            ),
+            names={"u": "tune"},
+            position=8,
+            cluster_queue="c",
+            ahead=ahead,
+            waiting=9,
+            needs=[Need("f", "cpu", 6000, 4000, 3000, 1000, 4000), Need("f", "memory", 2**31, 2**33, 0, 2**33, 2**33)],
+            holders=[Holder("a", "c", NOW - timedelta(seconds=30), {"cpu": 3000})],
+        )
+    )
+    assert found["quota"].text == "waiting in queue q (ClusterQueue c), position 8 of 9, for 5m"
+    assert found["quota"].details == (
+        NO_ROOM,
+        "RESOURCE   FLAVOR   ASKED   QUOTA   USED   AVAILABLE   MISSING",
+        "cpu        f        6       4       3      1           5",
+        "memory     f        2Gi     8Gi     0      8Gi         0",
+        "never enough: cpu of flavor f is 4 in all",
+        "ahead of it: w0 (priority 0), w1 (priority 1), w2 (priority 2), w3 (priority 3), w4 (priority 4) and 2 more",
+        "what is missing is used by: a (cpu 3, for 30s)",
+        "it lost its quota (Preempted): for tune x",
+    )
+
+
+@pytest.mark.parametrize(
+    ("work", "text", "details"),
+    [
+        (workload(), "waiting in queue q, for 6m", ()),
+        (
+            workload(active=False),
+            "held, for 6m; let it go on with: muster release j",
+            (),
+        ),
+        (
+            workload(condition("QuotaReserved"), condition("Evicted", message="why"), **HOLDS),
+            "giving its quota back, for 5m",
+            ("why",),
+        ),
+        (
+            workload(condition("QuotaReserved"), **HOLDS),
+            "reserved in ClusterQueue c, for 5m",
+            ("waiting for its admission",),
+        ),
+        (
+            workload(
+                condition("QuotaReserved"),
+                condition("Admitted"),
+                admission={
+                    "clusterQueue": "c",
+                    "podSetAssignments": [
+                        {"name": "main", "flavors": {"cpu": "spot"}, "resourceUsage": {"cpu": "4", "memory": "2Gi"}}
+                    ],
+                },
+            ),
+            "admitted by ClusterQueue c through queue q, for 5m",
+            ("main: cpu 4 (spot), memory 2Gi (no flavor)",),
+        ),
+    ],
+)
+def test_quota(work, text, details):
+    found = look(facts(job(suspend=True), work=work))["quota"]
+    assert (found.text, found.details) == (text, details)
+
+
+def test_a_job_that_its_queue_has_not_taken_in():
+    labels = {"kueue.x-k8s.io/queue-name": "q"}
+    subject = job(suspend=True)
+    subject = msgspec.structs.replace(subject, metadata=msgspec.structs.replace(subject.metadata, labels=labels))
+    assert look(facts(subject))["quota"].text == "waiting to be taken in by queue q: it has no Workload yet"
+
+
+def test_where_pods_are_and_since_when():
+    pods = [pod(0, "a"), pod(1, "a"), pod(2, "a"), pod(4, "a"), pod(3, "b")]
+    found = look(facts(pods=pods, work=ADMITTED))
+    assert found["placement"].text == "5 pods on 2 nodes, for 5m"
+    assert found["placement"].details == ("a: ranks 0-2, 4", "b: rank 3")
+    assert found["readiness"].text == "5 of 5 pods ready, for 5m"
+    assert found["start"].text == "5 of 5 started"
+
+
+def test_what_placement_and_readiness_wait_for():
+    unplaced = msgspec.convert({"metadata": {"name": "p"}, "status": {"conditions": [UNSCHEDULABLE]}}, Pod)
+    found = look(facts(pods=[unplaced, pod(1)], work=ADMITTED))["placement"]
+    assert (found.text, found.details) == ("1 of 2 pods have no node", ("0/1 nodes",))
+    waiting: dict[str, Any] = {
+        "containerStatuses": [{"name": "c", "state": {"waiting": {"reason": "ErrImagePull", "message": "x"}}}]
+    }
+    late = workload(
+        condition("QuotaReserved"), condition("Admitted"), condition("PodsReady", "False", message="not yet"), **HOLDS
+    )
+    found = look(facts(pods=[pod(0, ready=False, **waiting), pod(1)], work=late))["readiness"]
+    assert (found.text, found.details) == ("1 of 2 pods ready", ("j-0: ErrImagePull: x", "not yet"))
+
+
+@pytest.mark.parametrize(
+    ("annotations", "text"),
+    [
+        ({}, "2 pods, always"),
+        ({"muster.dev/elastic": "1:4"}, "2 pods now, between 1 and 4"),
+        ({"kueue.x-k8s.io/elastic-job": "true"}, "2 pods, may be scaled"),
+    ],
+)
+def test_size(annotations, text):
+    subject = job()
+    meta = msgspec.structs.replace(subject.metadata, annotations=annotations)
+    assert look(facts(msgspec.structs.replace(subject, metadata=meta)))["size"].text == text
+
+
+def test_another_cluster():
+    found = look(facts(work=msgspec.structs.replace(ADMITTED, status=_status(cluster_name="west"))))
+    assert (found["cluster"].state, found["cluster"].text) == ("done", "it runs in west")
+    found = look(facts(work=msgspec.structs.replace(ADMITTED, status=_status(nominated_cluster_names=("a", "b")))))
+    assert (found["cluster"].state, found["cluster"].text) == ("here", "it is tried in a, b")
+
+
+def _status(**changes: Any) -> Any:
+    return msgspec.structs.replace(ADMITTED.status, **changes)
+
+
+@pytest.mark.parametrize(
+    ("estimate", "text"),
+    [
+        (Estimate(None, Certainty.NONE, "nothing says when a ends"), "cannot say: nothing says when a ends"),
+        (Estimate(NOW, Certainty.SURE, "there is room"), "any moment (sure: there is room)"),
+        (Estimate(NOW + timedelta(seconds=90), Certainty.SURE, "x"), "at the latest in 90s, "),
+        (Estimate(NOW + timedelta(minutes=5), Certainty.LIKELY, "x"), "about in 5m, "),
+        (Estimate(NOW + timedelta(days=3), Certainty.GUESS, "x"), "about in 3d, 2026-01-"),
+    ],
+)
+def test_when(estimate, text):
+    assert when(estimate, NOW).startswith(text)

@@ -1,0 +1,140 @@
+"""Where a Workload stands, in a word and a sentence."""
+
+import msgspec
+import pytest
+
+from muster.api.kueue import Workload
+from muster.cli.standing import by_owner, display_name, owner_uids, standing
+
+MINUTE = "2026-01-01T00:01:00Z"
+NO_ROOM = "insufficient unused quota for cpu in flavor f, 2 more needed"
+
+
+def condition(type, status="True", reason="R", message="m"):
+    return {"type": type, "status": status, "reason": reason, "message": message, "lastTransitionTime": MINUTE}
+
+
+def workload(*conditions, name="w", active=True, owners=(), labels=None, **status):
+    owners = [{"apiVersion": "v1", "kind": "K", "name": f"job-{uid}", "uid": uid} for uid in owners]
+    meta = {
+        "name": name,
+        "namespace": "ns",
+        "creationTimestamp": "2026-01-01T00:00:00Z",
+        "ownerReferences": owners,
+        "labels": labels or {},
+    }
+    spec = {"queueName": "q", "priority": 7, "active": active}
+    document = {"metadata": meta, "spec": spec, "status": {"conditions": list(conditions), **status}}
+    return msgspec.convert(document, Workload)
+
+
+RESERVED, ADMITTED = condition("QuotaReserved"), condition("Admitted")
+HOLDS = {"admission": {"clusterQueue": "c", "podSetAssignments": []}}
+
+
+def pending(message, reason="WaitingForQuota"):
+    return condition("QuotaReserved", "False", reason, message)
+
+
+@pytest.mark.parametrize(
+    ("subject", "word", "sentence"),
+    [
+        pytest.param(workload(), "Queued", "waiting in queue q, position 3", id="not looked at yet"),
+        pytest.param(
+            workload(pending(f"couldn't assign flavors to pod set main: {NO_ROOM}")),
+            "Queued",
+            f"waiting in queue q, position 3: {NO_ROOM}",
+            id="no room",
+        ),
+        pytest.param(
+            workload(
+                pending(
+                    f"couldn't assign flavors to pod set main: {NO_ROOM}; "
+                    "couldn't assign flavors to pod set b: too much"
+                )
+            ),
+            "Queued",
+            f"waiting in queue q, position 3: couldn't assign flavors to pod set main: {NO_ROOM}; "
+            "couldn't assign flavors to pod set b: too much",
+            id="several podsets keep their names",
+        ),
+        pytest.param(
+            workload(pending("LocalQueue q is stopped", "Suspended")),
+            "Queued",
+            "waiting in queue q, position 3: LocalQueue q is stopped",
+            id="stopped",
+        ),
+        pytest.param(
+            workload(RESERVED, condition("Evicted", reason="Preempted", message="for another"), ADMITTED, **HOLDS),
+            "Evicting",
+            "evicting: for another",
+            id="has to go",
+        ),
+        pytest.param(
+            workload(pending(NO_ROOM), condition("Evicted", message="for another")),
+            "Queued",
+            f"waiting in queue q, position 3: {NO_ROOM}",
+            id="has gone",
+        ),
+        pytest.param(workload(active=False), "Held", "held: ", id="held from the beginning"),
+        pytest.param(
+            workload(condition("Evicted", message="The workload is deactivated"), active=False),
+            "Held",
+            "held: The workload is deactivated",
+            id="held while it ran",
+        ),
+        pytest.param(
+            workload(
+                RESERVED,
+                admissionChecks=[
+                    {"name": "a", "state": "Ready", "lastTransitionTime": MINUTE, "message": ""},
+                    {"name": "b", "state": "Pending", "lastTransitionTime": MINUTE, "message": "soon"},
+                    {"name": "c", "state": "Retry", "lastTransitionTime": MINUTE, "message": ""},
+                ],
+                **HOLDS,
+            ),
+            "Checking",
+            "checking: waiting for admission checks: b (Pending: soon), c (Retry)",
+            id="checks",
+        ),
+        pytest.param(workload(RESERVED, ADMITTED, **HOLDS), "Admitted", "admitted: ", id="admitted"),
+        pytest.param(
+            workload(RESERVED, ADMITTED, condition("Finished", reason="Succeeded"), **HOLDS),
+            "Completed",
+            "completed: ",
+            id="succeeded",
+        ),
+        pytest.param(
+            workload(condition("Finished", reason="Failed", message="too bad")),
+            "Failed",
+            "failed: too bad",
+            id="failed",
+        ),
+    ],
+)
+def test_standing(subject, word, sentence):
+    found = standing(subject, 3)
+    assert (found.word, found.sentence) == (word, sentence)
+    assert (found.queue, found.priority) == ("q", 7)
+    assert found.cluster_queue == ("c" if subject.status.admission else "")
+    assert found.position == (3 if word == "Queued" else None)
+    assert found.since is not None
+
+
+def test_without_a_position_none_is_said():
+    assert standing(workload(pending(NO_ROOM))).sentence == f"waiting in queue q: {NO_ROOM}"
+
+
+def test_a_job_has_the_workload_that_is_not_finished_and_of_those_the_youngest():
+    old = workload(condition("Finished"), name="a", owners=["1"])
+    new, other = workload(name="b", owners=["1"]), workload(name="c", labels={"kueue.x-k8s.io/job-uid": "2"})
+    assert by_owner([new, old, other]) == {"1": new, "2": other}
+    assert owner_uids(other) == {"2"}
+
+
+@pytest.mark.parametrize(
+    ("owners", "namespace", "name"),
+    [([], "ns", "w"), (["1"], "ns", "job-1"), (["1", "2"], "ns", "w"), (["1"], "elsewhere", "ns/job-1")],
+)
+def test_people_call_a_workload_by_its_job(owners, namespace, name):
+    assert display_name(workload(owners=owners).metadata, namespace) == name
