@@ -8,6 +8,8 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from tests.unit.queueing import admission_worlds as aw
 from tests.unit.queueing.worlds import START
 
@@ -280,3 +282,45 @@ def test_how_much_longer_it_takes(text, ran, seconds, certainty):
     rest = remaining(run_time(text), timedelta(seconds=ran))
     found = (None, None) if rest is None else (rest.time, rest.certainty)
     assert found == (None if seconds is None else timedelta(seconds=seconds), certainty)
+
+
+_POLICIES = st.sampled_from(["lower", "newer", "never"])
+
+
+@st.composite
+def _worlds(draw: st.DrawFn) -> dict[str, Any]:
+    """Two or three queues of a cohort, those who wait in them, and for some of them how long they take."""
+    names = [f"q{number}" for number in range(draw(st.integers(2, 3)))]
+    reclaim = st.sampled_from(["lower", "any", "never"])
+    queues = {
+        name: f"in=all cpu={draw(st.integers(1, 4))} within={draw(_POLICIES)} reclaim={draw(reclaim)}"
+        f"{' strict' if draw(st.booleans()) else ''}"
+        for name in names
+    }
+    waiting = {
+        name: f"{draw(st.sampled_from(names))} p={draw(st.integers(0, 2))} at={draw(st.integers(0, 9))} "
+        f"| cpu={draw(st.integers(1, 5))}"
+        for name in ["me", *(f"w{number}" for number in range(draw(st.integers(0, 8))))]
+    }
+    runs = {name: draw(st.sampled_from(["", "<5", "<9", "3 4", "3 4 5", "<6 1 20 3"])) for name in waiting}
+    return {"queues": queues, "cohorts": {"all": ""}, "waiting": waiting, "runs": runs}
+
+
+@given(_worlds())
+@settings(deadline=None)
+def test_whatever_there_is_an_estimate_ends_and_is_not_in_the_past(case):
+    found = played(case)
+    assert (found.at is None) == (found.certainty == Certainty.NONE)
+    assert found.at is None or found.at >= START
+    assert found.because
+    assert found == played(case), "same input, same estimate"
+
+
+@given(_worlds())
+@settings(deadline=None)
+def test_whoever_is_let_in_now_is_told_so(case):
+    tree = aw.tree(case)
+    queues = aw.queues((node.policy for node in tree.queues.values()), case["waiting"])
+    admitted = [one.workload.key for one in run(tree, queues, aw.FLAVORS, Settings(), START).admitted]
+    if "ns/me" in admitted:
+        assert played(case).at == START

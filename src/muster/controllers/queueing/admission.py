@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
+from itertools import takewhile
 
 import msgspec
 
@@ -48,6 +49,7 @@ PENDING_SECONDS = 1.0
 REFUSED_SECONDS = 5.0
 
 _CYCLE = "cycle"
+_SWEEP = "sweep"  # no workload's key: those have a namespace
 
 # What a cycle decided, and how many seconds it took.
 Cycled = Callable[[cycle.Outcome, float], None]
@@ -71,10 +73,11 @@ class AdmissionController:
         self._cycled = cycled
         self._controller = manager.controller(self.name, self._cycle)
         self._pending = manager.controller(f"{self.name}-pending", self._explain, workers=8)
+        self._waiting: dict[str, float] = {}  # workloads that may have to be told why they wait, and when
         self._writes: dict[str, asyncio.Task[None]] = {}  # the last one about each workload
         self._limit = asyncio.Semaphore(AT_ONCE)
         cache.wake = lambda: self._controller.queue.add(_CYCLE)
-        cache.waits = lambda key: self._pending.queue.add_after(key, PENDING_SECONDS)
+        cache.waits = self._wait
 
     async def run(self) -> None:
         """Admit until `stop`."""
@@ -207,8 +210,25 @@ class AdmissionController:
 
     # Telling why.
 
+    def _wait(self, key: str) -> None:
+        """Look in a while whether the workload still waits. Most do not: so there is one timer for all."""
+        if not self._waiting:
+            self._pending.queue.add_after(_SWEEP, PENDING_SECONDS)
+        self._waiting.setdefault(key, self._clock.monotonic() + PENDING_SECONDS)
+
+    def _sweep(self) -> Result:
+        now, cache = self._clock.monotonic(), self._cache
+        for key, _ in list(takewhile(lambda waiting: waiting[1] <= now, self._waiting.items())):
+            del self._waiting[key]
+            if key in cache.queues or key in cache.unfit:
+                self._pending.queue.add(key)
+        due = next(iter(self._waiting.values()), None)
+        return None if due is None else max(due - now, PENDING_SECONDS / 4)
+
     async def _explain(self, key: str) -> Result:
         """Write down why a workload waits, if it does and does not say so yet."""
+        if key == _SWEEP:
+            return self._sweep()
         obj = self._cache.workloads.get(key)
         if obj is None or key in self._writes or is_true(obj.status.conditions, QUOTA_RESERVED):
             return None

@@ -5,7 +5,7 @@ import msgspec
 from muster.api.kueue import CLUSTER_QUEUE, ClusterQueue
 from muster.api.kueue.names import ACTIVE
 from muster.controllers.queueing.cache import QueueingCache
-from muster.controllers.queueing.writing import GATHER_SECONDS, keep_held, set_status
+from muster.controllers.queueing.writing import keep_held, look_soon, set_status
 from muster.queueing.conditions import find
 from muster.queueing.rollup import queue_status, with_activity
 from muster.runtime.controller import Result
@@ -44,7 +44,7 @@ class ClusterQueueController:
 
     def _soon(self, key: str) -> None:
         if key:
-            self._controller.queue.add_after(key, GATHER_SECONDS)
+            look_soon(self._controller.queue, key)
 
     def _queue_changed(self, old: ClusterQueue | None, new: ClusterQueue | None) -> None:
         if new is not None:

@@ -2,7 +2,7 @@
 
 from muster.api.kueue import COHORT, ClusterQueue, Cohort
 from muster.controllers.queueing.cache import QueueingCache
-from muster.controllers.queueing.writing import GATHER_SECONDS, set_status
+from muster.controllers.queueing.writing import look_soon, set_status
 from muster.queueing.rollup import cohort_status
 from muster.runtime.controller import Result
 from muster.runtime.manager import Manager
@@ -35,7 +35,7 @@ class CohortController:
         await self._controller.stop()
 
     def _soon(self, key: str) -> None:
-        self._controller.queue.add_after(key, GATHER_SECONDS)
+        look_soon(self._controller.queue, key)
 
     def _used(self, queue: str) -> None:
         """Usage of a ClusterQueue changed, and so perhaps that of everything above."""

@@ -7,7 +7,7 @@ import msgspec
 from muster.api.kueue import LOCAL_QUEUE, ClusterQueue, LocalQueue
 from muster.controllers.queueing.cache import QueueingCache
 from muster.controllers.queueing.fairusage import FairUsageController
-from muster.controllers.queueing.writing import GATHER_SECONDS, set_status
+from muster.controllers.queueing.writing import look_soon, set_status
 from muster.queueing.activity import local_activity
 from muster.queueing.model import StopPolicy
 from muster.queueing.rollup import local_status, with_activity
@@ -49,7 +49,7 @@ class LocalQueueController:
         await self._controller.stop()
 
     def _soon(self, key: str) -> None:
-        self._controller.queue.add_after(key, GATHER_SECONDS)
+        look_soon(self._controller.queue, key)
 
     def _changed(self, queue: str, local_queue: str) -> None:
         """Something about one LocalQueue, or about a ClusterQueue as such."""

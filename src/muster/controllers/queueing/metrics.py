@@ -62,19 +62,27 @@ class _Mirrored(Generic[M]):
     def __init__(self, make: Callable[[str, str, tuple[str, ...]], M], name: str, text: str, *more: str) -> None:
         self._queues = make(named(name), text, (*QUEUE_LABELS, *more, *ROLE_LABEL))
         self._local = make(named(f"local_queue_{name}"), text, (*LOCAL_LABELS, *more, *ROLE_LABEL))
+        # Looking a series up by its labels costs more than counting.
+        self._series: dict[tuple[_Where, tuple[str, ...]], tuple[M, ...]] = {}
 
-    def of(self, where: _Where, *more: str) -> Iterator[M]:
+    def of(self, where: _Where, *more: str) -> tuple[M, ...]:
         """Both, for these labels."""
-        yield self._queues.labels(where.queue, *more, *ROLE)
-        if where.local is not None:
-            yield self._local.labels(*where.local, *more, *ROLE)
+        found = self._series.get((where, more))
+        if found is None:
+            found = (self._queues.labels(where.queue, *more, *ROLE),)
+            if where.local is not None:
+                found = (*found, self._local.labels(*where.local, *more, *ROLE))
+            self._series[where, more] = found
+        return found
 
     def forget_queue(self, name: str) -> None:
         """The ClusterQueue is gone."""
+        self._series.clear()
         self._queues.remove_by_labels(dict(zip(QUEUE_LABELS, (name,), strict=True)))
 
     def forget_local(self, local: tuple[str, str]) -> None:
         """The LocalQueue is gone."""
+        self._series.clear()
         self._local.remove_by_labels(dict(zip(LOCAL_LABELS, local, strict=True)))
 
 

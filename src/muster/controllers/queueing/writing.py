@@ -13,11 +13,19 @@ from muster.api.kueue.names import RESOURCE_IN_USE_FINALIZER
 from muster.api.status import ApiError
 from muster.runtime.client import Client
 from muster.runtime.objects import merge_patch, meta_of
+from muster.runtime.queue import WorkQueue
 
 T = TypeVar("T")
 
-# At most one write about an object in this time: everything that happens meanwhile goes into it.
+# At most one write about an object in this time: everything that happens meanwhile goes into it. The more objects
+# change, the longer: the statuses of a thousand busy queues must not take the server from those who wait in them.
 GATHER_SECONDS = 0.5
+GATHER_SECONDS_PER_OBJECT = 0.003
+
+
+def look_soon(queue: WorkQueue, key: str) -> None:
+    """Look at an object once everything that happens now has happened."""
+    queue.add_after(key, GATHER_SECONDS + queue.delayed * GATHER_SECONDS_PER_OBJECT)
 
 
 async def set_status(client: Client, kind: Kind[T], obj: T, old: msgspec.Struct, new: msgspec.Struct) -> None:

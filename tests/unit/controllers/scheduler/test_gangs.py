@@ -5,7 +5,7 @@ import pytest
 
 from muster.api.batch import COMPLETION_INDEX, Job
 from muster.api.core import Pod
-from muster.controllers.scheduler.gangs import in_range
+from muster.controllers.scheduler.gangs import gang_key, group_keys, in_range
 
 
 def pods(*indexes):
@@ -25,3 +25,32 @@ def pods(*indexes):
 )
 def test_pods_above_the_range_are_not(spec, indexes, left):
     assert len(in_range(msgspec.convert({"spec": spec}, Job), pods(*indexes))) == left
+
+
+OWNER = {"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "u", "controller": True}
+GROUP = {"kueue.x-k8s.io/pod-group-name": "g"}
+COUNT = {"kueue.x-k8s.io/pod-group-total-count": "2"}
+
+
+@pytest.mark.parametrize(
+    ("metadata", "key", "is_group"),
+    [
+        pytest.param({}, "ns/1", False, id="alone"),
+        pytest.param({"ownerReferences": [OWNER]}, "ns/j/u", False, id="of a Job"),
+        pytest.param({"labels": GROUP, "annotations": COUNT}, "ns/g/pods", True, id="of a group"),
+        pytest.param({"annotations": GROUP | COUNT}, "ns/g/pods", True, id="of a group by annotation"),
+        pytest.param({"annotations": GROUP}, "ns/1", False, id="of a group of unknown size"),
+        pytest.param({"annotations": GROUP | COUNT, "ownerReferences": [OWNER]}, "ns/j/u", False, id="a Job's group"),
+        pytest.param(
+            {"annotations": GROUP | COUNT | {"kueue.x-k8s.io/pod-group-fast-admission": "true"}},
+            "ns/1",
+            False,
+            id="fast",
+        ),
+        pytest.param({"annotations": GROUP | COUNT | {"muster.dev/gang": "false"}}, "ns/1", False, id="no gang"),
+    ],
+)
+def test_who_belongs_together(metadata, key, is_group):
+    pod = msgspec.convert({"metadata": {"namespace": "ns", "name": "p", "uid": "1", **metadata}}, Pod)
+    assert gang_key(pod) == key
+    assert list(group_keys(pod)) == ([key] if is_group else [])
