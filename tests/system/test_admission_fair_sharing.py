@@ -100,6 +100,13 @@ async def consumed(world: World, name: str) -> float:
     return milli(shown.consumed_resources["cpu"]) / 1000 if shown is not None else 0.0
 
 
+def looked(world: World) -> float:
+    """How often an account was looked at."""
+    lines = world.plane.manager.registry.text().decode().splitlines()
+    mine = (line for line in lines if 'reconcile_total{controller="admission-fair-sharing"' in line)
+    return sum(float(line.rpartition(" ")[2]) for line in mine)
+
+
 @fair()
 async def test_who_used_less_lately_goes_first(world: World) -> None:
     await two(world)
@@ -187,9 +194,10 @@ async def test_once_nothing_is_left_of_the_past_nothing_is_written(world: World)
     assert world.plane.store.revision - before <= 12, "once in each half-life, while it fades"
     await world.settle(6 * 3600)
     assert await consumed(world, "a") == 0
-    before = world.plane.store.revision
+    before, looks = world.plane.store.revision, looked(world)
     await world.settle(48 * 3600)
     assert world.plane.store.revision == before
+    assert looked(world) == looks > 0
     await ran(world, "after", "a", 0)
     assert 0 < await consumed(world, "a") < 0.5, "the time without usage does not count for what is admitted now"
 
@@ -292,6 +300,8 @@ def test_a_restart_goes_on_from_what_was_used_with_its_first_decision() -> None:
         async with running(controllers=False, configuration=FAIR) as plane:
             world = World(plane)
             async with controllers(world):
+                for number in range(9):
+                    await local_queue(world, f"0{number}", "cq")
                 await two(world)
                 await ran(world, "before", "a", 3600)
                 await line(world, "blocker", "a1", "b1", queues="bab")

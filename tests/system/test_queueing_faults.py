@@ -296,6 +296,8 @@ class Rest:
     def _job(self, job: Job) -> Iterable[str]:
         name = job.metadata.name
         workload = self.by_owner.get(job.metadata.uid)
+        if workload is None and finish(job) is not None:
+            return  # somebody deleted it
         if workload is None:
             yield f"{name} has no workload"
             return

@@ -55,10 +55,15 @@ def merge_patch(new: msgspec.Struct, old: msgspec.Struct | None = None) -> dict[
     written: dict[str, Any] = msgspec.to_builtins(new)
     for attribute, name in zip(new.__struct_fields__, new.__struct_encode_fields__, strict=True):
         value = getattr(new, attribute)
-        if old is not None and value == getattr(old, attribute):
+        before = getattr(old, attribute) if old is not None else None
+        if old is not None and value == before:
             continue
         if name not in written:
             patch[name] = None
+        elif isinstance(value, msgspec.Struct):
+            patch[name] = merge_patch(value, before if type(before) is type(value) else None)
+        elif isinstance(value, dict) and isinstance(before, dict):
+            patch[name] = {key: None for key in before if key not in value} | written[name]
         else:
-            patch[name] = merge_patch(value) if isinstance(value, msgspec.Struct) else written[name]
+            patch[name] = written[name]
     return patch

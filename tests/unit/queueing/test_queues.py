@@ -350,6 +350,23 @@ def test_usage_of_local_queues_moves_them_as_a_whole() -> None:  # pitfall 15
     assert two.active() == ["a", "c", "b"]
 
 
+@pytest.mark.parametrize(("by_usage", "admitted"), [(True, ["a", "c", "b", "d"]), (False, ["a", "b", "c", "d"])])
+def test_an_admission_is_charged_before_the_next_decision_of_its_queue(by_usage: bool, admitted: list[str]) -> None:
+    lines = {name: f"best at={at} lq={lq} | gpu=1" for at, (name, lq) in enumerate(zip("abcd", "xxyy", strict=True))}
+    two = Two(**lines)
+    two.queues.set_queue(replace(two.specs["best"], by_usage=by_usage))
+    two.tree.set_queue(replace(two.specs["best"], by_usage=by_usage))
+    charged = []
+
+    def charge(workload: Workload, taken: Usage) -> None:
+        charged.append((workload.uid, sum(taken.values())))
+        two.queues.set_usage(workload.local_queue, two.queues.usage.get(workload.local_queue, 0.0) + 1)
+
+    two.queues.charge = charge
+    assert [one.workload.uid for one in cycle(two).admitted] == admitted
+    assert charged == ([(name, 1) for name in admitted] if by_usage else [])
+
+
 # Positions.
 
 

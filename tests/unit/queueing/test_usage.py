@@ -117,6 +117,19 @@ def test_status_restores_what_was_consumed():
     assert accounts.score(LQ, 2.0) == 0.0
 
 
+@pytest.mark.parametrize(
+    ("account", "faded"),
+    [
+        pytest.param(Account(NOW), True, id="nothing ever"),
+        pytest.param(Account(NOW, {"cpu": 0.4, "memory": 0.0}), True, id="less than a unit"),
+        pytest.param(Account(NOW, {"cpu": 0.4, "memory": 1.0}), False, id="a unit of something"),
+        pytest.param(Account(NOW, {}, {W: {"cpu": 0.1}}), False, id="something is owed"),
+    ],
+)
+def test_faded(account: Account, faded: bool):
+    assert account.faded == faded
+
+
 amounts = st.dictionaries(st.sampled_from(["cpu", "memory"]), st.floats(0, 1e12))
 
 

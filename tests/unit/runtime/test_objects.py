@@ -1,12 +1,14 @@
-"""Keys and references of any object, typed or plain."""
+"""Keys and references of any object, typed or plain; patches that make one state of it another."""
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from muster.api.core import POD, Pod
-from muster.api.meta import ObjectMeta
-from muster.runtime.objects import key_of, meta_of, reference, split_key
+from muster.api.meta import ObjectMeta, Struct
+from muster.cluster.apiserver.patch.merge import apply
+from muster.runtime.objects import key_of, merge_patch, meta_of, reference, split_key
 
 
 @pytest.mark.parametrize(
@@ -33,3 +35,39 @@ def test_reference_names_the_very_object() -> None:
     found = reference(POD, pod, "spec.containers{main}")
     assert (found.api_version, found.kind, found.namespace, found.name) == ("v1", "Pod", "a", "b")
     assert (found.uid, found.resource_version, found.field_path) == ("u", "7", "spec.containers{main}")
+
+
+class Part(Struct):
+    """A part of an object, with parts."""
+
+    count: int = 0
+    note: str | None = None
+    labels: dict[str, str] = {}  # noqa: RUF012  (msgspec gives every object its own)
+    items: tuple[str, ...] = ()
+    inner: "Part | None" = None
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "patch"),
+    [
+        (Part(), Part(), {}),
+        (Part(note="a"), Part(), {"note": None}),
+        (Part(items=("a", "b")), Part(items=("b",)), {"items": ["b"]}),
+        (Part(labels={"a": "1", "b": "2"}), Part(labels={"a": "3"}), {"labels": {"a": "3", "b": None}}),
+        (Part(inner=Part(note="a", count=1)), Part(inner=Part(count=1)), {"inner": {"note": None}}),
+        (
+            Part(inner=Part(labels={"a": "1"})),
+            Part(inner=Part(labels={"b": "1"})),
+            {"inner": {"labels": {"a": None, "b": "1"}}},
+        ),
+        (Part(inner=Part()), Part(), {"inner": None}),
+    ],
+)
+def test_a_merge_patch_says_what_differs(old: Part, new: Part, patch: dict[str, Any]) -> None:
+    assert merge_patch(new, old) == patch
+    assert msgspec.convert(apply(msgspec.to_builtins(old), patch), Part) == new
+
+
+def test_without_the_old_state_a_merge_patch_takes_away_all_that_is_absent() -> None:
+    whole = {"count": None, "note": None, "labels": None, "items": None, "inner": None}
+    assert merge_patch(Part(inner=Part(count=1))) == whole | {"inner": whole | {"count": 1}}
