@@ -139,7 +139,7 @@ def test_an_impossible_gang_says_what_it_lacks(muster):
     process = muster.start("run", "--cpus", "10000", "--", "true")
     try:
         line = process.stderr.readline()
-        while "Insufficient cpu" not in line:
+        while "insufficient quota for cpu" not in line:
             assert line, "it ended without a word"
             line = process.stderr.readline()
     finally:
@@ -157,7 +157,7 @@ def test_an_impossible_gang_says_what_it_lacks(muster):
         (["run", "--env", "NOT_SET_ANYWHERE", "--", "true"], 2, "NOT_SET_ANYWHERE is not set here"),
         (["run", "--cpus", "lots", "--", "true"], 1, "lots"),
         (["run", "--name", "No_Name", "--", "true"], 1, "No_Name"),
-        (["run", "--priority", "nope", "--", "true"], 1, 'priorityclasses.scheduling.k8s.io "nope" not found'),
+        (["run", "--priority", "nope", "--", "true"], 1, "no WorkloadPriorityClass and no PriorityClass nope"),
         (["nonsense"], 2, "No such command"),
         (["ps"], 1, "no cluster"),
         (["up", "--nodes", "docker"], 2, "no kind of node"),

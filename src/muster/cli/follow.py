@@ -4,13 +4,15 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from muster.api.batch import COMPLETION_INDEX, JOB, Job
 from muster.api.core import POD, Pod
+from muster.api.kueue import WORKLOAD
 from muster.api.status import ApiError
 from muster.cli.containerlog import ContainerLog, has_log
 from muster.cli.jobstate import Ending, JobState, ending, job_state
+from muster.cli.queuewatch import POSITION_SECONDS, QueueWatch, has_workloads, labels_of
 from muster.runtime.client import Client
 from muster.runtime.clock import Clock
 from muster.runtime.ids import Random
@@ -60,13 +62,18 @@ class Follower:
             self.client, JOB, self.clock, self.random, namespace=self.namespace, fields=f"metadata.name={self.name}"
         )
         pods = _QuietInformer(self.client, POD, self.clock, self.random, namespace=self.namespace, labels=self._labels)
-        for informer in (jobs, pods):
+        queue = await self._queue(job.metadata.uid)
+        informers: list[Informer[Any]] = [jobs, pods, *([queue.workloads] if queue is not None else [])]
+        for informer in informers:
             informer.on_change(lambda _old, _new: self._changed.set())
         try:
             async with asyncio.TaskGroup() as group:
-                helpers = [group.create_task(work) for work in (jobs.run(), pods.run(), self._until_gone())]
+                works = [*(informer.run() for informer in informers), self._until_gone()]
+                helpers = [group.create_task(work) for work in works]
                 try:
-                    return await self._until_finished(group, job.metadata.uid, jobs, pods)
+                    for informer in informers:
+                        await informer.synced.wait()
+                    return await self._until_finished(group, job.metadata.uid, jobs, pods, queue)
                 finally:
                     for task in (*helpers, *self._copies):
                         task.cancel()
@@ -94,11 +101,23 @@ class Follower:
                 is_there = False
             await self.clock.sleep(PROBE_SECONDS)
 
+    async def _queue(self, job_uid: str) -> QueueWatch | None:
+        """None where there are no Workloads to be seen."""
+        if not await has_workloads(self.client, self.namespace, job_uid):
+            return None
+        workloads = _QuietInformer(
+            self.client, WORKLOAD, self.clock, self.random, namespace=self.namespace, labels=labels_of(job_uid)
+        )
+        return QueueWatch(self.client, self.clock, workloads, job_uid)
+
     async def _until_finished(
-        self, group: asyncio.TaskGroup, uid: str, jobs: Informer[Job], pods: Informer[Pod]
+        self,
+        group: asyncio.TaskGroup,
+        uid: str,
+        jobs: Informer[Job],
+        pods: Informer[Pod],
+        queue: QueueWatch | None,
     ) -> Ending:
-        await jobs.synced.wait()
-        await pods.synced.wait()
         last: JobState | None = None
         while True:
             self._changed.clear()
@@ -108,7 +127,8 @@ class Follower:
             if job is None or job.metadata.uid != uid:
                 await self._drain()
                 return Ending(1, "it was deleted")
-            state = job_state(job, mine)
+            stands = await queue.standing() if queue is not None else None
+            state = job_state(job, mine, stands)
             if state != last:
                 self.report(state)
                 last = state
@@ -117,7 +137,15 @@ class Follower:
                 self._observe(group, mine)
                 await self._drain()
                 return ending(job, mine)
-            await self._changed.wait()
+            await self._change(POSITION_SECONDS if stands is not None and stands.waits else None)
+
+    async def _change(self, seconds: float | None) -> None:
+        """Wait until something changed, or for so long."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self._changed.wait()
+        except TimeoutError:
+            return
 
     async def _as_they_ended(self, uid: str, known: list[Pod]) -> list[Pod]:
         """The pods of a job that has just finished: what is known of them may be older than what is known of it."""

@@ -9,6 +9,7 @@ from typing import Any
 
 from muster.api.batch import COMPLETION_INDEX, JOB_NAME_LABEL
 from muster.api.elastic import ELASTIC_ANNOTATION, WORLD_ANNOTATION, Bounds, World
+from muster.api.kueue.names import PRIORITY_CLASS_LABEL, QUEUE_NAME_LABEL
 from muster.jobs.world import FIRST_SIZE_ANNOTATION, annotations, birth_annotations
 
 # A label value and a DNS label: the longest name that leaves room for `-<index>` in a host name.
@@ -28,6 +29,8 @@ WEEK_SECONDS = 7 * 24 * 3600
 class Gang:
     """A command to run as a gang. Quantities are as in Kubernetes.
 
+    queue: its LocalQueue; "" leaves it to the cluster.
+    priority: the PriorityClass of its pods. queue_priority: a WorkloadPriorityClass, which counts in queues only.
     elastic: between which sizes it may be moved; None if it stays as it is.
     """
 
@@ -39,7 +42,9 @@ class Gang:
     memory: str = ""
     gpus: int = 0
     image: str = ""
+    queue: str = ""
     priority: str = ""
+    queue_priority: str = ""
     working_directory: str = ""
     environment: Mapping[str, str] = field(default_factory=dict)
     elastic: Bounds | None = None
@@ -64,6 +69,9 @@ def name_for(command: Sequence[str], suffix: str) -> str:
 def job(gang: Gang) -> dict[str, Any]:
     """The manifest of the Job."""
     metadata: dict[str, Any] = {"name": gang.name, "namespace": gang.namespace}
+    labels = {QUEUE_NAME_LABEL: gang.queue, PRIORITY_CLASS_LABEL: gang.queue_priority}
+    if given := {label: value for label, value in labels.items() if value}:
+        metadata["labels"] = given
     template: dict[str, Any] = {}
     if gang.elastic is not None:
         world = World(size=gang.workers, epoch=1)

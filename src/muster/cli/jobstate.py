@@ -6,7 +6,11 @@ from datetime import UTC, datetime
 
 from muster.api.batch import Job
 from muster.api.core import Pod
+from muster.api.kueue import Workload
+from muster.api.kueue.names import PODS_READY, QUEUE_NAME_LABEL
 from muster.api.pods import is_finished, is_ready
+from muster.cli.standing import Standing
+from muster.queueing.conditions import is_true
 
 _NEVER = datetime(1, 1, 1, tzinfo=UTC)
 
@@ -15,11 +19,13 @@ _NEVER = datetime(1, 1, 1, tzinfo=UTC)
 class JobState:
     """One line of `muster ps`.
 
-    word: Suspended, Pending, Starting, Running, Finishing, Retrying, Completed, Failed or Deleting.
+    word: Suspended, Pending, Starting, Running, Finishing, Retrying, Completed, Failed or Deleting; before a job may
+        make pods, that of its standing: Queued, Checking, Evicting or Held.
     ready: pods that are ready, or that have succeeded.
     wanted: pods that should be.
     reason: why it is not further, as the level that holds it says.
     blocked: something must change before it goes on; otherwise it is only a matter of moments.
+    standing: where it stands in its queue, as long as that is what holds it.
     """
 
     word: str
@@ -27,6 +33,7 @@ class JobState:
     wanted: int
     reason: str = ""
     blocked: bool = False
+    standing: Standing | None = None
 
     @property
     def finished(self) -> bool:
@@ -34,8 +41,8 @@ class JobState:
         return self.word in ("Completed", "Failed")
 
 
-def job_state(job: Job, pods: Sequence[Pod]) -> JobState:
-    """The state of a job with the pods that it has now."""
+def job_state(job: Job, pods: Sequence[Pod], standing: Standing | None = None) -> JobState:
+    """The state of a job with the pods that it has now, and where its Workload stands, if it has one."""
     wanted = job.spec.completions if job.spec.completions is not None else job.spec.parallelism or 0
     live = [pod for pod in pods if not is_finished(pod)]
     done = job.status.succeeded + sum(1 for pod in live if is_ready(pod))
@@ -46,19 +53,38 @@ def job_state(job: Job, pods: Sequence[Pod]) -> JobState:
             return JobState(word, job.status.succeeded, wanted, reason)
     if job.metadata.deletion_timestamp is not None:
         return JobState("Deleting", done, wanted)
+    if standing is not None and standing.stopped:
+        return JobState(standing.word, done, wanted, standing.reason, bool(standing.reason), standing)
     if job.spec.suspend:
-        return JobState("Suspended", done, wanted, "the job is suspended", blocked=True)
+        return _suspended(job, standing, done, wanted)
     unplaced = [pod for pod in live if not pod.spec.node_name]
     if unplaced:
-        why = _why_unplaced(unplaced)
+        why = why_unplaced(unplaced)
         return JobState("Pending", done, wanted, why or "waiting for all its pods, to be placed together", bool(why))
-    waiting = [reason for pod in live if not is_ready(pod) for reason in _why_waiting(pod)]
+    waiting = [reason for pod in live if not is_ready(pod) for reason in why_waiting(pod)]
     if waiting:
         return JobState("Starting", done, wanted, waiting[0], blocked=True)
     if not live:
         return _between_pods(job, pods, done, wanted)
     word = "Running" if any(pod.status.phase == "Running" for pod in live) else "Starting"
     return JobState(word, done, wanted)
+
+
+def workload_state(workload: Workload, standing: Standing) -> JobState:
+    """The state of a pod group, or of another kind of job: it is known by its Workload only."""
+    wanted = sum(podset.count for podset in workload.spec.pod_sets)
+    ready = is_true(workload.status.conditions, PODS_READY)
+    word = ("Running" if ready else "Starting") if standing.word == "Admitted" else standing.word
+    return JobState(word, wanted if ready else 0, wanted, standing.reason, standing=standing)
+
+
+def _suspended(job: Job, standing: Standing | None, done: int, wanted: int) -> JobState:
+    """By its queue, which resumes it, or by a person."""
+    if standing is not None:
+        return JobState("Starting", done, wanted)
+    if QUEUE_NAME_LABEL in job.metadata.labels:
+        return JobState("Queued", done, wanted, "waiting to be taken in by its queue")
+    return JobState("Suspended", done, wanted, "the job is suspended", blocked=True)
 
 
 def _between_pods(job: Job, pods: Sequence[Pod], done: int, wanted: int) -> JobState:
@@ -104,7 +130,8 @@ def ending(job: Job, pods: Sequence[Pod]) -> Ending:
     return Ending(first.exit_code, f"{state.reason}; {name} ended with exit code {first.exit_code}{reason}{said}")
 
 
-def _why_unplaced(pods: Sequence[Pod]) -> str:
+def why_unplaced(pods: Sequence[Pod]) -> str:
+    """What the scheduler says of pods without a node; "" if it has not said anything."""
     for pod in pods:
         for condition in pod.status.conditions:
             if condition.type == "PodScheduled" and condition.status == "False" and condition.message:
@@ -112,7 +139,7 @@ def _why_unplaced(pods: Sequence[Pod]) -> str:
     return ""
 
 
-def _why_waiting(pod: Pod) -> list[str]:
+def why_waiting(pod: Pod) -> list[str]:
     """What its containers wait for, where that is more than their turn."""
     usual = ("", "ContainerCreating", "PodInitializing")
     waits = [status.state.waiting for status in (*pod.status.init_container_statuses, *pod.status.container_statuses)]

@@ -13,12 +13,16 @@ COMMANDS = {
     "status": "Is it well?",
     "run": "Run a command as a gang: all workers start, or none.",
     "apply": "Apply manifests; with --wait, until their jobs finish.",
-    "ps": "List jobs: state, pods, reason, age.",
+    "ps": "List jobs: state, pods, queue, position, reason, age.",
+    "why": "Why a job is not running, with numbers, and when it will.",
     "logs": "Print or follow the output of a job.",
     "wait": "Wait until jobs finish; the exit code is the job's.",
     "cancel": "Stop and delete jobs.",
+    "hold": "Keep jobs, or a queue, from starting.",
+    "release": "Let them go on.",
     "scale": "Change the number of workers of a job.",
-    "top": "Show nodes, and who uses what.",
+    "queue": "List, stop, resume and create queues.",
+    "top": "Show nodes and quotas, and who uses what.",
 }
 
 

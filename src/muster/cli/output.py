@@ -35,6 +35,16 @@ def age(since: datetime | None, now: datetime) -> str:
     return f"{hours}h" if hours < 48 else f"{days}d"
 
 
+def quantity(resource: str, value: int) -> str:
+    """An amount in the units of decisions, for people: bytes in GiB."""
+    from muster.api.quantity import format_amount
+
+    if resource in ("memory", "ephemeral-storage") and value:
+        text = f"{value / 2**30:.1f}"
+        return f"{text.removesuffix('.0')}Gi"
+    return format_amount(resource, value)
+
+
 def dump(document: Any, form: str) -> str:
     """A JSON value as `json` or `yaml` text."""
     if form == "json":

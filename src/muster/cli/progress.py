@@ -15,24 +15,35 @@ class Progress:
     say: Callable[[str], None]
     _said: set[str] = field(default_factory=set)
     _size: int = 0  # that was said last
+    _standing: str = ""  # that was said last
 
     def report(self, state: JobState) -> None:
         """The job has reached this state."""
         if state.finished:
             return
-        if state.word == "Running" and self.workers > 1:
-            self._count(state)
-        elif state.word == "Running":
-            self._say_once(f"{self.name}: running")
+        if state.word == "Running":
+            self._running(state)
+        elif state.blocked and state.standing is not None:
+            self._stands(state.standing.sentence)
         elif state.blocked:
             self._say_once(f"{self.name}: {state.word.lower()}: {state.reason}")
 
-    def _count(self, state: JobState) -> None:
-        """All are there; said again whenever that is another number."""
-        if state.wanted != self._size and state.ready >= state.wanted:
+    def _running(self, state: JobState) -> None:
+        self._standing = ""
+        if self.workers == 1:
+            self._say_once(f"{self.name}: running")
+        elif state.wanted != self._size and state.ready >= state.wanted:
+            # All are there; said again whenever that is another number.
             what = f"now {state.wanted} workers" if self._size else f"all {state.wanted} workers started"
             self.say(f"{self.name}: {what}")
             self._size = state.wanted
+
+    def _stands(self, sentence: str) -> None:
+        """It is in its queue, perhaps once more: then everything may be said again."""
+        if sentence != self._standing:
+            self._standing, self._size = sentence, 0
+            self._said.clear()
+            self.say(f"{self.name}: {sentence}")
 
     def _say_once(self, text: str) -> None:
         if text not in self._said:

@@ -11,6 +11,8 @@ in use; nobody is made to give back for that.
 
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
+from itertools import takewhile
+from typing import NamedTuple
 
 from muster.queueing.holders import Holders
 from muster.queueing.model import CohortSpec, FlavorResource, QueueSpec, Quota, Usage, Workload
@@ -161,6 +163,9 @@ class Node:
 
 def _insert(children: dict[tuple[bool, str], Node], key: tuple[bool, str], node: Node) -> None:
     """Keep them sorted: the order of decisions must not depend on who was heard of first."""
+    if children and key > next(reversed(children)):
+        children[key] = node
+        return
     after = {name: children.pop(name) for name in list(children) if name > key}
     children[key] = node
     children.update(after)
@@ -170,13 +175,42 @@ def _recompute(node: Node) -> None:
     """Quota and, of a Cohort, usage: from its own specification and its children."""
     node.subtree = {fr: quota.nominal for fr, quota in node.quotas.items()}
     if not node.is_queue:
-        node.height = 1 + max((child.height for child in node.children.values()), default=0)
         node.usage = {}
-    for child in node.children.values():
-        for fr, amount in child.subtree.items():
-            node.subtree[fr] = node.subtree.get(fr, 0) + amount - child.local.get(fr, 0)
-        for fr, amount in child.usage.items():
-            node.usage[fr] = node.usage.get(fr, 0) + max(0, amount - child.local.get(fr, 0))
+        for child in node.children.values():
+            _add(node, _share(child))
+        node.height = _height(node)
+    _keep(node)
+
+
+class _Share(NamedTuple):
+    """What of a node counts in its parent: the quota that it lends, and what it uses of others'."""
+
+    lent: Mapping[FlavorResource, int]
+    borrowed: Mapping[FlavorResource, int]
+
+
+def _share(node: Node) -> _Share:
+    local = node.local
+    return _Share(
+        {fr: amount - local.get(fr, 0) for fr, amount in node.subtree.items()},
+        {fr: max(0, amount - local.get(fr, 0)) for fr, amount in node.usage.items()},
+    )
+
+
+def _add(node: Node, share: _Share, sign: int = 1) -> None:
+    for fr, amount in share.lent.items():
+        node.subtree[fr] = node.subtree.get(fr, 0) + sign * amount
+    for fr, amount in share.borrowed.items():
+        node.usage[fr] = node.usage.get(fr, 0) + sign * amount
+
+
+def _height(node: Node) -> int:
+    cohorts = takewhile(lambda child: not child.is_queue, node.children.values())
+    return 1 + max((child.height for child in cohorts), default=0)
+
+
+def _keep(node: Node) -> None:
+    """Of its quota, what it does not lend."""
     lending = {fr: limit for fr in node.subtree if (limit := node.quota(fr).lending) is not None}
     node.local = {fr: max(0, node.subtree[fr] - limit) for fr, limit in lending.items()}
 
@@ -275,11 +309,15 @@ class Tree:
                 node.parent = None
                 if old is not None:
                     old.children.pop(key, None)
+        counted = _share(node) if old is not None and old is node.parent else _Share({}, {})
         if node.parent is not None and key not in node.parent.children:
             _insert(node.parent.children, key, node)
-        self._refresh(node)
+        _recompute(node)
+        self._count(node, counted)
         if old is not None and old is not node.parent:
-            self._refresh(old)
+            before = _share(old)
+            _recompute(old)
+            self._count(old, before)
             self._drop_if_unused(old)
 
     def _mend(self) -> None:
@@ -287,10 +325,18 @@ class Tree:
         for name, parent in list(self._cut.items()):
             self._hang(self.cohorts[name], parent)
 
-    def _refresh(self, node: Node) -> None:
-        _recompute(node)
-        for above in node.ancestors():
-            _recompute(above)
+    def _count(self, node: Node, before: _Share) -> None:
+        """Bring everything over a node up to date that counted as `before`, without a look at its siblings."""
+        while (parent := node.parent) is not None:
+            counted, after = _share(parent), _share(node)
+            if before.lent.keys() <= after.lent.keys():
+                _add(parent, before, -1)
+                _add(parent, after)
+                parent.height = _height(parent)
+                _keep(parent)
+            else:
+                _recompute(parent)  # what nobody has any more is not to be listed
+            node, before = parent, counted
 
     def _drop_if_unused(self, cohort: Node) -> None:
         named = cohort.children or cohort.name in self._cut.values()

@@ -48,7 +48,7 @@ async def _apply(target: Target, manifests: list[dict[str, Any]], *, wait: bool,
             stored, verb = await _apply_one(session, kind, manifest, dry_run=dry_run)
             name = stored["metadata"]["name"]
             click.echo(f"{kind.kind.lower()}{'.' + kind.group if kind.group else ''}/{name} {verb}")
-            if wait and kind.resource == "jobs.batch" and stored["spec"].get("suspend"):
+            if wait and kind.resource == "jobs.batch" and _is_suspended(stored):
                 click.echo(f"{name}: suspended, not waited for", err=True)
             elif kind.resource == "jobs.batch":
                 jobs.append((stored["metadata"]["namespace"], name))
@@ -56,6 +56,13 @@ async def _apply(target: Target, manifests: list[dict[str, Any]], *, wait: bool,
             return 0
         codes = await asyncio.gather(*(_finish(session, namespace, name) for namespace, name in jobs))
         return next((code for code in codes if code), 0)
+
+
+def _is_suspended(job: dict[str, Any]) -> bool:
+    """By a person; a queue resumes its jobs."""
+    from muster.api.kueue.names import QUEUE_NAME_LABEL
+
+    return bool(job["spec"].get("suspend")) and QUEUE_NAME_LABEL not in (job["metadata"].get("labels") or {})
 
 
 async def _apply_one(

@@ -13,7 +13,7 @@ from muster.cli.session import Session, Target, connect, run, target_options
 @click.option("-o", "--output", type=click.Choice(["wide", "json", "yaml", "name"]), help="Another form.")
 @target_options
 def command(all_namespaces: bool, output: str | None, **options: Any) -> None:
-    """List jobs with state, pods, reason and age."""
+    """List jobs with state, pods, queue, position in it, reason and age."""
     run(_ps(Target.of(options), output or "", everywhere=all_namespaces))
 
 
@@ -34,38 +34,49 @@ async def _ps(target: Target, output: str, *, everywhere: bool) -> None:
 
 
 async def _rows(session: Session, namespace: str) -> list[dict[str, Any]]:
+    """Jobs, and what else has a Workload of its own; the oldest first."""
     from muster.api.batch import JOB
-    from muster.api.core import POD, Pod
-    from muster.cli.follow import JOB_NAME_LABEL
-    from muster.cli.jobstate import job_state
-    from muster.cli.output import age
+    from muster.cli.output import age, say
+    from muster.cli.standing import by_owner, owner_uids, standing
+    from muster.cli.visibility import Visibility, workloads_of
     from muster.runtime.clock import RealClock
 
-    jobs = await session.client.list(JOB, namespace)
-    pods = await session.client.list(POD, namespace, labels=JOB_NAME_LABEL)
-    by_job: dict[str, list[Pod]] = defaultdict(list)
-    for pod in pods.items:
-        for owner in pod.metadata.owner_references:
-            by_job[owner.uid].append(pod)
-    now = RealClock().now()
+    jobs = (await session.client.list(JOB, namespace)).items
+    pods = await _pods_by_owner(session, namespace)
+    workloads = await workloads_of(session.client, namespace, say)
+    waiting = {(w.metadata.namespace, w.spec.queue_name) for w in workloads if standing(w).waits}
+    positions = await Visibility(session.client).positions(waiting)
     refused = await _refused_pods(session, namespace)
+    now = RealClock().now()
+
+    def stands(workload: Any) -> Any:
+        return standing(workload, positions.get((workload.metadata.namespace, workload.metadata.name)))
+
+    mine = by_owner(workloads)
+    uids = {job.metadata.uid for job in jobs}
     rows = []
-    for job in sorted(jobs.items, key=lambda job: (job.metadata.creation_timestamp or now, job.metadata.name)):
-        state = job_state(job, by_job[job.metadata.uid])
-        nodes = {pod.spec.node_name for pod in by_job[job.metadata.uid] if pod.spec.node_name}
-        rows.append(
-            {
-                "namespace": job.metadata.namespace,
-                "name": job.metadata.name,
-                "state": state.word,
-                "ready": state.ready,
-                "wanted": state.wanted,
-                "reason": refused.get(job.metadata.uid, state.reason) if state.word == "Pending" else state.reason,
-                "nodes": sorted(nodes),
-                "age": age(job.metadata.creation_timestamp, now),
-            }
-        )
-    return rows
+    for job in jobs:
+        uid = job.metadata.uid
+        workload = mine.get(uid)
+        row = _job_row(job, pods[uid], stands(workload) if workload is not None else None, refused.get(uid, ""))
+        rows.append((job.metadata.creation_timestamp or now, row))
+    for workload in workloads:
+        if not owner_uids(workload) & uids:
+            row = _workload_row(workload, stands(workload))
+            rows.append((workload.metadata.creation_timestamp or now, row))
+    rows.sort(key=lambda found: (found[0], found[1]["name"]))
+    return [row | {"age": age(created, now)} for created, row in rows]
+
+
+async def _pods_by_owner(session: Session, namespace: str) -> dict[str, list[Any]]:
+    from muster.api.core import POD
+    from muster.cli.follow import JOB_NAME_LABEL
+
+    found: dict[str, list[Any]] = defaultdict(list)
+    for pod in (await session.client.list(POD, namespace, labels=JOB_NAME_LABEL)).items:
+        for owner in pod.metadata.owner_references:
+            found[owner.uid].append(pod)
+    return found
 
 
 async def _refused_pods(session: Session, namespace: str) -> dict[str, str]:
@@ -77,10 +88,56 @@ async def _refused_pods(session: Session, namespace: str) -> dict[str, str]:
     return {event.involved_object.uid: event.message for event in newest}
 
 
+def _job_row(job: Any, pods: list[Any], stands: Any, refused: str) -> dict[str, Any]:
+    from muster.api.kueue.names import QUEUE_NAME_LABEL
+    from muster.cli.jobstate import job_state
+
+    state = job_state(job, pods, stands)
+    row = _row(job.metadata.namespace, job.metadata.name, state, stands)
+    row["queue"] = row["queue"] or job.metadata.labels.get(QUEUE_NAME_LABEL, "")
+    row["reason"] = refused or state.reason if state.word == "Pending" else state.reason
+    return row | {"nodes": sorted({pod.spec.node_name for pod in pods if pod.spec.node_name})}
+
+
+def _workload_row(workload: Any, stands: Any) -> dict[str, Any]:
+    """Of a pod group, or another kind of job."""
+    from muster.cli.jobstate import workload_state
+    from muster.cli.standing import display_name
+
+    namespace = workload.metadata.namespace
+    name = display_name(workload.metadata, namespace)
+    return _row(namespace, name, workload_state(workload, stands), stands) | {"nodes": []}
+
+
+def _row(namespace: str, name: str, state: Any, stands: Any) -> dict[str, Any]:
+    return {
+        "namespace": namespace,
+        "name": name,
+        "state": state.word,
+        "ready": state.ready,
+        "wanted": state.wanted,
+        "queue": stands.queue if stands is not None else "",
+        "position": stands.position if stands is not None else None,
+        "clusterQueue": stands.cluster_queue if stands is not None else "",
+        "priority": stands.priority if stands is not None else None,
+        "reason": state.reason,
+    }
+
+
+# Heading, and what stands below it.
+_COLUMNS = {"NAME": "name", "STATE": "state", "PODS": "pods", "QUEUE": "queue", "POS": "position", "AGE": "age"}
+_WIDE = {"PRIORITY": "priority", "CLUSTERQUEUE": "clusterQueue", "NODES": "nodes"}
+
+
 def _print(rows: list[dict[str, Any]], *, everywhere: bool, wide: bool) -> None:
     from muster.cli.output import table
 
-    columns = (["namespace"] if everywhere else []) + ["name", "state", "pods", "age"] + (["nodes"] if wide else [])
-    cells = [row | {"pods": f"{row['ready']}/{row['wanted']}", "nodes": ",".join(row["nodes"]) or "-"} for row in rows]
-    header = [column.upper() for column in columns] + ["REASON"]
-    click.echo(table(header, [[str(row[column]) for column in columns] + [row["reason"]] for row in cells]))
+    first = {"NAMESPACE": "namespace"} if everywhere else {}
+    columns = first | _COLUMNS | (_WIDE if wide else {}) | {"REASON": "reason"}
+    cells = [row | {"pods": f"{row['ready']}/{row['wanted']}", "nodes": ",".join(row["nodes"])} for row in rows]
+    click.echo(table(list(columns), [[_cell(row[field], field) for field in columns.values()] for row in cells]))
+
+
+def _cell(value: Any, field: str) -> str:
+    empty = "" if field == "reason" else "-"
+    return empty if value is None or value == "" else str(value)

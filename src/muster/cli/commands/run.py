@@ -24,7 +24,8 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 @click.option("--cpus", metavar="Q", default="", help="CPUs of each worker, as 2 or 500m.")
 @click.option("--memory", metavar="Q", default="", help="Memory of each worker, as 4Gi.")
 @click.option("--gpus", type=click.IntRange(min=0), default=0, help="GPUs of each worker.")
-@click.option("--priority", metavar="P", default="", help="A PriorityClass.")
+@click.option("-q", "--queue", metavar="Q", default="", help="The LocalQueue to wait in (default: the namespace's).")
+@click.option("--priority", metavar="P", default="", help="A WorkloadPriorityClass, or else a PriorityClass.")
 @click.option("--name", metavar="N", default="", help="Name of the job (default: from the command).")
 @click.option("-e", "--env", metavar="K[=V]", multiple=True, help="Environment; without a value, the caller's.")
 @click.option("--image", metavar="IMAGE", default="", help="Container image, where nodes have images.")
@@ -42,7 +43,8 @@ def command(arguments: tuple[str, ...], **options: Any) -> None:
     """
     target = Target.of(options)
     if options["dry_run"]:
-        _print(arguments, options, target)
+        classes = run(_looked_up(options["priority"], target))
+        _print(arguments, options | classes, target)
         return
     sys.exit(run(_run(arguments, options, target)))
 
@@ -69,13 +71,15 @@ async def _own_cluster() -> AsyncIterator[Session]:
 async def _submit(session: Session, arguments: Sequence[str], options: dict[str, Any]) -> int:
     from muster.api.batch import JOB
     from muster.api.core import SERVICE
-    from muster.api.scheduling import PRIORITY_CLASS
+    from muster.cli.choices import check_queue, priority_classes
     from muster.cli.gang import job, service
     from muster.cli.output import say
 
+    # A Job may name what is not there, and would wait for ever: in no queue, or for pods that nobody may make.
+    if options["queue"]:
+        await check_queue(session.client, session.namespace, options["queue"])
+    options = options | await priority_classes(session.client, options["priority"])
     gang = _gang(arguments, options, session.namespace, on_this_machine=await _is_embedded(session.client))
-    if gang.priority:  # a Job may name a class that is not there; its pods may not, and would be tried for ever
-        await session.client.get(PRIORITY_CLASS, gang.priority)
     created = await session.client.create(_dynamic(JOB), job(gang), gang.namespace)
     await session.client.create(_dynamic(SERVICE), service(gang, created["metadata"]["uid"]), gang.namespace)
     if options["detach"]:
@@ -128,6 +132,16 @@ async def _attend(session: Session, name: str, namespace: str, workers: int) -> 
     return ending.code
 
 
+async def _looked_up(priority: str, target: Target) -> dict[str, str]:
+    """Which kind of class is meant; without a cluster to ask, a PriorityClass, which every cluster knows."""
+    from muster.cli.choices import priority_classes
+
+    if not priority or not has_cluster(target):
+        return {"priority": priority, "queue_priority": ""}
+    async with connect(target) as session:
+        return await priority_classes(session.client, priority)
+
+
 def _print(arguments: Sequence[str], options: dict[str, Any], target: Target) -> None:
     from muster.cli.gang import job, service
     from muster.cli.output import dump
@@ -160,7 +174,9 @@ def _gang(arguments: Sequence[str], options: dict[str, Any], namespace: str, *, 
         memory=options["memory"],
         gpus=options["gpus"],
         image=options["image"],
+        queue=options["queue"],
         priority=options["priority"],
+        queue_priority=options["queue_priority"],
         working_directory=os.getcwd() if on_this_machine else "",  # noqa: PTH109 - the caller's own spelling of it
         environment=inherited | _environment(options["env"]),
         elastic=elastic,

@@ -13,24 +13,31 @@ _SHOWN = ("cpu", "memory", "nvidia.com/gpu", "pods")
 @click.command()
 @target_options
 def command(**options: Any) -> None:
-    """Show what every node has and what is asked of it, then the jobs that ask for most."""
+    """Show what every node has and what is asked of it, then the quotas, then the jobs that ask for most."""
     run(_top(Target.of(options)))
 
 
 async def _top(target: Target) -> None:
     from muster.api.core import NODE, POD
+    from muster.api.kueue import CLUSTER_QUEUE, WORKLOAD
     from muster.api.pods import controller_of, is_finished, pod_requests
     from muster.api.quantity import amount
-    from muster.cli.output import table
+    from muster.cli.output import quantity, table
+    from muster.cli.standing import by_owner, standing
+    from muster.cli.visibility import list_or_none
 
     async with connect(target) as session:
         nodes = (await session.client.list(NODE)).items
+        queues = await list_or_none(session.client, CLUSTER_QUEUE) or []
+        workloads = by_owner(await list_or_none(session.client, WORKLOAD) or [])
         pods = [p for p in (await session.client.list(POD)).items if p.spec.node_name and not is_finished(p)]
     used: dict[str, Counter[str]] = defaultdict(Counter)
-    users: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
+    users: dict[tuple[str, str, str], Counter[str]] = defaultdict(Counter)
     for pod in pods:
         owner = controller_of(pod) or pod.metadata
-        for tally in (used[pod.spec.node_name], users[pod.metadata.namespace, owner.name]):
+        workload = workloads.get(owner.uid)
+        queue = standing(workload).cluster_queue if workload is not None else ""
+        for tally in (used[pod.spec.node_name], users[pod.metadata.namespace, owner.name, queue or "-"]):
             tally.update(Counter(pod_requests(pod.spec)) + Counter(pods=1))
     resources = [r for r in _SHOWN if any(r in node.status.allocatable for node in nodes)]
     rows = []
@@ -39,11 +46,29 @@ async def _top(target: Target) -> None:
         cells = [_share(r, used[node.metadata.name][r], has.get(r, 0)) for r in resources]
         rows.append([node.metadata.name, _health(node), *cells])
     click.echo(table(["NODE", "STATE", *(r.upper() for r in resources)], rows))
+    if queues:
+        click.echo()
+        _print_quotas(queues)
     if users:
         click.echo()
         most = sorted(users.items(), key=lambda item: [-item[1][r] for r in ("nvidia.com/gpu", "cpu", "pods")])
-        lines = [[namespace, name, *(_amount(r, tally[r]) for r in resources)] for (namespace, name), tally in most]
-        click.echo(table(["NAMESPACE", "NAME", *(r.upper() for r in resources)], lines))
+        lines = [[*who, *(quantity(r, tally[r]) for r in resources)] for who, tally in most]
+        click.echo(table(["NAMESPACE", "NAME", "CLUSTERQUEUE", *(r.upper() for r in resources)], lines))
+
+
+def _print_quotas(queues: Any) -> None:
+    from muster.cli.output import table
+    from muster.cli.quotas import cluster_queue_row, resources_of, usage_cell
+
+    rows = [cluster_queue_row(queue) for queue in queues]
+    resources = resources_of(rows)
+    header = ["CLUSTERQUEUE", "COHORT", "PENDING", "ADMITTED", *(r.upper() for r in resources)]
+    cells = [
+        [row["name"], row["cohort"] or "-", str(row["pending"]), str(row["admitted"])]
+        + [usage_cell(row, resource) for resource in resources]
+        for row in rows
+    ]
+    click.echo(table(header, cells))
 
 
 def _health(node: Any) -> str:
@@ -52,12 +77,6 @@ def _health(node: Any) -> str:
 
 
 def _share(resource: str, used: int, has: int) -> str:
-    return f"{_amount(resource, used)}/{_amount(resource, has)}"
+    from muster.cli.output import quantity
 
-
-def _amount(resource: str, value: int) -> str:
-    if resource == "memory":
-        return f"{value / 2**30:.1f}Gi"
-    from muster.api.quantity import format_amount
-
-    return format_amount(resource, value)
+    return f"{quantity(resource, used)}/{quantity(resource, has)}"

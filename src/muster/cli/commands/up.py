@@ -50,11 +50,11 @@ def command(
 
 
 def _configuration(path: str | None) -> Any:
-    """The settings in a file, checked; without one, the defaults."""
-    from muster.api.config import DEFAULT, MAX_BYTES, ConfigurationError, load
+    """The settings in a file, checked; without one, those of an embedded cluster."""
+    from muster.api.config import EMBEDDED, MAX_BYTES, ConfigurationError, load
 
     if path is None:
-        return DEFAULT
+        return EMBEDDED
     try:
         with open(path, "rb") as file:
             text = file.read(MAX_BYTES + 1).decode(errors="surrogateescape")

@@ -1,0 +1,22 @@
+"""`muster hold`: keep jobs, or a queue, from starting."""
+
+from typing import Any
+
+import click
+
+from muster.cli.session import Target, connect, run, target_options
+
+
+@click.command()
+@click.argument("jobs", nargs=-1, required=True, metavar="JOB|queue/NAME...")
+@target_options
+def command(jobs: tuple[str, ...], **options: Any) -> None:
+    """Stop every JOB, if it runs, and keep it from starting; queue/NAME lets nothing start from that LocalQueue."""
+    run(_hold(Target.of(options), jobs))
+
+
+async def _hold(target: Target, jobs: tuple[str, ...]) -> None:
+    from muster.cli.holding import hold_or_release
+
+    async with connect(target) as session:
+        await hold_or_release(session, jobs, hold=True)

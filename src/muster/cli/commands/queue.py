@@ -1,0 +1,239 @@
+"""`muster queue`: look at queues, stop and resume them, make new ones."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from muster.cli.session import Session, Target, connect, run, target_options
+
+_CLUSTER = click.option("--cluster", is_flag=True, help="NAME is a ClusterQueue: for all namespaces.")
+_LIMIT = "RES=Q"
+
+
+@click.group()
+def command() -> None:
+    """List, stop, resume and create queues.
+
+    A LocalQueue is where the jobs of a namespace wait; the ClusterQueue behind it has the quota. NAME means the
+    LocalQueue of the namespace, and the ClusterQueue with --cluster.
+    """
+
+
+@command.command("list")
+@click.option("-A", "--all-namespaces", is_flag=True, help="LocalQueues of all namespaces.")
+@click.option("-o", "--output", type=click.Choice(["wide", "json", "yaml", "name"]), help="Another form.")
+@target_options
+def list_(all_namespaces: bool, output: str | None, **options: Any) -> None:
+    """List ClusterQueues with their quotas, what is used of them and what is borrowed, then LocalQueues."""
+    run(_list(Target.of(options), output or "", everywhere=all_namespaces))
+
+
+async def _list(target: Target, output: str, *, everywhere: bool) -> None:
+    from muster.api.kueue import CLUSTER_QUEUE, LOCAL_QUEUE
+    from muster.cli.quotas import cluster_queue_row, local_queue_row, written
+    from muster.cli.visibility import list_or_none
+
+    async with connect(target) as session:
+        cluster = await list_or_none(session.client, CLUSTER_QUEUE)
+        local = (await session.client.list(LOCAL_QUEUE, "" if everywhere else session.namespace)).items
+    rows = [cluster_queue_row(queue) for queue in cluster or ()]
+    locals_ = [local_queue_row(queue) for queue in local]
+    if output in ("json", "yaml"):
+        from muster.cli.output import dump
+
+        click.echo(dump({"clusterQueues": [written(row) for row in rows], "localQueues": locals_}, output))
+    elif output == "name":
+        for row in rows:
+            click.echo(f"clusterqueue/{row['name']}")
+        for row in locals_:
+            click.echo(f"localqueue/{row['name']}")
+    elif not rows and not locals_:
+        click.echo("no queues; make one with: muster queue create NAME --cpu N", err=True)
+    else:
+        _print(rows, locals_, everywhere=everywhere, wide=output == "wide")
+        if cluster is None:
+            click.echo("ClusterQueues may not be listed by you", err=True)
+
+
+def _print(rows: list[dict[str, Any]], local: list[dict[str, Any]], *, everywhere: bool, wide: bool) -> None:
+    from muster.cli.output import table
+    from muster.cli.quotas import resources_of, usage_cell
+
+    if rows:
+        resources = resources_of(rows, everything=wide)
+        header = ["CLUSTERQUEUE", "COHORT", "STATE", "PENDING", "ADMITTED", *(r.upper() for r in resources)]
+        cells = [
+            [row["name"], row["cohort"] or "-", row["state"], str(row["pending"]), str(row["admitted"])]
+            + [usage_cell(row, resource) for resource in resources]
+            + ([row["strategy"], row["message"]] if wide else [])
+            for row in rows
+        ]
+        click.echo(table(header + (["STRATEGY", "MESSAGE"] if wide else []), cells))
+    if rows and local:
+        click.echo()
+    if local:
+        first = ["NAMESPACE"] if everywhere else []
+        header = [*first, "LOCALQUEUE", "CLUSTERQUEUE", "STATE", "PENDING", "ADMITTED"] + (["MESSAGE"] if wide else [])
+        cells = [
+            ([row["namespace"]] if everywhere else [])
+            + [row["name"], row["clusterQueue"], row["state"], str(row["pending"]), str(row["admitted"])]
+            + ([row["message"]] if wide else [])
+            for row in local
+        ]
+        click.echo(table(header, cells))
+
+
+@command.command()
+@click.argument("name")
+@click.option("--drain", is_flag=True, help="Stop what runs, too; it queues again.")
+@_CLUSTER
+@target_options
+def stop(name: str, drain: bool, cluster: bool, **options: Any) -> None:
+    """Let nothing start from queue NAME any more; what runs goes on, unless --drain is given."""
+    policy = "HoldAndDrain" if drain else "Hold"
+    run(_set_policy(Target.of(options), name, policy, cluster=cluster))
+
+
+@command.command()
+@click.argument("name")
+@_CLUSTER
+@target_options
+def resume(name: str, cluster: bool, **options: Any) -> None:
+    """Let jobs start from queue NAME again."""
+    run(_set_policy(Target.of(options), name, "None", cluster=cluster))
+
+
+async def _set_policy(target: Target, name: str, policy: str, *, cluster: bool) -> None:
+    from muster.cli.holding import set_stop_policy
+
+    async with connect(target) as session:
+        click.echo(await set_stop_policy(session, name, policy, cluster=cluster))
+
+
+@command.command()
+@click.argument("name")
+@click.option("--cpu", metavar="Q", help="CPUs, as 8.")
+@click.option("--memory", metavar="Q", help="Memory, as 32Gi.")
+@click.option("--gpus", metavar="N", help="GPUs (nvidia.com/gpu).")
+@click.option("--quota", metavar=_LIMIT, multiple=True, help="Any other resource; repeatable.")
+@click.option("--flavor", metavar="F", default="default-flavor", show_default=True, help="The ResourceFlavor.")
+@click.option("--cohort", metavar="C", default="", help="Share what is unused with the other queues of cohort C.")
+@click.option("--borrow", metavar=_LIMIT, multiple=True, help="Borrow at most so much; repeatable.")
+@click.option("--lend", metavar=_LIMIT, multiple=True, help="Lend at most so much; repeatable.")
+@click.option("--strict", is_flag=True, help="StrictFIFO: who does not fit blocks those behind.")
+@click.option(
+    "--preempt",
+    type=click.Choice(["Never", "LowerPriority", "LowerOrNewerEqualPriority"]),
+    default="LowerPriority",
+    show_default=True,
+    help="Whom its jobs may displace in this queue.",
+)
+@click.option(
+    "--reclaim",
+    type=click.Choice(["Never", "LowerPriority", "Any"]),
+    default="Any",
+    show_default=True,
+    help="From whom it takes back what it lent.",
+)
+@click.option("--weight", metavar="W", default="", help="For fair sharing.")
+@click.option("--no-local", is_flag=True, help="Make no LocalQueue.")
+@click.option("--dry-run", is_flag=True, help="Print what would be submitted, and submit nothing.")
+@click.option("-o", "--output", type=click.Choice(["json", "yaml"]), default="yaml", help="Form of --dry-run.")
+@target_options
+def create(name: str, **options: Any) -> None:
+    """Make a ClusterQueue NAME with its own quota, and a LocalQueue NAME in the namespace through which it is used.
+
+    Jobs may ask only for resources that the queue has a quota of.
+    """
+    target = Target.of(options)
+    if options["dry_run"]:
+        from muster.cli.output import dump
+
+        made = _documents(name, target.namespace or "default", options)
+        if options["output"] == "json":
+            click.echo(dump({"apiVersion": "v1", "kind": "List", "items": made}, "json"))
+        else:
+            click.echo("\n---\n".join(dump(document, "yaml") for document in made))
+        return
+    run(_create(target, name, options))
+
+
+async def _create(target: Target, name: str, options: dict[str, Any]) -> None:
+    async with connect(target) as session:
+        made = _documents(name, session.namespace, options)
+        # All of it is checked before any of it is stored.
+        for document in made:
+            await _submit(session, document, dry_run=True)
+        for document in made:
+            if await _submit(session, document, dry_run=False):
+                click.echo(f"{document['kind'].lower()}/{document['metadata']['name']} created")
+
+
+async def _submit(session: Session, document: dict[str, Any], *, dry_run: bool) -> bool:
+    """Whether it is new; only the flavor may be there already."""
+    from muster.api.kueue import CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR
+    from muster.api.status import ApiError
+
+    kind = next(kind for kind in (RESOURCE_FLAVOR, CLUSTER_QUEUE, LOCAL_QUEUE) if kind.kind == document["kind"])
+    namespace = document["metadata"].get("namespace", "")
+    try:
+        await session.client.create(kind.seen_as(dict), document, namespace, dry_run=dry_run)
+    except ApiError as error:
+        if kind is RESOURCE_FLAVOR and error.reason == "AlreadyExists":
+            return False
+        raise
+    return True
+
+
+def _documents(name: str, namespace: str, options: dict[str, Any]) -> list[dict[str, Any]]:
+    from muster.cli.newqueue import NewQueue, documents
+
+    named = {"cpu": "cpu", "memory": "memory", "gpus": "nvidia.com/gpu"}
+    quotas = {
+        resource: _quantity(options[option], f"--{option}") for option, resource in named.items() if options[option]
+    }
+    quotas |= _pairs(options["quota"], "--quota")
+    if not quotas:
+        raise click.UsageError("a queue needs a quota: --cpu, --memory, --gpus or --quota RESOURCE=QUANTITY")
+    borrowing, lending = _pairs(options["borrow"], "--borrow"), _pairs(options["lend"], "--lend")
+    if (borrowing or lending) and not options["cohort"]:
+        raise click.UsageError("--borrow and --lend mean nothing without --cohort")
+    for resource in (*borrowing, *lending):
+        if resource not in quotas:
+            raise click.UsageError(f"a limit of {resource} needs a quota of it, if only 0: --quota {resource}=0")
+    return documents(
+        NewQueue(
+            name=name,
+            quotas=quotas,
+            namespace="" if options["no_local"] else namespace,
+            flavor=options["flavor"],
+            cohort=options["cohort"],
+            borrowing=borrowing,
+            lending=lending,
+            strict=options["strict"],
+            within=options["preempt"],
+            reclaim=options["reclaim"],
+            weight=options["weight"],
+        )
+    )
+
+
+def _pairs(texts: Sequence[str], option: str) -> dict[str, str]:
+    found = {}
+    for text in texts:
+        resource, given, amount = text.partition("=")
+        if not resource or not given or not amount:
+            raise click.BadParameter(f"{text!r}: expected RESOURCE=QUANTITY, as cpu=8", param_hint=option)
+        found[resource] = _quantity(amount, option)
+    return found
+
+
+def _quantity(text: str, option: str) -> str:
+    from muster.api.quantity import QuantityError, parse
+
+    try:
+        parse(text)
+    except QuantityError:
+        raise click.BadParameter(f"{text!r} is no quantity, as 8, 500m or 32Gi", param_hint=option) from None
+    return text

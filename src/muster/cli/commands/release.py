@@ -1,0 +1,22 @@
+"""`muster release`: let what was held go on."""
+
+from typing import Any
+
+import click
+
+from muster.cli.session import Target, connect, run, target_options
+
+
+@click.command()
+@click.argument("jobs", nargs=-1, required=True, metavar="JOB|queue/NAME...")
+@target_options
+def command(jobs: tuple[str, ...], **options: Any) -> None:
+    """Let every JOB queue again; queue/NAME lets jobs start from that LocalQueue again."""
+    run(_release(Target.of(options), jobs))
+
+
+async def _release(target: Target, jobs: tuple[str, ...]) -> None:
+    from muster.cli.holding import hold_or_release
+
+    async with connect(target) as session:
+        await hold_or_release(session, jobs, hold=False)

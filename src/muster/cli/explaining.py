@@ -1,0 +1,308 @@
+"""Why a job is not running: the six levels that it goes through, in their order, and where it stands on each. Pure."""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Literal
+
+from muster.api.batch import COMPLETION_INDEX, Job
+from muster.api.core import Pod
+from muster.api.elastic import ELASTIC_ANNOTATION, is_elastic
+from muster.api.kueue import Workload
+from muster.api.kueue.names import ADMITTED, EVICTED, PODS_READY, QUEUE_NAME_LABEL
+from muster.api.kueue.visibility import PendingWorkload
+from muster.api.pods import find_condition, is_finished, is_ready
+from muster.api.quantity import amount
+from muster.cli.forecast import Holder, Need
+from muster.cli.jobstate import JobState, why_unplaced, why_waiting
+from muster.cli.output import age, quantity, table
+from muster.cli.standing import Standing, display_name
+from muster.queueing.conditions import find, find_true
+from muster.queueing.estimate import Estimate
+
+# How many of those who are ahead, or hold what is missing, are named.
+NAMED = 5
+
+_DAY = timedelta(days=1)
+
+# How messages name another workload.
+_ANOTHER = re.compile(r"a workload \(UID: ([^,)]+), JobUID: [^)]*\)")
+
+State = Literal["done", "here", "later", "none"]
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """All that was read about a job.
+
+    ahead: who waits before it, in order; None if nobody tells. waiting: how many wait in all.
+    names: what people call other workloads, by their UIDs.
+    needs, holders: what it asks for, and who has what is missing of it; empty if that may not be seen.
+    """
+
+    namespace: str
+    name: str
+    now: datetime
+    state: JobState
+    job: Job | None = None
+    workload: Workload | None = None
+    standing: Standing | None = None
+    pods: Sequence[Pod] = ()
+    cluster_queue: str = ""
+    ahead: Sequence[PendingWorkload] | None = None
+    waiting: int = 0
+    needs: Sequence[Need] = ()
+    holders: Sequence[Holder] = ()
+    estimate: Estimate | None = None
+    names: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def live(self) -> list[Pod]:
+        """Its pods that have not ended."""
+        return [pod for pod in self.pods if not is_finished(pod)]
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """One level: done, here (this is what holds the job), later (it has not come so far) or none (not for this job)."""
+
+    name: str
+    state: State
+    text: str
+    details: tuple[str, ...] = field(default=())
+
+
+def levels(facts: Facts) -> list[Level]:
+    """All levels. Behind the first that holds the job, the others are for later."""
+    found: list[Level] = []
+    held = False
+    for name, look in _LEVELS.items():
+        level = look(facts)
+        if held and name not in ("cluster", "size"):
+            level = Level(name, "later", "")
+        held = held or level.state == "here"
+        found.append(level)
+    return found
+
+
+def _quota(facts: Facts) -> Level:
+    standing, workload = facts.standing, facts.workload
+    if standing is None or workload is None:
+        queue = facts.job.metadata.labels.get(QUEUE_NAME_LABEL, "") if facts.job is not None else ""
+        if not queue:
+            return Level("quota", "none", "it is in no queue and needs no quota")
+        if facts.job is not None and facts.job.spec.suspend:
+            return Level("quota", "here", f"waiting to be taken in by queue {queue}: it has no Workload yet")
+        return Level("quota", "done", f"it is in queue {queue}")
+    if standing.finished:
+        return Level("quota", "done", f"given back to ClusterQueue {standing.cluster_queue or facts.cluster_queue}")
+    since = f", for {age(standing.since, facts.now)}"
+    if standing.word == "Queued":
+        told = [standing.reason] if standing.reason else []
+        details = [*told, *_needs(facts), *_ahead(facts), *_holders(facts), *_evicted(facts)]
+        return Level("quota", "here", f"waiting in queue {_place(facts, standing)}{since}", tuple(details))
+    if standing.word == "Held":
+        said = (standing.reason,) if standing.reason else ()
+        return Level("quota", "here", f"held{since}; let it go on with: muster release {facts.name}", said)
+    if standing.word == "Evicting":
+        return Level("quota", "here", f"giving its quota back{since}", (standing.reason,))
+    if standing.word == "Checking":
+        return Level("quota", "here", f"reserved in ClusterQueue {standing.cluster_queue}{since}", (standing.reason,))
+    text = f"admitted by ClusterQueue {standing.cluster_queue} through queue {standing.queue}{since}"
+    return Level("quota", "done", text, tuple(_granted(workload)))
+
+
+def _place(facts: Facts, standing: Standing) -> str:
+    where = f"{standing.queue} (ClusterQueue {facts.cluster_queue})" if facts.cluster_queue else standing.queue
+    if standing.position is None:
+        return where
+    return f"{where}, position {standing.position}" + (f" of {facts.waiting}" if facts.waiting else "")
+
+
+def _evicted(facts: Facts) -> list[str]:
+    """Why it does not run any more, if it did."""
+    evicted = find_true(facts.workload.status.conditions, EVICTED) if facts.workload is not None else None
+    if evicted is None:
+        return []
+    message = _ANOTHER.sub(lambda found: facts.names.get(found[1], found[0]), evicted.message)
+    return [f"it lost its quota ({evicted.reason}): {message}"]
+
+
+def _granted(workload: Workload) -> list[str]:
+    """What it got, by flavor."""
+    assert workload.status.admission is not None, "it is admitted"
+    return [
+        f"{podset.name}: "
+        + ", ".join(
+            f"{resource} {quantity(resource, amount(resource, total))} ({podset.flavors.get(resource, 'no flavor')})"
+            for resource, total in podset.resource_usage.items()
+        )
+        for podset in workload.status.admission.pod_set_assignments
+        if podset.resource_usage
+    ]
+
+
+def _needs(facts: Facts) -> list[str]:
+    """A table: what is asked for, and what there is."""
+    if not facts.needs:
+        return []
+    header = ["RESOURCE", "FLAVOR", "ASKED", "QUOTA", "USED", "AVAILABLE", "MISSING"]
+    rows = [
+        [need.resource, need.flavor]
+        + [quantity(need.resource, n) for n in (need.asked, need.nominal, need.used, need.available, need.missing)]
+        for need in facts.needs
+    ]
+    never = [
+        f"never enough: {need.resource} of flavor {need.flavor} is {quantity(need.resource, need.most)} in all"
+        for need in facts.needs
+        if need.asked > need.most
+    ]
+    return [*table(header, rows).splitlines(), *never]
+
+
+def _ahead(facts: Facts) -> list[str]:
+    if not facts.ahead:
+        return []
+    names = [f"{display_name(one.metadata, facts.namespace)} (priority {one.priority})" for one in facts.ahead[:NAMED]]
+    more = len(facts.ahead) - NAMED
+    return [f"ahead of it: {', '.join(names)}" + (f" and {more} more" if more > 0 else "")]
+
+
+def _holders(facts: Facts) -> list[str]:
+    if not facts.holders:
+        return []
+    names = [
+        f"{one.name} ({', '.join(f'{r} {quantity(r, n)}' for r, n in one.usage.items())}, "
+        f"for {age(one.since, facts.now)})"
+        for one in facts.holders[:NAMED]
+    ]
+    more = len(facts.holders) - NAMED
+    return [f"what is missing is used by: {', '.join(names)}" + (f" and {more} more" if more > 0 else "")]
+
+
+def _cluster(facts: Facts) -> Level:
+    status = facts.workload.status if facts.workload is not None else None
+    if status is not None and status.cluster_name:
+        return Level("cluster", "done", f"it runs in {status.cluster_name}")
+    if status is not None and status.nominated_cluster_names:
+        return Level("cluster", "here", f"it is tried in {', '.join(status.nominated_cluster_names)}")
+    return Level("cluster", "none", "this one")
+
+
+def _placement(facts: Facts) -> Level:
+    if facts.state.finished:
+        return Level("placement", "done", "")
+    if facts.state.word == "Suspended":
+        return Level("placement", "here", "the job is suspended; let it go on with: muster release " + facts.name)
+    if not facts.live:
+        return _without_pods(facts)
+    unplaced = [pod for pod in facts.live if not pod.spec.node_name]
+    if unplaced:
+        why = why_unplaced(unplaced) or "waiting for all its pods, to be placed together"
+        return Level("placement", "here", f"{len(unplaced)} of {len(facts.live)} pods have no node", (why,))
+    nodes: dict[str, list[Pod]] = {}
+    for pod in facts.live:
+        nodes.setdefault(pod.spec.node_name, []).append(pod)
+    began = min(filter(None, (pod.status.start_time for pod in facts.live)), default=None)
+    since = f", for {age(began, facts.now)}" if began is not None else ""
+    text = f"{_count(len(facts.live), 'pod')} on {_count(len(nodes), 'node')}{since}"
+    return Level("placement", "done", text, tuple(_on_node(*item) for item in sorted(nodes.items())))
+
+
+def _without_pods(facts: Facts) -> Level:
+    if facts.job is None:  # its pods are not known here
+        return Level("placement", "none", "")
+    return Level("placement", "here", facts.state.reason or "waiting for its pods to be created")
+
+
+def _on_node(node: str, pods: list[Pod]) -> str:
+    ranks = [pod.metadata.annotations.get(COMPLETION_INDEX, "") for pod in pods]
+    if not all(rank.isdigit() for rank in ranks):
+        return f"{node}: {', '.join(sorted(pod.metadata.name for pod in pods))}"
+    return f"{node}: {'rank' if len(ranks) == 1 else 'ranks'} {_ranges(sorted(map(int, ranks)))}"
+
+
+def _ranges(numbers: list[int]) -> str:
+    """`0-3, 7`."""
+    parts: list[list[int]] = []
+    for number in numbers:
+        if parts and number == parts[-1][1] + 1:
+            parts[-1][1] = number
+        else:
+            parts.append([number, number])
+    return ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in parts)
+
+
+def _readiness(facts: Facts) -> Level:
+    if facts.state.finished:
+        return Level("readiness", "done", "")
+    if not facts.live:
+        return Level("readiness", "none", "")
+    ready = [pod for pod in facts.live if is_ready(pod)]
+    told = find(facts.workload.status.conditions, PODS_READY) if facts.workload is not None else None
+    text = f"{len(ready)} of {len(facts.live)} pods ready"
+    if len(ready) == len(facts.live):
+        since = max(filter(None, map(_ready_since, ready)), default=None)
+        return Level("readiness", "done", text + (f", for {age(since, facts.now)}" if since is not None else ""))
+    reasons = [reason for pod in facts.live if not is_ready(pod) for reason in why_waiting(pod)]
+    late = [told.message] if told is not None and told.status != "True" and told.message else []
+    return Level("readiness", "here", text, (*reasons[:NAMED], *late))
+
+
+def _ready_since(pod: Pod) -> datetime | None:
+    condition = find_condition(pod, "Ready")
+    return condition.last_transition_time if condition is not None else None
+
+
+def _start(facts: Facts) -> Level:
+    if facts.state.finished or not facts.live:
+        return Level("start", "done" if facts.state.finished else "none", "")
+    started = sum(pod.status.phase == "Running" for pod in facts.live)
+    return Level("start", "done" if started == len(facts.live) else "here", f"{started} of {len(facts.live)} started")
+
+
+def _size(facts: Facts) -> Level:
+    wanted = facts.state.wanted
+    text = _count(wanted, "pod")
+    partly = _admitted_in_part(facts.workload) if facts.workload is not None else ""
+    if partly:
+        return Level("size", "none", f"{text}, {partly}")
+    annotations = facts.job.metadata.annotations if facts.job is not None else {}
+    if ELASTIC_ANNOTATION in annotations:
+        return Level("size", "none", f"{text} now, between {annotations[ELASTIC_ANNOTATION].replace(':', ' and ')}")
+    return Level("size", "none", f"{text}, may be scaled" if is_elastic(annotations) else f"{text}, always")
+
+
+def _admitted_in_part(workload: Workload) -> str:
+    admission = workload.status.admission
+    if admission is None or find_true(workload.status.conditions, ADMITTED) is None:
+        return ""
+    asked = sum(podset.count for podset in workload.spec.pod_sets)
+    given = sum(podset.count or 0 for podset in admission.pod_set_assignments)
+    return f"admitted with {given} of {asked}" if 0 < given < asked else ""
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}" + ("" if number == 1 else "s")
+
+
+_LEVELS: dict[str, Callable[[Facts], Level]] = {
+    "quota": _quota,
+    "cluster": _cluster,
+    "placement": _placement,
+    "readiness": _readiness,
+    "start": _start,
+    "size": _size,
+}
+
+
+def when(estimate: Estimate, now: datetime) -> str:
+    """The estimate as a sentence."""
+    if estimate.at is None:
+        return f"{estimate.certainty}: {estimate.because}"
+    if (estimate.at - now).total_seconds() < 1:
+        return f"any moment ({estimate.certainty}: {estimate.because})"
+    clock = estimate.at.astimezone().strftime("%H:%M:%S" if estimate.at - now < _DAY else "%Y-%m-%d %H:%M")
+    latest = "at the latest " if str(estimate.certainty) == "sure" else "about "
+    return f"{latest}in {age(now, estimate.at)}, {clock} ({estimate.certainty}: {estimate.because})"

@@ -1,0 +1,258 @@
+"""What the queues of a cluster look like to admission, made from API objects: for estimates, and for what is missing.
+
+Only the tree of Cohorts that a workload could get quota from is looked at. An object with a quantity that is none, or a
+selector that is none, is left out, as admission leaves it out. Pure.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from muster.api.core import Namespace
+from muster.api.kueue import (
+    STOP_NONE,
+    ClusterQueue,
+    Cohort,
+    LocalQueue,
+    ResourceFlavor,
+    Workload,
+)
+from muster.api.kueue.names import (
+    ACTIVE,
+    ADMISSION_GATED_BY,
+    ADMITTED,
+    FINISHED,
+    QUOTA_RESERVED,
+    REQUEUED,
+    WAITING_FOR_REPLACEMENT_PODS,
+)
+from muster.api.quantity import QuantityError
+from muster.api.selectors import SelectorError
+from muster.cli.standing import display_name, owner_uids
+from muster.queueing import intake
+from muster.queueing.conditions import find, find_true, is_true
+from muster.queueing.estimate import Estimate, RunTime, estimate
+from muster.queueing.model import PODS, FlavorResource, FlavorSpec
+from muster.queueing.queues import NEVER, Queues
+from muster.queueing.quota import Node, Tree
+from muster.runtime.objects import key_of
+
+# So many of those that finished last tell how long the next will take.
+RECENT = 20
+
+_INVALID = (QuantityError, SelectorError)
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """All that was read. deadlines: how long jobs may run once they have started, by the job's UID."""
+
+    cluster_queues: Iterable[ClusterQueue]
+    local_queues: Iterable[LocalQueue]
+    cohorts: Iterable[Cohort]
+    flavors: Iterable[ResourceFlavor]
+    namespaces: Iterable[Namespace]
+    workloads: Iterable[Workload]
+    deadlines: Mapping[str, timedelta]
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """How much of one flavor and resource a workload asks for, and what there is; in the units of decisions.
+
+    nominal: of its ClusterQueue. used: there. available: to it now, with what it may borrow. most: if all was free.
+    """
+
+    flavor: str
+    resource: str
+    asked: int
+    nominal: int
+    used: int
+    available: int
+    most: int
+
+    @property
+    def missing(self) -> int:
+        """How much more must become free."""
+        return max(0, self.asked - self.available)
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """A workload that holds quota: how much, by resource, of what another one misses, and since when."""
+
+    name: str
+    queue: str
+    since: datetime | None
+    usage: Mapping[str, int]
+
+
+class Outlook:
+    """The tree around one ClusterQueue, with who holds quota in it and who waits for it. Good for one estimate.
+
+    namespace: of the user, whose own workloads are called by their names only.
+    """
+
+    def __init__(self, snapshot: Snapshot, cluster_queue: str, namespace: str) -> None:
+        self.names = {key_of(one): display_name(one.metadata, namespace) for one in snapshot.workloads}
+        self.flavors: dict[str, FlavorSpec] = {one.metadata.name: intake.flavor_spec(one) for one in snapshot.flavors}
+        self.tree = _tree(snapshot, cluster_queue)
+        self.queues = Queues()
+        self.runs = run_times(snapshot)
+        self._fill(snapshot)
+
+    @property
+    def known(self) -> bool:
+        """Whether the ClusterQueue is there."""
+        return bool(self.tree.queues)
+
+    def estimate(self, key: str, now: datetime) -> Estimate:
+        """When the Workload with that key gets quota."""
+        return estimate(self.tree, self.queues, self.flavors, key, self.runs, now, names=self.names)
+
+    def needs(self, workload: Workload, cluster_queue: str) -> list[Need]:
+        """What the Workload asks for, in every flavor that it could get it from."""
+        asked: dict[str, int] = {}
+        try:
+            podsets = intake.workload(workload, cluster_queue).podsets
+        except _INVALID:
+            return []
+        for podset in podsets:
+            for resource, amount in podset.requests.items():
+                asked[resource] = asked.get(resource, 0) + amount * podset.count
+            asked[PODS] = asked.get(PODS, 0) + podset.count
+        node = self.tree.queues[cluster_queue]
+        return [
+            _need(node, FlavorResource(flavor, resource), asked[resource])
+            for group in node.policy.groups
+            for flavor in group.flavors
+            for resource in group.resources
+            if asked.get(resource)
+        ]
+
+    def holders(self, needs: Iterable[Need]) -> list[Holder]:
+        """Who has what is missing, those who have most first."""
+        missing = {FlavorResource(need.flavor, need.resource) for need in needs if need.missing}
+        found = []
+        for node in self.tree.queues.values():
+            for holder in node.workloads.values():
+                usage = {fr.resource: n for fr, n in (holder.usage or {}).items() if n and fr in missing}
+                if usage:
+                    found.append(Holder(self.names[holder.key], node.name, holder.reserved, usage))
+        return sorted(found, key=lambda one: ([-n for n in one.usage.values()], one.name))
+
+    def _fill(self, snapshot: Snapshot) -> None:
+        for namespace in snapshot.namespaces:
+            self.queues.set_namespace(namespace.metadata.name, namespace.metadata.labels)
+        active = {one.metadata.name: _is_active(one) for one in snapshot.cluster_queues}
+        for name, node in self.tree.queues.items():
+            self.queues.set_queue(node.policy, active=active[name])
+        local = {key_of(one): one for one in snapshot.local_queues}
+        for key, queue in local.items():
+            self.queues.stop_local(key, stopped=queue.spec.stop_policy != STOP_NONE)
+        for workload in snapshot.workloads:
+            behind = local.get(f"{workload.metadata.namespace}/{workload.spec.queue_name}")
+            self._take_in(workload, behind.spec.cluster_queue if behind is not None else "")
+
+    def _take_in(self, workload: Workload, cluster_queue: str) -> None:
+        status = workload.status
+        if is_true(status.conditions, FINISHED):
+            return
+        try:
+            seen = intake.workload(workload, cluster_queue)
+        except _INVALID:
+            return
+        if seen.queue not in self.tree.queues:
+            return
+        if seen.usage is not None:
+            self.tree.hold(seen)
+        elif _may_wait(workload):
+            self.queues.add(seen, until=_held_back(workload))
+
+
+def _need(node: Node, fr: FlavorResource, asked: int) -> Need:
+    return Need(
+        flavor=fr.flavor,
+        resource=fr.resource,
+        asked=asked,
+        nominal=node.quota(fr).nominal,
+        used=node.usage.get(fr, 0),
+        available=max(0, node.available(fr)),
+        most=node.potential(fr),
+    )
+
+
+def _tree(snapshot: Snapshot, cluster_queue: str) -> Tree:
+    """Of all ClusterQueues, those in the tree of one."""
+    tree = Tree()
+    for cohort in snapshot.cohorts:
+        try:
+            tree.set_cohort(intake.cohort_spec(cohort))
+        except _INVALID:
+            continue
+    for queue in snapshot.cluster_queues:
+        try:
+            tree.set_queue(intake.queue_spec(queue))
+        except _INVALID:
+            continue
+    mine = tree.queues.get(cluster_queue)
+    for name, node in list(tree.queues.items()):
+        if mine is None or node.root is not mine.root:
+            tree.remove_queue(name)
+    return tree
+
+
+def _is_active(queue: ClusterQueue) -> bool:
+    """Unless somebody looked and says that it is not."""
+    condition = find(queue.status.conditions, ACTIVE)
+    return condition is None or condition.status == "True"
+
+
+def _may_wait(workload: Workload) -> bool:
+    gated = workload.metadata.annotations.get(ADMISSION_GATED_BY)
+    return workload.spec.active and not gated and not is_true(workload.status.conditions, WAITING_FOR_REPLACEMENT_PODS)
+
+
+def _held_back(workload: Workload) -> datetime | None:
+    """Until when it may not be tried, after an eviction."""
+    requeued = find(workload.status.conditions, REQUEUED)
+    if requeued is None or requeued.status != "False":
+        return None
+    state = workload.status.requeue_state
+    return state.requeue_at if state is not None and state.requeue_at is not None else NEVER
+
+
+def run_times(snapshot: Snapshot) -> dict[str, RunTime]:
+    """By key, for every Workload that is not finished."""
+    recent = _recent(snapshot.workloads)
+    runs = {}
+    for workload in snapshot.workloads:
+        if not is_true(workload.status.conditions, FINISHED):
+            before = recent.get((workload.metadata.namespace, workload.spec.queue_name), ())
+            runs[key_of(workload)] = RunTime(_limit(workload, snapshot.deadlines), tuple(before))
+    return runs
+
+
+def _limit(workload: Workload, deadlines: Mapping[str, timedelta]) -> timedelta | None:
+    limits = [deadlines[uid] for uid in owner_uids(workload) if uid in deadlines]
+    most = workload.spec.maximum_execution_time_seconds
+    if most is not None:
+        limits.append(timedelta(seconds=most - (workload.status.accumulated_past_execution_time_seconds or 0)))
+    return min(limits, default=None)
+
+
+def _recent(workloads: Iterable[Workload]) -> dict[tuple[str, str], list[timedelta]]:
+    """How long those that finished last had run, by namespace and LocalQueue."""
+    ended: dict[tuple[str, str], list[tuple[datetime, timedelta]]] = {}
+    for workload in workloads:
+        conditions: Any = workload.status.conditions
+        finished, admitted = find_true(conditions, FINISHED), find_true(conditions, ADMITTED)
+        began = admitted or find_true(conditions, QUOTA_RESERVED)
+        if finished is None or began is None:
+            continue
+        start, end = began.last_transition_time, finished.last_transition_time
+        if start is not None and end is not None and end >= start:
+            queue = workload.metadata.namespace, workload.spec.queue_name
+            ended.setdefault(queue, []).append((end, end - start))
+    return {queue: [time for _, time in sorted(times)[-RECENT:]] for queue, times in ended.items()}

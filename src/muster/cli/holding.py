@@ -1,0 +1,71 @@
+"""Keeps jobs and queues from starting, and lets them go on: one field of a Workload or a queue each."""
+
+import click
+
+from muster.api.batch import JOB, Job
+from muster.api.kueue import CLUSTER_QUEUE, LOCAL_QUEUE, WORKLOAD, Workload
+from muster.api.status import ApiError
+from muster.cli.session import Session
+from muster.cli.standing import by_owner
+from muster.cli.visibility import get_or_none, list_or_none
+
+_STOPPED = {
+    "Hold": "stopped: nothing starts from it any more, what runs goes on",
+    "HoldAndDrain": "stopped and drained: what runs is stopped and waits",
+    "None": "resumed",
+}
+
+
+async def set_stop_policy(session: Session, name: str, policy: str, *, cluster: bool) -> str:
+    """Stop or resume a queue; what happened, for people. Raises `ApiError`, `click.ClickException`."""
+    kind = CLUSTER_QUEUE if cluster else LOCAL_QUEUE
+    namespace = "" if cluster else session.namespace
+    try:
+        await session.client.patch(kind, name, {"spec": {"stopPolicy": policy}}, namespace)
+    except ApiError as error:
+        if error.code == 404 and not cluster and await get_or_none(session.client, CLUSTER_QUEUE, name) is not None:
+            raise click.ClickException(
+                f"there is no LocalQueue {name} in namespace {namespace}, but a ClusterQueue: --cluster means that"
+            ) from error
+        raise
+    where = "" if cluster else f" (namespace {namespace})"
+    return f"{kind.kind.lower()}/{name}{where} {_STOPPED[policy]}"
+
+
+async def find(session: Session, name: str) -> tuple[Job | None, Workload | None]:
+    """The Job of that name and its Workload; or a Workload of that name, or of another kind of job of that name.
+
+    Raises `click.ClickException` if there is neither.
+    """
+    job = await get_or_none(session.client, JOB, name, session.namespace)
+    workloads = await list_or_none(session.client, WORKLOAD, session.namespace) or []
+    if job is not None:
+        return job, by_owner(workloads).get(job.metadata.uid)
+    for workload in workloads:
+        if name in (workload.metadata.name, *(owner.name for owner in workload.metadata.owner_references)):
+            return None, workload
+    raise click.ClickException(f"there is no job {name} in namespace {session.namespace}")
+
+
+async def set_active(session: Session, name: str, *, active: bool) -> str:
+    """Hold or release a job, by its Workload if it has one; what happened, for people."""
+    job, workload = await find(session, name)
+    now = workload.spec.active if workload is not None else not (job is not None and job.spec.suspend)
+    if now == active:
+        return f"{name} is {'not held' if active else 'held already'}"
+    if workload is not None:
+        patch = {"spec": {"active": active}}
+        await session.client.patch(WORKLOAD, workload.metadata.name, patch, session.namespace)
+        return f"{name} {'released: it queues again' if active else 'held: it does not run until it is released'}"
+    await session.client.patch(JOB, name, {"spec": {"suspend": not active}}, session.namespace)
+    return f"{name} {'resumed' if active else 'suspended: it does not run until it is released'}"
+
+
+async def hold_or_release(session: Session, names: tuple[str, ...], *, hold: bool) -> None:
+    """Do it for every name, `queue/NAME` being a LocalQueue, and say so."""
+    for name in names:
+        head, _, queue = name.partition("/")
+        if head == "queue" and queue:
+            click.echo(await set_stop_policy(session, queue, "Hold" if hold else "None", cluster=False))
+        else:
+            click.echo(await set_active(session, name, active=not hold))

@@ -1,0 +1,110 @@
+"""Reads everything that there is to know about one job, through the API of any cluster."""
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from muster.api.batch import JOB
+from muster.api.core import NAMESPACE, POD, Pod
+from muster.api.kueue import CLUSTER_QUEUE, COHORT, LOCAL_QUEUE, RESOURCE_FLAVOR, WORKLOAD, Workload
+from muster.api.kueue.names import ADMISSION_GATED, QUOTA_RESERVED, WAITING_FOR_PODS_READY
+from muster.api.kueue.visibility import PendingWorkload
+from muster.cli.explaining import Facts
+from muster.cli.follow import JOB_NAME_LABEL
+from muster.cli.forecast import Outlook, Snapshot
+from muster.cli.holding import find
+from muster.cli.jobstate import job_state, workload_state
+from muster.cli.session import Session
+from muster.cli.standing import Standing, standing
+from muster.cli.visibility import Visibility, get_or_none, list_or_none
+from muster.queueing.conditions import find as find_condition
+from muster.queueing.estimate import Certainty, Estimate
+from muster.runtime.client import Client
+from muster.runtime.objects import key_of
+
+
+async def investigate(session: Session, name: str, now: datetime) -> Facts:
+    """The facts about a job, or another Workload, of that name. Raises `click.ClickException` if there is none."""
+    client = session.client
+    job, workload = await find(session, name)
+    stands = standing(workload) if workload is not None else None
+    pods: list[Pod] = []
+    if job is not None:
+        pods = (await client.list(POD, session.namespace, labels=f"{JOB_NAME_LABEL}={name}")).items
+        state = job_state(job, pods, stands)
+    else:
+        assert workload is not None, "there is a job or a Workload"
+        state = workload_state(workload, standing(workload))
+    facts = Facts(namespace=session.namespace, name=name, now=now, state=state, job=job, pods=pods)
+    if workload is None or stands is None:
+        return facts
+    facts = replace(facts, workload=workload, standing=stands, cluster_queue=stands.cluster_queue)
+    return await _waiting(client, facts, workload, stands) if stands.waits else facts
+
+
+async def _waiting(client: Client, facts: Facts, workload: Workload, stands: Standing) -> Facts:
+    """Who is ahead, what is missing, and when it starts."""
+    namespace = workload.metadata.namespace
+    local = await get_or_none(client, LOCAL_QUEUE, stands.queue, namespace)
+    if local is None:
+        reason = f"there is no LocalQueue {stands.queue} in namespace {namespace}"
+        return replace(facts, estimate=Estimate(None, Certainty.NONE, reason))
+    queue = local.spec.cluster_queue
+    facts = replace(facts, cluster_queue=queue)
+    visibility = Visibility(client)
+    pending = await visibility.cluster(queue)
+    if pending is None:
+        pending = await visibility.local(namespace, stands.queue)
+    return await _outlook(client, _placed(facts, workload, pending or []), workload, queue)
+
+
+def _placed(facts: Facts, workload: Workload, pending: list[PendingWorkload]) -> Facts:
+    """With its position, if the list tells."""
+    mine = workload.metadata.namespace, workload.metadata.name
+    places = [(one.metadata.namespace, one.metadata.name) for one in pending]
+    if mine not in places:
+        return facts
+    index = places.index(mine)
+    position = pending[index].position_in_cluster_queue + 1
+    return replace(facts, standing=standing(workload, position), ahead=pending[:index], waiting=len(pending))
+
+
+async def _outlook(client: Client, facts: Facts, workload: Workload, queue: str) -> Facts:
+    snapshot = await _snapshot(client)
+    if snapshot is None:
+        reason = "you may not see all queues and their Workloads"
+        return replace(facts, estimate=Estimate(None, Certainty.NONE, reason))
+    outlook = Outlook(snapshot, queue, workload.metadata.namespace)
+    if not outlook.known:
+        return replace(facts, estimate=Estimate(None, Certainty.NONE, f"there is no ClusterQueue {queue}"))
+    needs = outlook.needs(workload, queue)
+    names = {one.metadata.uid: outlook.names[key_of(one)] for one in snapshot.workloads}
+    facts = replace(facts, needs=needs, holders=outlook.holders(needs), names=names)
+    told = find_condition(workload.status.conditions, QUOTA_RESERVED)
+    if told is not None and told.reason in (ADMISSION_GATED, WAITING_FOR_PODS_READY):
+        return replace(facts, estimate=Estimate(None, Certainty.NONE, told.message))
+    return replace(facts, estimate=outlook.estimate(key_of(workload), facts.now))
+
+
+async def _snapshot(client: Client) -> Snapshot | None:
+    """Everything that admission goes by; None if the user may not see it."""
+    cluster_queues = await list_or_none(client, CLUSTER_QUEUE)
+    local_queues = await list_or_none(client, LOCAL_QUEUE)
+    flavors = await list_or_none(client, RESOURCE_FLAVOR)
+    namespaces = await list_or_none(client, NAMESPACE)
+    workloads = await list_or_none(client, WORKLOAD)
+    if cluster_queues is None or local_queues is None or flavors is None or namespaces is None or workloads is None:
+        return None
+    deadlines = {
+        job.metadata.uid: timedelta(seconds=job.spec.active_deadline_seconds)
+        for job in await list_or_none(client, JOB) or ()
+        if job.spec.active_deadline_seconds is not None
+    }
+    return Snapshot(
+        cluster_queues=cluster_queues,
+        local_queues=local_queues,
+        cohorts=await list_or_none(client, COHORT) or [],
+        flavors=flavors,
+        namespaces=namespaces,
+        workloads=workloads,
+        deadlines=deadlines,
+    )

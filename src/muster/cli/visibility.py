@@ -1,0 +1,106 @@
+"""Reads what there is to know of queues from any cluster: one without queues, or without the visibility API, has none.
+
+Users may be allowed to see less than all; what they may not see is left out, never made up.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import msgspec
+
+from muster.api.kinds import Kind
+from muster.api.kueue import LOCAL_QUEUE, WORKLOAD, Workload
+from muster.api.kueue.visibility import (
+    MAX_PENDING_LIMIT,
+    VISIBILITY_GROUP,
+    VISIBILITY_VERSIONS,
+    PendingWorkload,
+    PendingWorkloadsSummary,
+)
+from muster.api.status import ApiError
+from muster.runtime.client import Client
+from muster.runtime.transport import Request, UnreadableAnswerError
+
+T = TypeVar("T")
+
+# Forbidden, not served, and served by somebody who is away.
+_UNSEEN = (403, 404, 503)
+
+
+async def list_or_none(client: Client, kind: Kind[T], namespace: str = "", **selectors: str) -> list[T] | None:
+    """The objects; None if the cluster has no such kind, or the user may not list it."""
+    try:
+        return (await client.list(kind, namespace, **selectors)).items
+    except ApiError as error:
+        if error.code not in _UNSEEN:
+            raise
+        return None
+
+
+async def get_or_none(client: Client, kind: Kind[T], name: str, namespace: str = "") -> T | None:
+    """The object; None if there is none, or the user may not see it."""
+    try:
+        return await client.get(kind, name, namespace)
+    except ApiError as error:
+        if error.code not in _UNSEEN:
+            raise
+        return None
+
+
+async def workloads_of(client: Client, namespace: str, say: Callable[[str], None]) -> list[Workload]:
+    """The Workloads of a namespace, "" for all; what may not be seen is said."""
+    try:
+        return (await client.list(WORKLOAD, namespace)).items
+    except ApiError as error:
+        if error.code == 403:
+            say(f"queues are not shown: {error}")
+        elif error.code not in _UNSEEN:
+            raise
+        return []
+
+
+@dataclass(slots=True)
+class Visibility:
+    """The visibility API of a cluster. Which version it serves is found out by the first question."""
+
+    client: Client
+    _versions: list[str] = field(default_factory=lambda: list(VISIBILITY_VERSIONS))
+
+    async def local(self, namespace: str, queue: str, limit: int = MAX_PENDING_LIMIT) -> list[PendingWorkload] | None:
+        """Who waits in a LocalQueue, in order; None if nobody tells."""
+        return await self._ask(f"namespaces/{namespace}/{LOCAL_QUEUE.plural}/{queue}", limit)
+
+    async def cluster(self, queue: str, limit: int = MAX_PENDING_LIMIT) -> list[PendingWorkload] | None:
+        """Who waits in a ClusterQueue, in order; None if nobody tells."""
+        return await self._ask(f"clusterqueues/{queue}", limit)
+
+    async def positions(self, queues: set[tuple[str, str]]) -> dict[tuple[str, str], int]:
+        """From 1, by namespace and name of the Workload, for those who wait in LocalQueues (namespace and name)."""
+        found = {}
+        for namespace, queue in sorted(queues):
+            for one in await self.local(namespace, queue) or ():
+                found[namespace, one.metadata.name] = one.position_in_cluster_queue + 1
+        return found
+
+    async def _ask(self, path: str, limit: int) -> list[PendingWorkload] | None:
+        for version in tuple(self._versions):
+            url = f"/apis/{VISIBILITY_GROUP}/{version}/{path}/pendingworkloads"
+            try:
+                answer = await self.client.raw(Request("GET", url, {"limit": str(limit)}))
+            except ApiError as error:
+                if error.code not in _UNSEEN:
+                    raise
+                continue
+            self._versions = [version]
+            return list(_decode(answer.body).items)
+        return None
+
+
+def _decode(body: bytes) -> PendingWorkloadsSummary:
+    try:
+        document: dict[str, Any] = msgspec.json.decode(body)
+        items = document.get("items") or []  # Go writes an empty list as null
+        return msgspec.convert({"items": items}, PendingWorkloadsSummary)
+    except (msgspec.DecodeError, AttributeError) as error:
+        raise UnreadableAnswerError(f"the list of pending workloads is not as we know it: {error}") from error

@@ -1,0 +1,146 @@
+"""Two teams share a machine, on real processes: borrow, reclaim with preemption, requeue, and an explanation."""
+
+import json
+import time
+from pathlib import Path
+
+import pytest
+
+PATIENCE = 30.0
+
+
+@pytest.fixture
+def teams(up):
+    """Two queues of one CPU each in a cohort, with a command for a job that lasts until a file appears."""
+    for team in ("red", "blue"):
+        up("queue", "create", team, "--cpu", "1", "--cohort", "all")
+    return up
+
+
+def jobs(muster):
+    return {row["name"]: row for row in json.loads(muster("ps", "-o", "json").stdout)}
+
+
+def holds(look, seconds=PATIENCE):
+    """Wait for something to be so; what is so."""
+    end = time.monotonic() + seconds
+    while not (found := look()):
+        assert time.monotonic() < end, "it never was"
+        time.sleep(0.1)
+    return found
+
+
+def until(muster, name, word, reason=""):
+    """Wait for a job to be in that state, for a reason that begins so; its row."""
+
+    def look():
+        row = jobs(muster)[name]
+        return row if row["state"] == word and row["reason"].startswith(reason) else None
+
+    return holds(look)
+
+
+def taken(muster):
+    """What of the CPUs of each ClusterQueue is used, and what of that is borrowed."""
+    listed = json.loads(muster("queue", "list", "-o", "json").stdout)["clusterQueues"]
+    return {row["name"]: (row["quotas"][0]["used"], row["quotas"][0]["borrowed"]) for row in listed}
+
+
+def submit(muster, name, workers, queue, file, *options):
+    """A job whose workers say that they have started, and end once the file is there."""
+    script = f"echo started >> {file}.log; while [ ! -e {file} ]; do sleep 0.1; done"
+    arguments = ["--queue", queue, "--cpus", "1", "--workers", str(workers), *options]
+    muster("run", "--detach", "--name", name, *arguments, "--", "sh", "-c", script)
+
+
+def starts(file: Path) -> int:
+    """How many workers have ever started."""
+    log = file.with_name(f"{file.name}.log")
+    return len(log.read_text().splitlines()) if log.exists() else 0
+
+
+def test_two_teams_borrow_and_take_back(teams, tmp_path):
+    red, blue = tmp_path / "red", tmp_path / "blue"
+    submit(teams, "borrower", 2, "red", red)
+    assert until(teams, "borrower", "Running")["clusterQueue"] == "red"
+    holds(lambda: taken(teams) == {"default": ("0", "0"), "red": ("2", "1"), "blue": ("0", "0")})
+
+    # The owner comes: the borrower gives all of it back, and waits.
+    submit(teams, "owner", 1, "blue", blue)
+    until(teams, "owner", "Running")
+    row = until(teams, "borrower", "Queued", "insufficient unused quota")
+    assert (row["queue"], row["position"], row["ready"]) == ("red", 1, 0)
+
+    why = json.loads(teams("why", "borrower", "-o", "json").stdout)
+    level = why["levels"][0]
+    assert (level["name"], level["state"]) == ("quota", "here")
+    assert why["reason"] == "insufficient unused quota for cpu in flavor default-flavor, 1 more needed"
+    assert [(need["asked"], need["available"], need["missing"]) for need in why["needs"]] == [("2", "1", "1")]
+    assert [holder["name"] for holder in why["holders"]] == ["owner"]
+    assert any("lost its quota (Preempted)" in detail for detail in level["details"])
+    assert (why["starts"]["certainty"], why["starts"]["because"]) == ("cannot say", "nothing says when owner ends")
+    assert "position 1 of 1" in teams("why", "borrower").stdout
+
+    # It says where it stands to whoever waits for it, starts again once the owner has ended, and ends well.
+    with teams.start("wait", "borrower") as waiting:
+        said = waiting.stderr.readline()
+        assert said.startswith("borrower: waiting in queue red, position 1: insufficient unused quota")
+        blue.touch()
+        until(teams, "owner", "Completed")
+        until(teams, "borrower", "Running")
+        red.touch()
+        assert waiting.wait(PATIENCE) == 0
+    assert starts(red) == 4
+    until(teams, "borrower", "Completed")
+    assert teams("why", "borrower").stdout == "borrower: completed\n"
+
+
+def test_run_times_tell_when_the_next_one_starts(teams, tmp_path):
+    for number in range(3):
+        teams("run", "--queue", "red", "--cpus", "1", "--name", f"old{number}", "--", "sleep", "1")
+    file = tmp_path / "red"
+    submit(teams, "first", 2, "red", file)
+    until(teams, "first", "Running")
+    submit(teams, "second", 2, "red", file)
+    until(teams, "second", "Queued", "insufficient unused quota")
+    starts = json.loads(teams("why", "second", "-o", "json").stdout)["starts"]
+    assert starts["at"] is not None
+    assert starts["because"].startswith("first ends then, ")
+    file.touch()
+    until(teams, "second", "Completed")
+
+
+def test_queues_and_jobs_are_held(teams, tmp_path):
+    file = tmp_path / "red"
+    teams("queue", "stop", "red")
+    submit(teams, "j", 1, "red", file)
+    assert until(teams, "j", "Queued", "LocalQueue red is stopped")["queue"] == "red"
+    assert "Stopped" in teams("queue", "list").stdout
+    assert starts(file) == 0
+    teams("queue", "resume", "red")
+    until(teams, "j", "Running")
+    teams("hold", "j")
+    assert until(teams, "j", "Held")["nodes"] == []
+    teams("release", "j")
+    until(teams, "j", "Running")
+    assert teams("top").stdout.count("red") >= 2, "among the quotas, and as what the job uses"
+    file.touch()
+    until(teams, "j", "Completed")
+
+
+BAD = [
+    (["run", "--queue", "green", "--", "true"], 1, "no queue green in namespace default; there is: blue, default, red"),
+    (["queue", "stop", "green"], 1, 'localqueues.kueue.x-k8s.io "green" not found'),
+    (["queue", "create", "green"], 2, "a queue needs a quota"),
+    (["queue", "create", "red", "--cpu", "1"], 1, '"red" already exists'),
+    (["why", "nobody"], 1, "there is no job nobody in namespace default"),
+    (["hold", "nobody"], 1, "there is no job nobody in namespace default"),
+]
+
+
+def test_bad_input_gets_one_clear_line(teams):
+    for arguments, code, message in BAD:
+        done = teams(*arguments, check=False)
+        assert (done.returncode, done.stdout) == (code, "")
+        assert message in done.stderr
+        assert "Traceback" not in done.stderr
