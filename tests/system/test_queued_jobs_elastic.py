@@ -7,6 +7,7 @@ from tests.system import queueing_world
 from tests.system.queued_jobs import Queued, story
 
 from muster.api.batch import JOB
+from muster.api.core import EVENT
 from muster.api.elastic import ELASTIC_ANNOTATION
 from muster.api.kueue import LOCAL_QUEUE
 
@@ -82,9 +83,32 @@ def test_a_running_job_grows_into_free_quota(annotations):
         assert before < {pod.metadata.uid for pod in await q.world.pods()}, "who ran was left alone"
         assert await gated(q) == []
         await q.job("next", 1)
-        assert await q.running("next") == []
+        # Only who says between which sizes it may be moved makes room for others.
+        makes_room = annotations is OURS
+        assert await q.running("next") == ([0] if makes_room else [])
+        assert await q.running() == ([0, 1, 2] if makes_room else [0, 1, 2, 3])
 
     body()
+
+
+@story
+async def test_who_waits_for_quota_starts_smaller_if_it_may(q):
+    await q.queue(cpu=3)
+    await elastic(q, workers=4, annotations=OURS)
+    assert (await q.running(), await q.held()) == ([0, 1, 2], 3)
+    events = (await q.client.list(EVENT, "default")).items
+    assert "Shrunk from 4 to 3 workers: quota for 3 is free" in [event.message for event in events]
+
+
+@story
+async def test_it_makes_room_for_who_waits_for_quota_and_grows_back(q):
+    await q.queue(cpu=4)
+    await elastic(q, workers=4, annotations=OURS)
+    await q.job("next", 2)
+    assert (await q.running(), await q.running("next")) == ([0, 1], [0, 1])
+    await q.client.delete(JOB, "next", "default")
+    await q.world.settle(60)
+    assert (await q.running(), await q.held()) == ([0, 1, 2, 3], 4)
 
 
 @story

@@ -32,6 +32,7 @@ from muster.controllers.queueing.fairusage import fair_usage
 from muster.controllers.queueing.inuse import flavors_in_use, topologies_in_use
 from muster.controllers.queueing.localqueue import LocalQueueController
 from muster.controllers.queueing.metrics import QueueingMetrics
+from muster.controllers.queueing.sizes import ElasticQuota
 from muster.controllers.queueing.visibility import Visibility
 from muster.controllers.queueing.workload import WorkloadController
 from muster.controllers.scheduler import Scheduler
@@ -87,7 +88,9 @@ class ControlPlane:
         usage = fair_usage(self.manager, cache, self.configuration)
         if usage is not None:
             self.manager.add(usage)
-        self.manager.add(AdmissionController(self.manager, cache, recorder, cycled=metrics.cycled))
+        elastic = ElasticQuota(self.manager, cache, recorder)
+        self.manager.add(AdmissionController(self.manager, cache, recorder, cycled=(metrics.cycled, elastic.cycled)))
+        self.manager.add(elastic)
         self.server.pending = Visibility(cache)
         self.manager.add(ClusterQueueController(self.manager, cache, self.events.recorder("kueue-clusterqueue")))
         self.manager.add(LocalQueueController(self.manager, cache, usage))

@@ -7,6 +7,7 @@ its own, for the same flavors, while the rest runs on.
 
 from collections.abc import Mapping
 from dataclasses import replace
+from datetime import UTC, datetime
 
 import msgspec
 
@@ -22,6 +23,8 @@ from muster.queueing.requests import scaled
 
 # What follows the key of a workload in that of its entry; no name has it.
 SUFFIX = "+"
+
+_LAST = datetime.max.replace(tzinfo=UTC)
 
 _PLAIN = intake.Settings()
 
@@ -57,7 +60,8 @@ def entry(workload: kueue.Workload, queue: str, settings: intake.Settings = _PLA
     assert workload.status.admission is not None, "something was granted"
     flavors = {one.name: one.flavors for one in workload.status.admission.pod_set_assignments}
     podsets = tuple(replace(podset, flavors=flavors[podset.name]) for podset in waiting.podsets)
-    return replace(waiting, key=waiting.key + SUFFIX, podsets=podsets)
+    # Whoever waits to start comes before those who run already, among equals.
+    return replace(waiting, key=waiting.key + SUFFIX, podsets=podsets, queued=_LAST)
 
 
 def raised(status: kueue.WorkloadStatus, more: kueue.Admission) -> kueue.WorkloadStatus:

@@ -100,7 +100,7 @@ class Connection(HttpToolsProtocol):
             self._expect_headers()
             if began_before:
                 self._count(len(data))
-        elif not self._in_headers and not self._in_request:
+        elif not self._in_request:
             self._expect_headers()  # bytes that are no request yet
 
     def on_message_begin(self) -> None:

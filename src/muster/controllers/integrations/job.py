@@ -22,6 +22,7 @@ from muster.api.kueue.names import JOB_MIN_PARALLELISM, MULTI_KUEUE_CONTROLLER
 from muster.api.managed.jobs import is_together
 from muster.controllers.integrations.framework import Step
 from muster.controllers.integrations.templates import injecting, restoring
+from muster.controllers.scheduler.gangs import starts_together
 from muster.jobs.conditions import SUSPENDED, finish, is_true
 from muster.jobs.terms import Terms, managed_by
 from muster.queueing.facts import End, PodSetInfo
@@ -108,8 +109,11 @@ def _size(job: Job) -> int:
 def _least(job: Job) -> int | None:
     """With how few pods it would start; the size of an elastic Job changes in another way."""
     annotations = job.metadata.annotations
-    text = annotations.get(JOB_MIN_PARALLELISM, "")
-    return int(text) if text.isascii() and text.isdigit() and not is_elastic(annotations) else None
+    if is_elastic(annotations):
+        return None
+    # Pods that need not run together may start one by one.
+    text = annotations.get(JOB_MIN_PARALLELISM, "" if starts_together(job) else "1")
+    return int(text) if text.isascii() and text.isdigit() else None
 
 
 def _sized(job: Job, count: int) -> dict[str, Any]:

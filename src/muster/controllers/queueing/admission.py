@@ -9,7 +9,7 @@ Why somebody waits is written down when it has been so for a moment: in a busy q
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
@@ -63,9 +63,9 @@ class AdmissionController:
     name = "admission"
 
     def __init__(
-        self, manager: Manager, cache: QueueingCache, recorder: Recorder, *, cycled: Cycled | None = None
+        self, manager: Manager, cache: QueueingCache, recorder: Recorder, *, cycled: Sequence[Cycled] = ()
     ) -> None:
-        """cycled: is told of each cycle, for metrics."""
+        """cycled: they are told of each cycle."""
         self._client = manager.client
         self._clock: Clock = manager.clock
         self._cache = cache
@@ -96,8 +96,8 @@ class AdmissionController:
         cache, now = self._cache, self._clock.now()
         started = self._clock.monotonic()
         outcome = cycle.run(cache.tree, cache.queues, cache.flavors, cache.settings, now, limit=LOOKS_AT_ONCE)
-        if self._cycled is not None:
-            self._cycled(outcome, self._clock.monotonic() - started)
+        for listener in self._cycled:
+            listener(outcome, self._clock.monotonic() - started)
         for admission in outcome.admitted:
             self._write(admission.workload.key, partial(self._admit, admission))
         for decision in outcome.preemptions:

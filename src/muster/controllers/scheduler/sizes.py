@@ -10,7 +10,8 @@ No work that is done is lost: a Job is never shrunk below an index that has ende
 is not grown any more. Jobs that are suspended, ending or going are left alone.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
 
 from muster.api.batch import INDEXED, JOB, Job
 from muster.api.core import Pod
@@ -108,7 +109,7 @@ class Sizes:
         if not pods or pods[0].spec.scheduler_name not in self._names:
             return None
         bounds, size = self._bounds[key], job.spec.completions or 0
-        ended = self._ended(job, size)
+        ended = ended_indexes(job, self._pods.by(BY_CONTROLLER, job.metadata.uid))
         # Pods that wait for quota come first: what was asked for is not granted yet.
         granted = not any(is_gated(pod) for pod in self._pods.by(BY_CONTROLLER, job.metadata.uid) if is_active(pod))
         may_grow = not ended and size >= bounds.least and granted
@@ -117,34 +118,18 @@ class Sizes:
             gang.priority,
             created(job.metadata),
             size,
-            least=max(bounds.least, ended.runs[-1][1] + 1 if ended else 0),
+            least=least_size(bounds, ended),
             most=bounds.most if may_grow else size,
             shape=shape_of(pods[-1]),
             bound={completion_index(pod): uid for pod in pods if capacity.assigned(uid := pod.metadata.uid)},
             done=len(ended),
         )
 
-    def _ended(self, job: Job, size: int) -> Indexes:
-        """The indexes that have ended for good, also those that the Job's status does not show yet."""
-        pods = self._pods.by(BY_CONTROLLER, job.metadata.uid)
-        succeeded = Indexes.of(
-            index for pod in pods if pod.status.phase == "Succeeded" and 0 <= (index := completion_index(pod)) < size
-        )
-        return succeeded | Indexes.parse(job.status.completed_indexes, size) | failed_indexes(job)
-
     async def _write(self, job: Job, change: Resize) -> bool:
         """Resize the Job as it was when that was decided. Whether it has its new size, or needs it no more."""
         meta = job.metadata
-        # The world goes with the size: nobody has to write it later, in the way of the Job's controller. But a Job that
-        # queues has yet to get quota for more: `jobs.world` waits for that.
-        on_credit = change.new > change.old and QUEUE_NAME_LABEL in meta.labels
-        world = annotations(World(change.new, current(job).epoch + 1)) if not on_credit else {}
-        patch = {
-            "metadata": {"uid": meta.uid, "resourceVersion": meta.resource_version, "annotations": world},
-            "spec": {"completions": change.new, "parallelism": change.new},
-        }
         try:
-            await self._client.patch(JOB, meta.name, patch, meta.namespace)
+            await self._client.patch(JOB, meta.name, resizing(job, change.new), meta.namespace)
         except ApiError as error:
             if error.code == 404:
                 return True
@@ -171,6 +156,33 @@ def elastic_bounds(job: Job) -> Bounds | None:
     if not starts_together(job):
         raise ValueError(f'the pods are no gang, as {GANG_ANNOTATION} is "false"')
     return bounds
+
+
+def ended_indexes(job: Job, pods: Iterable[Pod]) -> Indexes:
+    """The indexes that have ended for good, also those that the Job's status does not show yet."""
+    size = job.spec.completions or 0
+    succeeded = Indexes.of(
+        index for pod in pods if pod.status.phase == "Succeeded" and 0 <= (index := completion_index(pod)) < size
+    )
+    return succeeded | Indexes.parse(job.status.completed_indexes, size) | failed_indexes(job)
+
+
+def least_size(bounds: Bounds, ended: Indexes) -> int:
+    """Below which a Job is not shrunk: no work that is done is lost."""
+    return max(bounds.least, ended.runs[-1][1] + 1 if ended else 0)
+
+
+def resizing(job: Job, size: int) -> dict[str, Any]:
+    """The merge patch that gives the Job, as it is now, another size."""
+    meta = job.metadata
+    # The world goes with the size: nobody has to write it later, in the way of the Job's controller. But a Job that
+    # queues has yet to get quota for more: `jobs.world` waits for that.
+    on_credit = size > (job.spec.completions or 0) and QUEUE_NAME_LABEL in meta.labels
+    world = annotations(World(size, current(job).epoch + 1)) if not on_credit else {}
+    return {
+        "metadata": {"uid": meta.uid, "resourceVersion": meta.resource_version, "annotations": world},
+        "spec": {"completions": size, "parallelism": size},
+    }
 
 
 def _read(job: Job) -> tuple[Bounds | None, str]:

@@ -1,0 +1,104 @@
+"""Elastic workloads when quota is short: who gets smaller, so that a waiting workload fits.
+
+A waiting workload that is elastic starts smaller. For any other, elastic workloads of no higher priority that hold
+quota in its tree shrink, if that suffices and by no more than it needs; those of low priority, and among equals the
+young, lose first. Growth is not decided here: a workload that wants more queues for it, behind the others
+(`growth.entry`).
+"""
+
+from bisect import bisect_left
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from muster.queueing.model import FlavorResource, Usage, Workload
+from muster.queueing.quota import Tree
+
+
+@dataclass(frozen=True, slots=True)
+class Elastic:
+    """A workload that holds quota and may be made smaller.
+
+    size: how many pods were granted. least: with how many it goes on. pod: what each of them uses.
+    """
+
+    key: str
+    queue: str
+    priority: int
+    created: datetime
+    size: int
+    least: int
+    pod: Usage
+
+    def usage(self, pods: int) -> dict[FlavorResource, int]:
+        """Of so many of its pods."""
+        return {fr: amount * pods for fr, amount in self.pod.items()}
+
+
+def smaller(
+    tree: Tree,
+    waiting: Workload,
+    least: int | None,
+    elastic: Sequence[Elastic],
+    fits: Callable[[Workload], bool],
+) -> Mapping[str, int]:
+    """New sizes, by key; empty if none would help. The tree is the same afterwards.
+
+    least: with how few pods the waiting one starts if it is elastic. fits: whether a workload could be admitted now.
+    """
+    if least is not None and len(waiting.podsets) == 1:
+        size = _largest(least, waiting.podsets[0].count - 1, lambda size: fits(_of_size(waiting, size)))
+        if size is not None:
+            return {waiting.key: size}
+        waiting = _of_size(waiting, min(least, waiting.podsets[0].count))
+    root = tree.queues[waiting.queue].root
+    candidates = [
+        one
+        for one in sorted(elastic, key=lambda one: (one.priority, -one.created.timestamp(), one.key))
+        if one.priority <= waiting.priority and one.key != waiting.key and tree.queues[one.queue].root is root
+    ]
+    return _shrunk(tree, waiting, candidates, fits)
+
+
+def _shrunk(
+    tree: Tree, waiting: Workload, candidates: Sequence[Elastic], fits: Callable[[Workload], bool]
+) -> Mapping[str, int]:
+    """All shrink as far as they may until it fits; then the worthiest get back first what they can keep."""
+    sizes: dict[str, int] = {}
+    shrunk: list[Elastic] = []
+    try:
+        for one in candidates:
+            tree.queues[one.queue].remove(one.usage(one.size - one.least))
+            sizes[one.key] = one.least
+            shrunk.append(one)
+            if fits(waiting):
+                break
+        else:
+            return {}
+        for one in reversed(shrunk):
+            node = tree.queues[one.queue]
+
+            def kept(size: int, one: Elastic = one) -> bool:
+                more = one.usage(size - one.least)
+                tree.queues[one.queue].add(more)
+                answer = fits(waiting)
+                tree.queues[one.queue].remove(more)
+                return answer
+
+            size = _largest(one.least, one.size, kept) or one.least
+            node.add(one.usage(size - one.least))
+            sizes[one.key] = size
+        return {one.key: sizes[one.key] for one in shrunk if sizes[one.key] < one.size}
+    finally:
+        for one in shrunk:
+            tree.queues[one.queue].add(one.usage(one.size - sizes[one.key]))
+
+
+def _of_size(workload: Workload, size: int) -> Workload:
+    return replace(workload, podsets=(replace(workload.podsets[0], count=size),))
+
+
+def _largest(low: int, high: int, holds: Callable[[int], bool]) -> int | None:
+    """The largest number from `low` to `high` for which it holds, where what holds for one holds for the smaller."""
+    first_not = bisect_left(range(low, high + 1), True, key=lambda number: not holds(number))
+    return low + first_not - 1 if first_not else None
