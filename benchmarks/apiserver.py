@@ -83,7 +83,7 @@ class Times:
 
     def percentile(self, percent: int) -> float:
         ordered = sorted(self.values) or [0.0]
-        return ordered[len(ordered) * percent // 100]
+        return ordered[min(len(ordered) * percent // 100, len(ordered) - 1)]
 
 
 class Lag:
@@ -103,8 +103,12 @@ class Lag:
 
     def take(self) -> float:
         """The 99th percentile since the last call, in seconds."""
+        return self.taken().percentile(99)
+
+    def taken(self) -> Times:
+        """All of it since the last call."""
         times, self._times = self._times, Times()
-        return times.percentile(99)
+        return times
 
 
 def resident() -> float:
@@ -169,7 +173,11 @@ class InProcess(Target):
         return self._lag.take(), resident()
 
 
-class _Wire(asyncio.Protocol):
+class Refused(Exception):  # noqa: N818  (it is an answer)
+    """The server's answer is no success."""
+
+
+class Wire(asyncio.Protocol):
     """One HTTP/1.1 connection, as thin as it can be: the client must not be what is measured."""
 
     def __init__(self) -> None:
@@ -181,8 +189,9 @@ class _Wire(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = transport
 
-    def ask(self, method: str, path: str, body: bytes = b"") -> asyncio.Future[bytes]:
-        type_ = "application/merge-patch+json" if method == "PATCH" else "application/json"
+    def ask(self, method: str, path: str, body: bytes = b"", type_: str = "") -> asyncio.Future[bytes]:
+        """The whole answer, with its head; raises `Refused`."""
+        type_ = type_ or ("application/merge-patch+json" if method == "PATCH" else "application/json")
         head = f"{method} {path} HTTP/1.1\r\nhost: localhost\r\n"
         if body:
             head += f"content-type: {type_}\r\ncontent-length: {len(body)}\r\n"
@@ -203,21 +212,24 @@ class _Wire(asyncio.Protocol):
             if end < 0:
                 return
             head = bytes(self._buffer[:end])
-            assert head[9:11] == b"20", self._buffer
             self._need = end + 4 + int(head.partition(b"content-length: ")[2].split(b"\r\n")[0])
         if len(self._buffer) >= self._need and answer is not None:
-            answer.set_result(bytes(self._buffer))
+            whole = bytes(self._buffer)
             self._buffer.clear()
             self._need = -1
+            if whole[9:11] == b"20":
+                answer.set_result(whole)
+            else:
+                answer.set_exception(Refused(whole.decode()))
 
 
 class OverHttps(Target):
     def __init__(self, process: subprocess.Popen[bytes], port: int, context: ssl.SSLContext) -> None:
         self._process, self._port, self._context = process, port, context
 
-    async def _connect(self) -> _Wire:
+    async def _connect(self) -> Wire:
         loop = asyncio.get_running_loop()
-        _, wire = await loop.create_connection(_Wire, "127.0.0.1", self._port, ssl=self._context)
+        _, wire = await loop.create_connection(Wire, "127.0.0.1", self._port, ssl=self._context)
         return wire
 
     async def connection(self) -> Ask:

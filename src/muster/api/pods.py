@@ -20,6 +20,9 @@ def pod_requests(spec: PodSpec) -> dict[str, int]:
     (an init container runs beside the sidecars that come before it); for resources that the pod as a whole asks for,
     that; and always the overhead. Limits stand for requests that are absent.
     """
+    if len(spec.containers) == 1 and not spec.init_containers:  # as most are
+        requests = container_requests(spec.containers[0].resources)
+        return _as_a_whole(spec, {resource: number for resource, number in requests.items() if number > 0})
     running = Counter[str]()
     for container in spec.containers:
         running.update(container_requests(container.resources))
@@ -33,7 +36,11 @@ def pod_requests(spec: PodSpec) -> dict[str, int]:
         else:
             starting |= sidecars + Counter(requests)
     running.update(sidecars)
-    total = dict(running | starting)
+    return _as_a_whole(spec, dict(running | starting))
+
+
+def _as_a_whole(spec: PodSpec, total: dict[str, int]) -> dict[str, int]:
+    """What the containers ask for, corrected by what the pod does."""
     if spec.resources is not None:
         total |= container_requests(spec.resources)
     for resource, number in amounts(spec.overhead).items():

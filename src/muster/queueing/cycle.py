@@ -101,7 +101,8 @@ def run(
     Those admitted leave the queues and hold their usage in the tree; otherwise the tree is as it was. More is to be
     done at once if `queues.untried` is not empty afterwards.
 
-    limit: after so many nominations stop, so that the caller can do something else before it goes on.
+    limit: after about so many nominations stop, so that the caller can do something else before it goes on. The heads
+        have to be nominated again by the next call, so at least as many as there are heads are made beside theirs.
     """
     return _Cycle(tree, queues, flavors, settings, now).run(limit)
 
@@ -119,17 +120,26 @@ class _Cycle:
         self._lineup = Lineup(settings)
         self._groves: dict[Node, Grove] = {}
         self._outcome = Outcome()
+        self._most = inf  # nominations, until now and in all
+
+    @property
+    def _spent(self) -> bool:
+        return self._outcome.looks >= self._most
 
     def run(self, limit: float) -> Outcome:
         self._queues.advance(self._now)
         self._wake()
-        for name in self._heads():
+        heads = self._heads()
+        more = max(limit, len(heads))
+        self._most = len(heads) + more
+        for name in heads:
             self._enter(name)
         try:
-            while (nomination := self._lineup.pop()) is not None:
+            # Without all heads nobody knows whose turn it is: then the next call goes on with setting aside.
+            if not self._spent:
+                self._most = self._outcome.looks + more
+            while not self._spent and (nomination := self._lineup.pop()) is not None:
                 self._serve(nomination)
-                if self._outcome.looks >= limit:
-                    break
         finally:
             self._undo()
         self._wake()
@@ -172,8 +182,11 @@ class _Cycle:
             self._lineup.enter(nomination)
 
     def _next(self, node: Node) -> Nomination | None:
-        """The head of a ClusterQueue, if it can be served; those before it that do not fit are set aside."""
-        while (head := self._queues.head(node.name)) is not None:
+        """The head of a ClusterQueue, if it can be served; those before it that do not fit are set aside.
+
+        Once enough was looked at for now, nobody; then nobody at all is served any more, so the order is kept.
+        """
+        while not self._spent and (head := self._queues.head(node.name)) is not None:
             if self._tree.in_circle(node):
                 self._park(head, Note("Suspended", f"ClusterQueue {node.name} is inactive"), {})
                 return None

@@ -158,7 +158,7 @@ def _going(job: JobFacts, plan: Plan, workload: Workload) -> Plan:
     """Somebody deletes the Workload: the job stops, and queues again with another one."""
     if _runs_on(job):
         return replace(plan, stop=WORKLOAD_DELETED)
-    if job.active:
+    if job.active and job.end is None:
         return plan
     return replace(_restored(job, plan, workload), let_go=True)
 

@@ -89,9 +89,10 @@ class Queues:
         line.closed = Note("Misconfigured", f"ClusterQueue {name} not found")
         line.refresh()
         self._changed(line)
+        self._drop_if_unused(line)
 
     def stop_local(self, local_queue: str, *, stopped: bool = True) -> None:
-        """A LocalQueue is stopped, or no longer."""
+        """A LocalQueue is stopped, or no longer, as is one that is gone."""
         if stopped == (local_queue in self._stopped):
             return
         (self._stopped.add if stopped else self._stopped.discard)(local_queue)
@@ -100,10 +101,12 @@ class Queues:
                 self._review(line, [self._waiters[place[-1]] for place in line.local[local_queue]])
 
     def set_namespace(self, name: str, labels: Mapping[str, str]) -> None:
-        """A namespace has these labels now."""
-        if self._labels.get(name) == labels:
+        """A namespace has these labels now; none if it is gone."""
+        before = self._labels.pop(name, {})
+        if labels:
+            self._labels[name] = labels
+        if before == labels:
             return
-        before, self._labels[name] = self._labels.get(name, {}), labels
         for line in self._lines.values():
             matcher = line.spec.namespaces if line.spec is not None else None
             if matcher is not None and matcher.matches(before) != matcher.matches(labels):
@@ -114,6 +117,8 @@ class Queues:
         if self._usage.get(local_queue, 0.0) == usage:
             return
         self._usage[local_queue] = usage
+        if not usage:
+            del self._usage[local_queue]
         for line in self._lines.values():
             if line.by_usage and local_queue in line.local:
                 line.weigh(local_queue)
@@ -145,11 +150,10 @@ class Queues:
             if line.parked is not None and line.parked.claim == taken:
                 self._claims.pop(line.name, None)  # what it kept from others it has now
             line.take(waiter)
+            self._changed(line)
+            self._drop_if_unused(line)
             if taken is not None and line.by_usage:
                 self.charge(waiter.workload, taken)
-            self._changed(line)
-            if line.spec is None and not line.waiters:
-                del self._lines[line.name]
 
     def flush(self, node: Node, freed: Iterable[FlavorResource] | None = None) -> None:
         """Something happened in the tree of the node that could help those who do not fit.
@@ -327,6 +331,10 @@ class Queues:
         if name not in self._lines:
             self._lines[name] = Line(name, self._usage)
         return self._lines[name]
+
+    def _drop_if_unused(self, line: Line) -> None:
+        if line.spec is None and not line.waiters:
+            del self._lines[line.name]
 
     def _stick(self, waiter: Waiter, *, sticky: bool) -> None:
         if waiter.place[0] == sticky:

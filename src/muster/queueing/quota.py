@@ -98,10 +98,12 @@ class Node:
 
     def queues(self) -> Iterator["Node"]:
         """The ClusterQueues at or below it, in a stable order."""
-        if self.is_queue:
-            yield self
-        for child in self.children.values():
-            yield from child.queues()
+        nodes = [self]
+        while nodes:
+            node = nodes.pop()
+            if node.is_queue:
+                yield node
+            nodes.extend(reversed(node.children.values()))
 
     def quota(self, fr: FlavorResource) -> Quota:
         """Its own; 0 where it has none."""
@@ -109,25 +111,28 @@ class Node:
 
     def available(self, fr: FlavorResource) -> int:
         """How much more may be used here now; below 0 where more is used than there is."""
-        parent = self.parent
-        subtree, usage = self.subtree.get(fr, 0), self.usage.get(fr, 0)
-        if parent is None:
-            return subtree - usage
-        local = self.local.get(fr, 0)
-        from_parent = parent.available(fr)
-        limit = self.quota(fr).borrowing
-        if limit is not None:
-            from_parent = min(from_parent, subtree - local - max(0, usage - local) + limit)
-        return max(0, local - usage) + from_parent
+        node, free = self, 0  # free: what may be used up to here before it counts above
+        bounds = []
+        while (parent := node.parent) is not None:
+            usage, local = node.usage.get(fr, 0), node.local.get(fr, 0)
+            free += max(0, local - usage)
+            if (limit := node.quota(fr).borrowing) is not None:
+                bounds.append(free + node.subtree.get(fr, 0) - max(usage, local) + limit)
+            node = parent
+        bounds.append(free + node.subtree.get(fr, 0) - node.usage.get(fr, 0))
+        return min(bounds)
 
     def potential(self, fr: FlavorResource) -> int:
         """How much could be used here if nobody used anything."""
-        subtree = self.subtree.get(fr, 0)
-        if self.parent is None:
-            return subtree
-        most = self.local.get(fr, 0) + self.parent.potential(fr)
-        limit = self.quota(fr).borrowing
-        return most if limit is None else min(most, subtree + limit)
+        node, local = self, 0
+        bounds = []
+        while (parent := node.parent) is not None:
+            if (limit := node.quota(fr).borrowing) is not None:
+                bounds.append(local + node.subtree.get(fr, 0) + limit)
+            local += node.local.get(fr, 0)
+            node = parent
+        bounds.append(local + node.subtree.get(fr, 0))
+        return min(bounds)
 
     def fits(self, usage: Usage) -> bool:
         """Whether this much more may be used here now."""

@@ -586,6 +586,12 @@ CASES = {
         [workload(ADMITTED, deleting=True)],
         {"restore": "wl", "let_go": True},
     ),
+    "deleted Workload: it goes with a job that ended, though its controller never said that it was suspended": (
+        READY_OFF,
+        job(active=True, end=End(True, "all done")),
+        [workload(ADMITTED, deleting=True)],
+        {"let_go": True},
+    ),
     # Prebuilt Workloads.
     "prebuilt and missing": (READY_OFF, job(runs=True, prebuilt=True), [], {"stop": "missing workload"}),
     "prebuilt and missing, suspended": (READY_OFF, job(prebuilt=True), [], {}),

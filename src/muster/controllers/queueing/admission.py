@@ -18,7 +18,15 @@ from itertools import takewhile
 import msgspec
 
 from muster.api.kueue import WORKLOAD, PodSetRequest, Workload, WorkloadStatus
-from muster.api.kueue.names import ADMITTED, JOB_UID_LABEL, MISCONFIGURED, PREEMPTED, QUOTA_RESERVED
+from muster.api.kueue.names import (
+    ADMITTED,
+    EVICTED,
+    FINISHED,
+    JOB_UID_LABEL,
+    MISCONFIGURED,
+    PREEMPTED,
+    QUOTA_RESERVED,
+)
 from muster.api.quantity import format_amount
 from muster.api.status import ApiError
 from muster.controllers.queueing.cache import QueueingCache
@@ -48,6 +56,9 @@ PENDING_SECONDS = 1.0
 # A workload whose admission the server refuses is tried again after this.
 REFUSED_SECONDS = 5.0
 
+# How long to wait before the server is asked again how a workload is.
+ASK_SECONDS = 1.0
+
 _CYCLE = "cycle"
 _SWEEP = "sweep"  # no workload's key: those have a namespace
 
@@ -76,6 +87,7 @@ class AdmissionController:
         self._waiting: dict[str, float] = {}  # workloads that may have to be told why they wait, and when
         self._writes: dict[str, asyncio.Task[None]] = {}  # the last one about each workload
         self._limit = asyncio.Semaphore(AT_ONCE)
+        self._stopping = False
         cache.wake = lambda: self._controller.queue.add(_CYCLE)
         cache.waits = self._wait
 
@@ -87,6 +99,7 @@ class AdmissionController:
 
     async def stop(self) -> None:
         """Decide nothing any more, and wait for what is being written."""
+        self._stopping = True
         await self._controller.stop()
         await self._pending.stop()
         while self._writes:
@@ -124,8 +137,8 @@ class AdmissionController:
                     await asyncio.wait([before])
                 async with self._limit:
                     written = await work()
-            except (ApiError, TransportError) as error:
-                self._failed(key, error)
+            except Exception as error:  # noqa: BLE001  (whatever it is: what is counted must be what is so)
+                written = await self._as_it_is(key, error)
             finally:
                 if self._writes.get(key) is task:
                     del self._writes[key]
@@ -134,12 +147,28 @@ class AdmissionController:
 
         task = self._writes[key] = asyncio.create_task(run(), name=f"write-{key}")
 
-    def _failed(self, key: str, error: ApiError | TransportError) -> None:
+    async def _as_it_is(self, key: str, error: Exception) -> Workload | None:
+        """The workload after a write about it failed: only the server knows whether it was made. None if it is gone.
+
+        Until the server has said so, what was decided counts: quota is never given twice.
+        """
         if isinstance(error, ApiError) and error.code in (404, 409):
             log.debug("%s changed meanwhile, deciding again: %s", key, error)
-            return
-        log.warning("%s: not written, deciding again in %g s: %s", key, REFUSED_SECONDS, error)
-        self._cache.hold_back(key, self._clock.now() + timedelta(seconds=REFUSED_SECONDS))
+        else:
+            expected = isinstance(error, ApiError | TransportError)
+            level, trace = (logging.WARNING, None) if expected else (logging.ERROR, error)
+            log.log(level, "%s: not written, again in %g s: %s", key, REFUSED_SECONDS, error, exc_info=trace)
+            self._cache.hold_back(key, self._clock.now() + timedelta(seconds=REFUSED_SECONDS))
+        namespace, _, name = key.partition("/")
+        while not self._stopping:
+            try:
+                return await self._client.get(WORKLOAD, name, namespace)
+            except (ApiError, TransportError) as refusal:
+                if isinstance(refusal, ApiError) and refusal.code == 404:
+                    return None
+                log.debug("%s: not to be read, asking again: %s", key, refusal)
+            await self._clock.sleep(ASK_SECONDS)
+        return None
 
     async def _admit(self, admission: cycle.Admission) -> Workload:
         workload, assignment = admission.workload, admission.assignment
@@ -179,8 +208,9 @@ class AdmissionController:
 
     async def _evict(self, victim: preemption.Victim, message: str, incoming: Workload | None) -> Workload:
         obj = await self._current(victim.workload)
-        if not is_true(obj.status.conditions, QUOTA_RESERVED):
-            return obj
+        conditions = obj.status.conditions
+        if not is_true(conditions, QUOTA_RESERVED) or is_true(conditions, EVICTED) or is_true(conditions, FINISHED):
+            return obj  # it goes, or went, anyway
         written = await self._set_status(obj, preempted(obj.status, victim.reason, message, self._clock.now()))
         self._tell(obj, PREEMPTED, message)
         self._tell(obj, f"EvictedDueTo{PREEMPTED}", message)
@@ -229,7 +259,7 @@ class AdmissionController:
         """Write down why a workload waits, if it does and does not say so yet."""
         if key == _SWEEP:
             return self._sweep()
-        obj = self._cache.workloads.get(key)
+        obj = self._cache.latest(key)
         if obj is None or key in self._writes or is_true(obj.status.conditions, QUOTA_RESERVED):
             return None
         problem = self._cache.unfit.get(key)
@@ -242,7 +272,8 @@ class AdmissionController:
             return None
         position = self._cache.queues.position(key)
         requests = _requests(position.workload) if position is not None else ()
-        await self._set_status(obj, msgspec.structs.replace(status, resource_requests=requests))
+        written = await self._set_status(obj, msgspec.structs.replace(status, resource_requests=requests))
+        self._cache.wrote(key, written)
         self._recorder.event(reference(WORKLOAD, obj), "Warning", "Pending", message)
         return None
 

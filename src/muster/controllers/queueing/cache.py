@@ -35,6 +35,7 @@ from muster.api.kueue.names import (
     WAITING_FOR_REPLACEMENT_PODS,
 )
 from muster.api.kueue.readiness import READY_ANNOTATION, ReadyAnnotationError, parse_annotation
+from muster.api.quantity import QuantityError
 from muster.controllers.queueing.indexes import (
     HOLDERS_BY_CLUSTER_QUEUE,
     WORKLOADS_BY_LOCAL_QUEUE,
@@ -137,7 +138,15 @@ class QueueingCache:
         if workload.key.endswith(SUFFIX):
             now = entry(obj, workload.queue, self._reading)
             return now is not None and now.podsets == workload.podsets
-        return _is_admissible(obj) and self._read(obj, workload.queue).podsets == workload.podsets
+        local = self.local_queues.get(workload.local_queue)
+        now = self._read(obj, workload.queue)
+        return (
+            _is_admissible(obj)
+            and local is not None
+            and local.spec.cluster_queue == workload.queue
+            and (now.podsets, now.local_queue, now.priority)
+            == (workload.podsets, workload.local_queue, workload.priority)
+        )
 
     def hold_back(self, key: str, until: datetime) -> None:
         """The server refuses what was decided about a workload: it is not tried again before."""
@@ -148,13 +157,22 @@ class QueueingCache:
         self._assumed[key] = self._assumed.get(key, 0) + 1
 
     def settle(self, key: str, written: Workload | None) -> None:
-        """The write is done, and the workload is this now; None if it failed: then it is what was seen last."""
+        """The write is done or has failed, and the workload is this now; None if it is gone."""
         self._assumed[key] -= 1
         if written is not None:
-            self._written[key] = written
-        if not self._assumed[key]:
-            del self._assumed[key]
+            self.wrote(key, written)
+        if self._assumed[key]:
+            return
+        del self._assumed[key]
+        if written is None:
+            self._forget(key)
+        else:
             self._place_latest(key)
+
+    def wrote(self, key: str, written: Workload) -> None:
+        """A write of ours made the workload this; what is seen meanwhile may be older."""
+        if self.workloads.get(key) is not None:
+            self._written[key] = written
 
     def is_assumed(self, key: str) -> bool:
         """Whether a write about the workload is under way."""
@@ -201,7 +219,17 @@ class QueueingCache:
 
     def _place(self, obj: Workload) -> None:
         """Where the workload belongs by its state: in the tree, in a queue, or nowhere."""
-        key, status = key_of(obj), obj.status
+        key = key_of(obj)
+        try:
+            self._put(key, obj)
+        except QuantityError as error:  # the server should have refused it
+            self._forget(key)
+            self.unfit[key] = str(error)
+            self.waits(key)
+        self._tell(obj)
+
+    def _put(self, key: str, obj: Workload) -> None:
+        status = obj.status
         leaving = obj.metadata.deletion_timestamp is not None and status.admission is None
         if leaving or is_true(status.conditions, FINISHED):
             self._forget(key)
@@ -214,7 +242,6 @@ class QueueingCache:
             self._release(key + SUFFIX)
             self.queues.remove(key + SUFFIX)
             self._queue(key, obj)
-        self._tell(obj)
 
     def _read(self, obj: Workload, cluster_queue: str) -> model.Workload:
         workload = read(obj, cluster_queue, self._reading)
@@ -240,21 +267,27 @@ class QueueingCache:
             self._release(key)
             return
         self.tree.hold(workload)
-        if key + SUFFIX not in self._assumed and (granted := self.tree.holder(key + SUFFIX)) is not None:
+        if (granted := self.tree.holder(key + SUFFIX)) is not None:
             self.tree.release(granted)  # it is part of the whole now, or was refused
             self._freed(granted, {})
-        if before is not None:
-            self._freed(before, workload.usage or {})
-            if before.ready != workload.ready or before.evicted != workload.evicted:
-                self.wake()
+        if before is None:
+            return
+        self._freed(before, workload.usage or {})
+        if before.blocks != workload.blocks:
+            self._unblock()
+        if (before.evicted and not workload.evicted) or before.priority > workload.priority:
+            self._flush(self.tree.queues[workload.queue])  # others may displace it
+        elif before.ready != workload.ready or before.evicted != workload.evicted:
+            self.wake()
 
     def _grow(self, key: str, obj: Workload) -> None:
         more = entry(obj, obj.status.admission.cluster_queue if obj.status.admission else "", self._reading)
-        if more is None:
+        node = self.tree.queues.get(more.queue) if more is not None else None
+        if more is None or node is None or node.policy.checks:  # what checks have not seen is not granted
             self.queues.remove(key + SUFFIX)
-        elif key + SUFFIX not in self._assumed:
-            self.queues.add(more)
-            self.wake()
+            return
+        self.queues.add(more, until=self._held_back.pop(key, None))
+        self.wake()
 
     def _queue(self, key: str, obj: Workload) -> None:
         local = self.local_queues.get(f"{obj.metadata.namespace}/{obj.spec.queue_name}")
@@ -322,7 +355,7 @@ class QueueingCache:
         name = queue.metadata.name
         for users in self._users.values():
             users.discard(name)
-        self._by_queue.pop(name, None)
+        said, checked = self._by_queue.pop(name, None), False
         before = self.tree.queues.get(name)
         roots = [before.root] if before is not None else []
         if new is None:
@@ -338,12 +371,15 @@ class QueueingCache:
                 self._users.setdefault(f"check/{check}", set()).add(name)
             if (text := new.metadata.annotations.get(READY_ANNOTATION)) is not None:
                 self._by_queue[name] = bool(self._blocks(text))
+            checked = before is not None and bool(before.policy.checks) != bool(spec.checks)
             roots.append(self.tree.set_queue(spec).root)
-            if old is None:
+            if old is None or checked:
                 self._take_in(name)
             self._review(name)
         for root in dict.fromkeys(roots):
             self._flush(root)
+        if self._by_queue.get(name) != said:
+            self._unblock()
 
     def _take_in(self, name: str) -> None:
         """A ClusterQueue appeared: what was seen before it holds its quota from now on."""
@@ -374,6 +410,13 @@ class QueueingCache:
         for position in self.queues.pending(name, limit=len(self.queues)):
             self.waits(position.workload.key)
 
+    def _unblock(self) -> None:
+        """Those who wait for the pods of others may not have to any more."""
+        for name, parked in list(self.queues.parked.items()):
+            if parked.blocker:
+                self.queues.retry(name)
+        self.wake()
+
     def _flush(self, node: Node) -> None:
         """Everybody in the tree is looked at again."""
         self.queues.flush(node)
@@ -401,7 +444,7 @@ class QueueingCache:
         flavor = new if new is not None else old
         assert flavor is not None
         name = flavor.metadata.name
-        self._by_flavor.pop(name, None)
+        said = self._by_flavor.pop(name, None)
         if new is None:
             self.flavors.pop(name, None)
         else:
@@ -409,6 +452,8 @@ class QueueingCache:
             if (text := new.metadata.annotations.get(READY_ANNOTATION)) is not None:
                 self._by_flavor[name] = bool(self._blocks(text))
         self._review_users(name)
+        if self._by_flavor.get(name) != said:
+            self._unblock()
 
     def _check_changed(self, old: AdmissionCheck | None, new: AdmissionCheck | None) -> None:
         check = new if new is not None else old

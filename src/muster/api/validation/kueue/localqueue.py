@@ -3,17 +3,18 @@
 from muster.api.kueue import LocalQueue
 from muster.api.status import FieldError
 from muster.api.validation.fields import Errors, immutable
+from muster.api.validation.kueue.quotas import weight
 from muster.api.validation.kueue.rules import changed, created
 
 
 def validate_create(queue: LocalQueue) -> list[FieldError]:
     """A new LocalQueue with its defaults."""
-    return created(queue.metadata, namespaced=True)
+    return created(queue.metadata, webhook=weight(queue.spec.fair_sharing), namespaced=True)
 
 
 def validate_update(new: LocalQueue, old: LocalQueue) -> list[FieldError]:
     """A change of a LocalQueue."""
-    return changed(new.metadata, old.metadata, _same_queue(new, old))
+    return changed(new.metadata, old.metadata, _same_queue(new, old), weight(new.spec.fair_sharing))
 
 
 def _same_queue(new: LocalQueue, old: LocalQueue) -> Errors:

@@ -136,6 +136,7 @@ def _pod_set(path: str, podset: PodSet) -> Errors:
     if spec.resources is not None:
         yield from _amounts(f"{path}.template.spec.resources.requests", spec.resources.requests)
         yield from _amounts(f"{path}.template.spec.resources.limits", spec.resources.limits)
+    yield from _amounts(f"{path}.template.spec.overhead", spec.overhead)
     if podset.topology_request is not None:
         yield from _slices(f"{path}.topologyRequest.podSetSliceSize", podset.topology_request)
 

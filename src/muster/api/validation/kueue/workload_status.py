@@ -21,7 +21,7 @@ from muster.api.kueue import (
 )
 from muster.api.kueue.names import QUOTA_RESERVED, WORKLOAD_SLICE_REPLACEMENT_FOR
 from muster.api.quantity import Quantity, QuantityError, amount
-from muster.api.validation.fields import Errors, immutable, invalid, not_found, required, unsupported
+from muster.api.validation.fields import NOT_NEGATIVE, Errors, immutable, invalid, not_found, required, unsupported
 from muster.api.validation.kueue.rules import OBJECT, ROOT, shown, toleration_keys, tolerations, unchanged
 from muster.api.validation.metadata import annotations, labels
 
@@ -152,7 +152,9 @@ def _shared_out(path: str, resource: str, quantity: Quantity, count: int | None)
     except QuantityError as error:
         yield invalid(path, quantity, str(error))
         return
-    if count and used % count:
+    if used < 0:
+        yield invalid(path, shown(quantity), NOT_NEGATIVE)
+    elif count and used % count:
         yield invalid(path, shown(quantity), f"is not a multiple of {count}")
 
 
