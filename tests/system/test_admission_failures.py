@@ -1,0 +1,173 @@
+"""Admission when writes fail, answers are lost, watches are late: quota is never given twice, nobody is forgotten."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+import msgspec
+from tests.system.job_cluster import Wire
+from tests.system.plane import World
+from tests.system.queueing_world import admitted, flavor, is_, queue, why, workload
+
+from muster.api.kueue import CLUSTER_QUEUE, LOCAL_QUEUE, WORKLOAD
+from muster.cluster.apiserver.inprocess import InProcessTransport
+from muster.cluster.controlplane import Surroundings, control_plane
+from muster.cluster.store import MemoryJournal
+from muster.controllers.queueing.admission import AdmissionController
+from muster.controllers.queueing.cache import QueueingCache
+from muster.runtime.client import Client
+from muster.runtime.clock import VirtualClock, run_virtual
+from muster.runtime.ids import Ids, Random
+from muster.runtime.manager import Manager
+from muster.runtime.recorder import EventSink
+from muster.runtime.transport import Request, Response
+
+
+class Troubled(Wire):
+    """before: called ahead of each write of a Workload's status."""
+
+    before: Callable[[Request], Awaitable[None]] | None = None
+
+    async def request(self, request: Request) -> Response:
+        if self.before is not None and request.method == "PATCH" and request.path.endswith("/status"):
+            await self.before(request)
+        return await super().request(request)
+
+
+@asynccontextmanager
+async def admission() -> AsyncIterator[tuple[World, Troubled]]:
+    """Nothing but admission runs, behind a wire with troubles; events go another way."""
+    given = Surroundings(VirtualClock(), Ids(1), Random(1))
+    async with control_plane(MemoryJournal(), given) as plane:
+        wire = Troubled(InProcessTransport(plane.server))
+        manager = Manager(Client(wire), given.clock, given.random)
+        events = EventSink(plane.client(), given.clock, given.ids, given.random)
+        manager.add(events)
+        cache = QueueingCache(manager, plane.configuration)
+        manager.add(AdmissionController(manager, cache, events.recorder("test")))
+        running = asyncio.create_task(manager.run())
+        await manager.ready.wait()
+        try:
+            yield World(plane), wire
+        finally:
+            await manager.stop()
+            await running
+
+
+def played(test: Callable[[World, Troubled], Awaitable[None]]) -> Callable[[], None]:
+    async def body() -> None:
+        async with admission() as (world, wire):
+            await test(world, wire)
+
+    def run() -> None:
+        run_virtual(body())
+
+    run.__name__ = getattr(test, "__name__", "run")
+    return run
+
+
+@played
+async def test_an_admission_whose_answer_is_lost_counts(world, wire):
+    await flavor(world)
+    await queue(world, "team", 10, stopPolicy="Hold")
+    await workload(world, "second", "team", 10)
+    await workload(world, "first", "team", 10, priority=1)
+    await world.settle()
+    wire.lags = {"workloads": 0.5}
+    wire.lost_answers = {len(wire.writes)}
+    await world.client.patch(CLUSTER_QUEUE, "team", {"spec": {"stopPolicy": "None"}})
+    await world.settle(30)
+    assert await admitted(world) == ["first"]
+
+
+@played
+async def test_an_eviction_that_conflicts_is_made_again(world, wire):
+    await flavor(world)
+    await queue(world, "team", 10, preemption={"withinClusterQueue": "LowerPriority"})
+    await workload(world, "low", "team", 10)
+    await world.settle()
+
+    async def touch(request: Request) -> None:
+        if request.path.endswith("/low/status"):
+            wire.before = None
+            await world.client.patch(WORKLOAD, "low", {"metadata": {"annotations": {"touched": "yes"}}}, "default")
+
+    wire.before = touch
+    await workload(world, "high", "team", 10, priority=5)
+    await world.settle()
+    assert wire.before is None
+    assert await is_(world, "low", "Evicted")
+
+
+@played
+async def test_a_conflict_is_not_tried_again_until_the_server_was_asked(world, wire):
+    await flavor(world)
+    await queue(world, "team", 10)
+    wire.lags = {"workloads": 2.0}
+
+    async def touch(request: Request) -> None:
+        wire.before = None
+        await world.client.patch(WORKLOAD, "one", {"metadata": {"annotations": {"touched": "yes"}}}, "default")
+
+    wire.before = touch
+    await workload(world, "one", "team", 1)
+    await world.settle(10)
+    assert await admitted(world) == ["one"]
+    assert wire.count("PATCH") == 2
+
+
+@played
+async def test_who_moves_to_another_queue_is_not_admitted_by_the_former(world, wire):
+    await flavor(world)
+    await queue(world, "a", 10)
+    await queue(world, "b", 0)
+
+    async def move(request: Request) -> None:
+        wire.before = None
+        await world.client.patch(WORKLOAD, "one", {"spec": {"queueName": "b"}}, "default")
+
+    wire.before = move
+    await workload(world, "one", "a", 1)
+    await world.settle()
+    assert await admitted(world) == []
+    assert (await why(world, "one"))[0] == "ExceedsMaxQuota"
+    await world.client.delete(LOCAL_QUEUE, "b", "default")
+
+
+@played
+async def test_a_lower_priority_of_who_holds_quota_is_news_for_who_waits(world, wire):
+    await flavor(world)
+    await queue(world, "team", 10, preemption={"withinClusterQueue": "LowerPriority"})
+    await workload(world, "holder", "team", 10, priority=5)
+    await world.settle()
+    await workload(world, "waits", "team", 10, priority=3)
+    await world.settle()
+    assert not await is_(world, "holder", "Evicted")
+    await world.client.patch(WORKLOAD, "holder", {"spec": {"priority": 1}}, "default")
+    await world.settle()
+    assert await is_(world, "holder", "Evicted")
+
+
+@played
+async def test_what_has_ended_is_not_evicted(world, wire):
+    await flavor(world)
+    await queue(world, "team", 10, preemption={"withinClusterQueue": "LowerPriority"})
+    await workload(world, "low", "team", 10)
+    await world.settle()
+
+    async def end(request: Request) -> None:
+        wire.before = None
+        low = await world.client.get(WORKLOAD, "low", "default")
+        done = {"type": "Finished", "status": "True", "reason": "Succeeded", "message": "done"}
+        done["lastTransitionTime"] = "2026-01-01T00:00:10Z"
+        conditions = [*msgspec.to_builtins(low.status.conditions), done]
+        await world.client.patch(
+            WORKLOAD, "low", {"status": {"conditions": conditions}}, "default", subresource="status"
+        )
+
+    wire.before = end
+    wire.lags = {"workloads": 0.5}
+    await workload(world, "high", "team", 10, priority=5)
+    await world.settle(10)
+    assert not await is_(world, "low", "Evicted")
+    assert await admitted(world) == ["high"]
