@@ -187,10 +187,28 @@ async def test_pitfall_37_a_job_that_is_changed_while_it_waits_keeps_its_workloa
     assert f"UpdatedWorkload: Updated not matching Workload for suspended job: {name}" in await q.told()
 
 
+@pytest.mark.parametrize("size", [1, 3])
+def test_a_running_gang_that_is_scaled_keeps_its_workload_and_who_stays_runs_on(size):
+    @story
+    async def body(q):
+        await q.queue()
+        await q.job()
+        workload, pods = await q.workload(), {pod.metadata.uid for pod in await q.world.pods()}
+        await q.change(spec={"parallelism": size, "completions": size})
+        await q.world.settle(10)
+        now = {pod.metadata.uid for pod in await q.world.pods()}
+        assert len(now & pods) == min(size, 2)
+        assert (await q.held(), await q.running()) == (size, list(range(size)))
+        assert (await q.workload()).metadata.uid == workload.metadata.uid
+        assert not any(line.startswith("Stopped") for line in await q.told())
+
+    body()
+
+
 @story
 async def test_pitfall_37_a_running_job_that_is_changed_gets_another_workload(q):
     await q.queue()
-    await q.job()
+    await q.job(metadata={"annotations": {"kueue.x-k8s.io/elastic-job": "false"}})
     before = await q.workload()
     await q.change(spec={"parallelism": 3, "completions": 3})
     await q.world.settle(10)
@@ -283,7 +301,8 @@ async def test_its_longest_time_is_its_workloads(q):
 async def test_parameters_of_provisioning_requests_are_its_workloads_too(q):
     await q.queue(cpu=1)
     await q.job(metadata={"annotations": {"provreq.kueue.x-k8s.io/a": "b", "else": "c"}})
-    assert (await q.workload()).metadata.annotations == {"provreq.kueue.x-k8s.io/a": "b"}
+    annotations = (await q.workload()).metadata.annotations
+    assert annotations == {"provreq.kueue.x-k8s.io/a": "b", "kueue.x-k8s.io/elastic-job": "true"}
 
 
 @story

@@ -2,14 +2,17 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 from tests.system import queueing_world
 from tests.system.queued_jobs import Queued, story
 
 from muster.api.batch import JOB
 from muster.api.core import EVENT
-from muster.api.elastic import ELASTIC_ANNOTATION
-from muster.api.kueue import LOCAL_QUEUE
+from muster.api.elastic import CAP_ANNOTATION, ELASTIC_ANNOTATION
+from muster.api.kueue import LOCAL_QUEUE, WORKLOAD_PRIORITY_CLASS, WorkloadPriorityClass
+from muster.api.kueue.names import PRIORITY_CLASS_LABEL
+from muster.jobs.world import world_of
 
 KUEUE = {"kueue.x-k8s.io/elastic-job": "true"}
 OURS = {ELASTIC_ANNOTATION: "1:4"}
@@ -211,8 +214,138 @@ async def test_its_workers_learn_of_a_larger_world_only_once_it_has_quota(q):
         return sorted({pod.metadata.annotations["muster.dev/world"] for pod in pods})
 
     await q.world.settle(60)
-    assert (await q.now()).spec.completions == 3, "the scheduler has seen that there is room"
+    assert (await q.now()).spec.completions == 2, "nodes have room, but quota has not"
     assert (await q.running(), await world()) == ([0, 1], ['{"size":2,"epoch":1}'])
     await q.client.delete(JOB, "other", "default")
     await q.world.settle(30)
     assert (await q.running(), await world()) == ([0, 1, 2], ['{"size":3,"epoch":2}'])
+
+
+async def uids(q: Queued, name: str) -> set[str]:
+    return {pod.metadata.uid for pod in await q.world.pods(name)}
+
+
+async def epoch(q: Queued, name: str = "j") -> int:
+    world = world_of((await q.now(name)).metadata)
+    assert world is not None
+    return world.epoch
+
+
+@story
+async def test_it_grows_as_far_as_quota_goes_although_nodes_have_room_for_more(q):
+    await q.queue(cpu=6)
+    await elastic(q, annotations={ELASTIC_ANNOTATION: "1:8"})
+    await q.world.settle(120)
+    assert (await q.running(), await q.held(), await gated(q)) == ([0, 1, 2, 3, 4, 5], 6, [])
+    assert (await q.now()).metadata.annotations[CAP_ANNOTATION] == "6"
+    assert await epoch(q) <= 3, "the new pods may have been born into the size that was too large"
+    version = (await q.now()).metadata.resource_version
+    await q.world.settle(600)
+    assert (await q.now()).metadata.resource_version == version, "it stays so"
+
+
+@story
+async def test_when_quota_allows_its_largest_size_nothing_is_said_of_a_cap_any_more(q):
+    await q.queue(cpu=8)
+    await q.job("other", 3)
+    await elastic(q, annotations={ELASTIC_ANNOTATION: "1:8"})
+    await q.world.settle(60)
+    assert (len(await q.running()), await gated(q)) == (5, [])
+    await q.client.delete(JOB, "other", "default")
+    await q.world.settle(60)
+    assert (len(await q.running()), await gated(q)) == (8, [])
+    assert CAP_ANNOTATION not in (await q.now()).metadata.annotations
+
+
+@story
+async def test_kueues_elastic_jobs_are_not_made_smaller(q):
+    await q.queue(cpu=4)
+    await elastic(q)
+    await scale(q, 6)
+    await q.world.settle(60)
+    assert ((await q.now()).spec.completions, await gated(q)) == (6, ["2", "3", "4", "5"])
+
+
+HIGH = {"metadata": {"name": "high"}, "value": 100}
+RECLAIM = {"withinClusterQueue": "LowerPriority", "reclaimWithinCohort": "Any"}
+
+
+@story
+async def test_two_queues_of_a_cohort_come_to_rest(q):
+    await q.queue(cpu=2, cohortName="all", preemption=RECLAIM)
+    await queueing_world.queue(q.world, "b", 6, flavor="f", cohortName="all", preemption=RECLAIM)
+    await elastic(q, "e", 6, {ELASTIC_ANNOTATION: "1:6"}, queue="b")
+    await q.job("big", 5)
+    await q.world.settle(60)
+    assert (await q.running("e"), await q.running("big")) == ([0, 1, 2, 3, 4, 5], []), "it is the queue's own"
+    await q.job("rigid", 2)
+    await q.world.settle(10)
+    before = await uids(q, "rigid")
+    await q.world.settle(120)
+    assert (await q.running("rigid"), await uids(q, "rigid")) == ([0, 1], before)
+    assert (await q.running("e"), await epoch(q, "e")) == ([0, 1, 2, 3, 4, 5], 1)
+
+
+@story
+async def test_growth_reclaims_nothing_from_another_queue(q):
+    await q.queue(cpu=4, cohortName="all", preemption=RECLAIM)
+    await queueing_world.queue(q.world, "b", 4, flavor="f", cohortName="all", preemption=RECLAIM)
+    await elastic(q, "e", 2, {ELASTIC_ANNOTATION: "1:4"}, queue="b")
+    await q.job("other", 2, queue="b")
+    await q.job("rigid", 4)
+    await q.client.delete(JOB, "other", "default")
+    await q.job("more", 2)
+    await q.world.settle(10)
+    before = await uids(q, "rigid") | await uids(q, "more")
+    await q.world.settle(120)
+    assert await uids(q, "rigid") | await uids(q, "more") == before
+    assert await epoch(q, "e") <= 3
+    assert await gated(q, "e") == []
+
+
+@story
+async def test_who_could_evict_an_elastic_job_makes_it_shrink(q):
+    await q.client.create(WORKLOAD_PRIORITY_CLASS, msgspec.convert(HIGH, WorkloadPriorityClass))
+    await q.queue(cpu=4, preemption=RECLAIM)
+    await elastic(q, workers=4, annotations=OURS)
+    before = await uids(q, "j")
+    await q.job("urgent", 2, labels={PRIORITY_CLASS_LABEL: "high"})
+    await q.world.settle(30)
+    assert (await q.running("urgent"), await q.running()) == ([0, 1], [0, 1])
+    assert await uids(q, "j") < before
+    assert "Evicted" not in await q.state()
+    await q.job("whole", 3, labels={PRIORITY_CLASS_LABEL: "high"})
+    await q.world.settle(30)
+    assert await q.running("whole") == [], "to evict it would not do either"
+
+
+@story
+async def test_growth_that_waits_does_not_hold_up_a_strict_queue(q):
+    await q.queue(cpu=4, queueingStrategy="StrictFIFO", preemption=RECLAIM)
+    await elastic(q)
+    await scale(q, 6)
+    await q.job("next", 2)
+    assert (await q.running("next"), await q.running()) == ([0, 1], [0, 1])
+
+
+@story
+async def test_what_was_lent_to_an_elastic_job_comes_back_without_an_eviction(q):
+    await q.queue(cpu=4, cohortName="all", preemption=RECLAIM)
+    await queueing_world.queue(q.world, "b", 4, flavor="f", cohortName="all", preemption=RECLAIM)
+    await elastic(q, "e", 6, {ELASTIC_ANNOTATION: "1:8"}, queue="b")
+    await q.world.settle(60)
+    assert len(await q.running("e")) == 8
+    await q.job("rigid", 4)
+    await q.world.settle(10)
+    before = await uids(q, "rigid")
+    await q.world.settle(120)
+    assert (await q.running("rigid"), await uids(q, "rigid"), await q.running("e")) == (
+        [0, 1, 2, 3],
+        before,
+        [0, 1, 2, 3],
+    )
+    assert "Evicted" not in await q.state("e")
+    assert await epoch(q, "e") <= 3
+    await q.client.delete(JOB, "rigid", "default")
+    await q.world.settle(60)
+    assert (len(await q.running("e")), await gated(q, "e")) == (8, [])

@@ -8,6 +8,7 @@ from tests.system.plane import World, virtual
 from muster.api.batch import COMPLETION_INDEX, JOB, Job
 from muster.api.core import POD, Pod
 from muster.api.elastic import ELASTIC_ANNOTATION, WORLD_ANNOTATION
+from muster.jobs.world import FIRST_SIZE_ANNOTATION
 from muster.runtime.client import Client
 
 # Below its least size a Job is left alone: here nobody but the test resizes.
@@ -71,6 +72,24 @@ async def test_every_size_is_told_to_the_job_and_to_the_pods_that_live_through_i
     assert await job_world(world) == '{"size":6,"epoch":3}'
     assert (writes.job, writes.pods) == (3, 4), "newcomers have it from birth"
     assert len(uids & {pod.metadata.uid for pod in await world.pods("train")}) == 2
+
+
+@virtual
+async def test_a_worker_starts_with_the_size_at_its_start(world: World) -> None:
+    await world.job("train", 4, annotations=ELASTIC)
+    await world.settle()
+    await scale(world, 2)
+    await world.settle()
+    await world.node("n", cpu="8")
+    await world.settle(60)
+    await scale(world, 3)
+    await world.settle(60)
+    pods = await world.pods("train")
+    first = {
+        pod.metadata.annotations[COMPLETION_INDEX]: pod.metadata.annotations[FIRST_SIZE_ANNOTATION] for pod in pods
+    }
+    assert all(pod.spec.node_name for pod in pods)
+    assert first == {"0": "2", "1": "2", "2": "3"}
 
 
 @virtual

@@ -22,6 +22,9 @@ JOB_CONTROLLER_NAME = "kubernetes.io/job-controller"
 INDEXED = "Indexed"
 NON_INDEXED = "NonIndexed"
 
+# Of an Indexed Job: it bounds the length of status.completedIndexes.
+MAX_PARALLELISM = 100_000
+
 
 class PodFailurePolicyOnExitCodesRequirement(Struct):
     """A condition on the exit code of a container.

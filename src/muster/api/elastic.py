@@ -10,6 +10,7 @@ from typing import Self
 
 import msgspec
 
+from muster.api.batch import MAX_PARALLELISM
 from muster.api.kueue.names import ELASTIC_JOB
 
 # On a Job: between which sizes it may be moved.
@@ -18,10 +19,30 @@ ELASTIC_ANNOTATION = "muster.dev/elastic"
 # On a Job and on each of its pods: the current size and how often it changed, as `World` in JSON.
 WORLD_ANNOTATION = "muster.dev/world"
 
+# On a Job: "false" if its pods need not start together. On the pods of a group: "false" likewise.
+GANG_ANNOTATION = "muster.dev/gang"
+
+# More than any `MIN:MAX` takes; what is longer is not even quoted.
+_LONGEST_TEXT = 32
+
+
+# On a Job: the largest size that quota allowed when it was last short. Until there is more, the Job is not grown above.
+CAP_ANNOTATION = "muster.dev/elastic-cap"
+
 
 def is_elastic(annotations: Mapping[str, str]) -> bool:
     """Whether a Job or Workload with these annotations may change size while it runs: in our way or in Kueue's."""
     return ELASTIC_ANNOTATION in annotations or annotations.get(ELASTIC_JOB) == "true"
+
+
+# Digits of the largest number of completions.
+_LONGEST_SIZE = 10
+
+
+def cap_of(annotations: Mapping[str, str]) -> int | None:
+    """Above which size quota does not allow a Job to grow; None if nothing, or nothing of ours, is said of it."""
+    text = annotations.get(CAP_ANNOTATION, "")
+    return int(text) if 0 < len(text) <= _LONGEST_SIZE and text.isascii() and text.isdigit() else None
 
 
 class Bounds(msgspec.Struct, frozen=True):
@@ -32,13 +53,17 @@ class Bounds(msgspec.Struct, frozen=True):
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Of `MIN:MAX`, two whole numbers with 1 <= MIN <= MAX. Raises `ValueError` that says what is wrong."""
+        """Of `MIN:MAX`, whole numbers with 1 <= MIN <= MAX <= 100000. Raises `ValueError` that says what is wrong."""
+        if len(text) > _LONGEST_TEXT:
+            raise ValueError(f"{text[:_LONGEST_TEXT]!r}... is not MIN:MAX, such as 2:8")
         least, colon, most = text.partition(":")
         if not (colon and least.isascii() and least.isdigit() and most.isascii() and most.isdigit()):
             raise ValueError(f"{text!r} is not MIN:MAX, such as 2:8")
         bounds = cls(int(least), int(most))
         if not 1 <= bounds.least <= bounds.most:
             raise ValueError(f"{text!r}: MIN must be at least 1 and at most MAX")
+        if bounds.most > MAX_PARALLELISM:
+            raise ValueError(f"{text!r}: MAX must be at most {MAX_PARALLELISM}, as a Job has no more workers")
         return bounds
 
     def __str__(self) -> str:
@@ -49,7 +74,7 @@ class World(msgspec.Struct, frozen=True):
     """What a running worker has to know of its gang.
 
     size: how many workers there are; ranks are 0 to size - 1.
-    epoch: grows by one with each change of size; 1 is the size that the Job began with.
+    epoch: grows by one with each change of size, from 1 for the size that the Job was created with.
     """
 
     size: int

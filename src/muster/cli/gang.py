@@ -96,10 +96,10 @@ def job(gang: Gang) -> dict[str, Any]:
 def _failures_allowed(gang: Gang) -> int:
     """A gang that lost a worker is lost; whoever wants retries says so in a manifest.
 
-    But an elastic program lives through losses, so its workers are replaced, until as many have failed as it may have:
-    what fails on all of the full size fails at once.
+    But an elastic program lives through losses, so its workers are replaced, until as many have failed as it began
+    with: what fails on all of them fails at once.
     """
-    return gang.most_workers - 1 if gang.elastic is not None else 0
+    return gang.workers - 1 if gang.elastic is not None else 0
 
 
 def service(gang: Gang, job_uid: str = "") -> dict[str, Any]:

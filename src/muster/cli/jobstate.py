@@ -58,7 +58,8 @@ def job_state(job: Job, pods: Sequence[Pod], standing: Standing | None = None) -
     if job.spec.suspend:
         return _suspended(job, standing, done, wanted)
     unplaced = [pod for pod in live if not pod.spec.node_name]
-    if unplaced:
+    goes_on = any(map(is_ready, live)) and all(pod.spec.scheduling_gates for pod in unplaced)
+    if unplaced and not goes_on:  # who is gated has not its turn yet, as when a job grows in its queue
         why = why_unplaced(unplaced)
         return JobState("Pending", done, wanted, why or "waiting for all its pods, to be placed together", bool(why))
     waiting = [reason for pod in live if not is_ready(pod) for reason in why_waiting(pod)]

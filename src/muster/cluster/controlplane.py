@@ -89,7 +89,8 @@ class ControlPlane:
         if usage is not None:
             self.manager.add(usage)
         elastic = ElasticQuota(self.manager, cache, recorder)
-        self.manager.add(AdmissionController(self.manager, cache, recorder, cycled=(metrics.cycled, elastic.cycled)))
+        listeners = (metrics.cycled, elastic.cycled)
+        self.manager.add(AdmissionController(self.manager, cache, recorder, cycled=listeners, spare=elastic.instead))
         self.manager.add(elastic)
         self.server.pending = Visibility(cache)
         self.manager.add(ClusterQueueController(self.manager, cache, self.events.recorder("kueue-clusterqueue")))

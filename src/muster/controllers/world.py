@@ -14,7 +14,7 @@ from muster.api.kinds import Kind
 from muster.api.pods import is_active
 from muster.api.status import ApiError
 from muster.controllers.job import claims
-from muster.jobs.world import annotations, announce, has_world
+from muster.jobs.world import annotations, announce, has_world, pod_annotations
 from muster.runtime.controller import Result
 from muster.runtime.manager import Manager
 
@@ -60,12 +60,12 @@ class WorldController:
         news = announce(job, self._pods.by(claims.BY_CONTROLLER, job.metadata.uid))
         if news is None:
             return None
-        said = annotations(news.world)
         if news.on_job:
-            await self._annotate(JOB, job, said)
+            await self._annotate(JOB, job, annotations(news.world))
             return None  # the change brings us back
         for start in range(0, len(news.on_pods), AT_ONCE):
-            batch = [self._annotate(POD, pod, said) for pod in news.on_pods[start : start + AT_ONCE]]
+            pods = news.on_pods[start : start + AT_ONCE]
+            batch = [self._annotate(POD, pod, pod_annotations(pod, news.world)) for pod in pods]
             refusals = [answer for answer in await asyncio.gather(*batch, return_exceptions=True) if answer is not None]
             if refusals:
                 raise refusals[0]

@@ -8,7 +8,7 @@ The rules, and the order in which they are tried, are those of the built-in cont
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 import msgspec
@@ -79,6 +79,9 @@ class _Decision:
         else:
             change = resize(terms, census, count, new_backoff, now)
             wake_at = _earliest(change.wake_at, _deadline(status, terms))
+            if change.create and conditions.is_true(job.status.conditions, conditions.SUSPENDED):
+                # It says that it is resumed before it has pods: who suspends it after that waits until they are gone.
+                change = replace(change, create=(), more=True)
         return cls(job, terms, census, status, count, new_backoff, verdict, change, moment, wake_at)
 
     def plan(self, outcome: Outcome | None) -> Plan:

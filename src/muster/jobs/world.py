@@ -21,7 +21,7 @@ from muster.jobs.census import completion_index
 from muster.jobs.conditions import finish
 from muster.jobs.quota import is_gated
 
-# On a pod, from its birth and for good: the size of the world then, as a bare number, for a variable like WORLD_SIZE.
+# On a pod: the size of the world when it was placed, as a bare number, for a variable like WORLD_SIZE.
 FIRST_SIZE_ANNOTATION = "muster.dev/world-size"
 
 # Numbers above it are not the same to every reader of JSON.
@@ -73,7 +73,9 @@ def has_world(job: Job) -> bool:
 
 def current(job: Job, pods: Iterable[Pod] = ()) -> World:
     """The world of an elastic Job as it is now: the newest that anybody knows, or the next if that has another size."""
-    known = [world for meta in (job.metadata, *(pod.metadata for pod in pods)) if (world := world_of(meta))]
+    # A pod that waits for quota was born into a world that may never come to be, and has told nobody.
+    told = (pod.metadata for pod in pods if not is_gated(pod))
+    known = [world for meta in (job.metadata, *told) if (world := world_of(meta))]
     epoch = max((world.epoch for world in known), default=0)
     now = World(job.spec.completions or 0, epoch)
     newest = {world for world in known if world.epoch == epoch}
@@ -97,6 +99,11 @@ def annotations(world: World) -> dict[str, str]:
     return {WORLD_ANNOTATION: msgspec.json.encode(world).decode()}
 
 
+def pod_annotations(pod: Pod, world: World) -> dict[str, str]:
+    """What says so on a pod: one that has no node yet has not begun, and begins with this world."""
+    return annotations(world) if pod.spec.node_name else birth_annotations(world)
+
+
 def birth_annotations(world: World) -> dict[str, str]:
-    """What a pod is created with."""
+    """What a pod has when its worker starts."""
     return annotations(world) | {FIRST_SIZE_ANNOTATION: str(world.size)}

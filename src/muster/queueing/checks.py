@@ -13,6 +13,7 @@ from muster.api.kueue import (
     AdmissionCheckState,
     ClusterQueueSpec,
 )
+from muster.queueing.moments import later
 
 States = tuple[AdmissionCheckState, ...]
 
@@ -68,7 +69,7 @@ def retry(states: States) -> str | None:
 def retry_at(states: States) -> datetime | None:
     """When a workload that checks send back may come again: the latest that one of them asks for."""
     moments = (
-        check.last_transition_time + timedelta(seconds=check.requeue_after_seconds)
+        later(check.last_transition_time, timedelta(seconds=check.requeue_after_seconds))
         for check in states
         if check.state == CHECK_RETRY and check.requeue_after_seconds and check.last_transition_time is not None
     )

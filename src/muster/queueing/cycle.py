@@ -9,7 +9,8 @@ far that its nomination may not hold.
 - One that fits at the expense of others stays the head until they are gone. For the rest of the cycle its usage counts,
   and theirs does not. Who fits only because they go waits as well, and keeps what it will get.
 - One that does not fit is set aside, with all like it, and its successor becomes a head; of a StrictFIFO queue it stays
-  the head, and if it waits for preemption to become possible, what it may have is kept for it.
+  the head, and if it waits for preemption to become possible, what it may have is kept for it. Growth of one that
+  runs already (`growth.entry`) is set aside everywhere, and nothing is kept for it.
 - One that fits while the pods of another must get ready first stays the head and keeps what it will get.
 
 A head whose turn depends on preemption is looked at again when its turn comes, and goes back in line if that changed.
@@ -24,6 +25,7 @@ from muster.queueing import explain
 from muster.queueing.blocking import MESSAGE, Closed
 from muster.queueing.candidates import Victim
 from muster.queueing.fairness import Contender
+from muster.queueing.growth import is_growth
 from muster.queueing.line import Note
 from muster.queueing.lineup import Grove, Lineup
 from muster.queueing.model import Assignment, FlavorSpec, Mode, Usage, Workload
@@ -62,14 +64,6 @@ class Pending:
     workload: Workload
     reason: str
     message: str
-
-    @property
-    def requests(self) -> Mapping[str, Mapping[str, int]]:
-        """What it asks for, by podset (`status.resourceRequests`)."""
-        return {
-            podset.name: {resource: amount * podset.count for resource, amount in podset.requests.items()}
-            for podset in self.workload.podsets
-        }
 
 
 @dataclass(slots=True)
@@ -192,14 +186,14 @@ class _Cycle:
                 return None
             nomination = self._look(node, head)
             found = nomination.found
-            if found.possible or (node.policy.strict and found.mode > Mode.NO_FIT):
+            strict = node.policy.strict and not is_growth(head)
+            if found.possible or (strict and found.mode > Mode.NO_FIT):
                 return nomination
             note = _note(found.assignment)
-            if node.policy.strict:
+            if strict:
                 self._park(head, note, {})
                 return None
-            self._queues.set_aside(head, note)
-            self._tell(head, note)
+            self._set_aside(head, note)
         return None
 
     def _look(self, node: Node, workload: Workload) -> Nomination:
@@ -232,8 +226,12 @@ class _Cycle:
         if grove.victims and not self._fits_now(node, assignment.usage, grove):
             elsewhere = self._without_victims(workload, grove)
             if not elsewhere.fits:
-                self._claim(node, assignment.usage, grove)
                 note = Note("WaitingForPreemptedWorkloads", _DEFERRED)
+                if is_growth(workload):
+                    self._set_aside(workload, note)
+                    self._enter(node.name)
+                    return
+                self._claim(node, assignment.usage, grove)
                 self._park(workload, note, assignment.usage, sticky=True)
                 return
             assignment = elsewhere.assignment
@@ -314,6 +312,10 @@ class _Cycle:
 
     def _park(self, workload: Workload, note: Note, claim: Usage, *, sticky: bool = False, blocker: str = "") -> None:
         self._queues.park(workload, note, claim, sticky=sticky, blocker=blocker)
+        self._tell(workload, note)
+
+    def _set_aside(self, workload: Workload, note: Note) -> None:
+        self._queues.set_aside(workload, note)
         self._tell(workload, note)
 
     def _tell(self, workload: Workload, note: Note) -> None:

@@ -64,6 +64,11 @@ def entry(workload: kueue.Workload, queue: str, settings: intake.Settings = _PLA
     return replace(waiting, key=waiting.key + SUFFIX, podsets=podsets, queued=_LAST)
 
 
+def is_growth(workload: Workload) -> bool:
+    """Whether a workload is such an entry: it runs already, so it displaces nobody and holds up nobody."""
+    return workload.key.endswith(SUFFIX)
+
+
 def raised(status: kueue.WorkloadStatus, more: kueue.Admission) -> kueue.WorkloadStatus:
     """The status of a workload whose entry got quota. Raises `QuantityError`."""
     assert status.admission is not None, "what has an entry holds quota"

@@ -6,7 +6,7 @@ none, in the template of a Workload) is an error for the caller to show; it neve
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from fractions import Fraction
 from typing import NamedTuple, cast
 
@@ -21,6 +21,7 @@ from muster.api.kueue.names import (
     PRIORITY_BOOST,
     QUOTA_RESERVED,
 )
+from muster.api.meta import ObjectMeta
 from muster.api.pods import amounts
 from muster.api.quantity import Quantity, amount, parse
 from muster.api.selectors import label_matcher
@@ -42,6 +43,10 @@ from muster.queueing.model import (
     Workload,
 )
 from muster.queueing.requests import Rules, requests_of, scaled
+
+# On a Workload: when it was made, more exactly than the server's stamp says. Not believed if it is far from that.
+CREATED_ANNOTATION = "muster.dev/created"
+_STAMP = timedelta(seconds=2)
 
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
@@ -104,7 +109,7 @@ def workload(obj: kueue.Workload, queue: str, settings: Settings = Settings()) -
     meta, spec, status = obj.metadata, obj.spec, obj.status
     reserved = find_true(status.conditions, QUOTA_RESERVED)
     admission = status.admission if reserved is not None else None
-    created = meta.creation_timestamp or _LONG_AGO
+    created = _created(meta)
     counts = _counts(obj, admission)
     return Workload(
         key=f"{meta.namespace}/{meta.name}",
@@ -217,6 +222,16 @@ def _usage(admission: kueue.Admission, counts: Mapping[str, _Count]) -> Usage:
                 fr = FlavorResource(flavor, resource)
                 usage[fr] = usage.get(fr, 0) + total
     return usage
+
+
+def _created(meta: ObjectMeta) -> datetime:
+    """To a fraction of a second where that is known: the server's stamp would leave the order of many to chance."""
+    stamp = meta.creation_timestamp or _LONG_AGO
+    try:
+        exact = datetime.fromisoformat(meta.annotations.get(CREATED_ANNOTATION, ""))
+    except ValueError:
+        return stamp
+    return exact if exact.tzinfo is not None and abs(exact - stamp) < _STAMP else stamp
 
 
 def _queued(obj: kueue.Workload, settings: Settings) -> datetime | None:

@@ -63,6 +63,7 @@ from muster.queueing.eviction import (
     release,
     unadmitted,
 )
+from muster.queueing.moments import later
 from muster.queueing.obstacles import QueueState, Saying, obstacle
 from muster.queueing.ready import deadline
 
@@ -161,7 +162,7 @@ def _decided(workload: Workload, around: Surroundings, now: datetime) -> Plan:
 def _ended(plan: Plan, workload: Workload, kept: int | None, now: datetime) -> Plan:
     if kept is None:
         return plan
-    until = since(find_true(plan.status.conditions, FINISHED), now) + timedelta(microseconds=kept // 1000)
+    until = later(since(find_true(plan.status.conditions, FINISHED), now), timedelta(microseconds=kept // 1000))
     if now < until:
         return plan.woken(until)
     plan = replace(plan, finalize=RESOURCE_IN_USE_FINALIZER in workload.metadata.finalizers)
@@ -373,7 +374,7 @@ def _exhausted(plan: Plan, workload: Workload, now: datetime) -> Plan:
     if most is None or admitted is None:
         return plan
     left = most - (plan.status.accumulated_past_execution_time_seconds or 0)
-    end = since(admitted, now) + timedelta(seconds=left)
+    end = later(since(admitted, now), timedelta(seconds=left))
     if now < end:
         return plan.woken(end)
     why = "exceeding the maximum execution time"

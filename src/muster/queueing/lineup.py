@@ -14,7 +14,7 @@ from muster.queueing.model import FlavorResource, Usage, Workload
 from muster.queueing.nomination import Nomination, Settings, slack
 from muster.queueing.quota import Node
 
-_Key = tuple[bool, int, int, datetime, str]
+_Key = tuple[int, int, datetime, str]
 
 
 @dataclass(eq=False)
@@ -76,7 +76,6 @@ class Lineup:
 
     def __init__(self, settings: Settings) -> None:
         self._tournament = Tournament((), settings.fair) if settings.fair is not None else None
-        self._preemptors_first = settings.preemptors_first
         self._heap: list[tuple[_Key, int, Nomination]] = []
         self._current: dict[str, Nomination] = {}
         self._serial = 0
@@ -112,7 +111,7 @@ class Lineup:
         if self._tournament is not None:
             self._tournament.changed(queue)
 
-    def _key(self, nomination: Nomination) -> _Key:
+    @staticmethod
+    def _key(nomination: Nomination) -> _Key:
         workload = nomination.workload
-        waits = self._preemptors_first and not nomination.contender.preemptor
-        return waits, nomination.found.assignment.level, -workload.priority, workload.queued, workload.uid
+        return nomination.found.assignment.level, -workload.priority, workload.queued, workload.uid

@@ -11,6 +11,7 @@ from muster.queueing.blocking import Blocking
 from muster.queueing.candidates import Victim
 from muster.queueing.fairness import Contender, FairSharing
 from muster.queueing.flavors import assign, level_of
+from muster.queueing.growth import is_growth
 from muster.queueing.model import Assignment, FlavorResource, FlavorSpec, Mode, PodSetAssignment, Workload
 from muster.queueing.partial import reduced
 from muster.queueing.preemption import oracle, victims
@@ -22,14 +23,12 @@ class Settings:
     """How this cluster admits.
 
     fair: fair sharing is on. blocking: whose pods are waited for; None is nobody's.
-    preemptors_first: who waits for its victims comes before all others (off, as upstream; fair sharing has its own).
     ignore_undeclared: resources that a ClusterQueue does not cover need no quota.
     past: by LocalQueue, how much it used lately (admission fair sharing).
     """
 
     fair: FairSharing | None = None
     blocking: Blocking | None = None
-    preemptors_first: bool = False
     ignore_undeclared: bool = False
     past: Mapping[str, float] = field(default_factory=dict)
 
@@ -101,13 +100,17 @@ class _Search:
             for index, podset in enumerate(workload.podsets)
             for resource, flavor in podset.flavors.items()
         }
-        if not _preempts_never(self._node):
+        if not (_preempts_never(self._node) or is_growth(workload)):
             self._oracle = oracle(tree, workload, fair=settings.fair, past=settings.past)
 
     def success(self, counts: Sequence[int]) -> Found | None:
-        """With so many pods, if that can be had."""
+        """With so many pods, if that can be had at nobody's expense.
+
+        Upstream also preempts for a part. But what was preempted for one size may not do for the next that is tried,
+        and two workloads could take turns for ever.
+        """
         found = self.attempt(counts)
-        return found if found.possible else None
+        return found if found.fits else None
 
     def attempt(self, counts: Sequence[int] | None) -> Found:
         """Go on with the flavors after those that turned out not to do, until something does or all were tried.

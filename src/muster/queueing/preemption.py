@@ -178,13 +178,14 @@ class _Classical:
             advantage = advantage or fits
             visited = cohort
 
-    def _over_quota(self, cohort: Node, visited: Node | None = None) -> Iterator[Node]:
-        for child in cohort.children.values():
-            if child is not visited and self._request.borrowing(child):
-                if child.is_queue:
-                    yield child
-                else:
-                    yield from self._over_quota(child)
+    def _over_quota(self, cohort: Node, visited: Node) -> Iterator[Node]:
+        nodes = [cohort]
+        while nodes:
+            node = nodes.pop()
+            if node.is_queue:
+                yield node
+            below = reversed(node.children.values())
+            nodes.extend(child for child in below if child is not visited and self._request.borrowing(child))
 
     def _under_nominal(self) -> bool:
         """Whether its ClusterQueue has something of its own left of everything contested."""

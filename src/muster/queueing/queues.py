@@ -116,8 +116,9 @@ class Queues:
         """The past usage of a LocalQueue, for ClusterQueues that go by it; infinite if its weight is 0."""
         if self._usage.get(local_queue, 0.0) == usage:
             return
-        self._usage[local_queue] = usage
-        if not usage:
+        if usage:
+            self._usage[local_queue] = usage
+        else:
             del self._usage[local_queue]
         for line in self._lines.values():
             if line.by_usage and local_queue in line.local:

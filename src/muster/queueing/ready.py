@@ -26,6 +26,7 @@ from muster.api.kueue.readiness import (
     parse_job_start,
 )
 from muster.queueing.conditions import Conditions, find, find_true, is_true, put, since
+from muster.queueing.moments import later
 
 # Reasons of PodsReady=False before the pods were ready for the first time; the second is that of older releases.
 _NEVER_READY = (WAIT_FOR_START, PODS_READY)
@@ -103,4 +104,4 @@ def _start(admitted: datetime, annotations: Mapping[str, str], settings: WaitFor
 
 
 def _after(moment: datetime, nanoseconds: int) -> datetime:
-    return moment + timedelta(microseconds=nanoseconds // 1000)
+    return later(moment, timedelta(microseconds=nanoseconds // 1000))

@@ -2,8 +2,9 @@
 
 A waiting workload that is elastic starts smaller. For any other, elastic workloads of no higher priority that hold
 quota in its tree shrink, if that suffices and by no more than it needs; those of low priority, and among equals the
-young, lose first. Growth is not decided here: a workload that wants more queues for it, behind the others
-(`growth.entry`).
+young, lose first. Those of another ClusterQueue give back only what that one has borrowed, and only to one that stays
+within the quota of its own: so whoever shrank has nothing to reclaim in turn. Growth is not decided here: a workload
+that wants more queues for it, behind the others (`growth.entry`); `affordable` tells how much of it can be had.
 """
 
 from bisect import bisect_left
@@ -12,7 +13,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from muster.queueing.model import FlavorResource, Usage, Workload
-from muster.queueing.quota import Tree
+from muster.queueing.quota import Node, Tree
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,33 +61,73 @@ def smaller(
     return _shrunk(tree, waiting, candidates, fits)
 
 
+def affordable(growth: Workload, fits: Callable[[Workload], bool]) -> int:
+    """How many of the pods that a running workload is short of (`growth.entry`) there is quota for now."""
+    return _largest(1, growth.podsets[0].count, lambda count: fits(_of_size(growth, count))) or 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Reclaim:
+    """What a waiting workload may take from elastic ones. asked: the quotas that it would use. within: only its own."""
+
+    queue: str
+    asked: frozenset[FlavorResource]
+    within: bool
+
+    def least(self, node: Node, one: Elastic) -> int:
+        """How far that one, of the ClusterQueue `node`, may shrink as things are; its size if not at all."""
+        if one.queue == self.queue:
+            return one.least
+        lent = [
+            (node.usage.get(fr, 0) - node.subtree.get(fr, 0)) // amount
+            for fr, amount in one.pod.items()
+            if amount and fr in self.asked and node.borrows(fr)
+        ]
+        return max(one.least, one.size - min(lent)) if lent and self.within else one.size
+
+
+def _reclaim(node: Node, waiting: Workload) -> _Reclaim:
+    wanted: dict[str, int] = {}
+    for podset in waiting.podsets:
+        for resource, amount in podset.requests.items():
+            wanted[resource] = wanted.get(resource, 0) + amount * podset.count
+    asked = frozenset(fr for fr in node.subtree if wanted.get(fr.resource))
+    enough = {fr.resource for fr in asked if not node.borrows(fr, wanted[fr.resource])}
+    return _Reclaim(node.name, asked, all(fr.resource in enough for fr in asked))
+
+
 def _shrunk(
     tree: Tree, waiting: Workload, candidates: Sequence[Elastic], fits: Callable[[Workload], bool]
 ) -> Mapping[str, int]:
     """All shrink as far as they may until it fits; then the worthiest get back first what they can keep."""
+    reclaim = _reclaim(tree.queues[waiting.queue], waiting)
     sizes: dict[str, int] = {}
+    least: dict[str, int] = {}
     shrunk: list[Elastic] = []
     try:
         for one in candidates:
-            tree.queues[one.queue].remove(one.usage(one.size - one.least))
-            sizes[one.key] = one.least
+            node = tree.queues[one.queue]
+            if (size := reclaim.least(node, one)) >= one.size:
+                continue
+            node.remove(one.usage(one.size - size))
+            sizes[one.key] = least[one.key] = size
             shrunk.append(one)
             if fits(waiting):
                 break
         else:
             return {}
         for one in reversed(shrunk):
-            node = tree.queues[one.queue]
+            node, low = tree.queues[one.queue], least[one.key]
 
-            def kept(size: int, one: Elastic = one) -> bool:
-                more = one.usage(size - one.least)
-                tree.queues[one.queue].add(more)
+            def kept(size: int, one: Elastic = one, node: Node = node, low: int = low) -> bool:
+                more = one.usage(size - low)
+                node.add(more)
                 answer = fits(waiting)
-                tree.queues[one.queue].remove(more)
+                node.remove(more)
                 return answer
 
-            size = _largest(one.least, one.size, kept) or one.least
-            node.add(one.usage(size - one.least))
+            size = _largest(low, one.size, kept) or low
+            node.add(one.usage(size - low))
             sizes[one.key] = size
         return {one.key: sizes[one.key] for one in shrunk if sizes[one.key] < one.size}
     finally:

@@ -95,7 +95,7 @@ def test_an_elastic_gang_may_be_moved_between_its_sizes():
         "muster.dev/world": '{"size":4,"epoch":1}',
     }
     assert (manifest["spec"]["completions"], manifest["spec"]["parallelism"]) == (4, 4)
-    assert manifest["spec"]["backoffLimit"] == 5, "it is lost when as many have failed as it may have"
+    assert manifest["spec"]["backoffLimit"] == 3, "it is lost when as many have failed as it began with"
     assert "annotations" not in job(Gang("train", ["x"]))["metadata"]
 
 

@@ -25,14 +25,23 @@ def job(conditions=(), suspend=None, succeeded=0, deleting=False, parallelism=2,
     )
 
 
-def pod(phase="Pending", node="n", conditions=(), waiting=None, code=None, finished="2026-01-01T00:00:00Z", name="p"):
+def pod(
+    phase="Pending",
+    node="n",
+    conditions=(),
+    waiting=None,
+    code=None,
+    finished="2026-01-01T00:00:00Z",
+    name="p",
+    gates=(),
+):
     state = {"terminated": {"exitCode": code, "finishedAt": finished}} if code is not None else {}
     if waiting:
         state = {"waiting": {"reason": waiting, "message": "why"}}
     return msgspec.convert(
         {
             "metadata": {"name": name},
-            "spec": {"nodeName": node, "containers": []},
+            "spec": {"nodeName": node, "containers": [], "schedulingGates": [{"name": gate} for gate in gates]},
             "status": {
                 "phase": phase,
                 "conditions": list(conditions),
@@ -64,6 +73,24 @@ UNSCHEDULABLE = {"type": "PodScheduled", "status": "False", "reason": "Unschedul
             [pod(node="")],
             JobState("Pending", 0, 2, "waiting for all its pods, to be placed together"),
             id="gang",
+        ),
+        pytest.param(
+            job(),
+            [pod("Running", conditions=[READY]), pod(node="", gates=["g"])],
+            JobState("Running", 1, 2),
+            id="it grows once there is quota",
+        ),
+        pytest.param(
+            job(),
+            [pod("Running", conditions=[READY]), pod(node="", gates=["g"]), pod(node="", conditions=[UNSCHEDULABLE])],
+            JobState("Pending", 1, 2, "0/1 nodes", blocked=True),
+            id="one that is gated, and one without room",
+        ),
+        pytest.param(
+            job(),
+            [pod(node="", gates=["g"])],
+            JobState("Pending", 0, 2, "waiting for all its pods, to be placed together"),
+            id="nobody runs yet",
         ),
         pytest.param(job(), [pod()], JobState("Starting", 0, 2), id="on a node"),
         pytest.param(job(), [pod("Succeeded")] * 2, JobState("Finishing", 0, 2), id="all ended, not yet counted"),

@@ -109,8 +109,9 @@ class History(RuleBasedStateMachine):
     @rule()
     def decide_and_write_all(self) -> None:
         self.writing = None
-        if self.world.sync() == ["status"]:
-            # The shell does not look again because of its own status.
+        resumed = not self.world.job.spec.suspend and is_true(self.world.job.status.conditions, "Suspended")
+        if self.world.sync() == ["status"] and not resumed:
+            # The shell does not look again because of its own status, but where it was asked to.
             assert self.world.sync() == []
 
     @rule(writes=st.integers(1, 4))

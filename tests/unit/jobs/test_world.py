@@ -11,13 +11,14 @@ from hypothesis import strategies as st
 from tests.unit.jobs.world import START, job_of, replace
 
 from muster.api.batch import COMPLETION_INDEX, Job
-from muster.api.core import Pod, PodStatus
+from muster.api.core import Pod, PodSchedulingGate, PodStatus
 from muster.api.elastic import ELASTIC_ANNOTATION, WORLD_ANNOTATION, World
 from muster.api.meta import ObjectMeta
 from muster.jobs.census import completion_index
 from muster.jobs.plan import Creation
 from muster.jobs.pods import PodTemplate
-from muster.jobs.world import annotations, announce, current, world_of
+from muster.jobs.quota import GATE
+from muster.jobs.world import FIRST_SIZE_ANNOTATION, annotations, announce, current, pod_annotations, world_of
 
 T = TypeVar("T", Job, Pod)
 
@@ -118,6 +119,12 @@ def test_what_is_written_is_what_is_read() -> None:
     assert world_of(ObjectMeta(annotations=said('{ "epoch": 2, "size": 4, "more": 1 }'))) == world
 
 
+def test_who_has_no_node_yet_will_start_with_the_size_that_it_is_told() -> None:
+    pod, world = pod_of(text_of(4, 1)), World(2, 2)
+    assert pod_annotations(pod, world) == annotations(world) | {FIRST_SIZE_ANNOTATION: "2"}
+    assert pod_annotations(replace(pod, spec=replace(pod.spec, node_name="n")), world) == annotations(world)
+
+
 class Cluster:
     """A Job, its pods, and two controllers that see all of it late: at the versions that the test chooses."""
 
@@ -194,3 +201,12 @@ def test_no_pod_hears_the_past_and_in_the_end_all_agree(size: int, steps: list[t
             assert heard[-1] == cluster.world
     assert cluster.world is not None
     assert cluster.world.size == cluster.size
+
+
+def test_what_a_pod_was_born_with_that_waits_for_quota_is_known_to_nobody() -> None:
+    job, pod = elastic(2, text_of(2, 1)), pod_of(text_of(3, 2), index=2)
+    waiting = msgspec.structs.replace(
+        pod, spec=msgspec.structs.replace(pod.spec, scheduling_gates=(PodSchedulingGate(name=GATE),))
+    )
+    assert current(job, [waiting]) == World(2, 1)
+    assert current(job, [pod]) == World(2, 3)

@@ -1,5 +1,6 @@
 """The admission cycle: situations as data, and the laws that hold over random worlds and histories."""
 
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +17,7 @@ from tests.unit.queueing.worlds import START, state, usage_of
 from muster.queueing.blocking import Blocking
 from muster.queueing.cycle import Outcome, Settings, run
 from muster.queueing.fairness import FairSharing
-from muster.queueing.model import Workload
+from muster.queueing.model import CohortSpec, Workload
 from muster.queueing.quota import Tree
 
 DOCUMENT = yaml.safe_load((Path(__file__).parent / "cases" / "cycle.yaml").read_text())
@@ -32,7 +33,7 @@ class Played:
         self.queues = aw.queues((node.policy for node in self.tree.queues.values()), case["waiting"])
         fair = FairSharing() if case.get("fair") else None
         blocking = Blocking(**case["blocking"]) if "blocking" in case else None
-        self.settings = Settings(fair, blocking, preemptors_first=case.get("preemptors_first", False))
+        self.settings = Settings(fair, blocking)
         self.outcome = self.cycle()
 
     def cycle(self) -> Outcome:
@@ -92,9 +93,6 @@ class Played:
         for name, text in wanted.items():
             assert found[name][: 2 if isinstance(text, list) else 1] == (text if isinstance(text, list) else [text])
             assert self.queues.why(f"ns/{name}") == tuple(found[name])
-
-    def check_requests(self, wanted: dict[str, dict[str, dict[str, int]]]) -> None:
-        assert {_name(one.workload): one.requests for one in self.outcome.pending} == wanted
 
     def check_why(self, wanted: dict[str, list[str]]) -> None:
         for name, note in wanted.items():
@@ -267,6 +265,58 @@ def test_a_cycle_in_pieces_admits_the_same_in_the_same_order(case: dict[str, Any
     while queues.untried:
         found += [one.workload.uid for one in run(pieces, queues, *WITH, START, limit=1).admitted]
     assert found == expected
+
+
+def looks_in_pieces(queues: dict[str, str], waiting: dict[str, str], limit: int) -> list[int]:
+    """Nominations of each call until nothing is left to decide."""
+    tree = aw.tree({"queues": queues})
+    lines = aw.queues((node.policy for node in tree.queues.values()), waiting)
+    looks: list[int] = []
+    while lines.untried:
+        looks.append(run(tree, lines, *WITH, START, limit=limit).looks)
+    assert len(lines) == sum(lines.counts(name)[1] for name in queues)
+    return looks
+
+
+def test_heads_that_are_nominated_anew_by_each_call_cost_no_more_than_what_is_decided() -> None:
+    queues = {f"q{number}": "in=all cpu=9" for number in range(40)}
+    waiting = {f"w{number}": f"q{number % 40} | cpu=1" for number in range(160)}
+    looks = looks_in_pieces(queues, waiting, limit=3)
+    assert sum(looks) <= 2 * 160
+    assert max(looks) <= 2 * 40
+
+
+def test_no_call_sets_more_aside_than_was_asked_for() -> None:
+    waiting = {f"w{number}": f"q | cpu={number + 2}" for number in range(50)}
+    looks = looks_in_pieces({"q": "cpu=1"}, waiting, limit=5)
+    assert sum(looks) <= 50 + len(looks)
+    assert max(looks) <= 5 + 1
+
+
+def test_nobody_is_served_before_all_heads_are_known() -> None:
+    waiting = {f"w{number}": f"one p=2 | cpu={number + 3}" for number in range(9)}
+    waiting |= {"first": "one p=1 | cpu=2", "second": "two | cpu=2"}
+    tree = aw.tree({"queues": {"one": "in=all cpu=1", "two": "in=all cpu=1"}})
+    queues = aw.queues((node.policy for node in tree.queues.values()), waiting)
+    found: list[str] = []
+    while queues.untried:
+        found += [one.workload.uid for one in run(tree, queues, *WITH, START, limit=1).admitted]
+    assert found == ["first"]
+
+
+@pytest.mark.parametrize("fair", [None, FairSharing()])
+def test_a_chain_of_cohorts_may_be_as_long_as_it_likes(fair: FairSharing | None) -> None:
+    depth = 2 * sys.getrecursionlimit()
+    tree = Tree()
+    for number in range(depth):
+        tree.set_cohort(CohortSpec(f"c{number}", f"c{number - 1}" if number else ""))
+    for name, cohort in (("low", depth - 1), ("lender", 0)):
+        tree.set_queue(aw.queue(name, f"in=c{cohort} cpu={'0' if name == 'low' else '4'} reclaim=any"))
+    queues = aw.queues((node.policy for node in tree.queues.values()), {"guest": "low | cpu=4"})
+    assert [_name(one.workload) for one in run(tree, queues, *WITH, START).admitted] == ["guest"]
+    queues.add(aw.workload("owner", "lender | cpu=4"))
+    outcome = run(tree, queues, aw.FLAVORS, Settings(fair), START)
+    assert [_name(victim.workload) for one in outcome.preemptions for victim in one.victims] == ["guest"]
 
 
 def play(case: dict[str, Any], chosen: Settings, check: Callable[[Tree], None]) -> None:

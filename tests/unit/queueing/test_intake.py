@@ -10,8 +10,9 @@ import pytest
 from muster.api import kueue
 from muster.api.config.types import Resources
 from muster.api.core import NodeSelectorRequirement, NodeSelectorTerm, Taint, Toleration
+from muster.api.meta import ObjectMeta
 from muster.api.quantity import QuantityError
-from muster.queueing.intake import Settings, cohort_spec, flavor_spec, queue_spec, workload
+from muster.queueing.intake import CREATED_ANNOTATION, Settings, cohort_spec, flavor_spec, queue_spec, workload
 from muster.queueing.model import (
     CohortSpec,
     FlavorResource,
@@ -295,3 +296,19 @@ def test_what_pods_count_as_is_configured() -> None:
 def test_a_quantity_that_is_none_is_an_error() -> None:
     with pytest.raises(QuantityError):
         workload(made(pods(cpu="a lot")), "q")
+
+
+@pytest.mark.parametrize(
+    ("written", "created"),
+    [
+        ("2026-01-01T00:00:00.250000+00:00", "2026-01-01T00:00:00.250000+00:00"),
+        ("2025-12-31T23:59:59.900000+00:00", "2025-12-31T23:59:59.900000+00:00"),
+        ("2025-01-01T00:00:00+00:00", "2026-01-01T00:00:00+00:00"),  # nobody gets ahead by saying so
+        ("2026-01-01T00:00:00.250000", "2026-01-01T00:00:00+00:00"),
+        ("soon", "2026-01-01T00:00:00+00:00"),
+    ],
+)
+def test_the_order_of_those_of_one_second_is_that_of_their_making(written: str, created: str) -> None:
+    stamp = datetime(2026, 1, 1, tzinfo=UTC)
+    meta = ObjectMeta(name="w", namespace="ns", creation_timestamp=stamp, annotations={CREATED_ANNOTATION: written})
+    assert workload(kueue.Workload(metadata=meta), "q").queued == datetime.fromisoformat(created)

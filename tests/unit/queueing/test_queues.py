@@ -367,6 +367,53 @@ def test_an_admission_is_charged_before_the_next_decision_of_its_queue(by_usage:
     assert charged == ([(name, 1) for name in admitted] if by_usage else [])
 
 
+def test_a_charge_that_fails_leaves_nobody_half_removed() -> None:
+    two = Two(a="best lq=x | gpu=1", b="best at=1 lq=y | gpu=1")
+    two.queues.set_queue(replace(two.specs["best"], by_usage=True))
+
+    def charge(workload: Workload, taken: Usage) -> None:
+        raise OverflowError
+
+    two.queues.charge = charge
+    with pytest.raises(OverflowError):
+        two.queues.remove("ns/a", taken={GPU: 1})
+    assert (two.order(), two.queues.untried, two.active()) == (["b"], ["best"], ["b"])
+
+
+# What is gone is forgotten.
+
+
+def size(queues: Queues) -> int:
+    return sum(len(kept) for kept in vars(queues).values() if isinstance(kept, dict | set | list))
+
+
+@pytest.mark.parametrize("queue_first", [True, False])
+def test_nothing_is_kept_of_what_is_gone(queue_first: bool) -> None:
+    two = Two()
+    queues, before = two.queues, size(two.queues)
+    queues.set_namespace("new", {"team": "red"})
+    queues.set_queue(replace(two.specs["strict"], name="new"))
+    queues.stop_local("new/x")
+    queues.set_usage("new/x", 3.0)
+    queues.add(aw.workload("w", "new namespace=new lq=x | gpu=1"))
+    assert size(queues) > before
+    steps = [lambda: queues.remove_queue("new"), lambda: queues.remove("new/w")]
+    for step in steps if queue_first else reversed(steps):
+        step()
+    queues.stop_local("new/x", stopped=False)
+    queues.set_usage("new/x", 0.0)
+    queues.set_namespace("new", {})
+    queues.take_lifted()
+    assert size(queues) == before
+
+
+def test_a_queue_that_never_was_can_be_removed() -> None:
+    two = Two()
+    before = size(two.queues)
+    two.queues.remove_queue("ghost")
+    assert size(two.queues) == before
+
+
 # Positions.
 
 

@@ -88,6 +88,21 @@ def test_what_a_cohort_lends_comes_back_from_another_queue() -> None:
     tree = tree_of(a=2, b=2)
     borrower = elastic(tree, "borrower", "b", 4, 1)
     assert decide(tree, claim("new", "a", 2), [borrower]) == {"borrower": 2}
+    assert decide(tree, claim("new", "a", 3), [borrower]) == {}, "it would borrow in its turn"
+
+
+def test_what_is_its_own_a_queue_does_not_give_back() -> None:
+    tree = tree_of(a=2, b=6)
+    holder = elastic(tree, "holder", "b", 6, 1)
+    assert decide(tree, claim("new", "a", 5), [holder]) == {}
+
+
+def test_several_of_another_queue_give_back_no_more_than_was_borrowed() -> None:
+    tree = tree_of(a=4, b=2)
+    old, young = elastic(tree, "old", "b", 3, 1, age=9), elastic(tree, "young", "b", 3, 2, age=1)
+    assert decide(tree, claim("new", "a", 3), [old, young]) == {"young": 2, "old": 1}
+    tree.hold(claim("rigid", "a", 1, held=True))
+    assert decide(tree, claim("new", "a", 4), [old, young]) == {}
 
 
 def test_a_waiting_elastic_workload_makes_others_shrink_for_its_least_only() -> None:
@@ -128,6 +143,9 @@ def test_it_suffices_it_is_no_more_than_needed_and_the_tree_stays(
     for key, pods in room.items():
         tree.queues[by_key[key].queue].remove({CPU: pods})
     assert nominate(tree, wanted, FLAVORS, Settings()).fits
+    others = {by_key[key].queue for key in sizes} - {waiting.queue}
+    assert all(tree.queues[name].usage[CPU] >= tree.queues[name].subtree[CPU] for name in others)
+    assert not others or before[waiting.queue].get(CPU, 0) + count <= tree.queues[waiting.queue].subtree[CPU]
     for key in room:
         tree.queues[by_key[key].queue].add({CPU: 1})
         assert not nominate(tree, wanted, FLAVORS, Settings()).fits, "it could have kept one more"

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from muster.api.batch import INDEXED, JOB_CONTROLLER_NAME, Job, JobSpec
-from muster.api.elastic import is_elastic
+from muster.api.elastic import ELASTIC_ANNOTATION, GANG_ANNOTATION, is_elastic
 from muster.api.kueue.names import (
     ELASTIC_JOB,
     JOB_COMPLETIONS_EQUAL_PARALLELISM,
@@ -71,6 +71,19 @@ def arrival(meta: ObjectMeta, managed_by: str | None, around: Surroundings, sett
     )
 
 
+def counts_follow(job: Job) -> bool:
+    """Whether a new Job that queues is to keep its Workload, and its pods, when it is scaled.
+
+    So it is without a queue (KEP-3715). It is left alone if it says anything about how it may change size, if its pods
+    need not run together, or if somebody else makes its Workload or runs it.
+    """
+    meta, spec = job.metadata, job.spec
+    said = {ELASTIC_ANNOTATION, ELASTIC_JOB, JOB_MIN_PARALLELISM} & meta.annotations.keys()
+    ours = spec.managed_by in (None, "", JOB_CONTROLLER_NAME) and not prebuilt_name(meta)
+    one_each = spec.completion_mode == INDEXED and spec.completions == spec.parallelism
+    return ours and one_each and not said and meta.annotations.get(GANG_ANNOTATION) != "false"
+
+
 def prebuilt_name(meta: ObjectMeta) -> str:
     """The name of the Workload that somebody else makes for the job; "" if the engine makes it."""
     name = PREBUILT_WORKLOAD_NAME_LABEL
@@ -104,6 +117,10 @@ def changes(new: ObjectMeta, old: ObjectMeta, around: Surroundings, *, suspended
     yield from _priority_change(new, old, suspended=suspended)
     if _asks_for_size(new) != _asks_for_size(old):
         yield invalid(annotation_path(ELASTIC_JOB), _asks_for_size(new), IMMUTABLE)
+    is_marked = ELASTIC_ANNOTATION in new.annotations
+    runs_from_queue = not suspended and QUEUE_NAME_LABEL in old.labels
+    if runs_from_queue and is_marked != (ELASTIC_ANNOTATION in old.annotations):
+        yield invalid(annotation_path(ELASTIC_ANNOTATION), is_marked, IMMUTABLE)
     yield from fewer_gates(new, old)
 
 

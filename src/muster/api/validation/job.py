@@ -15,6 +15,7 @@ from muster.api.batch import (
     JOB_NAME_LABEL,
     LEGACY_CONTROLLER_UID_LABEL,
     LEGACY_JOB_NAME_LABEL,
+    MAX_PARALLELISM,
     NON_INDEXED,
     Job,
     JobSpec,
@@ -40,7 +41,6 @@ from muster.api.validation.podspec import pod_template
 
 Elastic = Literal["kep", "upstream"]
 
-MAX_PARALLELISM = 100_000  # of an Indexed Job: it bounds the length of status.completedIndexes
 _MANY_COMPLETIONS = 100_000
 _LIMIT_FOR_MANY = 10_000  # of parallelism and maxFailedIndexes, with backoffLimitPerIndex
 _MAX_MANAGED_BY = 63

@@ -9,7 +9,7 @@ from muster.cli.session import Target, connect, run, target_options
 
 @click.command()
 @click.argument("job")
-@click.argument("workers", type=click.IntRange(min=0))
+@click.argument("workers", type=click.IntRange(0, 100_000))  # api.batch.MAX_PARALLELISM, which is imported late
 @target_options
 def command(job: str, workers: int, **options: Any) -> None:
     """Give JOB that many workers: an Indexed one grows and shrinks at its highest indexes."""
@@ -17,13 +17,10 @@ def command(job: str, workers: int, **options: Any) -> None:
 
 
 async def _scale(target: Target, name: str, workers: int) -> None:
-    from muster.api.batch import JOB
+    from muster.cli.scaling import afterwards, scale
 
     async with connect(target) as session:
-        job = await session.client.get(JOB, name, session.namespace)
-        size: dict[str, int] = {"parallelism": workers}
-        if job.spec.completion_mode == "Indexed" and job.spec.completions == job.spec.parallelism:
-            size["completions"] = workers
-        patch = {"metadata": {"resourceVersion": job.metadata.resource_version}, "spec": size}
-        await session.client.patch(JOB, name, patch, session.namespace)
-        click.echo(f"{name} scaled from {job.spec.parallelism} to {workers}")
+        before = await scale(session, name, workers)
+        click.echo(f"{name} scaled from {before.spec.parallelism} to {workers}")
+        if note := afterwards(before, workers):
+            click.echo(note, err=True)

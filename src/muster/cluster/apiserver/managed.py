@@ -22,7 +22,13 @@ from muster.api.kueue import (
     WORKLOAD_PRIORITY_CLASS,
     LocalQueue,
 )
-from muster.api.kueue.names import MULTI_KUEUE_CONTROLLER, POD_SET_LABEL, PRIORITY_CLASS_LABEL, QUEUE_NAME_LABEL
+from muster.api.kueue.names import (
+    ELASTIC_JOB,
+    MULTI_KUEUE_CONTROLLER,
+    POD_SET_LABEL,
+    PRIORITY_CLASS_LABEL,
+    QUEUE_NAME_LABEL,
+)
 from muster.api.managed import jobs, pods
 from muster.api.managed.ancestry import NestingTooDeepError
 from muster.api.managed.surroundings import Settings
@@ -124,6 +130,10 @@ class ManagedJobs:
             new, old = _typed(attempt.document, JOB), _typed(attempt.old or {}, JOB)
             if new is None or old is None:
                 return
+            if old.metadata.annotations.get(ELASTIC_JOB) == "true" and ELASTIC_JOB not in new.metadata.annotations:
+                # It was set here: a manifest that does not have it can be put again as it was.
+                attempt.document["metadata"].setdefault("annotations", {})[ELASTIC_JOB] = "true"
+                new = _typed(attempt.document, JOB) or new
             errors = jobs.validate_update(new, old, around)
         if errors:
             raise invalid(JOB.kind, JOB.group, attempt.name, errors)
@@ -142,6 +152,8 @@ class ManagedJobs:
             attempt.document["spec"]["suspend"] = True
         if gets.managed_by:
             attempt.document["spec"]["managedBy"] = gets.managed_by
+        elif gets.suspend and jobs.counts_follow(job):
+            attempt.document["metadata"].setdefault("annotations", {})[ELASTIC_JOB] = "true"
 
 
 class ManagedPods:

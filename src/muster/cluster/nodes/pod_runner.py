@@ -10,6 +10,7 @@ import posixpath
 import signal
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from muster.api.core import POD, Container, Pod
@@ -113,7 +114,7 @@ class PodRunner:
         if self._prepared:
             self._kit.network.enter(self.pod, self.storage.hosts)
         if self._shims:  # what its volumes show may have changed while nobody was here
-            self._spawn(self._refresh(), "refresh")
+            self._spawn(self._refresh, "refresh")
 
     def update(self, pod: Pod) -> None:
         """The object has changed."""
@@ -126,13 +127,13 @@ class PodRunner:
         self.pod = pod
         self._see_deletion()
         if relabelled and self._prepared:
-            self._spawn(self._refresh(), "refresh")
+            self._spawn(self._refresh, "refresh")
 
     def objects_changed(self, names: Names) -> None:
         """ConfigMaps or Secrets that the pod may refer to have changed, come or gone."""
         wanted = PodVolumes.references(self.pod)
         if self._prepared and names & wanted:
-            self._spawn(self._refresh(), "refresh")
+            self._spawn(self._refresh, "refresh")
         for container in (*self.pod.spec.init_containers, *self.pod.spec.containers):
             facts = self._containers.get(container.name, UNKNOWN)
             if facts.trouble is not None and names & references(container):
@@ -198,16 +199,16 @@ class PodRunner:
             case Prepare():
                 if not self._preparing:
                     self._preparing = True
-                    self._spawn(self._prepare(), "prepare")
+                    self._spawn(self._prepare, "prepare")
             case Start(name):
                 self._set(name, starting=True)
-                self._spawn(self._start(self._container(name), action), f"start-{name}")
+                self._spawn(partial(self._start, self._container(name), action), f"start-{name}")
             case Stop(name, why, grace):
                 self._stop(self._container(name), why, grace)
             case Kill(name):
                 self._attempt(name, killed=True)
                 self._shims[name].end()
-                self._spawn(self._insist(self._shims[name]), f"kill-{name}")
+                self._spawn(partial(self._insist, self._shims[name]), f"kill-{name}")
 
     async def _prepare(self) -> None:
         """Volumes and the hosts file."""
@@ -325,8 +326,9 @@ class PodRunner:
     def _attend(self, container: Container, shim: Shim, *, fresh: bool, ready: bool) -> None:
         """Look after a running container."""
         self._shims[container.name] = shim
-        self._spawn(self._watch(container, shim), f"watch-{container.name}")
-        life = look_after(
+        self._spawn(partial(self._watch, container, shim), f"watch-{container.name}")
+        life = partial(
+            look_after,
             self._target(container, shim),
             self._kit.clock,
             _Listener(self, container.name),
@@ -368,7 +370,7 @@ class PodRunner:
         self._event("Normal", "Killing", why, container.name)
         self._lives[container.name].cancel()
         shim = self._shims[container.name]
-        self._spawn(self._ask_to_end(container, shim, grace_seconds), f"stop-{container.name}")
+        self._spawn(partial(self._ask_to_end, container, shim, grace_seconds), f"stop-{container.name}")
 
     async def _ask_to_end(self, container: Container, shim: Shim, grace_seconds: float) -> None:
         """The preStop hook, then the stop signal."""
@@ -407,15 +409,15 @@ class PodRunner:
     def _now(self) -> Now:
         return Now(self._kit.clock.now(), self._kit.clock.monotonic())
 
-    def _spawn(self, work: Coroutine[Any, Any, None], name: str) -> None:
+    def _spawn(self, work: Callable[[], Coroutine[Any, Any, None]], name: str) -> None:
         task = asyncio.create_task(self._guarded(work, name), name=f"{self.pod.metadata.name}-{name}")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _guarded(self, work: Coroutine[Any, Any, None], name: str) -> None:
-        """Whatever is wrong with one pod, the others go on."""
+    async def _guarded(self, work: Callable[[], Coroutine[Any, Any, None]], name: str) -> None:
+        """Whatever is wrong with one pod, the others go on. The work is begun here: its task may never get so far."""
         try:
-            await work
+            await work()
         except Exception:
             log.exception("pod %s: %s failed", self.pod.metadata.name, name)
 

@@ -3,7 +3,7 @@
 Where two say different things about the same key the job can never start: upstream's rule, in its words.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from muster.api.core import PodTemplateSpec, Toleration
 from muster.api.kueue import CHECK_READY, PodSet, PodSetAssignment, PodSetUpdate, ResourceFlavor, Workload
@@ -13,17 +13,19 @@ from muster.queueing.facts import PodSetInfo
 
 _LONGEST_LABEL = 63
 
+FlavorOf = Callable[[str], ResourceFlavor | None]
+
 
 class InjectionError(Exception):
     """What is to be injected contradicts itself: the job can never start. The text is for the user."""
 
 
 def infos(
-    workload: Workload, podsets: Sequence[PodSet], flavors: Mapping[str, ResourceFlavor], *, queue_labels: bool = True
+    workload: Workload, podsets: Sequence[PodSet], flavor_of: FlavorOf, *, queue_labels: bool = True
 ) -> tuple[PodSetInfo, ...]:
     """For each podset of an admitted workload. Raises `InjectionError`, and `ApiError` (404) for an unknown flavor.
 
-    podsets: as the job has them before anything is injected.
+    podsets: as the job has them before anything is injected. flavor_of: the one of a name, if there is one.
     queue_labels: pods carry the names of their queues (upstream gate AssignQueueLabelsForPods).
     """
     admission = workload.status.admission
@@ -36,7 +38,7 @@ def infos(
     templates = {theirs.name: mine.template for theirs, mine in pairs}
     found = []
     for assignment in admission.pod_set_assignments:
-        info = _of_flavors(assignment, labels, flavors)
+        info = _of_flavors(assignment, labels, flavor_of)
         for check in workload.status.admission_checks:
             update = next((one for one in check.pod_set_updates if one.name == assignment.name), None)
             if check.state == CHECK_READY and update is not None:
@@ -51,13 +53,11 @@ def tolerations(old: tuple[Toleration, ...], more: tuple[Toleration, ...]) -> tu
     return (*old, *dict.fromkeys(one for one in more if one not in old))
 
 
-def _of_flavors(
-    assignment: PodSetAssignment, labels: Mapping[str, str], flavors: Mapping[str, ResourceFlavor]
-) -> PodSetInfo:
+def _of_flavors(assignment: PodSetAssignment, labels: Mapping[str, str], flavor_of: FlavorOf) -> PodSetInfo:
     selector: dict[str, str] = {}
     bears: tuple[Toleration, ...] = ()
     for _, name in sorted(assignment.flavors.items()):
-        flavor = flavors.get(name)
+        flavor = flavor_of(name)
         if flavor is None:
             raise not_found("resourceflavors.kueue.x-k8s.io", name)
         selector |= flavor.spec.node_labels

@@ -42,7 +42,7 @@ from muster.controllers.integrations.podgroups import (
     with_replacements,
 )
 from muster.controllers.integrations.podwriter import PodWriter
-from muster.controllers.integrations.priorities import Priorities
+from muster.controllers.integrations.priorities import Priorities, appeared
 from muster.controllers.integrations.rules import rules
 from muster.controllers.integrations.workloads import Workloads
 from muster.queueing.conditions import is_true, put
@@ -73,7 +73,7 @@ class PodReconciler:
         self._rules = rules(manager, configuration)
         priorities = Priorities(manager)
         self._observer = Observer(PodGroups(), priorities, configuration)
-        self._write = Workloads(manager.client, POD, configuration.integrations.label_keys_to_copy)
+        self._write = Workloads(manager.client, manager.clock, POD, configuration.integrations.label_keys_to_copy)
         self._of_pods = PodWriter(manager.client, manager.clock, recorder)
         self._flavors = manager.informer(RESOURCE_FLAVOR)
         self._pods = manager.informer(POD, indexes={_BY_TIE: _ties})
@@ -81,8 +81,8 @@ class PodReconciler:
         self._controller = manager.controller(self.name, self._reconcile, workers=WORKERS)
         self._controller.watch(self._pods, _keys_of_pod)
         self._controller.watch(self._workloads, self._concerned)
-        self._controller.watch(priorities.own, self._of_class, when=_appeared)
-        self._controller.watch(priorities.of_pods, self._of_class, when=_appeared)
+        self._controller.watch(priorities.own, self._of_class, when=appeared)
+        self._controller.watch(priorities.of_pods, self._of_class, when=appeared)
 
     async def run(self) -> None:
         """Reconcile until `stop`."""
@@ -240,9 +240,8 @@ class PodReconciler:
         admission = workload.status.admission
         if not waiting or admission is None:
             return
-        flavors = {flavor.metadata.name: flavor for flavor in self._flavors.all()}
         try:
-            found = infos(workload, workload.spec.pod_sets, flavors, queue_labels=self._queue_labels)
+            found = infos(workload, workload.spec.pod_sets, self._flavors.get, queue_labels=self._queue_labels)
         except InjectionError as error:
             conditions = put(workload.status.conditions, FINISHED, True, FAILED_TO_START, str(error), now)
             await self._write.set_status(workload, msgspec.structs.replace(workload.status, conditions=conditions))
@@ -304,7 +303,3 @@ def _keys_of_workload(workload: Workload) -> Iterable[str]:
         is_pod = (owner.kind, owner.api_version) == (POD.kind, POD.api_version)
         return [f"pod/{meta.namespace}/{owner.name}"] if is_pod else []
     return [f"group/{key_of(workload)}"] if _is_of_group(workload) and meta.owner_references else []
-
-
-def _appeared(old: object | None, new: object | None) -> bool:
-    return old is None and new is not None

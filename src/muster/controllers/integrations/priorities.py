@@ -30,5 +30,10 @@ class Priorities:
         return (None, 0) if default is None else (_of_pods(default.metadata.name), default.value)
 
 
+def appeared(old: object | None, new: object | None) -> bool:
+    """Of a change of a class, whether it is new: jobs may have waited for it."""
+    return old is None and new is not None
+
+
 def _of_pods(name: str) -> PriorityClassRef:
     return PriorityClassRef(group=POD_PRIORITY_GROUP, kind=PRIORITY_CLASS.kind, name=name)

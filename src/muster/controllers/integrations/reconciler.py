@@ -32,7 +32,7 @@ from muster.controllers.integrations.injection import InjectionError, infos
 from muster.controllers.integrations.notes import of_checks, of_update
 from muster.controllers.integrations.observed import Observer
 from muster.controllers.integrations.owners import Owners, controller_of
-from muster.controllers.integrations.priorities import Priorities
+from muster.controllers.integrations.priorities import Priorities, appeared
 from muster.controllers.integrations.rules import rules
 from muster.controllers.integrations.workloads import Workloads
 from muster.queueing.conditions import put
@@ -79,12 +79,14 @@ class JobReconciler(Generic[T]):
         self._namespaces = manager.informer(NAMESPACE)
         priorities = Priorities(manager)
         self._observer = Observer(integration, priorities, configuration)
-        self._write = Workloads(manager.client, integration.kind, configuration.integrations.label_keys_to_copy)
+        self._write = Workloads(
+            manager.client, manager.clock, integration.kind, configuration.integrations.label_keys_to_copy
+        )
         self._controller = manager.controller(self.name, self._reconcile, workers=WORKERS)
         self._controller.watch(self._jobs)
         self._controller.watch(owners.workloads, self._jobs_of)
-        self._controller.watch(priorities.own, self._jobs_of_class, when=_appeared)
-        self._controller.watch(priorities.of_pods, self._jobs_of_class, when=_appeared)
+        self._controller.watch(priorities.own, self._jobs_of_class, when=appeared)
+        self._controller.watch(priorities.of_pods, self._jobs_of_class, when=appeared)
 
     async def run(self) -> None:
         """Reconcile until `stop`."""
@@ -239,10 +241,9 @@ class JobReconciler(Generic[T]):
         admission = workload.status.admission
         assert admission is not None, "only admitted workloads start"
         podsets = workload.spec.pod_sets if injected(facts, workload) else facts.podsets
-        flavors = {flavor.metadata.name: flavor for flavor in self._flavors.all()}
         labels = self._configuration.features.enabled("AssignQueueLabelsForPods")
         try:
-            found = infos(workload, podsets, flavors, queue_labels=labels)
+            found = infos(workload, podsets, self._flavors.get, queue_labels=labels)
         except InjectionError as error:
             conditions = put(workload.status.conditions, FINISHED, True, FAILED_TO_START, str(error), now)
             await self._write.set_status(workload, msgspec.structs.replace(workload.status, conditions=conditions))
@@ -287,7 +288,3 @@ class JobReconciler(Generic[T]):
 
     def _tell(self, job: T, type: EventType, reason: str, message: str) -> None:
         self._recorder.event(reference(self._kind, job), type, reason, message)
-
-
-def _appeared(old: object | None, new: object | None) -> bool:
-    return old is None and new is not None

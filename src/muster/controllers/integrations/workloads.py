@@ -9,8 +9,10 @@ from muster.api.kueue.names import JOB_UID_LABEL, PROVISIONING_REQUEST_PREFIX, R
 from muster.api.meta import ObjectMeta, OwnerReference
 from muster.api.status import ApiError
 from muster.queueing.facts import JobFacts
+from muster.queueing.intake import CREATED_ANNOTATION
 from muster.queueing.names import workload_name
 from muster.runtime.client import Client
+from muster.runtime.clock import Clock
 from muster.runtime.objects import merge_patch
 
 _LONGEST_LABEL = 63
@@ -19,8 +21,9 @@ _LONGEST_LABEL = 63
 class Workloads:
     """Creates, changes and deletes. Raises `ApiError` where a method does not say otherwise."""
 
-    def __init__(self, client: Client, kind: Kind[Any], labels_to_copy: tuple[str, ...]) -> None:
+    def __init__(self, client: Client, clock: Clock, kind: Kind[Any], labels_to_copy: tuple[str, ...]) -> None:
         self._client = client
+        self._clock = clock
         self._kind = kind
         self._labels_to_copy = labels_to_copy
 
@@ -38,7 +41,7 @@ class Workloads:
                 name=group or workload_name(self._kind.kind, self._kind.group, meta.name, meta.uid),
                 namespace=meta.namespace,
                 labels=labels if group else labels | _uid_label(meta),
-                annotations=requests | dict(facts.annotations),
+                annotations=requests | dict(facts.annotations) | {CREATED_ANNOTATION: self._clock.now().isoformat()},
                 owner_references=self._members(members) if group else (self._reference(meta),),
                 finalizers=(RESOURCE_IN_USE_FINALIZER,),
             ),

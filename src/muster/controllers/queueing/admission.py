@@ -26,12 +26,13 @@ from muster.api.kueue.names import (
     MISCONFIGURED,
     PREEMPTED,
     QUOTA_RESERVED,
+    SUSPENDED,
 )
 from muster.api.quantity import format_amount
 from muster.api.status import ApiError
 from muster.controllers.queueing.cache import QueueingCache
 from muster.queueing import cycle, explain, model, preemption
-from muster.queueing.conditions import is_true, stamped
+from muster.queueing.conditions import find, is_true, stamped
 from muster.queueing.eviction import release
 from muster.queueing.growth import SUFFIX, raised
 from muster.queueing.queues import HELD_BACK
@@ -64,6 +65,7 @@ _SWEEP = "sweep"  # no workload's key: those have a namespace
 
 # What a cycle decided, and how many seconds it took.
 Cycled = Callable[[cycle.Outcome, float], None]
+Spare = Callable[[cycle.Preemption], bool]
 
 log = logging.getLogger(__name__)
 
@@ -74,14 +76,21 @@ class AdmissionController:
     name = "admission"
 
     def __init__(
-        self, manager: Manager, cache: QueueingCache, recorder: Recorder, *, cycled: Sequence[Cycled] = ()
+        self,
+        manager: Manager,
+        cache: QueueingCache,
+        recorder: Recorder,
+        *,
+        cycled: Sequence[Cycled] = (),
+        spare: Spare | None = None,
     ) -> None:
-        """cycled: they are told of each cycle."""
+        """cycled: they are told of each cycle. spare: whether nobody need be evicted for a decision after all."""
         self._client = manager.client
         self._clock: Clock = manager.clock
         self._cache = cache
         self._recorder = recorder
         self._cycled = cycled
+        self._spare = spare
         self._controller = manager.controller(self.name, self._cycle)
         self._pending = manager.controller(f"{self.name}-pending", self._explain, workers=8)
         self._waiting: dict[str, float] = {}  # workloads that may have to be told why they wait, and when
@@ -114,7 +123,8 @@ class AdmissionController:
         for admission in outcome.admitted:
             self._write(admission.workload.key, partial(self._admit, admission))
         for decision in outcome.preemptions:
-            self._preempt(decision)
+            if self._spare is None or not self._spare(decision):
+                self._preempt(decision)
         for waiting in outcome.pending:
             cache.waits(waiting.workload.key.removesuffix(SUFFIX))
         if cache.queues.untried:
@@ -264,8 +274,11 @@ class AdmissionController:
             return None
         problem = self._cache.unfit.get(key)
         note = (MISCONFIGURED, problem) if problem else self._cache.queues.why(key)
-        if note is None or note == HELD_BACK:
-            return None
+        reserved = find(obj.status.conditions, QUOTA_RESERVED)
+        if note is None or (
+            note == HELD_BACK and (reserved is None or reserved.reason not in (SUSPENDED, MISCONFIGURED))
+        ):
+            return None  # but a reason that does not hold any more is taken back
         reason, message = note
         status = release(obj.status, message, self._clock.now(), reason)
         if status is obj.status:

@@ -9,6 +9,7 @@ from datetime import datetime
 
 from muster.api.batch import INDEXED, Job
 from muster.api.core import Pod
+from muster.api.elastic import GANG_ANNOTATION as GANG_ANNOTATION  # noqa: PLC0414  (the scheduler has it from here)
 from muster.api.indexes import Indexes
 from muster.api.kueue.names import POD_GROUP_FAST_ADMISSION
 from muster.api.managed.pods import group_name, group_size
@@ -17,7 +18,6 @@ from muster.jobs.census import completion_index
 from muster.jobs.sizing import wanted_active
 from muster.jobs.terms import Terms
 
-GANG_ANNOTATION = "muster.dev/gang"
 BINDING_ANNOTATION = "muster.dev/binding-since"
 
 # Less than any priority that a pod can have.

@@ -15,7 +15,7 @@ from typing import Any
 
 from muster.api.batch import INDEXED, JOB, Job
 from muster.api.core import Pod
-from muster.api.elastic import ELASTIC_ANNOTATION, Bounds, World
+from muster.api.elastic import ELASTIC_ANNOTATION, Bounds, World, cap_of
 from muster.api.indexes import Indexes
 from muster.api.kueue.names import QUEUE_NAME_LABEL
 from muster.api.pods import is_active
@@ -28,7 +28,7 @@ from muster.gang.shapes import shape_of
 from muster.jobs.census import NO_INDEX, completion_index
 from muster.jobs.conditions import announced, finish
 from muster.jobs.quota import is_gated
-from muster.jobs.world import annotations, current
+from muster.jobs.world import annotations, current, world_of
 from muster.runtime.client import Client
 from muster.runtime.informer import Informer
 from muster.runtime.objects import reference, split_key
@@ -78,7 +78,12 @@ class Sizes:
             self._bounds[key] = bounds
         if complaint and (old is None or complaint != _read(old)[1]):
             self._recorder.event(reference(JOB, new), "Warning", "ElasticIgnored", complaint)
-        return bounds != before or (old is not None and old.metadata.generation != new.metadata.generation)
+        if bounds != before:
+            return True
+        if old is None:
+            return False
+        raised = cap_of(old.metadata.annotations) != cap_of(new.metadata.annotations)
+        return raised or old.metadata.generation != new.metadata.generation
 
     async def look(
         self,
@@ -109,6 +114,8 @@ class Sizes:
         if not pods or pods[0].spec.scheduler_name not in self._names:
             return None
         bounds, size = self._bounds[key], job.spec.completions or 0
+        cap = cap_of(job.metadata.annotations)
+        most = bounds.most if cap is None else min(bounds.most, cap)
         ended = ended_indexes(job, self._pods.by(BY_CONTROLLER, job.metadata.uid))
         # Pods that wait for quota come first: what was asked for is not granted yet.
         granted = not any(is_gated(pod) for pod in self._pods.by(BY_CONTROLLER, job.metadata.uid) if is_active(pod))
@@ -119,7 +126,7 @@ class Sizes:
             created(job.metadata),
             size,
             least=least_size(bounds, ended),
-            most=bounds.most if may_grow else size,
+            most=most if may_grow else size,
             shape=shape_of(pods[-1]),
             bound={completion_index(pod): uid for pod in pods if capacity.assigned(uid := pod.metadata.uid)},
             done=len(ended),
@@ -177,8 +184,12 @@ def resizing(job: Job, size: int) -> dict[str, Any]:
     meta = job.metadata
     # The world goes with the size: nobody has to write it later, in the way of the Job's controller. But a Job that
     # queues has yet to get quota for more: `jobs.world` waits for that.
-    on_credit = size > (job.spec.completions or 0) and QUEUE_NAME_LABEL in meta.labels
-    world = annotations(World(size, current(job).epoch + 1)) if not on_credit else {}
+    said = world_of(meta)
+    known = said.size if said is not None else job.spec.completions or 0
+    on_credit = size > known and QUEUE_NAME_LABEL in meta.labels
+    # What grew on credit was never announced: back at the size that everybody knows, nothing has changed for anybody.
+    told = on_credit or (said is not None and said.size == size)
+    world = {} if told else annotations(World(size, current(job).epoch + 1))
     return {
         "metadata": {"uid": meta.uid, "resourceVersion": meta.resource_version, "annotations": world},
         "spec": {"completions": size, "parallelism": size},

@@ -7,7 +7,7 @@ import pytest
 
 from muster.api.batch import Job
 from muster.api.kueue import LocalQueue
-from muster.api.managed.jobs import Arrival, arrival, prebuilt_name, validate_create, validate_update
+from muster.api.managed.jobs import Arrival, arrival, counts_follow, prebuilt_name, validate_create, validate_update
 from muster.api.managed.surroundings import Settings
 from muster.api.meta import ObjectMeta, OwnerReference
 from muster.api.selectors import parse_label_selector
@@ -17,6 +17,7 @@ QUEUE, CLASS = f"{K}/queue-name", f"{K}/priority-class"
 LONGEST, PREBUILT = f"{K}/max-exec-time-seconds", f"{K}/prebuilt-workload-name"
 MINIMUM, TOGETHER = f"{K}/job-min-parallelism", f"{K}/job-completions-equal-parallelism"
 ELASTIC, GATES = f"{K}/elastic-job", f"{K}/admission-gated-by"
+OURS = "muster.dev/elastic"
 PARENT = OwnerReference(api_version="batch/v1", kind="Job", name="parent", uid="p", controller=True)
 
 
@@ -165,6 +166,26 @@ FOUR = {"parallelism": 4, "completions": 4, "completionMode": "Indexed"}
 
 
 @pytest.mark.parametrize(
+    ("made", "follows"),
+    [
+        pytest.param(job({QUEUE: "lq"}, **FOUR), True, id="a pod for each index"),
+        pytest.param(job(managedBy="kubernetes.io/job-controller", **FOUR), True, id="the usual controller by name"),
+        pytest.param(job(annotations={"muster.dev/gang": "true"}, **FOUR), True, id="a gang"),
+        pytest.param(job(**FOUR | {"parallelism": 2}), False, id="fewer pods than indexes"),
+        pytest.param(job(parallelism=4, completions=4), False, id="pods without an index"),
+        pytest.param(job(annotations={OURS: "1:4"}, **FOUR), False, id="elastic in our way"),
+        pytest.param(job(annotations={ELASTIC: "false"}, **FOUR), False, id="not to be elastic"),
+        pytest.param(job(annotations={MINIMUM: "2"}, **FOUR), False, id="admitted in part"),
+        pytest.param(job(annotations={"muster.dev/gang": "false"}, **FOUR), False, id="not a gang"),
+        pytest.param(job({PREBUILT: "w"}, **FOUR), False, id="a Workload of somebody else"),
+        pytest.param(job(managedBy="else.io/x", **FOUR), False, id="a controller of its own"),
+    ],
+)
+def test_whose_workload_follows_its_size(made, follows):
+    assert counts_follow(made) is follows
+
+
+@pytest.mark.parametrize(
     ("made", "said"),
     [
         (job({QUEUE: "lq"}), ""),
@@ -269,6 +290,19 @@ def test_new_jobs(made, said):
             job({}, {ELASTIC: "true"}),
             f"metadata.annotations[{ELASTIC}]: Invalid value: true: field is immutable",
         ),
+        (
+            job({QUEUE: "a"}, {OURS: "1:4"}, runs=True),
+            job({QUEUE: "a"}, runs=True),
+            f"metadata.annotations[{OURS}]: Invalid value: false: field is immutable",
+        ),
+        (
+            job({QUEUE: "a"}, runs=True),
+            job({QUEUE: "a"}, {OURS: "1:4"}, runs=True),
+            f"metadata.annotations[{OURS}]: Invalid value: true: field is immutable",
+        ),
+        (job({QUEUE: "a"}, {OURS: "1:4"}, runs=True), job({QUEUE: "a"}, {OURS: "1:8"}, runs=True), ""),
+        (job({QUEUE: "a"}), job({QUEUE: "a"}, {OURS: "1:4"}), ""),
+        (job(runs=True), job({}, {OURS: "1:4"}, runs=True), ""),
         (
             job({}, {MINIMUM: "2"}, runs=True, **FOUR),
             job({}, {MINIMUM: "2"}, runs=True, **FOUR | {"parallelism": 3}),

@@ -48,7 +48,7 @@ def checked(made, *updates, state="Ready"):
 
 
 def injected(made, **options):
-    (info,) = infos(made, made.spec.pod_sets, FLAVORS, **options)
+    (info,) = infos(made, made.spec.pod_sets, FLAVORS.get, **options)
     return info
 
 
@@ -132,7 +132,7 @@ def test_a_flavor_that_is_not_seen_yet_is_looked_for_again():
 def test_podsets_correspond_by_position():
     made = workload({"cpu": "spot"})
     other = msgspec.structs.replace(made.spec.pod_sets[0], name="workers")
-    (info,) = infos(made, (other,), FLAVORS)
+    (info,) = infos(made, (other,), FLAVORS.get)
     assert info.name == "main"
 
 

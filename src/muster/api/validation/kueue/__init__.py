@@ -61,7 +61,9 @@ VALIDATIONS: Mapping[str, Validation] = {
     ADMISSION_CHECK.resource: Validation(admissioncheck.validate_create, admissioncheck.validate_update),
     CLUSTER_QUEUE.resource: Validation(clusterqueue.validate_create, clusterqueue.validate_update),
     COHORT.resource: Validation(cohort.validate_create, cohort.validate_update),
-    LOCAL_QUEUE.resource: Validation(localqueue.validate_create, localqueue.validate_update),
+    LOCAL_QUEUE.resource: Validation(
+        localqueue.validate_create, localqueue.validate_update, localqueue.validate_status_update
+    ),
     MULTI_KUEUE_CLUSTER.resource: Validation(multikueuecluster.validate_create, multikueuecluster.validate_update),
     MULTI_KUEUE_CONFIG.resource: Validation(multikueueconfig.validate_create, multikueueconfig.validate_update),
     PROVISIONING_REQUEST_CONFIG.resource: Validation(),

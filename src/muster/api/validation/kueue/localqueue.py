@@ -4,7 +4,7 @@ from muster.api.kueue import LocalQueue
 from muster.api.status import FieldError
 from muster.api.validation.fields import Errors, immutable
 from muster.api.validation.kueue.quotas import weight
-from muster.api.validation.kueue.rules import changed, created
+from muster.api.validation.kueue.rules import changed, created, not_negative
 
 
 def validate_create(queue: LocalQueue) -> list[FieldError]:
@@ -15,6 +15,19 @@ def validate_create(queue: LocalQueue) -> list[FieldError]:
 def validate_update(new: LocalQueue, old: LocalQueue) -> list[FieldError]:
     """A change of a LocalQueue."""
     return changed(new.metadata, old.metadata, _same_queue(new, old), weight(new.spec.fair_sharing))
+
+
+def validate_status_update(new: LocalQueue, old: LocalQueue) -> list[FieldError]:
+    """A change of the status: past usage is read from there after a restart."""
+    return changed(new.metadata, old.metadata, webhook=_past_usage(new))
+
+
+def _past_usage(queue: LocalQueue) -> Errors:
+    sharing = queue.status.fair_sharing
+    past = sharing.admission_fair_sharing_status if sharing is not None else None
+    for resource, quantity in (past.consumed_resources if past is not None else {}).items():
+        path = f"status.fairSharing.admissionFairSharingStatus.consumedResources[{resource}]"
+        yield from not_negative(path, quantity)
 
 
 def _same_queue(new: LocalQueue, old: LocalQueue) -> Errors:

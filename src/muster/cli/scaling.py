@@ -1,0 +1,58 @@
+"""Changes the number of workers of a job, by what the job was when it was read."""
+
+from typing import Any
+
+import click
+
+from muster.api.batch import INDEXED, JOB, Job
+from muster.api.elastic import ELASTIC_ANNOTATION, Bounds
+from muster.api.status import ApiError
+from muster.cli.session import Session
+
+# How often the job may have changed between being read and being written, as a busy one does.
+ATTEMPTS = 10
+
+
+async def scale(session: Session, name: str, workers: int) -> Job:
+    """Give a job so many workers; the job as it was before. Raises `ApiError`, `click.ClickException`."""
+    for attempt in range(1, ATTEMPTS + 1):
+        job: Job = await session.client.get(JOB, name, session.namespace)
+        patch = {"metadata": {"resourceVersion": job.metadata.resource_version}, "spec": size(job, workers)}
+        try:
+            await session.client.patch(JOB, name, patch, session.namespace)
+        except ApiError as error:
+            if error.code != 409 or attempt == ATTEMPTS:
+                raise
+        else:
+            return job
+    raise AssertionError("the last attempt returns or raises")
+
+
+def size(job: Job, workers: int) -> dict[str, Any]:
+    """What of the spec makes a job so large. Raises `click.ClickException` if its completions do not allow it."""
+    spec = job.spec
+    if spec.completion_mode == INDEXED and spec.completions == spec.parallelism:
+        return {"parallelism": workers, "completions": workers}
+    if spec.completions is not None and workers > spec.completions:
+        raise click.ClickException(
+            f"{job.metadata.name} has {spec.completions} completions, and never more workers than that; "
+            f"give it at most {spec.completions}"
+        )
+    return {"parallelism": workers}
+
+
+def afterwards(job: Job, workers: int) -> str:
+    """What may happen to the size that a person has given to an elastic job; "" if it stays."""
+    try:
+        bounds = Bounds.parse(job.metadata.annotations.get(ELASTIC_ANNOTATION, ""))
+    except ValueError:  # not elastic, or so in words that nobody understands
+        return ""
+    if workers < bounds.least:
+        then = f"below {bounds.least} it stays at this size until it is scaled again"
+    elif workers > bounds.most:
+        then = f"above {bounds.most} it does not grow by itself, but may be shrunk where the cluster is short"
+    elif bounds.least == bounds.most:
+        return ""
+    else:
+        then = "it may be moved again, as room allows"
+    return f"{job.metadata.name} is elastic ({bounds}): {then}"

@@ -1,0 +1,49 @@
+"""`muster scale` beside others who write the same job."""
+
+from typing import Any
+
+import pytest
+from tests.system.plane import World, virtual
+
+from muster.api.batch import JOB
+from muster.api.status import ApiError
+from muster.cli.scaling import ATTEMPTS, scale
+from muster.cli.session import Session
+
+
+class Hasty:
+    """A client before each of whose patches somebody else changes the job, so many times."""
+
+    def __init__(self, client: Any, times: int) -> None:
+        self._client, self.left = client, times
+
+    async def get(self, *arguments: Any) -> Any:
+        return await self._client.get(*arguments)
+
+    async def patch(self, *arguments: Any) -> Any:
+        if self.left:
+            self.left -= 1
+            await self._client.patch(JOB, "train", {"metadata": {"labels": {"seen": f"n{self.left}"}}}, "default")
+        return await self._client.patch(*arguments)
+
+
+async def parallelism(world: World) -> int | None:
+    return (await world.client.get(JOB, "train", "default")).spec.parallelism
+
+
+@virtual
+async def test_a_job_that_changes_meanwhile_is_read_again(world: World) -> None:
+    await world.job("train", 4)
+    await world.settle()
+    before = await scale(Session(Hasty(world.client, ATTEMPTS - 1), "default"), "train", 2)
+    assert before.metadata.labels["seen"] == "n0"
+    assert await parallelism(world) == 2
+
+
+@virtual
+async def test_but_not_for_ever(world: World) -> None:
+    await world.job("train", 4)
+    await world.settle()
+    with pytest.raises(ApiError, match="modified"):
+        await scale(Session(Hasty(world.client, ATTEMPTS), "default"), "train", 2)
+    assert await parallelism(world) == 4
