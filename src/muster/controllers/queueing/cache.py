@@ -341,6 +341,8 @@ class QueueingCache:
         if new is not None:
             leaving = new.metadata.deletion_timestamp is not None
             self.queues.stop_local(key, stopped=leaving or new.spec.stop_policy != "None")
+        else:
+            self.queues.stop_local(key, stopped=False)
         if old is None or new is None:
             for workload in self.workloads.by(WORKLOADS_BY_LOCAL_QUEUE, key):
                 self._place_latest(key_of(workload))
