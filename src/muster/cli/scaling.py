@@ -42,7 +42,9 @@ def size(job: Job, workers: int) -> dict[str, Any]:
 
 
 def afterwards(job: Job, workers: int) -> str:
-    """What may happen to the size that a person has given to an elastic job; "" if it stays."""
+    """What becomes of the size that a person has given to a job; "" if it just stays."""
+    if workers == 0 and job.spec.completion_mode == INDEXED:
+        return f"{job.metadata.name} is complete with 0 workers, and stays so; `muster hold` would have paused it"
     try:
         bounds = Bounds.parse(job.metadata.annotations.get(ELASTIC_ANNOTATION, ""))
     except ValueError:  # not elastic, or so in words that nobody understands

@@ -60,3 +60,7 @@ def test_sizes_that_no_job_has(workers):
     result = CliRunner().invoke(command, ["j", workers])
     assert result.exit_code == 2
     assert "Invalid value for 'WORKERS'" in result.output
+
+
+def test_no_workers_are_the_end_of_an_indexed_job() -> None:
+    assert "stays so; `muster hold` would have paused it" in afterwards(job(), 0)
