@@ -288,6 +288,7 @@ def test_what_could_not_be_admitted_costs_nothing() -> None:
                 await world.settle()
                 await world.client.delete(WORKLOAD, "lost", "default")
                 wire.writes_left = None
+                await world.settle(10)
                 await line(world, "blocker", "a1", "b1", queues="cab")
                 await world.settle()
                 assert await order(world) == ["blocker", "a1", "b1"]

@@ -11,7 +11,6 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
-from datetime import timedelta
 from functools import partial
 from itertools import takewhile
 
@@ -168,7 +167,7 @@ class AdmissionController:
             expected = isinstance(error, ApiError | TransportError)
             level, trace = (logging.WARNING, None) if expected else (logging.ERROR, error)
             log.log(level, "%s: not written, again in %g s: %s", key, REFUSED_SECONDS, error, exc_info=trace)
-            self._cache.hold_back(key, self._clock.now() + timedelta(seconds=REFUSED_SECONDS))
+            await self._clock.sleep(REFUSED_SECONDS)
         namespace, _, name = key.partition("/")
         while not self._stopping:
             try:

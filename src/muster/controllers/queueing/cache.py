@@ -7,7 +7,6 @@ counts: such a workload is `assumed`, and what is seen of it meanwhile is older.
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from datetime import datetime
 from typing import cast
 
 from muster.api.config import Configuration
@@ -89,7 +88,6 @@ class QueueingCache:
         self._ignore_undeclared = configuration.resources.quota_check_strategy == "IgnoreUndeclared"
         self._assumed: dict[str, int] = {}  # by key, how many writes of ours are under way
         self._written: dict[str, Workload] = {}  # what our last write made of a workload, until that is seen
-        self._held_back: dict[str, datetime] = {}  # workloads that the server did not let us admit, and until when
         self._active: dict[str, Activity] = {}
         self._users: dict[str, set[str]] = {}  # ClusterQueues by flavor, and by `check/` and the name of a check
         self._listeners: list[Listener] = []
@@ -148,10 +146,6 @@ class QueueingCache:
             == (workload.podsets, workload.local_queue, workload.priority)
         )
 
-    def hold_back(self, key: str, until: datetime) -> None:
-        """The server refuses what was decided about a workload: it is not tried again before."""
-        self._held_back[key] = until
-
     def assume(self, key: str) -> None:
         """A write about the workload is under way: the tree and the queues have it as it will be."""
         self._assumed[key] = self._assumed.get(key, 0) + 1
@@ -194,7 +188,6 @@ class QueueingCache:
         key = key_of(workload)
         if new is None:
             self._written.pop(key, None)
-            self._held_back.pop(key, None)
             self._forget(key)
             self._tell(workload)
             return
@@ -286,7 +279,7 @@ class QueueingCache:
         if more is None or node is None or node.policy.checks:  # what checks have not seen is not granted
             self.queues.remove(key + SUFFIX)
             return
-        self.queues.add(more, until=self._held_back.pop(key, None))
+        self.queues.add(more)
         self.wake()
 
     def _queue(self, key: str, obj: Workload) -> None:
@@ -304,8 +297,6 @@ class QueueingCache:
         until = state.requeue_at if state is not None else None
         if requeued is not None and requeued.status == "False":
             until = NEVER
-        elif (refused := self._held_back.pop(key, None)) is not None:
-            until = max(refused, until or refused)
         self.queues.add(self._read(obj, local.spec.cluster_queue), until=until)
         self.waits(key)
         self.wake()
