@@ -9,13 +9,14 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from muster.api.config import EMBEDDED, Configuration
-from muster.cluster.apiserver.admission import PLUGINS
+from muster.cluster.apiserver.admission import PLUGINS, Admission
 from muster.cluster.apiserver.bootstrap import create_first_objects
 from muster.cluster.apiserver.builtin import builtin
 from muster.cluster.apiserver.headers import header_of
 from muster.cluster.apiserver.inprocess import InProcessTransport
 from muster.cluster.apiserver.managed import managed_plugins
 from muster.cluster.apiserver.pipeline import ApiServer
+from muster.cluster.apiserver.registry import Registry
 from muster.cluster.apiserver.users import ADMIN, AUTHENTICATED, MASTERS, User
 from muster.cluster.collector import GarbageCollector
 from muster.cluster.lostpods import LostPodCollector
@@ -116,8 +117,9 @@ async def control_plane(
     clock, ids, random = surroundings.clock, surroundings.ids, surroundings.random
     failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     async with Store(journal, header_of, on_failure=failed.set_exception) as store:
-        plugins = (*PLUGINS, *managed_plugins(configuration))
-        server = ApiServer(store, clock, ids, random, registry=builtin(configuration.muster.elastic), plugins=plugins)
+        admission = Admission(changing=(*PLUGINS, *managed_plugins(configuration)))
+        registry = Registry(builtin(configuration.muster.elastic))
+        server = ApiServer(store, clock, ids, random, registry=registry, admission=admission)
         system = User("system:muster", frozenset({MASTERS, AUTHENTICATED}))
         client = Client(InProcessTransport(server, system))
         await create_first_objects(client)

@@ -27,6 +27,8 @@ class Request:
     content_type: str = JSON
     accept: str = JSON
     timeout_seconds: float | None = 60.0  # for the whole answer; of a stream, until it starts
+    user_agent: str = ""
+    headers: tuple[tuple[str, str], ...] = ()  # those that say on whose behalf: `impersonate-user` and its like
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,18 +1,22 @@
 """Admission: what else must be so, and is filled in, before an object is stored; it may look at other objects.
 
-A plugin gets an `Attempt` and may change its document in place or raise `ApiError`. They run in order: first those
-that change, then those that only refuse. Built in are the namespace life cycle, priorities and service accounts.
+A plugin gets an `Attempt` and may change its document in place or raise `ApiError`. They run in order: those that
+change, then, on the object as it will be stored, those that only refuse; each time webhooks come last. What webhooks
+say takes time, in which others write: what must be true at the very moment of the write (quota) is asked once more,
+at the end, and nothing waits between that and the write.
 """
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 from muster.api.core import NAMESPACE
+from muster.api.meta import DeleteOptions
 from muster.api.scheduling import PRIORITY_CLASS, PriorityClass
 from muster.api.status import ApiError, Status, StatusCause, StatusDetails, forbidden, not_found
 from muster.cluster.apiserver.decode import Document
-from muster.cluster.apiserver.registry import Resource
+from muster.cluster.apiserver.registry import Resource, View
+from muster.cluster.apiserver.request import WriteOptions
 from muster.cluster.apiserver.users import User
 from muster.cluster.store import Entry, Key, Store
 
@@ -22,25 +26,81 @@ PERMANENT_NAMESPACES = frozenset({"default", "kube-system", "kube-public"})
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One object that somebody is about to write; `old` is the stored one, None for a new object."""
+    """One object that somebody is about to write; `old` is the stored one, None for a new object.
+
+    document: as it is to be stored; of a DELETE, the stored one.
+    view: how the writer sees it.
+    options: what the request said of how to write.
+    """
 
     resource: Resource
-    operation: str  # CREATE, UPDATE, DELETE
+    operation: str  # CREATE, UPDATE, DELETE, CONNECT
     namespace: str
     name: str
     user: User
     document: Document
+    view: View
     old: Document | None = None
     subresource: str = ""
+    options: WriteOptions | DeleteOptions = field(default_factory=WriteOptions)
 
 
 Plugin = Callable[[Attempt, Store], None]
 
 
-def admit(attempt: Attempt, store: Store, plugins: Sequence[Plugin]) -> None:
-    """Run all plugins. Raises `ApiError` from the first that refuses."""
-    for plugin in plugins:
-        plugin(attempt, store)
+class Webhooks(Protocol):
+    """Those outside who are asked too. Where none is concerned, the answer is there without waiting."""
+
+    async def change(self, attempt: Attempt, warnings: list[str]) -> bool:
+        """Let them change the document, in place; whether any did. Raises `ApiError` if one refuses."""
+        ...
+
+    async def judge(self, attempt: Attempt, warnings: list[str]) -> None:
+        """Raises `ApiError` if one refuses."""
+        ...
+
+
+class NoWebhooks:
+    """Nobody outside is asked."""
+
+    async def change(self, attempt: Attempt, warnings: list[str]) -> bool:  # noqa: ARG002  (it is the protocol's)
+        """Nothing changes."""
+        return False
+
+    async def judge(self, attempt: Attempt, warnings: list[str]) -> None:
+        """Nothing is refused."""
+
+
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """All that is asked before a write, in its order.
+
+    changing: may change the document.
+    judging: see what is to be stored, and may refuse it.
+    last: asked when nothing is left to wait for; they keep account of what is written next.
+    """
+
+    changing: tuple[Plugin, ...]
+    judging: tuple[Plugin, ...] = ()
+    last: tuple[Plugin, ...] = ()
+    webhooks: Webhooks = field(default_factory=NoWebhooks)
+
+    async def change(self, attempt: Attempt, store: Store, warnings: list[str]) -> bool:
+        """Complete the document in place; whether a webhook changed it. Raises `ApiError`."""
+        for plugin in self.changing:
+            plugin(attempt, store)
+        return await self.webhooks.change(attempt, warnings)
+
+    async def judge(self, attempt: Attempt, store: Store, warnings: list[str]) -> None:
+        """Raise `ApiError` if somebody refuses."""
+        for plugin in self.judging:
+            plugin(attempt, store)
+        await self.webhooks.judge(attempt, warnings)
+
+    def settle(self, attempt: Attempt, store: Store) -> None:
+        """Raise `ApiError` if it must not be written now."""
+        for plugin in self.last:
+            plugin(attempt, store)
 
 
 def namespace_lifecycle(attempt: Attempt, store: Store) -> None:
@@ -88,9 +148,9 @@ def service_account(attempt: Attempt, store: Store) -> None:  # noqa: ARG001  (o
 def _keep(attempt: Attempt, *fields: str) -> None:
     """What admission once filled in stays where a change leaves it out: a manifest can be applied as it was."""
     spec, old = attempt.document["spec"], (attempt.old or {}).get("spec", {})
-    for field in fields:
-        if field in old:
-            spec.setdefault(field, old[field])
+    for name in fields:
+        if name in old:
+            spec.setdefault(name, old[name])
 
 
 def priority(attempt: Attempt, store: Store) -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import msgspec
 
@@ -32,6 +32,9 @@ class Stream:
 @runtime_checkable
 class _Closing(Protocol):
     async def aclose(self) -> None: ...
+
+
+Answer: TypeAlias = Response | Stream
 
 
 def encode_status(status: Status) -> bytes:

@@ -251,9 +251,9 @@ BINDINGS = Resource(BINDING, POD, View(BINDING), verbs=("create",))
 
 
 @cache
-def builtin(elastic: job.Elastic) -> Registry:
+def builtin(elastic: job.Elastic) -> tuple[Resource, ...]:
     """All that is served; `elastic` says which changes of an Indexed Job's completions are."""
-    return Registry((
+    return (
         CONFIG_MAPS,
         EVENTS,
         NAMESPACES,
@@ -269,7 +269,7 @@ def builtin(elastic: job.Elastic) -> Registry:
         BINDINGS,
         *KUEUE,
         *VISIBILITY,
-    ))  # fmt: skip
+    )  # fmt: skip
 
 
-BUILTIN = builtin("kep")
+BUILTIN = Registry(builtin("kep"))

@@ -23,6 +23,11 @@ class Call:
     warnings: list[str] = field(default_factory=list)
 
     @property
+    def action(self) -> str:
+        """`pods/log`: what it asks for, if that is neither reading nor writing."""
+        return f"{self.resource.name}/{self.subresource}" if self.subresource else self.resource.name
+
+    @property
     def key(self) -> Key:
         """Where the object is stored."""
         return Key(self.resource.key, self.namespace, self.name)

@@ -2,17 +2,18 @@
 
 import platform
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 
 import msgspec
 
 from muster.api.status import path_not_found
 from muster.cluster.apiserver.discovery import Discovery
 from muster.cluster.apiserver.openapi import OpenApi
-from muster.cluster.apiserver.registry import Resource
+from muster.cluster.apiserver.registry import Registry
 from muster.cluster.apiserver.static import StaticAnswer
 from muster.cluster.release import GIT_VERSION, MAJOR, MINOR
-from muster.runtime.metrics import CONTENT_TYPE, Registry
+from muster.runtime import metrics
+from muster.runtime.metrics import CONTENT_TYPE
 from muster.runtime.transport import Request, Response
 
 # Says what is wrong, or None.
@@ -25,10 +26,9 @@ _HEALTH = ("healthz", "livez", "readyz")
 class Endpoints:
     """Answers what is not asked of a resource."""
 
-    def __init__(self, resources: Iterable[Resource], metrics: Registry) -> None:
-        resources = list(resources)
-        self._discovery = Discovery(resources)
-        self._openapi = OpenApi(resources, GIT_VERSION)
+    def __init__(self, registry: Registry, metrics: metrics.Registry) -> None:
+        self._registry = registry
+        self._documents: tuple[int, Discovery, OpenApi] | None = None  # of a generation of the registry
         self._metrics = metrics
         self.live_checks: dict[str, Check] = {"ping": lambda: None}
         self.ready_checks: dict[str, Check] = {}  # what must be well, besides, before requests make sense
@@ -45,10 +45,19 @@ class Endpoints:
             return Response(200, self._metrics.text(), CONTENT_TYPE)
         if path == "/":
             return Response(200, msgspec.json.encode({"paths": self._paths()}))
-        answer = self._discovery.find(path, request.accept) or self._openapi.find(path, request.accept)
+        discovery, openapi = self._current()
+        answer = discovery.find(path, request.accept) or openapi.find(path, request.accept)
         if answer is None:
             raise path_not_found()
         return _static(answer)
+
+    def _current(self) -> tuple[Discovery, OpenApi]:
+        """The documents about what is served now."""
+        generation = self._registry.generation
+        if self._documents is None or self._documents[0] != generation:
+            resources = list(self._registry)
+            self._documents = generation, Discovery(resources), OpenApi(resources, GIT_VERSION)
+        return self._documents[1:]
 
     def _paths(self) -> list[str]:
         return [

@@ -19,7 +19,7 @@ from urllib.parse import parse_qsl
 import uvicorn
 from uvicorn.server import ServerState
 
-from muster.api.status import ApiError, Status, StatusDetails, bad_request, forbidden, too_large
+from muster.api.status import ApiError, Status, StatusDetails, bad_request, too_large
 from muster.cluster.apiserver.answers import Stream, refusal
 from muster.cluster.apiserver.connections import EXTENSION, Connection
 from muster.cluster.apiserver.decode import MAX_BODY_BYTES
@@ -69,8 +69,6 @@ class Application:
         method: str = scope["method"]
         try:
             user = self._authenticator.user(connection.user, _text(headers, b"authorization"))
-            if any(name.startswith(b"impersonate-") for name in headers):
-                raise forbidden("impersonation is not served: a request is its own user's, or nobody's")
             query = _query(scope["query_string"])
             body = await _body(headers, receive) if method in _WITH_BODY else b""
         except ApiError as error:
@@ -80,7 +78,14 @@ class Application:
             extra |= {"www-authenticate": "Bearer"} if error.code == 401 else {}
             return Response(answer.status, answer.body, answer.content_type, {**answer.headers, **extra})
         request = Request(
-            method, scope["path"], query, body, _text(headers, b"content-type"), _text(headers, b"accept")
+            method,
+            scope["path"],
+            query,
+            body,
+            _text(headers, b"content-type"),
+            _text(headers, b"accept"),
+            user_agent=_text(headers, b"user-agent"),
+            headers=_on_behalf(scope["headers"]),
         )
         if method == "GET":
             return await self._server.handle(request, user)  # it waits for nothing but its turn
@@ -89,6 +94,13 @@ class Application:
                 return await self._server.handle(request, user)
         except TimeoutError:
             return refusal(_timeout("request did not complete within the allotted timeout"))
+
+
+def _on_behalf(headers: list[tuple[bytes, bytes]]) -> tuple[tuple[str, str], ...]:
+    """The headers that ask to be taken for somebody else."""
+    return tuple(
+        [(name.decode("latin-1"), value.decode("latin-1")) for name, value in headers if name[:12] == b"impersonate-"]
+    )
 
 
 def _timeout(message: str) -> ApiError:

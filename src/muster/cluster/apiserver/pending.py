@@ -6,11 +6,18 @@ Nothing of it is stored. Whoever keeps the queues is the server's `pending`; wit
 from typing import Any, Protocol
 
 from muster.api.kinds import Kind
-from muster.api.kueue.visibility import DEFAULT_PENDING_LIMIT, MAX_PENDING_LIMIT, PendingWorkloadsSummary
+from muster.api.kueue.visibility import (
+    DEFAULT_PENDING_LIMIT,
+    MAX_PENDING_LIMIT,
+    VISIBILITY_GROUP,
+    PendingWorkloadsSummary,
+)
 from muster.api.status import not_found, unavailable
 from muster.cluster.apiserver.call import Call
 from muster.cluster.apiserver.request import integer
 from muster.runtime.transport import JSON, Response
+
+ACTIONS = tuple(f"{queues}.{VISIBILITY_GROUP}/pendingworkloads" for queues in ("clusterqueues", "localqueues"))
 
 
 class PendingWorkloads(Protocol):

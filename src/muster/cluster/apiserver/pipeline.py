@@ -5,18 +5,28 @@ verb; then the verb's own module does it. HTTP is in `http`, calls without it in
 """
 
 import logging
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from dataclasses import replace
+from typing import TypeAlias
 
 from muster.api.meta import ListMeta
-from muster.api.status import ApiError, StatusDetails, bad_request, internal_error, method_not_allowed, path_not_found
-from muster.cluster.apiserver.admission import PLUGINS, Plugin
-from muster.cluster.apiserver.answers import Stream, refusal, success, warning_headers
-from muster.cluster.apiserver.builtin import BINDING, BUILTIN, PODS
+from muster.api.status import (
+    ApiError,
+    StatusDetails,
+    bad_request,
+    forbidden,
+    internal_error,
+    method_not_allowed,
+    path_not_found,
+)
+from muster.cluster.apiserver.admission import Admission
+from muster.cluster.apiserver.answers import Answer, Stream, refusal, success, warning_headers
+from muster.cluster.apiserver.builtin import BINDING, PODS
 from muster.cluster.apiserver.call import Call
 from muster.cluster.apiserver.decode import decode
 from muster.cluster.apiserver.documents import Documents
 from muster.cluster.apiserver.endpoints import Endpoints
+from muster.cluster.apiserver.pending import ACTIONS as PENDING
 from muster.cluster.apiserver.pending import PendingWorkloads, read_pending
 from muster.cluster.apiserver.podactions import PodActions
 from muster.cluster.apiserver.podlogs import NodeConnection, read_log
@@ -28,7 +38,7 @@ from muster.cluster.apiserver.request import Target, boolean, list_options, pars
 from muster.cluster.apiserver.tables import require_include
 from muster.cluster.apiserver.traffic import Traffic
 from muster.cluster.apiserver.turns import Turns
-from muster.cluster.apiserver.users import Access, User, authorize
+from muster.cluster.apiserver.users import Access, Authorizer, User, authorize
 from muster.cluster.apiserver.watch import Watcher
 from muster.cluster.apiserver.write import Writer
 from muster.cluster.store import Store
@@ -47,6 +57,10 @@ _ACROSS_NAMESPACES = frozenset({"list", "watch"})
 _ON_COLLECTIONS = frozenset({"list", "watch", "create", "deletecollection"})
 
 
+# Does what a request asks that is neither reading nor writing.
+Action: TypeAlias = Callable[[Call], Awaitable[Answer]]
+
+
 class ApiServer:
     """Serves the resources of a registry from a store."""
 
@@ -57,8 +71,9 @@ class ApiServer:
         ids: Ids,
         random: Random,
         *,
-        registry: Registry = BUILTIN,
-        plugins: tuple[Plugin, ...] = PLUGINS,
+        registry: Registry,
+        admission: Admission,
+        authorizer: Authorizer = authorize,
         metrics_registry: metrics.Registry | None = None,
     ) -> None:
         self.registry = registry
@@ -67,26 +82,37 @@ class ApiServer:
         self.metrics = metrics_registry or metrics.Registry()
         self.endpoints = Endpoints(registry, self.metrics)
         self.traffic = Traffic(self.metrics, clock)
+        self._authorize = authorizer
         self._clock = clock
         documents = Documents(store)
         self._reader = Reader(store, clock)
         self._turns = Turns(clock.monotonic)
         self._watcher = Watcher(store, clock, random, self._turns)
-        self._writer = Writer(documents, clock, ids, plugins)
-        self._remover = Remover(documents, clock, plugins)
+        self._writer = Writer(documents, clock, ids, admission)
+        self._remover = Remover(documents, clock, admission)
         self._pod_actions = PodActions(documents, self._remover, clock)
+        # What is neither read nor written, by name: `pods/log`.
+        self.actions: dict[str, Action] = {
+            "bindings": self._bind_named,
+            "pods/binding": self._bind,
+            "pods/eviction": self._evict,
+            "pods/log": self._log,
+            **dict.fromkeys(PENDING, self._pending),
+        }
 
     def stop(self) -> None:
         """End all watches. Other requests finish, or are refused by the store once that is closed."""
         self._watcher.stop()
 
-    async def handle(self, request: Request, user: User) -> Response | Stream:
+    async def handle(self, request: Request, user: User) -> Answer:
         """The answer, whatever it is: this raises nothing but cancellation."""
         await self._turns.take()
         start = self._clock.monotonic()
         warnings: list[str] = []
         verb, resource = "", ""
         try:
+            if request.headers:
+                raise forbidden("impersonation is not served: a request is its own user's, or nobody's")
             target = parse_path(request.path)
             verb = verb_of(request, target)
             resource = self._known(target)
@@ -103,14 +129,14 @@ class ApiServer:
 
     async def _answer(
         self, request: Request, user: User, target: Target | None, verb: str, warnings: list[str]
-    ) -> Response | Stream:
+    ) -> Answer:
         if target is None:
-            authorize(Access(user, verb, path=request.path))
+            self._authorize(Access(user, verb, path=request.path))
             if request.method != "GET":
                 raise method_not_allowed(request.path[:100], request.method)
             return self.endpoints.respond(request)
         name = f"{target.plural}/{target.subresource}" if target.subresource else target.plural
-        authorize(Access(user, verb, target.group, name, target.namespace, target.name))
+        self._authorize(Access(user, verb, target.group, name, target.namespace, target.name))
         resource = self._find(target, verb)
         if resource.deprecation:
             warnings.append(resource.deprecation)
@@ -142,15 +168,15 @@ class ApiServer:
                 raise method_not_allowed(resource.name, verb)
         return resource
 
-    async def _on_resource(self, call: Call) -> Response | Stream:
+    async def _on_resource(self, call: Call) -> Answer:
+        if action := self.actions.get(call.resource.name):
+            return await action(call)
         match call.verb:
             case "get":
                 return self._get(call)
             case "list" | "watch":
                 return await self._list(call)
             case "create":
-                if call.resource.kind is BINDING:
-                    return await self._bind(replace(call, resource=PODS, name=_name_in(call)))
                 _check_form(call)
                 return self._object(call, await self._writer.create(call), 201)
             case "delete":
@@ -167,31 +193,33 @@ class ApiServer:
             case _:
                 return await self._change(call)
 
-    async def _on_subresource(self, call: Call) -> Response | Stream:
+    async def _on_subresource(self, call: Call) -> Answer:
         subresource = call.resource.subresource(call.subresource)
         if subresource is None:
             raise path_not_found()
         if call.verb not in subresource.verbs:
             raise method_not_allowed(f"{call.resource.name}/{call.subresource}", call.verb)
         call = replace(call, view=subresource.bodies)
-        if subresource.view is not None:
-            return self._get(call) if call.verb == "get" else await self._change(call)
-        match call.subresource:
-            case "binding":
-                return await self._bind(call)
-            case "eviction":
-                await self._pod_actions.evict(call)
-                return success(code=201, warnings=call.warnings)
-            case "pendingworkloads":
-                return read_pending(call, subresource.kind, self.pending)
-            case _:
-                assert call.subresource == "log"
-                entry = self._reader.get(call.key, call.resource, {})
-                return await read_log(entry, call.request.query, self.nodes)
+        if subresource.view is None:
+            return await self.actions[call.action](call)
+        return self._get(call) if call.verb == "get" else await self._change(call)
+
+    async def _bind_named(self, call: Call) -> Response:
+        return await self._bind(replace(call, resource=PODS, name=_name_in(call)))
 
     async def _bind(self, call: Call) -> Response:
         await self._pod_actions.bind(call)
         return success(code=201, warnings=call.warnings)
+
+    async def _evict(self, call: Call) -> Response:
+        await self._pod_actions.evict(call)
+        return success(code=201, warnings=call.warnings)
+
+    async def _log(self, call: Call) -> Stream:
+        return await read_log(self._reader.get(call.key, call.resource, {}), call.request.query, self.nodes)
+
+    async def _pending(self, call: Call) -> Response:
+        return read_pending(call, call.view.kind, self.pending)
 
     def _get(self, call: Call) -> Response:
         entry = self._reader.get(call.key, call.resource, call.request.query)

@@ -13,7 +13,7 @@ from muster.api.kinds import Kind
 from muster.api.schema import inlined
 from muster.api.status import FieldError
 from muster.cluster.apiserver.decode import Document
-from muster.cluster.apiserver.schema import Checker, compile_builtin
+from muster.cluster.apiserver.schema import Checker, Schema, compile_builtin
 from muster.cluster.apiserver.selection import NO_FIELDS, FieldLabels
 
 # In the order of discovery documents, which is the alphabet's.
@@ -48,6 +48,8 @@ class View:
     validate_update: the rules for a change: the new object, then the old one.
     validates_shown: these rules see objects as the view shows them; else as they are stored. Both times typed.
     compile: makes the checker of the form of bodies.
+    applied: a configuration that is applied (server-side) through the view, in the form in which it is stored: from the
+        stored object and the configuration. None: what `take` takes of it.
     """
 
     kind: Kind[Any]
@@ -57,6 +59,7 @@ class View:
     validate_update: Callable[[Any, Any], Sequence[FieldError]] = _no_errors
     validates_shown: bool = False
     compile: Callable[[Kind[Any]], Checker] = compile_builtin
+    applied: Callable[[Document, Document], Document] | None = None
 
     @cached_property
     def checker(self) -> Checker:
@@ -117,6 +120,7 @@ class Resource:
     kind: what its objects are, as this resource shows them.
     stored: what they are in the store; the same for all but second spellings.
     deprecation: a warning that goes with every answer.
+    schema: of the stored objects, if their kind has no type that says it.
     """
 
     kind: Kind[Any]
@@ -129,6 +133,12 @@ class Resource:
     fields: FieldLabels = NO_FIELDS
     subresources: tuple[Subresource, ...] = ()
     deprecation: str = ""
+    schema: Schema | None = None
+
+    @cached_property
+    def stored_schema(self) -> Schema:
+        """What the fields of stored objects are: which lists are sets or maps, for server-side apply."""
+        return inlined(self.stored) if self.schema is None else self.schema
 
     @property
     def singular(self) -> str:
@@ -155,14 +165,43 @@ class Resource:
 
 
 class Registry:
-    """All served resources."""
+    """All served resources: those that are built in, and what CustomResourceDefinitions add and take away.
+
+    generation: counts the changes, so that what is made from all resources is made again when it must be.
+    """
 
     def __init__(self, resources: Iterable[Resource]) -> None:
-        self._resources = {(r.kind.group, r.kind.version, r.kind.plural): r for r in resources}
+        self._builtin = _by_path(resources)
+        self._custom: dict[str, Sequence[Resource]] = {}
+        self._served = self._builtin
+        self.generation = 0
 
     def __iter__(self) -> Iterator[Resource]:
-        return iter(self._resources.values())
+        return iter(self._served.values())
 
     def find(self, group: str, version: str, plural: str) -> Resource | None:
         """The resource that a path names."""
-        return self._resources.get((group, version, plural))
+        return self._served.get((group, version, plural))
+
+    def is_builtin(self, group: str, plural: str) -> bool:
+        """Whether some version of a resource is built in: no definition of it changes how it is served."""
+        return any((group, plural) == (of, name) for of, _, name in self._builtin)
+
+    def set_custom(self, owner: str, resources: Sequence[Resource]) -> None:
+        """Serve these, instead of what the same definition served before; none: it serves nothing any more.
+
+        What is built in stays as it is.
+        """
+        if not resources and owner not in self._custom:
+            return
+        if resources:
+            self._custom[owner] = resources
+        else:
+            del self._custom[owner]
+        custom = _by_path(resource for each in self._custom.values() for resource in each)
+        self._served = custom | self._builtin
+        self.generation += 1
+
+
+def _by_path(resources: Iterable[Resource]) -> dict[tuple[str, str, str], Resource]:
+    return {(r.kind.group, r.kind.version, r.kind.plural): r for r in resources}

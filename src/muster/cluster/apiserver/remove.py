@@ -10,7 +10,7 @@ from muster.api.batch import JOB
 from muster.api.kinds import Kind
 from muster.api.meta import DeleteOptions
 from muster.api.status import ApiError, StatusDetails, bad_request, not_found
-from muster.cluster.apiserver.admission import PLUGINS, Attempt, Plugin, admit
+from muster.cluster.apiserver.admission import Admission, Attempt
 from muster.cluster.apiserver.call import Call
 from muster.cluster.apiserver.decode import Document, decode, unrecognized
 from muster.cluster.apiserver.deletion import Removed, check_options, check_preconditions, delete
@@ -18,7 +18,7 @@ from muster.cluster.apiserver.documents import Documents, decode_entry
 from muster.cluster.apiserver.request import boolean, integer, list_options
 from muster.cluster.apiserver.schema import Checker, DecodeError, compile_builtin
 from muster.cluster.apiserver.selection import selection
-from muster.cluster.store import Entry, Key
+from muster.cluster.store import Key
 from muster.runtime.clock import Clock
 from muster.runtime.transport import Request
 
@@ -39,10 +39,10 @@ def _nothing(document: Document) -> None:
 class Remover:
     """Deletes objects."""
 
-    def __init__(self, documents: Documents, clock: Clock, plugins: tuple[Plugin, ...] = PLUGINS) -> None:
+    def __init__(self, documents: Documents, clock: Clock, admission: Admission) -> None:
         self._documents = documents
         self._clock = clock
-        self._plugins = plugins
+        self._admission = admission
 
     async def delete(self, call: Call) -> bytes | StatusDetails:
         """Delete one object; returns it if it is still there (or its kind shows it anyway), else what was deleted.
@@ -59,10 +59,7 @@ class Remover:
         says = options.propagation_policy is not None or options.orphan_dependents is not None
         if call.resource.key == JOB.resource and not says:
             call.warnings.append(_ORPHANED)
-        entry = self._documents.latest(call.key)
-        if entry is None:
-            raise not_found(call.resource.name, call.name)
-        return await self._delete(call, entry, options, note)
+        return await self._delete(call, options, note)
 
     async def delete_collection(self, call: Call) -> list[bytes]:
         """Delete what is selected; returns the objects. Raises `ApiError`."""
@@ -82,27 +79,33 @@ class Remover:
         return [entry.body for entry in entries]
 
     async def _delete_listed(self, call: Call, key: Key, options: DeleteOptions) -> None:
-        entry = self._documents.latest(key)
-        if entry is not None:
-            one = Call(
-                request=call.request,
-                user=call.user,
-                verb=call.verb,
-                resource=call.resource,
-                view=call.view,
-                namespace=key.namespace,
-                name=key.name,
-            )
-            await self._delete(one, entry, options, _nothing)
+        one = Call(
+            request=call.request,
+            user=call.user,
+            verb=call.verb,
+            resource=call.resource,
+            view=call.view,
+            namespace=key.namespace,
+            name=key.name,
+        )
+        await self._delete(one, options, _nothing)
 
     async def _delete(
-        self, call: Call, entry: Entry, options: DeleteOptions, note: Callable[[Document], None]
+        self, call: Call, options: DeleteOptions, note: Callable[[Document], None]
     ) -> bytes | StatusDetails:
-        document = decode_entry(entry)
+        while True:
+            entry = self._documents.latest(call.key)
+            if entry is None:
+                raise not_found(call.resource.name, call.name)
+            document = decode_entry(entry)
+            check_preconditions(document, options, call.resource.name)
+            attempt = _attempt(call, document, options)
+            await self._admission.change(attempt, self._documents.store, call.warnings)
+            await self._admission.judge(attempt, self._documents.store, call.warnings)
+            if self._documents.latest(call.key) is entry:
+                break  # else it was changed while webhooks had their say
+        self._admission.settle(attempt, self._documents.store)
         rules, dry_run = call.resource.rules, bool(options.dry_run)
-        check_preconditions(document, options, call.resource.name)
-        attempt = Attempt(call.resource, "DELETE", call.namespace, call.name, call.user, document, document)
-        admit(attempt, self._documents.store, self._plugins)
         note(document)
         outcome = delete(document, options, rules, self._clock.now())
         if not isinstance(outcome, Removed):
@@ -114,6 +117,20 @@ class Remover:
             return body
         kind = call.resource.kind
         return StatusDetails(name=call.name, group=kind.group, kind=kind.plural, uid=entry.header.uid)
+
+
+def _attempt(call: Call, document: Document, options: DeleteOptions) -> Attempt:
+    return Attempt(
+        call.resource,
+        "DELETE",
+        call.namespace,
+        call.name,
+        call.user,
+        document,
+        call.view,
+        document,
+        options=options,
+    )
 
 
 @cache

@@ -67,6 +67,8 @@ class WriteOptions:
 
     dry_run: bool = False
     field_validation: str = "Warn"  # Strict, Warn or Ignore
+    field_manager: str = ""
+    force: bool = False
 
 
 def list_options(query: Mapping[str, str]) -> ListOptions:
@@ -138,7 +140,7 @@ def write_options(query: Mapping[str, str], kind: str) -> WriteOptions:
         errors.append(_unsupported("fieldValidation", validation, "", "Ignore", "Strict", "Warn"))
     if errors:
         raise invalid(kind, "meta.k8s.io", "", errors)
-    return WriteOptions(dry_run == "All", validation)
+    return WriteOptions(dry_run == "All", validation, query.get("fieldManager", ""), boolean(query, "force") or False)
 
 
 _PLAIN_WRITE = WriteOptions()

@@ -5,7 +5,7 @@ Until roles exist, the members of `system:masters` may do everything and nobody 
 """
 
 import hmac
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from muster.api.status import ApiError, forbidden, unauthorized
@@ -64,6 +64,10 @@ class Access:
     namespace: str = ""
     name: str = ""
     path: str = ""
+
+
+# Raises `ApiError` (403) unless the user may.
+Authorizer = Callable[[Access], None]
 
 
 def authorize(access: Access) -> None:

@@ -16,6 +16,6 @@ document` says that nothing was to be done.
 from muster.cluster.apiserver.schema.builtin import DecodeError, compile_builtin
 from muster.cluster.apiserver.schema.custom import compile_custom
 from muster.cluster.apiserver.schema.structural import compile_structural
-from muster.cluster.apiserver.schema.walk import Checked, Checker
+from muster.cluster.apiserver.schema.walk import Checked, Checker, Schema
 
-__all__ = ["Checked", "Checker", "DecodeError", "compile_builtin", "compile_custom", "compile_structural"]
+__all__ = ["Checked", "Checker", "DecodeError", "Schema", "compile_builtin", "compile_custom", "compile_structural"]
