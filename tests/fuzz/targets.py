@@ -1,0 +1,170 @@
+"""What coverage-guided fuzzing is let loose on: everything that reads what strangers write.
+
+A target takes bytes and may refuse them in the way that its module promises; anything else that it raises is a find.
+Each runs in a process of its own, which atheris never leaves: `python -m tests.fuzz.targets NAME -runs=20000`.
+"""
+
+import sys
+from collections.abc import Callable, Mapping
+from functools import cache
+
+import atheris
+import msgspec
+
+with atheris.instrument_imports(include=["muster"]):
+    from muster.api import durations, quantity, selectors
+    from muster.api.core import POD
+    from muster.api.schema import inlined
+    from muster.api.status import ApiError
+    from muster.cluster.apiserver.decode import Document, decode
+    from muster.cluster.apiserver.patch import json as json_patch
+    from muster.cluster.apiserver.patch import merge, strategic
+    from muster.cluster.apiserver.protobuf import MEDIA_TYPE
+    from muster.cluster.apiserver.request import parse_path
+    from muster.cluster.apiserver.schema import DecodeError, compile_builtin
+
+POD_DOCUMENT: Document = {
+    "apiVersion": "v1",
+    "kind": "Pod",
+    "metadata": {"name": "p", "labels": {"a": "b"}, "finalizers": ["one", "two"]},
+    "spec": {"containers": [{"name": "main", "env": [{"name": "A", "value": "1"}], "ports": [{"containerPort": 80}]}]},
+    "status": {"conditions": [{"type": "Ready", "status": "True"}]},
+}
+
+
+def _text(data: bytes) -> str:
+    return data.decode(errors="replace")
+
+
+# What objects and patches are made of: from bytes alone a fuzzer would take years to find these words.
+_NAMES = (
+    "apiVersion", "kind", "metadata", "labels", "annotations", "finalizers", "name", "spec", "status", "containers",
+    "env", "value", "ports", "containerPort", "protocol", "conditions", "type", "tolerations", "$patch",
+    "$retainKeys", "$setElementOrder/containers", "$setElementOrder/finalizers", "$deleteFromPrimitiveList/finalizers",
+    "op", "path", "from", "f:spec", ".", 'k:{"name":"main"}',
+)  # fmt: skip
+_SCALARS: tuple[object, ...] = (
+    None, True, False, 0, 1, -1, 80, 2**63, 1.5, "", "a", "main", "one", "A", "delete", "replace", "merge", "test",
+    "add", "remove", "move", "copy", "/spec", "/spec/containers/0", "/metadata/labels/a~1", "/-", "v1", "Pod", "TCP",
+)  # fmt: skip
+
+
+def _grown(data: bytes) -> object:
+    """A JSON value that the bytes choose."""
+    return _value(atheris.FuzzedDataProvider(data), 6)
+
+
+def _value(choices: atheris.FuzzedDataProvider, depth: int) -> object:
+    match choices.ConsumeIntInRange(0, 9) if depth else 0:
+        case 0 | 1 | 2:
+            return choices.PickValueInList(list(_SCALARS))
+        case 3:
+            return choices.ConsumeUnicode(8)
+        case 4 | 5 | 6:
+            return [_value(choices, depth - 1) for _ in range(choices.ConsumeIntInRange(0, 3))]
+        case _:
+            names = [choices.PickValueInList(list(_NAMES)) for _ in range(choices.ConsumeIntInRange(0, 4))]
+            return {name: _value(choices, depth - 1) for name in names}
+
+
+def decode_json(data: bytes) -> None:
+    decode(data, "application/json", "Pod")
+
+
+def decode_yaml(data: bytes) -> None:
+    decode(data, "application/yaml", "Pod")
+
+
+def decode_protobuf(data: bytes) -> None:
+    decode(b"k8s\x00" + data, MEDIA_TYPE, "Pod")
+
+
+def pod_form(data: bytes) -> None:
+    _pod_checker()(_grown(data))
+
+
+@cache
+def _pod_checker() -> Callable[[object], object]:
+    return compile_builtin(POD)
+
+
+def patch_json(data: bytes) -> None:
+    json_patch.apply(POD_DOCUMENT, _grown(data))
+
+
+def patch_merge(data: bytes) -> None:
+    merge.apply(POD_DOCUMENT, _grown(data))
+
+
+def patch_strategic(data: bytes) -> None:
+    strategic.apply(POD_DOCUMENT, _grown(data), inlined(POD))
+
+
+def label_selector(data: bytes) -> None:
+    selectors.parse_label_selector(_text(data))
+
+
+def field_selector(data: bytes) -> None:
+    selectors.parse_field_selector(_text(data))
+
+
+def quantities(data: bytes) -> None:
+    quantity.canonical(_text(data))
+
+
+def duration(data: bytes) -> None:
+    durations.parse(_text(data))
+
+
+def path(data: bytes) -> None:
+    parse_path("/" + _text(data))
+
+
+# By name: the target, and how it may refuse.
+TARGETS: Mapping[str, tuple[Callable[[bytes], None], tuple[type[Exception], ...]]] = {
+    "decode_json": (decode_json, (ApiError,)),
+    "decode_yaml": (decode_yaml, (ApiError,)),
+    "decode_protobuf": (decode_protobuf, (ApiError,)),
+    "pod_form": (pod_form, (DecodeError,)),
+    "patch_json": (patch_json, (ApiError,)),
+    "patch_merge": (patch_merge, (ApiError,)),
+    "patch_strategic": (patch_strategic, (ApiError,)),
+    "label_selector": (label_selector, (selectors.SelectorError,)),
+    "field_selector": (field_selector, (selectors.SelectorError,)),
+    "quantities": (quantities, (quantity.QuantityError,)),
+    "duration": (duration, (durations.DurationError,)),
+    "path": (path, (ApiError,)),
+}
+
+
+# What the fuzzer begins with, where bytes are text of some form.
+SEEDS: Mapping[str, tuple[bytes, ...]] = {
+    "decode_json": (msgspec.json.encode(POD_DOCUMENT), b'{"a":1,"a":[2,1e400,-0.0]}'),
+    "decode_yaml": (b"a: &x [1, 2]\nb: *x\n<<: {c: !!str 3}\n", b"kind: Pod\nmetadata: {name: p}\n--- \n"),
+    "decode_protobuf": (
+        b'\n\n\n\x02v1\x12\x04Node\x12\x10\n\x0e\n\x01n\x12\x00\x1a\x00Z\x05\n\x01a\x12\x01b\x1a\x00"\x00',
+    ),
+    "label_selector": (b"a=b,c!=d,e in (f,g),h notin (i),j,!k,l>1",),
+    "field_selector": (b"metadata.name=a,spec.x!=b\\,c",),
+    "quantities": (b"1.5Gi", b"-12e-3", b"100m"),
+    "duration": (b"1h2m3.5s", b"-4us"),
+    "path": (b"apis/batch/v1/namespaces/n/jobs/j/status",),
+}
+
+
+def main() -> None:
+    """Fuzz the target that the first argument names."""
+    target, refusals = TARGETS[sys.argv[1]]
+
+    def once(data: bytes) -> None:
+        try:
+            target(data)
+        except refusals:
+            return
+
+    atheris.Setup([sys.argv[0], *sys.argv[2:]], once)
+    atheris.Fuzz()
+
+
+if __name__ == "__main__":
+    main()
