@@ -28,9 +28,10 @@ COMMAND_SECONDS = 30
 
 @dataclass(frozen=True)
 class Server:
-    """A running embedded cluster."""
+    """A running embedded cluster, and what it complains of."""
 
     kubeconfig: Path
+    log: Path
 
 
 @contextmanager
@@ -52,7 +53,7 @@ def _start(home: Path) -> Iterator[Server]:
         assert process.stdout is not None
         line = process.stdout.readline()
         assert "ready" in line, f"muster up: {line}{log.read_text()}"
-        yield Server(home / "kubeconfig")
+        yield Server(home / "kubeconfig", log)
     finally:
         process.send_signal(signal.SIGTERM)
         try:
@@ -66,6 +67,13 @@ def _start(home: Path) -> Iterator[Server]:
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     with _start(tmp_path_factory.mktemp("peers") / "home") as server:
+        yield server
+
+
+@pytest.fixture
+def own_server(tmp_path: Path) -> Iterator[Server]:
+    """For a test that leaves nothing as it was."""
+    with _start(tmp_path / "home") as server:
         yield server
 
 
