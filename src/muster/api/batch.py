@@ -1,9 +1,10 @@
-"""The batch group, `batch/v1`: the Job, with its whole spec and status."""
+"""The batch group, `batch/v1`: the Job and the CronJob."""
 
 from datetime import datetime
 from typing import Annotated
 
 from muster.api.core.pod import PodTemplateSpec
+from muster.api.core.references import ObjectReference
 from muster.api.kinds import Kind
 from muster.api.markers import ATOMIC, SET, Int32, Required, one_of, patched_by
 from muster.api.meta import LabelSelector, ObjectMeta, Struct
@@ -214,4 +215,54 @@ class JobTemplateSpec(Struct):
     spec: JobSpec = JobSpec()
 
 
+class CronJobSpec(Struct):
+    """When a CronJob makes Jobs, and what they are like.
+
+    schedule: when, as cron writes it.
+    time_zone: where that is meant, such as Etc/UTC.
+    starting_deadline_seconds: how late a Job may be made; if absent, however late.
+    concurrency_policy: Allow, Forbid or Replace, if the last Job still runs.
+    suspend: whether no Jobs are made for the time being.
+    job_template: what the Jobs are like.
+    successful_jobs_history_limit: how many Jobs that have succeeded are kept; 3 if absent.
+    failed_jobs_history_limit: how many Jobs that have failed are kept; 1 if absent.
+    """
+
+    schedule: Required[str] = ""
+    time_zone: str | None = None
+    starting_deadline_seconds: int | None = None
+    concurrency_policy: Annotated[str, one_of("Allow", "Forbid", "Replace")] = ""
+    suspend: bool | None = None
+    job_template: Required[JobTemplateSpec] = JobTemplateSpec()
+    successful_jobs_history_limit: Int32 | None = None
+    failed_jobs_history_limit: Int32 | None = None
+
+
+class CronJobStatus(Struct):
+    """What was observed of a CronJob.
+
+    active: Jobs that run.
+    last_schedule_time: when a Job was last made.
+    last_successful_time: when a Job last succeeded.
+    """
+
+    active: Annotated[tuple[ObjectReference, ...], ATOMIC] = ()
+    last_schedule_time: datetime | None = None
+    last_successful_time: datetime | None = None
+
+
+class CronJob(Struct):
+    """Makes Jobs at given times. It is kept and shown; nothing here makes its Jobs.
+
+    metadata: what every object carries.
+    spec: when it makes Jobs, and what they are like.
+    status: what was observed.
+    """
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: CronJobSpec = CronJobSpec()
+    status: CronJobStatus = CronJobStatus()
+
+
 JOB = Kind("batch", "v1", "Job", "jobs", Job)
+CRON_JOB = Kind("batch", "v1", "CronJob", "cronjobs", CronJob)

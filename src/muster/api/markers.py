@@ -49,6 +49,18 @@ class AtomicMap:
 
 
 @dataclass(frozen=True, slots=True)
+class GranularMap:
+    """An object or map whose members server-side apply tells apart, even if it replaces others of its type whole."""
+
+
+@dataclass(frozen=True, slots=True)
+class Patched:
+    """How a strategic merge patch treats an object: `replace`, or `retainKeys`."""
+
+    strategy: str
+
+
+@dataclass(frozen=True, slots=True)
 class Limits:
     """What else the API asks of a value: OpenAPI keywords (`maxItems`, `pattern`) and their arguments."""
 
@@ -58,6 +70,15 @@ class Limits:
 @dataclass(frozen=True, slots=True)
 class DefaultedField:
     """The API fills in the field's Python default where it is absent."""
+
+
+@dataclass(frozen=True, slots=True)
+class Default:
+    """What the API takes an absent field for. Schemas say so, to clients and to server-side apply, whose keys of list
+    items may be absent; filling it in is the business of `muster.api.defaults`.
+    """
+
+    value: Any
 
 
 def merged_by(*keys: str, retain_keys: bool = False) -> ListRules:
@@ -94,6 +115,7 @@ ATOMIC = ListRules("atomic")
 SET = ListRules("set")
 MERGED_SET = ListRules("set", (), "", "merge")  # of scalars
 ATOMIC_MAP = AtomicMap()
+GRANULAR_MAP = GranularMap()
 DEFAULTED = DefaultedField()
 
 Required = Annotated[T, RequiredField()]

@@ -21,8 +21,8 @@ NAMESPACE_FINALIZER = "kubernetes"  # of a namespace, in its spec: it is emptied
 _ACRONYMS = {
     word.lower(): word
     for word in (
-        "API", "CIDR", "CIDRs", "DNS", "FQDN", "GID", "ID", "IDs", "IO", "IP", "IPC", "IPs", "PID", "TCP", "TLS",
-        "UID", "URI", "URL", "UUID", "WWNs",
+        "API", "CIDR", "CIDRs", "CPU", "DNS", "FQDN", "GID", "ID", "IDs", "IO", "IP", "IPC", "IPs", "PID", "TCP", "TLS",
+        "UID", "URI", "URL", "URLs", "UUID", "WWNs",
     )
 }  # fmt: skip
 
@@ -132,6 +132,23 @@ class Condition(Struct, omit_defaults=False):
         Required[str], limits(min_length=1, max_length=1024, pattern="^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$")
     ] = ""
     message: Annotated[Required[str], limits(max_length=32768)] = ""
+
+
+class PlainCondition(Struct):
+    """One observed aspect of an object's state, in the older form that many built-in kinds have.
+
+    type: what it is about, in CamelCase.
+    status: True, False or Unknown.
+    last_transition_time: when the status last changed.
+    reason: one word for the status.
+    message: a sentence for people.
+    """
+
+    type: Required[str] = ""
+    status: Required[str] = ""
+    last_transition_time: datetime | None = None
+    reason: str = ""
+    message: str = ""
 
 
 class Object(Struct):

@@ -21,7 +21,18 @@ from typing import Any, Union, get_args, get_origin
 import msgspec
 
 from muster.api.kinds import Kind
-from muster.api.markers import AtomicMap, DefaultedField, Format, Limits, ListRules, OneOf, RequiredField
+from muster.api.markers import (
+    AtomicMap,
+    Default,
+    DefaultedField,
+    Format,
+    GranularMap,
+    Limits,
+    ListRules,
+    OneOf,
+    Patched,
+    RequiredField,
+)
 from muster.api.meta import Struct
 
 Schema = dict[str, Any]
@@ -35,18 +46,43 @@ _PACKAGES = {
     "muster.api.scheduling": "io.k8s.api.scheduling.v1",
     "muster.api.events": "io.k8s.api.events.v1",
     "muster.api.autoscaling": "io.k8s.api.autoscaling.v1",
+    "muster.api.autoscaling_v2": "io.k8s.api.autoscaling.v2",
     "muster.api.policy": "io.k8s.api.policy.v1",
+    "muster.api.apps": "io.k8s.api.apps.v1",
+    "muster.api.networking": "io.k8s.api.networking.v1",
+    "muster.api.discovery": "io.k8s.api.discovery.v1",
+    "muster.api.storage": "io.k8s.api.storage.v1",
+    "muster.api.runtimeclass": "io.k8s.api.node.v1",
+    "muster.api.certificates": "io.k8s.api.certificates.v1",
+    "muster.api.flowcontrol": "io.k8s.api.flowcontrol.v1",
+    "muster.api.resource": "io.k8s.api.resource.v1",
+    "muster.api.scheduling_v1alpha2": "io.k8s.api.scheduling.v1alpha2",
+    "muster.api.apiregistration": "io.k8s.kube-aggregator.pkg.apis.apiregistration.v1",
+    "muster.api.rbac": "io.k8s.api.rbac.v1",
+    "muster.api.authorization": "io.k8s.api.authorization.v1",
+    "muster.api.authentication": "io.k8s.api.authentication.v1",
+    "muster.api.admissionregistration": "io.k8s.api.admissionregistration.v1",
+    "muster.api.apiextensions": "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1",
     "muster.api.kueue.v1beta1": "io.x-k8s.kueue.v1beta1",
     "muster.api.kueue.visibility": "io.x-k8s.kueue.visibility.v1beta2",
     "muster.api.kueue": "io.x-k8s.kueue.v1beta2",
 }
 
-# Objects that server-side apply replaces as a whole (`+structType=atomic`).
+# Objects that server-side apply replaces as a whole (`+structType=atomic`), without `io.k8s.api.`.
 _ATOMIC_OBJECTS = frozenset({
-    "ConfigMapKeySelector", "FileKeySelector", "LabelSelector", "LocalObjectReference", "NodeSelector",
-    "NodeSelectorTerm", "ObjectFieldSelector", "ObjectReference", "ResourceFieldSelector", "SecretKeySelector",
-    "TypedLocalObjectReference",
+    "admissionregistration.v1.MatchResources", "admissionregistration.v1.NamedRuleWithOperations",
+    "admissionregistration.v1.ParamKind", "admissionregistration.v1.ParamRef", "admissionregistration.v1.Variable",
+    "autoscaling.v1.CrossVersionObjectReference", "core.v1.ConfigMapKeySelector", "core.v1.EndpointAddress",
+    "core.v1.EndpointPort", "core.v1.FileKeySelector", "core.v1.LocalObjectReference", "core.v1.NodeSelector",
+    "core.v1.NodeSelectorTerm", "core.v1.ObjectFieldSelector", "core.v1.ObjectReference",
+    "core.v1.ResourceFieldSelector", "core.v1.ScopeSelector", "core.v1.SecretKeySelector", "core.v1.SecretReference",
+    "core.v1.TopologySelectorTerm", "core.v1.TypedLocalObjectReference", "discovery.v1.EndpointPort",
+    "io.k8s.apimachinery.pkg.apis.meta.v1.LabelSelector", "networking.v1.ServiceBackendPort", "rbac.v1.RoleRef",
+    "rbac.v1.Subject",
 })  # fmt: skip
+
+# Kinds that stand within objects of others, with their apiVersion and kind.
+_KINDS_WITHIN = frozenset({"core.v1.PersistentVolumeClaim"})
 
 _FORMATS: dict[str, Schema] = {
     "int32": {"type": "integer", "format": "int32"},
@@ -82,6 +118,7 @@ TYPE_META: dict[str, Schema] = {
     "apiVersion": {"type": "string", "description": "Version of the API that the object is written in."},
     "kind": {"type": "string", "description": "Kind of the object."},
 }
+_BARE_TYPE_META: dict[str, Schema] = {name: {"type": "string"} for name in TYPE_META}
 
 
 def component_name(type_: type) -> str:
@@ -134,8 +171,7 @@ def inlined(kind: Kind[Any]) -> Schema:
     """
     type_: type = kind.type
     schema = _inlined(type_)
-    meta = {name: {"type": "string"} for name in TYPE_META}
-    return schema | {"properties": meta | schema["properties"]}
+    return schema | {"properties": _BARE_TYPE_META | schema["properties"]}
 
 
 def structural(kind: Kind[Any]) -> Schema:
@@ -151,7 +187,7 @@ def structural(kind: Kind[Any]) -> Schema:
 @cache
 def _structural(type_: type) -> Schema:
     schema = _object(type_, _structural, documented=True)
-    # Upstream's generators do not know the closed lists of words of the core types.
+    # Upstream's generators do not know the closed lists of words of the core types; their defaults come with pods.
     rules = type_.__module__.startswith(_CUSTOM_MODULES)
     properties = {name: _as_custom(member, rules=rules) for name, member in schema["properties"].items()}
     return schema | {"properties": properties}
@@ -161,7 +197,7 @@ def _as_custom(schema: Schema, *, rules: bool) -> Schema:
     """A member's schema as a CRD spells it; what is in named types is spelled so already."""
     if "oneOf" in schema:
         return {key: value for key, value in schema.items() if key != "oneOf"} | _QUANTITY
-    result = schema if rules else {key: value for key, value in schema.items() if key != "enum"}
+    result = schema if rules else {key: value for key, value in schema.items() if key not in ("enum", "default")}
     return result | {
         inner: _as_custom(schema[inner], rules=rules)
         for inner in ("items", "additionalProperties")
@@ -188,12 +224,15 @@ def _object(type_: type, other: typing.Callable[[type], Schema], *, documented: 
         if any(isinstance(marker, RequiredField) for marker in markers) or field.required:
             required.append(field.encode_name)
         properties[field.encode_name] = schema
+    name = component_name(type_).removeprefix("io.k8s.api.")
+    if name in _KINDS_WITHIN:
+        properties |= TYPE_META if documented else _BARE_TYPE_META
     result: Schema = {"type": "object", "properties": properties}
     if documented:
         result["description"] = summary
         if required:
             result["required"] = required
-    if type_.__name__ in _ATOMIC_OBJECTS:
+    if name in _ATOMIC_OBJECTS:
         result["x-kubernetes-map-type"] = "atomic"
     return result
 
@@ -215,12 +254,19 @@ def _field(hint: Any, other: typing.Callable[[type], Schema]) -> tuple[Schema, t
     type_, markers = _bare(hint)
     schema = _value(type_, markers, other)
     for marker in markers:
-        if isinstance(marker, ListRules):
-            _add_list_rules(schema, marker)
-        elif isinstance(marker, AtomicMap):
-            schema["x-kubernetes-map-type"] = "atomic"
-        elif isinstance(marker, Limits):
-            schema |= dict(marker.keywords)
+        match marker:
+            case ListRules():
+                _add_list_rules(schema, marker)
+            case AtomicMap():
+                schema["x-kubernetes-map-type"] = "atomic"
+            case GranularMap():
+                schema["x-kubernetes-map-type"] = "granular"
+            case Patched():
+                schema["x-kubernetes-patch-strategy"] = marker.strategy
+            case Limits():
+                schema |= dict(marker.keywords)
+            case Default():
+                schema["default"] = marker.value
     return schema, markers
 
 

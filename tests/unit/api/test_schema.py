@@ -5,8 +5,26 @@ from typing import Any
 
 import pytest
 
-from muster.api import autoscaling, coordination, events, policy, scheduling
-from muster.api.batch import JOB, JobSpec, JobStatus
+from muster.api import (
+    apiregistration,
+    apps,
+    autoscaling,
+    autoscaling_v2,
+    certificates,
+    coordination,
+    core,
+    discovery,
+    events,
+    flowcontrol,
+    networking,
+    policy,
+    resource,
+    runtimeclass,
+    scheduling,
+    scheduling_v1alpha2,
+    storage,
+)
+from muster.api.batch import CRON_JOB, JOB, JobSpec, JobStatus
 from muster.api.core import (
     CONFIG_MAP,
     EVENT,
@@ -17,18 +35,40 @@ from muster.api.core import (
     SERVICE,
     SERVICE_ACCOUNT,
     Container,
+    ContainerPort,
     EphemeralContainer,
     PodSpec,
     PodStatus,
+    ServicePort,
     ServiceSpec,
 )
 from muster.api.kinds import Kind
+from muster.api.kueue import WORKLOAD
 from muster.api.meta import ObjectMeta
-from muster.api.schema import component_name, components, documentation, inlined, kind_components, schema_of
+from muster.api.schema import (
+    component_name,
+    components,
+    documentation,
+    inlined,
+    kind_components,
+    schema_of,
+    structural,
+)
 
+# Kinds of the groups that are only kept.
+KEPT: list[Kind[Any]] = [
+    kind
+    for module in (
+        apiregistration, apps, certificates, core, discovery, flowcontrol, networking, resource, runtimeclass,
+        scheduling_v1alpha2, storage,
+    )
+    for kind in vars(module).values()
+    if isinstance(kind, Kind)
+] + [autoscaling.HORIZONTAL_POD_AUTOSCALER_V1, autoscaling_v2.HORIZONTAL_POD_AUTOSCALER, CRON_JOB,
+     policy.POD_DISRUPTION_BUDGET]  # fmt: skip
 KINDS: list[Kind[Any]] = [
     POD, NODE, NAMESPACE, EVENT, CONFIG_MAP, SECRET, SERVICE, SERVICE_ACCOUNT, JOB, coordination.LEASE,
-    scheduling.PRIORITY_CLASS, events.EVENTS_V1_EVENT,
+    scheduling.PRIORITY_CLASS, events.EVENTS_V1_EVENT, *KEPT,
 ]  # fmt: skip
 OTHERS: list[Any] = [autoscaling.Scale, policy.Eviction]
 
@@ -121,6 +161,12 @@ def test_fields(type_: Any, field: Any, expected: Any) -> None:
         (PodStatus, "conditions", "map", ["type"], "type", "merge"),
         (PodStatus, "hostIPs", "atomic", None, "ip", "merge"),
         (JobStatus, "conditions", "atomic", None, "type", "merge"),
+        (apps.DeploymentStatus, "conditions", "map", ["type"], "type", "merge"),
+        (apps.StatefulSetSpec, "volumeClaimTemplates", "atomic", None, None, None),
+        (discovery.Endpoint, "addresses", "set", None, None, None),
+        (networking.IngressSpec, "rules", "atomic", None, None, None),
+        (resource.ResourceClaimStatus, "devices", "map", ["driver", "device", "pool", "shareID"], None, None),
+        (storage.CSINodeSpec, "drivers", "map", ["name"], "name", "merge"),
         (ServiceSpec, "ports", "map", ["port", "protocol"], "port", "merge"),
         (ObjectMeta, "ownerReferences", "map", ["uid"], "uid", "merge"),
         (ObjectMeta, "finalizers", "set", None, None, "merge"),
@@ -132,6 +178,35 @@ def test_list_rules(type_: Any, field: Any, list_type: Any, keys: Any, merge_key
     assert schema.get("x-kubernetes-list-map-keys") == keys
     assert schema.get("x-kubernetes-patch-merge-key") == merge_key
     assert schema.get("x-kubernetes-patch-strategy") == strategy
+
+
+def test_defaults_of_keys_are_said_to_clients_and_to_the_server() -> None:
+    for type_, kind in ((ContainerPort, POD), (ServicePort, SERVICE)):
+        assert schema_of(type_)["properties"]["protocol"]["default"] == "TCP"
+        assert '"default":"TCP"' in json.dumps(inlined(kind), separators=(",", ":"))
+    # The types that CRDs have a copy of keep to what is written: there, pods get their defaults when they are made.
+    assert '"default":"TCP"' not in json.dumps(structural(WORKLOAD), separators=(",", ":"))
+
+
+def test_objects_that_are_replaced_whole() -> None:
+    volume = inlined(core.PERSISTENT_VOLUME)["properties"]["spec"]["properties"]
+    assert volume["claimRef"]["x-kubernetes-map-type"] == "granular"  # other ObjectReferences are not
+    assert inlined(core.ENDPOINTS)["properties"]["subsets"]["items"]["properties"]["ports"]["items"][
+        "x-kubernetes-map-type"
+    ] == "atomic"  # fmt: skip
+    scaled = {
+        kind.version: inlined(kind)["properties"]["spec"]["properties"]["scaleTargetRef"]
+        for kind in (autoscaling.HORIZONTAL_POD_AUTOSCALER_V1, autoscaling_v2.HORIZONTAL_POD_AUTOSCALER)
+    }
+    assert scaled["v1"].get("x-kubernetes-map-type") == "atomic"
+    assert "x-kubernetes-map-type" not in scaled["v2"]
+    strategy = schema_of(apps.DeploymentSpec)["properties"]["strategy"]
+    assert strategy["x-kubernetes-patch-strategy"] == "retainKeys"
+
+
+def test_kinds_within_objects_say_what_they_are() -> None:
+    claims = inlined(apps.STATEFUL_SET)["properties"]["spec"]["properties"]["volumeClaimTemplates"]
+    assert {"apiVersion", "kind", "metadata", "spec"} <= claims["items"]["properties"].keys()
 
 
 def test_required_is_for_people() -> None:

@@ -1,5 +1,11 @@
 """The core group, `v1`: pods, nodes, and the plain objects around them."""
 
+from muster.api.core.claims import (
+    PersistentVolumeClaim,
+    PersistentVolumeClaimSpec,
+    PersistentVolumeClaimStatus,
+    VolumeResourceRequirements,
+)
 from muster.api.core.container import (
     ConfigMapEnvSource,
     ConfigMapKeySelector,
@@ -31,6 +37,8 @@ from muster.api.core.container import (
     VolumeDevice,
     VolumeMount,
 )
+from muster.api.core.controllers import PodTemplate, ReplicationController
+from muster.api.core.endpoints import Endpoints
 from muster.api.core.node import (
     ContainerImage,
     DaemonEndpoint,
@@ -55,6 +63,7 @@ from muster.api.core.objects import (
     Secret,
     ServiceAccount,
 )
+from muster.api.core.persistent import PersistentVolume, PersistentVolumeSpec
 from muster.api.core.pod import (
     Binding,
     HostAlias,
@@ -86,6 +95,7 @@ from muster.api.core.podstatus import (
 from muster.api.core.references import (
     LocalObjectReference,
     ObjectReference,
+    SecretReference,
     TypedLocalObjectReference,
     TypedObjectReference,
 )
@@ -133,7 +143,6 @@ from muster.api.core.volumes import (
     HostPathVolumeSource,
     ImageVolumeSource,
     KeyToPath,
-    PersistentVolumeClaimSpec,
     PersistentVolumeClaimTemplate,
     PersistentVolumeClaimVolumeSource,
     ProjectedVolumeSource,
@@ -142,7 +151,6 @@ from muster.api.core.volumes import (
     ServiceAccountTokenProjection,
     Volume,
     VolumeProjection,
-    VolumeResourceRequirements,
 )
 from muster.api.kinds import Kind
 
@@ -154,13 +162,23 @@ CONFIG_MAP = Kind("", "v1", "ConfigMap", "configmaps", ConfigMap)
 SECRET = Kind("", "v1", "Secret", "secrets", Secret)
 SERVICE = Kind("", "v1", "Service", "services", Service)
 SERVICE_ACCOUNT = Kind("", "v1", "ServiceAccount", "serviceaccounts", ServiceAccount)
+ENDPOINTS = Kind("", "v1", "Endpoints", "endpoints", Endpoints)
+PERSISTENT_VOLUME = Kind("", "v1", "PersistentVolume", "persistentvolumes", PersistentVolume, namespaced=False)
+PERSISTENT_VOLUME_CLAIM = Kind("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims", PersistentVolumeClaim)
+POD_TEMPLATE = Kind("", "v1", "PodTemplate", "podtemplates", PodTemplate)
+REPLICATION_CONTROLLER = Kind("", "v1", "ReplicationController", "replicationcontrollers", ReplicationController)
 
 __all__ = [
     "CONFIG_MAP",
+    "ENDPOINTS",
     "EVENT",
     "NAMESPACE",
     "NODE",
+    "PERSISTENT_VOLUME",
+    "PERSISTENT_VOLUME_CLAIM",
     "POD",
+    "POD_TEMPLATE",
+    "REPLICATION_CONTROLLER",
     "SECRET",
     "SERVICE",
     "SERVICE_ACCOUNT",
@@ -190,6 +208,7 @@ __all__ = [
     "DownwardAPIVolumeFile",
     "DownwardAPIVolumeSource",
     "EmptyDirVolumeSource",
+    "Endpoints",
     "EnvFromSource",
     "EnvVar",
     "EnvVarSource",
@@ -230,9 +249,13 @@ __all__ = [
     "NodeSystemInfo",
     "ObjectFieldSelector",
     "ObjectReference",
+    "PersistentVolume",
+    "PersistentVolumeClaim",
     "PersistentVolumeClaimSpec",
+    "PersistentVolumeClaimStatus",
     "PersistentVolumeClaimTemplate",
     "PersistentVolumeClaimVolumeSource",
+    "PersistentVolumeSpec",
     "Pod",
     "PodAffinity",
     "PodAffinityTerm",
@@ -250,11 +273,13 @@ __all__ = [
     "PodSecurityContext",
     "PodSpec",
     "PodStatus",
+    "PodTemplate",
     "PodTemplateSpec",
     "PortStatus",
     "PreferredSchedulingTerm",
     "Probe",
     "ProjectedVolumeSource",
+    "ReplicationController",
     "ResourceClaim",
     "ResourceFieldSelector",
     "ResourceRequirements",
@@ -264,6 +289,7 @@ __all__ = [
     "SecretEnvSource",
     "SecretKeySelector",
     "SecretProjection",
+    "SecretReference",
     "SecretVolumeSource",
     "SecurityContext",
     "Service",

@@ -5,7 +5,7 @@ from typing import Annotated
 
 from muster.api.core.references import LocalObjectReference
 from muster.api.core.security import SecurityContext
-from muster.api.markers import ATOMIC, SET, Int32, IntOrString, Required, Strings, map_by, merged_by, one_of
+from muster.api.markers import ATOMIC, SET, Default, Int32, IntOrString, Required, Strings, map_by, merged_by, one_of
 from muster.api.meta import Struct
 from muster.api.quantity import Quantity, ResourceList
 
@@ -151,7 +151,7 @@ class ContainerPort(Struct):
     name: str = ""
     host_port: Int32 = 0
     container_port: Required[Int32] = 0
-    protocol: Annotated[str, one_of("SCTP", "TCP", "UDP")] = ""
+    protocol: Annotated[str, one_of("SCTP", "TCP", "UDP"), Default("TCP")] = ""
     host_ip: str = ""
 
 

@@ -2,7 +2,7 @@
 """The node: a machine that runs pods."""
 
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated
 
 from muster.api.markers import ATOMIC, MERGED_SET, Int32, Required, Strings, merged_by, one_of
 from muster.api.meta import ObjectMeta, Struct
@@ -24,6 +24,98 @@ class Taint(Struct):
     time_added: datetime | None = None
 
 
+class ConfigMapNodeConfigSource(Struct):
+    """A ConfigMap with settings of a node's agent; not used any more.
+
+    namespace: namespace of the ConfigMap.
+    name: name of the ConfigMap.
+    uid: the very ConfigMap.
+    resource_version: the ConfigMap as it was at that version.
+    kubelet_config_key: the key.
+    """
+
+    namespace: Required[str] = ""
+    name: Required[str] = ""
+    uid: str = ""
+    resource_version: str = ""
+    kubelet_config_key: Required[str] = ""
+
+
+class NodeConfigSource(Struct):
+    """Where settings of a node's agent come from; not used any more.
+
+    config_map: from a ConfigMap.
+    """
+
+    config_map: ConfigMapNodeConfigSource | None = None
+
+
+class NodeConfigStatus(Struct):
+    """Which settings a node's agent has; not used any more.
+
+    assigned: those that it should have.
+    active: those that it has.
+    last_known_good: those that it falls back to.
+    error: what is wrong with those that it should have.
+    """
+
+    assigned: NodeConfigSource | None = None
+    active: NodeConfigSource | None = None
+    last_known_good: NodeConfigSource | None = None
+    error: str = ""
+
+
+class AttachedVolume(Struct):
+    """A volume that is attached to a node.
+
+    name: name of the volume.
+    device_path: the device on the node.
+    """
+
+    name: Required[str] = ""
+    device_path: Required[str] = ""
+
+
+class NodeRuntimeHandlerFeatures(Struct):
+    """What a way of running containers can do.
+
+    recursive_read_only_mounts: whether mounts below a read-only one can be so too.
+    user_namespaces: whether containers can have user ids of their own.
+    """
+
+    recursive_read_only_mounts: bool | None = None
+    user_namespaces: bool | None = None
+
+
+class NodeRuntimeHandler(Struct):
+    """A way of running containers.
+
+    name: its name; empty for the default.
+    features: what it can do.
+    """
+
+    name: str = ""
+    features: NodeRuntimeHandlerFeatures | None = None
+
+
+class NodeFeatures(Struct):
+    """What whatever runs the containers can do, by whichever way.
+
+    supplemental_groups_policy: whether it knows the policies of supplemental groups.
+    """
+
+    supplemental_groups_policy: bool | None = None
+
+
+class NodeSwapStatus(Struct):
+    """The swap of a machine.
+
+    capacity: bytes.
+    """
+
+    capacity: int | None = None
+
+
 class NodeSpec(Struct):
     """What is wanted of a node.
 
@@ -41,7 +133,7 @@ class NodeSpec(Struct):
     provider_id: str = ""
     unschedulable: bool = False
     taints: Annotated[tuple[Taint, ...], ATOMIC] = ()
-    config_source: dict[str, Any] | None = None
+    config_source: NodeConfigSource | None = None
     external_id: str = ""
 
 
@@ -120,7 +212,7 @@ class NodeSystemInfo(Struct):
     kube_proxy_version: Required[str] = ""
     operating_system: Required[str] = ""
     architecture: Required[str] = ""
-    swap: dict[str, Any] | None = None
+    swap: NodeSwapStatus | None = None
 
 
 class ContainerImage(Struct):
@@ -162,10 +254,10 @@ class NodeStatus(Struct):
     node_info: NodeSystemInfo = NodeSystemInfo()
     images: Annotated[tuple[ContainerImage, ...], ATOMIC] = ()
     volumes_in_use: Strings = ()
-    volumes_attached: Annotated[tuple[dict[str, Any], ...], ATOMIC] = ()
-    config: dict[str, Any] | None = None
-    runtime_handlers: Annotated[tuple[dict[str, Any], ...], ATOMIC] = ()
-    features: dict[str, Any] | None = None
+    volumes_attached: Annotated[tuple[AttachedVolume, ...], ATOMIC] = ()
+    config: NodeConfigStatus | None = None
+    runtime_handlers: Annotated[tuple[NodeRuntimeHandler, ...], ATOMIC] = ()
+    features: NodeFeatures | None = None
     declared_features: Strings = ()
 
 

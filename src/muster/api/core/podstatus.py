@@ -2,10 +2,10 @@
 """What was observed of a pod, mostly by its node."""
 
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated
 
 from muster.api.core.container import ResourceRequirements
-from muster.api.markers import ATOMIC, Int32, Required, merged_by, one_of, patched_by
+from muster.api.markers import ATOMIC, Int32, Required, map_by, merged_by, one_of, patched_by
 from muster.api.meta import Struct
 from muster.api.quantity import ResourceList
 
@@ -79,6 +79,50 @@ class VolumeMountStatus(Struct):
     recursive_read_only: str | None = None
 
 
+class LinuxContainerUser(Struct):
+    """The user of a container's first process, on Linux.
+
+    uid: its user id.
+    gid: its group id.
+    supplemental_groups: its further group ids.
+    """
+
+    uid: Required[int] = 0
+    gid: Required[int] = 0
+    supplemental_groups: Annotated[tuple[int, ...], ATOMIC] = ()
+
+
+class ContainerUser(Struct):
+    """The user of a container's first process.
+
+    linux: on Linux.
+    """
+
+    linux: LinuxContainerUser | None = None
+
+
+class ResourceHealth(Struct):
+    """Health of a device.
+
+    resource_id: the device.
+    health: Healthy, Unhealthy or Unknown.
+    """
+
+    resource_id: Required[str] = ""
+    health: str = ""
+
+
+class ResourceStatus(Struct):
+    """Health of the devices that a container has of a resource.
+
+    name: name of the resource.
+    resources: the devices.
+    """
+
+    name: Required[str] = ""
+    resources: Annotated[tuple[ResourceHealth, ...], map_by("resourceID")] = ()
+
+
 class ContainerStatus(Struct):
     """What was observed of a container.
 
@@ -111,8 +155,8 @@ class ContainerStatus(Struct):
     allocated_resources: ResourceList = {}
     resources: ResourceRequirements | None = None
     volume_mounts: Annotated[tuple[VolumeMountStatus, ...], merged_by("mountPath")] = ()
-    user: dict[str, Any] | None = None
-    allocated_resources_status: Annotated[tuple[dict[str, Any], ...], merged_by("name")] = ()
+    user: ContainerUser | None = None
+    allocated_resources_status: Annotated[tuple[ResourceStatus, ...], merged_by("name")] = ()
     stop_signal: str | None = None
 
 
@@ -166,6 +210,30 @@ class PodResourceClaimStatus(Struct):
     resource_claim_name: str | None = None
 
 
+class ContainerExtendedResourceRequest(Struct):
+    """Which request of a claim stands for an extended resource of a container.
+
+    container_name: name of the container.
+    resource_name: name of the resource.
+    request_name: name of the request.
+    """
+
+    container_name: Required[str] = ""
+    resource_name: Required[str] = ""
+    request_name: Required[str] = ""
+
+
+class PodExtendedResourceClaimStatus(Struct):
+    """The claim that stands for a pod's extended resources.
+
+    request_mappings: which of its requests stands for what.
+    resource_claim_name: name of the claim.
+    """
+
+    request_mappings: Required[Annotated[tuple[ContainerExtendedResourceRequest, ...], ATOMIC]] = ()
+    resource_claim_name: Required[str] = ""
+
+
 class PodStatus(Struct):
     """What was observed of a pod.
 
@@ -208,6 +276,6 @@ class PodStatus(Struct):
     ephemeral_container_statuses: Annotated[tuple[ContainerStatus, ...], ATOMIC] = ()
     resize: str = ""
     resource_claim_statuses: Annotated[tuple[PodResourceClaimStatus, ...], merged_by("name", retain_keys=True)] = ()
-    extended_resource_claim_status: dict[str, Any] | None = None
+    extended_resource_claim_status: PodExtendedResourceClaimStatus | None = None
     allocated_resources: ResourceList = {}
     resources: ResourceRequirements | None = None

@@ -1,6 +1,8 @@
 """Ways in which one object names another."""
 
-from muster.api.markers import Required
+from typing import Annotated
+
+from muster.api.markers import Default, Required
 from muster.api.meta import Struct
 
 
@@ -10,7 +12,18 @@ class LocalObjectReference(Struct):
     name: name of the object.
     """
 
+    name: Annotated[str, Default("")] = ""
+
+
+class SecretReference(Struct):
+    """Names a Secret in any namespace.
+
+    name: name of the Secret.
+    namespace: its namespace.
+    """
+
     name: str = ""
+    namespace: str = ""
 
 
 class TypedLocalObjectReference(Struct):

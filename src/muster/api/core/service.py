@@ -3,7 +3,7 @@
 
 from typing import Annotated
 
-from muster.api.markers import ATOMIC, ATOMIC_MAP, Int32, IntOrString, Required, Strings, merged_by, one_of
+from muster.api.markers import ATOMIC, ATOMIC_MAP, Default, Int32, IntOrString, Required, Strings, merged_by, one_of
 from muster.api.meta import Condition, ObjectMeta, Struct
 
 
@@ -19,7 +19,7 @@ class ServicePort(Struct):
     """
 
     name: str = ""
-    protocol: Annotated[str, one_of("SCTP", "TCP", "UDP")] = ""
+    protocol: Annotated[str, one_of("SCTP", "TCP", "UDP"), Default("TCP")] = ""
     app_protocol: str | None = None
     port: Required[Int32] = 0
     target_port: IntOrString | None = None

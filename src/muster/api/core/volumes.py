@@ -1,16 +1,15 @@
 # ruff: noqa: RUF012  (msgspec gives every object its own empty dict)
-"""Where a pod's files come from.
+"""Where a pod's files come from."""
 
-The kinds of volume that need a storage system of their own are carried as they were written (`dict`).
-"""
+from typing import Annotated
 
-from typing import Annotated, Any
-
+from muster.api.core import sources
+from muster.api.core.claims import PersistentVolumeClaimSpec
 from muster.api.core.container import ObjectFieldSelector, ResourceFieldSelector
-from muster.api.core.references import LocalObjectReference, TypedLocalObjectReference, TypedObjectReference
-from muster.api.markers import ATOMIC, Int32, Required, Strings, one_of
+from muster.api.core.references import LocalObjectReference
+from muster.api.markers import ATOMIC, Int32, Required, one_of
 from muster.api.meta import LabelSelector, ObjectMeta, Struct
-from muster.api.quantity import Quantity, ResourceList
+from muster.api.quantity import Quantity
 
 
 class EmptyDirVolumeSource(Struct):
@@ -149,6 +148,44 @@ class ServiceAccountTokenProjection(Struct):
     path: Required[str] = ""
 
 
+class ClusterTrustBundleProjection(Struct):
+    """Trust anchors of the cluster, in a projected volume: of one bundle, or of all of a signer's that match.
+
+    name: name of the bundle.
+    signer_name: signer whose bundles are meant.
+    label_selector: which of the signer's bundles; none if absent, all if empty.
+    optional: whether there may be none.
+    path: relative path of the file.
+    """
+
+    name: str | None = None
+    signer_name: str | None = None
+    label_selector: LabelSelector | None = None
+    optional: bool | None = None
+    path: Required[str] = ""
+
+
+class PodCertificateProjection(Struct):
+    """A certificate for the pod and its key, in a projected volume.
+
+    signer_name: who signs it.
+    key_type: kind of the key, such as ED25519 or ECDSAP256.
+    max_expiration_seconds: how long it is good at most.
+    credential_bundle_path: relative path of a file with the key and the certificates.
+    key_path: relative path of a file with the key alone.
+    certificate_chain_path: relative path of a file with the certificates alone.
+    user_annotations: further facts for the signer.
+    """
+
+    signer_name: str = ""
+    key_type: str = ""
+    max_expiration_seconds: Int32 | None = None
+    credential_bundle_path: str = ""
+    key_path: str = ""
+    certificate_chain_path: str = ""
+    user_annotations: dict[str, str] = {}
+
+
 class VolumeProjection(Struct):
     """One source of a projected volume; exactly one.
 
@@ -164,8 +201,8 @@ class VolumeProjection(Struct):
     downward_api: DownwardAPIProjection | None = None
     config_map: ConfigMapProjection | None = None
     service_account_token: ServiceAccountTokenProjection | None = None
-    cluster_trust_bundle: dict[str, Any] | None = None
-    pod_certificate: dict[str, Any] | None = None
+    cluster_trust_bundle: ClusterTrustBundleProjection | None = None
+    pod_certificate: PodCertificateProjection | None = None
 
 
 class ProjectedVolumeSource(Struct):
@@ -188,42 +225,6 @@ class PersistentVolumeClaimVolumeSource(Struct):
 
     claim_name: Required[str] = ""
     read_only: bool = False
-
-
-class VolumeResourceRequirements(Struct):
-    """How much storage a claim needs.
-
-    limits: the most it may get.
-    requests: the least it must get.
-    """
-
-    limits: ResourceList = {}
-    requests: ResourceList = {}
-
-
-class PersistentVolumeClaimSpec(Struct):
-    """What storage is claimed.
-
-    access_modes: ReadWriteOnce, ReadOnlyMany, ReadWriteMany or ReadWriteOncePod.
-    selector: which volumes come into question.
-    resources: how much.
-    volume_name: the volume that is bound.
-    storage_class_name: the class of storage.
-    volume_mode: Filesystem or Block.
-    data_source: what the volume begins with.
-    data_source_ref: what the volume begins with, of any kind.
-    volume_attributes_class_name: the class of changeable attributes.
-    """
-
-    access_modes: Strings = ()
-    selector: LabelSelector | None = None
-    resources: VolumeResourceRequirements = VolumeResourceRequirements()
-    volume_name: str = ""
-    storage_class_name: str | None = None
-    volume_mode: str | None = None
-    data_source: TypedLocalObjectReference | None = None
-    data_source_ref: TypedObjectReference | None = None
-    volume_attributes_class_name: str | None = None
 
 
 class PersistentVolumeClaimTemplate(Struct):
@@ -303,24 +304,24 @@ class Volume(Struct):
     persistent_volume_claim: PersistentVolumeClaimVolumeSource | None = None
     ephemeral: EphemeralVolumeSource | None = None
     image: ImageVolumeSource | None = None
-    csi: dict[str, Any] | None = None
-    nfs: dict[str, Any] | None = None
-    gce_persistent_disk: dict[str, Any] | None = None
-    aws_elastic_block_store: dict[str, Any] | None = None
-    git_repo: dict[str, Any] | None = None
-    iscsi: dict[str, Any] | None = None
-    glusterfs: dict[str, Any] | None = None
-    rbd: dict[str, Any] | None = None
-    flex_volume: dict[str, Any] | None = None
-    cinder: dict[str, Any] | None = None
-    cephfs: dict[str, Any] | None = None
-    flocker: dict[str, Any] | None = None
-    fc: dict[str, Any] | None = None
-    azure_file: dict[str, Any] | None = None
-    vsphere_volume: dict[str, Any] | None = None
-    quobyte: dict[str, Any] | None = None
-    azure_disk: dict[str, Any] | None = None
-    photon_persistent_disk: dict[str, Any] | None = None
-    portworx_volume: dict[str, Any] | None = None
-    scale_io: dict[str, Any] | None = None
-    storageos: dict[str, Any] | None = None
+    csi: sources.CSIVolumeSource | None = None
+    nfs: sources.NFSVolumeSource | None = None
+    gce_persistent_disk: sources.GCEPersistentDiskVolumeSource | None = None
+    aws_elastic_block_store: sources.AWSElasticBlockStoreVolumeSource | None = None
+    git_repo: sources.GitRepoVolumeSource | None = None
+    iscsi: sources.ISCSIVolumeSource | None = None
+    glusterfs: sources.GlusterfsVolumeSource | None = None
+    rbd: sources.RBDVolumeSource | None = None
+    flex_volume: sources.FlexVolumeSource | None = None
+    cinder: sources.CinderVolumeSource | None = None
+    cephfs: sources.CephFSVolumeSource | None = None
+    flocker: sources.FlockerVolumeSource | None = None
+    fc: sources.FCVolumeSource | None = None
+    azure_file: sources.AzureFileVolumeSource | None = None
+    vsphere_volume: sources.VsphereVirtualDiskVolumeSource | None = None
+    quobyte: sources.QuobyteVolumeSource | None = None
+    azure_disk: sources.AzureDiskVolumeSource | None = None
+    photon_persistent_disk: sources.PhotonPersistentDiskVolumeSource | None = None
+    portworx_volume: sources.PortworxVolumeSource | None = None
+    scale_io: sources.ScaleIOVolumeSource | None = None
+    storageos: sources.StorageOSVolumeSource | None = None

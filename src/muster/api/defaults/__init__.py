@@ -9,15 +9,69 @@ a default: the API server's admission does that.
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from muster.api.batch import JOB
-from muster.api.core import NAMESPACE, NODE, POD, SECRET, SERVICE
+from muster.api.apiregistration import API_SERVICE
+from muster.api.apps import DAEMON_SET, DEPLOYMENT, REPLICA_SET, STATEFUL_SET
+from muster.api.autoscaling_v2 import HORIZONTAL_POD_AUTOSCALER
+from muster.api.batch import CRON_JOB, JOB
+from muster.api.core import (
+    ENDPOINTS,
+    NAMESPACE,
+    NODE,
+    PERSISTENT_VOLUME,
+    PERSISTENT_VOLUME_CLAIM,
+    POD,
+    POD_TEMPLATE,
+    REPLICATION_CONTROLLER,
+    SECRET,
+    SERVICE,
+)
+from muster.api.defaults.apps import (
+    default_cron_job,
+    default_daemon_set,
+    default_deployment,
+    default_replica_set,
+    default_replication_controller,
+    default_stateful_set,
+    default_template,
+)
+from muster.api.defaults.autoscaling import default_autoscaler
 from muster.api.defaults.job import default_job, generate_selector
 from muster.api.defaults.kueue import defaults_of
+from muster.api.defaults.networking import (
+    default_endpoint_slice,
+    default_endpoints,
+    default_ingress,
+    default_ingress_class,
+    default_network_policy,
+)
 from muster.api.defaults.objects import default_namespace, default_node, default_priority_class, default_secret
+from muster.api.defaults.others import (
+    default_api_service,
+    default_flow_schema,
+    default_pod_group,
+    default_priority_level,
+    default_resource_claim,
+    default_resource_claim_template,
+    default_runtime_class,
+)
 from muster.api.defaults.pod import default_pod, default_pod_template
 from muster.api.defaults.service import default_service, keep_allocated
+from muster.api.defaults.storage import (
+    default_claim,
+    default_csi_driver,
+    default_persistent_volume,
+    default_storage_capacity,
+    default_storage_class,
+)
+from muster.api.discovery import ENDPOINT_SLICE
+from muster.api.flowcontrol import FLOW_SCHEMA, PRIORITY_LEVEL_CONFIGURATION
 from muster.api.kueue import KUEUE_KINDS
+from muster.api.networking import INGRESS, INGRESS_CLASS, NETWORK_POLICY
+from muster.api.resource import RESOURCE_CLAIM, RESOURCE_CLAIM_TEMPLATE
+from muster.api.runtimeclass import RUNTIME_CLASS
 from muster.api.scheduling import PRIORITY_CLASS
+from muster.api.scheduling_v1alpha2 import POD_GROUP
+from muster.api.storage import CSI_DRIVER, CSI_STORAGE_CAPACITY, STORAGE_CLASS
 
 # By `Kind.resource`; kinds that are not here have no defaults.
 DEFAULTS: Mapping[str, Callable[[dict[str, Any]], None]] = {
@@ -28,6 +82,31 @@ DEFAULTS: Mapping[str, Callable[[dict[str, Any]], None]] = {
     NODE.resource: default_node,
     SECRET.resource: default_secret,
     PRIORITY_CLASS.resource: default_priority_class,
+    DEPLOYMENT.resource: default_deployment,
+    REPLICA_SET.resource: default_replica_set,
+    STATEFUL_SET.resource: default_stateful_set,
+    DAEMON_SET.resource: default_daemon_set,
+    CRON_JOB.resource: default_cron_job,
+    REPLICATION_CONTROLLER.resource: default_replication_controller,
+    POD_TEMPLATE.resource: default_template,
+    PERSISTENT_VOLUME.resource: default_persistent_volume,
+    PERSISTENT_VOLUME_CLAIM.resource: default_claim,
+    ENDPOINTS.resource: default_endpoints,
+    ENDPOINT_SLICE.resource: default_endpoint_slice,
+    NETWORK_POLICY.resource: default_network_policy,
+    INGRESS.resource: default_ingress,
+    INGRESS_CLASS.resource: default_ingress_class,
+    HORIZONTAL_POD_AUTOSCALER.resource: default_autoscaler,
+    STORAGE_CLASS.resource: default_storage_class,
+    CSI_DRIVER.resource: default_csi_driver,
+    CSI_STORAGE_CAPACITY.resource: default_storage_capacity,
+    RUNTIME_CLASS.resource: default_runtime_class,
+    API_SERVICE.resource: default_api_service,
+    FLOW_SCHEMA.resource: default_flow_schema,
+    PRIORITY_LEVEL_CONFIGURATION.resource: default_priority_level,
+    RESOURCE_CLAIM.resource: default_resource_claim,
+    RESOURCE_CLAIM_TEMPLATE.resource: default_resource_claim_template,
+    POD_GROUP.resource: default_pod_group,
     **{kind.resource: defaults_of(kind) for kind in KUEUE_KINDS},
 }
 

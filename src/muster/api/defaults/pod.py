@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from muster.api.core import PodSpec
-from muster.api.defaults.resources import default_requirements, default_resource_list
+from muster.api.defaults.resources import default_requirements, default_resource_list, fill
 from muster.api.defaults.volumes import default_field_ref, default_resource_field_ref, default_volume
 from muster.api.pods import pod_requests
 from muster.api.quantity import QuantityError, format_amount
@@ -42,9 +42,9 @@ def default_pod_template(template: Json) -> None:
 
 def default_pod_spec(spec: Json) -> None:
     """What a pod and a template have in common."""
-    _fill(spec, "dnsPolicy", "ClusterFirst")
-    _fill(spec, "restartPolicy", "Always")
-    _fill(spec, "schedulerName", "default-scheduler")
+    fill(spec, "dnsPolicy", "ClusterFirst")
+    fill(spec, "restartPolicy", "Always")
+    fill(spec, "schedulerName", "default-scheduler")
     spec.setdefault("securityContext", {})
     spec.setdefault("terminationGracePeriodSeconds", 30)
     account = spec.get("serviceAccountName") or spec.get("serviceAccount")
@@ -71,20 +71,14 @@ def _run_containers(spec: Json) -> Iterator[Json]:
     yield from spec.get("containers", ())
 
 
-def _fill(parent: Json, field: str, value: str | int) -> None:
-    """Where empty and absent mean the same."""
-    if not parent.get(field):
-        parent[field] = value
-
-
 def _default_container(container: Json) -> None:
     pull = "Always" if image_tag(container.get("image", "")) == "latest" else "IfNotPresent"
-    _fill(container, "imagePullPolicy", pull)
-    _fill(container, "terminationMessagePath", "/dev/termination-log")
-    _fill(container, "terminationMessagePolicy", "File")
+    fill(container, "imagePullPolicy", pull)
+    fill(container, "terminationMessagePath", "/dev/termination-log")
+    fill(container, "terminationMessagePolicy", "File")
     default_requirements(container.setdefault("resources", {}))
     for port in container.get("ports", ()):
-        _fill(port, "protocol", "TCP")
+        fill(port, "protocol", "TCP")
     for variable in container.get("env", ()):
         _default_env_source(variable.get("valueFrom", {}))
     for field in ("livenessProbe", "readinessProbe", "startupProbe"):
@@ -103,10 +97,10 @@ def _default_env_source(source: Json) -> None:
 
 
 def _default_probe(probe: Json) -> None:
-    _fill(probe, "timeoutSeconds", 1)
-    _fill(probe, "periodSeconds", 10)
-    _fill(probe, "successThreshold", 1)
-    _fill(probe, "failureThreshold", 3)
+    fill(probe, "timeoutSeconds", 1)
+    fill(probe, "periodSeconds", 10)
+    fill(probe, "successThreshold", 1)
+    fill(probe, "failureThreshold", 3)
     if "grpc" in probe:
         probe["grpc"].setdefault("service", "")
     _default_handler(probe)
@@ -114,8 +108,8 @@ def _default_probe(probe: Json) -> None:
 
 def _default_handler(handler: Json) -> None:
     if "httpGet" in handler:
-        _fill(handler["httpGet"], "path", "/")
-        _fill(handler["httpGet"], "scheme", "HTTP")
+        fill(handler["httpGet"], "path", "/")
+        fill(handler["httpGet"], "scheme", "HTTP")
 
 
 def _default_pod_requests(spec: Json) -> None:

@@ -1,8 +1,14 @@
-"""Quantities in the form that the API server keeps them in."""
+"""Single fields: what empty ones become, and quantities in the form that the API server keeps them in."""
 
 from typing import Any
 
 from muster.api.quantity import QuantityError, canonical, rounded_up_to_milli
+
+
+def fill(parent: dict[str, Any], field: str, value: str | int) -> None:
+    """Where empty and absent mean the same."""
+    if not parent.get(field):
+        parent[field] = value
 
 
 def default_resource_list(resources: dict[str, Any] | None) -> None:

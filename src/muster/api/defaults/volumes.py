@@ -9,6 +9,14 @@ Json = dict[str, Any]
 _MODE = 0o644
 _WITH_MODE = ("secret", "configMap", "downwardAPI", "projected")
 _ONE_HOUR = 3600
+# What sources say if they say nothing, of pods' volumes and of PersistentVolumes.
+_SOURCES: dict[str, Json] = {
+    "hostPath": {"type": ""},
+    "iscsi": {"iscsiInterface": "default"},
+    "rbd": {"pool": "rbd", "user": "admin", "keyring": "/etc/ceph/keyring"},
+    "azureDisk": {"cachingMode": "ReadWrite", "kind": "Shared", "fsType": "ext4", "readOnly": False},
+    "scaleIO": {"storageMode": "ThinProvisioned", "fsType": "xfs"},
+}
 
 
 def default_volume(volume: Json) -> None:
@@ -20,8 +28,7 @@ def default_volume(volume: Json) -> None:
             volume[source].setdefault("defaultMode", _MODE)
     if "emptyDir" in volume:
         default_quantity(volume["emptyDir"], "sizeLimit")
-    if "hostPath" in volume:
-        volume["hostPath"].setdefault("type", "")
+    default_volume_source(volume)
     for file in volume.get("downwardAPI", {}).get("items", ()):
         _default_file(file)
     for source in volume.get("projected", {}).get("sources", ()):
@@ -33,6 +40,14 @@ def default_volume(volume: Json) -> None:
     if claim is not None:
         claim.setdefault("volumeMode", "Filesystem")
         default_requirements(claim.setdefault("resources", {}))
+
+
+def default_volume_source(volume: Json) -> None:
+    """The source of a pod's volume, or of a PersistentVolume."""
+    for source, values in _SOURCES.items():
+        if source in volume:
+            for name, value in values.items():
+                volume[source].setdefault(name, value)
 
 
 def default_field_ref(parent: Json) -> None:

@@ -27,8 +27,8 @@ _COUNTED = frozenset({
     "pods", "resourcequotas", "services", "replicationcontrollers", "secrets", "configmaps", "persistentvolumeclaims",
     "services.nodeports", "services.loadbalancers",
 })  # fmt: skip
-_STANDARD_RESOURCES = _CONTAINER_RESOURCES | _QUOTA_RESOURCES | _COUNTED
-_HUGE_PAGES = "hugepages-"
+STANDARD_RESOURCES = _CONTAINER_RESOURCES | _QUOTA_RESOURCES | _COUNTED
+HUGE_PAGES = "hugepages-"
 
 Amounts = Mapping[str, Quantity]
 
@@ -48,7 +48,7 @@ def amount(path: str, resource: str, quantity: Quantity) -> Errors:
 
 def container_resources(path: str, requirements: ResourceRequirements, claims: Collection[str]) -> Errors:
     """What a container asks for; `claims` are the names of the pod's resource claims."""
-    yield from _requirements(path, requirements, _container_resource_name, claims)
+    yield from _requirements(path, requirements, container_resource_name, claims)
 
 
 def pod_resources(path: str, requirements: ResourceRequirements, claims: Collection[str]) -> Errors:
@@ -66,8 +66,9 @@ def is_extended(resource: str) -> bool:
     )
 
 
-def _may_overcommit(resource: str) -> bool:
-    return ("/" not in resource or "kubernetes.io/" in resource) and not resource.startswith(_HUGE_PAGES)
+def may_overcommit(resource: str) -> bool:
+    """Whether a limit may be above the request."""
+    return ("/" not in resource or "kubernetes.io/" in resource) and not resource.startswith(HUGE_PAGES)
 
 
 def _requirements(
@@ -86,21 +87,21 @@ def _requirements(
         yield from _request_and_limit(path, resource, quantity, limits)
         yield from _whole_pages(place, resource, quantity)
     asked = limits.keys() | requests.keys()
-    if any(resource.startswith(_HUGE_PAGES) for resource in asked) and not asked & {"cpu", "memory"}:
+    if any(resource.startswith(HUGE_PAGES) for resource in asked) and not asked & {"cpu", "memory"}:
         yield forbidden(path, "HugePages require cpu or memory")
     yield from _claims(f"{path}.claims", requirements.claims, claims)
 
 
 def _request_and_limit(path: str, resource: str, request: Quantity, limits: Amounts) -> Errors:
     if resource not in limits:
-        if not _may_overcommit(resource):
+        if not may_overcommit(resource):
             yield required(f"{path}.limits", "Limit must be set for non overcommitable resources")
         return
     wanted, most = _number(request), _number(limits[resource])
     if wanted is None or most is None:
         return
     shown, limit = canonical(request), canonical(limits[resource])
-    if wanted != most and not _may_overcommit(resource):
+    if wanted != most and not may_overcommit(resource):
         yield invalid(f"{path}.requests", shown, f"must be equal to {resource} limit of {limit}")
     elif wanted > most:
         yield invalid(f"{path}.requests", shown, f"must be less than or equal to {resource} limit of {limit}")
@@ -114,37 +115,39 @@ def _number(quantity: Quantity) -> Fraction | None:
 
 
 def _whole_pages(path: str, resource: str, quantity: Quantity) -> Errors:
-    if not resource.startswith(_HUGE_PAGES):
+    if not resource.startswith(HUGE_PAGES):
         return
-    size, number = _number(resource.removeprefix(_HUGE_PAGES)), _number(quantity)
+    size, number = _number(resource.removeprefix(HUGE_PAGES)), _number(quantity)
     if number is not None and (not size or size < 0 or number % size):
         yield invalid(
             path, canonical(quantity), f"{canonical(quantity)} is not positive integer multiple of {resource}"
         )
 
 
-def _resource_name(path: str, resource: str) -> Errors:
+def resource_name(path: str, resource: str) -> Errors:
+    """The name of something that can be asked for, limited or counted."""
     messages = names.label_key(resource)
     yield from each(path, resource, messages)
     if not messages and "/" not in resource:
-        standard = resource in _STANDARD_RESOURCES or resource.removeprefix("requests.").startswith(_HUGE_PAGES)
+        standard = resource in STANDARD_RESOURCES or resource.removeprefix("requests.").startswith(HUGE_PAGES)
         if not standard:
             yield invalid(path, resource, "must be a standard resource type or fully qualified")
 
 
-def _container_resource_name(path: str, resource: str) -> Errors:
-    yield from _resource_name(path, resource)
+def container_resource_name(path: str, resource: str) -> Errors:
+    """The name of something that a container can ask for."""
+    yield from resource_name(path, resource)
     if "/" not in resource:
-        if resource not in _CONTAINER_RESOURCES and not resource.startswith(_HUGE_PAGES):
+        if resource not in _CONTAINER_RESOURCES and not resource.startswith(HUGE_PAGES):
             yield invalid(path, resource, "must be a standard resource for containers")
     elif "kubernetes.io/" not in resource and not is_extended(resource):
         yield invalid(path, resource, "doesn't follow extended resource name standard")
 
 
 def _pod_resource_name(path: str, resource: str) -> Errors:
-    errors = list(_resource_name(path, resource))
+    errors = list(resource_name(path, resource))
     yield from errors
-    if not errors and resource not in ("cpu", "memory") and not resource.startswith(_HUGE_PAGES):
+    if not errors and resource not in ("cpu", "memory") and not resource.startswith(HUGE_PAGES):
         yield unsupported(path, resource, ("cpu", "hugepages-", "memory"))
 
 

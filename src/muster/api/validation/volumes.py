@@ -23,6 +23,7 @@ from muster.api.core import (
     Volume,
     VolumeProjection,
 )
+from muster.api.core.sources import NFSVolumeSource
 from muster.api.meta import ObjectMeta
 from muster.api.quantity import QuantityError, parse
 from muster.api.status import FieldError
@@ -44,7 +45,7 @@ PULL_POLICIES = ("Always", "IfNotPresent", "Never")
 _HOST_PATH_TYPES = (
     "", "BlockDevice", "CharDevice", "Directory", "DirectoryOrCreate", "File", "FileOrCreate", "Socket",
 )  # fmt: skip
-_ACCESS_MODES = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
+ACCESS_MODES = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
 _TEN_MINUTES = 600
 
 
@@ -228,14 +229,13 @@ def _claim(path: str, source: PersistentVolumeClaimVolumeSource) -> Errors:
         yield required(f"{path}.claimName")
 
 
-def _nfs(path: str, source: dict[str, Any]) -> Errors:
-    if not source.get("server"):
+def _nfs(path: str, source: NFSVolumeSource) -> Errors:
+    if not source.server:
         yield required(f"{path}.server")
-    directory = source.get("path", "")
-    if not directory:
+    if not source.path:
         yield required(f"{path}.path")
-    if not str(directory).startswith("/"):
-        yield invalid(f"{path}.path", directory, "must be an absolute path")
+    if not source.path.startswith("/"):
+        yield invalid(f"{path}.path", source.path, "must be an absolute path")
 
 
 def _image(path: str, source: ImageVolumeSource) -> Errors:
@@ -253,7 +253,7 @@ def _ephemeral(path: str, source: EphemeralVolumeSource) -> Errors:
     for field in ("name", "generate_name", "namespace", "owner_references", "finalizers"):
         if getattr(meta, field) != getattr(ObjectMeta(), field):
             yield forbidden(f"{template}.metadata.{_META_NAMES[field]}", "cannot be set")
-    yield from _claim_spec(f"{template}.spec", source.volume_claim_template.spec)
+    yield from claim_spec(f"{template}.spec", source.volume_claim_template.spec)
 
 
 _META_NAMES = {
@@ -265,13 +265,14 @@ _META_NAMES = {
 }
 
 
-def _claim_spec(path: str, spec: PersistentVolumeClaimSpec) -> Errors:
+def claim_spec(path: str, spec: PersistentVolumeClaimSpec) -> Errors:
+    """What storage is claimed."""
     if not spec.access_modes:
         yield required(f"{path}.accessModes", "at least 1 access mode is required")
     yield from metadata.label_selector(f"{path}.selector", spec.selector)
     for mode in spec.access_modes:
-        if mode not in _ACCESS_MODES:
-            yield unsupported(f"{path}.accessModes", mode, _ACCESS_MODES)
+        if mode not in ACCESS_MODES:
+            yield unsupported(f"{path}.accessModes", mode, ACCESS_MODES)
     if "ReadWriteOncePod" in spec.access_modes and len(set(spec.access_modes)) > 1:
         yield forbidden(f"{path}.accessModes", "may not use ReadWriteOncePod with other access modes")
     storage = spec.resources.requests.get("storage")

@@ -4,7 +4,6 @@ from typing import Any
 import pytest
 
 from muster.api.defaults import DEFAULTS
-from muster.api.kueue import KUEUE_KINDS
 
 
 @pytest.mark.parametrize(
@@ -30,9 +29,3 @@ def test_defaults(resource: Any, given: Any, expected: Any) -> None:
     assert subject == expected
     DEFAULTS[resource](subject)
     assert subject == expected
-
-
-def test_kinds_with_defaults() -> None:
-    assert sorted(set(DEFAULTS) - {kind.resource for kind in KUEUE_KINDS}) == [
-        "jobs.batch", "namespaces", "nodes", "pods", "priorityclasses.scheduling.k8s.io", "secrets", "services",
-    ]  # fmt: skip

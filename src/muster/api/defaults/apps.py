@@ -1,0 +1,97 @@
+"""Defaults of the kinds that make pods (k8s.io/kubernetes/pkg/apis/{apps,batch,core}/v1/defaults.go)."""
+
+from typing import Any
+
+from muster.api.defaults.pod import default_pod_template
+from muster.api.defaults.resources import fill
+from muster.api.defaults.storage import default_claim
+
+Json = dict[str, Any]
+
+_HISTORY = 10
+
+
+def default_deployment(deployment: Json) -> None:
+    """A Deployment."""
+    spec = _spec(deployment)
+    strategy = spec.setdefault("strategy", {})
+    fill(strategy, "type", "RollingUpdate")
+    if strategy["type"] == "RollingUpdate":
+        pace = strategy.setdefault("rollingUpdate", {})
+        pace.setdefault("maxUnavailable", "25%")
+        pace.setdefault("maxSurge", "25%")
+    spec.setdefault("replicas", 1)
+    spec.setdefault("revisionHistoryLimit", _HISTORY)
+    spec.setdefault("progressDeadlineSeconds", 600)
+
+
+def default_replica_set(replica_set: Json) -> None:
+    """A ReplicaSet."""
+    _spec(replica_set).setdefault("replicas", 1)
+
+
+def default_stateful_set(stateful_set: Json) -> None:
+    """A StatefulSet, and the claims in it, which say what they are."""
+    spec = _spec(stateful_set)
+    fill(spec, "podManagementPolicy", "OrderedReady")
+    strategy = spec.setdefault("updateStrategy", {})
+    fill(strategy, "type", "RollingUpdate")
+    if strategy["type"] == "RollingUpdate":
+        strategy.setdefault("rollingUpdate", {}).setdefault("partition", 0)
+    retention = spec.setdefault("persistentVolumeClaimRetentionPolicy", {})
+    fill(retention, "whenDeleted", "Retain")
+    fill(retention, "whenScaled", "Retain")
+    spec.setdefault("replicas", 1)
+    spec.setdefault("revisionHistoryLimit", _HISTORY)
+    for claim in spec.get("volumeClaimTemplates", ()):
+        claim["apiVersion"], claim["kind"] = "v1", "PersistentVolumeClaim"
+        default_claim(claim)
+
+
+def default_daemon_set(daemon_set: Json) -> None:
+    """A DaemonSet."""
+    spec = _spec(daemon_set)
+    strategy = spec.setdefault("updateStrategy", {})
+    fill(strategy, "type", "RollingUpdate")
+    if strategy["type"] == "RollingUpdate":
+        pace = strategy.setdefault("rollingUpdate", {})
+        pace.setdefault("maxUnavailable", 1)
+        pace.setdefault("maxSurge", 0)
+    spec.setdefault("revisionHistoryLimit", _HISTORY)
+
+
+def default_replication_controller(controller: Json) -> None:
+    """A ReplicationController: its selector and its labels are those of its template, if it has none."""
+    spec = controller.setdefault("spec", {})
+    spec.setdefault("replicas", 1)
+    if "template" not in spec:
+        return
+    default_pod_template(spec["template"])
+    labels = spec["template"].get("metadata", {}).get("labels")
+    if labels:
+        metadata = controller.setdefault("metadata", {})
+        for parent, field in ((spec, "selector"), (metadata, "labels")):
+            if not parent.get(field):
+                parent[field] = dict(labels)
+
+
+def default_cron_job(cron_job: Json) -> None:
+    """A CronJob; its Jobs get their own defaults when they are made, but for those of pods."""
+    spec = cron_job.setdefault("spec", {})
+    fill(spec, "concurrencyPolicy", "Allow")
+    spec.setdefault("suspend", False)
+    spec.setdefault("successfulJobsHistoryLimit", 3)
+    spec.setdefault("failedJobsHistoryLimit", 1)
+    default_pod_template(spec.setdefault("jobTemplate", {}).setdefault("spec", {}).setdefault("template", {}))
+
+
+def default_template(template: Json) -> None:
+    """A PodTemplate."""
+    default_pod_template(template.setdefault("template", {}))
+
+
+def _spec(controller: Json) -> Json:
+    """The spec, whose template has its defaults."""
+    spec: Json = controller.setdefault("spec", {})
+    default_pod_template(spec.setdefault("template", {}))
+    return spec

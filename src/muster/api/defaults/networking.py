@@ -1,0 +1,44 @@
+"""Defaults of what concerns the network (k8s.io/kubernetes/pkg/apis/{networking,discovery,core}/v1/defaults.go)."""
+
+from typing import Any
+
+from muster.api.defaults.resources import fill
+
+Json = dict[str, Any]
+
+
+def default_network_policy(policy: Json) -> None:
+    """A NetworkPolicy: always about what comes in, about what goes out only if it says something of it."""
+    spec = policy.setdefault("spec", {})
+    spec.setdefault("podSelector", {})
+    for rule in (*spec.get("ingress", ()), *spec.get("egress", ())):
+        for port in rule.get("ports", ()):
+            port.setdefault("protocol", "TCP")
+    if not spec.get("policyTypes"):
+        spec["policyTypes"] = ["Ingress", "Egress"] if spec.get("egress") else ["Ingress"]
+
+
+def default_ingress(ingress: Json) -> None:
+    """An Ingress."""
+    ingress.setdefault("status", {}).setdefault("loadBalancer", {})
+
+
+def default_ingress_class(ingress_class: Json) -> None:
+    """An IngressClass."""
+    parameters = ingress_class.get("spec", {}).get("parameters")
+    if parameters is not None:
+        parameters.setdefault("scope", "Cluster")
+
+
+def default_endpoints(endpoints: Json) -> None:
+    """Endpoints."""
+    for subset in endpoints.get("subsets", ()):
+        for port in subset.get("ports", ()):
+            fill(port, "protocol", "TCP")
+
+
+def default_endpoint_slice(endpoint_slice: Json) -> None:
+    """An EndpointSlice."""
+    for port in endpoint_slice.get("ports", ()):
+        port.setdefault("name", "")
+        port.setdefault("protocol", "TCP")

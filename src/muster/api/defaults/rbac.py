@@ -1,0 +1,17 @@
+"""Defaults of bindings: the group of a subject or role follows from its kind."""
+
+from typing import Any
+
+from muster.api.rbac import GROUP
+
+_SUBJECT_GROUPS = {"User": GROUP, "Group": GROUP}
+
+
+def default_binding(binding: dict[str, Any]) -> None:
+    """A RoleBinding or ClusterRoleBinding."""
+    ref = binding.setdefault("roleRef", {})
+    if not ref.get("apiGroup"):
+        ref["apiGroup"] = GROUP
+    for subject in binding.get("subjects") or ():
+        if not subject.get("apiGroup") and subject.get("kind") in _SUBJECT_GROUPS:
+            subject["apiGroup"] = _SUBJECT_GROUPS[subject["kind"]]

@@ -1,0 +1,37 @@
+"""Rules that most kinds have: of their metadata, and beside them a few of their own."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from muster.api.status import FieldError
+from muster.api.validation import names
+from muster.api.validation.metadata import changed_metadata, new_metadata
+from muster.api.validation.names import NameRule
+
+
+@dataclass(frozen=True, slots=True)
+class Standard:
+    """The rules of a kind; objects come with their defaults.
+
+    whole: of every version of an object.
+    change: of a change: the new object, then the old one.
+    name: what names look like.
+    """
+
+    whole: Callable[[Any], Iterable[FieldError]] = lambda _: ()
+    change: Callable[[Any, Any], Iterable[FieldError]] = lambda _new, _old: ()
+    name: NameRule = names.dns_subdomain
+    namespaced: bool = True
+
+    def create(self, obj: Any) -> list[FieldError]:
+        """A new object."""
+        return [*new_metadata(obj.metadata, self.name, namespaced=self.namespaced), *self.whole(obj)]
+
+    def update(self, new: Any, old: Any) -> list[FieldError]:
+        """A change of an object."""
+        return [*changed_metadata(new.metadata, old.metadata), *self.change(new, old), *self.whole(new)]
+
+    def update_status(self, new: Any, old: Any) -> list[FieldError]:
+        """A change of what was observed: whoever observes answers for it."""
+        return list(changed_metadata(new.metadata, old.metadata))

@@ -1,0 +1,279 @@
+"""What the schema of a custom resource may look like: structural, and with keywords that make sense together.
+
+The rules and sentences are those of k8s.io/apiextensions-apiserver (pkg/apiserver/schema/validation.go and
+pkg/apis/apiextensions/validation). A schema is structural if the tree of its `properties`, `items` and
+`additionalProperties` alone says of which type every value is; `allOf`, `anyOf`, `oneOf` and `not` only judge values.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from muster.api.validation.fields import Errors, forbidden, invalid, required, unsupported
+
+Schema = Mapping[str, Any]
+
+TYPES = ("array", "boolean", "integer", "number", "object", "string")
+PRESERVE = "x-kubernetes-preserve-unknown-fields"
+EMBEDDED = "x-kubernetes-embedded-resource"
+INT_OR_STRING = "x-kubernetes-int-or-string"
+LIST_TYPE = "x-kubernetes-list-type"
+LIST_KEYS = "x-kubernetes-list-map-keys"
+MAP_TYPE = "x-kubernetes-map-type"
+RULES = "x-kubernetes-validations"
+
+_ROOT, _ITEM, _FIELD = (
+    "must not be empty at the root",
+    "must not be empty for specified array items",
+    "must not be empty for specified object fields",
+)
+_UNSUPPORTED = ("definitions", "dependencies", "additionalItems", "patternProperties", "id", "$schema", "$ref")
+_JUNCTIONS = ("allOf", "anyOf", "oneOf")
+# What says of which type a value is, or what becomes of it: not a matter of schemas that only judge.
+_NOT_IN_JUDGEMENTS: dict[str, str] = {
+    "additionalProperties": "must be undefined to be structural",
+    "type": "must be empty to be structural",
+    "nullable": "must be false to be structural",
+    "default": "must be undefined to be structural",
+    "title": "must be empty to be structural",
+    "description": "must be empty to be structural",
+    PRESERVE: "must be undefined to be structural",
+    EMBEDDED: "must be false to be structural",
+    INT_OR_STRING: "must be false to be structural",
+    LIST_TYPE: "must be undefined to be structural",
+    LIST_KEYS: "must be empty to be structural",
+    MAP_TYPE: "must be undefined to be structural",
+    RULES: "must be empty to be structural",
+}
+_INTEGER_OR_STRING = [{"type": "integer"}, {"type": "string"}]
+
+
+def validate_schema(path: str, schema: Schema) -> Errors:
+    """The schema of a whole object."""
+    if schema.get("nullable"):
+        yield forbidden(f"{path}.nullable", "nullable cannot be true at the root")
+    yield from _node(path, schema, _ROOT)
+
+
+def below(path: str, schema: Schema) -> Iterator[tuple[str, Schema, str]]:
+    """The schemas of what is in a value: their paths, themselves, and what is said of one without a type."""
+    for name, member in (schema.get("properties") or {}).items():
+        yield f"{path}.properties[{name}]", member, _FIELD
+    if isinstance(schema.get("items"), Mapping):
+        yield f"{path}.items", schema["items"], _ITEM
+    if isinstance(schema.get("additionalProperties"), Mapping):
+        yield f"{path}.additionalProperties", schema["additionalProperties"], _FIELD
+
+
+def _node(path: str, schema: Schema, untyped: str) -> Errors:
+    yield from _keywords(path, schema)
+    yield from _type(path, schema, untyped)
+    yield from _shape(path, schema)
+    if untyped == _ROOT or schema.get(EMBEDDED):
+        yield from _type_meta(path, schema)
+    yield from _int_or_string(path, schema)
+    yield from _list(path, schema)
+    yield from _map(path, schema)
+    yield from _judgements(path, schema, schema)
+    for inner_path, inner, word in below(path, schema):
+        yield from _node(inner_path, inner, word)
+
+
+def _keywords(path: str, schema: Schema) -> Errors:
+    for keyword in _UNSUPPORTED:
+        if schema.get(keyword):
+            yield forbidden(f"{path}.{keyword}", f"{keyword} is not supported")
+    if schema.get("uniqueItems"):
+        sentence = "uniqueItems cannot be set to true since the runtime complexity becomes quadratic"
+        yield forbidden(f"{path}.uniqueItems", sentence)
+    if isinstance(schema.get("items"), list):
+        yield forbidden(f"{path}.items", "items must be a schema object and not an array")
+
+
+def _type(path: str, schema: Schema, untyped: str) -> Errors:
+    type_, root = schema.get("type", ""), untyped == _ROOT
+    if schema.get(EMBEDDED) and type_ != "object":
+        detail = f"must be object if {EMBEDDED} is true"
+        yield invalid(f"{path}.type", type_, detail) if type_ else required(f"{path}.type", detail)
+    elif not type_:
+        if root or not (schema.get(INT_OR_STRING) or schema.get(PRESERVE)):
+            yield required(f"{path}.type", untyped)
+    elif type_ == "null":
+        yield forbidden(f"{path}.type", "type cannot be set to null, use nullable as an alternative")
+    elif type_ not in TYPES:
+        yield unsupported(f"{path}.type", type_, TYPES)
+    elif root and type_ != "object":
+        yield invalid(f"{path}.type", type_, "must be object at the root")
+
+
+def _shape(path: str, schema: Schema) -> Errors:
+    others = schema.get("additionalProperties")
+    if schema.get("type") == "array" and "items" not in schema:
+        yield required(f"{path}.items", "must be specified")
+    if others is False:
+        yield forbidden(f"{path}.additionalProperties", "additionalProperties cannot be set to false")
+    if others is not None and schema.get("properties"):
+        yield forbidden(f"{path}.additionalProperties", "additionalProperties and properties are mutual exclusive")
+    if schema.get(PRESERVE) is False:
+        yield invalid(f"{path}.{PRESERVE}", False, "must be true or undefined")
+    if schema.get(EMBEDDED):
+        if others is not None:
+            yield forbidden(f"{path}.additionalProperties", f"must not be used if {EMBEDDED} is set")
+        if not schema.get(PRESERVE) and not schema.get("properties"):
+            yield required(f"{path}.properties", f"must not be empty if {EMBEDDED} is true without {PRESERVE}")
+
+
+def _type_meta(path: str, schema: Schema) -> Errors:
+    properties = schema.get("properties") or {}
+    for name in ("apiVersion", "kind"):
+        type_ = properties.get(name, {}).get("type", "string")
+        if type_ != "string":
+            yield invalid(f"{path}.properties[{name}].type", type_, "must be string")
+    metadata = properties.get("metadata")
+    if metadata is None:
+        return
+    where = f"{path}.properties[metadata]"
+    if metadata.get("type") != "object":
+        yield invalid(f"{where}.type", metadata.get("type", ""), "must be object")
+    if (metadata.get("properties") or {}).keys() - {"name", "generateName"} or "additionalProperties" in metadata:
+        sentence = "must not specify anything other than name and generateName, but metadata is implicitly specified"
+        yield forbidden(where, sentence)
+
+
+def _int_or_string(path: str, schema: Schema) -> Errors:
+    if not schema.get(INT_OR_STRING):
+        return
+    if schema.get("type"):
+        yield invalid(f"{path}.type", schema["type"], f"must be empty if {INT_OR_STRING} is true")
+    for other in (PRESERVE, EMBEDDED):
+        if schema.get(other):
+            yield invalid(f"{path}.{other}", True, f"must be false if {INT_OR_STRING} is true")
+
+
+def _list(path: str, schema: Schema) -> Errors:
+    kind, keys = schema.get(LIST_TYPE), schema.get(LIST_KEYS) or ()
+    if kind is None:
+        if keys:
+            yield required(f"{path}.{LIST_TYPE}", f"must be map if {LIST_KEYS} is non-empty")
+        return
+    if kind not in ("atomic", "set", "map"):
+        yield unsupported(f"{path}.{LIST_TYPE}", kind, ("atomic", "set", "map"))
+    if schema.get("type") != "array":
+        detail = f"must be array if {LIST_TYPE} is specified"
+        yield (
+            invalid(f"{path}.type", schema["type"], detail) if schema.get("type") else required(f"{path}.type", detail)
+        )
+    items = schema.get("items")
+    items = items if isinstance(items, Mapping) else {}
+    if kind in ("set", "map") and items.get("nullable"):
+        yield forbidden(f"{path}.items.nullable", f"cannot be nullable when {LIST_TYPE} is {kind}")
+    if kind == "set":
+        yield from _set_items(f"{path}.items", items)
+    if kind == "map":
+        yield from _map_items(path, keys, items)
+    elif keys:
+        yield invalid(f"{path}.{LIST_TYPE}", kind, f"must be map if {LIST_KEYS} is non-empty")
+
+
+def _set_items(path: str, items: Schema) -> Errors:
+    if items.get("type") == "object" and items.get(MAP_TYPE, "granular") == "granular":
+        yield invalid(
+            f"{path}.{MAP_TYPE}", items.get(MAP_TYPE), f"must be atomic as item of a list with {LIST_TYPE}=set"
+        )
+    if items.get("type") == "array" and items.get(LIST_TYPE, "atomic") != "atomic":
+        yield invalid(
+            f"{path}.{LIST_TYPE}", items.get(LIST_TYPE), f"must be atomic as item of a list with {LIST_TYPE}=set"
+        )
+
+
+def _map_items(path: str, keys: Any, items: Schema) -> Errors:
+    if not keys:
+        yield required(f"{path}.{LIST_KEYS}", f"must not be empty if {LIST_TYPE} is map")
+        return
+    if not items:
+        yield required(f"{path}.items", f"must have a schema if {LIST_TYPE} is map")
+        return
+    if items.get("type") != "object":
+        yield invalid(
+            f"{path}.items.type", items.get("type", ""), f"must be object if parent array's {LIST_TYPE} is map"
+        )
+    if len(set(keys)) != len(keys):
+        yield invalid(f"{path}.{LIST_KEYS}", list(keys), "must not contain duplicate entries")
+    properties = items.get("properties") or {}
+    for key in keys:
+        member = properties.get(key)
+        if member is None:
+            yield invalid(f"{path}.{LIST_KEYS}", list(keys), "entries must all be names of item properties")
+            continue
+        where = f"{path}.items.properties[{key}]"
+        if member.get("type") in ("array", "object"):
+            sentence = f"must be a scalar type if parent array's {LIST_TYPE} is map"
+            yield invalid(f"{where}.type", member["type"], sentence)
+        if member.get("nullable"):
+            yield forbidden(f"{where}.nullable", f"this property is in {LIST_KEYS}, so it cannot be nullable")
+        if key not in (items.get("required") or ()) and "default" not in member:
+            sentence = f"this property is in {LIST_KEYS}, so it must have a default or be a required property"
+            yield required(f"{where}.default", sentence)
+
+
+def _map(path: str, schema: Schema) -> Errors:
+    kind = schema.get(MAP_TYPE)
+    if kind is None:
+        return
+    if kind not in ("atomic", "granular"):
+        yield unsupported(f"{path}.{MAP_TYPE}", kind, ("atomic", "granular"))
+    if schema.get("type") != "object":
+        detail = f"must be object if {MAP_TYPE} is specified"
+        type_ = schema.get("type", "")
+        yield invalid(f"{path}.type", type_, detail) if type_ else required(f"{path}.type", detail)
+
+
+def _judgements(path: str, schema: Schema, structure: Schema) -> Errors:
+    """The schemas that only judge a value of a structure."""
+    for junction in _JUNCTIONS:
+        judges = schema.get(junction) or ()
+        if junction == "anyOf" and schema.get(INT_OR_STRING) and list(judges) == _INTEGER_OR_STRING:
+            continue
+        for index, judge in enumerate(judges):
+            if _repeats_int_or_string(schema, junction, index, judge):
+                continue
+            yield from _judgement(f"{path}.{junction}[{index}]", judge, structure)
+    if isinstance(schema.get("not"), Mapping):
+        yield from _judgement(f"{path}.not", schema["not"], structure)
+
+
+def _repeats_int_or_string(schema: Schema, junction: str, index: int, judge: Schema) -> bool:
+    """Whether the first of `allOf` says `anyOf` integer and string again."""
+    return (
+        junction == "allOf"
+        and index == 0
+        and bool(schema.get(INT_OR_STRING))
+        and judge.get("anyOf") == _INTEGER_OR_STRING
+    )
+
+
+def _judgement(path: str, judge: Schema, structure: Schema) -> Errors:
+    for keyword, sentence in _NOT_IN_JUDGEMENTS.items():
+        if keyword in judge and judge[keyword] not in (None, False, "", [], {}):
+            yield forbidden(f"{path}.{keyword}", sentence)
+    properties = structure.get("properties") or {}
+    for name, member in (judge.get("properties") or {}).items():
+        where = f"{path}.properties[{name}]"
+        if name in properties:
+            yield from _judgement(where, member, properties[name])
+        elif isinstance(structure.get("additionalProperties"), Mapping):
+            yield from _judgement(where, member, structure["additionalProperties"])
+        elif not structure.get(PRESERVE):
+            yield required(_structural_place(where), f"because it is defined in {where}")
+    if isinstance(judge.get("items"), Mapping):
+        items = structure.get("items")
+        if isinstance(items, Mapping):
+            yield from _judgement(f"{path}.items", judge["items"], items)
+        else:
+            yield required(_structural_place(f"{path}.items"), f"because it is defined in {path}.items")
+    yield from _judgements(path, judge, structure)
+
+
+def _structural_place(path: str) -> str:
+    """Where the structure itself would say what a judgement speaks of: the path without the junctions."""
+    steps = [step for step in path.split(".") if not step.startswith(("allOf[", "anyOf[", "oneOf[")) and step != "not"]
+    return ".".join(steps)
