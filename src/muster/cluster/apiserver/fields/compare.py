@@ -1,0 +1,109 @@
+"""What differs between two versions of a document, as field sets."""
+
+from typing import Any, NamedTuple
+
+from muster.cluster.apiserver.decode import Document
+from muster.cluster.apiserver.fields.schema import FieldSchema
+from muster.cluster.apiserver.fields.sets import SELF, FieldSet, union
+
+_ABSENT = object()
+
+
+class Changes(NamedTuple):
+    """The paths that are new or have another value, and the paths that are no more."""
+
+    gained: FieldSet
+    removed: FieldSet
+
+    @property
+    def lost(self) -> FieldSet:
+        """What others than the writer no longer own: all of it."""
+        return union(self.gained, self.removed) if self.gained and self.removed else self.gained or self.removed
+
+
+def compare(old: Document, new: Document, schema: FieldSchema) -> Changes:
+    """What changed from one document to the next. Parts that are equal are not looked into."""
+    changes = Changes({}, {})
+    _members(old, new, schema, changes)
+    return changes
+
+
+def everything(value: Any, schema: FieldSchema) -> FieldSet:
+    """The paths of a value and of all that is in it, as a node."""
+    if not value:
+        return {}
+    shape = schema.shape
+    if type(value) is dict and shape == "map":
+        below: FieldSet = {SELF: {}}
+        for name, item in value.items():
+            below["f:" + name] = everything(item, schema.member(name)) if item else {}
+        return below
+    if type(value) is list and schema.element is not None:
+        items = schema.items_of(value)
+        if items is not None:
+            element = schema.element
+            return {SELF: {}} | {key: everything(item, element) for key, item in items.items()}
+    return {}
+
+
+def _members(old: Document, new: Document, schema: FieldSchema, changes: Changes) -> None:
+    for name, value in new.items():
+        before = old.get(name, _ABSENT)
+        if before is value or before == value:
+            continue
+        if before is _ABSENT:
+            changes.gained["f:" + name] = everything(value, schema.member(name))
+        else:
+            _value("f:" + name, before, value, schema.member(name), changes)
+    for name, before in old.items():
+        if name not in new:
+            changes.removed["f:" + name] = everything(before, schema.member(name))
+
+
+def _items(old: dict[str, Any], new: dict[str, Any], element: FieldSchema, changes: Changes) -> None:
+    for key, value in new.items():
+        before = old.get(key, _ABSENT)
+        if before is _ABSENT:
+            changes.gained[key] = everything(value, element)
+        elif before != value:
+            _value(key, before, value, element, changes)
+    for key, before in old.items():
+        if key not in new:
+            changes.removed[key] = everything(before, element)
+
+
+def _value(key: str, old: Any, new: Any, schema: FieldSchema, changes: Changes) -> None:
+    """Both values are there, and differ."""
+    inner = Changes({}, {})
+    if not _inside(old, new, schema, inner):
+        changes.gained[key] = everything(new, schema)
+        return
+    if inner.gained:
+        changes.gained[key] = inner.gained
+    if inner.removed:
+        changes.removed[key] = inner.removed
+
+
+def _inside(old: Any, new: Any, schema: FieldSchema, changes: Changes) -> bool:
+    """Compare what is in two objects or lists; False if they are to be compared as wholes. A null has nothing in it."""
+    if not (old or new):
+        return False
+    if schema.shape == "map":
+        before, after = {} if old is None else old, {} if new is None else new
+        if type(before) is not dict or type(after) is not dict:
+            return False
+        _members(before, after, schema, changes)
+        return True
+    if schema.element is None:
+        return False
+    olds, news = _indexed(old, schema), _indexed(new, schema)
+    if olds is None or news is None:
+        return False
+    _items(olds, news, schema.element, changes)
+    return True
+
+
+def _indexed(value: Any, schema: FieldSchema) -> dict[str, Any] | None:
+    if value is None:
+        return {}
+    return schema.items_of(value) if type(value) is list else None

@@ -1,0 +1,126 @@
+"""What a configuration that is applied speaks of: its field set, and whether it fits the schema."""
+
+from typing import Any
+
+import msgspec
+
+from muster.api.status import bad_request
+from muster.cluster.apiserver.decode import Document
+from muster.cluster.apiserver.fields.schema import FieldSchema
+from muster.cluster.apiserver.fields.sets import SELF, FieldSet, path_step
+
+_SHOWN = 100  # characters of a value in a message
+_MAX_ERRORS = 20
+_MAX_MESSAGE = 4096  # characters
+_CONTAINERS: dict[type, str] = {dict: "map", list: "list"}
+_GO_TYPES: dict[type, str] = {str: "string", bool: "bool", list: "[]interface {}"}
+
+
+def applied_fields(config: Document, schema: FieldSchema) -> FieldSet:
+    """The fields that a configuration sets. Raises `ApiError` (400) for what the schema does not allow.
+
+    Members that the schema names belong to the set only for what is in them; items of lists and members of maps
+    also by themselves.
+    """
+    walk = _Walk()
+    found = walk.members(config, schema, "")
+    if walk.errors:
+        found_wrong = walk.errors[:_MAX_ERRORS]
+        text = found_wrong[0] if len(found_wrong) == 1 else "\n  ".join(["errors:", *found_wrong])
+        raise bad_request(f"failed to create typed patch object ({_described(config)}): {text}"[:_MAX_MESSAGE])
+    return found
+
+
+class _Walk:
+    """One walk through a configuration, with what it finds wrong (a few are enough)."""
+
+    def __init__(self) -> None:
+        self.errors: list[str] = []
+
+    def members(self, value: Document, schema: FieldSchema, path: str) -> FieldSet:
+        found: FieldSet = {}
+        for name, item in value.items():
+            inner = f"{path}.{name}"
+            named = schema.fields.get(name)
+            if named is None and schema.rest is None and not schema.open:
+                self.errors.append(f"{inner}: field not declared in schema")
+                continue
+            below = self.value(item, schema.member(name), inner)
+            if named is None:
+                below = _by_itself(below)
+            elif item is None or item == {}:
+                below = {}
+            if below is not None:
+                found["f:" + name] = below
+        return found
+
+    def value(self, value: Any, schema: FieldSchema, path: str) -> FieldSet | None:
+        """The node of a value: {} if it is itself in the set, None if nothing is."""
+        if value is None:
+            return {} if schema.shape in ("scalar", "atomic") else None
+        if type(value) not in schema.types:
+            self.errors.append(f"{path}: {_mismatch(value, schema)}")
+            return None
+        if type(value) is dict and schema.shape == "map":
+            return self.members(value, schema, path) or None
+        if type(value) is list and schema.element is not None:
+            return self._items(value, schema, schema.element, path) or None
+        return {}
+
+    def _items(self, items: list[Any], schema: FieldSchema, element: FieldSchema, path: str) -> FieldSet:
+        found: FieldSet = {}
+        for index, item in enumerate(items):
+            key = schema.key_of(item)
+            if key is None:
+                self.errors.append(f"{path}: element {index}: {_unkeyed(item, schema)}")
+            elif key in found:
+                self.errors.append(f"{path}: duplicate entries for key {path_step(key)}")
+            else:
+                found[key] = _by_itself(self.value(item, element, path + path_step(key)))
+        return found
+
+
+def _by_itself(below: FieldSet | None) -> FieldSet:
+    return {SELF: {}, **below} if below else {}
+
+
+def _mismatch(value: Any, schema: FieldSchema) -> str:
+    """The sentence about a value of the wrong type, as Go shows such values."""
+    match schema.types:
+        case (only,) if only is str:
+            return f"expected string, got &value.valueUnstructured{{Value:{_shown(value)}}}"
+        case (only,):
+            return f"expected {_CONTAINERS.get(only, 'boolean')}, got &{{{_shown(value)}}}"
+        case types if str not in types:
+            return f"expected numeric (int or float), got {_GO_TYPES.get(type(value), 'map[string]interface {}')}"
+        case _:
+            return f"expected any scalar, got &{{{_shown(value)}}}"
+
+
+def _unkeyed(item: Any, schema: FieldSchema) -> str:
+    if schema.shape == "set":
+        if type(item) is list:
+            return "not supported: associative list with lists as elements"
+        kind = "a map type" if type(item) is dict else "an explicit null"
+        return f"associative list without keys has an element that's {kind}"
+    if item is None:
+        return "associative list with keys may not have a null element"
+    if type(item) is not dict:
+        return "associative list with keys may not have non-map elements"
+    names = " ".join(f'"{key}"' for key in schema.keys)
+    return (
+        f"associative list with keys has an element that omits all key fields [{names}] "
+        "(and doesn't have default values for any key fields)"
+    )
+
+
+def _shown(value: Any) -> str:
+    text = msgspec.json.encode(value).decode()
+    return text if len(text) <= _SHOWN else text[:_SHOWN] + "..."
+
+
+def _described(config: Document) -> str:
+    metadata = config.get("metadata")
+    names = metadata if isinstance(metadata, dict) else {}
+    group, _, version = str(config.get("apiVersion", "")).rpartition("/")
+    return f"{names.get('namespace', '')}/{names.get('name', '')}; {group}/{version}, Kind={config.get('kind', '')}"

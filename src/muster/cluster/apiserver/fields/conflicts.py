@@ -1,0 +1,47 @@
+"""The refusal of an apply that would take fields from others, in upstream's words."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import msgspec
+
+from muster.api.status import ApiError, Status, StatusCause, StatusDetails
+from muster.cluster.apiserver.fields.managers import UPDATE, Identity
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """Fields that another manager owns, with another value."""
+
+    manager: Identity
+    paths: tuple[str, ...]
+
+
+def conflict_error(conflicts: Iterable[Conflict]) -> ApiError:
+    """409, with one cause for each field and each of its owners."""
+    found = [(_named(conflict.manager), conflict.paths) for conflict in sorted(conflicts, key=_by_manager)]
+    causes = tuple(
+        StatusCause(reason="FieldManagerConflict", message=f"conflict with {manager}", field=path)
+        for manager, fields in found
+        for path in fields
+    )
+    if len(causes) == 1:
+        message = f"Apply failed with 1 conflict: {causes[0].message}: {causes[0].field}"
+    else:
+        lines = (
+            line for manager, fields in found for line in (f"conflicts with {manager}:", *(f"- {p}" for p in fields))
+        )
+        message = f"Apply failed with {len(causes)} conflicts: " + "\n".join(lines)
+    details = StatusDetails(causes=causes)
+    return ApiError(Status(status="Failure", code=409, reason="Conflict", message=message, details=details))
+
+
+def _by_manager(conflict: Conflict) -> Identity:
+    return conflict.manager
+
+
+def _named(manager: Identity) -> str:
+    text = msgspec.json.encode(manager.manager).decode()
+    if manager.subresource:
+        text += f' with subresource "{manager.subresource}"'
+    return f"{text} using {manager.api_version}" if manager.operation == UPDATE else text

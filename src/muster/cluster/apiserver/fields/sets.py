@@ -1,0 +1,144 @@
+"""Field sets in their wire form, and what can be done with them. No operation changes a set.
+
+A node below the root that is empty, or has a `.`, is a path in the set; the other members of a node are the paths
+below it. A result that equals the first operand is that very object.
+"""
+
+from collections.abc import Iterator
+from typing import Any, TypeAlias
+
+import msgspec
+
+FieldSet: TypeAlias = dict[str, "FieldSet"]
+
+SELF = "."  # the path itself, in a node that also has paths below it
+_decode = msgspec.json.Decoder().decode
+_encode = msgspec.json.Encoder().encode
+
+
+def union(first: FieldSet, second: FieldSet) -> FieldSet:
+    """The paths of two nodes together. (Two roots too, unless one is empty.)"""
+    if not second:
+        return first if not first or SELF in first else {SELF: {}, **first}
+    if not first:
+        return second if SELF in second else {SELF: {}, **second}
+    result = first
+    for key, node in second.items():
+        held = first.get(key)
+        if held is node:
+            continue
+        both = node if held is None else union(held, node)
+        if both is not held:
+            if result is first:
+                result = first.copy()
+            result[key] = both
+    return result
+
+
+def without(first: FieldSet, second: FieldSet) -> FieldSet | None:
+    """The paths of the first node that are not in the second; None if there are none.
+
+    Whatever is below a path that is a leaf in the second goes with it: nothing is left there to be owned.
+    """
+    result = first
+    for key, gone in second.items():
+        held = first.get(key)
+        if held is None:
+            continue
+        left = _left(held, gone)
+        if left is held:
+            continue
+        if result is first:
+            result = first.copy()
+        if left is None:
+            del result[key]
+        else:
+            result[key] = left
+    if result is first:
+        return first
+    return _node(result)
+
+
+def _left(held: FieldSet, gone: FieldSet) -> FieldSet | None:
+    if not gone:
+        return None
+    if not held:
+        return None if SELF in gone else held
+    return without(held, gone)
+
+
+def within(first: FieldSet, second: FieldSet) -> FieldSet | None:
+    """The paths of the first node that `without` takes away: what is left of it and this are all of it."""
+    if not second:
+        return first
+    if not first:
+        return first if SELF in second else None
+    common: FieldSet = {}
+    for key, node in second.items():
+        held = first.get(key)
+        if held is None:
+            continue
+        shared = within(held, node)
+        if shared is not None:
+            common[key] = shared
+    return _node(common)
+
+
+def _node(paths: FieldSet) -> FieldSet | None:
+    """A node in its one right form, of the members that are left of it."""
+    if not paths:
+        return None
+    return {} if len(paths) == 1 and SELF in paths else paths
+
+
+def is_member(node: FieldSet) -> bool:
+    """Whether the path of a node below the root is in the set itself."""
+    return not node or SELF in node
+
+
+def canonical(value: Any) -> FieldSet:
+    """A field set that a client sent, in its one right form. Raises `ValueError` if it is none."""
+    if type(value) is not dict:
+        raise ValueError("a field set is an object")
+    result: FieldSet = {}
+    for key, below in value.items():
+        result[_canonical_key(key)] = canonical(below)
+    return {} if len(result) == 1 and SELF in result else result
+
+
+def _canonical_key(key: str) -> str:
+    """A path element with its keys in order, as we write it. Raises `ValueError`."""
+    kind, colon, text = key.partition(":")
+    if key == SELF or (colon and kind == "f" and text):
+        return key
+    if not colon or kind not in ("k", "v", "i"):
+        raise ValueError(f"unknown path element {key[:100]!r}")
+    value = _decode(text)
+    if kind == "k":
+        if type(value) is not dict or not value:
+            raise ValueError(f"the keys of {key[:100]!r} are no object")
+        value = dict(sorted(value.items()))
+    return f"{kind}:{_encode(value).decode()}"
+
+
+def paths(fields: FieldSet, prefix: str = "") -> Iterator[str]:
+    """All paths of a set as messages spell them, those of a node before those below it.
+
+    `.spec.containers[name="x"].image`
+    """
+    steps = sorted((key, prefix + path_step(key), below) for key, below in fields.items() if key != SELF)
+    for _, path, below in steps:
+        if is_member(below):
+            yield path
+    for _, path, below in steps:
+        yield from paths(below, path)
+
+
+def path_step(key: str) -> str:
+    """One path element as messages spell it: `.image`, `[name="x"]`."""
+    kind, _, text = key.partition(":")
+    if kind == "f":
+        return f".{text}"
+    if kind == "k":
+        return f"[{','.join(f'{name}={_encode(value).decode()}' for name, value in _decode(text).items())}]"
+    return f"[={text}]" if kind == "v" else f"[{text}]"
