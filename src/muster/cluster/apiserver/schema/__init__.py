@@ -5,7 +5,8 @@ fields, takes them and stray nulls out, and (for custom resources) fills in defa
 
 - `compile_builtin`: kinds that upstream decodes into Go structs. The first value of a wrong type raises
   `DecodeError` with the sentence of Go's decoder; nulls count as absent; values and defaults are the business of code.
-- `compile_custom`: structural schemas of CRDs. Everything that is wrong is reported, as `FieldError`s.
+- `compile_custom`: structural schemas of CRDs. Everything that is wrong is reported, as `FieldError`s. In two halves,
+  for admission comes in between: `compile_form` prunes and fills in, `compile_judgement` says what is wrong.
 
 Kinds that we have types of, but that are CRDs upstream, are `compile_structural`: the second, but for their metadata.
 
@@ -14,8 +15,26 @@ document` says that nothing was to be done.
 """
 
 from muster.cluster.apiserver.schema.builtin import DecodeError, compile_builtin
-from muster.cluster.apiserver.schema.custom import compile_custom
+from muster.cluster.apiserver.schema.custom import (
+    compile_custom,
+    compile_form,
+    compile_judgement,
+    compile_part,
+    whole_object,
+)
 from muster.cluster.apiserver.schema.structural import compile_structural
 from muster.cluster.apiserver.schema.walk import Checked, Checker, Schema
 
-__all__ = ["Checked", "Checker", "DecodeError", "Schema", "compile_builtin", "compile_custom", "compile_structural"]
+__all__ = [
+    "Checked",
+    "Checker",
+    "DecodeError",
+    "Schema",
+    "compile_builtin",
+    "compile_custom",
+    "compile_form",
+    "compile_judgement",
+    "compile_part",
+    "compile_structural",
+    "whole_object",
+]

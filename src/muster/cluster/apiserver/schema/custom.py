@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from muster.api.status import FieldError
 from muster.cluster.apiserver.schema.constraints import constraints_of, invalid
 from muster.cluster.apiserver.schema.walk import (
     ABSENT,
@@ -52,7 +53,7 @@ def compile_custom(schema: Schema, *, fill: bool = True) -> Checker:
     Unless it shall `fill` in defaults, members that have one may stay absent.
     """
     dialect = _DIALECT if fill else _UNFILLED
-    check = compile_check(_with_type_meta(_prepared(schema)), dialect, Field(), member=True).check
+    check = compile_check(whole_object(schema), dialect, Field(), member=True).check
 
     def checker(document: Any) -> Checked:
         findings = Findings()
@@ -60,6 +61,50 @@ def compile_custom(schema: Schema, *, fill: bool = True) -> Checker:
         return Checked(value, tuple(findings.unknown), tuple(findings.errors))
 
     return checker
+
+
+def compile_form(schema: Schema, *, prune: bool = True) -> Checker:
+    """Of `compile_custom` the first half: what is not specified goes, defaults come, and nothing is judged.
+
+    Unless it shall `prune`, what the schema does not know stays.
+    """
+    dialect = _FORM if prune else replace(_FORM, keeps_unknown=lambda _: True)
+    check = compile_check(whole_object(schema), dialect, Field(), member=True).check
+
+    def checker(document: Any) -> Checked:
+        findings = Findings()
+        value = check(document, None, findings)
+        return Checked(value, tuple(findings.unknown), ())
+
+    return checker
+
+
+def compile_judgement(schema: Schema) -> Callable[[Any], list[FieldError]]:
+    """The other half: what is wrong with a document that has the form. Raises `PatternError`."""
+    check = compile_check(whole_object(schema), _JUDGEMENT, Field(), member=True).check
+
+    def judge(document: Any) -> list[FieldError]:
+        findings = Findings()
+        check(document, None, findings)
+        return findings.errors
+
+    return judge
+
+
+def compile_part(schema: Schema) -> Callable[[Any], Checked]:
+    """The checker of a value within a custom resource: a default. Raises `PatternError`."""
+    check = compile_check(_prepared(schema), _DIALECT, Field(), member=False).check
+
+    def checker(value: Any) -> Checked:
+        findings = Findings()
+        return Checked(check(value, None, findings), tuple(findings.unknown), tuple(findings.errors))
+
+    return checker
+
+
+def whole_object(schema: Schema) -> Schema:
+    """The schema of a custom resource with what is the same for all: type, metadata, embedded resources."""
+    return _with_type_meta(_prepared(schema))
 
 
 def _scalar(schema: Schema, field: Field) -> tuple[type | None, Check]:
@@ -162,6 +207,10 @@ def _only(constraints: tuple[Constraint, ...]) -> Check:
     return check
 
 
+def _as_it_is(value: Any, _path: Path, _findings: Findings) -> Any:
+    return value
+
+
 def _prepared(schema: Schema) -> Schema:
     """The schema with what `x-kubernetes-embedded-resource` means spelled out in it."""
     result = dict(schema)
@@ -201,6 +250,16 @@ _JUDGING = replace(
     keeps_unknown=lambda _: True,
     default=lambda _: None,
 )
+# Form only: values are somebody else's to judge.
+_FORM = replace(
+    _DIALECT,
+    scalar=lambda schema, _: (next(iter(_TYPES.get(_type_name(schema), ())), None), _as_it_is),
+    mismatch=lambda _, __: _as_it_is,
+    required=lambda _: (),
+    constraints=lambda _: (),
+)
+# Values only: what had to go has gone, and defaults are there.
+_JUDGEMENT = replace(_DIALECT, keeps_unknown=lambda _: True, default=lambda _: None)
 # Defaults are filled in by somebody else, later.
 _UNFILLED = replace(
     _DIALECT,

@@ -1,63 +1,61 @@
-"""Regular expressions that stand in manifests: RE2's syntax as upstream has it, behind one function.
+"""Regular expressions that stand in manifests: RE2, the engine whose syntax upstream's is, in linear time.
 
-The engine below is Python's `re`, which backtracks. Two limits keep that harmless for the patterns of the schemas that
-come with us: the length of a pattern and the length of what is matched. Schemas that strangers may install need a
-linear-time engine (google-re2) in this place and nowhere else.
+Time and memory are bounded by the engine: a match takes time in proportion to the text, and a pattern that would need
+too large a program is refused.
 """
 
-import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+from typing import Protocol
 
-MAX_PATTERN_CHARACTERS = 4096
-# Above the longest subject of any pattern in the schemas we ship (1,024), below where quadratic matching is felt.
-MAX_SUBJECT_CHARACTERS = 4096
-
-# An escape, a character class, flags for the rest of a group, or one of the characters `$ ( ) |`.
-_TOKENS = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\(\?[ims]+\)|[$()|]", re.DOTALL)
+import re2
 
 
 class PatternError(ValueError):
     """The pattern is none that we can match."""
 
 
-def compile_pattern(pattern: str) -> Callable[[str], bool]:
-    """A function that tells whether the pattern occurs in a text. Raises `PatternError`.
+class Pattern(Protocol):
+    """A compiled pattern."""
 
-    A text over the limit never matches.
-    """
-    if len(pattern) > MAX_PATTERN_CHARACTERS:
-        raise PatternError(f"pattern is longer than {MAX_PATTERN_CHARACTERS} characters")
+    def search(self, text: str) -> object | None:
+        """Something if the pattern occurs in the text."""
+
+    def finditer(self, text: str) -> Iterator["Match"]:
+        """Its occurrences that do not overlap, from the left."""
+
+
+class Match(Protocol):
+    """One occurrence of a pattern."""
+
+    def group(self, group: int = 0) -> str:
+        """What matched."""
+
+
+@lru_cache(maxsize=1024)
+def pattern_of(pattern: str) -> Pattern:
+    """The compiled pattern. Raises `PatternError`."""
+    options = re2.Options()
+    options.log_errors = False
     try:
-        search = re.compile(_translated(pattern), re.ASCII).search
-    except (re.error, RecursionError, OverflowError) as error:
-        raise PatternError(f"pattern {pattern!r}: {error}") from error
-    return lambda text: len(text) <= MAX_SUBJECT_CHARACTERS and search(text) is not None
+        compiled: Pattern = re2.compile(pattern, options)
+    except re2.error as error:
+        reason = error.args[0]
+        shown = reason.decode() if isinstance(reason, bytes) else str(reason)
+        raise PatternError(f"pattern {pattern!r}: {shown}") from error
+    except UnicodeEncodeError as error:
+        raise PatternError(f"pattern {pattern!r} is not valid Unicode") from error
+    return compiled
 
 
-def _translated(pattern: str) -> str:
-    """The same pattern in Python's syntax, where RE2's differs.
+def compile_pattern(pattern: str) -> Callable[[str], bool]:
+    """A function that tells whether the pattern occurs in a text. Raises `PatternError`."""
+    search = pattern_of(pattern).search
 
-    RE2's `$` and escaped `z` are the end of the text; Python's `$` also stands before a final newline. Flags within a
-    group hold to its end, across `|`; Python has them only for groups of their own.
-    """
-    open_flags: list[list[str]] = [[]]  # for each group that is open, the flag groups opened in it
+    def matches(text: str) -> bool:
+        try:
+            return search(text) is not None
+        except UnicodeEncodeError:  # half a surrogate pair: no text at all
+            return False
 
-    def translate(match: re.Match[str]) -> str:
-        token = match.group()
-        inner = open_flags[-1]
-        match token:
-            case "$" | r"\z":
-                return r"\Z"
-            case "(":
-                open_flags.append([])
-            case ")" if len(open_flags) > 1:
-                open_flags.pop()
-                return ")" * len(inner) + ")"
-            case "|":
-                return ")" * len(inner) + "|" + "".join(inner)
-            case _ if token.startswith("(?"):
-                inner.append(token[:-1] + ":")
-                return inner[-1]
-        return token
-
-    return _TOKENS.sub(translate, pattern) + ")" * len(open_flags[0])
+    return matches

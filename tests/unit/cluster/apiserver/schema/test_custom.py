@@ -9,7 +9,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from muster.cluster.apiserver.schema import Checked, compile_custom
+from muster.cluster.apiserver.schema import Checked, compile_custom, compile_form, compile_judgement
 
 
 def spec(schema: dict[str, Any], value: Any) -> Checked:
@@ -292,3 +292,35 @@ def test_the_peers_manifests_fit_their_crds() -> None:
     assert checked > 10
     # JobSet's webhook names the rules that have no name.
     assert errors == {"JobSet spec.failurePolicy.rules[0].name: Required value"}
+
+
+HALVES = obj(
+    a={"type": "string", "default": "x", "maxLength": 2},
+    b={"type": "integer", "minimum": 1},
+    c=array(obj(d=STRING) | {"required": ["d"]}, maxItems=2),
+    e={"type": "string", "nullable": True},
+) | {"required": ["a", "b"]}
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {},
+        {"b": 1, "z": 1},
+        {"a": "long", "b": 0},
+        {"a": None, "b": None, "e": None},
+        {"b": "1", "c": [{"d": "x"}, {"z": 1}, None]},
+        {"b": 1, "c": {"d": "x"}},
+        {"b": 1.0, "c": None},
+    ],
+)
+def test_the_two_halves_say_what_the_whole_says(value):
+    document = {"apiVersion": "x/v1", "kind": "X", "metadata": {"name": "n"}, "spec": value}
+    schema = {"type": "object", "properties": {"spec": HALVES}}
+    whole = compile_custom(schema)(document)
+    form = compile_form(schema)(document)
+    assert (form.value, form.unknown) == (whole.value, whole.unknown)
+    assert tuple(compile_judgement(schema)(form.value)) == whole.errors
+    assert compile_form(schema)(form.value).value == form.value
+    unpruned = compile_form(schema, prune=False)(document)
+    assert not unpruned.unknown

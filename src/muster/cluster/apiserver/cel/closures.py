@@ -1,0 +1,398 @@
+"""What nodes become: closures over a frame. `evaluate` puts them together.
+
+A frame is a list: first the cost that is left, then a slot for each variable.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from muster.cluster.apiserver.cel import operators
+from muster.cluster.apiserver.cel.library import Overload
+from muster.cluster.apiserver.cel.shapes import Shape
+from muster.cluster.apiserver.cel.values import CelError, CostLimitError, Optional, equals, no_such_overload, type_name
+
+Frame: TypeAlias = list[Any]
+Run: TypeAlias = Callable[[Frame], Any]
+
+_SIZED = frozenset((str, bytes, list, dict))
+_PER_UNIT = 10  # characters or elements that cost as much as a node
+
+
+def charge(frame: Frame, units: int) -> None:
+    """Takes cost from the frame. Raises `CostLimitError`."""
+    frame[0] -= units
+    if frame[0] < 0:
+        raise CostLimitError
+
+
+def selection(operand: Run, name: str) -> Run:
+    """`operand.name`."""
+
+    def run(frame: Frame) -> Any:
+        value = operand(frame)
+        try:
+            return value[name]
+        except (KeyError, TypeError):
+            return operators.select(value, name)
+
+    return run
+
+
+def member_of(slot: int, name: str) -> Run:
+    """`variable.name`: what most expressions consist of."""
+
+    def run(frame: Frame) -> Any:
+        value = frame[slot]
+        try:
+            return value[name]
+        except (KeyError, TypeError):
+            return operators.select(value, name)
+
+    return run
+
+
+def presence(operand: Run, name: str) -> Run:
+    """`has(operand.name)`."""
+
+    def run(frame: Frame) -> bool:
+        value = operand(frame)
+        if type(value) is dict:
+            return name in value
+        if type(value) is Optional:
+            return operators.optional_select(value, name).present
+        raise CelError(f"no such overload: has({name}) on {type_name(value)}")
+
+    return run
+
+
+def optional_selection(operand: Run, name: str) -> Run:
+    """`operand.?name`."""
+    return lambda frame: operators.optional_select(operand(frame), name)
+
+
+def adapted(operand: Run, adapt: Callable[[Any], Any] | None) -> Run:
+    """The operand's JSON value as a CEL value."""
+    if adapt is None:
+        return operand
+
+    def run(frame: Frame) -> Any:
+        value = operand(frame)
+        if type(value) is Optional:
+            return Optional(True, adapt(value.value)) if value.present else value
+        return adapt(value)
+
+    return run
+
+
+def junction(left: Run, right: Run, *, decided: bool, name: str) -> Run:
+    """`&&` (decided by false) or `||` (decided by true); an error counts only if the other side does not decide."""
+
+    def run(frame: Frame) -> bool:
+        try:
+            first: object = left(frame)
+        except CelError:
+            other: object = right(frame)
+            if other is decided:
+                return decided
+            raise
+        if first is decided:
+            return decided
+        second = right(frame)
+        if second is decided or (type(first) is bool and type(second) is bool):
+            return bool(second)
+        raise no_such_overload(name, first, second)
+
+    return run
+
+
+def conditional(test: Run, then: Run, otherwise: Run) -> Run:
+    """`test ? then : otherwise`."""
+
+    def run(frame: Frame) -> Any:
+        value = test(frame)
+        if value is True:
+            return then(frame)
+        if value is False:
+            return otherwise(frame)
+        raise no_such_overload("_?_:_", value)
+
+    return run
+
+
+def not_strictly_false(operand: Run) -> Run:
+    """Whether a loop goes on: not if it has come to false, but in spite of an error."""
+
+    def run(frame: Frame) -> bool:
+        try:
+            return operand(frame) is not False
+        except CelError:
+            return True
+
+    return run
+
+
+def unary(operator: Callable[[Any], Any], operand: Run) -> Run:
+    """An operator with one operand."""
+    return lambda frame: operator(operand(frame))
+
+
+def binary(operator: Callable[[Any, Any], Any], left: Run, right: Run) -> Run:
+    """An operator with two operands."""
+    return lambda frame: operator(left(frame), right(frame))
+
+
+def sized(operator: Callable[[Any, Any], Any], left: Run, right: Run) -> Run:
+    """An operator whose cost and result grow with its operands."""
+
+    def run(frame: Frame) -> Any:
+        a, b = left(frame), right(frame)
+        if type(a) in _SIZED and type(b) in _SIZED:
+            charge(frame, (len(a) + len(b)) // _PER_UNIT)
+        return operator(a, b)
+
+    return run
+
+
+def comparison(left: Run, right: Run, same: Callable[[Any, Any], bool], *, equal: bool, repeated: bool) -> Run:
+    """`==` and `!=`. One that is `repeated` pays for all that it compares."""
+
+    def run(frame: Frame) -> bool:
+        a, b = left(frame), right(frame)
+        if type(a) is str and type(b) is str:
+            return (a == b) is equal
+        if repeated and type(a) in _SIZED:
+            charge(frame, extent(a) // _PER_UNIT)
+        return same(a, b) is equal
+
+    return run
+
+
+def membership(left: Run, right: Run) -> Run:
+    """`item in container`."""
+
+    def run(frame: Frame) -> bool:
+        item, container = left(frame), right(frame)
+        if type(container) is list:
+            charge(frame, len(container) // _PER_UNIT)
+            if type(item) is str:
+                return item in container
+        return operators.contains(item, container)
+
+    return run
+
+
+def extent(value: Any) -> int:
+    """How many characters and elements there are in a value, at any depth."""
+    if type(value) is dict:
+        return len(value) + sum(map(extent, value.values()))
+    if type(value) is list:
+        return len(value) + sum(map(extent, value))
+    return len(value) if type(value) in _SIZED else 1
+
+
+def function(name: str, overloads: Sequence[Overload], args: Sequence[Run]) -> Run:
+    """A function of the library; which overload it is, the arguments tell."""
+    exact = {types: each.run for each in overloads if object not in (types := each.types)}
+    loose = [each for each in overloads if object in each.types]
+
+    def run(frame: Frame) -> Any:
+        values = [arg(frame) for arg in args]
+        for value in values:
+            if type(value) in _SIZED:
+                charge(frame, len(value) // _PER_UNIT)
+        types = tuple(map(type, values))
+        implementation = exact.get(types) or next((each.run for each in loose if each.takes(types)), None)
+        if implementation is None:
+            raise no_such_overload(name, *values)
+        result = implementation(*values)
+        if type(result) in _SIZED:
+            charge(frame, len(result) // _PER_UNIT)
+        return result
+
+    return run
+
+
+def new_list(elements: Sequence[Run], optional: frozenset[int]) -> Run:
+    """`[a, ?b]`."""
+    if not optional:
+        return lambda frame: [element(frame) for element in elements]
+
+    def run(frame: Frame) -> list[Any]:
+        result = []
+        for index, element in enumerate(elements):
+            value = element(frame)
+            if index not in optional:
+                result.append(value)
+            elif value.present:
+                result.append(value.value)
+        return result
+
+    return run
+
+
+def new_map(entries: Sequence[tuple[Run, Run, bool]]) -> Run:
+    """`{key: value, ?key: value}`."""
+
+    def run(frame: Frame) -> dict[Any, Any]:
+        result: dict[Any, Any] = {}
+        for key_of, value_of, optional in entries:
+            key, value = key_of(frame), value_of(frame)
+            if not optional:
+                _insert(result, key, value)
+            elif value.present:
+                _insert(result, key, value.value)
+        return result
+
+    return run
+
+
+def _insert(mapping: dict[Any, Any], key: Any, value: Any) -> None:
+    if type(key) not in operators.KEYS:
+        raise CelError(f"unsupported key type: {type_name(key)}")
+    if key in mapping:
+        raise CelError(f"insert failed: key {key} already exists")
+    mapping[key] = value
+
+
+def appending(added: Run, slot: int) -> Run:
+    """A step of a loop that appends to its list, which nobody else has."""
+
+    def run(frame: Frame) -> list[Any]:
+        result: list[Any] = frame[slot]
+        result.extend(added(frame))
+        return result
+
+    return run
+
+
+def insertion(mapping: Run, key: Run, value: Run) -> Run:
+    """A step of a loop that adds to its map, which nobody else has."""
+
+    def run(frame: Frame) -> dict[Any, Any]:
+        result: dict[Any, Any] = mapping(frame)
+        _insert(result, key(frame), value(frame))
+        return result
+
+    return run
+
+
+def binding(slot: int, value: Run, result: Run) -> Run:
+    """`cel.bind(variable, value, result)`."""
+
+    def run(frame: Frame) -> Any:
+        frame[slot] = value(frame)
+        return result(frame)
+
+    return run
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """What a macro goes over.
+
+    items: the list or map.
+    adapt: makes the CEL value of an element.
+    first, second: slots of the variables: the element (or key), or the index (or key) and the element.
+    weight: the cost of a turn.
+    """
+
+    items: Run
+    adapt: Callable[[Any], Any] | None
+    first: int
+    second: int | None
+    weight: int
+
+    def turns(self, frame: Frame) -> list[Any]:
+        """Sets the loop up: what is to be put into the slots, turn by turn."""
+        items = self.items(frame)
+        if type(items) is list:
+            elements = [self.adapt(item) for item in items] if self.adapt else items
+            return elements if self.second is None else list(enumerate(elements))
+        if type(items) is dict:
+            if self.second is None:
+                return list(items)
+            return [(key, self.adapt(item) if self.adapt else item) for key, item in items.items()]
+        raise CelError(f"no such overload: a {type_name(items)} cannot be gone over")
+
+    def enter(self, frame: Frame, turn: Any) -> None:
+        """Begins a turn."""
+        frame[0] -= self.weight
+        if frame[0] < 0:
+            raise CostLimitError
+        if self.second is None:
+            frame[self.first] = turn
+        else:
+            frame[self.first], frame[self.second] = turn
+
+
+def quantification(loop: Loop, predicate: Run, *, decided: bool) -> Run:
+    """`all` (decided by a false) or `exists` (decided by a true); errors count only if nothing decides."""
+
+    def run(frame: Frame) -> bool:
+        failure: CelError | None = None
+        for turn in loop.turns(frame):
+            loop.enter(frame, turn)
+            try:
+                holds: object = predicate(frame)
+            except CelError as error:
+                failure = error
+                continue
+            if holds is decided:
+                return decided
+            if type(holds) is not bool:
+                failure = no_such_overload("_||_" if decided else "_&&_", holds)
+        if failure is not None:
+            raise failure
+        return not decided
+
+    return run
+
+
+def folding(loop: Loop, start: Run, condition: Run | None, step: Run, result: Run, slot: int) -> Run:
+    """A loop that folds what it goes over into an accumulator, for as long as the condition holds."""
+
+    def run(frame: Frame) -> Any:
+        turns = loop.turns(frame)
+        frame[slot] = start(frame)
+        for turn in turns:
+            if condition is not None and condition(frame) is not True:
+                break
+            loop.enter(frame, turn)
+            frame[slot] = step(frame)
+        return result(frame)
+
+    return run
+
+
+def sameness(shape: Shape) -> Callable[[Any, Any], bool]:
+    """Equality of values of a shape: without regard to order in sets and list-maps."""
+    if shape.unordered:
+        return lambda a, b: _same(a, b, shape)
+    if shape.typed:
+        # Each place has one type, so what is equal to Python is so to CEL.
+        return lambda a, b: bool(a == b)
+    return equals
+
+
+def _same(a: Any, b: Any, shape: Shape) -> bool:
+    if type(a) is dict and type(b) is dict:
+        return a.keys() == b.keys() and all(_same(a[key], b[key], shape.member(key)) for key in a)
+    if type(a) is not list or type(b) is not list or shape.element is None:
+        return equals(a, b)
+    if len(a) != len(b):
+        return False
+    element = shape.element
+    if shape.keys:
+        others = {key_of(item, shape.keys): item for item in b}
+        return len(others) == len(b) and all(
+            (key := key_of(item, shape.keys)) in others and _same(item, others[key], element) for item in a
+        )
+    if shape.is_set:
+        return all(any(equals(x, y) for y in b) for x in a)
+    return all(_same(x, y, element) for x, y in zip(a, b, strict=True))
+
+
+def key_of(item: Any, keys: Sequence[str]) -> tuple[Any, ...]:
+    """What tells an item of a list-map from the others."""
+    return tuple(item.get(key) for key in keys) if isinstance(item, dict) else (item,)

@@ -1,0 +1,332 @@
+"""Runs checked expressions: each node becomes a closure, once; a run calls the outermost.
+
+A run has a frame: the cost that is left, then the variables. Cost is upstream's in spirit: one unit for each node that
+is run, a tenth for each character or element that a function goes over or makes. Outside of loops that is bounded by
+the text of the expression, so it is taken from the frame at once, and by every turn of a loop for what is in it.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from muster.cluster.apiserver.cel import closures, operators
+from muster.cluster.apiserver.cel.closures import Run
+from muster.cluster.apiserver.cel.front import complaint
+from muster.cluster.apiserver.cel.library import OVERLOADS
+from muster.cluster.apiserver.cel.operands import CONSTANTS, EXAMPLES, applies
+from muster.cluster.apiserver.cel.shapes import ANYTHING, Shape
+from muster.cluster.apiserver.cel.syntax import (
+    Call,
+    Comprehension,
+    Const,
+    Expression,
+    Ident,
+    ListLiteral,
+    MapLiteral,
+    Node,
+    Select,
+    children,
+)
+from muster.cluster.apiserver.cel.values import TYPES, CelError, CostLimitError
+
+# What one expression may cost, and all that are run for one object together: upstream's limits.
+CALL_LIMIT: Final = 1_000_000
+BUDGET: Final = 10_000_000
+
+
+class Budget:
+    """What is left of the cost that all the expressions for one object may have together."""
+
+    __slots__ = ("left",)
+
+    def __init__(self, left: int = BUDGET) -> None:
+        self.left = left
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """An expression that can be run.
+
+    weight: what a run costs, loops aside.
+    slots: the variables of a frame.
+    shape: what is known of its value.
+    turns: of all loops, as many as there can be.
+    """
+
+    run: Run
+    weight: int
+    slots: int
+    shape: Shape
+    turns: int
+
+    def __call__(self, *variables: Any, budget: Budget) -> Any:
+        """The expression's value. Raises `CelError`, `CostLimitError`."""
+        allowed = min(CALL_LIMIT, budget.left)
+        frame = [allowed - self.weight, *variables, *(None,) * (self.slots - len(variables))]
+        try:
+            if frame[0] < 0:
+                raise CostLimitError
+            return self.run(frame)
+        except RecursionError:
+            raise CelError("the value is nested too deeply") from None
+        finally:
+            budget.left -= allowed - max(frame[0], 0)
+
+
+def compile_expression(expression: Expression, variables: Mapping[str, Shape]) -> Program:
+    """The expression as a program that takes the variables in this order. Raises `CompileError`."""
+    compiler = _Compiler(expression)
+    scope = {name: _Variable(slot, shape) for slot, (name, shape) in enumerate(variables.items(), start=1)}
+    compiler.slots = len(scope)
+    run, shape = compiler.compile(expression.root, scope)
+    return Program(run, _weight(expression.root), compiler.slots, shape, compiler.cost)
+
+
+class _Variable(NamedTuple):
+    slot: int
+    shape: Shape
+
+
+class _Part(NamedTuple):
+    """A node that was compiled, and what is known of its value."""
+
+    run: Run
+    shape: Shape = ANYTHING
+
+
+_Scope: TypeAlias = Mapping[str, _Variable]
+
+
+def _weight(node: Node) -> int:
+    """What it costs to run the node once; what a loop repeats is counted by the loop."""
+    if isinstance(node, Comprehension):
+        return 1 + _weight(node.range) + _weight(node.start) + _weight(node.result)
+    return 1 + sum(_weight(child) for child in children(node))
+
+
+class _Compiler:
+    """Compiles the nodes of one expression; every variable of a loop gets a slot of its own."""
+
+    def __init__(self, expression: Expression) -> None:
+        self.expression = expression
+        self.slots = 0
+        self.loops = 0  # that are around what is being compiled
+        self.turns = 1  # that these take together
+        self.cost = 0
+
+    def compile(self, node: Node, scope: _Scope) -> _Part:
+        match node:
+            case Const():
+                value = node.value
+                return _Part(lambda _: value, CONSTANTS.get(type(value), ANYTHING))
+            case Ident():
+                return self._ident(node, scope)
+            case Select():
+                return self._select(node, scope)
+            case Call():
+                return self._call(node, scope)
+            case ListLiteral():
+                return self._list(node, scope)
+            case MapLiteral():
+                return self._map(node, scope)
+            case Comprehension():
+                return self._comprehension(node, scope)
+
+    def _ident(self, node: Ident, scope: _Scope) -> _Part:
+        if node.name not in scope:
+            type_ = TYPES[node.name]
+            return _Part(lambda _: type_)
+        slot, shape = scope[node.name]
+        return _Part(lambda frame: frame[slot], shape)
+
+    def _select(self, node: Select, scope: _Scope) -> _Part:
+        operand, shape = self.compile(node.operand, scope)
+        name, member = self._field(node, shape, node.field)
+        if node.test_only:
+            return _Part(closures.presence(operand, name))
+        if isinstance(node.operand, Ident) and node.operand.name in scope:
+            run = closures.member_of(scope[node.operand.name].slot, name)
+        else:
+            run = closures.selection(operand, name)
+        return _Part(closures.adapted(run, member.adapt), _within(shape, member))
+
+    def _field(self, node: Node, shape: Shape, spelled: str) -> tuple[str, Shape]:
+        """The JSON name of a field, and its shape."""
+        if shape.element is not None:
+            return spelled, shape.element
+        # Upstream takes reserved words (`metadata.namespace`) as they are, too.
+        name = shape.names.get(spelled, spelled)
+        if name in shape.fields:
+            return name, shape.fields[name]
+        if shape.type in EXAMPLES:
+            raise complaint(self.expression, node, f"type '{shape.type}' does not support field selection")
+        if not shape.open:
+            raise complaint(self.expression, node, f"undefined field '{spelled}'")
+        return spelled, ANYTHING
+
+    def _call(self, node: Call, scope: _Scope) -> _Part:
+        parts = [self.compile(arg, scope) for arg in node.args]
+        runs = [part.run for part in parts]
+        shapes = [part.shape for part in parts]
+        if not applies(node.function, [shape.type for shape in shapes]):
+            types = ", ".join(shape.type for shape in shapes)
+            message = f"found no matching overload for '{node.function}' applied to '({types})'"
+            raise complaint(self.expression, node, message)
+        match node.function, node.args:
+            case "_[_]" | "_[?_]" | "_?._", (_, key):
+                return self._access(node, parts[0], key, runs[1])
+            case "_?_:_", _:
+                return _Part(closures.conditional(*runs), _common(shapes[1], shapes[2]))
+            case "_==_" | "_!=_", _:
+                same = closures.sameness(_equality(*shapes))
+                equal = node.function == "_==_"
+                return _Part(closures.comparison(runs[0], runs[1], same, equal=equal, repeated=self.loops > 0))
+            case "_+_", _:
+                return _Part(closures.sized(operators.add, *runs), _common(*shapes))
+            case name, _ if name in _SPECIAL:
+                return _Part(_SPECIAL[name](*runs))
+            case name, (_,) if name in operators.UNARY:
+                return _Part(closures.unary(operators.UNARY[name], *runs))
+            case name, (_, _) if name in operators.BINARY:
+                return _Part(closures.binary(operators.BINARY[name], *runs))
+            case name, _:
+                return _Part(closures.function(name, OVERLOADS[name], runs))
+
+    def _access(self, node: Call, container: _Part, key: Node, key_run: Run) -> _Part:
+        """`container[key]`, `container[?key]`, `container.?key`."""
+        if node.function == "_?._" and isinstance(key, Const):
+            name, member = self._field(node, container.shape, key.value)
+            run = closures.optional_selection(container.run, name)
+        else:
+            member = self._element(container.shape, key)
+            run = closures.binary(operators.BINARY[node.function], container.run, key_run)
+        run = closures.adapted(run, member.adapt)
+        if node.function == "_[_]":
+            return _Part(run, _within(container.shape, member))
+        return _Part(run, _optional(member))
+
+    def _element(self, shape: Shape, key: Node) -> Shape:
+        if shape.is_object and isinstance(key, Const) and isinstance(key.value, str):
+            return shape.fields.get(key.value, ANYTHING)
+        return shape.element or ANYTHING
+
+    def _list(self, node: ListLiteral, scope: _Scope) -> _Part:
+        parts = [self.compile(each, scope) for each in node.elements]
+        element = parts[0].shape if parts else ANYTHING
+        for part in parts[1:]:
+            element = _common(element, part.shape)
+        # What comes from a field is adapted already.
+        shape = Shape(element=_plain(element)) if parts else ANYTHING
+        return _Part(closures.new_list([part.run for part in parts], node.optional), shape)
+
+    def _map(self, node: MapLiteral, scope: _Scope) -> _Part:
+        entries = [
+            (self.compile(key, scope).run, self.compile(value, scope).run, optional)
+            for key, value, optional in node.entries
+        ]
+        return _Part(closures.new_map(entries))
+
+    def _slot(self) -> int:
+        self.slots += 1
+        return self.slots
+
+    def _comprehension(self, node: Comprehension, scope: _Scope) -> _Part:
+        start = self.compile(node.start, scope)
+        if isinstance(node.range, ListLiteral) and not node.range.elements:
+            # `cel.bind(name, value, result)` is a loop without turns.
+            slot = self._slot()
+            result = self.compile(node.result, {**scope, node.accumulator: _Variable(slot, start.shape)})
+            return _Part(closures.binding(slot, start.run, result.run), result.shape)
+        items = self.compile(node.range, scope)
+        element = items.shape.element or ANYTHING
+        first, second, fold = self._slot(), self._slot(), self._slot()
+        keyed = bool(node.second_variable)
+        of_keys = keyed or items.shape.schema_type == "object"
+        inner = {**scope, node.variable: _Variable(first, ANYTHING if of_keys else _plain(element))}
+        if keyed:
+            inner[node.second_variable] = _Variable(second, _plain(element))
+        loop = closures.Loop(items.run, element.adapt, first, second if keyed else None, _weight(node.step))
+        turns = self.turns
+        self.loops += 1
+        self.turns *= max(items.shape.most, 1)
+        self.cost += self.turns
+        if (quantified := _quantifier(node)) is not None:
+            predicate, decided = quantified
+            part = _Part(closures.quantification(loop, self.compile(predicate, inner).run, decided=decided))
+        else:
+            inner[node.accumulator] = _Variable(fold, ANYTHING)
+            part = self._fold(node, loop, inner, start.run, fold)
+        self.loops -= 1
+        self.turns = turns
+        return part
+
+    def _fold(self, node: Comprehension, loop: closures.Loop, scope: _Scope, start: Run, slot: int) -> _Part:
+        condition = None if _holds_always(node.condition) else self.compile(node.condition, scope).run
+        step, shape = self._step(node.step, node.accumulator, scope, slot)
+        result = self.compile(node.result, {**scope, node.accumulator: _Variable(slot, shape)})
+        return _Part(closures.folding(loop, start, condition, step, result.run, slot), result.shape)
+
+    def _step(self, node: Node, accumulator: str, scope: _Scope, slot: int) -> _Part:
+        """The step of a loop; one that appends to a list does so in place, for nobody else has the list."""
+        match node:
+            case Call(function="_?_:_", args=(test, then, Ident(name=name))) if name == accumulator:
+                run, shape = self._step(then, accumulator, scope, slot)
+                return _Part(closures.conditional(self.compile(test, scope).run, run, lambda frame: frame[slot]), shape)
+            case Call(function="_+_", args=(Ident(name=name), ListLiteral() as added)) if name == accumulator:
+                run, shape = self.compile(added, scope)
+                return _Part(closures.appending(run, slot), shape)
+        return self.compile(node, scope)
+
+
+# Calls that are more than functions of their values.
+_SPECIAL: Mapping[str, Callable[..., Run]] = {
+    "_&&_": partial(closures.junction, decided=False, name="_&&_"),
+    "_||_": partial(closures.junction, decided=True, name="_||_"),
+    "@not_strictly_false": closures.not_strictly_false,
+    "@in": closures.membership,
+    "cel.@mapInsert": closures.insertion,
+}
+
+
+def _common(a: Shape, b: Shape) -> Shape:
+    """What is known of a value that is either."""
+    if a is b or b is ANYTHING:
+        return a
+    return b if a is ANYTHING else (a if a == b else ANYTHING)
+
+
+def _optional(shape: Shape) -> Shape:
+    """The shape of an optional: the fields of what may be in it, but not the type."""
+    return replace(shape, type="optional", typed=False)
+
+
+def _within(container: Shape, member: Shape) -> Shape:
+    """The shape of what is taken out of a container; of an optional one it is optional too."""
+    return _optional(member) if container.type == "optional" else member
+
+
+def _equality(left: Shape, right: Shape) -> Shape:
+    """By which shape values are compared: it is the left one that may be a set."""
+    if left.unordered:
+        return left
+    return ANYTHING if left is ANYTHING or right is ANYTHING else _common(left, right)
+
+
+def _plain(shape: Shape) -> Shape:
+    """The shape of a value that has been adapted."""
+    return replace(shape, adapt=None) if shape.adapt else shape
+
+
+def _quantifier(node: Comprehension) -> tuple[Node, bool] | None:
+    """The predicate of an `all` or `exists`, and what decides it."""
+    match node.step, node.result:
+        case (Call(function="_&&_" | "_||_" as name, args=(Ident(name=folded), predicate)), Ident(name=result)) if (
+            folded == result == node.accumulator
+        ):
+            return predicate, name == "_||_"
+    return None
+
+
+def _holds_always(condition: Node) -> bool:
+    return isinstance(condition, Const) and condition.value is True

@@ -1,0 +1,104 @@
+"""The CEL library: texts become checked expressions.
+
+The library (cel-expr-python, Google's cel-cpp) parses, expands macros and checks types. Its own evaluator is not used:
+values go in by a copy of the whole object, functions cannot give back types of their own (quantities, addresses), and
+nothing bounds the memory that an expression takes. `evaluate` runs what comes out of here.
+
+The library is 50 MB; it is loaded when the first expression is compiled.
+"""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+from muster.cluster.apiserver.cel.library import OURS, OVERLOADS, Overload
+from muster.cluster.apiserver.cel.syntax import Expression, Node, UnsupportedError, read
+
+# Deeper expressions (32 levels) and longer ones (100,000 characters) are refused by the library itself.
+_EXTENSIONS = ("optional", "two-var-comprehensions", "bindings")
+_FRAME = re.compile(r"^[A-Z_]+: (.*?)(?: \[[A-Z_]+\])?$", re.DOTALL)
+
+
+class CompileError(ValueError):
+    """The text is no sound expression; the message says where and why, as upstream's compiler does."""
+
+
+def check(text: str, variables: Mapping[str, str]) -> tuple[Expression, str]:
+    """The checked expression and the type of its value. `variables` are types (`list<string>`) by name.
+
+    Raises `CompileError`.
+    """
+    environment = _environment(tuple(variables.items()))
+    try:
+        compiled = environment.compile(text)
+        return read(text, compiled.serialize()), str(compiled.return_type().name()).lower()
+    except (RuntimeError, TypeError, UnicodeError) as error:
+        raise CompileError(_sentence(str(error))) from None
+    except UnsupportedError as error:
+        raise CompileError(str(error)) from None
+
+
+def complaint(expression: Expression, node: Node, message: str) -> CompileError:
+    """An error at a node of an expression, in the library's form."""
+    offset = expression.positions.get(node.id, 0)
+    before = expression.text[:offset]
+    line, column = before.count("\n") + 1, offset - (before.rfind("\n") + 1)
+    shown = expression.text.split("\n")[line - 1]
+    return CompileError(f"ERROR: <input>:{line}:{column + 1}: {message}\n | {shown}\n | {'.' * column}^")
+
+
+def _sentence(error: str) -> str:
+    if error.startswith("compile():"):
+        return "ERROR: <input>:1:1: Syntax error: the text is not valid Unicode"
+    match = _FRAME.match(error)
+    return match.group(1) if match else error
+
+
+# Users choose the types of variables, so not all are kept.
+@lru_cache(maxsize=64)
+def _environment(variables: tuple[tuple[str, str], ...]) -> Any:
+    from cel_expr_python import cel
+
+    config = {
+        "name": "kubernetes",
+        "extensions": [{"name": name} for name in _EXTENSIONS],
+        # The library takes no further overloads of its own functions.
+        "stdlib": {"exclude_functions": [{"name": name} for name in OURS]},
+        "functions": _FUNCTIONS,
+        "variables": [{"name": name, **_type(type_)} for name, type_ in variables],
+    }
+    return cel.NewEnv(config=cel.NewEnvConfigFromYaml(json.dumps(config)))
+
+
+def _declared(functions: Mapping[str, Sequence[Overload]]) -> list[Mapping[str, Any]]:
+    """Declarations of the functions that the library does not know itself."""
+    ours = {name: [each for each in overloads if not each.standard] for name, overloads in functions.items()}
+    return [
+        {"name": name, "overloads": [_overload(name, each) for each in overloads]}
+        for name, overloads in ours.items()
+        if overloads
+    ]
+
+
+def _overload(name: str, overload: Overload) -> Mapping[str, Any]:
+    types = [_type(parameter) for parameter in overload.parameters]
+    target = {"target": types.pop(0)} if overload.is_member else {}
+    key = f"{name}({', '.join(overload.parameters)})"
+    return {"id": key, **target, "args": types, "return": _type(overload.result)}
+
+
+def _type(name: str) -> Mapping[str, Any]:
+    """A type as the library's configuration spells it, from `map<string, list<int>>`."""
+    head, _, rest = name.partition("<")
+    if not rest:
+        parameters = _DEFAULTS.get(head, ())
+    else:  # the keys of maps are strings
+        parameters = ("string", rest.removeprefix("string, ")[:-1]) if head == "map" else (rest[:-1],)
+    return {"type_name": _NAMES.get(head, head), "params": [_type(each) for each in parameters]}
+
+
+_NAMES = {"optional": "optional_type", "null": "null_type"}
+_DEFAULTS: Mapping[str, tuple[str, ...]] = {"list": ("dyn",), "map": ("string", "dyn"), "optional": ("dyn",)}
+_FUNCTIONS = _declared(OVERLOADS)

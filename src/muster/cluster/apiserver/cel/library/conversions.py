@@ -1,0 +1,126 @@
+"""Sizes and conversions between types."""
+
+import math
+from typing import Any
+
+from muster.cluster.apiserver.cel.library.overloads import Functions
+from muster.cluster.apiserver.cel.library.times import show_duration, show_timestamp
+from muster.cluster.apiserver.cel.operators import duration_of, timestamp_of
+from muster.cluster.apiserver.cel.shapes import duration, timestamp
+from muster.cluster.apiserver.cel.values import (
+    TYPES,
+    CelError,
+    Timestamp,
+    TypeValue,
+    UInt,
+    int_of,
+    type_name,
+    uint_of,
+    whole,
+)
+
+_LONGEST_NUMBER = 40  # characters of an integer that still may be one of 64 bits
+
+
+def show_double(value: float) -> str:
+    """The double as Go's `%g` writes it."""
+    if math.isinf(value) or math.isnan(value):
+        return {math.inf: "+Inf", -math.inf: "-Inf"}.get(value, "NaN")
+    if value == int(value) and abs(value) < 1e21:
+        return str(int(value))
+    return repr(value)
+
+
+def _int_from_text(text: str) -> int:
+    if len(text) > _LONGEST_NUMBER or not text.removeprefix("-").isdecimal() or not text.isascii():
+        raise CelError(f'strconv.ParseInt: parsing "{text[:_LONGEST_NUMBER]}": invalid syntax')
+    return int_of(int(text))
+
+
+def _uint_from_text(text: str) -> UInt:
+    if len(text) > _LONGEST_NUMBER or not text.isdecimal() or not text.isascii():
+        raise CelError(f'strconv.ParseUint: parsing "{text[:_LONGEST_NUMBER]}": invalid syntax')
+    return uint_of(int(text))
+
+
+def _double_from_text(text: str) -> float:
+    try:
+        if "_" in text:
+            raise ValueError
+        return float(text)
+    except ValueError:
+        raise CelError(f'strconv.ParseFloat: parsing "{text[:_LONGEST_NUMBER]}": invalid syntax') from None
+
+
+def _bool_from_text(text: str) -> bool:
+    if text in ("1", "t", "true", "TRUE", "True"):
+        return True
+    if text in ("0", "f", "false", "FALSE", "False"):
+        return False
+    raise CelError(f'strconv.ParseBool: parsing "{text[:_LONGEST_NUMBER]}": invalid syntax')
+
+
+def _text_from_bytes(data: bytes) -> str:
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        raise CelError("invalid UTF-8 in bytes, cannot convert to string") from None
+
+
+def _timestamp_from_text(text: str) -> Timestamp:
+    if "T" not in text:
+        raise CelError(f"invalid timestamp: {text[:_LONGEST_NUMBER]}")
+    return timestamp_of(timestamp(text).nanos)
+
+
+def _type(value: Any) -> TypeValue:
+    name = type_name(value)
+    return TYPES.get(name) or TypeValue(name)
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+FUNCTIONS = Functions(
+    # The CEL library has `string` too, but takes no more overloads of it.
+    table=(
+        ("string", "(string) -> string", _same),
+        ("string", "(int) -> string", str),
+        ("string", "(uint) -> string", lambda value: str(int(value))),
+        ("string", "(double) -> string", show_double),
+        ("string", "(bool) -> string", lambda value: "true" if value else "false"),
+        ("string", "(bytes) -> string", _text_from_bytes),
+        ("string", "(timestamp) -> string", show_timestamp),
+        ("string", "(duration) -> string", show_duration),
+        ("string", "(net.IP) -> string", lambda address: str(address.ip)),
+        ("string", "(net.CIDR) -> string", lambda cidr: f"{cidr.ip}/{cidr.network.prefixlen}"),
+    ),
+    standard=(
+        ("int", "(int) -> int", _same),
+        ("int", "(uint) -> int", lambda value: int_of(int(value))),
+        ("int", "(double) -> int", lambda value: int_of(whole(value))),
+        ("int", "(string) -> int", _int_from_text),
+        ("int", "(timestamp) -> int", lambda value: value.nanos // 10**9),
+        ("int", "(duration) -> int", lambda value: value.nanos),
+        ("uint", "(uint) -> uint", _same),
+        ("uint", "(int) -> uint", uint_of),
+        ("uint", "(double) -> uint", lambda value: uint_of(whole(value))),
+        ("uint", "(string) -> uint", _uint_from_text),
+        ("double", "(double) -> double", _same),
+        ("double", "(int) -> double", float),
+        ("double", "(uint) -> double", float),
+        ("double", "(string) -> double", _double_from_text),
+        ("bytes", "(bytes) -> bytes", _same),
+        ("bytes", "(string) -> bytes", str.encode),
+        ("bool", "(bool) -> bool", _same),
+        ("bool", "(string) -> bool", _bool_from_text),
+        ("timestamp", "(timestamp) -> timestamp", _same),
+        ("timestamp", "(string) -> timestamp", _timestamp_from_text),
+        ("timestamp", "(int) -> timestamp", lambda seconds: timestamp_of(seconds * 10**9)),
+        ("duration", "(duration) -> duration", _same),
+        ("duration", "(string) -> duration", lambda text: duration_of(duration(text).nanos)),
+        ("dyn", "(dyn) -> dyn", _same),
+        ("type", "(dyn) -> type", _type),
+    ),
+)

@@ -1,0 +1,116 @@
+"""Lists as Kubernetes has them, sets, and the common list extension."""
+
+from collections.abc import Callable
+from functools import reduce
+from itertools import pairwise
+from typing import Any
+
+from muster.cluster.apiserver.cel.library.overloads import Functions
+from muster.cluster.apiserver.cel.operators import add
+from muster.cluster.apiserver.cel.values import NONE, CelError, CostLimitError, Optional, equals, less, no_such_overload
+
+_MOST_PAIRS = 1_000_000  # comparisons of one call
+
+
+def _is_sorted(items: list[Any]) -> bool:
+    return not any(less(b, a) for a, b in pairwise(items))
+
+
+def _sum(items: list[Any]) -> Any:
+    if items and type(items[0]) in (str, list, bytes):
+        raise no_such_overload("sum", items)
+    return reduce(add, items) if items else 0
+
+
+def _extreme(name: str, before: Callable[[Any, Any], bool]) -> Callable[[list[Any]], Any]:
+    def run(items: list[Any]) -> Any:
+        if not items:
+            raise CelError(f"{name} called on empty list")
+        return reduce(lambda best, item: item if before(item, best) else best, items)
+
+    return run
+
+
+def _index_of(items: list[Any], item: Any) -> int:
+    return next((i for i, each in enumerate(items) if equals(each, item)), -1)
+
+
+def _last_index_of(items: list[Any], item: Any) -> int:
+    return next((i for i in range(len(items) - 1, -1, -1) if equals(items[i], item)), -1)
+
+
+def _affordable(a: list[Any], b: list[Any]) -> None:
+    if len(a) * len(b) > _MOST_PAIRS:
+        raise CostLimitError
+
+
+def _contains(items: list[Any], others: list[Any]) -> bool:
+    _affordable(items, others)
+    return all(any(equals(item, other) for item in items) for other in others)
+
+
+def _intersects(items: list[Any], others: list[Any]) -> bool:
+    _affordable(items, others)
+    return any(any(equals(item, other) for item in items) for other in others)
+
+
+def _slice(items: list[Any], start: int, end: int) -> list[Any]:
+    if not 0 <= start <= end <= len(items):
+        raise CelError(f"cannot slice({start}, {end}), list is length {len(items)}")
+    return items[start:end]
+
+
+def _flatten(items: list[Any], depth: int = 1) -> list[Any]:
+    if depth < 0:
+        raise CelError("level must be non-negative")
+    result: list[Any] = []
+    for item in items:
+        if type(item) is not list:
+            result.append(item)
+        else:
+            result.extend(_flatten(item, depth - 1) if depth > 1 else item if depth else [item])
+    return result
+
+
+def _distinct(items: list[Any]) -> list[Any]:
+    _affordable(items, items)
+    result: list[Any] = []
+    for item in items:
+        if not any(equals(item, each) for each in result):
+            result.append(item)
+    return result
+
+
+def _sort(items: list[Any]) -> list[Any]:
+    for a, b in pairwise(items):
+        less(a, b)  # only what can be compared is sorted
+    return sorted(items)
+
+
+def _end(place: int) -> Callable[[list[Any]], Optional]:
+    return lambda items: Optional(True, items[place]) if items else NONE
+
+
+FUNCTIONS = Functions(
+    table=(
+        ("isSorted", "list.() -> bool", _is_sorted),
+        ("sum", "list.() -> dyn", _sum),
+        ("min", "list.() -> dyn", _extreme("min", less)),
+        ("max", "list.() -> dyn", _extreme("max", lambda a, b: less(b, a))),
+        ("indexOf", "list.(dyn) -> int", _index_of),
+        ("lastIndexOf", "list.(dyn) -> int", _last_index_of),
+        ("sets.contains", "(list, list) -> bool", _contains),
+        ("sets.intersects", "(list, list) -> bool", _intersects),
+        ("sets.equivalent", "(list, list) -> bool", lambda a, b: _contains(a, b) and _contains(b, a)),
+        ("slice", "list.(int, int) -> list", _slice),
+        ("flatten", "list.() -> list", _flatten),
+        ("flatten", "list.(int) -> list", _flatten),
+        ("distinct", "list.() -> list", _distinct),
+        ("reverse", "list.() -> list", lambda items: items[::-1]),
+        ("sort", "list.() -> list", _sort),
+    ),
+    standard=(
+        ("first", "list.() -> optional", _end(0)),
+        ("last", "list.() -> optional", _end(-1)),
+    ),
+)

@@ -1,0 +1,59 @@
+"""Formats by name (`format.dns1123Label()`), which tell what is wrong with a text."""
+
+from collections.abc import Callable
+from typing import Any
+
+from muster.api.validation import names
+from muster.cluster.apiserver.cel.library.overloads import Function, Functions, NamedFormat
+from muster.cluster.apiserver.cel.library.urls import is_url
+from muster.cluster.apiserver.cel.values import NONE, Optional
+from muster.cluster.apiserver.schema.formats import FORMATS
+
+
+def _generated(rule: names.NameRule) -> Callable[[str], names.Messages]:
+    return lambda text: names.prefix(rule, text)
+
+
+def _fits(holds: Callable[[str], bool], sentence: str) -> Callable[[str], names.Messages]:
+    return lambda text: () if holds(text) else (sentence,)
+
+
+_RULES: dict[str, Callable[[str], Any]] = {
+    "dns1123Label": names.dns_label,
+    "dns1123Subdomain": names.dns_subdomain,
+    "dns1035Label": names.dns_1035_label,
+    "qualifiedName": names.label_key,
+    "labelValue": names.label_value,
+    "dns1123LabelPrefix": _generated(names.dns_label),
+    "dns1123SubdomainPrefix": _generated(names.dns_subdomain),
+    "dns1035LabelPrefix": _generated(names.dns_1035_label),
+    "uri": _fits(is_url, "invalid URI"),
+    "uuid": _fits(FORMATS["uuid"], "does not match the UUID format"),
+    "byte": _fits(FORMATS["byte"], "invalid base64"),
+    "date": _fits(FORMATS["date"], "invalid date"),
+    "datetime": _fits(FORMATS["date-time"], "invalid datetime"),
+}
+
+
+def _named(name: str) -> Optional:
+    return Optional(True, NamedFormat(name)) if name in _RULES else NONE
+
+
+def _validate(format_: NamedFormat, text: str) -> Optional:
+    messages = list(_RULES[format_.name](text))
+    return Optional(True, messages) if messages else NONE
+
+
+def _maker(name: str) -> Callable[[], NamedFormat]:
+    return lambda: NamedFormat(name)
+
+
+_BY_NAME: list[Function] = [(f"format.{name}", "() -> kubernetes.NamedFormat", _maker(name)) for name in _RULES]
+
+FUNCTIONS = Functions(
+    table=(
+        *_BY_NAME,
+        ("format.named", "(string) -> optional", _named),
+        ("validate", "kubernetes.NamedFormat.(string) -> optional", _validate),
+    ),
+)

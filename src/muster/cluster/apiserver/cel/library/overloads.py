@@ -1,0 +1,142 @@
+"""How the functions of the library are written down, found by the types of their arguments, and declared."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
+from typing import Any, ClassVar, TypeAlias
+
+from muster.cluster.apiserver.cel.values import Duration, Optional, Timestamp, TypeValue, UInt
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """An IP address."""
+
+    cel_name: ClassVar[str] = "net.IP"
+    ip: IPv4Address | IPv6Address
+
+
+@dataclass(frozen=True, slots=True)
+class Network:
+    """A range of IP addresses, and the address that it was written with."""
+
+    cel_name: ClassVar[str] = "net.CIDR"
+    ip: IPv4Address | IPv6Address
+    network: IPv4Network | IPv6Network
+
+
+@dataclass(frozen=True, slots=True)
+class Amount:
+    """A quantity, in billionths; equal ones are equal however they are written."""
+
+    cel_name: ClassVar[str] = "kubernetes.Quantity"
+    nanos: int
+
+
+@dataclass(frozen=True, slots=True)
+class Url:
+    """An absolute URL, or an absolute path."""
+
+    cel_name: ClassVar[str] = "kubernetes.URL"
+    scheme: str
+    host: str
+    path: str
+    query: str
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """A semantic version."""
+
+    cel_name: ClassVar[str] = "kubernetes.Semver"
+    major: int
+    minor: int
+    patch: int
+    pre: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class NamedFormat:
+    """A format by its name."""
+
+    cel_name: ClassVar[str] = "kubernetes.NamedFormat"
+    name: str
+
+
+KINDS: Mapping[str, type] = {
+    "dyn": object,
+    "bool": bool,
+    "int": int,
+    "uint": UInt,
+    "double": float,
+    "string": str,
+    "bytes": bytes,
+    "list": list,
+    "map": dict,
+    "null": type(None),
+    "timestamp": Timestamp,
+    "duration": Duration,
+    "type": TypeValue,
+    "optional": Optional,
+    "net.IP": Address,
+    "net.CIDR": Network,
+    "kubernetes.Quantity": Amount,
+    "kubernetes.URL": Url,
+    "kubernetes.Semver": Version,
+    "kubernetes.NamedFormat": NamedFormat,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Overload:
+    """One signature of a function, and what it does.
+
+    standard: the CEL library declares it itself.
+    """
+
+    parameters: tuple[str, ...]
+    result: str
+    is_member: bool
+    run: Callable[..., Any]
+    standard: bool
+
+    @property
+    def types(self) -> tuple[type, ...]:
+        """The Python types of the parameters; `object` takes anything."""
+        return tuple(KINDS[parameter.partition("<")[0]] for parameter in self.parameters)
+
+    def takes(self, types: tuple[type, ...]) -> bool:
+        """Whether values of these types are arguments for it."""
+        return len(types) == len(self.parameters) and all(
+            mine in (object, type_) for mine, type_ in zip(self.types, types, strict=True)
+        )
+
+
+# A function: its name, the signature, and what it does.
+Function: TypeAlias = tuple[str, str, Callable[..., Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Functions:
+    """A table of functions; `standard` ones are declared by the CEL library itself."""
+
+    table: Sequence[Function]
+    standard: Sequence[Function] = ()
+
+
+def by_name(*tables: Functions) -> dict[str, tuple[Overload, ...]]:
+    """All overloads of each function."""
+    result: dict[str, tuple[Overload, ...]] = {}
+    for functions in tables:
+        for entries, standard in ((functions.standard, True), (functions.table, False)):
+            for name, signature, run in entries:
+                result[name] = (*result.get(name, ()), _overload(signature, run, standard=standard))
+    return result
+
+
+def _overload(signature: str, run: Callable[..., Any], *, standard: bool) -> Overload:
+    head, _, result = signature.partition(" -> ")
+    receiver, _, rest = head.rstrip(")").rpartition("(")
+    parameters = tuple(each for each in rest.split(", ") if each)
+    member = receiver.removesuffix(".")
+    return Overload((member, *parameters) if member else parameters, result, bool(member), run, standard)

@@ -1,0 +1,48 @@
+"""Kubernetes' URLs: absolute ones, or absolute paths."""
+
+from urllib.parse import parse_qs, quote, unquote, urlsplit
+
+from muster.cluster.apiserver.cel.library.overloads import Functions, Url
+from muster.cluster.apiserver.cel.values import CelError
+
+
+def _url(text: str) -> Url:
+    try:
+        parts = urlsplit(text)
+        _ = parts.port  # raises for one that is no number
+    except ValueError as error:
+        raise CelError(f"URL parse error during conversion from string: {error}") from None
+    if not (parts.scheme or text.startswith("/")) or any(c <= " " for c in text):
+        raise CelError(f'URL parse error during conversion from string: parse "{text}": invalid URI for request')
+    return Url(parts.scheme, parts.netloc.rpartition("@")[2], quote(unquote(parts.path), safe="/$&+,:;=@"), parts.query)
+
+
+def is_url(text: str) -> bool:
+    """Whether the text is a URL."""
+    try:
+        _url(text)
+    except CelError:
+        return False
+    return True
+
+
+def _host_name(url: Url) -> str:
+    return url.host[1:].partition("]")[0] if url.host.startswith("[") else url.host.partition(":")[0]
+
+
+def _port(url: Url) -> str:
+    return url.host.rpartition("]")[2].rpartition(":")[2] if ":" in url.host.rpartition("]")[2] else ""
+
+
+FUNCTIONS = Functions(
+    table=(
+        ("url", "(string) -> kubernetes.URL", _url),
+        ("isURL", "(string) -> bool", is_url),
+        ("getScheme", "kubernetes.URL.() -> string", lambda url: url.scheme),
+        ("getHost", "kubernetes.URL.() -> string", lambda url: url.host),
+        ("getHostname", "kubernetes.URL.() -> string", _host_name),
+        ("getPort", "kubernetes.URL.() -> string", _port),
+        ("getEscapedPath", "kubernetes.URL.() -> string", lambda url: url.path),
+        ("getQuery", "kubernetes.URL.() -> map<string, list<string>>", lambda url: parse_qs(url.query, True)),
+    ),
+)

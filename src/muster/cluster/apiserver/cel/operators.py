@@ -1,0 +1,229 @@
+"""CEL's operators on values. Integers keep to 64 bits; what has no value is a `CelError`."""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from muster.cluster.apiserver.cel.values import (
+    INT_MAX,
+    INT_MIN,
+    CelError,
+    Duration,
+    Optional,
+    Timestamp,
+    UInt,
+    equals,
+    int_of,
+    is_number,
+    less,
+    no_such_overload,
+    type_name,
+    uint_of,
+)
+
+# What may be the key of a map.
+KEYS = frozenset((str, int, UInt, bool))
+# As the specification bounds them: the years 1 to 9999, and what an int64 of nanoseconds holds.
+_FIRST, _LAST = -62135596800 * 10**9, 253402300800 * 10**9 - 1
+
+
+def timestamp_of(nanos: int) -> Timestamp:
+    """The point in time, if there is such a one."""
+    if _FIRST <= nanos <= _LAST:
+        return Timestamp(nanos)
+    raise CelError("timestamp overflow")
+
+
+def duration_of(nanos: int) -> Duration:
+    """The length of time, if it is in range."""
+    if INT_MIN <= nanos <= INT_MAX:
+        return Duration(nanos)
+    raise CelError("duration overflow")
+
+
+def add(a: Any, b: Any) -> Any:
+    """`a + b`."""
+    match a, b:
+        case (bool(), _) | (_, bool()):
+            pass
+        case (UInt(), UInt()):
+            return uint_of(int(a) + int(b))
+        case (int(), int()) if type(a) is type(b):
+            return int_of(a + b)
+        case (float(), float()) | (str(), str()) | (bytes(), bytes()) | (list(), list()):
+            return a + b
+        case (Timestamp(), Duration()) | (Duration(), Timestamp()):
+            return timestamp_of(a.nanos + b.nanos)
+        case (Duration(), Duration()):
+            return duration_of(a.nanos + b.nanos)
+    raise no_such_overload("_+_", a, b)
+
+
+def subtract(a: Any, b: Any) -> Any:
+    """`a - b`."""
+    match a, b:
+        case (bool(), _) | (_, bool()):
+            pass
+        case (UInt(), UInt()):
+            return uint_of(int(a) - int(b))
+        case (int(), int()) if type(a) is type(b):
+            return int_of(a - b)
+        case (float(), float()):
+            return a - b
+        case (Timestamp(), Timestamp()) | (Duration(), Duration()):
+            return duration_of(a.nanos - b.nanos)
+        case (Timestamp(), Duration()):
+            return timestamp_of(a.nanos - b.nanos)
+    raise no_such_overload("_-_", a, b)
+
+
+def _arithmetic(
+    name: str, integers: Callable[[int, int], int], doubles: Callable[[float, float], float] | None
+) -> Callable[[Any, Any], Any]:
+    def operator(a: Any, b: Any) -> Any:
+        kind = type(a)
+        if kind is type(b):
+            if kind is int:
+                return int_of(integers(a, b))
+            if kind is UInt:
+                return uint_of(integers(int(a), int(b)))
+            if kind is float and doubles is not None:
+                return doubles(a, b)
+        raise no_such_overload(name, a, b)
+
+    return operator
+
+
+def _quotient(a: int, b: int) -> int:
+    """Division towards zero, as CEL has it."""
+    if b == 0:
+        raise CelError("division by zero")
+    return a // b if (a >= 0) == (b >= 0) else -(-a // b)
+
+
+def _remainder(a: int, b: int) -> int:
+    if b == 0:
+        raise CelError("modulus by zero")
+    if a == INT_MIN and b == -1:
+        raise CelError("integer overflow")
+    return a - b * _quotient(a, b)
+
+
+def _double_quotient(a: float, b: float) -> float:
+    if b != 0:
+        return a / b
+    return math.nan if a == 0 or math.isnan(a) else math.copysign(math.inf, a) * math.copysign(1, b)
+
+
+def negate(a: Any) -> Any:
+    """`-a`."""
+    if type(a) is int:
+        return int_of(-a)
+    if type(a) is float:
+        return -a
+    raise no_such_overload("-_", a)
+
+
+def invert(a: Any) -> bool:
+    """`!a`."""
+    if type(a) is bool:
+        return not a
+    raise no_such_overload("!_", a)
+
+
+def contains(item: Any, container: Any) -> bool:
+    """`item in container`: an element of a list, a key of a map."""
+    if type(container) is dict:
+        return type(item) is str and item in container if not is_number(item) else key_of(container, item) is not None
+    if type(container) is list:
+        return any(equals(item, each) for each in container)
+    raise no_such_overload("@in", item, container)
+
+
+def key_of(mapping: dict[Any, Any], key: Any) -> Any:
+    """The key of the map that is the number, however that is written (`1`, `1u`, `1.0`)."""
+    return next((each for each in mapping if is_number(each) and each == key), None)
+
+
+def index(container: Any, key: Any) -> Any:
+    """`container[key]`."""
+    if type(container) is dict:
+        if type(key) is not str and is_number(key):
+            key = key_of(container, key)
+        if key is None or type(key) not in KEYS:
+            raise CelError(f"no such key: {key}")
+        try:
+            return container[key]
+        except KeyError:
+            raise CelError(f"no such key: {key}") from None
+    if type(container) is list:
+        return container[position(container, key)]
+    if type(container) is Optional:
+        return optional_index(container, key)
+    raise no_such_overload("_[_]", container, key)
+
+
+def position(items: list[Any], key: Any) -> int:
+    """The index as a place of the list. Raises `CelError` if there is none."""
+    if not is_number(key) or key != int(key):
+        raise no_such_overload("_[_]", items, key)
+    if 0 <= key < len(items):
+        return int(key)
+    raise CelError(f"index out of bounds: {key}")
+
+
+def optional_index(container: Any, key: Any) -> Optional:
+    """`container[?key]`, also of an optional container."""
+    if type(container) is Optional:
+        return optional_index(container.value, key) if container.present else container
+    if type(container) not in (dict, list):
+        raise no_such_overload("_[?_]", container, key)
+    try:
+        return Optional(True, index(container, key))
+    except CelError:
+        return Optional(False)
+
+
+def optional_select(container: Any, name: str) -> Optional:
+    """`container.?name`, also of an optional container."""
+    if type(container) is Optional:
+        return optional_select(container.value, name) if container.present else container
+    if type(container) is not dict:
+        raise no_such_overload("_?._", container, name)
+    return Optional(True, container[name]) if name in container else Optional(False)
+
+
+def select(container: Any, name: str) -> Any:
+    """`container.name`, where it is not simply there: a missing key, an optional, or no map at all."""
+    if type(container) is Optional:
+        return optional_select(container, name)
+    if type(container) is dict:
+        raise CelError(f"no such key: {name}")
+    raise CelError(f"no such overload: select of {name} on {type_name(container)}")
+
+
+def size(value: Any) -> int:
+    """`size(value)`."""
+    if type(value) in (str, bytes, list, dict):
+        return len(value)
+    raise no_such_overload("size", value)
+
+
+UNARY: dict[str, Callable[[Any], Any]] = {"!_": invert, "-_": negate, "size": size}
+BINARY: dict[str, Callable[[Any, Any], Any]] = {
+    "_==_": equals,
+    "_!=_": lambda a, b: not equals(a, b),
+    "_<_": less,
+    "_>_": lambda a, b: less(b, a),
+    "_<=_": lambda a, b: less(a, b) or (a == b),
+    "_>=_": lambda a, b: less(b, a) or (a == b),
+    "_+_": add,
+    "_-_": subtract,
+    "_*_": _arithmetic("_*_", lambda a, b: a * b, lambda a, b: a * b),
+    "_/_": _arithmetic("_/_", _quotient, _double_quotient),
+    "_%_": _arithmetic("_%_", _remainder, None),
+    "_[_]": index,
+    "_[?_]": optional_index,
+    "_?._": optional_select,
+    "@in": contains,
+}

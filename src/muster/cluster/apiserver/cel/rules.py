@@ -1,0 +1,351 @@
+"""Validation rules of custom resources: `x-kubernetes-validations`.
+
+Compiled once for a schema, run for every write whose document keeps to the schema otherwise. As upstream: a rule that
+uses `oldSelf` holds for changes only; a rule that a part broke before does not keep anyone from writing the rest
+("ratcheting"); what all rules of an object may cost together is limited.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from muster.api.status import DUPLICATE, FORBIDDEN, INVALID, REQUIRED, FieldError
+from muster.cluster.apiserver.cel.closures import key_of
+from muster.cluster.apiserver.cel.evaluate import Budget, Program, compile_expression
+from muster.cluster.apiserver.cel.front import CompileError, check
+from muster.cluster.apiserver.cel.shapes import ANYTHING, Shape, shape_of
+from muster.cluster.apiserver.cel.syntax import mentions
+from muster.cluster.apiserver.cel.values import NONE, CelError, CostLimitError, Optional
+from muster.cluster.apiserver.schema.walk import Schema
+
+RULES = "x-kubernetes-validations"
+
+_MAX_MESSAGE = 5 * 1024  # characters of a message that an expression makes
+_REASONS = {
+    "FieldValueForbidden": FORBIDDEN,
+    "FieldValueRequired": REQUIRED,
+    "FieldValueDuplicate": DUPLICATE,
+}
+_STEP = re.compile(r"\.([A-Za-z_][A-Za-z0-9_-]*)|\['((?:[^'\\]|\\.)*)'\]")
+# Turns of loops that a rule may take for one object, if every list is as long as it may be. Upstream limits the cost to
+# as much, of which a turn is several units: rules that upstream takes are not refused here.
+_MAX_TURNS = 10_000_000
+_OUT_OF_BUDGET = "validation failed due to running out of cost budget, no further validation rules will be run"
+
+# The new value and the one that it replaces (None: there is none) -> what is wrong.
+Validator: TypeAlias = Callable[[Any, Any], list[FieldError]]
+
+
+class RuleError(ValueError):
+    """Rules that are unsound. The paths of the errors begin at the schema: `properties[spec].x-kubernetes-...`."""
+
+    def __init__(self, errors: Sequence[FieldError]) -> None:
+        super().__init__("; ".join(map(str, errors)))
+        self.errors = tuple(errors)
+
+
+def compile_rules(schema: Schema) -> Validator | None:
+    """The check of a custom resource by the rules of its structural schema; None if it has none. Raises `RuleError`."""
+    errors: list[FieldError] = []
+    node = _compile(schema, shape_of(schema, root=True), _Place((), correlated=True, count=1, errors=errors))
+    if errors:
+        raise RuleError(errors)
+    if node is None:
+        return None
+
+    def validate(new: Any, old: Any) -> list[FieldError]:
+        walk = _Walk([], Budget())
+        with suppress(_StoppedError):  # the reason is among the errors
+            node(new, old, None, walk)
+        return walk.errors
+
+    return validate
+
+
+class _StoppedError(Exception):
+    """No further rules are run."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Walk:
+    errors: list[FieldError]
+    budget: Budget
+
+
+_Path: TypeAlias = "tuple[_Path, str] | None"  # with the steps as messages have them
+_Check: TypeAlias = Callable[[Any, Any, _Path, _Walk], None]
+
+
+def _render(path: _Path) -> str:
+    steps: list[str] = []
+    while path is not None:
+        path, step = path
+        steps.append(step)
+    # What upstream's library prints for a path without steps.
+    return "".join(reversed(steps)).removeprefix(".") or "<nil>"
+
+
+@dataclass(frozen=True, slots=True)
+class _Rule:
+    """One rule.
+
+    text: the expression, for messages.
+    uses_old: it is about a change. optional_old: and it is run if there was nothing before.
+    field_path: the steps from the value to what the error names.
+    """
+
+    program: Program
+    text: str
+    shape: Shape
+    uses_old: bool
+    optional_old: bool
+    message: str
+    message_program: Program | None
+    field_path: str
+    error_type: str
+
+    def run(self, new: Any, old: Any, path: _Path, walk: _Walk) -> None:
+        """Adds to the errors if the rule is broken. `old` is None if there was nothing, or nothing known of it."""
+        if self.uses_old and old is None and not self.optional_old:
+            return
+        try:
+            variables = self._variables(new, old)
+            if self.program(*variables, budget=walk.budget) is True:
+                return
+            error = self._broken(path, variables, walk)
+        except CelError as failure:
+            error = FieldError(_render(path), INVALID, self.shape.schema_type, self._failed(str(failure)))
+        except CostLimitError as failure:
+            walk.errors.append(self._too_costly(path, failure, walk))
+            raise _StoppedError from None
+        if self.uses_old or old is None or old != new:
+            walk.errors.append(error)
+
+    def _variables(self, new: Any, old: Any) -> tuple[Any, Any]:
+        adapt = self.shape.adapt
+        if adapt is not None:
+            new, old = adapt(new), None if old is None else adapt(old)
+        if self.optional_old:
+            old = NONE if old is None else Optional(True, old)
+        return new, old
+
+    def _broken(self, path: _Path, variables: tuple[Any, Any], walk: _Walk) -> FieldError:
+        value = None if self.error_type in (FORBIDDEN, REQUIRED) else self.shape.schema_type
+        where = _render((path, self.field_path)) if self.field_path else _render(path)
+        return FieldError(where, self.error_type, value, self._message(variables, walk))
+
+    def _message(self, variables: tuple[Any, Any], walk: _Walk) -> str:
+        if self.message_program is not None:
+            try:
+                text = self.message_program(*variables, budget=walk.budget)
+            except CelError:
+                text = ""  # the message below says what rule it was
+            if isinstance(text, str) and text.strip() and "\n" not in text and len(text) <= _MAX_MESSAGE:
+                return text.strip()
+        return self.message or f"failed rule: {self.text}"
+
+    def _failed(self, failure: str) -> str:
+        rule = self.message or self.text
+        if failure.startswith("no such overload"):
+            called = "call arguments did not match a supported operator, function or macro signature"
+            return f"'{failure}': {called} for rule: {rule}"
+        return f"{failure} evaluating rule: {rule}"
+
+    def _too_costly(self, path: _Path, failure: CostLimitError, walk: _Walk) -> FieldError:
+        if walk.budget.left <= 0:
+            return FieldError(_render(path), INVALID, self.shape.schema_type, _OUT_OF_BUDGET)
+        stop = "no further validation rules will be run due to call cost exceeds limit"
+        detail = f"'{failure}': {stop} for rule: {self.message or self.text}"
+        return FieldError(_render(path), INVALID, self.shape.schema_type, detail)
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """A part of the schema.
+
+    where: the steps to it, as messages have them.
+    correlated: whether it is known what a value was before.
+    count: how many values of it there may be in an object, as far as that is limited.
+    errors: what is wrong with rules, here or elsewhere.
+    """
+
+    where: tuple[str, ...]
+    correlated: bool
+    count: int
+    errors: list[FieldError]
+
+    def below(self, step: str, *, correlated: bool = True, count: int = 1) -> "_Place":
+        return _Place((*self.where, step), self.correlated and correlated, self.count * count, self.errors)
+
+    def complain(self, field: str, type_: str, value: Any, detail: str) -> None:
+        self.errors.append(FieldError(".".join((*self.where, field)), type_, value, detail))
+
+
+def _compile(schema: Schema, shape: Shape, place: _Place) -> _Check | None:
+    """The check of a value by the rules of its schema and of what is in it; None if there are none."""
+    rules = tuple(_rules(schema, shape, place))
+    inner = _contents(schema, shape, place)
+    if not rules and inner is None:
+        return None
+
+    def run(new: Any, old: Any, path: _Path, walk: _Walk) -> None:
+        if new is None:
+            return  # whether there may be nothing is for the rules around it
+        for rule in rules:
+            rule.run(new, old, path, walk)
+        if inner is not None:
+            inner(new, old, path, walk)
+
+    return run
+
+
+def _contents(schema: Schema, shape: Shape, place: _Place) -> _Check | None:
+    if "items" in schema and shape.element is not None:
+        below = place.below("items", correlated=bool(shape.keys), count=schema.get("maxItems", 1))
+        check_item = _compile(schema["items"], shape.element, below)
+        return check_item and (_keyed_items(check_item, shape.keys) if below.correlated else _items(check_item))
+    others = schema.get("additionalProperties")
+    if isinstance(others, Mapping) and shape.element is not None:
+        below = place.below("additionalProperties", count=schema.get("maxProperties", 1))
+        check_value = _compile(others, shape.element, below)
+        return check_value and _values(check_value)
+    properties: Mapping[str, Schema] = schema.get("properties") or {}
+    checks = []
+    for name, member in properties.items():
+        shape_of_member = shape.fields.get(name) or shape_of(member)
+        check_member = _compile(member, shape_of_member, place.below(f"properties[{name}]"))
+        if check_member is not None:
+            checks.append((name, f".{name}", check_member))
+    return _members(checks) if checks else None
+
+
+def _members(checks: Sequence[tuple[str, str, _Check]]) -> _Check:
+    def run(new: Any, old: Any, path: _Path, walk: _Walk) -> None:
+        if not isinstance(new, dict):
+            return
+        before = old if isinstance(old, dict) else {}
+        for name, step, check_member in checks:
+            if name in new:
+                check_member(new[name], before.get(name), (path, step), walk)
+
+    return run
+
+
+def _values(check_value: _Check) -> _Check:
+    def run(new: Any, old: Any, path: _Path, walk: _Walk) -> None:
+        if not isinstance(new, dict):
+            return
+        before = old if isinstance(old, dict) else {}
+        for key, value in new.items():
+            check_value(value, before.get(key), (path, f"[{key}]"), walk)
+
+    return run
+
+
+def _keyed_items(check_item: _Check, keys: Sequence[str]) -> _Check:
+    def run(new: Any, old: Any, path: _Path, walk: _Walk) -> None:
+        if not isinstance(new, list):
+            return
+        before = {key_of(item, keys): item for item in old} if isinstance(old, list) else {}
+        for index, item in enumerate(new):
+            check_item(item, before.get(key_of(item, keys)), (path, f"[{index}]"), walk)
+
+    return run
+
+
+def _items(check_item: _Check) -> _Check:
+    """Of lists whose items cannot be told apart: nobody knows what an item was before."""
+
+    def run(new: Any, old: Any, path: _Path, walk: _Walk) -> None:
+        if not isinstance(new, list):
+            return
+        known = len(walk.errors)
+        for index, item in enumerate(new):
+            check_item(item, None, (path, f"[{index}]"), walk)
+        if len(walk.errors) > known and old == new:
+            del walk.errors[known:]
+
+    return run
+
+
+def _rules(schema: Schema, shape: Shape, place: _Place) -> Iterator[_Rule]:
+    for index, text in enumerate(schema.get(RULES) or ()):
+        here = place.below(f"{RULES}[{index}]")
+        try:
+            rule = _rule(text, shape, correlated=place.correlated)
+        except _UnsoundError as error:
+            here.complain(error.field, INVALID, error.value, str(error))
+            continue
+        turns = rule.program.turns * place.count
+        if turns > _MAX_TURNS:
+            here.complain("rule", FORBIDDEN, None, _too_many(turns))
+        yield rule
+
+
+def _too_many(turns: int) -> str:
+    excess = turns / _MAX_TURNS
+    factor = "more than 100x" if excess > 100 else f"{excess:f}x" if excess < 1.5 else f"{excess:.1f}x"
+    return (
+        f"estimated rule cost exceeds budget by factor of {factor} (try simplifying the rule, or adding maxItems, "
+        "maxProperties, and maxLength where arrays, maps, and strings are declared)"
+    )
+
+
+class _UnsoundError(ValueError):
+    def __init__(self, field: str, value: str, detail: str) -> None:
+        super().__init__(detail)
+        self.field = field
+        self.value = value
+
+
+def _rule(rule: Mapping[str, Any], shape: Shape, *, correlated: bool) -> _Rule:
+    text = str(rule.get("rule", "")).strip()
+    optional_old = bool(rule.get("optionalOldSelf"))
+    old = Shape(type="optional") if optional_old else shape
+    shapes = {"self": shape, "oldSelf": old}
+    program, uses_old = _program("rule", text, shapes, "bool")
+    if uses_old and not correlated:
+        detail = "oldSelf cannot be used on the uncorrelatable portion of the schema"
+        raise _UnsoundError("rule", text, detail)
+    message_text = str(rule.get("messageExpression", "")).strip()
+    message_program = _program("messageExpression", message_text, shapes, "string")[0] if message_text else None
+    return _Rule(
+        program=program,
+        text=text,
+        shape=shape,
+        uses_old=uses_old,
+        optional_old=optional_old,
+        message=str(rule.get("message", "")).strip(),
+        message_program=message_program,
+        field_path=_steps(str(rule.get("fieldPath", "")), shape),
+        error_type=_REASONS.get(str(rule.get("reason", "")), INVALID),
+    )
+
+
+def _program(field: str, text: str, shapes: Mapping[str, Shape], result: str) -> tuple[Program, bool]:
+    try:
+        expression, type_ = check(text, {name: shape.type for name, shape in shapes.items()})
+        program = compile_expression(expression, shapes)
+    except CompileError as error:
+        raise _UnsoundError(field, text, f"compilation failed: {error}") from None
+    if type_ == "dyn":
+        type_ = program.shape.type
+    if type_ not in (result, "dyn"):
+        what = "cel expression" if field == "rule" else field
+        raise _UnsoundError(field, text, f"compilation failed: {what} must evaluate to a {result}")
+    return program, mentions(expression.root, "oldSelf")
+
+
+def _steps(path: str, shape: Shape) -> str:
+    """A `fieldPath` (`.spec['my-field']`) as messages have it."""
+    rendered, at = "", 0
+    while at < len(path):
+        step = _STEP.match(path, at)
+        name = step and (step.group(1) or re.sub(r"\\(.)", r"\1", step.group(2) or ""))
+        if not step or not name or not (name in shape.fields or shape.element is not None or shape is ANYTHING):
+            raise _UnsoundError("fieldPath", path, "fieldPath must be a valid path: does not refer to a valid field")
+        rendered += f".{name}" if name in shape.fields else f"[{name}]"
+        shape, at = shape.member(name), step.end()
+    return rendered
