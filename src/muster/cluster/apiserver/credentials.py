@@ -8,8 +8,11 @@ from pathlib import Path
 
 import yaml
 
-from muster.cluster.apiserver.certificates import Authority, Pair, write_private
-from muster.cluster.apiserver.users import ADMIN, Authenticator
+from muster.cluster.apiserver.access.control import Trust
+from muster.cluster.apiserver.access.jwt import SigningKey
+from muster.cluster.apiserver.access.jwt import load as load_key
+from muster.cluster.apiserver.certificates import Authority, CredentialError, Pair, write_private
+from muster.cluster.apiserver.users import ADMIN, Authenticator, TokenCheck, fixed_tokens
 from muster.runtime.ids import Ids
 
 CLUSTER = "muster"  # the name of the cluster, the context and the user in the kubeconfig
@@ -17,12 +20,13 @@ CLUSTER = "muster"  # the name of the cluster, the context and the user in the k
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """The authority's certificate, the server's pair, and what the admin is known by."""
+    """The authority's certificate, the server's pair, what the admin is known by, and what signs other tokens."""
 
     authority_pem: bytes
     server: Pair
     admin: Pair
     token: str
+    signing_key: SigningKey
 
     @classmethod
     def load(cls, directory: Path, now: datetime, ids: Ids) -> "Credentials":
@@ -36,11 +40,17 @@ class Credentials:
             server=authority.server(),
             admin=authority.client("admin", ADMIN),
             token=_token(directory / "admin.token", ids),
+            signing_key=_signing_key(directory / "service-accounts.key"),
         )
 
-    def authenticator(self) -> Authenticator:
-        """Knows the admin's token, and certificates of the authority."""
-        return Authenticator({self.token: ADMIN})
+    @property
+    def trust(self) -> Trust:
+        """What the server needs of them."""
+        return Trust(self.signing_key, {self.token: ADMIN}, self.authority_pem)
+
+    def authenticator(self, check: TokenCheck | None = None) -> Authenticator:
+        """Knows certificates of the authority, and those tokens that `check` does: without one, the admin's."""
+        return Authenticator(check or fixed_tokens(self.trust.tokens))
 
     def server_context(self) -> ssl.SSLContext:
         """TLS for the server: clients may show a certificate, which must be of the authority."""
@@ -95,6 +105,18 @@ def _token(file: Path, ids: Ids) -> str:
         token = ids.hexadecimal(64)
         write_private(file, token.encode())
     return token
+
+
+def _signing_key(file: Path) -> SigningKey:
+    """The key that signs the tokens of service accounts, the same over restarts: pods that run on stay known."""
+    try:
+        return load_key(file.read_bytes())
+    except FileNotFoundError:
+        key = SigningKey.make()
+        write_private(file, key.pem)
+        return key
+    except ValueError as error:
+        raise CredentialError(f"{file} is damaged ({error}); remove it to make a new one") from error
 
 
 def _text(pem: bytes) -> str:

@@ -1,0 +1,70 @@
+"""Keeps aggregated ClusterRoles what their selectors say: they get the rules of the roles that these select."""
+
+from typing import Any
+
+import msgspec
+
+from muster.api.rbac import CLUSTER_ROLE, ClusterRole
+from muster.api.selectors import SelectorError
+from muster.api.status import ApiError
+from muster.cluster.apiserver.access.aggregation import aggregated
+from muster.runtime.controller import Result
+from muster.runtime.manager import Manager
+
+
+class RoleAggregator:
+    """Runs under a `Manager`; keys are ClusterRoles that have an aggregation rule."""
+
+    name = "clusterrole-aggregation-controller"
+
+    def __init__(self, manager: Manager) -> None:
+        self._client = manager.client
+        self._roles = manager.informer(CLUSTER_ROLE)
+        self._controller = manager.controller(self.name, self._reconcile)
+        self._roles.on_change(self._changed)
+
+    async def run(self) -> None:
+        """Work until `stop`."""
+        await self._controller.run()
+
+    async def stop(self) -> None:
+        """Finish what is being written."""
+        await self._controller.stop()
+
+    def _changed(self, old: ClusterRole | None, new: ClusterRole | None) -> None:
+        """Any role may be part of any other."""
+        if (
+            old is not None
+            and new is not None
+            and (old.rules, old.metadata.labels, old.aggregation_rule)
+            == (
+                new.rules,
+                new.metadata.labels,
+                new.aggregation_rule,
+            )
+        ):
+            return
+        for role in self._roles.all():
+            if role.aggregation_rule is not None:
+                self._controller.queue.add(role.metadata.name)
+
+    async def _reconcile(self, name: str) -> Result:
+        role = self._roles.get(name)
+        if role is None or role.aggregation_rule is None or role.metadata.deletion_timestamp is not None:
+            return None
+        try:
+            rules = aggregated(role, self._roles.all())
+        except SelectorError:
+            return None  # validation has let nothing in that makes no sense; what is older stays as it is
+        if rules == role.rules:
+            return None
+        patch: dict[str, Any] = {
+            "metadata": {"resourceVersion": role.metadata.resource_version},
+            "rules": msgspec.to_builtins(rules),
+        }
+        try:
+            await self._client.patch(CLUSTER_ROLE, name, patch)
+        except ApiError as error:
+            if error.code not in (404, 409):  # gone, or changed: then we are called again
+                raise
+        return None

@@ -1,0 +1,146 @@
+"""What of which request goes into the audit log, by a policy of `audit.k8s.io/v1`. Pure.
+
+The first rule that matches a request decides. Three kinds of objects carry what nobody may read in a log (Secrets,
+token reviews and token requests): of them no more than metadata is kept unless a rule names them.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import msgspec
+
+from muster.api.yaml_decode import decode
+from muster.cluster.apiserver.users import Access, User
+
+Level = Literal["None", "Metadata", "Request", "RequestResponse"]
+Stage = Literal["RequestReceived", "ResponseStarted", "ResponseComplete", "Panic"]
+
+MAX_POLICY_BYTES = 1 << 20
+_SENSITIVE = frozenset({("", "secrets"), ("", "serviceaccounts/token"), ("authentication.k8s.io", "tokenreviews")})
+
+
+class PolicyError(Exception):
+    """The policy cannot be used; says where and why."""
+
+
+class _Data(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    """Base of what a policy is made of: what it does not know it refuses."""
+
+
+class GroupResources(_Data, frozen=True, kw_only=True):
+    """Resources of a group: plural names, `pods/log`, `*`, `*/scale`, `pods/*`; all if there are none."""
+
+    group: str = ""
+    resources: tuple[str, ...] = ()
+    resource_names: tuple[str, ...] = ()
+
+
+class Rule(_Data, frozen=True, kw_only=True):
+    """Which requests it is about, and what of them is kept. An empty list is about all."""
+
+    level: Level
+    users: tuple[str, ...] = ()
+    user_groups: tuple[str, ...] = ()
+    verbs: tuple[str, ...] = ()
+    resources: tuple[GroupResources, ...] = ()
+    namespaces: tuple[str, ...] = ()
+    non_resource_urls: tuple[str, ...] = msgspec.field(default=(), name="nonResourceURLs")
+    omit_stages: tuple[Stage, ...] = ()
+    omit_managed_fields: bool | None = None
+
+
+class Policy(_Data, frozen=True, kw_only=True):
+    """Rules in order, and what holds for all."""
+
+    api_version: Literal["audit.k8s.io/v1"]
+    kind: Literal["Policy"]
+    rules: tuple[Rule, ...]
+    metadata: dict[str, object] = {}
+    omit_stages: tuple[Stage, ...] = ()
+    omit_managed_fields: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """What of one request is kept."""
+
+    level: Level = "None"
+    omit_stages: frozenset[Stage] = frozenset()
+    omit_managed_fields: bool = False
+
+
+def parse(text: str | bytes) -> Policy:
+    """The policy in a YAML file. Raises `PolicyError`."""
+    data = text.encode() if isinstance(text, str) else text
+    if len(data) > MAX_POLICY_BYTES:
+        raise PolicyError(f"the policy has more than {MAX_POLICY_BYTES} bytes")
+    try:
+        document, duplicates = decode(data)
+        policy = msgspec.convert(document, Policy)
+    except (ValueError, msgspec.ValidationError) as error:
+        raise PolicyError(str(error)) from None
+    if duplicates:
+        raise PolicyError(f"{duplicates[0]} is given twice")
+    for i, rule in enumerate(policy.rules):
+        if rule.non_resource_urls and (rule.resources or rule.namespaces):
+            raise PolicyError(f"rules[{i}]: rules cannot apply to both regular resources and non-resource URLs")
+    return policy
+
+
+def scope(policy: Policy, access: Access) -> Scope:
+    """What is kept of a request."""
+    for rule in policy.rules:
+        if _matches(rule, access):
+            omitted = frozenset({*policy.omit_stages, *rule.omit_stages})
+            own = rule.omit_managed_fields
+            return Scope(_level(rule, access), omitted, policy.omit_managed_fields if own is None else own)
+    return Scope()
+
+
+def _level(rule: Rule, access: Access) -> Level:
+    sensitive = (access.group, access.resource) in _SENSITIVE
+    if not sensitive or rule.level in ("None", "Metadata"):
+        return rule.level
+    named = any(of.group == access.group and access.resource in of.resources for of in rule.resources)
+    return rule.level if named else "Metadata"
+
+
+def _matches(rule: Rule, access: Access) -> bool:
+    if not _is_about(rule, access.user) or (rule.verbs and access.verb not in rule.verbs):
+        return False
+    if rule.namespaces or rule.resources:
+        return bool(access.resource) and _is_about_resource(rule, access)
+    if rule.non_resource_urls:
+        return not access.resource and any(_path_matches(url, access.path) for url in rule.non_resource_urls)
+    return True
+
+
+def _is_about(rule: Rule, user: User) -> bool:
+    if rule.users and user.name not in rule.users:
+        return False
+    return not rule.user_groups or not user.groups.isdisjoint(rule.user_groups)
+
+
+def _is_about_resource(rule: Rule, access: Access) -> bool:
+    if rule.namespaces and access.namespace not in rule.namespaces:
+        return False
+    return not rule.resources or any(_group_matches(of, access) for of in rule.resources)
+
+
+def _group_matches(of: GroupResources, access: Access) -> bool:
+    if of.group != access.group:
+        return False
+    if of.resource_names and access.name not in of.resource_names:
+        return False
+    return not of.resources or any(_resource_matches(resource, access.resource) for resource in of.resources)
+
+
+def _resource_matches(accepted: str, resource: str) -> bool:
+    if accepted in ("*", resource):
+        return True
+    plural, _, sub = resource.partition("/")
+    return bool(sub) and accepted in (f"*/{sub}", f"{plural}/*")
+
+
+def _path_matches(accepted: str, path: str) -> bool:
+    return accepted == path or (accepted.endswith("*") and path.startswith(accepted[:-1]))

@@ -1,0 +1,112 @@
+"""Nobody gives rights that he has not himself: the check of roles and bindings that are about to be written.
+
+Who may `escalate` a role, or `bind` it, may do so. As k8s.io/kubernetes (pkg/registry/rbac/*/policybased).
+"""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from muster.api.rbac import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, GROUP, ROLE, ROLE_BINDING, PolicyRule, RoleRef
+from muster.api.status import ApiError, forbidden, not_found
+from muster.cluster.apiserver.access.rbac import Rbac
+from muster.cluster.apiserver.access.rules import (
+    EVERYTHING,
+    TooManyRightsError,
+    compacted,
+    described,
+    quoted,
+    uncovered,
+)
+from muster.cluster.apiserver.admission import Attempt, Plugin
+from muster.cluster.apiserver.users import MASTERS, Access, User
+from muster.cluster.store import Store
+
+_ROLES = frozenset({ROLE.resource, CLUSTER_ROLE.resource})
+_BINDINGS = frozenset({ROLE_BINDING.resource, CLUSTER_ROLE_BINDING.resource})
+
+
+def escalation(rbac: Rbac) -> Plugin:
+    """The check, by what `rbac` knows of the writer."""
+
+    def check(attempt: Attempt, store: Store) -> None:  # noqa: ARG001  (one of many of this shape)
+        if attempt.operation not in ("CREATE", "UPDATE") or MASTERS in attempt.user.groups:
+            return
+        if attempt.resource.key in _ROLES:
+            _check_role(rbac, attempt)
+        elif attempt.resource.key in _BINDINGS:
+            _check_binding(rbac, attempt)
+
+    return check
+
+
+def creation(rbac: Rbac) -> Plugin:
+    """Who makes an object must be allowed to create it, also where an update or an apply is what makes it."""
+
+    def check(attempt: Attempt, store: Store) -> None:  # noqa: ARG001  (one of many of this shape)
+        if attempt.operation == "CREATE" and not attempt.subresource:
+            kind = attempt.resource.kind
+            rbac.require(Access(attempt.user, "create", kind.group, kind.plural, attempt.namespace))
+
+    return check
+
+
+def _check_role(rbac: Rbac, attempt: Attempt) -> None:
+    document, old = attempt.document, attempt.old or {}
+    parts = ("rules", "aggregationRule")
+    if attempt.old is not None and all(document.get(part) == old.get(part) for part in parts):
+        return
+    kind = attempt.resource.kind
+    if rbac.decide(_access(attempt, "escalate", kind.plural, attempt.name)).allowed:
+        return
+    _confirm(rbac, attempt, msgspec.convert(document.get("rules") or (), tuple[PolicyRule, ...]))
+    if document.get("aggregationRule"):
+        _confirm(rbac, attempt, EVERYTHING, "must have cluster-admin privileges to use an aggregationRule")
+
+
+def _check_binding(rbac: Rbac, attempt: Attempt) -> None:
+    document, old = attempt.document, attempt.old or {}
+    if attempt.old is not None and document.get("subjects") == old.get("subjects"):
+        return  # the role never changes
+    ref = msgspec.convert(document["roleRef"], RoleRef)
+    plural = ROLE.plural if ref.kind == ROLE.kind else CLUSTER_ROLE.plural
+    if rbac.decide(_access(attempt, "bind", plural, ref.name)).allowed:
+        return
+    rules = rbac.role_rules(ref, attempt.namespace)
+    if rules is None:
+        raise not_found(f"{plural}.{GROUP}", ref.name)
+    _confirm(rbac, attempt, rules)
+
+
+def _access(attempt: Attempt, verb: str, plural: str, name: str) -> Access:
+    return Access(attempt.user, verb, GROUP, plural, attempt.namespace, name)
+
+
+def _confirm(rbac: Rbac, attempt: Attempt, wanted: Sequence[PolicyRule], instead: str = "") -> None:
+    """Raise `ApiError` (403) unless the writer has all these rights; says which are missing, or `instead`."""
+    grants = rbac.grants(attempt.user, attempt.namespace)
+    try:
+        missing = uncovered(grants.rules, wanted)
+    except TooManyRightsError:
+        raise _refused(attempt, "it grants too many single rights to compare them with the writer's own") from None
+    if not missing:
+        return
+    if instead:
+        raise _refused(attempt, instead)
+    sentences = sorted({described(rule) for rule in compacted(missing)})
+    errors = f"; resolution errors: {quoted(grants.errors)}" if grants.errors else ""
+    raise _refused(
+        attempt,
+        f"{_named(attempt.user)} is attempting to grant RBAC permissions not currently held:\n"
+        + "\n".join(sentences)
+        + errors,
+    )
+
+
+def _named(user: User) -> str:
+    return f'user "{user.name}" (groups={quoted(sorted(user.groups))})'
+
+
+def _refused(attempt: Attempt, why: str) -> ApiError:
+    name = attempt.resource.name
+    return forbidden(f'{name} "{attempt.name}" is forbidden: {why}', resource=name, name=attempt.name)

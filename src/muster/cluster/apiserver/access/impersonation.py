@@ -1,0 +1,70 @@
+"""Requests on somebody else's behalf: the `Impersonate-` headers, and whether the one who asks may use them.
+
+As in k8s.io/apiserver (endpoints/filters/impersonation.go): every name, group and piece of extra information is an
+object of its own that one must be allowed to `impersonate`.
+"""
+
+from collections.abc import Sequence
+from urllib.parse import unquote
+
+from muster.api.status import bad_request
+from muster.cluster.apiserver.users import (
+    ANONYMOUS,
+    AUTHENTICATED,
+    UNAUTHENTICATED,
+    Access,
+    Authorizer,
+    User,
+    account_groups,
+    account_of,
+)
+
+_USER, _GROUP, _UID, _EXTRA = "impersonate-user", "impersonate-group", "impersonate-uid", "impersonate-extra-"
+_AUTHENTICATION = "authentication.k8s.io"
+
+
+def impersonated(headers: Sequence[tuple[str, str]], user: User, authorize: Authorizer) -> User:
+    """Whom a request is to be taken for: its own user without such headers. Raises `ApiError` (400, 403).
+
+    headers: names in small letters.
+    """
+    if not headers:
+        return user
+    given = [(name, value) for name, value in headers if value]
+    name = next((value for header, value in given if header == _USER), "")
+    groups = frozenset(value for header, value in given if header == _GROUP)
+    uid = next((value for header, value in given if header == _UID), "")
+    extra: dict[str, tuple[str, ...]] = {}
+    for header, value in given:
+        if header.startswith(_EXTRA):
+            key = unquote(header.removeprefix(_EXTRA)).lower()
+            extra[key] = (*extra.get(key, ()), value)
+    if not name:
+        raise bad_request("a user's groups, UID or extra information were to be impersonated, but no user")
+    for access in _needed(user, name, groups, uid, extra):
+        authorize(access)
+    return User(name, _groups(name, groups), uid, extra)
+
+
+def _needed(user: User, name: str, groups: frozenset[str], uid: str, extra: dict[str, tuple[str, ...]]) -> list[Access]:
+    """What the one who asks must be allowed."""
+    account = account_of(name)
+    if account is not None:
+        who = Access(user, "impersonate", "", "serviceaccounts", *account)
+    else:
+        who = Access(user, "impersonate", "", "users", "", name)
+    needed = [who, *(Access(user, "impersonate", "", "groups", "", group) for group in sorted(groups))]
+    for key, values in extra.items():
+        resource = f"userextras/{key}"
+        needed += [Access(user, "impersonate", _AUTHENTICATION, resource, "", value) for value in values]
+    return [*needed, *([Access(user, "impersonate", _AUTHENTICATION, "uids", "", uid)] if uid else [])]
+
+
+def _groups(name: str, given: frozenset[str]) -> frozenset[str]:
+    """The groups of the one who is impersonated."""
+    account = account_of(name)
+    if not given and account is not None:
+        return account_groups(account[0])
+    if name == ANONYMOUS:
+        return given | {UNAUTHENTICATED}
+    return given if UNAUTHENTICATED in given else given | {AUTHENTICATED}

@@ -1,0 +1,181 @@
+"""Questions about rights and identities: reviews are posted, answered, and not stored."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from muster.api.authentication import SELF_SUBJECT_REVIEW, TOKEN_REVIEW, TokenReviewSpec
+from muster.api.authorization import (
+    LOCAL_SUBJECT_ACCESS_REVIEW,
+    SELF_SUBJECT_ACCESS_REVIEW,
+    SELF_SUBJECT_RULES_REVIEW,
+    SUBJECT_ACCESS_REVIEW,
+    NonResourceAttributes,
+    ResourceAttributes,
+    SelfSubjectAccessReviewSpec,
+    SelfSubjectRulesReviewSpec,
+    SubjectAccessReviewSpec,
+)
+from muster.api.status import FieldError, bad_request, invalid
+from muster.api.validation import fields
+from muster.cluster.apiserver.access.jwt import BadTokenError
+from muster.cluster.apiserver.access.rbac import Rbac
+from muster.cluster.apiserver.access.tokens import AUDIENCES, Tokens
+from muster.cluster.apiserver.answers import warning_headers
+from muster.cluster.apiserver.body import read_object
+from muster.cluster.apiserver.call import Call
+from muster.cluster.apiserver.decode import Document
+from muster.cluster.apiserver.request import write_options
+from muster.cluster.apiserver.users import Access, User
+from muster.runtime.transport import JSON, Response
+
+
+class Reviews:
+    """Answers reviews."""
+
+    def __init__(self, rbac: Rbac, tokens: Tokens) -> None:
+        self._rbac = rbac
+        self._tokens = tokens
+        self.actions: Mapping[str, Callable[[Call], Awaitable[Response]]] = {
+            SELF_SUBJECT_ACCESS_REVIEW.resource: self._own_access,
+            SUBJECT_ACCESS_REVIEW.resource: self._access,
+            LOCAL_SUBJECT_ACCESS_REVIEW.resource: self._local_access,
+            SELF_SUBJECT_RULES_REVIEW.resource: self._own_rules,
+            SELF_SUBJECT_REVIEW.resource: self._self,
+            TOKEN_REVIEW.resource: self._token,
+        }
+
+    async def _own_access(self, call: Call) -> Response:
+        document = written(call)
+        spec = _spec(document, SelfSubjectAccessReviewSpec)
+        _require(call, _attribute_errors(spec))
+        return answer(call, document, self._decision(call.user, spec))
+
+    async def _access(self, call: Call) -> Response:
+        document = written(call)
+        spec = _spec(document, SubjectAccessReviewSpec)
+        _require(call, [*_attribute_errors(spec), *_subject_errors(spec)])
+        return answer(call, document, self._decision(_user(spec), spec))
+
+    async def _local_access(self, call: Call) -> Response:
+        document = written(call)
+        spec = _spec(document, SubjectAccessReviewSpec)
+        errors = [*_attribute_errors(spec), *_subject_errors(spec)]
+        if spec.non_resource_attributes is not None:
+            errors.append(
+                fields.invalid(
+                    "spec.nonResourceAttributes", spec.non_resource_attributes, "disallowed on this kind of request"
+                )
+            )
+        elif spec.resource_attributes is not None and spec.resource_attributes.namespace != call.namespace:
+            errors.append(
+                fields.invalid(
+                    "spec.resourceAttributes.namespace",
+                    spec.resource_attributes.namespace,
+                    "must match metadata.namespace",
+                )
+            )
+        _require(call, errors)
+        return answer(call, document, self._decision(_user(spec), spec))
+
+    async def _own_rules(self, call: Call) -> Response:
+        document = written(call)
+        namespace = _spec(document, SelfSubjectRulesReviewSpec).namespace
+        if not namespace:
+            raise bad_request("no namespace on request")
+        grants = self._rbac.grants(call.user, namespace)
+        on_resources = [rule for rule in grants.rules if rule.resources]
+        on_paths = [rule for rule in grants.rules if rule.non_resource_urls]
+        status: Document = {
+            "resourceRules": [msgspec.to_builtins(rule) for rule in dict.fromkeys(on_resources)],
+            "nonResourceRules": [msgspec.to_builtins(rule) for rule in dict.fromkeys(on_paths)],
+            "incomplete": bool(grants.errors),
+        }
+        if grants.errors:
+            status["evaluationError"] = ", ".join(grants.errors)
+        return answer(call, document, status)
+
+    async def _self(self, call: Call) -> Response:
+        return answer(call, written(call), {"userInfo": _shown(call.user)})
+
+    async def _token(self, call: Call) -> Response:
+        document = written(call)
+        spec = _spec(document, TokenReviewSpec)
+        if not spec.token:
+            raise bad_request("token is required for TokenReview in authentication")
+        document["spec"] = {name: value for name, value in document["spec"].items() if name != "token"}
+        try:
+            owner = self._tokens.owner(spec.token, spec.audiences or AUDIENCES)
+        except BadTokenError as error:
+            # Upstream repeats the token, as it was sent to it; that is nothing that we do.
+            return answer(call, document, {"user": {}, "error": f"[invalid bearer token, {error}]"})
+        status = {"authenticated": True, "user": _shown(owner.user), "audiences": list(owner.audiences)}
+        return answer(call, document, status)
+
+    def _decision(self, user: User, spec: "SelfSubjectAccessReviewSpec | SubjectAccessReviewSpec") -> Document:
+        decision = self._rbac.decide(_asked(user, spec.resource_attributes, spec.non_resource_attributes))
+        status: Document = {"allowed": decision.allowed}
+        return status | ({"reason": decision.reason} if decision.reason else {})
+
+
+def written(call: Call) -> Document:
+    """What was posted. Raises `ApiError`."""
+    options = write_options(call.request.query, "CreateOptions")
+    return read_object(call.request, call.view, options, call.warnings)
+
+
+def answer(call: Call, document: Document, status: Document) -> Response:
+    """What was posted, with what there is to say of it."""
+    kind = call.view.kind
+    meta = document.get("metadata") or {}
+    whole = {"apiVersion": kind.api_version, "kind": kind.kind} | document | {"metadata": meta, "status": status}
+    return Response(201, msgspec.json.encode(whole), JSON, warning_headers(call.warnings))
+
+
+def _spec(document: Document, type_: type[Any]) -> Any:
+    spec = document.setdefault("spec", {})
+    return msgspec.convert(spec, type_)
+
+
+def _require(call: Call, errors: list[FieldError]) -> None:
+    kind = call.view.kind
+    if errors:
+        raise invalid(kind.kind, kind.group, "", errors)
+
+
+def _attribute_errors(spec: "SelfSubjectAccessReviewSpec | SubjectAccessReviewSpec") -> list[FieldError]:
+    on_resource, on_path = spec.resource_attributes, spec.non_resource_attributes
+    if on_resource is not None and on_path is not None:
+        sentence = "cannot be specified in combination with resourceAttributes"
+        return [fields.invalid("spec.nonResourceAttributes", on_path, sentence)]
+    if on_resource is None and on_path is None:
+        sentence = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
+        return [fields.invalid("spec.resourceAttributes", None, sentence)]
+    return []
+
+
+def _subject_errors(spec: SubjectAccessReviewSpec) -> list[FieldError]:
+    if spec.user or spec.groups:
+        return []
+    return [fields.invalid("spec.user", "", "at least one of user or group must be specified")]
+
+
+def _asked(user: User, on_resource: ResourceAttributes | None, on_path: NonResourceAttributes | None) -> Access:
+    if on_resource is None:
+        assert on_path is not None, "one of them was given"
+        return Access(user, on_path.verb, path=on_path.path)
+    # No resource at all is granted by nothing but all resources.
+    plural = on_resource.resource or "*"
+    resource = f"{plural}/{on_resource.subresource}" if on_resource.subresource else plural
+    return Access(user, on_resource.verb, on_resource.group, resource, on_resource.namespace, on_resource.name)
+
+
+def _user(spec: SubjectAccessReviewSpec) -> User:
+    return User(spec.user, frozenset(spec.groups), spec.uid, spec.extra)
+
+
+def _shown(user: User) -> Document:
+    members = {"username": user.name, "uid": user.uid, "groups": sorted(user.groups)}
+    extra = {key: list(values) for key, values in user.extra.items()}
+    return {name: value for name, value in (members | {"extra": extra}).items() if value}

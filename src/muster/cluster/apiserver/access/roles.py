@@ -1,0 +1,228 @@
+"""The roles and bindings that every cluster begins with (k8s.io/kubernetes, plugin/pkg/auth/authorizer/rbac).
+
+`admin`, `edit` and `view` are put together from the `system:aggregate-to-...` roles and from whatever else carries
+their labels: a CustomResourceDefinition's author extends them so. Roles of components that do not run here, but that
+charts bind their own components to, are there too.
+"""
+
+from collections.abc import Iterable
+
+from muster.api.meta import LabelSelector, ObjectMeta
+from muster.api.rbac import GROUP as RBAC
+from muster.api.rbac import (
+    AggregationRule,
+    ClusterRole,
+    ClusterRoleBinding,
+    PolicyRule,
+    Role,
+    RoleRef,
+    Subject,
+)
+from muster.cluster.apiserver.access.aggregation import aggregated
+from muster.cluster.apiserver.access.rules import EVERYTHING
+from muster.cluster.apiserver.users import AUTHENTICATED, MASTERS, SERVICE_ACCOUNTS, UNAUTHENTICATED
+
+BOOTSTRAPPING = {"kubernetes.io/bootstrapping": "rbac-defaults"}
+AUTO_UPDATE = "rbac.authorization.kubernetes.io/autoupdate"
+_AGGREGATE = "rbac.authorization.k8s.io/aggregate-to-"
+
+_READ = ("get", "list", "watch")
+_WRITE = ("create", "delete", "deletecollection", "patch", "update")
+_READ_WRITE = (*_READ, *_WRITE)
+_CORE = ""
+_EVENTS = PolicyRule(verbs=("create", "patch", "update"), api_groups=("", "events.k8s.io"), resources=("events",))
+
+
+def _rule(verbs: Iterable[str], group: str, *resources: str, names: tuple[str, ...] = ()) -> PolicyRule:
+    return PolicyRule(verbs=tuple(verbs), api_groups=(group,), resources=resources, resource_names=names)
+
+
+def _paths(*paths: str) -> PolicyRule:
+    return PolicyRule(verbs=("get",), non_resource_urls=paths)
+
+
+_HEALTH = ("/healthz", "/livez", "/readyz", "/version", "/version/")
+_DISCOVERY = ("/api", "/api/*", "/apis", "/apis/*", "/openapi", "/openapi/*", *_HEALTH)
+
+# What people work with in a namespace, by group: those that may be changed, and those that are only looked at.
+_WORKLOADS = {
+    "apps": ("daemonsets", "deployments", "deployments/scale", "replicasets", "replicasets/scale",
+             "statefulsets", "statefulsets/scale"),
+    "autoscaling": ("horizontalpodautoscalers",),
+    "batch": ("cronjobs", "jobs", "jobs/scale"),
+    "policy": ("poddisruptionbudgets",),
+    "networking.k8s.io": ("ingresses", "networkpolicies"),
+    "extensions": ("daemonsets", "deployments", "ingresses", "networkpolicies", "replicasets"),
+}  # fmt: skip
+_STATUS = {
+    "apps": ("daemonsets/status", "deployments/status", "replicasets/status", "statefulsets/status"),
+    "autoscaling": ("horizontalpodautoscalers/status",),
+    "batch": ("cronjobs/status", "jobs/status"),
+    "policy": ("poddisruptionbudgets/status",),
+    "networking.k8s.io": ("ingresses/status",),
+}
+_CORE_WORKLOADS = (
+    "configmaps", "events", "persistentvolumeclaims", "pods", "replicationcontrollers", "replicationcontrollers/scale",
+    "serviceaccounts", "services", "endpoints",
+)  # fmt: skip
+_CORE_SEEN = (
+    "bindings", "limitranges", "namespaces", "namespaces/status", "persistentvolumeclaims/status", "pods/log",
+    "pods/status", "replicationcontrollers/status", "resourcequotas", "resourcequotas/status", "services/status",
+)  # fmt: skip
+
+_VIEW = (
+    _rule(_READ, _CORE, *_CORE_WORKLOADS, *_CORE_SEEN),
+    *(_rule(_READ, group, *resources, *_STATUS.get(group, ())) for group, resources in _WORKLOADS.items()),
+    _rule(_READ, "discovery.k8s.io", "endpointslices"),
+    _rule(_READ, "kueue.x-k8s.io", "localqueues", "localqueues/status", "workloads", "workloads/status"),
+)
+_EDIT = (
+    _rule(_READ, _CORE, "pods/attach", "pods/exec", "pods/portforward", "pods/proxy", "secrets", "services/proxy"),
+    _rule(("impersonate",), _CORE, "serviceaccounts"),
+    _rule(_WRITE, _CORE, "pods", "pods/attach", "pods/exec", "pods/portforward", "pods/proxy"),
+    _rule(("create",), _CORE, "pods/eviction", "serviceaccounts/token"),
+    _rule(
+        _WRITE, _CORE, "configmaps", "endpoints", "events", "persistentvolumeclaims", "replicationcontrollers",
+        "replicationcontrollers/scale", "secrets", "serviceaccounts", "services", "services/proxy",
+    ),
+    *(_rule(_WRITE, group, *resources) for group, resources in _WORKLOADS.items()),
+    _rule(_READ_WRITE, "coordination.k8s.io", "leases"),
+)  # fmt: skip
+_ADMIN = (
+    _rule(("create",), "authorization.k8s.io", "localsubjectaccessreviews"),
+    _rule(_READ_WRITE, RBAC, "rolebindings", "roles"),
+)
+
+
+def _role(name: str, *rules: PolicyRule, **labels: str) -> ClusterRole:
+    meta = ObjectMeta(name=name, labels=BOOTSTRAPPING | labels, annotations={AUTO_UPDATE: "true"})
+    return ClusterRole(metadata=meta, rules=rules)
+
+
+def _part(of: str, *rules: PolicyRule) -> ClusterRole:
+    role = _role(f"system:aggregate-to-{of}", *rules)
+    labels = dict(role.metadata.labels) | {_AGGREGATE + of: "true"}
+    meta = ObjectMeta(name=role.metadata.name, labels=labels, annotations=role.metadata.annotations)
+    return ClusterRole(metadata=meta, rules=rules)
+
+
+_PARTS = (_part("admin", *_ADMIN), _part("edit", *_EDIT), _part("view", *_VIEW))
+
+
+def _whole(name: str, *parts: str, part_of: str = "") -> ClusterRole:
+    """A role that is put together; its rules are there from the start."""
+    selectors = tuple(LabelSelector(match_labels={_AGGREGATE + part: "true"}) for part in parts)
+    labels = BOOTSTRAPPING | ({_AGGREGATE + part_of: "true"} if part_of else {})
+    meta = ObjectMeta(name=name, labels=labels, annotations={AUTO_UPDATE: "true"})
+    return ClusterRole(metadata=meta, aggregation_rule=AggregationRule(cluster_role_selectors=selectors))
+
+
+def _with_rules(role: ClusterRole, *others: ClusterRole) -> ClusterRole:
+    return ClusterRole(
+        metadata=role.metadata,
+        rules=aggregated(role, (*_PARTS, *others)),
+        aggregation_rule=role.aggregation_rule,
+    )
+
+
+_view = _with_rules(_whole("view", "view", part_of="edit"))
+_edit = _with_rules(_whole("edit", "edit", part_of="admin"), _view)
+_admin = _with_rules(_whole("admin", "admin"), _edit)
+
+CLUSTER_ROLES: tuple[ClusterRole, ...] = (
+    _role("cluster-admin", *EVERYTHING),
+    *_PARTS,
+    _view,
+    _edit,
+    _admin,
+    _role("system:discovery", _paths(*_DISCOVERY)),
+    _role("system:public-info-viewer", _paths(*_HEALTH)),
+    _role("system:monitoring", _paths("/healthz", "/healthz/*", "/livez", "/livez/*", "/metrics", "/metrics/slis",
+                                      "/readyz", "/readyz/*")),
+    _role(
+        "system:basic-user",
+        _rule(("create",), "authorization.k8s.io", "selfsubjectaccessreviews", "selfsubjectrulesreviews"),
+        _rule(("create",), "authentication.k8s.io", "selfsubjectreviews"),
+    ),
+    _role(
+        "system:service-account-issuer-discovery",
+        _paths("/.well-known/openid-configuration", "/.well-known/openid-configuration/", "/openid/v1/jwks",
+               "/openid/v1/jwks/"),
+    ),
+    _role(
+        "system:auth-delegator",
+        _rule(("create",), "authentication.k8s.io", "tokenreviews"),
+        _rule(("create",), "authorization.k8s.io", "subjectaccessreviews"),
+    ),
+    _role(
+        "system:kube-scheduler",
+        _EVENTS,
+        _rule(("create",), "coordination.k8s.io", "leases"),
+        _rule(("get", "list", "update", "watch"), "coordination.k8s.io", "leases"),
+        _rule(_READ, _CORE, "nodes", "namespaces", "services", "replicationcontrollers", "persistentvolumes"),
+        _rule(("delete", *_READ), _CORE, "pods"),
+        _rule(("create",), _CORE, "bindings", "pods/binding"),
+        _rule(("patch", "update"), _CORE, "pods/status"),
+        _rule(_READ, "apps", "replicasets", "statefulsets"),
+        _rule(_READ, "policy", "poddisruptionbudgets"),
+        _rule((*_READ, "patch", "update"), _CORE, "persistentvolumeclaims"),
+        _rule(("create",), "authentication.k8s.io", "tokenreviews"),
+        _rule(("create",), "authorization.k8s.io", "subjectaccessreviews"),
+        _rule(_READ, "storage.k8s.io", "csinodes", "csidrivers", "csistoragecapacities", "storageclasses"),
+        _rule(_READ, "resource.k8s.io", "deviceclasses", "resourceclaims", "resourceslices"),
+    ),
+    _role(
+        "system:volume-scheduler",
+        _rule((*_READ, "patch", "update"), _CORE, "persistentvolumes", "persistentvolumeclaims"),
+        _rule(_READ, "storage.k8s.io", "storageclasses"),
+    ),
+    _role(
+        "system:persistent-volume-provisioner",
+        _rule(("get", "list", "watch", "create", "delete"), _CORE, "persistentvolumes"),
+        _rule(("get", "list", "watch", "update"), _CORE, "persistentvolumeclaims"),
+        _rule(_READ, "storage.k8s.io", "storageclasses"),
+        _rule(("watch",), _CORE, "events"),
+        _EVENTS,
+    ),
+    _role(
+        "system:node-proxier",
+        _rule(("list", "watch"), _CORE, "services", "endpoints"),
+        _rule(_READ, _CORE, "nodes"),
+        _rule(("list", "watch"), "discovery.k8s.io", "endpointslices"),
+        _EVENTS,
+    ),
+)  # fmt: skip
+
+
+def _bound(role: str, *groups: str) -> ClusterRoleBinding:
+    meta = ObjectMeta(name=role, labels=BOOTSTRAPPING, annotations={AUTO_UPDATE: "true"})
+    return ClusterRoleBinding(
+        metadata=meta,
+        subjects=tuple(Subject(kind="Group", api_group=RBAC, name=group) for group in groups),
+        role_ref=RoleRef(api_group=RBAC, kind="ClusterRole", name=role),
+    )
+
+
+CLUSTER_ROLE_BINDINGS: tuple[ClusterRoleBinding, ...] = (
+    _bound("cluster-admin", MASTERS),
+    _bound("system:discovery", AUTHENTICATED),
+    _bound("system:public-info-viewer", AUTHENTICATED, UNAUTHENTICATED),
+    _bound("system:basic-user", AUTHENTICATED),
+    _bound("system:monitoring", "system:monitoring"),
+    _bound("system:service-account-issuer-discovery", SERVICE_ACCOUNTS),
+)
+
+# What an extension server reads to learn who signs its callers' certificates.
+ROLES: tuple[tuple[str, Role], ...] = (
+    (
+        "kube-system",
+        Role(
+            metadata=ObjectMeta(
+                name="extension-apiserver-authentication-reader",
+                labels=BOOTSTRAPPING,
+                annotations={AUTO_UPDATE: "true"},
+            ),
+            rules=(_rule(_READ, _CORE, "configmaps", names=("extension-apiserver-authentication",)),),
+        ),
+    ),
+)

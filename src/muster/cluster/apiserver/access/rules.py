@@ -1,0 +1,141 @@
+"""What rules of roles say: whether one grants an access, and whether some grant all that others do. Pure.
+
+As in k8s.io/kubernetes (pkg/apis/rbac/v1/evaluation_helpers.go and k8s.io/component-helpers/auth/rbac/validation).
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import product
+from math import prod
+
+from muster.api.rbac import PolicyRule
+from muster.cluster.apiserver.users import Access
+
+ALL = "*"
+# So many comparisons of single rights are made for one rule, and no more: they would hold up everybody else.
+MAX_RIGHTS = 200_000
+
+EVERYTHING = (
+    PolicyRule(verbs=(ALL,), api_groups=(ALL,), resources=(ALL,)),
+    PolicyRule(verbs=(ALL,), non_resource_urls=(ALL,)),
+)
+
+
+class TooManyRightsError(Exception):
+    """A rule names more single rights than are compared."""
+
+
+def allows(rule: PolicyRule, access: Access) -> bool:
+    """Whether the rule grants the access."""
+    if not _matches(rule.verbs, access.verb):
+        return False
+    if not access.resource:
+        return any(_url_matches(url, access.path) for url in rule.non_resource_urls)
+    return (
+        _matches(rule.api_groups, access.group)
+        and any(_resource_matches(resource, access.resource) for resource in rule.resources)
+        and (not rule.resource_names or access.name in rule.resource_names)
+    )
+
+
+def uncovered(owned: Sequence[PolicyRule], wanted: Iterable[PolicyRule]) -> list[PolicyRule]:
+    """The rights, one at a time, that `wanted` grants and `owned` does not. Raises `TooManyRightsError`."""
+    missing: list[PolicyRule] = []
+    for rule in wanted:
+        if any(_covers(own, rule) for own in owned):
+            continue
+        if _count(rule) * max(len(owned), 1) > MAX_RIGHTS:
+            raise TooManyRightsError
+        missing += [right for right in _rights(rule) if not any(_covers(own, right) for own in owned)]
+    return missing
+
+
+def compacted(rights: Iterable[PolicyRule]) -> list[PolicyRule]:
+    """The same rights, with those that differ in their verbs alone put together."""
+    verbs: dict[PolicyRule, dict[str, None]] = {}
+    for right in rights:
+        without = PolicyRule(
+            api_groups=right.api_groups,
+            resources=right.resources,
+            resource_names=right.resource_names,
+            non_resource_urls=right.non_resource_urls,
+        )
+        target = without if right.resources else right
+        verbs.setdefault(target, {}).update(dict.fromkeys(right.verbs))
+    return [
+        PolicyRule(
+            verbs=tuple(of),
+            api_groups=rule.api_groups,
+            resources=rule.resources,
+            resource_names=rule.resource_names,
+            non_resource_urls=rule.non_resource_urls,
+        )
+        for rule, of in verbs.items()
+    ]
+
+
+def described(rule: PolicyRule) -> str:
+    """`{APIGroups:[""], Resources:["pods"], Verbs:["get"]}`: as refusals name a rule."""
+    parts = {
+        "APIGroups": rule.api_groups,
+        "Resources": rule.resources,
+        "NonResourceURLs": rule.non_resource_urls,
+        "ResourceNames": rule.resource_names,
+        "Verbs": rule.verbs,
+    }
+    return "{" + ", ".join(f"{name}:{quoted(values)}" for name, values in parts.items() if values) + "}"
+
+
+def quoted(values: Iterable[str]) -> str:
+    """`["a" "b"]`: a list of texts as Go prints it."""
+    return "[" + " ".join(f'"{value}"' for value in values) + "]"
+
+
+def _matches(accepted: tuple[str, ...], value: str) -> bool:
+    return value in accepted or ALL in accepted
+
+
+def _resource_matches(accepted: str, resource: str) -> bool:
+    if accepted in (ALL, resource):
+        return True
+    return accepted.startswith("*/") and "/" in resource and accepted[1:] == resource[resource.index("/") :]
+
+
+def _url_matches(accepted: str, path: str) -> bool:
+    if accepted in (ALL, path):
+        return True
+    return accepted.endswith(ALL) and path.startswith(accepted.rstrip(ALL))
+
+
+def _count(rule: PolicyRule) -> int:
+    names = max(len(rule.resource_names), 1)
+    on_resources = prod(map(len, (rule.verbs, rule.api_groups, rule.resources))) * names
+    return on_resources + len(rule.verbs) * len(rule.non_resource_urls)
+
+
+def _rights(rule: PolicyRule) -> Iterator[PolicyRule]:
+    """The rule in its smallest parts."""
+    names: Sequence[tuple[str, ...]] = [(name,) for name in rule.resource_names] or [()]
+    for group, resource, verb, named in product(rule.api_groups, rule.resources, rule.verbs, names):
+        yield PolicyRule(verbs=(verb,), api_groups=(group,), resources=(resource,), resource_names=named)
+    for url, verb in product(rule.non_resource_urls, rule.verbs):
+        yield PolicyRule(verbs=(verb,), non_resource_urls=(url,))
+
+
+def _covers(own: PolicyRule, rule: PolicyRule) -> bool:
+    return (
+        _covers_all(own.verbs, rule.verbs)
+        and _covers_all(own.api_groups, rule.api_groups)
+        and _covers_resources(own.resources, rule.resources)
+        and all(any(_url_matches(mine, url) for mine in own.non_resource_urls) for url in rule.non_resource_urls)
+        and (not own.resource_names or (bool(rule.resource_names) and {*rule.resource_names} <= {*own.resource_names}))
+    )
+
+
+def _covers_all(own: tuple[str, ...], others: tuple[str, ...]) -> bool:
+    return ALL in own or {*others} <= {*own}
+
+
+def _covers_resources(own: tuple[str, ...], others: tuple[str, ...]) -> bool:
+    if ALL in own:
+        return True
+    return all(other in own or ("/" in other and f"*/{other.partition('/')[2]}" in own) for other in others)

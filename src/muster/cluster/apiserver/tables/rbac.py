@@ -1,0 +1,30 @@
+"""Columns and cells of role bindings. Roles have those of any kind."""
+
+from datetime import datetime
+
+from muster.api.rbac import CLUSTER_ROLE_BINDING, ROLE_BINDING, ClusterRoleBinding, RoleBinding
+from muster.cluster.apiserver.tables.printer import AGE, NAME, Cells, Column, Printer, age, wide
+
+
+def _binding(binding: RoleBinding | ClusterRoleBinding, now: datetime) -> Cells:
+    meta, ref = binding.metadata, binding.role_ref
+    found: dict[str, list[str]] = {"User": [], "Group": [], "ServiceAccount": []}
+    for subject in binding.subjects:
+        name = f"{subject.namespace}/{subject.name}" if subject.kind == "ServiceAccount" else subject.name
+        found.setdefault(subject.kind, []).append(name)
+    who = [", ".join(found[kind]) for kind in ("User", "Group", "ServiceAccount")]
+    return [meta.name, f"{ref.kind}/{ref.name}", age(meta.creation_timestamp, now), *who]
+
+
+_PRINTER = Printer(
+    (
+        NAME,
+        Column(name="Role", description="The role that is given."),
+        AGE,
+        wide("Users", "The users among the subjects."),
+        wide("Groups", "The groups among the subjects."),
+        wide("ServiceAccounts", "The service accounts among the subjects."),
+    ),
+    _binding,
+)
+RBAC = {ROLE_BINDING.resource: _PRINTER, CLUSTER_ROLE_BINDING.resource: _PRINTER}

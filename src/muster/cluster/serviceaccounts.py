@@ -1,0 +1,149 @@
+"""What service accounts need besides themselves: the authority's certificate in every namespace, and token Secrets.
+
+A Secret of type `kubernetes.io/service-account-token` that names an account gets a token of it, which is good while
+both are there. (Pods get better ones, that end: see `apiserver/access`.)
+"""
+
+import base64
+from typing import Any
+
+from muster.api.core import CONFIG_MAP, NAMESPACE, SECRET, SERVICE_ACCOUNT, ConfigMap, Secret, ServiceAccount
+from muster.api.meta import ObjectMeta
+from muster.api.status import ApiError
+from muster.cluster.apiserver.access.jwt import SigningKey
+from muster.cluster.apiserver.access.podaccounts import ROOT_CA
+from muster.cluster.apiserver.access.tokens import Reference, legacy_claims
+from muster.runtime.controller import Result
+from muster.runtime.manager import Manager
+from muster.runtime.objects import key_of
+
+TOKEN_SECRET = "kubernetes.io/service-account-token"  # noqa: S105  (a type of secrets)
+ACCOUNT_NAME = "kubernetes.io/service-account.name"
+ACCOUNT_UID = "kubernetes.io/service-account.uid"
+_DESCRIPTION = "kubernetes.io/description"
+_ABOUT = (
+    "Contains a CA bundle that can be used to verify the kube-apiserver when using internal endpoints such as the "
+    "internal service IP or kubernetes.default.svc. No other usage is guaranteed across distributions of Kubernetes "
+    "clusters."
+)
+
+
+class RootCertificatePublisher:
+    """Runs under a `Manager`; keys are namespaces."""
+
+    name = "root-ca-certificate-publisher-controller"
+
+    def __init__(self, manager: Manager, authority_pem: bytes) -> None:
+        self._client = manager.client
+        self._data = {"ca.crt": authority_pem.decode()}
+        self._namespaces = manager.informer(NAMESPACE)
+        self._maps = manager.informer(CONFIG_MAP)
+        self._controller = manager.controller(self.name, self._reconcile)
+        self._controller.watch(self._namespaces)
+        self._maps.on_change(self._map_changed)
+
+    async def run(self) -> None:
+        """Work until `stop`."""
+        await self._controller.run()
+
+    async def stop(self) -> None:
+        """Finish what is being written."""
+        await self._controller.stop()
+
+    def _map_changed(self, old: ConfigMap | None, new: ConfigMap | None) -> None:
+        changed = new or old
+        if changed is not None and changed.metadata.name == ROOT_CA:
+            self._controller.queue.add(changed.metadata.namespace)
+
+    async def _reconcile(self, name: str) -> Result:
+        namespace = self._namespaces.get(name)
+        if namespace is None or namespace.metadata.deletion_timestamp is not None:
+            return None
+        found = self._maps.get(f"{name}/{ROOT_CA}")
+        try:
+            if found is None:
+                meta = ObjectMeta(name=ROOT_CA, annotations={_DESCRIPTION: _ABOUT})
+                await self._client.create(CONFIG_MAP, ConfigMap(metadata=meta, data=self._data), name)
+            elif found.data != self._data:
+                await self._client.patch(CONFIG_MAP, ROOT_CA, {"data": self._data}, name)
+        except ApiError as error:
+            if error.code not in (403, 404, 409):  # the namespace is going, or somebody else was here
+                raise
+        return None
+
+
+class TokenSecrets:
+    """Runs under a `Manager`; keys are Secrets of the type."""
+
+    name = "tokens-controller"
+
+    def __init__(self, manager: Manager, key: SigningKey, authority_pem: bytes) -> None:
+        self._client = manager.client
+        self._key = key
+        self._authority_pem = authority_pem
+        self._secrets = manager.informer(SECRET)
+        self._accounts = manager.informer(SERVICE_ACCOUNT)
+        self._controller = manager.controller(self.name, self._reconcile)
+        self._controller.watch(self._secrets, when=_is_one)
+        self._accounts.on_change(self._account_changed)
+
+    async def run(self) -> None:
+        """Work until `stop`."""
+        await self._controller.run()
+
+    async def stop(self) -> None:
+        """Finish what is being written."""
+        await self._controller.stop()
+
+    def _account_changed(self, old: ServiceAccount | None, new: ServiceAccount | None) -> None:
+        """An account has come or gone: so do its secrets."""
+        account = new or old
+        if account is None or (old is not None and new is not None and old.metadata.uid == new.metadata.uid):
+            return
+        meta = account.metadata
+        for secret in self._secrets.all():
+            if secret.metadata.namespace == meta.namespace and _account_of(secret) == meta.name:
+                self._controller.queue.add(key_of(secret))
+
+    async def _reconcile(self, key: str) -> Result:
+        secret = self._secrets.get(key)
+        if secret is None or secret.metadata.deletion_timestamp is not None or not _account_of(secret):
+            return None
+        meta = secret.metadata
+        account = self._accounts.get(f"{meta.namespace}/{_account_of(secret)}")
+        wanted_uid = meta.annotations.get(ACCOUNT_UID, "")
+        try:
+            if account is None or wanted_uid not in ("", account.metadata.uid):
+                if wanted_uid:  # its account was here, and is gone
+                    await self._client.delete(SECRET, meta.name, meta.namespace, uid=meta.uid)
+                return None
+            if patch := self._missing(secret, account):
+                await self._client.patch(SECRET, meta.name, patch, meta.namespace)
+        except ApiError as error:
+            if error.code not in (404, 409):  # gone, or changed: then we are called again
+                raise
+        return None
+
+    def _missing(self, secret: Secret, account: ServiceAccount) -> dict[str, Any]:
+        """What the secret lacks, as a patch."""
+        meta, data = secret.metadata, secret.data
+        wanted = {"ca.crt": self._authority_pem, "namespace": meta.namespace.encode()}
+        if not data.get("token"):
+            reference = Reference("ServiceAccount", account.metadata.name, account.metadata.uid)
+            wanted["token"] = self._key.sign(legacy_claims(meta.namespace, reference, meta.name)).encode()
+        lacking = {name: base64.b64encode(value).decode() for name, value in wanted.items() if data.get(name) != value}
+        if not lacking and meta.annotations.get(ACCOUNT_UID):
+            return {}
+        annotations = {ACCOUNT_UID: account.metadata.uid}
+        version = {"resourceVersion": meta.resource_version}
+        return {"metadata": version | {"annotations": annotations}, "data": lacking}
+
+
+def _is_one(old: Secret | None, new: Secret | None) -> bool:
+    secret = new or old
+    return secret is not None and secret.type == TOKEN_SECRET
+
+
+def _account_of(secret: Secret) -> str:
+    """The name of the account that a secret of the type is for."""
+    return secret.metadata.annotations.get(ACCOUNT_NAME, "") if secret.type == TOKEN_SECRET else ""
