@@ -1,0 +1,1 @@
+"""Admission plugins that look at more than the object: limits, quotas, owners."""

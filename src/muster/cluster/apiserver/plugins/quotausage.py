@@ -1,0 +1,250 @@
+"""What one object uses of a ResourceQuota, and which quotas it falls under. Pure.
+
+The rules are those of k8s.io/kubernetes (pkg/quota/v1/evaluator): a pod counts until it has ended, except for
+`count/pods`, which counts what is stored; scopes describe pods (and volume claims), and a quota with scopes counts
+nothing else. Amounts are integers in the units of `quantity.amount`.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from muster.api.core import POD, SERVICE, Container, Pod, PodSpec, ResourceRequirements, Service
+from muster.api.core.quota import ResourceQuotaSpec, ScopedResourceSelectorRequirement
+from muster.api.meta import Struct
+from muster.api.pods import is_finished, pod_requests, qos_class
+from muster.api.quantity import Quantity, format_amount, parse
+
+CLAIMS = "persistentvolumeclaims"
+COUNT = "count/"
+_COMPUTE = frozenset({"cpu", "memory", "ephemeral-storage"})
+_REQUESTS, _LIMITS, _HUGE_PAGES = "requests.", "limits.", "hugepages-"
+_OF_CLASS = ".storageclass.storage.k8s.io/"
+# Counted by their plain names too.
+_COUNTED = frozenset({"configmaps", CLAIMS, "pods", "replicationcontrollers", "resourcequotas", "secrets", "services"})
+# If a quota limits one of these, every container must say how much it wants.
+_EXPLICIT = frozenset({"cpu", "memory", "requests.cpu", "requests.memory", "limits.cpu", "limits.memory"})
+
+Amounts = dict[str, int]
+
+
+class _ClaimSpec(Struct):
+    storage_class_name: str | None = None
+    volume_attributes_class_name: str | None = None
+    resources: ResourceRequirements = ResourceRequirements()
+
+
+class _Claim(Struct):
+    spec: _ClaimSpec = _ClaimSpec()
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """What an object uses, and the words that describe it to quotas with scopes."""
+
+    usage: Mapping[str, int]
+    scopes: frozenset[str] = frozenset()
+    classes: tuple[tuple[str, str], ...] = ()  # the values that scopes with values compare with
+
+
+def measure_document(resource: str, document: Mapping[str, Any]) -> Measure:
+    """The measure of an object that is to be stored. `resource` is its key in the store."""
+    rule = _RULES.get(resource)
+    if rule is None:
+        return _counted(resource)
+    type_, measure = rule
+    return measure(msgspec.convert(document, type_))
+
+
+def measure_body(resource: str, body: bytes) -> Measure:
+    """The measure of a stored object."""
+    rule = _RULES.get(resource)
+    if rule is None:
+        return _counted(resource)
+    type_, measure = rule
+    return measure(msgspec.json.decode(body, type=type_))
+
+
+def _counted(resource: str) -> Measure:
+    usage = {COUNT + resource: 1}
+    return Measure(usage | {resource: 1} if resource in _COUNTED else usage)
+
+
+def _pod(pod: Pod) -> Measure:
+    usage: Amounts = {COUNT + POD.resource: 1}
+    spec = pod.spec
+    if not is_finished(pod):
+        usage["pods"] = 1
+        for resource, number in pod_requests(spec).items():
+            if resource in _COMPUTE or resource.startswith(_HUGE_PAGES):
+                usage[resource] = number
+            usage[_REQUESTS + resource] = number
+        for resource, number in pod_limits(spec).items():
+            if resource in _COMPUTE:
+                usage[_LIMITS + resource] = number
+    scopes = {
+        "NotTerminating" if spec.active_deadline_seconds is None else "Terminating",
+        "BestEffort" if qos_class(spec) == "BestEffort" else "NotBestEffort",
+    }
+    if spec.priority_class_name:
+        scopes.add("PriorityClass")
+    if _reaches_other_namespaces(spec):
+        scopes.add("CrossNamespacePodAffinity")
+    return Measure(usage, frozenset(scopes), (("PriorityClass", spec.priority_class_name),))
+
+
+def pod_limits(spec: PodSpec) -> Amounts:
+    """How much a pod may use at most, where it says so; overhead counts where there is a limit."""
+    overhead = spec.overhead
+    limited = msgspec.structs.replace(
+        spec,
+        containers=tuple([_limits_only(container) for container in spec.containers]),
+        init_containers=tuple([_limits_only(container) for container in spec.init_containers]),
+        resources=ResourceRequirements(requests=spec.resources.limits) if spec.resources is not None else None,
+        overhead={},
+    )
+    found = pod_requests(limited)
+    kept = {resource: quantity for resource, quantity in overhead.items() if resource in found}
+    return pod_requests(msgspec.structs.replace(limited, overhead=kept)) if kept else found
+
+
+def _limits_only(container: Container) -> Container:
+    return msgspec.structs.replace(container, resources=ResourceRequirements(requests=container.resources.limits))
+
+
+def _reaches_other_namespaces(spec: PodSpec) -> bool:
+    if spec.affinity is None:
+        return False
+    for company in (spec.affinity.pod_affinity, spec.affinity.pod_anti_affinity):
+        if company is not None:
+            required = company.required_during_scheduling_ignored_during_execution
+            wished = [w.pod_affinity_term for w in company.preferred_during_scheduling_ignored_during_execution]
+            if any(term.namespaces or term.namespace_selector is not None for term in (*required, *wished)):
+                return True
+    return False
+
+
+def _service(service: Service) -> Measure:
+    ports, spec = len(service.spec.ports), service.spec
+    usage = {COUNT + SERVICE.resource: 1, "services": 1}
+    if spec.type == "LoadBalancer":
+        usage["services.loadbalancers"] = 1
+    if spec.type == "NodePort" or (spec.type == "LoadBalancer" and spec.allocate_load_balancer_node_ports is not False):
+        usage["services.nodeports"] = ports
+    return Measure(usage)
+
+
+def _claim(claim: _Claim) -> Measure:
+    usage = {COUNT + CLAIMS: 1, CLAIMS: 1}
+    size = claim.spec.resources.requests.get("storage")
+    if size is not None:
+        usage["requests.storage"] = math.ceil(parse(size))
+    if claim.spec.storage_class_name:
+        prefix = claim.spec.storage_class_name + _OF_CLASS
+        usage |= {prefix + name: usage[name] for name in (CLAIMS, "requests.storage") if name in usage}
+    attributes = claim.spec.volume_attributes_class_name or ""
+    scopes = frozenset({"VolumeAttributesClass"}) if attributes else frozenset[str]()
+    return Measure(usage, scopes, (("VolumeAttributesClass", attributes),))
+
+
+_RULES: Mapping[str, tuple[Any, Callable[[Any], Measure]]] = {
+    POD.resource: (Pod, _pod),
+    SERVICE.resource: (Service, _service),
+    CLAIMS: (_Claim, _claim),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Which objects fall under a quota, of those that use what it limits."""
+
+    scopes: tuple[str, ...] = ()
+    expressions: tuple[ScopedResourceSelectorRequirement, ...] = ()
+
+    @classmethod
+    def of(cls, spec: ResourceQuotaSpec) -> "Scope":
+        """The scope of a quota."""
+        selector = spec.scope_selector
+        return cls(spec.scopes, selector.match_expressions if selector is not None else ())
+
+    def covers(self, measure: Measure) -> bool:
+        """Whether an object falls under it."""
+        given = dict(measure.classes)
+        return all(scope in measure.scopes for scope in self.scopes) and all(
+            _meets(expression, measure, given.get(expression.scope_name)) for expression in self.expressions
+        )
+
+
+def _meets(expression: ScopedResourceSelectorRequirement, measure: Measure, value: str | None) -> bool:
+    described = expression.scope_name in measure.scopes
+    if value is None or expression.operator == "Exists":  # None: of a kind that has no such value at all
+        return described and expression.operator == "Exists"
+    if expression.operator == "DoesNotExist":
+        return not described
+    if expression.operator == "In":
+        return described and value in expression.values
+    return value not in expression.values
+
+
+def resource_of(name: str) -> str:
+    """The resource whose objects use what a quota calls by this name, as its key in the store."""
+    if name.startswith(COUNT):
+        return name.removeprefix(COUNT)
+    if name in ("requests.storage", CLAIMS) or _OF_CLASS in name:
+        return CLAIMS
+    if name in _COUNTED:
+        return name
+    return SERVICE.resource if name.startswith("services.") else POD.resource
+
+
+def resources_of(spec: ResourceQuotaSpec) -> frozenset[str]:
+    """The resources whose objects use something of a quota."""
+    return frozenset(map(resource_of, spec.hard))
+
+
+def hard_amounts(spec: ResourceQuotaSpec) -> Amounts:
+    """The limits of a quota; what is finer than a unit does not count as one."""
+    return {name: _floor(name, quantity) for name, quantity in spec.hard.items()}
+
+
+def _floor(name: str, quantity: Quantity) -> int:
+    return math.floor(parse(quantity) * (1000 if _base(name) == "cpu" else 1))
+
+
+def _base(name: str) -> str:
+    """The resource that an amount of a quota is an amount of, for its unit."""
+    if _OF_CLASS in name:
+        name = name.partition("/")[2]
+    return name.removeprefix(_REQUESTS).removeprefix(_LIMITS)
+
+
+def shown(amounts: Mapping[str, int]) -> str:
+    """Amounts as refusals list them: `pods=1,requests.cpu=500m`."""
+    return ",".join(f"{name}={format_amount(_base(name), amounts[name])}" for name in sorted(amounts))
+
+
+def quantities(amounts: Mapping[str, int]) -> dict[str, str]:
+    """Amounts as objects carry them."""
+    return {name: format_amount(_base(name), amounts[name]) for name in sorted(amounts)}
+
+
+def unsaid(document: Mapping[str, Any], limited: Iterable[str]) -> str:
+    """What the containers of a pod must say and do not: `limits.cpu for: a,b; requests.memory for: a`."""
+    required = _EXPLICIT.intersection(limited)
+    if not required:
+        return ""
+    spec = document["spec"]
+    required -= _said(spec.get("resources", {}))
+    missing: dict[str, list[str]] = {}
+    for container in (*spec["containers"], *spec.get("initContainers", ())):
+        for resource in required - _said(container.get("resources", {})):
+            missing.setdefault(resource, []).append(container["name"])
+    return "; ".join(f"{resource} for: {','.join(sorted(missing[resource]))}" for resource in sorted(missing))
+
+
+def _said(resources: Mapping[str, Any]) -> set[str]:
+    requests, limits = resources.get("requests", {}), resources.get("limits", {})
+    return {*requests, *(_REQUESTS + name for name in requests), *(_LIMITS + name for name in limits)}

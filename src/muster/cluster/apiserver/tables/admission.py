@@ -1,0 +1,79 @@
+"""Columns and cells of quotas, limits, webhook configurations and admission policies."""
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Any
+
+from muster.api.admissionregistration import ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding
+from muster.api.core.quota import ResourceQuota
+from muster.api.quantity import canonical
+from muster.cluster.apiserver.tables.printer import AGE, NAME, Cells, Column, Printer, age
+
+
+def _quota(quota: ResourceQuota, now: datetime) -> Cells:
+    limits = [name for name in sorted(quota.status.hard) if name.startswith("limits.")]
+    others = [name for name in sorted(quota.status.hard) if not name.startswith("limits.")]
+    created = age(quota.metadata.creation_timestamp, now)
+    return [quota.metadata.name, _use(quota, others), _use(quota, limits), created]
+
+
+def _use(quota: ResourceQuota, names: Iterable[str]) -> str:
+    used, hard = quota.status.used, quota.status.hard
+    return ", ".join(f"{name}: {canonical(used.get(name, 0))}/{canonical(hard[name])}" for name in names)
+
+
+def _webhooks(configuration: Any, now: datetime) -> Cells:
+    meta = configuration.metadata
+    return [meta.name, len(configuration.webhooks), age(meta.creation_timestamp, now)]
+
+
+def _policy(policy: ValidatingAdmissionPolicy, now: datetime) -> Cells:
+    kind = policy.spec.param_kind
+    shown = f"{kind.api_version}/{kind.kind}" if kind is not None else "<unset>"
+    meta = policy.metadata
+    return [meta.name, len(policy.spec.validations), shown, age(meta.creation_timestamp, now)]
+
+
+def _binding(binding: ValidatingAdmissionPolicyBinding, now: datetime) -> Cells:
+    reference, meta = binding.spec.param_ref, binding.metadata
+    shown = "<unset>"
+    if reference is not None:
+        named = f"{reference.namespace or '*'}/{reference.name}"
+        shown = named if reference.name else "<selector>"
+    return [meta.name, binding.spec.policy_name, shown, age(meta.creation_timestamp, now)]
+
+
+_WEBHOOKS = Printer((NAME, Column(name="Webhooks", type="integer", description="Number of webhooks."), AGE), _webhooks)
+
+# By `Kind.resource`.
+ADMISSION = {
+    "resourcequotas": Printer(
+        (
+            NAME,
+            Column(name="Request", description="What is used of what, and may be."),
+            Column(name="Limit", description="The sums of limits, and how large they may be."),
+            AGE,
+        ),
+        _quota,
+    ),
+    "mutatingwebhookconfigurations.admissionregistration.k8s.io": _WEBHOOKS,
+    "validatingwebhookconfigurations.admissionregistration.k8s.io": _WEBHOOKS,
+    "validatingadmissionpolicies.admissionregistration.k8s.io": Printer(
+        (
+            NAME,
+            Column(name="Validations", type="integer", description="Number of rules."),
+            Column(name="ParamKind", description="Where parameters come from."),
+            AGE,
+        ),
+        _policy,
+    ),
+    "validatingadmissionpolicybindings.admissionregistration.k8s.io": Printer(
+        (
+            NAME,
+            Column(name="PolicyName", description="The policy."),
+            Column(name="ParamRef", description="Its parameters."),
+            AGE,
+        ),
+        _binding,
+    ),
+}
