@@ -6,6 +6,7 @@ from typing import Any
 from muster.api.kinds import Kind
 from muster.api.meta import Object, OwnerReference
 from muster.api.status import ApiError, conflict
+from muster.cluster.customkinds import follow_custom_kinds
 from muster.cluster.ownership import Action, Delete, DropFinalizer, DropReferences, Graph, Item, decide
 from muster.runtime.controller import Result
 from muster.runtime.manager import Manager
@@ -19,15 +20,17 @@ class GarbageCollector:
     name = "garbage-collector"
 
     def __init__(self, manager: Manager, kinds: Iterable[Kind[Any]]) -> None:
+        """`kinds` are those that are always served; others are followed as they come and go."""
+        self._manager = manager
         self._client = manager.client
         self._graph = Graph()
-        self._kinds = {kind.resource: kind.seen_as(Object) for kind in kinds}
-        self._by_name = {(kind.group, kind.kind): kind for kind in self._kinds.values()}
+        self._kinds: dict[str, Kind[Object]] = {}
+        self._by_name: dict[tuple[str, str], Kind[Object]] = {}
         self._controller = manager.controller(self.name, self._reconcile, workers=WORKERS)
-        for resource, kind in self._kinds.items():
-            manager.informer(kind).on_change(
-                lambda old, new, resource=resource: self._changed(resource, old, new)  # type: ignore[misc]
-            )
+        kinds = [kind.seen_as(Object) for kind in kinds]
+        for kind in kinds:
+            self._follow(kind)
+        follow_custom_kinds(manager, kinds, self._kind_changed)
 
     async def run(self) -> None:
         """Collect until `stop`."""
@@ -37,16 +40,26 @@ class GarbageCollector:
         """Finish what is being written."""
         await self._controller.stop()
 
+    def _follow(self, kind: Kind[Object]) -> None:
+        self._kinds[kind.resource] = self._by_name[kind.group, kind.kind] = kind
+        self._manager.informer(kind).on_change(lambda old, new: self._changed(kind.resource, old, new))
+
+    def _kind_changed(self, old: Kind[Object] | None, new: Kind[Object] | None) -> None:
+        if old is not None:
+            self._manager.forget(old)
+        if new is not None:
+            self._follow(new)
+        elif old is not None:
+            # All its objects have gone before, whether or not that was heard of.
+            del self._kinds[old.resource], self._by_name[old.group, old.kind]
+            for item in [item for item in self._graph.items.values() if item.resource == old.resource]:
+                self._gone(item.uid, item.owners)
+
     def _changed(self, resource: str, old: Object | None, new: Object | None) -> None:
         queue = self._controller.queue
         if new is None:
             assert old is not None
-            uid = old.metadata.uid
-            self._graph.remove(uid)
-            for item in self._graph.dependents(uid):
-                queue.add(item.uid)
-            for owner in old.metadata.owner_references:  # one in the foreground may have waited for this
-                queue.add(owner.uid)
+            self._gone(old.metadata.uid, old.metadata.owner_references)
             return
         item = Item.of(resource, new.metadata)
         known = self._graph.items.get(item.uid)
@@ -61,6 +74,13 @@ class GarbageCollector:
         for owner in known.owners if known else ():  # an orphan is no longer waited for
             if owner not in item.owners:
                 queue.add(owner.uid)
+
+    def _gone(self, uid: str, owners: Iterable[OwnerReference]) -> None:
+        self._graph.remove(uid)
+        for item in self._graph.dependents(uid):
+            self._controller.queue.add(item.uid)
+        for owner in owners:  # one in the foreground may have waited for this
+            self._controller.queue.add(owner.uid)
 
     async def _reconcile(self, uid: str) -> Result:
         item = self._graph.items.get(uid)

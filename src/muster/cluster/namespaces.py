@@ -13,6 +13,7 @@ from muster.api.core import NAMESPACE, POD, SERVICE_ACCOUNT, Namespace, ServiceA
 from muster.api.kinds import Kind
 from muster.api.meta import NAMESPACE_FINALIZER, Object, ObjectMeta
 from muster.api.status import ApiError
+from muster.cluster.customkinds import follow_custom_kinds
 from muster.runtime.controller import Result
 from muster.runtime.informer import Informer
 from muster.runtime.manager import Manager
@@ -30,17 +31,17 @@ class NamespaceController:
     name = "namespace-controller"
 
     def __init__(self, manager: Manager, kinds: Iterable[Kind[Any]]) -> None:
+        """`kinds` are those that are always served; others are followed as they come and go."""
+        self._manager = manager
         self._client = manager.client
-        self._contents: list[Informer[Object]] = [
-            manager.informer(kind.seen_as(Object), indexes={_BY_NAMESPACE: _namespace})
-            for kind in sorted(kinds, key=lambda kind: kind.resource != POD.resource)  # pods take longest
-            if kind.namespaced
-        ]
+        self._contents: dict[str, Informer[Object]] = {}
         self._namespaces = manager.informer(NAMESPACE)
         self._controller = manager.controller(self.name, self._reconcile, workers=4)
         self._controller.watch(self._namespaces)
-        for informer in self._contents:
-            informer.on_change(lambda old, new, informer=informer: self._content_changed(informer, old, new))  # type: ignore[misc]
+        kinds = [kind.seen_as(Object) for kind in sorted(kinds, key=lambda kind: kind.resource != POD.resource)]
+        for kind in kinds:  # pods first: they take longest
+            self._follow(kind)
+        follow_custom_kinds(manager, kinds, self._kind_changed)
         # Every pod names this account, so it comes back if it is deleted.
         manager.informer(SERVICE_ACCOUNT).on_change(self._account_changed)
 
@@ -51,6 +52,20 @@ class NamespaceController:
     async def stop(self) -> None:
         """Finish what is being written."""
         await self._controller.stop()
+
+    def _follow(self, kind: Kind[Object]) -> None:
+        if not kind.namespaced:
+            return
+        informer = self._manager.informer(kind, indexes={_BY_NAMESPACE: _namespace})
+        self._contents[kind.resource] = informer
+        informer.on_change(lambda old, new: self._content_changed(informer, old, new))
+
+    def _kind_changed(self, old: Kind[Object] | None, new: Kind[Object] | None) -> None:
+        if old is not None:
+            self._manager.forget(old)
+            self._contents.pop(old.resource, None)
+        if new is not None:
+            self._follow(new)
 
     def _account_changed(self, old: ServiceAccount | None, new: ServiceAccount | None) -> None:
         if new is None and old is not None and old.metadata.name == "default":
@@ -92,7 +107,7 @@ class NamespaceController:
     async def _empty(self, namespace: str) -> bool:
         """Ask for the deletion of what nobody has asked to go yet; whether nothing is left."""
         empty = True
-        for informer in self._contents:
+        for informer in list(self._contents.values()):
             kind = informer.kind
             if not await self._holds(kind, namespace):
                 continue

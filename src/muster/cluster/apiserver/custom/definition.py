@@ -1,0 +1,81 @@
+"""The rules of definitions that only who compiles them can say: patterns, defaults and CEL rules are good."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from muster.api.apiextensions import CustomResourceDefinition
+from muster.api.status import FieldError
+from muster.api.validation import customresourcedefinition as rules
+from muster.api.validation.fields import Errors, invalid
+from muster.api.validation.structuralschema import Schema, below
+from muster.cluster.apiserver.cel import RuleError, compile_rules
+from muster.cluster.apiserver.schema import compile_part
+from muster.cluster.apiserver.schema.patterns import PatternError, compile_pattern
+
+_JUNCTIONS = ("allOf", "anyOf", "oneOf")
+
+
+def validate_create(definition: CustomResourceDefinition) -> Sequence[FieldError]:
+    """A new definition with its defaults."""
+    return rules.validate_create(definition) or list(_compiled(definition))
+
+
+def validate_update(new: CustomResourceDefinition, old: CustomResourceDefinition) -> Sequence[FieldError]:
+    """A change of a definition; what was good stays so."""
+    found = rules.validate_update(new, old)
+    return found if found or new.spec == old.spec else list(_compiled(new))
+
+
+def _compiled(definition: CustomResourceDefinition) -> Errors:
+    for path, schema in rules.schemas(definition.spec.versions):
+        broken = [*_patterns(path, schema), *_defaults(path, schema)]
+        yield from broken
+        if not broken:
+            yield from _rules(path, schema)
+
+
+def _patterns(path: str, schema: Schema) -> Errors:
+    for where, each in _everywhere(path, schema):
+        if "pattern" not in each:
+            continue
+        try:
+            compile_pattern(each["pattern"])
+        except PatternError as error:
+            sentence = f"must be a valid regular expression, but isn't: {error}"
+            yield invalid(f"{where}.pattern", each["pattern"], sentence)
+
+
+def _everywhere(path: str, schema: Schema) -> Iterator[tuple[str, Schema]]:
+    yield path, schema
+    inner = [(where, each) for where, each, _ in below(path, schema)]
+    for junction in _JUNCTIONS:
+        inner += [(f"{path}.{junction}[{index}]", each) for index, each in enumerate(schema.get(junction) or ())]
+    if schema.get("not"):
+        inner.append((f"{path}.not", schema["not"]))
+    for where, each in inner:
+        yield from _everywhere(where, each)
+
+
+def _defaults(path: str, schema: Schema) -> Errors:
+    if "default" in schema:
+        yield from _default(f"{path}.default", schema, schema["default"])
+    for where, each, _ in below(path, schema):
+        yield from _defaults(where, each)
+
+
+def _default(path: str, schema: Schema, value: Any) -> Errors:
+    if value is None and schema.get("nullable"):
+        return
+    checked = compile_part(schema)(value)
+    for error in checked.errors:
+        yield FieldError(f"{path}.{error.path}" if error.path else path, error.type, error.value, error.detail.strip())
+    if checked.unknown:
+        yield invalid(path, value, f"must not have unknown fields: {', '.join(checked.unknown)}")
+
+
+def _rules(path: str, schema: Schema) -> Errors:
+    try:
+        compile_rules(schema)
+    except RuleError as error:
+        for each in error.errors:
+            yield FieldError(f"{path}.{each.path}", each.type, each.value, each.detail)

@@ -1,0 +1,161 @@
+"""JSONPath as printer columns, scale and selectable fields use it, compiled once.
+
+The part of kubectl's JSONPath that finds one value or a few: names, quoted names, indexes, slices, wildcards,
+recursive descent, and filters that compare one path with a literal. What an object does not have is not found.
+"""
+
+import json
+import operator
+import re
+from collections.abc import Callable, Iterator
+from typing import Any, TypeAlias
+
+Find: TypeAlias = Callable[[Any], Iterator[Any]]
+
+MAX_CHARACTERS = 1024
+MAX_STEPS = 64
+
+_STEP = re.compile(
+    r"""(?P<descent>\.\.)
+      | \.(?P<name>(?:\\.|[^.\[\]\\*])+)
+      | (?P<any>\.\*|\[\*\])
+      | \[(?P<quoted>'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*")\]
+      | \[(?P<index>-?\d{1,9})\]
+      | \[(?P<slice>-?\d{0,9}:-?\d{0,9})\]
+      | \[\?\((?P<filter>(?:'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|[^'")])*)\)\]
+    """,
+    re.VERBOSE,
+)
+_FILTER = re.compile(r"\s*@(?P<path>[^\s=!<>]*)\s*(?:(?P<op>==|!=|<=|>=|<|>)\s*(?P<literal>.+?))?\s*", re.DOTALL)
+_COMPARE: dict[str, Callable[[Any, Any], bool]] = {
+    "==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
+}  # fmt: skip
+
+
+class JsonPathError(ValueError):
+    """The text is no path that we can follow."""
+
+
+def compile_path(text: str) -> Find:
+    """A function that finds what a path means in a JSON value, in order. Raises `JsonPathError`."""
+    if len(text) > MAX_CHARACTERS:
+        raise JsonPathError(f"path is longer than {MAX_CHARACTERS} characters")
+    path = text.removeprefix("{").removesuffix("}").removeprefix("$")
+    steps: list[Find] = []
+    position = 0
+    while position < len(path):
+        match = _STEP.match(path, position)
+        if match is None or len(steps) == MAX_STEPS:
+            raise JsonPathError(f"cannot be read from {path[position : position + 20]!r} on")
+        steps.append(_step(match))
+        # `..name` is descent and then a name, whose dot is the second of the two.
+        position = match.end() - 1 if match.lastgroup == "descent" and path[match.end() :][:1] != "[" else match.end()
+
+    def find(value: Any) -> Iterator[Any]:
+        return _follow(value, steps)
+
+    return find
+
+
+def first(find: Find, value: Any) -> Any:
+    """The first thing that is found, or None."""
+    return next(find(value), None)
+
+
+def simple_names(path: str) -> tuple[str, ...]:
+    """The names in a path that is nothing but names: `.spec.replicas`."""
+    return tuple(path.removeprefix(".").split("."))
+
+
+def at(value: Any, names: tuple[str, ...]) -> Any:
+    """What stands in nested objects under these names, or None."""
+    for name in names:
+        if not isinstance(value, dict):
+            return None
+        value = value.get(name)
+    return value
+
+
+def _follow(value: Any, steps: list[Find]) -> Iterator[Any]:
+    found: Iterator[Any] = iter((value,))
+    for step in steps:
+        found = _each(found, step)
+    return found
+
+
+def _each(values: Iterator[Any], step: Find) -> Iterator[Any]:
+    for value in values:
+        yield from step(value)
+
+
+def _step(match: re.Match[str]) -> Find:
+    text = match[match.lastgroup or 0]
+    match match.lastgroup:
+        case "name":
+            return _named(re.sub(r"\\(.)", r"\1", text))
+        case "quoted":
+            return _named(re.sub(r"\\(.)", r"\1", text[1:-1]))
+        case "any":
+            return _children
+        case "descent":
+            return _descendants
+        case "index":
+            return _indexed(int(text))
+        case "slice":
+            start, end = (int(part) if part else None for part in text.split(":"))
+            return lambda value: iter(value[start:end]) if isinstance(value, list) else iter(())
+        case _:
+            return _filtered(text)
+
+
+def _named(name: str) -> Find:
+    return lambda value: iter((value[name],)) if isinstance(value, dict) and name in value else iter(())
+
+
+def _indexed(index: int) -> Find:
+    return lambda value: (
+        iter((value[index],)) if isinstance(value, list) and -len(value) <= index < len(value) else iter(())
+    )
+
+
+def _children(value: Any) -> Iterator[Any]:
+    return iter(value.values() if isinstance(value, dict) else value if isinstance(value, list) else ())
+
+
+def _descendants(value: Any) -> Iterator[Any]:
+    yield value
+    for child in _children(value):
+        yield from _descendants(child)
+
+
+def _filtered(text: str) -> Find:
+    match = _FILTER.fullmatch(text)
+    if match is None:
+        raise JsonPathError(f"cannot read the filter {text[:50]!r}")
+    find = compile_path(match["path"])
+    if match["op"] is None:
+        return lambda value: (item for item in _items(value) if any(True for _ in find(item)))
+    compare, literal = _COMPARE[match["op"]], _literal(match["literal"])
+
+    def holds(item: Any) -> bool:
+        return any(_comparable(found, literal) and compare(found, literal) for found in find(item))
+
+    return lambda value: (item for item in _items(value) if holds(item))
+
+
+def _items(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _comparable(left: Any, right: Any) -> bool:
+    numbers = (int, float)
+    return type(left) is type(right) or (type(left) in numbers and type(right) in numbers)
+
+
+def _literal(text: str) -> Any:
+    if len(text) > 1 and text[0] == text[-1] == "'":
+        return re.sub(r"\\(.)", r"\1", text[1:-1])
+    try:
+        return json.loads(text)
+    except ValueError:
+        raise JsonPathError(f"cannot compare with {text[:50]!r}") from None

@@ -1,0 +1,100 @@
+"""Which names a definition gets, and whether it is served: decided when it is written. Pure.
+
+The algorithm is that of upstream's naming controller (k8s.io/apiextensions-apiserver/pkg/controller/status) and
+establishing controller: a name goes to who has it already, or else to who asks first; a definition is established
+once all its names have been accepted, and stays so.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from muster.api.apiextensions import ESTABLISHED, NAMES_ACCEPTED
+from muster.cluster.apiserver.decode import Document
+
+
+@dataclass
+class Taken:
+    """The names that others of the group have: of resources (plural, singular, short) and of kinds."""
+
+    resources: set[str] = field(default_factory=set)
+    kinds: set[str] = field(default_factory=set)
+
+    @classmethod
+    def by(cls, others: Iterable[Mapping[str, Any]]) -> "Taken":
+        """The names in the `acceptedNames` of definitions."""
+        taken = cls()
+        for names in others:
+            taken.resources |= {names.get("plural", ""), names.get("singular", ""), *(names.get("shortNames") or ())}
+            taken.kinds |= {names.get("kind", ""), names.get("listKind", "")}
+        taken.resources.discard("")
+        taken.kinds.discard("")
+        return taken
+
+
+def settle_names(definition: Document, others: Iterable[Mapping[str, Any]], now: str) -> None:
+    """Set the accepted names and the conditions about them in the status, in place.
+
+    `others` are the names that the other definitions of the group have been accepted with.
+    """
+    status = definition.setdefault("status", {})
+    wanted: dict[str, Any] = definition["spec"]["names"]
+    accepted, reason, message = _accepted(wanted, status.get("acceptedNames") or {}, Taken.by(others))
+    status["acceptedNames"] = accepted
+    if reason:
+        set_condition(status, NAMES_ACCEPTED, "False", reason, message, now)
+    else:
+        set_condition(status, NAMES_ACCEPTED, "True", "NoConflicts", "no conflicts found", now)
+    if holds(status, ESTABLISHED):
+        return
+    if reason:
+        set_condition(status, ESTABLISHED, "False", "NotAccepted", "not all names are accepted", now)
+    else:
+        sentence = "the initial names have been accepted"
+        set_condition(status, ESTABLISHED, "True", "InitialNamesAccepted", sentence, now)
+
+
+def _accepted(wanted: dict[str, Any], had: dict[str, Any], taken: Taken) -> tuple[dict[str, Any], str, str]:
+    """The names that are accepted; why not all of them, in a word and a sentence."""
+    accepted: dict[str, Any] = {"plural": "", "kind": ""} | had
+    reason = message = ""
+    for name, pool, word in (
+        ("plural", taken.resources, "PluralConflict"),
+        ("singular", taken.resources, "SingularConflict"),
+        ("shortNames", taken.resources, "ShortNamesConflict"),
+        ("kind", taken.kinds, "KindConflict"),
+        ("listKind", taken.kinds, "ListKindConflict"),
+    ):
+        value = wanted.get(name)
+        values, before = (value or [], had.get(name) or []) if name == "shortNames" else ([value], [had.get(name)])
+        refused = [text for text in values if text and text in pool and text not in before]
+        if refused:
+            reason, message = word, ", ".join(f'"{text}" is already in use' for text in refused)
+            continue
+        accepted.pop(name, None)
+        if value:
+            accepted[name] = value
+    accepted.pop("categories", None)
+    if wanted.get("categories"):
+        accepted["categories"] = wanted["categories"]
+    return accepted, reason, message
+
+
+def holds(status: Document, type_: str) -> bool:
+    """Whether a condition of a status is true."""
+    return any(c.get("type") == type_ and c.get("status") == "True" for c in status.get("conditions") or ())
+
+
+def set_condition(status: Document, type_: str, value: str, reason: str, message: str, now: str) -> None:
+    """Set a condition in a status, in place; its time stays unless it flips."""
+    conditions: list[dict[str, Any]] = [dict(condition) for condition in status.get("conditions") or ()]
+    made = {"type": type_, "status": value, "lastTransitionTime": now, "reason": reason, "message": message}
+    for index, condition in enumerate(conditions):
+        if condition.get("type") == type_:
+            if condition.get("status") == value:
+                made["lastTransitionTime"] = condition.get("lastTransitionTime", now)
+            conditions[index] = made
+            break
+    else:
+        conditions.append(made)
+    status["conditions"] = conditions

@@ -1,0 +1,49 @@
+"""Errors that an object had before: a change of something else is not refused for them (KEP-4008).
+
+An error counts for old if what stands at its place is as it was, or what it is missing from. An item of a list is as it
+was if the list had the same item, wherever that stood.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import msgspec
+
+from muster.api.status import FieldError
+
+_ABSENT = object()
+_STEP = re.compile(r"\[(\d+)\]|([^.\[\]]+)")
+
+
+def without_old_errors(errors: Sequence[FieldError], new: Any, old: Any) -> list[FieldError]:
+    """The errors of a changed object that the change has to do with."""
+    return [error for error in errors if not _unchanged(error.path, new, old)]
+
+
+def _unchanged(path: str, new: Any, old: Any) -> bool:
+    value, before = new, old
+    for step in _steps(path):
+        inner = _at(value, step)
+        if inner is _ABSENT:
+            break
+        if isinstance(step, int):
+            return isinstance(before, list) and any(_same(inner, item) for item in before)
+        value, before = inner, _at(before, step)
+    return before is not _ABSENT and _same(value, before)
+
+
+def _same(left: Any, right: Any) -> bool:
+    """Whether two values are the same as JSON, where `true` is not `1`."""
+    return msgspec.json.encode(left, order="sorted") == msgspec.json.encode(right, order="sorted")
+
+
+def _at(value: Any, step: str | int) -> Any:
+    if isinstance(step, int):
+        return value[step] if isinstance(value, list) and step < len(value) else _ABSENT
+    return value.get(step, _ABSENT) if isinstance(value, dict) else _ABSENT
+
+
+def _steps(path: str) -> Iterator[str | int]:
+    for match in _STEP.finditer(path):
+        yield int(match[1]) if match[1] else match[2]

@@ -1,0 +1,77 @@
+"""Custom resources as a number of replicas, which stands where their definition says."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from muster.api.apiextensions import CustomResourceSubresourceScale
+from muster.api.status import FieldError, internal_error
+from muster.api.validation.fields import invalid
+from muster.cluster.apiserver.custom.jsonpath import at, simple_names
+from muster.cluster.apiserver.decode import Document
+from muster.cluster.apiserver.registry import Subresource, View
+from muster.cluster.apiserver.views import SCALE
+
+_SHOWN_METADATA = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
+_VERBS = ("get", "patch", "update")
+
+
+def scale_subresource(
+    paths: CustomResourceSubresourceScale, validate: Callable[[Document, Document], Sequence[FieldError]]
+) -> Subresource:
+    """The subresource; `validate` are the rules for a change of the whole object: the new one, then the old one."""
+    wanted = simple_names(paths.spec_replicas_path)
+    current = simple_names(paths.status_replicas_path)
+    selector = simple_names(paths.label_selector_path) if paths.label_selector_path else None
+
+    def show(document: Document) -> Document:
+        replicas = at(document, wanted)
+        if replicas is None:
+            raise internal_error(f'the spec replicas field "{paths.spec_replicas_path}" does not exist')
+        meta = document["metadata"]
+        status: dict[str, Any] = {"replicas": _number(at(document, current))}
+        if selector is not None:
+            status["selector"] = _text(at(document, selector))
+        return {
+            "apiVersion": SCALE.api_version,
+            "kind": SCALE.kind,
+            "metadata": {field: meta[field] for field in _SHOWN_METADATA if field in meta},
+            "spec": {"replicas": _number(replicas)},
+            "status": status,
+        }
+
+    def take(stored: Document, shown: Document) -> Document:
+        given = shown.get("metadata") or {}
+        version = {field: given[field] for field in ("resourceVersion", "uid") if field in given}
+        meta = {field: value for field, value in stored["metadata"].items() if field not in ("resourceVersion", "uid")}
+        replicas = (shown.get("spec") or {}).get("replicas", 0)
+        return _with(stored, wanted, replicas) | {"metadata": meta | version}
+
+    def applied(stored: Document, config: Document) -> Document:
+        version = {name: stored[name] for name in ("apiVersion", "kind")}
+        return _with(version, wanted, (config.get("spec") or {}).get("replicas", 0)) | {"metadata": config["metadata"]}
+
+    def validate_update(new: Document, old: Document) -> Sequence[FieldError]:
+        replicas = _number(at(new, wanted))
+        if replicas < 0:
+            return [invalid("spec.replicas", replicas, "should be a non-negative integer")]
+        return validate(new, old)
+
+    view = View(SCALE, show, take, validate_update=validate_update, applied=applied)
+    return Subresource("scale", SCALE, _VERBS, view)
+
+
+def _number(value: Any) -> int:
+    return value if isinstance(value, int) and not isinstance(value, bool) else 0
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _with(document: Document, names: tuple[str, ...], value: Any) -> Document:
+    """The document with a value in nested objects; neither is changed."""
+    name, *rest = names
+    if not rest:
+        return document | {name: value}
+    inner = document.get(name)
+    return document | {name: _with(inner if isinstance(inner, dict) else {}, tuple(rest), value)}

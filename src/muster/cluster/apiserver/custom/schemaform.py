@@ -1,0 +1,124 @@
+"""The form of schemas in CustomResourceDefinitions: which keywords there are, and of which type each is.
+
+Schemas are recursive, so no `Struct` describes them. What comes in is copied; nulls count as absent, as in Go.
+"""
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+from muster.cluster.apiserver.schema import DecodeError
+
+Document: TypeAlias = dict[str, Any]
+# Takes a value, its path and the list of unknown fields; returns the value to keep.
+_Read: TypeAlias = Callable[[Any, str, list[str]], Any]
+
+
+def read_schema(value: Any, path: str, unknown: list[str]) -> Document:
+    """The schema without what is no keyword, whose paths are added to `unknown`. Raises `DecodeError`."""
+    _require(value, dict, path, "v1.JSONSchemaProps")
+    return _members(value, path, unknown, _KEYWORDS)
+
+
+def _members(value: Document, path: str, unknown: list[str], known: dict[str, _Read]) -> Document:
+    result: Document = {}
+    for name, member in value.items():
+        read = known.get(name)
+        if read is None:
+            unknown.append(f"{path}.{name}")
+        elif member is not None or name == "default":
+            result[name] = read(member, f"{path}.{name}", unknown)
+    return result
+
+
+def _require(value: Any, types: type | tuple[type, ...], path: str, go_type: str) -> None:
+    wanted = types if isinstance(types, tuple) else (types,)
+    if not isinstance(value, wanted) or (isinstance(value, bool) and bool not in wanted):
+        found = _GO_NAMES[type(value)]
+        raise DecodeError(
+            f"json: cannot unmarshal {found} into Go struct field JSONSchemaProps.{path} of type {go_type}"
+        )
+
+
+_GO_NAMES: dict[type, str] = {
+    bool: "bool", int: "number", float: "number", str: "string", list: "array", dict: "object", type(None): "null",
+}  # fmt: skip
+
+
+def _scalar(types: type | tuple[type, ...], go_type: str) -> _Read:
+    def read(value: Any, path: str, _unknown: list[str]) -> Any:
+        _require(value, types, path, go_type)
+        return value
+
+    return read
+
+
+def _anything(value: Any, _path: str, _unknown: list[str]) -> Any:
+    return value
+
+
+def _list_of(read_item: _Read, go_type: str) -> _Read:
+    def read(value: Any, path: str, unknown: list[str]) -> Any:
+        _require(value, list, path, go_type)
+        return [read_item(item, f"{path}[{index}]", unknown) for index, item in enumerate(value)]
+
+    return read
+
+
+def _map_of(read_item: _Read, go_type: str) -> _Read:
+    def read(value: Any, path: str, unknown: list[str]) -> Any:
+        _require(value, dict, path, go_type)
+        return {name: read_item(item, f"{path}.{name}", unknown) for name, item in value.items()}
+
+    return read
+
+
+def _schema_or_bool(value: Any, path: str, unknown: list[str]) -> Any:
+    return value if isinstance(value, bool) else read_schema(value, path, unknown)
+
+
+def _schema_or_list(value: Any, path: str, unknown: list[str]) -> Any:
+    return _SCHEMAS(value, path, unknown) if isinstance(value, list) else read_schema(value, path, unknown)
+
+
+def _rule(value: Any, path: str, unknown: list[str]) -> Any:
+    _require(value, dict, path, "v1.ValidationRule")
+    return _members(value, path, unknown, _RULE)
+
+
+def _docs(value: Any, path: str, unknown: list[str]) -> Any:
+    _require(value, dict, path, "v1.ExternalDocumentation")
+    return _members(value, path, unknown, dict.fromkeys(("description", "url"), _TEXT))
+
+
+_TEXT = _scalar(str, "string")
+_FLAG = _scalar(bool, "bool")
+_WHOLE = _scalar(int, "int64")
+_NUMBER = _scalar((int, float), "float64")
+_TEXTS = _list_of(_TEXT, "[]string")
+_SCHEMAS = _list_of(read_schema, "[]v1.JSONSchemaProps")
+_NAMED_SCHEMAS = _map_of(read_schema, "map[string]v1.JSONSchemaProps")
+
+_RULE: dict[str, _Read] = dict.fromkeys(("rule", "message", "messageExpression", "reason", "fieldPath"), _TEXT) | {
+    "optionalOldSelf": _FLAG
+}
+_KEYWORDS: dict[str, _Read] = {
+    **dict.fromkeys(("id", "$schema", "$ref", "description", "type", "format", "title", "pattern"), _TEXT),
+    **dict.fromkeys(("x-kubernetes-list-type", "x-kubernetes-map-type"), _TEXT),
+    **dict.fromkeys(("maximum", "minimum", "multipleOf"), _NUMBER),
+    **dict.fromkeys(("exclusiveMaximum", "exclusiveMinimum", "uniqueItems", "nullable"), _FLAG),
+    "x-kubernetes-preserve-unknown-fields": _FLAG,
+    "x-kubernetes-embedded-resource": _FLAG,
+    "x-kubernetes-int-or-string": _FLAG,
+    **dict.fromkeys(("maxLength", "minLength", "maxItems", "minItems", "maxProperties", "minProperties"), _WHOLE),
+    **dict.fromkeys(("default", "example"), _anything),
+    "enum": _list_of(_anything, "[]v1.JSON"),
+    **dict.fromkeys(("required", "x-kubernetes-list-map-keys"), _TEXTS),
+    "not": read_schema,
+    **dict.fromkeys(("allOf", "anyOf", "oneOf"), _SCHEMAS),
+    **dict.fromkeys(("properties", "patternProperties", "definitions"), _NAMED_SCHEMAS),
+    **dict.fromkeys(("additionalProperties", "additionalItems"), _schema_or_bool),
+    "items": _schema_or_list,
+    "dependencies": _map_of(_anything, "v1.JSONSchemaDependencies"),
+    "externalDocs": _docs,
+    "x-kubernetes-validations": _list_of(_rule, "v1.ValidationRules"),
+}

@@ -1,0 +1,118 @@
+"""Definitions of `apiextensions.k8s.io/v1beta1`, as manifests from before Kubernetes 1.16 have them. Pure.
+
+Upstream stopped serving it in 1.22. What differs from v1: what all versions share may be spelled out at the top, paths
+of columns are `JSONPath`, the webhook stands in the conversion itself, and fields that no schema names are kept
+unless it says no.
+"""
+
+from typing import Any
+
+from muster.cluster.apiserver.decode import Document
+from muster.cluster.apiserver.schema import DecodeError
+
+_SHARED = ("validation", "subresources", "additionalPrinterColumns")
+
+
+def require_shape(definition: Any) -> Document:
+    """The definition, of which the parts that move are objects and lists. Raises `DecodeError`."""
+    spec = _object(_object(definition, "").get("spec"), "spec")
+    for name in ("validation", "subresources", "conversion"):
+        _object(spec.get(name), f"spec.{name}")
+    _objects(spec.get("additionalPrinterColumns"), "spec.additionalPrinterColumns")
+    for version in _objects(spec.get("versions"), "spec.versions"):
+        _object(version.get("schema"), "spec.versions.schema")
+        _objects(version.get("additionalPrinterColumns"), "spec.versions.additionalPrinterColumns")
+    found: Document = definition
+    return found
+
+
+def _object(value: Any, path: str) -> Document:
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise DecodeError(f"json: cannot unmarshal a value that is no object into Go struct field {path}")
+    return value
+
+
+def _objects(value: Any, path: str) -> list[Document]:
+    if value is None:
+        return []
+    if not isinstance(value, list):
+        raise DecodeError(f"json: cannot unmarshal a value that is no array into Go struct field {path}")
+    return [_object(item, path) for item in value]
+
+
+def to_v1(definition: Document) -> Document:
+    """A v1beta1 definition as one of v1."""
+    spec: Document = definition.get("spec") or {}
+    named = spec.get("versions") or [{"name": spec.get("version", ""), "served": True, "storage": True}]
+    kept = {name: value for name, value in spec.items() if name not in (*_SHARED, "version", "conversion")}
+    result = kept | {"versions": [_version_to_v1(version or {}, spec) for version in named]}
+    result["preserveUnknownFields"] = (
+        True if spec.get("preserveUnknownFields") is None else spec["preserveUnknownFields"]
+    )
+    if result["preserveUnknownFields"] is False:
+        del result["preserveUnknownFields"]
+    if spec.get("conversion"):
+        result["conversion"] = _conversion_to_v1(spec["conversion"])
+    return definition | {"apiVersion": "apiextensions.k8s.io/v1", "spec": result}
+
+
+def to_v1beta1(definition: Document) -> Document:
+    """A v1 definition as one of v1beta1: what is the same for all versions stands at the top, and only there."""
+    spec: Document = definition.get("spec") or {}
+    versions = [_version_to_v1beta1(version) for version in spec.get("versions") or ()]
+    result = spec | {"version": versions[0]["name"] if versions else ""}
+    for name, shared in (("schema", "validation"), *((name, name) for name in _SHARED[1:])):
+        values = [version.get(name) for version in versions]
+        if values and values[0] and all(value == values[0] for value in values):
+            result[shared] = values[0]
+            versions = [{key: value for key, value in version.items() if key != name} for version in versions]
+    result |= {"versions": versions, "preserveUnknownFields": spec.get("preserveUnknownFields", False)}
+    if spec.get("conversion"):
+        result["conversion"] = _conversion_to_v1beta1(spec["conversion"])
+    return definition | {"apiVersion": "apiextensions.k8s.io/v1beta1", "spec": result}
+
+
+def _version_to_v1(version: Document, spec: Document) -> Document:
+    result = {name: value for name, value in version.items() if name != "additionalPrinterColumns"}
+    schema = version.get("schema") or spec.get("validation")
+    if not (schema or {}).get("openAPIV3Schema"):
+        schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
+    result["schema"] = schema
+    subresources = version.get("subresources") or spec.get("subresources")
+    if subresources:
+        result["subresources"] = subresources
+    columns = version.get("additionalPrinterColumns") or spec.get("additionalPrinterColumns")
+    if columns:
+        result["additionalPrinterColumns"] = [_renamed(column or {}, "JSONPath", "jsonPath") for column in columns]
+    return result
+
+
+def _version_to_v1beta1(version: Document) -> Document:
+    if not version.get("additionalPrinterColumns"):
+        return version
+    columns = [_renamed(column, "jsonPath", "JSONPath") for column in version["additionalPrinterColumns"]]
+    return version | {"additionalPrinterColumns": columns}
+
+
+def _conversion_to_v1(conversion: Document) -> Document:
+    result: Document = {"strategy": conversion.get("strategy", "")}
+    config = conversion.get("webhookClientConfig")
+    if config:
+        versions = conversion.get("conversionReviewVersions") or ["v1beta1"]
+        result["webhook"] = {"clientConfig": config, "conversionReviewVersions": versions}
+    return result
+
+
+def _conversion_to_v1beta1(conversion: Document) -> Document:
+    webhook: dict[str, Any] = conversion.get("webhook") or {}
+    result: Document = {"strategy": conversion.get("strategy", "")}
+    if webhook:
+        result["webhookClientConfig"] = webhook.get("clientConfig")
+        result["conversionReviewVersions"] = webhook.get("conversionReviewVersions") or []
+    return result
+
+
+def _renamed(document: Document, old: str, new: str) -> Document:
+    return {new if name == old else name: value for name, value in document.items()}

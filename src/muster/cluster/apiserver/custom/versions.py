@@ -1,0 +1,111 @@
+"""The versions of one kind: objects are stored in one, and read and written in all.
+
+What was stored under an older definition is brought into the form of today's when it is read: pruned, with defaults,
+in the version asked for. What was stored under this one, in the version asked for, is taken as it is.
+"""
+
+import asyncio
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import msgspec
+
+from muster.cluster.apiserver.custom.conversion import Convert, rename
+from muster.cluster.apiserver.decode import Document
+from muster.cluster.apiserver.schema import Checker
+from muster.cluster.store import Entry
+
+_PIECE = 100  # objects
+_PIECE_BYTES = 1 << 20
+
+_decoder = msgspec.json.Decoder()
+_encoder = msgspec.json.Encoder()
+
+
+@dataclass(slots=True)
+class Stored:
+    """How the objects of one definition are stored now; all its resources share this, and the newest definition counts.
+
+    version: apiVersion in which objects are stored.
+    forms: brings objects of an apiVersion into the form of its schema.
+    convert: makes objects of one version those of another.
+    since: what was stored later than at this revision was stored under this definition.
+    """
+
+    version: str = ""
+    forms: Mapping[str, Checker] = field(default_factory=dict)
+    convert: Convert = rename
+    since: int = 0
+
+
+class CustomVersion:
+    """How the objects of one resource are stored (the `Storage` of a `Resource`)."""
+
+    def __init__(self, stored: Stored, api_version: str) -> None:
+        self._stored = stored
+        self._api_version = api_version
+
+    async def load(self, entries: Sequence[Entry]) -> Sequence[Entry]:
+        """The entries with bodies of this version. Raises `ApiError` if a webhook fails to convert them."""
+        if all(self._is_current(entry) for entry in entries):
+            return entries
+        loaded: list[Entry] = []
+        for piece in _pieces(entries):
+            if loaded:
+                await asyncio.sleep(0)
+            loaded += await self._load(piece)
+        return loaded
+
+    async def save(self, document: Document) -> Document:
+        """The object to store, from one of this version. Raises `ApiError`."""
+        if self._api_version == self._stored.version:
+            return document
+        converted = await self._stored.convert([document], self._stored.version)
+        return self._in_form(converted[0])
+
+    async def convert(self, document: Document) -> Document:
+        """The object in this version, from one in another. Raises `ApiError`."""
+        return (await self._converted([document]))[0]
+
+    async def _load(self, entries: Sequence[Entry]) -> Iterator[Entry]:
+        documents: list[Document] = [_decoder.decode(entry.body) for entry in entries]
+        loaded = await self._converted([self._in_form(document) for document in documents])
+        return map(_with_body, entries, loaded)
+
+    def _is_current(self, entry: Entry) -> bool:
+        return self._api_version == self._stored.version and entry.revision > self._stored.since
+
+    def _in_form(self, document: Document) -> Document:
+        form = self._stored.forms.get(document["apiVersion"])
+        found: Document = document if form is None else form(document).value
+        return found
+
+    async def _converted(self, documents: Sequence[Document]) -> Sequence[Document]:
+        """All in this version; those of one other version are converted together."""
+        result = list(documents)
+        others: dict[str, list[int]] = {}
+        for index, document in enumerate(documents):
+            if document["apiVersion"] != self._api_version:
+                others.setdefault(document["apiVersion"], []).append(index)
+        for indexes in others.values():
+            converted = await self._stored.convert([documents[index] for index in indexes], self._api_version)
+            for index, document in zip(indexes, converted, strict=True):
+                result[index] = self._in_form(document)
+        return result
+
+
+def _pieces(entries: Sequence[Entry]) -> Iterator[Sequence[Entry]]:
+    """The entries in pieces, between which others get a turn, and of which a webhook is asked about one at a time."""
+    first = size = 0
+    for index, entry in enumerate(entries):
+        size += len(entry.body)
+        if size >= _PIECE_BYTES or index - first + 1 == _PIECE:
+            yield entries[first : index + 1]
+            first, size = index + 1, 0
+    if first < len(entries):
+        yield entries[first:]
+
+
+def _with_body(entry: Entry, document: Document) -> Entry:
+    body = _encoder.encode(document)
+    return entry if body == entry.body else Entry(entry.key, entry.revision, body, entry.header)
