@@ -1,6 +1,6 @@
 """`pods/log`: which container's log is meant, and how much of it; the text comes from the pod's node.
 
-The server keeps no logs. A node that can give them is a `NodeConnection`, put into the server's `nodes` by name.
+The server keeps no logs. A node that can give them is a `LogSource`, put into the server's `nodes` by name.
 """
 
 import asyncio
@@ -50,15 +50,15 @@ class LogOptions:
     limit_bytes: int | None = None
 
 
-class NodeConnection(Protocol):
-    """A node, as far as the server asks it for things."""
+class LogSource(Protocol):
+    """A node, as far as the server asks it for logs."""
 
     def logs(self, pod: Pod, options: LogOptions) -> AsyncIterator[bytes]:
         """The log, in pieces of any size. Raises `ApiError` (400) before the first piece if there is none yet."""
         ...
 
 
-async def read_log(entry: Entry, query: Mapping[str, str], nodes: Mapping[str, NodeConnection]) -> Stream:
+async def read_log(entry: Entry, query: Mapping[str, str], nodes: Mapping[str, LogSource]) -> Stream:
     """The log that is asked for. Raises `ApiError`: 400, 422, 503 if the pod's node is not connected."""
     pod = POD.decode(entry.body)
     options = log_options(pod, query)
@@ -88,7 +88,7 @@ def log_options(pod: Pod, query: Mapping[str, str]) -> LogOptions:
     if errors:
         raise invalid("PodLogOptions", "", pod.metadata.name, errors)
     return LogOptions(
-        container=_container(pod, query.get("container", "")),
+        container=container_of(pod, query.get("container", "")),
         follow=boolean(query, "follow") or False,
         previous=boolean(query, "previous") or False,
         timestamps=boolean(query, "timestamps") or False,
@@ -99,7 +99,7 @@ def log_options(pod: Pod, query: Mapping[str, str]) -> LogOptions:
     )
 
 
-def _container(pod: Pod, asked: str) -> str:
+def container_of(pod: Pod, asked: str) -> str:
     """The container that is meant. Raises `ApiError` (400)."""
     name, spec = pod.metadata.name, pod.spec
     if asked:

@@ -18,6 +18,7 @@ from muster.api.pods import is_finished
 from muster.api.quantity import Quantity
 from muster.api.status import ApiError
 from muster.cluster.nodes import admission, cgroups, isolation, machine, processes
+from muster.cluster.nodes.connection import Connection
 from muster.cluster.nodes.environment import Names
 from muster.cluster.nodes.gpus import RESOURCE as GPU
 from muster.cluster.nodes.gpus import Gpus, NoGpusError
@@ -91,10 +92,10 @@ class ProcessNode:
         self._host_address = host_address
         self._tried = tried
         self._storage = Storage(state)
-        self.logs = Logs(self._storage, manager.clock)
         self._kit: Kit | None = None
         self._lifeline: tuple[int, int] | None = None
         self._runners: dict[str, PodRunner] = {}
+        self.connection = Connection(Logs(self._storage, self._clock), self._runners, self._clock)
         self._gone: dict[str, set[str]] = {}  # uids of pods whose objects are gone, by key
         self._draining = False
         self._drained = asyncio.Event()

@@ -6,7 +6,7 @@ UTF-8 are carried as surrogate escapes, so that they come out as they went in.
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from muster.api.core import (
     ConfigMap,
@@ -35,11 +35,20 @@ class ConfigError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
+class AskedToken:
+    """A token of the pod's service account, as a volume asks for it: for whom, and for how long."""
+
+    audience: str
+    seconds: int
+
+
+@dataclass(frozen=True, slots=True)
 class Objects:
-    """The ConfigMaps and Secrets of the pod's namespace that its spec names, as far as they exist."""
+    """The ConfigMaps and Secrets of the pod's namespace that its spec names, as far as they exist, and its tokens."""
 
     config_maps: Mapping[str, ConfigMap]
     secrets: Mapping[str, Secret]
+    tokens: Mapping[AskedToken, str] = field(default_factory=dict)
 
 
 NOTHING = Objects({}, {})

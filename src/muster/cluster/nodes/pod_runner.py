@@ -8,7 +8,7 @@ import asyncio
 import logging
 import posixpath
 import signal
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -36,10 +36,12 @@ from muster.cluster.nodes.pod_facts import (
     Trouble,
 )
 from muster.cluster.nodes.pod_machine import Plan, decide
+from muster.cluster.nodes.pod_tokens import PodTokens
 from muster.cluster.nodes.pod_volumes import PodVolumes
+from muster.cluster.nodes.shim.spec import Command
 from muster.cluster.nodes.shims import ClaimedError, Shim, ShimError
 from muster.cluster.nodes.storage import PodRecord
-from muster.cluster.nodes.volumes import VolumeError, relocated
+from muster.cluster.nodes.volumes import VolumeError, asked_tokens, relocated
 from muster.runtime.objects import reference
 from muster.runtime.recorder import EventType
 from muster.runtime.transport import TransportError
@@ -48,6 +50,7 @@ from muster.runtime.transport import TransportError
 RETRY_SECONDS = 10.0
 # A shim that was told to end everything and has not by then is killed itself.
 SHIM_PATIENCE_SECONDS = 10.0
+NO_VARIABLES: Mapping[str, str] = {}
 
 log = logging.getLogger(__name__)
 
@@ -61,6 +64,7 @@ class PodRunner:
         self._kit = kit
         self._wake = wake
         self._volumes = PodVolumes(self.storage, launching.volume_group(pod))
+        self._tokens = PodTokens(kit.client, kit.clock)
         self._containers: dict[str, ContainerFacts] = {}
         self._shims: dict[str, Shim] = {}
         self._lives: dict[str, asyncio.Task[None]] = {}
@@ -84,6 +88,16 @@ class PodRunner:
         return self.pod.metadata.uid
 
     @property
+    def address(self) -> str:
+        """Where its ports are."""
+        return self._kit.network.address(self.pod)
+
+    @property
+    def running(self) -> list[Shim]:
+        """What runs of its containers."""
+        return [self._shims[name] for name in self._lives]
+
+    @property
     def holds(self) -> bool:
         """Whether the pod has something of the node: it was let in, and something of it may still run."""
         rejected = self._ending is not None and self._ending.why == "rejected"
@@ -99,8 +113,7 @@ class PodRunner:
         meta = self.pod.metadata
         wanted = {c.name: n for c in self.pod.spec.containers if (n := launching.gpus_wanted(c))}
         gpus = self._kit.gpus.take(self.uid, wanted) if wanted else {}
-        address = self._kit.network.address(self.pod)
-        self.storage.write(PodRecord(meta.namespace, meta.name, self.uid, address, gpus))
+        self.storage.write(PodRecord(meta.namespace, meta.name, self.uid, self.address, gpus))
 
     def restore(self) -> None:
         """Find what runs of the pod already, and how the rest ended."""
@@ -115,6 +128,7 @@ class PodRunner:
             self._kit.network.enter(self.pod, self.storage.hosts)
         if self._shims:  # what its volumes show may have changed while nobody was here
             self._spawn(self._refresh, "refresh")
+            self._spawn(self._keep_tokens, "tokens")
 
     def update(self, pod: Pod) -> None:
         """The object has changed."""
@@ -186,7 +200,7 @@ class PodRunner:
             deadline=None if seconds is None else self._began + seconds,
             deleting_since=self._deleting_since,
             ending=self._ending,
-            address=self._kit.network.address(self.pod),
+            address=self.address,
             host_address=self._kit.host_address,
         )
 
@@ -223,6 +237,7 @@ class PodRunner:
             self._hold_up("FailedCreatePodSandBox", f"Failed to create pod sandbox: {error.filename}: {error.strerror}")
         else:
             self._prepared, self._trouble = True, None
+            self._spawn(self._keep_tokens, "tokens")
             self._warn_of_what_lacks()
         finally:
             self._preparing = False
@@ -233,6 +248,7 @@ class PodRunner:
 
     async def _put_volumes(self) -> None:
         objects = await launching.fetch(self._kit.client, self.pod.metadata.namespace, PodVolumes.references(self.pod))
+        objects = replace(objects, tokens=await self._tokens.current(self.pod))
         self._volumes.put(self.pod, objects, self._kit.surroundings(self.pod))
 
     async def _refresh(self) -> None:
@@ -241,6 +257,15 @@ class PodRunner:
             await self._put_volumes()
         except (VolumeError, ApiError, TransportError) as error:
             self._event("Warning", "FailedMount", str(error))
+
+    async def _keep_tokens(self) -> None:
+        """Renew the tokens in volumes before they end, as long as the pod is looked after."""
+        while asked_tokens(self.pod):
+            due = self._tokens.due
+            pause = RETRY_SECONDS if due is None else max(due - self._kit.clock.monotonic(), RETRY_SECONDS)
+            await self._kit.clock.sleep(pause)
+            if (due := self._tokens.due) is None or due <= self._kit.clock.monotonic():
+                await self._refresh()
 
     def _warn_of_what_lacks(self) -> None:
         limited = any({"cpu", "memory"} & c.resources.limits.keys() for c in self.pod.spec.containers)
@@ -352,18 +377,28 @@ class PodRunner:
         exit = restoring.exit_of(self.pod, container, shim.directory, attempt.number, record, self._now())
         self._attempt(container.name, exit=exit, ready=False)
 
+    def shim(self, container: str) -> Shim | None:
+        """What runs of a container."""
+        return self._shims.get(container) if container in self._lives else None
+
+    async def command(self, name: str, argv: Sequence[str], defaults: Mapping[str, str] = NO_VARIABLES) -> Command:
+        """A command to run in a container, as its own processes run. Raises `ShimError`."""
+        container = self._container(name)
+        try:
+            found = self._environments.get(name) or await self._environment(container)
+            cgroups = self._kit.cgroups
+            cgroup = str(cgroups.path(self.uid, name)) if cgroups else ""
+            variables = {**defaults, **found.variables}
+            return launching.command_of(self._kit, self.pod, container, list(argv), variables, cgroup)
+        except (ConfigError, VolumeError, ApiError, TransportError) as error:
+            raise ShimError(str(error)) from error
+
     def _target(self, container: Container, shim: Shim) -> Target:
         async def run(argv: tuple[str, ...], timeout_seconds: float) -> tuple[int, bytes]:
-            try:
-                found = self._environments.get(container.name) or await self._environment(container)
-                cgroups = self._kit.cgroups
-                cgroup = str(cgroups.path(self.uid, container.name)) if cgroups else ""
-                command = launching.command_of(self._kit, self.pod, container, list(argv), found.variables, cgroup)
-            except (ConfigError, VolumeError, ApiError, TransportError) as error:
-                raise ShimError(str(error)) from error
+            command = await self.command(container.name, argv)
             return await shims.run_inside(shim, command, timeout_seconds, OUTPUT_BYTES)
 
-        return Target(container, self._kit.network.address(self.pod), run)
+        return Target(container, self.address, run)
 
     def _stop(self, container: Container, why: str, grace_seconds: float) -> None:
         self._attempt(container.name, stopping_since=self._kit.clock.monotonic())

@@ -9,11 +9,16 @@ import contextlib
 import ctypes
 import os
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from typing import TypeAlias
 
 _PR_SET_CHILD_SUBREAPER = 36
 _PIECE = 65536
+
+Streams: TypeAlias = tuple[int, int, int]
+"""Descriptors to be standard input, output and error; -1 for nothing."""
+NO_STREAMS: Streams = (-1, -1, -1)
 
 
 def adopt_orphans() -> None:
@@ -58,16 +63,14 @@ def _processes() -> dict[int, tuple[int, str]]:
     return found
 
 
-def spawn(argv: Sequence[str], *, pass_on: Sequence[int] = (), output: int = -1) -> int:
+def spawn(argv: Sequence[str], *, pass_on: Sequence[int] = (), streams: Streams = NO_STREAMS) -> int:
     """Start a program in its own session and with an empty environment; returns its pidfd.
 
-    It gets the descriptors of `pass_on` under their own numbers, nothing on its standard input, and `output` for both
-    its outputs. Raises OSError.
+    It gets the descriptors of `pass_on` under their own numbers, and `streams`. Raises OSError.
     """
     null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
     try:
-        actions = [(os.POSIX_SPAWN_DUP2, null, 0)]
-        actions += [(os.POSIX_SPAWN_DUP2, output if output >= 0 else null, standard) for standard in (1, 2)]
+        actions = [(os.POSIX_SPAWN_DUP2, given if given >= 0 else null, number) for number, given in enumerate(streams)]
         # Duplicating a descriptor to itself is how it is told to survive the exec.
         actions += [(os.POSIX_SPAWN_DUP2, descriptor, descriptor) for descriptor in pass_on]
         pid = os.posix_spawn(argv[0], list(argv), {}, file_actions=actions, setsid=True, setsigmask=())
@@ -108,6 +111,33 @@ async def ended(pidfd: int) -> None:
 
 async def readable(descriptor: int) -> None:
     """Wait until there is something to read, or the end. One waiter per descriptor."""
+    await any_readable((descriptor,))
+
+
+async def any_readable(descriptors: Iterable[int]) -> set[int]:
+    """Wait until there is something to read of some of these, or the end; of which. One waiter per descriptor."""
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[None] = loop.create_future()
+    found: set[int] = set()
+
+    def ready(descriptor: int) -> None:
+        found.add(descriptor)
+        if not future.done():
+            future.set_result(None)
+
+    watched = tuple(descriptors)
+    for descriptor in watched:
+        loop.add_reader(descriptor, ready, descriptor)
+    try:
+        await future
+    finally:
+        for descriptor in watched:
+            loop.remove_reader(descriptor)
+    return found
+
+
+async def writable(descriptor: int) -> None:
+    """Wait until something can be written, or nobody will read it. One waiter per descriptor."""
     loop = asyncio.get_running_loop()
     future: asyncio.Future[None] = loop.create_future()
 
@@ -115,11 +145,11 @@ async def readable(descriptor: int) -> None:
         if not future.done():
             future.set_result(None)
 
-    loop.add_reader(descriptor, ready)
+    loop.add_writer(descriptor, ready)
     try:
         await future
     finally:
-        loop.remove_reader(descriptor)
+        loop.remove_writer(descriptor)
 
 
 async def read_lines(descriptor: int, enough: Callable[[list[str]], bool]) -> list[str]:

@@ -186,6 +186,26 @@ async def _verdict(report: int, *, with_pid: bool) -> str:
     return verdict
 
 
+def enter(shim: Shim, command: Command, streams: processes.Streams, *, report: int = 2, terminal: bool = False) -> int:
+    """Start a command where the container runs; the pidfd of a child that exits with its exit code.
+
+    SIGTERM to it ends the command, as does our own end. `report` is told why the command cannot be run. With `terminal`
+    the standard input is one, and the command's to control. Raises `ShimError`.
+    """
+    try:
+        entry: Entry = {
+            **command,
+            "pidfd": shim.pidfd,
+            "namespaces": _foreign_namespaces(shim.pid),
+            "report": report,
+            "terminal": terminal,
+        }
+        passed_on = [shim.pidfd, *([report] if report > 2 else [])]
+        return _launch("enter", entry, passed_on, streams)
+    except OSError as error:
+        raise ShimError(f"cannot run a command in the container: {error.strerror}") from error
+
+
 async def run_inside(shim: Shim, command: Command, timeout_seconds: float, output_bytes: int) -> tuple[int, bytes]:
     """Run a command where the container runs: its exit code and the start of its output.
 
@@ -193,11 +213,10 @@ async def run_inside(shim: Shim, command: Command, timeout_seconds: float, outpu
     """
     reader, writer = os.pipe2(os.O_CLOEXEC)
     try:
-        entry: Entry = {**command, "pidfd": shim.pidfd, "namespaces": _foreign_namespaces(shim.pid)}
-        pidfd = _launch("enter", entry, [shim.pidfd], output=writer)
-    except OSError as error:
+        pidfd = enter(shim, command, (-1, writer, writer))
+    except ShimError:
         os.close(reader)
-        raise ShimError(f"cannot run a command in the container: {error.strerror}") from error
+        raise
     finally:
         os.close(writer)
     output = processes.Output(reader, output_bytes)
@@ -237,14 +256,14 @@ def kill_marked(mark: bytes) -> int:
     return killed
 
 
-def _launch(mode: str, spec: Any, pass_on: list[int], output: int = -1) -> int:
+def _launch(mode: str, spec: Any, pass_on: list[int], streams: processes.Streams = processes.NO_STREAMS) -> int:
     """Start the launcher with a spec; returns its pidfd. The spec, with its secrets, is never on disk."""
     descriptor = os.memfd_create("muster-spec", os.MFD_CLOEXEC)
     try:
         with open(descriptor, "wb", closefd=False) as file:
             marshal.dump(spec, file)
         descriptors = [descriptor, *(number for number in pass_on if number >= 0)]
-        return processes.spawn([*LAUNCHER, mode, str(descriptor)], pass_on=descriptors, output=output)
+        return processes.spawn([*LAUNCHER, mode, str(descriptor)], pass_on=descriptors, streams=streams)
     finally:
         os.close(descriptor)
 

@@ -15,8 +15,11 @@ import msgspec
 from muster.api.core import NODE, POD, Node, NodeSystemInfo, Pod
 from muster.api.kinds import Kind
 from muster.api.quantity import Quantity
-from muster.api.status import ApiError
+from muster.api.status import ApiError, bad_request
+from muster.cluster.apiserver.podaccess import CommandOptions
 from muster.cluster.apiserver.podlogs import LogOptions
+from muster.cluster.apiserver.tunnels.command import Opening
+from muster.cluster.apiserver.tunnels.forward import Dial
 from muster.cluster.nodes import node_object
 from muster.cluster.nodes.stages import DEFAULT_STAGES, Stage, advance, delay_seconds, stage_of
 from muster.cluster.nodes.wire import pod_status_patch, to_wire
@@ -49,7 +52,7 @@ class SimulatedNodes:
         self.name = f"simulated-nodes-{names[0]}"
         self.node_names = frozenset(names)
         self.ready = asyncio.Event()  # all nodes are registered
-        self.logs = SimulatedLogs()
+        self.connection = SimulatedConnection()
         self._client, self._clock, self._random = manager.client, manager.clock, manager.random
         self._resources = {**DEFAULT_RESOURCES, **(resources or {})}
         self._labels = labels or {}
@@ -163,9 +166,25 @@ def _running_since(pod: Pod) -> datetime | None:
     return max((state.started_at for state in running if state.started_at), default=None)
 
 
-class SimulatedLogs:
-    """What simulated pods have to say."""
+class SimulatedConnection:
+    """What simulated pods have to say: nothing runs in them."""
 
     async def logs(self, pod: Pod, options: LogOptions) -> AsyncIterator[bytes]:
         """One line, so that nobody waits for more."""
         yield f"{key_of(pod)}/{options.container} is simulated: it has no output\n".encode()
+
+    def exec(self, pod: Pod, options: CommandOptions) -> Opening:  # noqa: ARG002  (it is the protocol's)
+        """Refuse. Raises `ApiError` (400)."""
+        raise _nothing_runs(pod, "no command can run in it")
+
+    def attach(self, pod: Pod, options: CommandOptions) -> Opening:  # noqa: ARG002
+        """Refuse. Raises `ApiError` (400)."""
+        raise _nothing_runs(pod, "there is nothing to attach to")
+
+    def dial(self, pod: Pod) -> Dial:
+        """Refuse. Raises `ApiError` (400)."""
+        raise _nothing_runs(pod, "it has no ports")
+
+
+def _nothing_runs(pod: Pod, what: str) -> ApiError:
+    return bad_request(f'pod "{pod.metadata.name}" runs on the simulated node "{pod.spec.node_name}": {what}')

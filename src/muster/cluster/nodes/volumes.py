@@ -17,15 +17,17 @@ from muster.api.core import (
     Secret,
     SecretProjection,
     SecretVolumeSource,
+    ServiceAccountTokenProjection,
     Volume,
     VolumeProjection,
 )
 from muster.api.meta import wire_name
 from muster.cluster.nodes import downward
 from muster.cluster.nodes.downward import FieldError, Surroundings
-from muster.cluster.nodes.environment import Names, Objects
+from muster.cluster.nodes.environment import AskedToken, Names, Objects
 
 _DEFAULT_MODE = 0o644
+DEFAULT_TOKEN_SECONDS = 3600
 
 
 class VolumeError(Exception):
@@ -84,6 +86,19 @@ def references(volume: Volume) -> Names:
     return names
 
 
+def asked_token(projection: ServiceAccountTokenProjection) -> AskedToken:
+    """The token that a projection asks for."""
+    seconds = projection.expiration_seconds
+    return AskedToken(projection.audience, DEFAULT_TOKEN_SECONDS if seconds is None else seconds)
+
+
+def asked_tokens(pod: Pod) -> list[AskedToken]:
+    """All tokens that the pod's volumes ask for."""
+    sources = (source for volume in pod.spec.volumes if volume.projected for source in volume.projected.sources)
+    tokens = (source.service_account_token for source in sources)
+    return list(dict.fromkeys(asked_token(token) for token in tokens if token is not None))
+
+
 def content(pod: Pod, volume: Volume, objects: Objects, around: Surroundings) -> Content:
     """What the volume holds now. Raises `VolumeError`."""
     if volume.empty_dir is not None:
@@ -138,8 +153,11 @@ def _of_projection(
     if projection.downward_api is not None:
         return _of_fields(pod, projection.downward_api.items, around, mode)
     if projection.service_account_token is not None:
-        raise VolumeError("process nodes have no service account tokens yet: take the serviceAccountToken source out")
-    raise VolumeError("process nodes know the projected sources configMap, secret and downwardAPI only")
+        token = projection.service_account_token
+        return {_path(token.path): File(objects.tokens[asked_token(token)].encode(), mode)}
+    raise VolumeError(
+        "process nodes know the projected sources configMap, secret, downwardAPI and serviceAccountToken only"
+    )
 
 
 def _of_config_map(

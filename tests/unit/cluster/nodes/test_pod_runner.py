@@ -17,7 +17,9 @@ from muster.runtime.clock import RealClock
 def test_work_that_never_began_leaves_nothing(tmp_path):
     document = {"metadata": {"name": "p", "uid": "u"}, "spec": {"containers": [{"name": "c", "command": ["x"]}]}}
     network = SimpleNamespace(address=lambda _pod: "10.0.0.1")
-    kit: Any = SimpleNamespace(storage=Storage(tmp_path), clock=RealClock(), network=network, host_address="10.0.0.2")
+    kit: Any = SimpleNamespace(
+        storage=Storage(tmp_path), clock=RealClock(), network=network, host_address="10.0.0.2", client=None
+    )
 
     async def body():
         runner = PodRunner(kit, msgspec.convert(document, Pod), wake=lambda: None)

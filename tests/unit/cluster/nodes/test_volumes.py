@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from muster.api.core import CONFIG_MAP, SECRET
-from muster.cluster.nodes.environment import NOTHING, Names, Objects
+from muster.cluster.nodes.environment import NOTHING, AskedToken, Names, Objects
 from muster.cluster.nodes.volume_files import make_empty, prepare_host_path, resolve_within, write_tree
 from muster.cluster.nodes.volumes import (
     EmptyDirectory,
@@ -72,6 +72,16 @@ def test_facts_about_the_pod(make_pod, around):
     }
 
 
+def test_tokens_are_those_that_were_asked_for(make_pod, around):
+    tokens = {AskedToken("", 3600): "one", AskedToken("vault", 600): "two"}
+    sources = [
+        {"serviceAccountToken": {"path": "token"}},
+        {"serviceAccountToken": {"path": "deep/vault", "audience": "vault", "expirationSeconds": 600}},
+    ]
+    found = of(make_pod, around, {"projected": {"sources": sources, "defaultMode": 0o400}}, Objects({}, {}, tokens))
+    assert found == Tree({"token": File(b"one", 0o400), "deep/vault": File(b"two", 0o400)})
+
+
 def test_a_projected_volume_joins_its_sources(make_pod, around):
     sources = [
         {"configMap": {"name": "c", "items": [{"key": "a", "path": "x"}]}},
@@ -91,7 +101,6 @@ def test_a_projected_volume_joins_its_sources(make_pod, around):
         ({"secret": {"secretName": "none"}}, 'secret "none" not found', True),
         ({"configMap": {"name": "c", "items": [{"key": "none", "path": "x"}]}}, "non-existent config key: none", True),
         ({"projected": {"sources": [{"secret": {"name": "none"}}]}}, 'secret "none" not found', True),
-        ({"projected": {"sources": [{"serviceAccountToken": {"path": "t"}}]}}, "no service account tokens", False),
         ({"persistentVolumeClaim": {"claimName": "x"}}, "no volumes of type persistentVolumeClaim", False),
         ({"nfs": {"server": "x"}}, "no volumes of type nfs", False),
         ({"configMap": {"name": "c", "items": [{"key": "a", "path": "../x"}]}}, "stay within the volume", False),

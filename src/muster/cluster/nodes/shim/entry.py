@@ -10,7 +10,7 @@ import marshal
 import os
 import sys
 
-from .execution import execute
+from .execution import control_terminal, execute
 from .mounting import detach_mounts
 from .supervisor import Supervisor, report
 from .system import (
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 # Exit code of `enter` when the command cannot be run.
 CANNOT_RUN = 126
+_STDERR = 2
 
 
 def main() -> None:
@@ -45,6 +46,7 @@ def main() -> None:
     with open(descriptor, "rb", closefd=False) as file:
         spec = marshal.loads(file.read())  # noqa: S302 - our server wrote it, to a descriptor that nobody else has
     if mode == "enter":
+        os.close(descriptor)
         enter(spec)
     os.umask(0o077)
     try:
@@ -94,17 +96,23 @@ class _ToldError(Exception):
 
 
 def enter(entry: Entry) -> NoReturn:
-    """Run a command where a container runs; exits with its exit code. SIGTERM ends the command."""
+    """Run a command where a container runs; exits with its exit code. SIGTERM, or the server's end, ends it."""
     try:
+        for ours in (entry["pidfd"], entry["report"]):
+            if ours > _STDERR:
+                os.set_inheritable(ours, False)
         own_pids = bool(entry["namespaces"] & CLONE_NEWPID)
         if entry["namespaces"]:
             system("setns", entry["pidfd"], entry["namespaces"])
+        system("prctl", PR_SET_PDEATHSIG, _signal.SIGTERM, 0, 0, 0)  # entering a user namespace would have cleared it
         if not own_pids:
             system("prctl", PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
         pid = os.fork()
         if pid == 0:
             system("prctl", PR_SET_PDEATHSIG, _signal.SIGKILL, 0, 0, 0)
             os.setsid()
+            if entry["terminal"]:
+                control_terminal(0)
             if entry["cgroup"]:
                 write_file(f"{entry['cgroup']}/cgroup.procs", b"0")
             execute(entry)
@@ -113,7 +121,7 @@ def enter(entry: Entry) -> NoReturn:
             _kill_descendants()  # with a pid namespace they go with the container
         os._exit(code)
     except BaseException as error:  # noqa: BLE001 - nothing may get past the fork
-        os.write(2, describe(error).encode())
+        os.write(entry["report"], describe(error).encode())
         os._exit(CANNOT_RUN)
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import _signal  # type: ignore[import-not-found]
 import errno
+import fcntl
 import os
 
 from .system import (
@@ -30,23 +31,33 @@ if TYPE_CHECKING:
 
 # The kernel, short of memory, takes containers before shims and the server.
 _OOM_SCORE = b"500"
+_TIOCSCTTY = 0x540E  # without importing termios
 
 
-def become(spec: Spec, cgroup: int, out: int, err: int, failure: int) -> NoReturn:
-    """In the forked child: turn into the container's process, or say why not to `failure` and exit."""
+def become(spec: Spec, cgroup: int, streams: tuple[int, int, int], failure: int) -> NoReturn:
+    """In the forked child: turn into the container's process, or say why not to `failure` and exit.
+
+    streams: to be its standard ones; an input of -1 is one that has ended.
+    """
     try:
         os.setsid()
+        if spec["tty"]:
+            control_terminal(streams[0])
         if cgroup >= 0:
             write_file("cgroup.procs", b"0", cgroup)
         try_to(write_file, "/proc/self/oom_score_adj", _OOM_SCORE)
-        null = os.open("/dev/null", os.O_RDONLY)
-        for source, target in ((null, 0), (out, 1), (err, 2)):
-            os.dup2(source, target)
-        os.close(null)
+        null = os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC)
+        for target, source in enumerate(streams):
+            os.dup2(source if source >= 0 else null, target)
         execute(spec)
     except BaseException as error:  # noqa: BLE001 - nothing may get past the fork
         os.write(failure, describe(error).encode())
     os._exit(NOT_STARTED)
+
+
+def control_terminal(descriptor: int) -> None:
+    """Make a terminal that of our session, which we lead."""
+    fcntl.ioctl(descriptor, _TIOCSCTTY, 0)
 
 
 def execute(command: Command) -> NoReturn:

@@ -5,11 +5,16 @@ Losing lines (a full disk) never stops the container: they are counted, and the 
 
 from __future__ import annotations
 
+import errno
 import os
 import select
 import time
 
 from .system import strerror
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 NAME = "log"
 # Longer lines are cut into partial ones, tagged P; F ends a line.
@@ -22,8 +27,9 @@ MOST_FILES = 10
 class Stream:
     """One output of the container, cut into lines."""
 
-    def __init__(self, name: bytes) -> None:
+    def __init__(self, name: bytes, show: Callable[[bytes], None] | None = None) -> None:
         self.name = name
+        self.show = show  # to whoever is attached
         self._rest = b""  # an unfinished line, shorter than LINE_BYTES
 
     def lines(self, data: bytes) -> list[tuple[bytes, bytes]]:
@@ -68,6 +74,12 @@ class Log:
             data = os.read(descriptor, READ_BYTES)
         except BlockingIOError:
             return True
+        except OSError as error:
+            if error.errno != errno.EIO:  # a terminal that nobody has open any more
+                raise
+            data = b""
+        if data and stream.show is not None:
+            stream.show(data)
         self.write(stream.name, stream.lines(data) if data else stream.end())
         return bool(data)
 

@@ -23,6 +23,9 @@ class Spec(Command):
     bubblewrap: list[str]  # the command that makes the namespaces and then starts the launcher with `inside`
     mounts: list[tuple[str, ...]]  # see `muster.cluster.nodes.mounts`
     hostname: str
+    stdin: bool  # whether its standard input stays open, for clients to write to
+    stdin_once: bool  # whether that ends with the first of these clients
+    tty: bool  # whether its standard streams are a terminal
     log_bytes: int  # size at which the log is rotated
     log_files: int  # how many of them are kept, the current one included
     report: int  # descriptor that is told `pid N`, and then `started`, `claimed` or `error ...`
@@ -34,3 +37,5 @@ class Entry(Command):
 
     pidfd: int  # the shim
     namespaces: int  # CLONE_* flags of the namespaces to join; 0 for none
+    report: int  # descriptor that is told why the command cannot be run
+    terminal: bool  # whether standard input is a terminal that the command is to control

@@ -27,6 +27,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import NoReturn
 
+    from .attachment import Attachments
     from .spec import Spec
 
 STATE = "state"
@@ -45,6 +46,7 @@ _PASSED_ON = (
     _signal.SIGWINCH,
 )
 _RETRY_SECONDS = 1.0
+STDOUT, STDERR = 1, 2
 
 
 class Supervisor:
@@ -73,19 +75,22 @@ class Supervisor:
         self._wakeup = self._catch_signals()
         log = Log(self._directory, self._spec["log_bytes"], self._spec["log_files"])
         streams: dict[int, Stream] = {}
+        attachments: Attachments | None = None
         try:
             self._prepare()
-            streams = self._start()
+            streams, attachments = self._start()
         except (RefusedError, OSError, ValueError) as error:
             self._reason, self._message = "StartError", describe(error)
         else:
             self._started = time.time_ns()
             self._write(self._record())
             report(self._spec, "started")
-            self._supervise(streams, log)
+            self._supervise(streams, attachments, log)
         self._end()
         for descriptor, stream in streams.items():
             log.drain(descriptor, stream)
+        if attachments is not None:
+            attachments.close()
         self._finish(log)
         os._exit(0)
 
@@ -138,41 +143,57 @@ class Supervisor:
             if spec["own_pids"]:
                 mount_proc()
 
-    def _start(self) -> dict[int, Stream]:
-        """Start the container's process; returns its output streams. Raises `RefusedError`."""
-        out, err, failure = (os.pipe2(os.O_CLOEXEC) for _ in range(3))
+    def _start(self) -> tuple[dict[int, Stream], Attachments | None]:
+        """Start the container's process; its output streams, and who may attach to it. Raises `RefusedError`."""
+        ours, theirs = _terminal(self._spec) if self._spec["tty"] else _pipes(self._spec)
+        failure = os.pipe2(os.O_CLOEXEC)
         self._container = os.fork()
         if self._container == 0:
-            become(self._spec, self._cgroup, out[1], err[1], failure[1])
-        for _, writer in (out, err, failure):
-            os.close(writer)
+            become(self._spec, self._cgroup, theirs, failure[1])
+        for descriptor in {*theirs, failure[1]} - {-1}:
+            os.close(descriptor)
         why = b""
         while data := os.read(failure[0], READ_BYTES):  # ends when the program is executed
             why += data
         os.close(failure[0])
         if why:
             raise RefusedError(why.decode(errors="replace"))
-        for reader in (out[0], err[0]):
+        input, out, err = ours
+        attachments = self._attachments(input)
+        show = attachments.shower if attachments is not None else lambda _: None
+        names = ((STDOUT, out, b"stdout"), (STDERR, err, b"stderr"))
+        streams = {reader: Stream(name, show(channel)) for channel, reader, name in names if reader >= 0}
+        for reader in streams:
             os.set_blocking(reader, False)
-        return {out[0]: Stream(b"stdout"), err[0]: Stream(b"stderr")}
+        return streams, attachments
 
-    def _supervise(self, streams: dict[int, Stream], log: Log) -> None:
+    def _attachments(self, input: int) -> Attachments | None:
+        if input < 0:
+            return None
+        from .attachment import Attachments  # few containers need it
+
+        return Attachments(self._directory, input, once=self._spec["stdin_once"], terminal=self._spec["tty"])
+
+    def _supervise(self, streams: dict[int, Stream], attachments: Attachments | None, log: Log) -> None:
         """Copy output and pass signals on, until the container's first process has ended."""
-        poll = select.poll()
-        for descriptor in (self._wakeup, *streams):
-            poll.register(descriptor, select.POLLIN)
-        if self._spec["lifeline"] >= 0:
-            poll.register(self._spec["lifeline"], select.POLLIN)
+        reading = [descriptor for descriptor in (self._wakeup, *streams, self._spec["lifeline"]) if descriptor >= 0]
         while self._status is None:
-            for descriptor, _ in poll.poll():
-                if descriptor in streams:
-                    if not log.copy(descriptor, streams[descriptor]):
-                        poll.unregister(descriptor)
-                elif descriptor == self._wakeup:
+            poll = select.poll()
+            for descriptor in reading:
+                poll.register(descriptor, select.POLLIN)
+            for descriptor, wanted in attachments.watched() if attachments is not None else ():
+                poll.register(descriptor, wanted | (select.POLLIN if descriptor in reading else 0))
+            for descriptor, events in poll.poll():
+                if descriptor == self._wakeup:
                     self._handle(os.read(self._wakeup, READ_BYTES))
-                else:
-                    poll.unregister(descriptor)
+                elif descriptor == self._spec["lifeline"]:
+                    reading.remove(descriptor)
                     self._kill()
+                elif descriptor in streams and events & ~select.POLLOUT:
+                    if not log.copy(descriptor, streams[descriptor]):
+                        reading.remove(descriptor)
+                elif attachments is not None:
+                    attachments.handle(descriptor, events)
 
     def _handle(self, signals: bytes) -> None:
         """Act on signals; whatever came, see who has ended."""
@@ -237,6 +258,21 @@ class Supervisor:
                     return
             else:
                 return
+
+
+def _pipes(spec: Spec) -> tuple[tuple[int, int, int], tuple[int, int, int]]:
+    """Our ends and the container's of its standard streams; -1 for an input that nobody writes."""
+    (out, its_out), (err, its_err) = os.pipe2(os.O_CLOEXEC), os.pipe2(os.O_CLOEXEC)
+    its_input, input = os.pipe2(os.O_CLOEXEC) if spec["stdin"] else (-1, -1)
+    return (input, out, err), (its_input, its_out, its_err)
+
+
+def _terminal(spec: Spec) -> tuple[tuple[int, int, int], tuple[int, int, int]]:
+    """The same where they are a terminal, which has one end for all."""
+    ours, theirs = os.openpty()
+    if spec["ids"] is not None:
+        os.fchown(theirs, spec["ids"][0], -1)
+    return (ours, ours, -1), (theirs, theirs, theirs)
 
 
 def report(spec: Spec, line: str) -> None:

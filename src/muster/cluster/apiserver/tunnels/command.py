@@ -1,0 +1,110 @@
+"""Exec and attach: a program in a container, and a client at its streams."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager
+from typing import Protocol
+
+from muster.api.status import ApiError
+from muster.cluster.apiserver.tunnels.channels import (
+    RESIZE,
+    STDERR,
+    STDIN,
+    STDOUT,
+    ChannelError,
+    Dialect,
+    Piece,
+    Sizes,
+    ending,
+)
+from muster.cluster.apiserver.tunnels.lines import Line, SocketLine, StreamLine
+from muster.cluster.apiserver.tunnels.wire import Wire
+
+
+class Program(Protocol):
+    """A running program, as its user sees it."""
+
+    def output(self) -> AsyncIterator[tuple[int, bytes]]:
+        """What it writes, as pieces of its standard output (1) and error (2), until it has ended."""
+        ...
+
+    async def write(self, data: bytes) -> None:
+        """To its standard input; waits while it does not read. What nobody will read is dropped."""
+        ...
+
+    async def end_input(self) -> None:
+        """There is no more to read."""
+        ...
+
+    async def resize(self, columns: int, rows: int) -> None:
+        """Its terminal, if it has one, has this size now."""
+        ...
+
+    async def ended(self) -> int:
+        """Its exit code, once it has ended. Raises `ApiError` if it could not be started."""
+        ...
+
+
+Opening = Callable[[], AbstractAsyncContextManager[Program]]
+"""Starts the program, or joins it, and lets it go (or kills it) in the end. Entering raises `ApiError`."""
+
+
+async def over_socket(dialect: Dialect, channels: frozenset[int], opening: Opening, wire: Wire) -> None:
+    """The conversation on a WebSocket. Raises `WireError`, `ChannelError`, `SpdyError`."""
+    await _converse(SocketLine(wire, dialect), channels, opening)
+
+
+async def over_streams(statuses: bool, channels: frozenset[int], opening: Opening, wire: Wire) -> None:
+    """The conversation on SPDY. Raises `WireError`, `ChannelError`, `SpdyError`."""
+    await _converse(StreamLine(wire, statuses=statuses), channels, opening)
+
+
+async def _converse(line: Line, channels: frozenset[int], opening: Opening) -> None:
+    await line.begin(channels)
+    try:
+        async with opening() as program:
+            listening = asyncio.create_task(_listen(line, channels, program))
+            showing = asyncio.create_task(_show(line, channels, program))
+            try:
+                await asyncio.wait({listening, showing}, return_when=asyncio.FIRST_COMPLETED)
+                if not showing.done():
+                    listening.result()
+                    return  # the client has gone
+                showing.result()
+            finally:
+                listening.cancel()
+                showing.cancel()
+                await asyncio.wait({listening, showing})
+            status = ending(await program.ended())
+    except ApiError as error:
+        status = error.status
+    await line.finish(status)
+
+
+async def _listen(line: Line, channels: frozenset[int], program: Program) -> None:
+    """Pass on what the client says, until it has gone."""
+    sizes = Sizes()
+    while (piece := await line.receive()) is not None:
+        if piece.channel not in (STDIN, RESIZE):
+            raise ChannelError(f"clients do not write to channel {piece.channel}")
+        if piece.channel in channels:
+            await _pass_on(piece, sizes, program)
+
+
+async def _pass_on(piece: Piece, sizes: Sizes, program: Program) -> None:
+    if piece.channel == RESIZE:
+        for columns, rows in sizes.feed(piece.data):
+            await program.resize(columns, rows)
+        return
+    if piece.data:
+        await program.write(piece.data)
+    if piece.last:
+        await program.end_input()
+
+
+async def _show(line: Line, channels: frozenset[int], program: Program) -> None:
+    """Pass on what the program says, until it has ended."""
+    async for channel, data in program.output():
+        assert channel in (STDOUT, STDERR)
+        if channel in channels:
+            await line.send(channel, data)

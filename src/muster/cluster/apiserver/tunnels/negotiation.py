@@ -1,0 +1,80 @@
+"""What a client that asks for another protocol than HTTP on its connection wants, and how it is told yes. Pure."""
+
+import base64
+import binascii
+import hashlib
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+
+from muster.api.status import bad_request, forbidden
+
+_WEBSOCKET_GUID = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
+_WEBSOCKET_VERSION = "13"
+_MAX_OFFERS = 20
+# What to say to whoever asks for a conversation and for no protocol to hold it in.
+UPGRADE_REQUIRED = "Upgrade request required"
+
+
+@dataclass(frozen=True, slots=True)
+class Upgrade:
+    """What is asked for.
+
+    to: `websocket` or `spdy/3.1`.
+    offers: the protocols to speak on it, the client's favourite first.
+    key: what a WebSocket's handshake has to answer to.
+    """
+
+    to: str
+    offers: tuple[str, ...] = ()
+    key: str = ""
+
+
+def upgrade_of(headers: Iterable[tuple[bytes, bytes]]) -> Upgrade | None:
+    """What a request asks for; None if that is nothing we know. Raises `ApiError` (400)."""
+    fields: dict[str, list[str]] = {}
+    for name, value in headers:
+        words = [word.strip() for word in value.decode("latin-1").split(",")]
+        fields.setdefault(name.decode("latin-1"), []).extend(word for word in words if word)
+    if "upgrade" not in (word.lower() for word in fields.get("connection", ())):
+        return None
+    wanted = {word.lower() for word in fields.get("upgrade", ())}
+    if "websocket" in wanted:
+        key = next(iter(fields.get("sec-websocket-key", ())), "")
+        if fields.get("sec-websocket-version") != [_WEBSOCKET_VERSION]:
+            raise bad_request(f"the WebSocket handshake lacks Sec-WebSocket-Version: {_WEBSOCKET_VERSION}")
+        if not _is_key(key):
+            raise bad_request("the WebSocket handshake lacks a Sec-WebSocket-Key of 16 bytes")
+        return Upgrade("websocket", tuple(fields.get("sec-websocket-protocol", ())[:_MAX_OFFERS]), key)
+    if "spdy/3.1" in wanted:
+        return Upgrade("spdy/3.1", tuple(fields.get("x-stream-protocol-version", ())[:_MAX_OFFERS]))
+    return None
+
+
+def choose(upgrade: Upgrade, spoken: Collection[str]) -> str:
+    """The first of the client's protocols that we speak, or none if the client names none. Raises `ApiError` (403)."""
+    offers = upgrade.offers or ("",)
+    found = next((offer for offer in offers if offer in spoken), None)
+    if found is None:
+        ours = " ".join(sorted(spoken))
+        raise forbidden(
+            f"unable to upgrade: unable to negotiate protocol: client supports {list(offers)}, server accepts [{ours}]"
+        )
+    return found
+
+
+def consent(upgrade: Upgrade, protocol: str) -> list[tuple[bytes, bytes]]:
+    """The headers of the answer 101."""
+    if upgrade.to != "websocket":
+        chosen = [(b"x-stream-protocol-version", protocol.encode())] if protocol else []
+        return [(b"connection", b"Upgrade"), (b"upgrade", b"SPDY/3.1"), *chosen]
+    digest = hashlib.sha1(upgrade.key.encode() + _WEBSOCKET_GUID, usedforsecurity=False).digest()
+    chosen = [(b"sec-websocket-protocol", protocol.encode())] if protocol else []
+    accepted = (b"sec-websocket-accept", base64.b64encode(digest))
+    return [(b"connection", b"Upgrade"), (b"upgrade", b"websocket"), accepted, *chosen]
+
+
+def _is_key(text: str) -> bool:
+    try:
+        return len(base64.b64decode(text, validate=True)) == 16
+    except (binascii.Error, ValueError):
+        return False

@@ -1,0 +1,238 @@
+"""SPDY/3.1 framing, the server's side: bytes in, events out, and the bytes of what we say. Pure, without I/O.
+
+Clients of Kubernetes carry port-forwarding in it, on a connection of its own or inside a WebSocket (KEP-4006), and the
+older ones exec and attach too. So little of SPDY is here as these use: streams that the client opens, data, resets and
+pings. Nobody in that world keeps flow-control windows: their peer holds the whole connection back instead.
+Source: the SPDY/3.1 draft.
+"""
+
+import zlib
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import TypeAlias
+
+_VERSION = 3
+_FIN = 1
+MAX_CONTROL_BYTES = 64 << 10  # of a control frame; data go on as they come
+MAX_HEADER_BYTES = 64 << 10
+MAX_HEADERS = 100
+
+PROTOCOL_ERROR, REFUSED_STREAM = 1, 3
+
+
+class _Kind(IntEnum):
+    """Of control frames; there are others, that nobody sends."""
+
+    SYN_STREAM = 1
+    SYN_REPLY = 2
+    RST_STREAM = 3
+    PING = 6
+    GOAWAY = 7
+    HEADERS = 8
+
+
+_WORDS = (
+    "options head post put delete trace accept accept-charset accept-encoding accept-language accept-ranges age allow "
+    "authorization cache-control connection content-base content-encoding content-language content-length "
+    "content-location content-md5 content-range content-type date etag expect expires from host if-match "
+    "if-modified-since if-none-match if-range if-unmodified-since last-modified location max-forwards pragma "
+    "proxy-authenticate proxy-authorization range referer retry-after server te trailer transfer-encoding upgrade "
+    "user-agent vary via warning www-authenticate method get status 200_OK version HTTP/1.1 url public set-cookie "
+    "keep-alive origin"
+)
+_REST = (
+    "100101201202205206300302303304305306307402405406407408409410411412413414415416417502504505"
+    "203 Non-Authoritative Information204 No Content301 Moved Permanently400 Bad Request401 Unauthorized403 Forbidden"
+    "404 Not Found500 Internal Server Error501 Not Implemented503 Service Unavailable"
+    "Jan Feb Mar Apr May Jun Jul Aug Sept Oct Nov Dec 00:00:00 Mon, Tue, Wed, Thu, Fri, Sat, Sun, GMT"
+    "chunked,text/html,image/png,image/jpg,image/gif,application/xml,application/xhtml+xml,text/plain,text/javascript,"
+    "publicprivatemax-age=gzip,deflate,sdchcharset=utf-8charset=iso-8859-1,utf-,*,enq=0."
+)
+DICTIONARY = (
+    b"".join(
+        len(word).to_bytes(4, "big") + word.replace("_", " ").encode() for word in _WORDS.split(" ")
+    )
+    + _REST.encode()
+)  # fmt: skip
+
+
+class SpdyError(ValueError):
+    """The peer breaks the protocol: the connection is of no more use."""
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """The client has opened a stream."""
+
+    stream: int
+    headers: dict[str, str]
+    last: bool = False  # the client will write nothing to it
+
+
+@dataclass(frozen=True, slots=True)
+class Data:
+    """The client has written to a stream."""
+
+    stream: int
+    data: bytes
+    last: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Reset:
+    """The client has given a stream up."""
+
+    stream: int
+
+
+Event: TypeAlias = Opened | Data | Reset
+
+
+class Spdy:
+    """One connection."""
+
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+        self._stream, self._last, self._left = 0, False, 0  # of the data frame that has begun
+        self._answers: list[bytes] = []
+        self._newest = 0  # the highest stream that the client opened
+        self._inflate = zlib.decompressobj(zdict=DICTIONARY)
+        self._deflate = zlib.compressobj(zdict=DICTIONARY)
+
+    def receive(self, data: bytes) -> list[Event]:
+        """What the client says with these bytes. Raises `SpdyError`."""
+        self._buffer += data
+        events: list[Event] = []
+        while True:
+            if self._left:
+                if not self._buffer:
+                    return events
+                events.append(self._more_data())
+            elif len(self._buffer) < 8:
+                return events
+            elif not self._buffer[0] & 0x80:
+                events += self._begin_data()
+            else:
+                end = 8 + int.from_bytes(self._buffer[5:8], "big")
+                if end > MAX_CONTROL_BYTES:
+                    raise SpdyError(f"a control frame is longer than {MAX_CONTROL_BYTES} bytes")
+                if len(self._buffer) < end:
+                    return events
+                events += self._control(self._taken(end))
+
+    def answers(self) -> bytes:
+        """What the protocol itself makes us answer to what has come."""
+        answers, self._answers = self._answers, []
+        return b"".join(answers)
+
+    def reply(self, stream: int) -> bytes:
+        """Accept a stream."""
+        return _control(_Kind.SYN_REPLY, stream.to_bytes(4, "big") + self._headers({}))
+
+    def data(self, stream: int, data: bytes, *, last: bool = False) -> bytes:
+        """Write to a stream; `last` ends our side of it."""
+        head = stream.to_bytes(4, "big") + bytes((_FIN if last else 0,)) + len(data).to_bytes(3, "big")
+        return head + data
+
+    def reset(self, stream: int, status: int = PROTOCOL_ERROR) -> bytes:
+        """Give a stream up."""
+        return _control(_Kind.RST_STREAM, stream.to_bytes(4, "big") + status.to_bytes(4, "big"))
+
+    def go_away(self) -> bytes:
+        """Accept no more streams."""
+        return _control(_Kind.GOAWAY, self._newest.to_bytes(4, "big") + bytes(4))
+
+    def _taken(self, count: int) -> bytes:
+        taken = bytes(self._buffer[:count])
+        del self._buffer[:count]
+        return taken
+
+    def _begin_data(self) -> list[Event]:
+        """The head of a data frame; an empty one is complete with it."""
+        head = self._taken(8)
+        self._stream, self._last = int.from_bytes(head[:4], "big"), bool(head[4] & _FIN)
+        self._left = int.from_bytes(head[5:], "big")
+        return [] if self._left else [Data(self._stream, b"", self._last)]
+
+    def _more_data(self) -> Data:
+        data = self._taken(min(self._left, len(self._buffer)))
+        self._left -= len(data)
+        return Data(self._stream, data, self._last and not self._left)
+
+    def _control(self, frame: bytes) -> list[Event]:
+        flags, body = frame[4], frame[8:]
+        version, kind = int.from_bytes(frame[:2], "big") & 0x7FFF, int.from_bytes(frame[2:4], "big")
+        if version != _VERSION:
+            raise SpdyError(f"version {version} of SPDY is not spoken")
+        match kind:
+            case _Kind.SYN_STREAM:
+                return [self._opened(flags, body)]
+            case _Kind.RST_STREAM:
+                return [Reset(_stream(body, 8))]
+            case _Kind.PING:
+                self._answers.append(frame)
+                return []
+            case _Kind.HEADERS:  # nobody sends them, but they would move the compression on
+                stream = _stream(body, 4)
+                self._parse_headers(body[4:])
+                return [Data(stream, b"", last=True)] if flags & _FIN else []
+            case _:  # SETTINGS, GOAWAY, WINDOW_UPDATE and what nobody has heard of are passed over
+                return []
+
+    def _opened(self, flags: int, body: bytes) -> Opened:
+        stream = _stream(body, 10)
+        if stream % 2 == 0 or stream <= self._newest:
+            raise SpdyError(f"stream {stream} cannot be opened after stream {self._newest}")
+        self._newest = stream
+        return Opened(stream, self._parse_headers(body[10:]), bool(flags & _FIN))
+
+    def _parse_headers(self, block: bytes) -> dict[str, str]:
+        """The name and value pairs of a block; names in small letters, of several values the first."""
+        try:
+            plain = self._inflate.decompress(block, MAX_HEADER_BYTES)
+        except zlib.error as error:
+            raise SpdyError(f"headers cannot be read: {error}") from None
+        if self._inflate.unconsumed_tail:
+            raise SpdyError(f"headers are longer than {MAX_HEADER_BYTES} bytes")
+        count, position = _integer(plain, 0), 4
+        if count > MAX_HEADERS:
+            raise SpdyError(f"there are more than {MAX_HEADERS} headers")
+        found = {}
+        for _ in range(count):
+            name, position = _text(plain, position)
+            value, position = _text(plain, position)
+            found[name.lower()] = value.partition("\0")[0]
+        return found
+
+    def _headers(self, headers: dict[str, str]) -> bytes:
+        plain = len(headers).to_bytes(4, "big")
+        for pair in headers.items():
+            for text in pair:
+                data = text.encode()
+                plain += len(data).to_bytes(4, "big") + data
+        return self._deflate.compress(plain) + self._deflate.flush(zlib.Z_SYNC_FLUSH)
+
+
+def _control(kind: _Kind, body: bytes) -> bytes:
+    head = (0x8000 | _VERSION).to_bytes(2, "big") + kind.to_bytes(2, "big") + b"\0"
+    return head + len(body).to_bytes(3, "big") + body
+
+
+def _stream(body: bytes, least: int) -> int:
+    if len(body) < least:
+        raise SpdyError("a frame is too short")
+    return int.from_bytes(body[:4], "big") & 0x7FFFFFFF
+
+
+def _integer(data: bytes, position: int) -> int:
+    if len(data) < position + 4:
+        raise SpdyError("headers end too early")
+    return int.from_bytes(data[position : position + 4], "big")
+
+
+def _text(data: bytes, position: int) -> tuple[str, int]:
+    start = position + 4
+    end = start + _integer(data, position)
+    if len(data) < end:
+        raise SpdyError("headers end too early")
+    return data[start:end].decode("latin-1"), end

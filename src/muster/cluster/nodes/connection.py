@@ -1,0 +1,118 @@
+"""What the API server asks a process node for: logs, commands in containers, their streams, and their ports."""
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+
+from muster.api.core import Pod
+from muster.api.pods import all_containers
+from muster.api.status import bad_request, internal_error
+from muster.cluster.apiserver.podaccess import CommandOptions
+from muster.cluster.apiserver.podlogs import LogOptions
+from muster.cluster.apiserver.tunnels.command import Opening, Program
+from muster.cluster.apiserver.tunnels.forward import Dial
+from muster.cluster.nodes import localports
+from muster.cluster.nodes.attaching import follow, join
+from muster.cluster.nodes.logs import Logs
+from muster.cluster.nodes.pod_runner import PodRunner
+from muster.cluster.nodes.programs import execute
+from muster.cluster.nodes.shims import Shim, ShimError
+from muster.runtime.clock import Clock
+from muster.runtime.objects import key_of
+
+DIAL_SECONDS = 10.0
+# A terminal's program must know what it understands; so do the container runtimes tell it.
+_OF_TERMINALS: Mapping[str, str] = {"TERM": "xterm"}
+_OF_PIPES: Mapping[str, str] = {}
+
+
+class Connection:
+    """One node, as the server sees it. `runners` are its pods, by key."""
+
+    def __init__(self, logs: Logs, runners: Mapping[str, PodRunner], clock: Clock) -> None:
+        self._logs = logs
+        self._clock = clock
+        self._runners = runners
+
+    def logs(self, pod: Pod, options: LogOptions) -> AsyncIterator[bytes]:
+        """The log of a container, in pieces. Raises `ApiError` before the first piece if there is none."""
+        return self._logs.logs(pod, options)
+
+    def exec(self, pod: Pod, options: CommandOptions) -> Opening:
+        """Run a command in a container. Raises `ApiError` (400) if that does not run."""
+        runner, shim = self._running(pod, options.container)
+
+        @asynccontextmanager
+        async def opening() -> AsyncIterator[Program]:
+            defaults = _OF_TERMINALS if options.tty else _OF_PIPES
+            try:
+                command = await runner.command(options.container, options.command, defaults)
+                async with execute(shim, command, stdin=options.stdin, tty=options.tty) as program:
+                    yield program
+            except ShimError as error:
+                raise internal_error(f"error executing command in container: {error}") from error
+
+        return opening
+
+    def attach(self, pod: Pod, options: CommandOptions) -> Opening:
+        """Join the streams of a container's own process. Raises `ApiError` (400) if it does not run."""
+        _, shim = self._running(pod, options.container)
+        container = next(each for each in all_containers(pod.spec) if each.name == options.container)
+        if container.stdin or container.tty:
+            return lambda: join(shim.directory, writes=container.stdin and options.stdin)
+        return lambda: follow(shim.directory, self._clock)
+
+    def dial(self, pod: Pod) -> Dial:
+        """Connect to a pod's ports. Raises `ApiError` (400) if it does not run."""
+        runner = self._runner(pod)
+        if not runner.running:
+            raise bad_request(f"unable to forward port because pod is not running. Current status={pod.status.phase}")
+
+        async def dial(port: int) -> socket.socket:
+            where = f"error forwarding port {port} to pod {pod.metadata.name}, uid {pod.metadata.uid}"
+            try:
+                async with asyncio.timeout(DIAL_SECONDS):
+                    return await _dial(runner, port)
+            except TimeoutError:
+                raise OSError(f"{where}: dial tcp {runner.address}:{port}: i/o timeout") from None
+            except ConnectionRefusedError:
+                raise OSError(f"{where}: dial tcp {runner.address}:{port}: connect: connection refused") from None
+
+        return dial
+
+    def _runner(self, pod: Pod) -> PodRunner:
+        runner = self._runners.get(key_of(pod))
+        if runner is None or runner.uid != pod.metadata.uid:
+            raise bad_request(f'pod "{pod.metadata.name}" does not run on its node')
+        return runner
+
+    def _running(self, pod: Pod, container: str) -> tuple[PodRunner, Shim]:
+        runner = self._runner(pod)
+        shim = runner.shim(container)
+        if shim is None:
+            raise bad_request(f'container "{container}" in pod "{pod.metadata.name}" is not running')
+        return runner, shim
+
+
+async def _dial(runner: PodRunner, port: int) -> socket.socket:
+    """Connect to the pod's address, or to what its processes listen to on localhost. Raises OSError."""
+    try:
+        return await _connect(runner.address, port)
+    except ConnectionRefusedError:
+        for shim in runner.running:
+            if address := await asyncio.to_thread(localports.listener, shim.pid, port):
+                return await _connect(address, port)
+        raise
+
+
+async def _connect(address: str, port: int) -> socket.socket:
+    connection = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET)
+    try:
+        connection.setblocking(False)
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        await asyncio.get_running_loop().sock_connect(connection, (address, port))
+    except BaseException:
+        connection.close()
+        raise
+    return connection
