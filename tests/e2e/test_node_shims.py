@@ -72,6 +72,9 @@ class Node:
             "log_files": 5,
             "report": -1,
             "lifeline": -1,
+            "stdin": False,
+            "stdin_once": False,
+            "tty": False,
         }
         return spec | changes
 

@@ -1,6 +1,6 @@
 """Other people's clients against the embedded cluster: one server for the whole session, a namespace for every test.
 
-How the server is started is `_start` and nothing else.
+How the server is started is `start` and nothing else.
 """
 
 import json
@@ -35,7 +35,7 @@ class Server:
 
 
 @contextmanager
-def _start(home: Path) -> Iterator[Server]:
+def start(home: Path) -> Iterator[Server]:
     """An embedded cluster with this machine as its node, as the installed command starts it."""
     command = shutil.which("muster", path=str(Path(sys.executable).parent))
     assert command, "the package is not installed in this environment"
@@ -66,14 +66,14 @@ def _start(home: Path) -> Iterator[Server]:
 
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with _start(tmp_path_factory.mktemp("peers") / "home") as server:
+    with start(tmp_path_factory.mktemp("peers") / "home") as server:
         yield server
 
 
 @pytest.fixture
 def own_server(tmp_path: Path) -> Iterator[Server]:
     """For a test that leaves nothing as it was."""
-    with _start(tmp_path / "home") as server:
+    with start(tmp_path / "home") as server:
         yield server
 
 

@@ -1,6 +1,13 @@
-"""Other Python clients: each runs a script of its own, in a process of its own, with nothing but a kubeconfig."""
+"""Other clients: each runs a script of its own, in a process of its own, with nothing but a kubeconfig.
+
+The JavaScript one is not a Python package: `.ci/run` installs it and says where. By hand:
+
+    npm install --prefix DIRECTORY @kubernetes/client-node@1.4.0
+    MUSTER_CLIENT_NODE=DIRECTORY pytest tests/peers
+"""
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -9,14 +16,25 @@ from typing import Any
 import pytest
 
 SCRIPTS = Path(__file__).parent / "scripts"
+CLIENT_NODE = os.environ.get("MUSTER_CLIENT_NODE", "")
 
 
-@pytest.mark.parametrize("script", ["official", "kr8s_client", "lightkube_client"])
-def test_script(server: Any, tmp_path: Path, script: str) -> None:
-    namespace = script.replace("_", "-")
-    environment = os.environ | {"KUBECONFIG": str(server.kubeconfig), "HOME": str(tmp_path)}
+@pytest.mark.parametrize("script", ["official", "asyncio_client", "kr8s_client", "lightkube_client", "kopf_client"])
+def test_python(server: Any, tmp_path: Path, script: str) -> None:
+    _play([sys.executable, str(SCRIPTS / f"{script}.py")], script.replace("_", "-"), server, tmp_path)
+
+
+@pytest.mark.skipif(not shutil.which("node"), reason="there is no Node.js here")
+@pytest.mark.skipif(not CLIENT_NODE, reason="MUSTER_CLIENT_NODE does not say where the client is")
+def test_javascript(server: Any, tmp_path: Path) -> None:
+    package = Path(CLIENT_NODE) / "node_modules" / "@kubernetes" / "client-node"
+    _play(["node", str(SCRIPTS / "client_node.mjs"), str(package)], "client-node", server, tmp_path)
+
+
+def _play(command: list[str], namespace: str, server: Any, home: Path) -> None:
+    environment = os.environ | {"KUBECONFIG": str(server.kubeconfig), "HOME": str(home)}
     _run([sys.executable, str(SCRIPTS / "namespace.py"), namespace], environment)
-    assert _run([sys.executable, str(SCRIPTS / f"{script}.py"), namespace], environment).endswith("done\n")
+    assert _run([*command, namespace], environment).endswith("done\n")
 
 
 def _run(command: list[str], environment: dict[str, str]) -> str:

@@ -10,6 +10,7 @@ import msgspec
 from muster.api.batch import JOB, Job
 from muster.api.config import EMBEDDED, Configuration
 from muster.api.core import NODE, POD, Node, Pod
+from muster.cluster.apiserver.access.control import Trust
 from muster.cluster.controlplane import ControlPlane, Surroundings, control_plane
 from muster.cluster.store import MemoryJournal
 from muster.runtime.client import Client
@@ -20,11 +21,15 @@ from muster.runtime.transport import STRATEGIC_MERGE_PATCH
 
 @asynccontextmanager
 async def running(
-    *, controllers: bool = True, seed: int = 1, configuration: Configuration = EMBEDDED
+    *,
+    controllers: bool = True,
+    seed: int = 1,
+    configuration: Configuration = EMBEDDED,
+    trust: Callable[[], Trust] = Trust,
 ) -> AsyncIterator[ControlPlane]:
     """A control plane whose controllers run. Only on a virtual loop."""
     surroundings = Surroundings(VirtualClock(), Ids(seed), Random(seed))
-    async with control_plane(MemoryJournal(), surroundings, configuration) as plane:
+    async with control_plane(MemoryJournal(), surroundings, configuration, trust) as plane:
         if controllers:
             plane.add_controllers()
         run = asyncio.create_task(plane.manager.run())

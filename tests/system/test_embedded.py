@@ -20,7 +20,7 @@ async def start_pod(client):
     await client.create(POD, msgspec.convert(document, Pod), "default")
     async with client.watch(POD, "default") as events:
         async for event in events:
-            if event.object.status.phase == "Running":
+            if event.object is not None and event.object.status.phase == "Running":
                 return
 
 

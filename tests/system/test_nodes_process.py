@@ -8,183 +8,24 @@ import os
 import shutil
 import sys
 import textwrap
-from contextlib import asynccontextmanager
-from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
+from tests.system import node_world
+from tests.system.node_world import DICT, LIMIT, condition, main, shell
 
-from muster.api.core import CONFIG_MAP, EVENT, NODE, POD, SECRET
+from muster.api.core import CONFIG_MAP, NODE, POD
 from muster.api.status import ApiError
-from muster.cluster.controlplane import Surroundings, control_plane
 from muster.cluster.nodes import leftovers
-from muster.cluster.nodes.addresses import Addresses
-from muster.cluster.nodes.agent import ProcessNode
 from muster.cluster.nodes.isolation import Isolation
-from muster.cluster.nodes.network import Network
-from muster.cluster.store import MemoryJournal
-from muster.runtime.clock import RealClock
-from muster.runtime.ids import Ids, Random
-from muster.runtime.manager import Manager
 from muster.runtime.transport import Request
-
-LIMIT = 20.0
-KINDS: tuple[Any, ...] = (POD, CONFIG_MAP, SECRET)
-DICT = {kind.kind: replace(kind, type=dict) for kind in KINDS}
-
-
-class World:
-    """An API server and the one node that it has at the moment."""
-
-    def __init__(self, plane, state):
-        self.plane, self.state = plane, state
-        self.client = plane.client()
-        self.node: Any = None
-        self.manager: Any = None
-        self.running: Any = None
-
-    async def start_node(self, **options):
-        """A node, as a server that has just started makes it."""
-        surroundings = self.plane.surroundings
-        self.manager = Manager(self.plane.manager.client, surroundings.clock, surroundings.random)
-        network = Network(self.manager, Addresses(), machine_hosts=self.state / "no-hosts")
-        recorder = self.plane.events.recorder("kubelet", "node-0")
-        self.node = ProcessNode(self.manager, recorder, network, name="node-0", state=self.state / "node-0", **options)
-        self.plane.server.nodes["node-0"] = self.node.logs
-        self.manager.add(network)
-        self.manager.add(self.node)
-        self.running = asyncio.create_task(self.manager.run())
-        await self.node.ready.wait()
-
-    async def stop_node(self, *, leave=False):
-        self.node.leave_pods_running = leave
-        await self.manager.stop()
-        await self.running
-
-    async def create(self, name="p", *, meta=None, volumes=(), **container):
-        spec = {key: container.pop(key) for key in SPEC if key in container}
-        main = {"name": "main", "image": "none", "command": ["true"], **container}
-        body = {
-            "metadata": {"name": name, **(meta or {})},
-            "spec": {
-                "nodeName": "node-0",
-                "restartPolicy": "Never",
-                "terminationGracePeriodSeconds": 10,
-                "volumes": list(volumes),
-                "containers": [main],
-                **spec,
-            },
-        }
-        return await self.client.create(DICT["Pod"], body, "default")
-
-    async def get(self, name="p"):
-        return await self.client.get(POD, name, "default")
-
-    async def until(self, condition, name="p"):
-        """The pod, once the condition holds."""
-        try:
-            async with asyncio.timeout(LIMIT):
-                while True:
-                    with contextlib.suppress(ApiError):
-                        pod = await self.get(name)
-                        if condition(pod):
-                            return pod
-                    await asyncio.sleep(0.02)
-        except TimeoutError:
-            raise AssertionError(f"{(await self.get(name)).status}\n{await self.events()}") from None
-
-    async def phase(self, phase, name="p"):
-        return await self.until(lambda pod: pod.status.phase == phase, name)
-
-    async def ready(self, name="p"):
-        return await self.until(lambda pod: condition(pod, "Ready") == "True", name)
-
-    async def gone(self, name="p"):
-        async with asyncio.timeout(LIMIT):
-            while [pod for pod in (await self.client.list(POD, "default")).items if pod.metadata.name == name]:
-                await asyncio.sleep(0.02)
-
-    async def log(self, name="p", **query):
-        path = f"/api/v1/namespaces/default/pods/{name}/log"
-        return (await self.client.raw(Request("GET", path, {k: str(v) for k, v in query.items()}))).body.decode()
-
-    async def says(self, text, name="p"):
-        """Wait until the log is this."""
-        async with asyncio.timeout(LIMIT):
-            while await self.log(name) != text:
-                await asyncio.sleep(0.02)
-
-    async def annotate(self, key, value, name="p"):
-        await self.client.patch(POD, name, {"metadata": {"annotations": {key: value}}}, "default")
-
-    async def events(self):
-        found = (await self.client.list(EVENT, "default")).items
-        return [(event.type, event.reason, event.message) for event in found]
-
-    async def event(self, reason):
-        async with asyncio.timeout(LIMIT):
-            while True:
-                for type, why, message in await self.events():
-                    if why == reason:
-                        return type, message
-                await asyncio.sleep(0.02)
-
-    def directories(self):
-        pods = self.state / "node-0/pods"
-        return sorted(path.name for path in pods.iterdir())
-
-
-SPEC = (
-    "initContainers", "containers", "restartPolicy", "terminationGracePeriodSeconds", "hostname", "subdomain",
-    "activeDeadlineSeconds", "readinessGates", "hostAliases", "nodeName",
-)  # fmt: skip
-
-
-def condition(pod, type):
-    return next((c.status for c in pod.status.conditions if c.type == type), None)
-
-
-def main(pod):
-    return next(status for status in pod.status.container_statuses if status.name == "main")
-
-
-def shell(script):
-    return {"command": ["sh", "-c", script]}
-
-
-@asynccontextmanager
-async def world(state, *, node=True, **options):
-    async with control_plane(MemoryJournal(), Surroundings(RealClock(), Ids(), Random())) as plane:
-        serving = asyncio.create_task(plane.manager.run())
-        await plane.manager.ready.wait()
-        found = World(plane, state)
-        if node:
-            await found.start_node(**options)
-        try:
-            yield found
-        finally:
-            if found.running is not None and not found.running.done():
-                await found.stop_node()
-            await plane.manager.stop()
-            await serving
 
 
 @pytest.fixture
 def play(tmp_path):
     """Runs a coroutine function with a world; whatever a test leaves behind is ended."""
-
-    def run(story, **options):
-        async def go():
-            async with asyncio.timeout(3 * LIMIT), world(tmp_path, **options) as found:
-                await story(found)
-
-        try:
-            asyncio.run(go())
-        finally:
-            asyncio.run(leftovers.end_everything(tmp_path))
-
-    return run
+    return partial(node_world.play, tmp_path)
 
 
 @pytest.fixture(scope="session")

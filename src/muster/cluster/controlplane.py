@@ -4,23 +4,39 @@ All of it on one event loop, in virtual time too. Nodes are not part of it: they
 """
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 
 from muster.api.config import EMBEDDED, Configuration
+from muster.cluster.aggregation import RoleAggregator
+from muster.cluster.apiserver.access.control import AccessControl, Trust
 from muster.cluster.apiserver.admission import PLUGINS, Admission
 from muster.cluster.apiserver.bootstrap import create_first_objects
 from muster.cluster.apiserver.builtin import builtin
+from muster.cluster.apiserver.builtin_apiextensions import NameSettlement
+from muster.cluster.apiserver.custom.serving import CustomResources
 from muster.cluster.apiserver.headers import header_of
 from muster.cluster.apiserver.inprocess import InProcessTransport
 from muster.cluster.apiserver.managed import managed_plugins
 from muster.cluster.apiserver.pipeline import ApiServer
+from muster.cluster.apiserver.plugins.limitranger import require_limits_kept, set_default_resources
+from muster.cluster.apiserver.plugins.ownerpermission import OwnerPermission
+from muster.cluster.apiserver.plugins.quotaledger import QuotaLedger
+from muster.cluster.apiserver.plugins.requester import note_requester
+from muster.cluster.apiserver.plugins.resourcequota import QuotaAdmission
+from muster.cluster.apiserver.policies import PolicyJudge
 from muster.cluster.apiserver.registry import Registry
 from muster.cluster.apiserver.users import ADMIN, AUTHENTICATED, MASTERS, User
+from muster.cluster.apiserver.webhooks import HttpCalls, WebhookDispatcher
+from muster.cluster.apiserver.webhooks.services import address_of
 from muster.cluster.collector import GarbageCollector
+from muster.cluster.customresources import CustomResourceController
 from muster.cluster.lostpods import LostPodCollector
 from muster.cluster.namespaces import NamespaceController
+from muster.cluster.quotas import QuotaController
+from muster.cluster.serviceaccounts import RootCertificatePublisher, TokenSecrets
 from muster.cluster.store import Journal, Store
 from muster.controllers.integrations.setup import integrations
 from muster.controllers.job import JobController
@@ -63,6 +79,8 @@ class ControlPlane:
     configuration: Configuration
     store: Store
     server: ApiServer
+    access: AccessControl
+    ledger: QuotaLedger
     manager: Manager
     events: EventSink
     failed: asyncio.Future[None]
@@ -73,12 +91,21 @@ class ControlPlane:
 
     def add_controllers(self) -> None:
         """Everything that a cluster does by itself, except for running pods."""
-        kinds = [resource.kind for resource in self.server.registry if resource.kind == resource.stored]
+        # Custom resources come and go: who deals with all kinds follows their definitions.
+        served = [each for each in self.server.registry if "watch" in each.verbs]  # reviews are not kept
+        kinds = [each.kind for each in served if each.kind == each.stored and each.storage is None]
         ready = self.manager.ready
         self.server.endpoints.ready_checks["controllers"] = lambda: None if ready.is_set() else "they are starting"
         self.manager.add(NamespaceController(self.manager, kinds))
         self.manager.add(GarbageCollector(self.manager, kinds))
+        self.manager.add(CustomResourceController(self.manager, kinds))
         self.manager.add(LostPodCollector(self.manager))
+        self.manager.add(RoleAggregator(self.manager))
+        trust = self.access.trust
+        if trust.authority_pem:
+            self.manager.add(RootCertificatePublisher(self.manager, trust.authority_pem))
+            self.manager.add(TokenSecrets(self.manager, trust.key, trust.authority_pem))
+        self.manager.add(QuotaController(self.manager, self.store, self.ledger))
         self.manager.add(JobController(self.manager, self.events.recorder("job-controller")))
         self.manager.add(TtlController(self.manager))
         self.manager.add(WorldController(self.manager))
@@ -108,18 +135,41 @@ class ControlPlane:
 
 @asynccontextmanager
 async def control_plane(
-    journal: Journal, surroundings: Surroundings, configuration: Configuration = EMBEDDED
+    journal: Journal,
+    surroundings: Surroundings,
+    configuration: Configuration = EMBEDDED,
+    trust: Callable[[], Trust] = Trust,
 ) -> AsyncIterator[ControlPlane]:
     """A store and a server on a journal, with the objects that every cluster begins with.
 
+    `trust` is asked once the journal is ours; by default nobody reaches the server from outside, and its tokens end
+    with it.
     Raises `DataDirectoryError` where the journal does. The caller runs and stops the manager.
     """
     clock, ids, random = surroundings.clock, surroundings.ids, surroundings.random
     failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     async with Store(journal, header_of, on_failure=failed.set_exception) as store:
-        admission = Admission(changing=(*PLUGINS, *managed_plugins(configuration)))
+        access = AccessControl(store, clock, ids, trust())
         registry = Registry(builtin(configuration.muster.elastic))
-        server = ApiServer(store, clock, ids, random, registry=registry, admission=admission)
+        ledger, calls = QuotaLedger(store), HttpCalls(partial(address_of, store))
+        admission = Admission(
+            changing=(
+                *PLUGINS,
+                set_default_resources,
+                note_requester,
+                *access.changing,
+                *managed_plugins(configuration),
+            ),
+            judging=(require_limits_kept, OwnerPermission(registry, access.rbac.require), *access.judging),
+            last=(QuotaAdmission(ledger), NameSettlement(clock)),
+            webhooks=PolicyJudge(store, registry, WebhookDispatcher(store, registry, ids, calls)),
+        )
+        CustomResources(store, registry, calls, ids).start()
+        server = ApiServer(
+            store, clock, ids, random, registry=registry, admission=admission, authorizer=access.rbac.require
+        )
+        server.actions |= access.actions
+        server.endpoints.documents |= access.documents
         system = User("system:muster", frozenset({MASTERS, AUTHENTICATED}))
         client = Client(InProcessTransport(server, system))
         await create_first_objects(client)
@@ -127,7 +177,8 @@ async def control_plane(
         events = EventSink(client, clock, ids, random)
         manager.add(events)
         try:
-            yield ControlPlane(surroundings, configuration, store, server, manager, events, failed)
+            yield ControlPlane(surroundings, configuration, store, server, access, ledger, manager, events, failed)
         finally:
             server.stop()
+            await calls.close()
             failed.cancel()

@@ -8,7 +8,7 @@ import asyncio
 import gc
 import tempfile
 from collections import Counter
-from collections.abc import AsyncIterator, Coroutine, Sequence
+from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,9 +16,11 @@ from typing import Any
 
 from muster.api.config import EMBEDDED, Configuration
 from muster.api.core import NODE, Node
+from muster.cluster.apiserver.access.control import Trust
 from muster.cluster.apiserver.expiry import keep_events_fresh
 from muster.cluster.controlplane import ControlPlane, Surroundings, control_plane
 from muster.cluster.defaultqueue import create_default_queue
+from muster.cluster.entrance import Entrance
 from muster.cluster.nodes.addresses import Addresses
 from muster.cluster.nodes.agent import ProcessNode
 from muster.cluster.nodes.leftovers import end_everything, forget_absent
@@ -30,6 +32,7 @@ from muster.cluster.store import Journal, MemoryJournal, keep_compacted
 from muster.runtime.clock import RealClock
 from muster.runtime.ids import Ids, Random
 
+NO_VARIABLES: Mapping[str, str] = {}
 # Where in its home a cluster keeps what its nodes know.
 NODES = "nodes"
 
@@ -86,15 +89,18 @@ async def cluster(
     *,
     adopt: bool,
     default_queue: bool = False,
+    entrance: Entrance | None = None,
 ) -> AsyncIterator[Running]:
     """A control plane with its controllers and nodes running.
 
     With `adopt` containers outlive a killed server, and the next one finds them in `state`; without it they end with
-    this process. With `default_queue` a fresh cluster has one.
+    this process. With `default_queue` a fresh cluster has one. With an entrance its pods too can reach the server.
     """
-    async with control_plane(journal, Surroundings(RealClock(), Ids(), Random()), configuration) as plane:
+    surroundings, trust = Surroundings(RealClock(), Ids(), Random()), entrance.trust if entrance else Trust
+    async with control_plane(journal, surroundings, configuration, trust) as plane:
         plane.add_controllers()
-        process_nodes = await add_nodes(plane, state, nodes, adopt=adopt)
+        variables = entrance.variables() if entrance else {}
+        process_nodes = await add_nodes(plane, state, nodes, adopt=adopt, variables=variables)
         manager = asyncio.create_task(plane.manager.run(), name="manager")
         clock = plane.surroundings.clock
         upkeep = [
@@ -133,8 +139,15 @@ async def _registered(plane: ControlPlane) -> None:
     await all_there.wait()
 
 
-async def add_nodes(plane: ControlPlane, state: Path, nodes: Sequence[NodeSpec], *, adopt: bool) -> list[ProcessNode]:
-    """Put the nodes under the manager, tell the server where to ask for logs, and end what others have left."""
+async def add_nodes(
+    plane: ControlPlane,
+    state: Path,
+    nodes: Sequence[NodeSpec],
+    *,
+    adopt: bool,
+    variables: Mapping[str, str] = NO_VARIABLES,
+) -> list[ProcessNode]:
+    """Put the nodes under the manager, tell the server how to reach into their pods, and end what others have left."""
     manager = plane.manager
     await asyncio.to_thread(state.mkdir, mode=0o700, parents=True, exist_ok=True)
     counts: Counter[str] = Counter()
@@ -150,7 +163,7 @@ async def add_nodes(plane: ControlPlane, state: Path, nodes: Sequence[NodeSpec],
         if spec.kind == "simulated":
             simulated = SimulatedNodes(manager, names, resources=spec.resources)
             manager.add(simulated)
-            plane.server.nodes.update(dict.fromkeys(names, simulated.logs))
+            plane.server.nodes.update(dict.fromkeys(names, simulated.connection))
             continue
         for name in names:
             node = ProcessNode(
@@ -161,13 +174,14 @@ async def add_nodes(plane: ControlPlane, state: Path, nodes: Sequence[NodeSpec],
                 state=state / name,
                 resources=spec.resources,
                 outlive_server=adopt,
+                defaults=variables,
                 share=(len(process_nodes), shares),
             )
             # Only who is asked to stop ends the pods: the next server finds those that one in trouble leaves.
             node.leave_pods_running = adopt
             manager.add(node)
             process_nodes.append(node)
-            plane.server.nodes[name] = node.logs
+            plane.server.nodes[name] = node.connection
     await forget_absent(manager.client, state, frozenset(plane.server.nodes))
     return process_nodes
 

@@ -3,27 +3,31 @@
 import asyncio
 import signal
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
 from muster.api.config import EMBEDDED, Configuration
-from muster.cluster.apiserver.credentials import Credentials
-from muster.cluster.apiserver.http import HttpsFront
+from muster.cluster.apiserver.access.audit import Audit, AuditLog
+from muster.cluster.apiserver.access.audit_policy import Policy
+from muster.cluster.controlplane import ControlPlane
 from muster.cluster.embedded import NODES, cluster
+from muster.cluster.entrance import Entrance
 from muster.cluster.nodespec import NodeSpec
 from muster.cluster.store import SqliteJournal
 
-HOST = "127.0.0.1"
+AUDIT_LOG = "audit.log"
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What `muster up` was told."""
+    """What `muster up` was told. Without a policy no audit log is kept."""
 
     home: Path
     port: int
     nodes: Sequence[NodeSpec] = (NodeSpec(),)
     configuration: Configuration = EMBEDDED
+    audit_policy: Policy | None = None
 
 
 async def serve(options: Options, ready: Callable[[str], None]) -> None:
@@ -36,17 +40,23 @@ async def serve(options: Options, ready: Callable[[str], None]) -> None:
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         loop.add_signal_handler(number, stopping.set)
     journal, state = SqliteJournal(options.home), options.home / NODES
-    async with cluster(journal, state, options.nodes, options.configuration, adopt=True, default_queue=True) as running:
-        plane = running.plane
-        clock, ids = plane.surroundings.clock, plane.surroundings.ids
-        credentials = Credentials.load(options.home / "pki", clock.now(), ids)
-        front = HttpsFront(plane.server, credentials.authenticator(), credentials.server_context())
-        port = await front.start(HOST, options.port)
-        try:
-            url = f"https://{HOST}:{port}"
-            credentials.write_kubeconfig(options.home / "kubeconfig", url)
-            ready(url)
-            await running.until(stopping.wait())
-            await running.end()  # clients see how their jobs end
-        finally:
-            await front.stop()
+    with closing(Entrance(options.home, options.port)) as entrance:
+        async with cluster(
+            journal, state, options.nodes, options.configuration, adopt=True, default_queue=True, entrance=entrance
+        ) as running:
+            if options.audit_policy is not None:
+                _keep_audit(running.plane, options.audit_policy, options.home / AUDIT_LOG)
+            front = await entrance.open(running.plane)
+            try:
+                entrance.credentials.write_kubeconfig(options.home / "kubeconfig", entrance.url)
+                ready(entrance.url)
+                await running.until(stopping.wait())
+                await running.end()  # clients see how their jobs end
+            finally:
+                await front.stop()
+
+
+def _keep_audit(plane: ControlPlane, policy: Policy, path: Path) -> None:
+    """Log requests from now on. Raises `OSError`."""
+    around = plane.surroundings
+    plane.server.audit = Audit(policy, AuditLog(path).write, plane.access.rbac.decide, around.clock, around.ids)

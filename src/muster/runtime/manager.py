@@ -63,6 +63,7 @@ class Manager:
         self.ready = asyncio.Event()
         self._stop_limit = stop_limit_seconds
         self._informers: dict[tuple[Kind[Any], str, str, str], Informer[Any]] = {}
+        self._following: dict[Informer[Any], asyncio.Task[None]] = {}
         self._parts: list[Runnable] = []
         self._started: list[tuple[Runnable, asyncio.Task[None]]] = []
         self._tasks: list[asyncio.Task[None]] = []
@@ -89,10 +90,18 @@ class Manager:
             )
             self._informers[key] = found
             if self._running:
-                self._start(found.run(), found.name)
+                self._follow(found)
         for name, function in (indexes or {}).items():
             found.add_index(name, function)
         return found
+
+    def forget(self, kind: Kind[Any]) -> None:
+        """Stop following a kind that is no longer served. Its informers keep what they have seen, and get no older."""
+        for key in [key for key in self._informers if key[0] == kind]:
+            informer = self._informers.pop(key)
+            informer.synced.set()  # nobody waits for what will not come
+            if task := self._following.pop(informer, None):
+                task.cancel()
 
     def controller(self, name: str, reconcile: Reconcile, *, workers: int = 1) -> Controller:
         """A controller that counts what it does in this manager's registry; whoever asks for it runs it."""
@@ -130,17 +139,20 @@ class Manager:
 
     async def _start_all(self) -> None:
         for informer in list(self._informers.values()):
-            self._start(informer.run(), informer.name)
+            self._follow(informer)
         for informer in list(self._informers.values()):
             await informer.synced.wait()
         for part in self._parts:
             self._started.append((part, self._start(part.run(), part.name)))
         self.ready.set()
 
-    def _start(self, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
+    def _follow(self, informer: Informer[Any]) -> None:
+        self._following[informer] = self._start(informer.run(), informer.name, may_end=True)
+
+    def _start(self, work: Coroutine[Any, Any, None], name: str, *, may_end: bool = False) -> asyncio.Task[None]:
         task = asyncio.create_task(work, name=name)
         self._tasks.append(task)
-        self._supervise(task, name)
+        self._supervise(task, name, may_end=may_end)
         return task
 
     def _supervise(self, task: asyncio.Task[None], name: str, *, may_end: bool = False) -> None:

@@ -28,6 +28,7 @@ class Request:
     accept: str = JSON
     timeout_seconds: float | None = 60.0  # for the whole answer; of a stream, until it starts
     user_agent: str = ""
+    lists: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # all values of a query (`command`), for tunnels
     headers: tuple[tuple[str, str], ...] = ()  # those that say on whose behalf: `impersonate-user` and its like
 
 

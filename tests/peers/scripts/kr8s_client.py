@@ -14,7 +14,7 @@ kinds: Any = objects  # kr8s is only partly typed
 async def watched(api: Any, created: asyncio.Event) -> list[str]:
     """The types of events of config maps, to the first deletion."""
     seen: list[str] = []
-    async for event, _ in api.watch("configmaps", namespace=namespace):
+    async for event, _ in api.watch("configmaps", namespace=namespace, field_selector="metadata.name=c"):
         seen.append(event)
         created.set()
         if event == "DELETED":

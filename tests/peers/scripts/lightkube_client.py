@@ -40,7 +40,7 @@ for type_, patch in ((PatchType.STRATEGIC, {"data": {"l": "1"}}), (PatchType.MER
     client.patch(ConfigMap, "c", patch, patch_type=type_)
 client.patch(ConfigMap, "c", [{"op": "add", "path": "/data/m", "value": "2"}], patch_type=PatchType.JSON)
 assert client.get(ConfigMap, "c").data == {"l": "1", "m": "2"}
-assert [config.metadata.name for config in client.list(ConfigMap)] == ["c"]
+assert [config.metadata.name for config in client.list(ConfigMap, fields={"metadata.name": "c"})] == ["c"]
 client.delete(ConfigMap, "c")
 watcher.join(20)
 assert found[-1] == "DELETED", found

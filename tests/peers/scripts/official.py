@@ -17,7 +17,9 @@ core, batch = client.CoreV1Api(), client.BatchV1Api()
 def watched() -> list[str]:
     """The types of events of the config map, to the last."""
     seen: list[str] = []
-    for event in k8s.watch.Watch().stream(core.list_namespaced_config_map, namespace, timeout_seconds=20):
+    for event in k8s.watch.Watch().stream(
+        core.list_namespaced_config_map, namespace, field_selector="metadata.name=c", timeout_seconds=20
+    ):
         seen.append(event["type"])
         if seen[-1] == "DELETED":
             return seen

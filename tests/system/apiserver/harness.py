@@ -71,11 +71,12 @@ class Api:
         type: str = JSON,
         accept: str = JSON,
         user: User = ADMIN,
+        headers: tuple[tuple[str, str], ...] = (),
         **query: Any,
     ) -> Answer:
         data = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
         texts = {name.rstrip("_"): str(value) for name, value in query.items()}
-        request = Request(method, path, texts, data, type, accept)
+        request = Request(method, path, texts, data, type, accept, headers=headers)
         response = await InProcessTransport(self.server, user).request(request)
         return Answer(response.status, response.body, dict(response.headers), response.content_type)
 

@@ -29,6 +29,7 @@ async def test_the_server_sets_what_is_its_own(api):
     obj = await api.made(PODS, pod() | {"metadata": meta, "status": {"phase": "Running"}})
     assert re.fullmatch("[0-9a-f-]{36}", obj["metadata"].pop("uid"))
     assert obj["metadata"].pop("resourceVersion").isdigit()
+    assert all("manager" not in entry for entry in obj["metadata"].pop("managedFields"))  # nobody said a name
     assert obj["metadata"] == {
         "name": "p",
         "namespace": "default",
@@ -295,6 +296,10 @@ async def test_of_priority_classes_that_are_made_at_once_one_is_the_default(api)
 @api
 async def test_pods_run_as_somebody(api):
     assert (await api.made(PODS, pod("a")))["spec"]["serviceAccountName"] == "default"
+    refused = await api.post(PODS, pod("b", serviceAccountName="me"))
+    why = 'error looking up service account default/me: serviceaccount "me" not found'
+    assert (refused.status, refused.message) == (403, f'pods "b" is forbidden: {why}')
+    await api.made(f"{DEFAULT}/serviceaccounts", {"metadata": {"name": "me"}})
     named = (await api.made(PODS, pod("b", serviceAccountName="me")))["spec"]
     assert (named["serviceAccountName"], named["serviceAccount"]) == ("me", "me")
 

@@ -18,6 +18,7 @@ PORT = 6443
 @click.option("--port", type=click.IntRange(0, 65535), default=PORT, show_default=True, help="Loopback; 0: a free one.")
 @click.option("--nodes", metavar="KIND[:COUNT][,RES=QTY]", multiple=True, help="process or simulated; repeatable.")
 @click.option("--config", metavar="FILE", help="Settings: a Configuration of config.kueue.x-k8s.io.")
+@click.option("--audit-policy", metavar="FILE", help="Log requests to audit.log as this audit.k8s.io/v1 Policy says.")
 @click.option("--detach", is_flag=True, help="Return when it serves, and leave it running.")
 @click.option("--log-format", type=click.Choice(["text", "json"]), default="text", help="Of what goes to stderr.")
 @click.option("--ready-fd", type=int, hidden=True, help="Where to say that it serves.")
@@ -26,6 +27,7 @@ def command(
     port: int,
     nodes: tuple[str, ...],
     config: str | None,
+    audit_policy: str | None,
     detach: bool,
     log_format: Literal["text", "json"],
     ready_fd: int | None,
@@ -39,14 +41,17 @@ def command(
     except NodeSpecError as error:
         raise click.BadParameter(str(error), param_hint="--nodes") from error
     configuration = _configuration(config)
+    policy = _audit_policy(audit_policy)
     home = Home.find(os.environ, data)
     if detach:
         options = ["--port", str(port), "--log-format", log_format]
         options += [word for spec in nodes for word in ("--nodes", spec)]
-        _detach(home, options + (["--config", str(Path(config).absolute())] if config is not None else []))
+        files = {"--config": config, "--audit-policy": audit_policy}
+        options += [word for name, file in files.items() if file for word in (name, str(Path(file).absolute()))]
+        _detach(home, options)
     else:
         logs.configure(log_format, level="WARNING")
-        _serve(home, port, specs, configuration, ready_fd)
+        _serve(home, port, specs, configuration, policy, ready_fd)
 
 
 def _configuration(path: str | None) -> Any:
@@ -66,7 +71,22 @@ def _configuration(path: str | None) -> Any:
         raise click.BadParameter(f"{path}:\n  {lines}", param_hint="--config") from error
 
 
-def _serve(home: Home, port: int, specs: Any, configuration: Any, ready_fd: int | None) -> None:
+def _audit_policy(path: str | None) -> Any:
+    """The policy in a file, checked; None without one."""
+    from muster.cluster.apiserver.access.audit_policy import MAX_POLICY_BYTES, PolicyError, parse
+
+    if path is None:
+        return None
+    try:
+        with open(path, "rb") as file:
+            return parse(file.read(MAX_POLICY_BYTES + 1))
+    except OSError as error:
+        raise click.BadParameter(f"{path}: {error.strerror}", param_hint="--audit-policy") from error
+    except PolicyError as error:
+        raise click.BadParameter(f"{path}: {error}", param_hint="--audit-policy") from error
+
+
+def _serve(home: Home, port: int, specs: Any, configuration: Any, policy: Any, ready_fd: int | None) -> None:
     """Serve until told to stop. A start that fails is one line."""
     import uvloop
 
@@ -85,7 +105,7 @@ def _serve(home: Home, port: int, specs: Any, configuration: Any, ready_fd: int 
             sys.stdout.flush()
 
     try:
-        uvloop.run(serve(Options(home.path, port, specs, configuration), ready))
+        uvloop.run(serve(Options(home.path, port, specs, configuration, policy), ready))
     except (DataDirectoryError, AddressTaken, CredentialError, OSError) as error:
         raise click.ClickException(str(error)) from error
 

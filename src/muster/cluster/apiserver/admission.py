@@ -87,9 +87,13 @@ class Admission:
 
     async def change(self, attempt: Attempt, store: Store, warnings: list[str]) -> bool:
         """Complete the document in place; whether a webhook changed it. Raises `ApiError`."""
+        self.complete(attempt, store)
+        return await self.webhooks.change(attempt, warnings)
+
+    def complete(self, attempt: Attempt, store: Store) -> None:
+        """The part of it that is the server's own: done again for what a webhook adds. Raises `ApiError`."""
         for plugin in self.changing:
             plugin(attempt, store)
-        return await self.webhooks.change(attempt, warnings)
 
     async def judge(self, attempt: Attempt, store: Store, warnings: list[str]) -> None:
         """Raise `ApiError` if somebody refuses."""
@@ -131,18 +135,6 @@ def _terminating(attempt: Attempt) -> ApiError:
     )
     details = StatusDetails(name=attempt.name, group=kind.group, kind=kind.plural, causes=(cause,))
     return ApiError(Status(status="Failure", code=403, reason="Forbidden", message=message, details=details))
-
-
-def service_account(attempt: Attempt, store: Store) -> None:  # noqa: ARG001  (one of many of this shape)
-    """A pod runs as somebody: the namespace's default account if it does not say."""
-    if attempt.resource.key != "pods":
-        return
-    if attempt.operation == "CREATE":
-        spec = attempt.document["spec"]
-        if not spec.get("serviceAccountName"):
-            spec["serviceAccountName"] = spec["serviceAccount"] = "default"
-    elif attempt.operation == "UPDATE":
-        _keep(attempt, "serviceAccountName", "serviceAccount")
 
 
 def _keep(attempt: Attempt, *fields: str) -> None:
@@ -211,4 +203,4 @@ def _refused(attempt: Attempt, why: str) -> ApiError:
     return forbidden(f'{name} "{attempt.name}" is forbidden: {why}', resource=name, name=attempt.name)
 
 
-PLUGINS: tuple[Plugin, ...] = (namespace_lifecycle, service_account, priority)
+PLUGINS: tuple[Plugin, ...] = (namespace_lifecycle, priority)

@@ -1,12 +1,13 @@
-"""What goes back to the client: whole answers, streams, and Status objects; and the warnings that go with them."""
+"""What goes back to the client: whole answers, streams, tunnels, and Status objects; and the warnings with them."""
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import msgspec
 
 from muster.api.status import ApiError, Status, StatusDetails
+from muster.cluster.apiserver.tunnels.wire import Wire
 from muster.runtime.transport import JSON, Response
 
 MAX_WARNINGS = 100
@@ -34,7 +35,30 @@ class _Closing(Protocol):
     async def aclose(self) -> None: ...
 
 
-Answer: TypeAlias = Response | Stream
+def _nothing() -> None:
+    """Nobody wants to hear of the end."""
+
+
+Talk: TypeAlias = Callable[[Wire], Awaitable[None]]
+"""Holds a conversation to its end. Raises `WireError`, `ChannelError`, `SpdyError` if the client breaks its rules."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tunnel:
+    """An answer that is a conversation: the connection leaves HTTP for it.
+
+    websocket: how to hold it on a WebSocket, by subprotocol; the empty one for clients that name none.
+    spdy: how to hold it on SPDY, by stream protocol.
+    ended: called once it is over, or has not come about.
+    """
+
+    websocket: Mapping[str, Talk]
+    spdy: Mapping[str, Talk]
+    ended: Callable[[], None] = _nothing
+    status: int = 101
+
+
+Answer: TypeAlias = Response | Stream | Tunnel
 
 
 def encode_status(status: Status) -> bytes:

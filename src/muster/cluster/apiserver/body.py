@@ -4,6 +4,9 @@ How strict that is, the request says (`fieldValidation`): unknown and repeated f
 warned of or passed over.
 """
 
+from collections.abc import Sequence
+from typing import Any
+
 import msgspec
 
 from muster.api.kinds import Kind
@@ -23,7 +26,7 @@ def read_object(request: Request, view: View, options: WriteOptions, warnings: l
     kind = view.kind
     decoded = decode(request.body, request.content_type, kind.kind, strict=options.field_validation != "Ignore")
     document = decoded.document
-    _require_kind(document, kind)
+    require_kind(document, kind)
     try:
         checked = view.checker(document)
     except DecodeError as error:
@@ -37,21 +40,42 @@ def read_object(request: Request, view: View, options: WriteOptions, warnings: l
     return _typed(checked.value, kind)
 
 
-def check_patched(document: Document, view: View, options: WriteOptions, warnings: list[str]) -> Document:
-    """An object that a patch has made, with what it may not have taken out. Raises `ApiError` (400, 422)."""
+def check_patched(
+    document: Document, view: View, options: WriteOptions, warnings: list[str], faults: Sequence[str] = ()
+) -> Document:
+    """An object that a patch has made, with what it may not have taken out. Raises `ApiError` (400, 422).
+
+    `faults` are those of the patch itself.
+    """
     kind = view.kind
-    _require_kind(document, kind)
+    require_kind(document, kind)
     try:
         checked = view.checker(document)
     except DecodeError as error:
         raise _bad_patch(document, str(error)) from None
-    found = _sentences("unknown", checked.unknown)
+    found = [*faults, *_sentences("unknown", checked.unknown)]
     if found and options.field_validation == "Strict":
         raise _bad_patch(document, f"strict decoding error: {', '.join(found)}")
     if options.field_validation == "Warn":
         warnings += found
     _require_sound(document, checked, kind)
     return _typed(checked.value, kind)
+
+
+def faults_of_patch(patch: Any, repeated: tuple[str, ...], *, operations: bool) -> list[str]:
+    """What strict decoding finds in a patch: members that are there twice, and of operations unknown ones."""
+    found = _sentences("duplicate", repeated)
+    if not operations:
+        return found
+    if isinstance(patch, list):
+        members = [(i, name) for i, each in enumerate(patch) if isinstance(each, dict) for name in each]
+        unknown = [f"[{i}].{name}" for i, name in members if name not in _OPERATION]
+        found += _sentences("unknown", tuple(unknown))
+    return [f"json patch {sentence}" for sentence in found]
+
+
+# The members of an operation of a JSON patch.
+_OPERATION = frozenset({"op", "path", "from", "value"})
 
 
 def _require_sound(document: Document, checked: Checked, kind: Kind[object]) -> None:
@@ -67,7 +91,7 @@ def _bad_patch(document: Document, why: str) -> ApiError:
     return invalid("", "", "", [FieldError("patch", INVALID, shown, why)])
 
 
-def _require_kind(document: Document, kind: Kind[object]) -> None:
+def require_kind(document: Document, kind: Kind[object]) -> None:
     """Raise `ApiError` (400) unless the object says that it is of this kind, or says nothing."""
     version = document.get("apiVersion") or kind.api_version
     if version != kind.api_version:

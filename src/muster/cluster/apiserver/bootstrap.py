@@ -1,11 +1,18 @@
 """The objects that every cluster begins with, made at each start if they are not there."""
 
+import asyncio
 from typing import Any
+
+import msgspec
 
 from muster.api.core import NAMESPACE
 from muster.api.kinds import Kind
+from muster.api.meta import Object
+from muster.api.rbac import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ROLE, ClusterRole, ClusterRoleBinding
 from muster.api.scheduling import PRIORITY_CLASS
 from muster.api.status import ApiError
+from muster.cluster.apiserver.access.roles import AUTO_UPDATE, CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, ROLES
+from muster.cluster.apiserver.access.rules import compacted, uncovered
 from muster.runtime.client import Client
 
 NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
@@ -29,11 +36,40 @@ async def create_first_objects(client: Client) -> None:
     for name, (value, description) in _CRITICAL.items():
         document = {"metadata": {"name": name}, "value": value, "description": description}
         await _create(client, PRIORITY_CLASS, document)
+    await _create_roles(client)
 
 
-async def _create(client: Client, kind: Kind[Any], document: dict[str, Any]) -> None:
+async def _create_roles(client: Client) -> None:
+    """Create the roles that are missing; those of an older version get what they lack, unless told to stay."""
+    roles = {role.metadata.name: role for role in (await client.list(CLUSTER_ROLE)).items}
+    bindings = {obj.metadata.name for obj in (await client.list(CLUSTER_ROLE_BINDING.seen_as(Object))).items}
+    # At once: it is one commit.
+    await asyncio.gather(
+        *(_put_role(client, roles.get(role.metadata.name), role) for role in CLUSTER_ROLES),
+        *(client.create(CLUSTER_ROLE_BINDING, new) for new in CLUSTER_ROLE_BINDINGS if _name(new) not in bindings),
+        *(_create(client, ROLE, msgspec.to_builtins(role), namespace) for namespace, role in ROLES),
+    )
+
+
+def _name(binding: ClusterRoleBinding) -> str:
+    return binding.metadata.name
+
+
+async def _put_role(client: Client, stored: ClusterRole | None, role: ClusterRole) -> None:
+    if stored is None:
+        await client.create(CLUSTER_ROLE, role)
+        return
+    if role.aggregation_rule is not None or stored.metadata.annotations.get(AUTO_UPDATE) != "true":
+        return
+    missing = uncovered(stored.rules, role.rules)
+    if missing:
+        rules = msgspec.to_builtins((*stored.rules, *compacted(missing)))
+        await client.patch(CLUSTER_ROLE, role.metadata.name, {"rules": rules})
+
+
+async def _create(client: Client, kind: Kind[Any], document: dict[str, Any], namespace: str = "") -> None:
     try:
-        await client.create(kind.seen_as(dict), document)
+        await client.create(kind.seen_as(dict), document, namespace)
     except ApiError as error:
         if error.reason != "AlreadyExists":
             raise

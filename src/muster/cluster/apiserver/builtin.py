@@ -4,7 +4,7 @@ Which kinds may be created by PUT, may be updated without a version, answer dele
 as in k8s.io/kubernetes (pkg/registry, one strategy per kind).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache, partial
 from typing import Any
@@ -22,12 +22,11 @@ from muster.api.core import (
     SERVICE_ACCOUNT,
     Binding,
 )
-from muster.api.defaults import DEFAULTS
+from muster.api.core.podoptions import PodAttachOptions, PodExecOptions, PodPortForwardOptions
 from muster.api.events import EVENTS_V1_EVENT
 from muster.api.kinds import Kind
 from muster.api.policy import Eviction
 from muster.api.scheduling import PRIORITY_CLASS
-from muster.api.status import FieldError
 from muster.api.validation import (
     configmap,
     event,
@@ -43,23 +42,28 @@ from muster.api.validation import (
     serviceaccount,
 )
 from muster.cluster.apiserver import preparation, views
+from muster.cluster.apiserver.builtin_admission import ADMISSION
+from muster.cluster.apiserver.builtin_apiextensions import APIEXTENSIONS
+from muster.cluster.apiserver.builtin_kept import KEPT
 from muster.cluster.apiserver.builtin_kueue import KUEUE, VISIBILITY
-from muster.cluster.apiserver.decode import Document
+from muster.cluster.apiserver.builtin_rbac import RBAC, TOKEN
 from muster.cluster.apiserver.registry import VERBS, Registry, Resource, Rules, Subresource, View
-from muster.cluster.apiserver.selection import NO_FIELDS, FieldLabels
+from muster.cluster.apiserver.selection import FieldLabels
+from muster.cluster.apiserver.serving import same, served, status
 
 BINDING = Kind("", "v1", "Binding", "bindings", Binding)
 EVICTION = Kind("policy", "v1", "Eviction", "evictions", Eviction)
+POD_TUNNELS: Mapping[str, Kind[Any]] = {
+    "attach": Kind("", "v1", "PodAttachOptions", "pods", PodAttachOptions),
+    "exec": Kind("", "v1", "PodExecOptions", "pods", PodExecOptions),
+    "portforward": Kind("", "v1", "PodPortForwardOptions", "pods", PodPortForwardOptions),
+}
 
 _INVOLVED = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
 
 
-def _same(*names: str) -> dict[str, str]:
-    return {name: name for name in names}
-
-
 _POD_FIELDS = FieldLabels(
-    _same(
+    same(
         "spec.nodeName",
         "spec.restartPolicy",
         "spec.schedulerName",
@@ -72,58 +76,20 @@ _POD_FIELDS = FieldLabels(
     | {"spec.host": "spec.nodeName", "status.podIPs": "status.podIP"}
 )
 _EVENT_FIELDS = FieldLabels(
-    _same("reason", "reportingComponent", "source", "type", *(f"involvedObject.{name}" for name in _INVOLVED))
+    same("reason", "reportingComponent", "source", "type", *(f"involvedObject.{name}" for name in _INVOLVED))
 )
 _EVENTS_V1_FIELDS = FieldLabels(
-    _same("reason", "type")
+    same("reason", "type")
     | {"reportingController": "reportingComponent"}
     | {f"regarding.{name}": f"involvedObject.{name}" for name in _INVOLVED}
 )
-_JOB_FIELDS = FieldLabels(_same("status.successful"), 'field label "{label}" not supported for batchv1.Job')
+_JOB_FIELDS = FieldLabels(same("status.successful"), 'field label "{label}" not supported for batchv1.Job')
 
-
-# The rules of a kind, for new objects and for changes.
-_Validation = tuple[Callable[[Any], Sequence[FieldError]], Callable[[Any, Any], Sequence[FieldError]]]
 
 _NO_COLLECTION = tuple(verb for verb in VERBS if verb != "deletecollection")
 
 
-def _served(
-    kind: Kind[Any],
-    validation: _Validation,
-    rules: Rules,
-    *subresources: Subresource,
-    take: Callable[[Document, Document], Document] = views.take_all,
-    fields: FieldLabels = NO_FIELDS,
-    short_names: tuple[str, ...] = (),
-    categories: tuple[str, ...] = (),
-    verbs: tuple[str, ...] = VERBS,
-) -> Resource:
-    """A resource that is stored as it is seen; `take` is what a write of it may change."""
-    default = DEFAULTS.get(kind.resource, rules.default)
-    return Resource(
-        kind=kind,
-        stored=kind,
-        view=View(kind, None, take, *validation),
-        rules=replace(rules, default=default),
-        verbs=verbs,
-        short_names=short_names,
-        categories=categories,
-        fields=fields,
-        subresources=subresources,
-    )
-
-
-def _status(
-    kind: Kind[Any],
-    validate: Callable[[Any, Any], Sequence[FieldError]],
-    take: Callable[[Document, Document], Document] = views.take_status,
-) -> Subresource:
-    view = View(kind, take=take, validate_update=validate)
-    return Subresource("status", kind, ("get", "patch", "update"), view)
-
-
-PODS = _served(
+PODS = served(
     POD,
     (pod.validate_create, pod.validate_update),
     Rules(
@@ -134,8 +100,9 @@ PODS = _served(
     ),
     Subresource("binding", BINDING, ("create",)),
     Subresource("eviction", EVICTION, ("create",)),
+    *(Subresource(name, kind, ("create", "get")) for name, kind in POD_TUNNELS.items()),
     Subresource("log", POD, ("get",)),
-    _status(POD, pod.validate_status_update, views.take_pod_status),
+    status(POD, pod.validate_status_update, views.take_pod_status),
     take=views.take_main,
     fields=_POD_FIELDS,
     short_names=("po",),
@@ -146,7 +113,7 @@ PODS = _served(
 def _jobs(elastic: job.Elastic) -> Resource:
     """Jobs, with one of the two rules for a change of an Indexed Job's completions."""
     validate_update = partial(job.validate_update, elastic=elastic)
-    return _served(
+    return served(
         JOB,
         (job.validate_create, validate_update),
         Rules(prepare_create=preparation.new_job, has_generation=True, propagation="Orphan"),
@@ -154,26 +121,32 @@ def _jobs(elastic: job.Elastic) -> Resource:
             "scale",
             views.SCALE,
             ("get", "patch", "update"),
-            View(views.SCALE, views.show_scale, views.take_scale, validate_update=validate_update),
+            View(
+                views.SCALE,
+                views.show_scale,
+                views.take_scale,
+                validate_update=validate_update,
+                applied=views.apply_scale,
+            ),
         ),
-        _status(JOB, job.validate_status_update),
+        status(JOB, job.validate_status_update),
         take=views.take_main,
         fields=_JOB_FIELDS,
         categories=("all",),
     )
 
 
-NODES = _served(
+NODES = served(
     NODE,
     (node.validate_create, node.validate_update),
     Rules(),
-    _status(NODE, node.validate_status_update),
+    status(NODE, node.validate_status_update),
     take=views.take_main,
-    fields=FieldLabels(_same("spec.unschedulable")),
+    fields=FieldLabels(same("spec.unschedulable")),
     short_names=("no",),
 )
 
-NAMESPACES = _served(
+NAMESPACES = served(
     NAMESPACE,
     (namespace.validate_create, namespace.validate_update),
     Rules(prepare_create=preparation.new_namespace),
@@ -183,14 +156,14 @@ NAMESPACES = _served(
         ("update",),
         View(NAMESPACE, take=views.take_main, validate_update=namespace.validate_finalize),
     ),
-    _status(NAMESPACE, namespace.validate_status_update),
+    status(NAMESPACE, namespace.validate_status_update),
     take=views.take_namespace,
     verbs=_NO_COLLECTION,
-    fields=FieldLabels(_same("status.phase")),
+    fields=FieldLabels(same("status.phase")),
     short_names=("ns",),
 )
 
-SERVICES = _served(
+SERVICES = served(
     SERVICE,
     (service.validate_create, service.validate_update),
     Rules(
@@ -199,14 +172,14 @@ SERVICES = _served(
         create_on_update=True,
         returns_deleted=True,
     ),
-    _status(SERVICE, service.validate_status_update),
+    status(SERVICE, service.validate_status_update),
     take=views.take_main,
-    fields=FieldLabels(_same("spec.clusterIP", "spec.type")),
+    fields=FieldLabels(same("spec.clusterIP", "spec.type")),
     short_names=("svc",),
     categories=("all",),
 )
 
-EVENTS = _served(
+EVENTS = served(
     EVENT,
     (event.validate_create, event.validate_update),
     Rules(create_on_update=True, propagation=None),
@@ -228,18 +201,19 @@ EVENTS_V1 = replace(
     fields=_EVENTS_V1_FIELDS,
 )
 
-CONFIG_MAPS = _served(CONFIG_MAP, (configmap.validate_create, configmap.validate_update), Rules(), short_names=("cm",))
-SECRETS = _served(SECRET, (secret.validate_create, secret.validate_update), Rules(), fields=FieldLabels(_same("type")))
-SERVICE_ACCOUNTS = _served(
+CONFIG_MAPS = served(CONFIG_MAP, (configmap.validate_create, configmap.validate_update), Rules(), short_names=("cm",))
+SECRETS = served(SECRET, (secret.validate_create, secret.validate_update), Rules(), fields=FieldLabels(same("type")))
+SERVICE_ACCOUNTS = served(
     SERVICE_ACCOUNT,
     (serviceaccount.validate_create, serviceaccount.validate_update),
     Rules(unconditional_update=False, returns_deleted=True),
+    TOKEN,
     short_names=("sa",),
 )
-LEASES = _served(
+LEASES = served(
     LEASE, (lease.validate_create, lease.validate_update), Rules(create_on_update=True, unconditional_update=False)
 )
-PRIORITY_CLASSES = _served(
+PRIORITY_CLASSES = served(
     PRIORITY_CLASS,
     (priorityclass.validate_create, priorityclass.validate_update),
     Rules(has_generation=True),
@@ -267,6 +241,10 @@ def builtin(elastic: job.Elastic) -> tuple[Resource, ...]:
         EVENTS_V1,
         PRIORITY_CLASSES,
         BINDINGS,
+        *RBAC,
+        *KEPT,
+        *ADMISSION,
+        *APIEXTENSIONS,
         *KUEUE,
         *VISIBILITY,
     )  # fmt: skip

@@ -28,7 +28,7 @@ from muster.api.kueue.names import RESOURCE_IN_USE_FINALIZER
 from muster.api.kueue.v1beta1 import V1BETA1_KINDS
 from muster.api.kueue.visibility import VISIBILITY_VERSIONS, cluster_queues, local_queues, summaries
 from muster.api.validation.kueue import VALIDATIONS, Create, Update
-from muster.cluster.apiserver import views
+from muster.cluster.apiserver import preparation, views
 from muster.cluster.apiserver.decode import Document
 from muster.cluster.apiserver.metadata import meta_of
 from muster.cluster.apiserver.registry import Resource, Rules, Subresource, View
@@ -38,9 +38,6 @@ from muster.cluster.apiserver.selection import FieldLabels
 _DEPRECATED = "This version is deprecated. Use v1beta2 instead."
 _NO_FIELDS = FieldLabels({})
 _WORKLOAD_FIELDS = FieldLabels({"status.admission.clusterQueue": "status.admission.clusterQueue"})
-
-# Members of an object that say nothing of what is wanted.
-_NOT_DESIRED = frozenset({"apiVersion", "kind", "metadata", "status"})
 
 _Take = Callable[[Document, Document], Document]
 
@@ -64,8 +61,8 @@ def _served(
     validation = VALIDATIONS[kind.resource]
     rules = Rules(
         default=DEFAULTS[kind.resource],
-        prepare_create=_prepare_held if held else _prepare,
-        prepare_update=_count_change,
+        prepare_create=_prepare_held if held else preparation.new,
+        prepare_update=preparation.changed_counted,
         has_generation=True,
         unconditional_update=False,
     )
@@ -109,21 +106,9 @@ def _take_converted(resource: str, take: _Take, stored: Document, shown: Documen
     return take(stored, to_v1beta2(resource, shown))
 
 
-def _prepare(document: Document) -> None:
-    """A new object has no status yet."""
-    document.pop("status", None)
-
-
-def _count_change(document: Document, stored: Document) -> None:
-    """What a kind has beside a spec counts for the generation as that does."""
-    members = (document.keys() | stored.keys()) - _NOT_DESIRED
-    if any(document.get(member) != stored.get(member) for member in members):
-        meta_of(document)["generation"] = meta_of(stored).get("generation", 0) + 1
-
-
 def _prepare_held(document: Document) -> None:
     """It stays until whoever knows that nothing uses it any more lets it go."""
-    _prepare(document)
+    preparation.new(document)
     finalizers = meta_of(document).setdefault("finalizers", [])
     if RESOURCE_IN_USE_FINALIZER not in finalizers:
         finalizers.append(RESOURCE_IN_USE_FINALIZER)

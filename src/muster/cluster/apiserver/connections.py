@@ -3,11 +3,13 @@ names, and limits that keep a slow or greedy client from holding anything for lo
 """
 
 import asyncio
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Protocol
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from muster.cluster.apiserver.certificates import user_of_der
+from muster.cluster.apiserver.tunnels.wire import RawWire
 from muster.cluster.apiserver.users import User
 
 MAX_CONNECTIONS = 4096
@@ -16,6 +18,7 @@ MAX_HEADER_BYTES = 64 * 1024  # of a request's line and headers
 HEADER_SECONDS = 10.0  # from the first byte (or the connection) to the end of the headers
 # A client that takes nothing of its answer for so long is cut off.
 STALLED_SECONDS = 60.0
+MAX_UNSENT_BYTES = 256 << 20  # of all clients that do not take their answers as fast as they come
 
 EXTENSION = "muster.connection"  # where a request's scope has its `Connection`
 
@@ -27,8 +30,10 @@ class _Corked:
     call, which together cost more than all the rest of a small answer.
     """
 
-    def __init__(self, transport: asyncio.Transport) -> None:
+    def __init__(self, transport: asyncio.Transport, written: Callable[[int], None]) -> None:
+        """`written` is told of how much was handed on."""
         self._transport = transport
+        self._written = written
         self._loop = asyncio.get_running_loop()
         self._pieces: list[bytes] = []
         self._size = 0
@@ -48,9 +53,10 @@ class _Corked:
     def flush(self) -> None:
         """Write what there is."""
         if self._pieces:
-            pieces, self._pieces, self._size = self._pieces, [], 0
+            pieces, size, self._pieces, self._size = self._pieces, self._size, [], 0
             if not self._transport.is_closing():
                 self._transport.write(pieces[0] if len(pieces) == 1 else b"".join(pieces))
+                self._written(size)
 
     def close(self) -> None:
         """Write what there is, and close."""
@@ -58,10 +64,46 @@ class _Corked:
         self._transport.close()
 
 
+class Abortable(Protocol):
+    """A transport, as far as it is counted."""
+
+    def abort(self) -> None:
+        """Close it at once."""
+        ...
+
+
+class Unsent:
+    """What all connections together were given to send and have not sent, as far as it is much.
+
+    A connection counts from when its client falls behind until it has caught up. When all together are over the limit,
+    the one that has been behind for longest is cut off: the others go on.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._sizes: dict[Abortable, int] = {}  # in the order in which they fell behind
+        self.total = 0
+
+    def add(self, connection: Abortable, size: int) -> None:
+        """So many bytes more wait for this client."""
+        self._sizes[connection] = self._sizes.get(connection, 0) + size
+        self.total += size
+        while self.total > self._limit:
+            longest = next(iter(self._sizes))
+            self.forget(longest)
+            longest.abort()
+
+    def forget(self, connection: Abortable) -> None:
+        """Its client has caught up, or is gone."""
+        self.total -= self._sizes.pop(connection, 0)
+
+
 class Connection(HttpToolsProtocol):
     """One client. Its requests find it in `scope["extensions"]`."""
 
+    unsent: Unsent  # all connections', given by who makes them
     user: User | None = None  # whom the client certificate names
+    is_upgrade = False  # the request that is under way asks for another protocol than HTTP
     streaming: "asyncio.Task[Any] | None" = None  # what is to be cancelled when the client goes
 
     _header_bytes = 0  # of a request whose headers are not complete
@@ -69,10 +111,11 @@ class Connection(HttpToolsProtocol):
     _in_request = False  # one whose headers are complete, until it is answered
     _header_timer: asyncio.TimerHandle | None = None
     _stall_timer: asyncio.TimerHandle | None = None
+    _wire: RawWire | None = None  # once the connection has left HTTP
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """A client has come, and the TLS handshake is over."""
-        self._corked = _Corked(transport)
+        self._corked = _Corked(transport, self._wrote)
         super().connection_made(self._corked)  # type: ignore[arg-type]
         if len(self.connections) > MAX_CONNECTIONS:
             transport.abort()
@@ -87,11 +130,16 @@ class Connection(HttpToolsProtocol):
         self._headers_came()
         self.resume_writing()
         super().connection_lost(exc)
+        if self._wire is not None:
+            self._wire.end()
         if self.streaming is not None:
             self.streaming.cancel()
 
     def data_received(self, data: bytes) -> None:
         """Bytes have come."""
+        if self._wire is not None:
+            self._wire.feed(data)
+            return
         began_before = self._in_headers
         super().data_received(data)
         if self.transport.is_closing():
@@ -121,6 +169,7 @@ class Connection(HttpToolsProtocol):
         """The request is known, but for its body."""
         self._in_headers, self._in_request = False, True
         self._headers_came()
+        self.is_upgrade = self.parser.should_upgrade()
         super().on_headers_complete()
 
     def on_response_complete(self) -> None:
@@ -129,18 +178,48 @@ class Connection(HttpToolsProtocol):
         self._in_request = bool(self.pipeline)
         super().on_response_complete()
 
+    def leave_http(self, headers: list[tuple[bytes, bytes]]) -> RawWire:
+        """Agree to another protocol; what comes from now on is for the wire. Whoever asks closes the transport."""
+        self._wire = RawWire(self)
+        self.cycle.disconnected = True  # uvicorn is to expect no answer
+        lines = [b"HTTP/1.1 101 Switching Protocols", *(name + b": " + value for name, value in headers), b"", b""]
+        self.transport.write(b"\r\n".join(lines))
+        return self._wire
+
+    def write(self, data: bytes) -> None:
+        """For the wire: send, or keep for sending."""
+        self.transport.write(data)
+
+    async def drained(self) -> None:
+        """For the wire: wait until not much is kept."""
+        await self.flow.drain()
+
+    def pause(self) -> None:
+        """For the wire: let the client wait."""
+        self.flow.pause_reading()
+
+    def resume(self) -> None:
+        """For the wire: go on."""
+        self.flow.resume_reading()
+
     def pause_writing(self) -> None:
         """The client does not take what it is sent."""
         super().pause_writing()
-        if self._stall_timer is None:
+        # Whoever pages through what a command shows may take his time.
+        if self._stall_timer is None and self._wire is None:
             self._stall_timer = self.loop.call_later(STALLED_SECONDS, self.transport.abort)
 
     def resume_writing(self) -> None:
         """It goes on."""
         super().resume_writing()
+        self.unsent.forget(self.transport)
         if self._stall_timer is not None:
             self._stall_timer.cancel()
             self._stall_timer = None
+
+    def _wrote(self, size: int) -> None:
+        if self.flow.write_paused:
+            self.unsent.add(self.transport, size)
 
     def _count(self, size: int) -> None:
         """A header that never ends is not kept: nobody has seen it so far, but the parser holds it."""

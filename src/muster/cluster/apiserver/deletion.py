@@ -84,6 +84,8 @@ def delete(document: Document, options: DeleteOptions, rules: Rules, now: dateti
     if meta.get("deletionTimestamp") and meta.get("deletionGracePeriodSeconds"):
         return _shorten(document, options.grace_period_seconds)
     changed = _set_finalizers(meta, options, rules)
+    if rules.begin_deletion is not None and not meta.get("deletionTimestamp"):
+        rules.begin_deletion(document, timestamp(now))
     grace = _grace(document, options) if rules.graceful and not meta.get("deletionTimestamp") else 0
     if not grace and not _held(document):
         if rules.graceful:

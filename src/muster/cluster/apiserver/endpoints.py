@@ -30,6 +30,7 @@ class Endpoints:
         self._registry = registry
         self._documents: tuple[int, Discovery, OpenApi] | None = None  # of a generation of the registry
         self._metrics = metrics
+        self.documents: dict[str, StaticAnswer] = {}  # others' documents, by path
         self.live_checks: dict[str, Check] = {"ping": lambda: None}
         self.ready_checks: dict[str, Check] = {}  # what must be well, besides, before requests make sense
 
@@ -46,7 +47,7 @@ class Endpoints:
         if path == "/":
             return Response(200, msgspec.json.encode({"paths": self._paths()}))
         discovery, openapi = self._current()
-        answer = discovery.find(path, request.accept) or openapi.find(path, request.accept)
+        answer = self.documents.get(path) or discovery.find(path, request.accept) or openapi.find(path, request.accept)
         if answer is None:
             raise path_not_found()
         return _static(answer)
@@ -56,7 +57,9 @@ class Endpoints:
         generation = self._registry.generation
         if self._documents is None or self._documents[0] != generation:
             resources = list(self._registry)
-            self._documents = generation, Discovery(resources), OpenApi(resources, GIT_VERSION)
+            openapi = self._documents[2] if self._documents else OpenApi(resources, GIT_VERSION)
+            openapi.serve(resources)
+            self._documents = generation, Discovery(resources), openapi
         return self._documents[1:]
 
     def _paths(self) -> list[str]:
@@ -67,6 +70,7 @@ class Endpoints:
             "/metrics",
             "/openapi/v2",
             "/openapi/v3",
+            *self.documents,
             "/version",
         ]
 

@@ -88,6 +88,14 @@ class _Job(_Object):
     status: _JobStatus = _JobStatus()
 
 
+class _ReplicasStatus(Struct):
+    replicas: int = 0
+
+
+class _Replicas(_Object):
+    status: _ReplicasStatus = _ReplicasStatus()
+
+
 class _Admission(Struct):
     cluster_queue: str = ""
 
@@ -135,6 +143,10 @@ def _pod(pod: _Pod) -> dict[str, str]:
     }
 
 
+def _replicas(controller: _Replicas) -> dict[str, str]:
+    return {"status.replicas": str(controller.status.replicas)}
+
+
 def _workload(workload: _Workload) -> dict[str, str]:
     admission = workload.status.admission
     return {"status.admission.clusterQueue": admission.cluster_queue if admission else ""}
@@ -171,6 +183,8 @@ _FIELDS: Mapping[str, tuple[type, Callable[[Any], dict[str, str]]]] = {
         lambda priority_class: {"globalDefault": "true" if priority_class.global_default else ""},
     ),
     "workloads.kueue.x-k8s.io": (_Workload, _workload),
+    "replicasets.apps": (_Replicas, _replicas),
+    "replicationcontrollers": (_Replicas, _replicas),
     "jobs.batch": (_Job, lambda job: {"status.successful": str(job.status.succeeded)}),
 }
 _DECODERS: dict[str, tuple[msgspec.json.Decoder[Any], Callable[[Any], dict[str, str]]]] = {

@@ -12,29 +12,36 @@ import ssl
 import sys
 import zlib
 from collections.abc import Awaitable, Callable, Mapping
-from functools import lru_cache
-from typing import Any
+from dataclasses import replace
+from functools import lru_cache, partial
+from typing import Any, NamedTuple
 from urllib.parse import parse_qsl
 
 import uvicorn
 from uvicorn.server import ServerState
 
-from muster.api.status import ApiError, Status, StatusDetails, bad_request, too_large
-from muster.cluster.apiserver.answers import Stream, refusal
-from muster.cluster.apiserver.connections import EXTENSION, Connection
+from muster.api.status import ApiError, Status, bad_request, too_large
+from muster.cluster.apiserver.answers import Answer, Stream, Tunnel, refusal
+from muster.cluster.apiserver.connections import EXTENSION, MAX_UNSENT_BYTES, Connection, Unsent
 from muster.cluster.apiserver.decode import MAX_BODY_BYTES
+from muster.cluster.apiserver.flow import Flow, Limits, seats_for
 from muster.cluster.apiserver.pipeline import ApiServer
-from muster.cluster.apiserver.users import Authenticator
+from muster.cluster.apiserver.request import as_list, is_long_running, timeout
+from muster.cluster.apiserver.tunnels.takeover import hold
+from muster.cluster.apiserver.users import Authenticator, User
 from muster.runtime.transport import Request, Response
 
+LIMITS = Limits()
 REQUEST_SECONDS = 60.0  # for an answer, or for a stream to begin
 BODY_SECONDS = 30.0  # for a body to arrive
 KEEP_ALIVE_SECONDS = 180  # clients let go of idle connections after 90 s and less
 HANDSHAKE_SECONDS = 10.0
 GZIP_FROM_BYTES = 128 * 1024  # as kube-apiserver; below it costs more than it saves
+PIECE_BYTES = 1 << 20  # of an answer, given to the connection at a time
 MAX_QUERY_BYTES = 32 * 1024
 MAX_QUERY_FIELDS = 100
 
+_NO_LISTS: Mapping[str, tuple[str, ...]] = {}
 _WITH_BODY = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 
 Scope = dict[str, Any]
@@ -46,54 +53,123 @@ class AddressTaken(Exception):  # noqa: N818  (it says what is)
     """Another process listens there; the text says where and what to do."""
 
 
+class _Head(NamedTuple):
+    """A request, but for its body."""
+
+    method: str
+    path: str
+    query: Mapping[str, str]
+    headers: Mapping[bytes, bytes]
+    user: User
+    connection: Connection
+
+
 class Application:
     """The ASGI application."""
 
-    def __init__(self, server: ApiServer, authenticator: Authenticator) -> None:
+    def __init__(self, server: ApiServer, authenticator: Authenticator, flow: Flow) -> None:
         self._server = server
         self._authenticator = authenticator
+        self._flow = flow
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
         connection: Connection = scope["extensions"][EXTENSION]
         headers = dict(scope["headers"])
-        answer = await self._answer(scope, headers, connection, receive)
-        if isinstance(answer, Stream):
-            await _stream(answer, connection, send)
-        else:
-            await _respond(answer, headers, send)
-
-    async def _answer(
-        self, scope: Scope, headers: Mapping[bytes, bytes], connection: Connection, receive: Receive
-    ) -> Response | Stream:
-        method: str = scope["method"]
         try:
             user = self._authenticator.user(connection.user, _text(headers, b"authorization"))
-            query = _query(scope["query_string"])
-            body = await _body(headers, receive) if method in _WITH_BODY else b""
+            path, query = as_list(scope["path"], _query(scope["query_string"]))
+            head = _Head(scope["method"], path, query, headers, user, connection)
+            seconds, leave = await self._admit(head)
         except ApiError as error:
-            answer = refusal(error)
-            # What is left of the body is not waited for.
-            extra = {"connection": "close"} if method in _WITH_BODY else {}
-            extra |= {"www-authenticate": "Bearer"} if error.code == 401 else {}
-            return Response(answer.status, answer.body, answer.content_type, {**answer.headers, **extra})
+            await _respond(_refused(error, scope["method"]), headers, connection, send)
+            return
+        except asyncio.CancelledError:
+            if connection.transport.is_closing():
+                return
+            raise
+        try:
+            answer = await self._answer(head, scope, seconds, receive)
+            await _send(answer, scope, headers, connection, send)
+        finally:
+            leave()
+
+    async def _admit(self, head: _Head) -> tuple[float | None, Callable[[], None]]:
+        """Wait until the request may go on; returns how long it may take, and what is to be called at its end.
+
+        Raises `ApiError` (400, 413, 429).
+        """
+        method, path, query, headers, user, connection = head
+        if is_long_running(method, path, query):
+            self._flow.open_stream(user.name)
+            return REQUEST_SECONDS, partial(self._flow.close_stream, user.name)
+        # A GET waits for nothing but its turn.
+        seconds = None if method == "GET" and "timeout" not in query else timeout(query, REQUEST_SECONDS)
+        seats = seats_for(method, path, query.get("limit", ""), _length(headers) if method in _WITH_BODY else 0)
+        if not seats:
+            return seconds, _nothing
+        taken = self._flow.enter_at_once(user.name, seats)
+        if not taken:
+            connection.streaming = asyncio.current_task()  # who hangs up need not wait
+            try:
+                taken = await self._flow.enter(user.name, seats)
+            finally:
+                connection.streaming = None
+        return seconds, partial(self._flow.leave, user.name, taken)
+
+    async def _answer(self, head: _Head, scope: Scope, seconds: float | None, receive: Receive) -> Answer:
+        method, path, query, headers, user, connection = head
+        try:
+            body = await _body(receive) if method in _WITH_BODY else b""
+        except ApiError as error:
+            return _refused(error, method)
         request = Request(
             method,
-            scope["path"],
+            path,
             query,
             body,
             _text(headers, b"content-type"),
             _text(headers, b"accept"),
             user_agent=_text(headers, b"user-agent"),
+            lists=_lists(scope["query_string"]) if connection.is_upgrade else _NO_LISTS,
             headers=_on_behalf(scope["headers"]),
         )
-        if method == "GET":
-            return await self._server.handle(request, user)  # it waits for nothing but its turn
+        if seconds is None:
+            return await self._server.handle(request, user)
         try:
-            async with asyncio.timeout(REQUEST_SECONDS):
+            async with asyncio.timeout(seconds):
                 return await self._server.handle(request, user)
         except TimeoutError:
             return refusal(_timeout("request did not complete within the allotted timeout"))
+
+
+def _nothing() -> None:
+    """What is to be done at the end of a request that took no seat."""
+
+
+async def _send(
+    answer: Answer, scope: Scope, headers: Mapping[bytes, bytes], connection: Connection, send: Send
+) -> None:
+    if isinstance(answer, Tunnel):
+        try:
+            await hold(answer, scope["headers"], connection)
+        except ApiError as error:
+            answer = refusal(error)
+        else:
+            return
+    if isinstance(answer, Stream):
+        await _stream(answer, connection, send)
+    else:
+        await _respond(_last(answer) if connection.is_upgrade else answer, headers, connection, send)
+
+
+def _refused(error: ApiError, method: str) -> Response:
+    """The answer to a request that is not read to its end."""
+    answer = refusal(error)
+    # What is left of the body is not waited for.
+    extra = {"connection": "close"} if method in _WITH_BODY else {}
+    extra |= {"www-authenticate": "Bearer"} if error.code == 401 else {}
+    return Response(answer.status, answer.body, answer.content_type, {**answer.headers, **extra})
 
 
 def _on_behalf(headers: list[tuple[bytes, bytes]]) -> tuple[tuple[str, str], ...]:
@@ -104,10 +180,21 @@ def _on_behalf(headers: list[tuple[bytes, bytes]]) -> tuple[tuple[str, str], ...
 
 
 def _timeout(message: str) -> ApiError:
-    details = StatusDetails(retry_after_seconds=1)
-    return ApiError(
-        Status(status="Failure", code=504, reason="Timeout", message=f"Timeout: {message}", details=details)
-    )
+    # Nobody is told to try again by himself: what was to be written may have been written.
+    return ApiError(Status(status="Failure", code=504, reason="Timeout", message=f"Timeout: {message}"))
+
+
+def _last(answer: Response) -> Response:
+    """An answer with which the connection ends: after it, nobody knows which protocol the client speaks."""
+    return replace(answer, headers={**answer.headers, "connection": "close"})
+
+
+def _lists(raw: bytes) -> Mapping[str, tuple[str, ...]]:
+    """All values of every parameter of a query that can be read."""
+    found: dict[str, tuple[str, ...]] = {}
+    for name, value in parse_qsl(raw.decode("ascii"), keep_blank_values=True):
+        found[name] = (*found.get(name, ()), value)
+    return found
 
 
 @lru_cache(maxsize=256)
@@ -129,11 +216,18 @@ def _text(headers: Mapping[bytes, bytes], name: bytes) -> str:
     return value.decode("latin-1") if value else ""
 
 
-async def _body(headers: Mapping[bytes, bytes], receive: Receive) -> bytes:
-    """The whole body. Raises `ApiError`: 413 over the limit, 408 if it does not arrive."""
+def _length(headers: Mapping[bytes, bytes]) -> int:
+    """How long the body is, or may be if that is not said. Raises `ApiError` (413) if it is over the limit."""
+    if b"transfer-encoding" in headers:
+        return MAX_BODY_BYTES
     length = headers.get(b"content-length", b"0")
     if len(length) > 18 or int(length) > MAX_BODY_BYTES:
         raise _over_limit()
+    return int(length)
+
+
+async def _body(receive: Receive) -> bytes:
+    """The whole body. Raises `ApiError`: 413 over the limit, 408 if it does not arrive."""
     chunks: list[bytes] = []
     size = 0
     try:
@@ -157,14 +251,14 @@ def _over_limit() -> ApiError:
     return too_large(f"Request entity too large: limit is {MAX_BODY_BYTES}")
 
 
-async def _respond(answer: Response, headers: Mapping[bytes, bytes], send: Send) -> None:
+async def _respond(answer: Response, headers: Mapping[bytes, bytes], connection: Connection, send: Send) -> None:
     body, status = answer.body, answer.status
     fields = [(b"content-type", answer.content_type.encode("latin-1"))]
     fields += [(name.encode("latin-1"), value.encode()) for name, value in answer.headers.items()]
     etag = answer.headers.get("etag")
     if etag and _text(headers, b"if-none-match") == etag:
         body, status = b"", 304
-    if len(body) >= GZIP_FROM_BYTES and b"gzip" in headers.get(b"accept-encoding", b""):
+    if len(body) >= GZIP_FROM_BYTES and _takes_gzip(headers.get(b"accept-encoding", b"")):
         # Compressing lets go of the interpreter: the loop goes on meanwhile.
         body = await asyncio.to_thread(_compress, body)
         fields += [(b"content-encoding", b"gzip"), (b"vary", b"Accept-Encoding")]
@@ -172,7 +266,18 @@ async def _respond(answer: Response, headers: Mapping[bytes, bytes], send: Send)
         fields.append((b"cache-control", b"no-cache, private"))
     fields.append((b"content-length", str(len(body)).encode()))
     await send({"type": "http.response.start", "status": status, "headers": fields})
-    await send({"type": "http.response.body", "body": body})
+    if len(body) <= PIECE_BYTES:
+        await send({"type": "http.response.body", "body": body})
+        return
+    # The rest waits here, where it holds seats, not in the connection.
+    for first in range(0, len(body), PIECE_BYTES):
+        end = first + PIECE_BYTES
+        await send({"type": "http.response.body", "body": body[first:end], "more_body": end < len(body)})
+    await connection.drained()
+
+
+def _takes_gzip(accepted: bytes) -> bool:
+    return b"gzip" in accepted and any(token.strip() == b"gzip" for token in accepted.split(b","))
 
 
 def _compress(body: bytes) -> bytes:
@@ -204,8 +309,9 @@ class HttpsFront:
     def __init__(self, server: ApiServer, authenticator: Authenticator, context: ssl.SSLContext) -> None:
         self._server = server
         self._context = context
+        self._unsent = Unsent(MAX_UNSENT_BYTES)
         self._config = uvicorn.Config(
-            Application(server, authenticator),
+            Application(server, authenticator, Flow(server.metrics, LIMITS)),
             http=Connection,
             ws="none",
             lifespan="off",
@@ -221,13 +327,17 @@ class HttpsFront:
 
     async def start(self, host: str, port: int) -> int:
         """Listen; returns the port, which is a free one if 0 was asked for. Raises `AddressTaken`, `OSError`."""
+        return await self.listen(bound(host, port))
+
+    async def listen(self, address: socket.socket) -> int:
+        """Listen on an address that was taken before; returns the port. Raises `OSError`."""
         tune_allocator()
         # It warns of every request that makes no sense: any client could fill the log.
         logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
         self._config.load()
         listener = await asyncio.get_running_loop().create_server(
-            lambda: Connection(self._config, self._state, {}),
-            sock=_bound(host, port),
+            self._connection,
+            sock=address,
             ssl=self._context,
             backlog=1024,
             ssl_handshake_timeout=HANDSHAKE_SECONDS,
@@ -235,6 +345,11 @@ class HttpsFront:
         )
         self._listeners.append(listener)
         return int(listener.sockets[0].getsockname()[1])
+
+    def _connection(self) -> Connection:
+        connection = Connection(self._config, self._state, {})
+        connection.unsent = self._unsent
+        return connection
 
     async def stop(self, grace_seconds: float = 5.0) -> None:
         """Take no more requests, end all streams, and wait so long for the answers that are under way."""
@@ -259,7 +374,8 @@ class HttpsFront:
             await asyncio.wait(tasks, timeout=seconds)
 
 
-def _bound(host: str, port: int) -> socket.socket:
+def bound(host: str, port: int) -> socket.socket:
+    """Take an address, without listening yet. Raises `AddressTaken`, `OSError`."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     try:

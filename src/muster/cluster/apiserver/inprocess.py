@@ -4,8 +4,10 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from muster.cluster.apiserver.answers import Stream
+from muster.api.status import bad_request
+from muster.cluster.apiserver.answers import Stream, Tunnel, refusal
 from muster.cluster.apiserver.pipeline import ApiServer
+from muster.cluster.apiserver.tunnels.negotiation import UPGRADE_REQUIRED
 from muster.cluster.apiserver.users import ADMIN, User
 from muster.runtime.client import error_of
 from muster.runtime.transport import Request, Response, TransportError
@@ -49,14 +51,13 @@ class InProcessTransport:
         """There is nothing to let go of."""
 
     async def _handle(self, request: Request) -> Response | Stream:
-        if request.timeout_seconds is None:
-            return await self._server.handle(request, self._user)
         try:
             async with asyncio.timeout(request.timeout_seconds):
-                return await self._server.handle(request, self._user)
+                answer = await self._server.handle(request, self._user)
         except TimeoutError:
             message = f"{request.method} {request.path}: no answer within {request.timeout_seconds:g} s"
             raise TransportError(message) from None
+        return refusal(bad_request(UPGRADE_REQUIRED)) if isinstance(answer, Tunnel) else answer
 
 
 async def _one(body: bytes) -> AsyncIterator[bytes]:

@@ -5,7 +5,6 @@ kept while there is room; if it is no longer, it is put together from the retain
 410 Expired, with a token that goes on at the newest revision instead.
 """
 
-import asyncio
 import base64
 import binascii
 from bisect import bisect_right
@@ -16,10 +15,11 @@ import msgspec
 
 from muster.api.meta import ListMeta, Struct
 from muster.api.status import ApiError, Status, StatusCause, StatusDetails, bad_request
-from muster.cluster.store import Change, Compacted, Entry, Key, Snapshot, Store
+from muster.cluster.store import Compacted, Entry, Key, Snapshot, Store
 
 # A pinned state is a tuple of references: of 5,000 objects 40 KB, and the bodies that were changed since.
 PINNED_SNAPSHOTS = 64
+PINNED_ENTRIES = 1_000_000  # in all of them together
 PINNED_FOR = timedelta(minutes=5)  # as long as etcd keeps what was compacted
 NEWEST = -1  # the revision in a token that goes on with whatever there is
 
@@ -55,10 +55,21 @@ def decode_token(text: str) -> Token:
     try:
         token = msgspec.json.decode(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)), type=Token)
     except (binascii.Error, ValueError, msgspec.DecodeError, RecursionError) as error:
-        raise bad_request(f"continue key is not valid: {error}") from None
-    if token.v != "meta.k8s.io/v1" or token.rv < NEWEST or not token.rv or "/" not in token.start:
-        raise bad_request("continue key is not valid: it was not made by this server")
+        raise invalid_token(str(error)) from None
+    if token.v != "meta.k8s.io/v1":
+        raise invalid_token(f"server does not recognize this encoded version {token.v[:100]}")
+    if not token.rv:
+        raise invalid_token("incorrect encoded start resourceVersion (version meta.k8s.io/v1)")
+    if not token.start:
+        raise invalid_token("encoded start key empty (version meta.k8s.io/v1)")
+    if token.rv < NEWEST or "/" not in token.start:
+        raise invalid_token("it was not made by this server")
     return token
+
+
+def invalid_token(why: str) -> ApiError:
+    """400 for a continue token that makes no sense."""
+    return bad_request(f"invalid continue token: continue key is not valid: {why}")
 
 
 class Snapshots:
@@ -67,42 +78,42 @@ class Snapshots:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._pinned: OrderedDict[tuple[str, str, int], tuple[Snapshot, datetime]] = OrderedDict()
+        self._entries = 0  # in all that are pinned
 
     def pin(self, resource: str, namespace: str, snapshot: Snapshot, now: datetime) -> None:
         """Keep a state for the pages after the first."""
         key = (resource, namespace, snapshot.revision)
+        if key not in self._pinned:
+            self._entries += len(snapshot.entries)
         self._pinned[key] = (snapshot, now + PINNED_FOR)
         self._pinned.move_to_end(key)
-        while len(self._pinned) > PINNED_SNAPSHOTS or next(iter(self._pinned.values()))[1] < now:
-            self._pinned.popitem(last=False)
+        while self._pinned and self._is_full(now):
+            _, (dropped, _until) = self._pinned.popitem(last=False)
+            self._entries -= len(dropped.entries)
 
-    async def at(self, resource: str, namespace: str, revision: int, now: datetime) -> Snapshot | None:
+    def _is_full(self, now: datetime) -> bool:
+        """Whether the oldest state has to go."""
+        oldest_until = next(iter(self._pinned.values()))[1]
+        return len(self._pinned) > PINNED_SNAPSHOTS or self._entries > PINNED_ENTRIES or oldest_until < now
+
+    def at(self, resource: str, namespace: str, revision: int, now: datetime) -> Snapshot | None:
         """The state at a revision, None if it is no longer known. The revision is not after the newest."""
         found = self._pinned.get((resource, namespace, revision))
         if found is not None and found[1] >= now:
             return found[0]
-        return await self._rolled_back(resource, namespace, revision)
+        return self._rolled_back(resource, namespace, revision)
 
-    async def _rolled_back(self, resource: str, namespace: str, revision: int) -> Snapshot | None:
+    def _rolled_back(self, resource: str, namespace: str, revision: int) -> Snapshot | None:
         """The newest state without the changes since."""
         try:
             watch = self._store.watch(resource, revision, namespace)
         except Compacted:
             return None
         snapshot = self._store.list(resource, namespace)
-        changes: list[Change] = []
-        try:
-            # Answers at once what there is: it only waits, and is interrupted, if there is nothing.
-            async with asyncio.timeout(0):
-                changes = await watch.next()
-        except TimeoutError:
-            pass  # nothing has changed since
-        finally:
-            watch.close()
+        changes = watch.take()
+        watch.close()
         entries = {entry.key: entry for entry in snapshot.entries}
         for change in reversed(changes):
-            if change.revision > snapshot.revision:
-                continue
             if change.previous is None:
                 entries.pop(change.entry.key, None)
             else:

@@ -10,26 +10,30 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from muster.api.meta import ListMeta
+from muster.api.selectors import SelectorError, parse_field_selector
 from muster.api.status import (
     ApiError,
     StatusDetails,
     bad_request,
-    forbidden,
     internal_error,
     method_not_allowed,
     path_not_found,
 )
-from muster.cluster.apiserver.admission import Admission
+from muster.cluster.apiserver.access.audit import Audit, Record
+from muster.cluster.apiserver.access.impersonation import impersonated
+from muster.cluster.apiserver.admission import Admission, Attempt
 from muster.cluster.apiserver.answers import Answer, Stream, refusal, success, warning_headers
 from muster.cluster.apiserver.builtin import BINDING, PODS
 from muster.cluster.apiserver.call import Call
-from muster.cluster.apiserver.decode import decode
+from muster.cluster.apiserver.decode import Document, decode, media_type
 from muster.cluster.apiserver.documents import Documents
 from muster.cluster.apiserver.endpoints import Endpoints
+from muster.cluster.apiserver.loading import loaded_entry
 from muster.cluster.apiserver.pending import ACTIONS as PENDING
 from muster.cluster.apiserver.pending import PendingWorkloads, read_pending
+from muster.cluster.apiserver.podaccess import NodeConnection, PodAccess
 from muster.cluster.apiserver.podactions import PodActions
-from muster.cluster.apiserver.podlogs import NodeConnection, read_log
+from muster.cluster.apiserver.podlogs import read_log
 from muster.cluster.apiserver.read import Reader
 from muster.cluster.apiserver.registry import Registry, Resource
 from muster.cluster.apiserver.remove import Remover
@@ -41,11 +45,11 @@ from muster.cluster.apiserver.turns import Turns
 from muster.cluster.apiserver.users import Access, Authorizer, User, authorize
 from muster.cluster.apiserver.watch import Watcher
 from muster.cluster.apiserver.write import Writer
-from muster.cluster.store import Store
+from muster.cluster.store import Entry, Store
 from muster.runtime import metrics
 from muster.runtime.clock import Clock
 from muster.runtime.ids import Ids, Random
-from muster.runtime.transport import JSON, Request, Response
+from muster.runtime.transport import APPLY_PATCH, JSON, Request, Response
 
 log = logging.getLogger(__name__)
 
@@ -79,24 +83,27 @@ class ApiServer:
         self.registry = registry
         self.nodes: MutableMapping[str, NodeConnection] = {}  # by name; filled by whoever runs the nodes
         self.pending: PendingWorkloads | None = None  # set by whoever keeps the queues
+        self.audit: Audit | None = None  # set by whoever keeps a log of requests
         self.metrics = metrics_registry or metrics.Registry()
         self.endpoints = Endpoints(registry, self.metrics)
         self.traffic = Traffic(self.metrics, clock)
         self._authorize = authorizer
+        self._admission, self._store = admission, store
         self._clock = clock
         documents = Documents(store)
         self._reader = Reader(store, clock)
         self._turns = Turns(clock.monotonic)
         self._watcher = Watcher(store, clock, random, self._turns)
-        self._writer = Writer(documents, clock, ids, admission)
+        self._writer = Writer(documents, clock, ids, admission, authorizer)
         self._remover = Remover(documents, clock, admission)
-        self._pod_actions = PodActions(documents, self._remover, clock)
+        self._pod_actions = PodActions(documents, self._remover, clock, admission.webhooks)
         # What is neither read nor written, by name: `pods/log`.
         self.actions: dict[str, Action] = {
             "bindings": self._bind_named,
             "pods/binding": self._bind,
             "pods/eviction": self._evict,
             "pods/log": self._log,
+            **PodAccess(self._pod, self._admit_connection, self.nodes).actions,
             **dict.fromkeys(PENDING, self._pending),
         }
 
@@ -109,14 +116,20 @@ class ApiServer:
         await self._turns.take()
         start = self._clock.monotonic()
         warnings: list[str] = []
-        verb, resource = "", ""
+        verb, target, resource = "", None, None
+        record: Record | None = None
         try:
-            if request.headers:
-                raise forbidden("impersonation is not served: a request is its own user's, or nobody's")
             target = parse_path(request.path)
             verb = verb_of(request, target)
-            resource = self._known(target)
-            answer = await self._answer(request, user, target, verb, warnings)
+            resource = self.registry.find(target.group, target.version, target.plural) if target else None
+            access = access_of(request, user, target, verb)
+            if self.audit is not None:
+                record = self.audit.received(request, access, target.version if target else "")
+            if request.headers:
+                access = replace(access, user=impersonated(request.headers, user, self._authorize))
+                if record is not None:
+                    record.acts_as(access.user)
+            answer = await self._answer(request, access, target, warnings)
         except ApiError as error:
             answer = refusal(error, warnings)
         except RecursionError:
@@ -124,19 +137,16 @@ class ApiServer:
         except Exception as error:
             log.exception("request failed", extra={"method": request.method, "path": request.path[:500]})
             answer = refusal(internal_error(f"{type(error).__name__} (see the server's log)"))
-        self.traffic.answered(verb, resource, answer.status, start)
-        return answer
+        self.traffic.answered(verb, target, resource, answer.status, start)
+        return answer if record is None else record.answered(answer)
 
-    async def _answer(
-        self, request: Request, user: User, target: Target | None, verb: str, warnings: list[str]
-    ) -> Answer:
+    async def _answer(self, request: Request, access: Access, target: Target | None, warnings: list[str]) -> Answer:
+        self._authorize(access)
+        user, verb = access.user, access.verb
         if target is None:
-            self._authorize(Access(user, verb, path=request.path))
             if request.method != "GET":
                 raise method_not_allowed(request.path[:100], request.method)
             return self.endpoints.respond(request)
-        name = f"{target.plural}/{target.subresource}" if target.subresource else target.plural
-        self._authorize(Access(user, verb, target.group, name, target.namespace, target.name))
         resource = self._find(target, verb)
         if resource.deprecation:
             warnings.append(resource.deprecation)
@@ -144,12 +154,6 @@ class ApiServer:
             request, user, verb, resource, resource.view, target.namespace, target.name, target.subresource, warnings
         )
         return await (self._on_subresource(call) if call.subresource else self._on_resource(call))
-
-    def _known(self, target: Target | None) -> str:
-        """The resource's name if it is one of ours: clients can make up as many as they like."""
-        if target is None or self.registry.find(target.group, target.version, target.plural) is None:
-            return ""
-        return target.plural
 
     def _find(self, target: Target, verb: str) -> Resource:
         """The resource, if the target makes sense for it. Raises `ApiError` (404, 405)."""
@@ -173,7 +177,7 @@ class ApiServer:
             return await action(call)
         match call.verb:
             case "get":
-                return self._get(call)
+                return await self._get(call)
             case "list" | "watch":
                 return await self._list(call)
             case "create":
@@ -202,10 +206,10 @@ class ApiServer:
         call = replace(call, view=subresource.bodies)
         if subresource.view is None:
             return await self.actions[call.action](call)
-        return self._get(call) if call.verb == "get" else await self._change(call)
+        return await (self._get(call) if call.verb == "get" else self._change(call))
 
     async def _bind_named(self, call: Call) -> Response:
-        return await self._bind(replace(call, resource=PODS, name=_name_in(call)))
+        return await self._bind(replace(call, resource=PODS, name=_name_in(call), subresource="binding"))
 
     async def _bind(self, call: Call) -> Response:
         await self._pod_actions.bind(call)
@@ -216,14 +220,31 @@ class ApiServer:
         return success(code=201, warnings=call.warnings)
 
     async def _log(self, call: Call) -> Stream:
-        return await read_log(self._reader.get(call.key, call.resource, {}), call.request.query, self.nodes)
+        return await read_log(self._pod(call), call.request.query, self.nodes)
+
+    def _pod(self, call: Call) -> Entry:
+        return self._reader.get(call.key, call.resource, {})
+
+    async def _admit_connection(self, call: Call, options: Document) -> None:
+        attempt = Attempt(
+            call.resource,
+            "CONNECT",
+            call.namespace,
+            call.name,
+            call.user,
+            options,
+            call.view,
+            subresource=call.subresource,
+        )
+        await self._admission.change(attempt, self._store, call.warnings)
+        await self._admission.judge(attempt, self._store, call.warnings)
 
     async def _pending(self, call: Call) -> Response:
         return read_pending(call, call.view.kind, self.pending)
 
-    def _get(self, call: Call) -> Response:
+    async def _get(self, call: Call) -> Response:
         entry = self._reader.get(call.key, call.resource, call.request.query)
-        return self._object(call, entry.body)
+        return self._object(call, (await loaded_entry(call.resource, entry)).body)
 
     async def _list(self, call: Call) -> Response | Stream:
         query = call.request.query
@@ -236,9 +257,12 @@ class ApiServer:
 
     async def _change(self, call: Call) -> Response:
         _check_form(call)
-        if call.verb == "patch":
-            return self._object(call, await self._writer.patch(call))
-        body, created = await self._writer.update(call)
+        if call.verb == "update":
+            body, created = await self._writer.update(call)
+        elif media_type(call.request.content_type) == APPLY_PATCH:
+            body, created = await self._writer.apply(call)
+        else:
+            body, created = await self._writer.patch(call), False
         return self._object(call, body, 201 if created else 200)
 
     def _object(self, call: Call, body: bytes, code: int = 200) -> Response:
@@ -257,6 +281,25 @@ def _check_form(call: Call) -> None:
     """Raise `ApiError` (400, 406) if the answer could not be given as asked: before anything is written."""
     if form_of(call.request.accept) == "table":
         require_include(call.request.query.get("includeObject", ""))
+
+
+def access_of(request: Request, user: User, target: Target | None, verb: str) -> Access:
+    """What the user is about to do."""
+    if target is None:
+        return Access(user, verb, path=request.path)
+    resource = f"{target.plural}/{target.subresource}" if target.subresource else target.plural
+    name = target.name or _selected_name(request.query.get("fieldSelector", ""))
+    return Access(user, verb, target.group, resource, target.namespace, name)
+
+
+def _selected_name(fields: str) -> str:
+    """The one object that a field selector leaves of a collection: who may read that one may list it so."""
+    if "metadata.name" not in fields:
+        return ""
+    try:
+        return parse_field_selector(fields).exact("metadata.name") or ""
+    except SelectorError:
+        return ""  # it is refused where it is read
 
 
 def verb_of(request: Request, target: Target | None) -> str:

@@ -7,24 +7,26 @@ import msgspec
 from muster.api.core import Binding
 from muster.api.status import ApiError, bad_request, conflict, invalid, not_found
 from muster.api.validation.pod import validate_binding
-from muster.cluster.apiserver.body import read_object
+from muster.cluster.apiserver.admission import Attempt, Webhooks
+from muster.cluster.apiserver.body import check_patched, read_object
 from muster.cluster.apiserver.call import Call
 from muster.cluster.apiserver.decode import Document
 from muster.cluster.apiserver.deletion import check_options
 from muster.cluster.apiserver.documents import Documents, decode_entry
 from muster.cluster.apiserver.metadata import meta_of, set_namespace, timestamp
 from muster.cluster.apiserver.remove import Remover, parse_options
-from muster.cluster.apiserver.request import write_options
+from muster.cluster.apiserver.request import WriteOptions, write_options
 from muster.runtime.clock import Clock
 
 
 class PodActions:
     """Binds and evicts."""
 
-    def __init__(self, documents: Documents, remover: Remover, clock: Clock) -> None:
+    def __init__(self, documents: Documents, remover: Remover, clock: Clock, webhooks: Webhooks) -> None:
         self._documents = documents
         self._remover = remover
         self._clock = clock
+        self._webhooks = webhooks
 
     async def bind(self, call: Call) -> None:
         """Give a pod to the node that the Binding in the body names. Raises `ApiError`."""
@@ -36,6 +38,8 @@ class PodActions:
             raise bad_request(
                 f"the name of the object ({meta['name']}) does not match the name on the URL ({call.name})"
             )
+        if await self._asked(call, written, options):
+            written = check_patched(written, call.view, options, call.warnings)
         binding = msgspec.convert(written, Binding)
         if errors := validate_binding(binding):
             raise invalid("Binding", "", call.name, errors)
@@ -61,7 +65,26 @@ class PodActions:
         if query_options.dry_run:
             options = msgspec.structs.replace(options, dry_run=("All",))
         check_options(options)
+        await self._asked(call, written, query_options)
         await self._remover.delete_with(call, options, self._note_eviction)
+
+    async def _asked(self, call: Call, written: Document, options: WriteOptions) -> bool:
+        """Ask the webhooks about what was posted; whether they changed it, in place. Raises `ApiError`."""
+        attempt = Attempt(
+            call.resource,
+            "CREATE",
+            call.namespace,
+            call.name,
+            call.user,
+            written,
+            call.view,
+            None,
+            call.subresource,
+            options,
+        )
+        changed = await self._webhooks.change(attempt, call.warnings)
+        await self._webhooks.judge(attempt, call.warnings)
+        return changed
 
     def _note_eviction(self, pod: Document) -> None:
         condition = {

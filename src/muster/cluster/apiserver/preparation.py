@@ -3,7 +3,10 @@
 These are the strategies of k8s.io/kubernetes (pkg/registry): PrepareForCreate and PrepareForUpdate.
 """
 
+from collections.abc import Callable
 from contextlib import suppress
+from copy import deepcopy
+from typing import Any
 
 import msgspec
 
@@ -13,6 +16,41 @@ from muster.api.meta import NAMESPACE_FINALIZER
 from muster.api.pods import qos_class
 from muster.api.quantity import QuantityError
 from muster.cluster.apiserver.decode import Document
+
+# Members of an object that say nothing of what is wanted.
+_NOT_DESIRED = frozenset({"apiVersion", "kind", "metadata", "status"})
+
+
+def new(document: Document) -> None:
+    """Nothing was observed yet."""
+    document.pop("status", None)
+
+
+def new_counted(document: Document) -> None:
+    """An object without a spec counts its changes too."""
+    new(document)
+    document["metadata"]["generation"] = 1
+
+
+def changed_counted(document: Document, stored: Document) -> None:
+    """What a kind has beside a spec counts for the generation as that does."""
+    members = (document.keys() | stored.keys()) - _NOT_DESIRED
+    if any(document.get(member) != stored.get(member) for member in members):
+        document["metadata"]["generation"] = stored["metadata"].get("generation", 0) + 1
+
+
+def new_with(**status: Any) -> Callable[[Document], None]:
+    """Begins with this status: what the kind's status always has, whoever watches over it."""
+
+    def prepare(document: Document) -> None:
+        document["status"] = deepcopy(status)
+
+    return prepare
+
+
+def unchangeable(document: Document, stored: Document) -> None:
+    """The spec stays as it was, without a word."""
+    document["spec"] = stored["spec"]
 
 
 def new_pod(pod: Document) -> None:

@@ -20,7 +20,32 @@ from typing import Any, TypeAlias, Union, get_args, get_origin
 
 import msgspec
 
-from muster.api import autoscaling, batch, coordination, core, events, policy, scheduling
+from muster.api import (
+    admissionregistration,
+    apiregistration,
+    apps,
+    authentication,
+    authorization,
+    autoscaling,
+    autoscaling_v2,
+    batch,
+    certificates,
+    coordination,
+    core,
+    discovery,
+    events,
+    flowcontrol,
+    networking,
+    policy,
+    rbac,
+    resource,
+    runtimeclass,
+    scheduling,
+    scheduling_v1alpha2,
+    storage,
+)
+from muster.api.core import quota
+from muster.api.kinds import Kind
 from muster.api.meta import DeleteOptions, Struct
 from muster.api.schema import component_name, schema_of
 from muster.cluster.apiserver.protobuf_numbers import NUMBERS
@@ -33,17 +58,22 @@ _MAX_SECONDS = 253402300799  # the last of the year 9999
 
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 
+# Where kinds are that Go clients write. Those of CRDs have no protobuf form.
+_MODULES: tuple[types.ModuleType, ...] = (
+    core, quota, admissionregistration, apiregistration, apps, authentication, authorization, autoscaling,
+    autoscaling_v2, batch, certificates, coordination, discovery, events, flowcontrol, networking, policy, rbac,
+    resource, runtimeclass, scheduling, scheduling_v1alpha2, storage,
+)  # fmt: skip
 _TYPES: dict[tuple[str, str], type[Struct]] = {
     (kind.api_version, kind.kind): kind.type
-    for kind in (
-        core.POD, core.NODE, core.NAMESPACE, core.EVENT, core.CONFIG_MAP, core.SECRET, core.SERVICE,
-        core.SERVICE_ACCOUNT, batch.JOB, coordination.LEASE, scheduling.PRIORITY_CLASS, events.EVENTS_V1_EVENT,
-    )
+    for module in _MODULES
+    for kind in vars(module).values()
+    if isinstance(kind, Kind)
 } | {
     ("v1", "Binding"): core.Binding,
     ("autoscaling/v1", "Scale"): autoscaling.Scale,
     ("policy/v1", "Eviction"): policy.Eviction,
-}  # fmt: skip
+}
 
 
 class ProtobufError(ValueError):

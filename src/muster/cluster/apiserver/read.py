@@ -7,11 +7,12 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 
 from muster.api.meta import ListMeta
-from muster.api.status import FORBIDDEN, FieldError, bad_request, expired, invalid, not_found
+from muster.api.status import bad_request, expired, not_found
 from muster.cluster.apiserver import paging
+from muster.cluster.apiserver.loading import loaded
 from muster.cluster.apiserver.registry import Resource, View
 from muster.cluster.apiserver.representation import Form, Presentation
-from muster.cluster.apiserver.request import ListOptions, revision
+from muster.cluster.apiserver.request import ListOptions, revision_of_list
 from muster.cluster.apiserver.selection import Selection, selection
 from muster.cluster.store import Entry, Key, Snapshot, Store
 from muster.runtime.clock import Clock
@@ -32,9 +33,9 @@ class Reader:
         self._joined = _JoinedLists()
 
     def get(self, key: Key, resource: Resource, query: Mapping[str, str]) -> Entry:
-        """The object. Raises `ApiError` (404, 504 for a revision that is still to come)."""
+        """The object. Raises `ApiError` (400, 404, 504 for a revision that is still to come)."""
         if query:
-            self._check_reached(revision(query.get("resourceVersion", ""), resource.name))
+            self._check_reached(revision_of_list(query.get("resourceVersion", "")))
         entry = self._store.get(key)
         if entry is None:
             raise not_found(resource.name, key.name)
@@ -46,12 +47,13 @@ class Reader:
         """The list, or the page of it, that is asked for. Raises `ApiError`."""
         chosen = selection(options.label_selector, options.field_selector, resource.fields)
         presentation = Presentation(resource, view, form, include, self._clock.now())
-        snapshot, start = await self._state(resource, namespace, options)
+        snapshot, start = self._state(resource, namespace, options)
         if chosen.name and namespace and not start and snapshot.revision == self._store.revision:
             snapshot = self._only(snapshot, Key(resource.key, namespace, chosen.name))
         if not chosen and not options.limit and not start:
             return await self._whole(snapshot, namespace, presentation)
-        entries, meta = self._page(snapshot, start, chosen, options.limit, (resource.key, namespace))
+        page, meta = self._page(snapshot, start, chosen, options.limit, (resource.key, namespace))
+        entries = await loaded(resource, page)
         return await presentation.list([entry.body for entry in entries], meta)
 
     def _only(self, snapshot: Snapshot, key: Key) -> Snapshot:
@@ -59,38 +61,36 @@ class Reader:
         entry = self._store.get(key)
         return Snapshot(snapshot.revision, (entry,) if entry is not None else ())
 
-    async def _state(self, resource: Resource, namespace: str, options: ListOptions) -> tuple[Snapshot, str]:
+    def _state(self, resource: Resource, namespace: str, options: ListOptions) -> tuple[Snapshot, str]:
         """What to show, and the last object that was shown before."""
         if options.continue_:
-            return await self._continued(resource, namespace, options)
-        asked = revision(options.resource_version, resource.name)
+            return self._continued(resource, namespace, options)
+        asked = revision_of_list(options.resource_version)
         self._check_reached(asked)
         match = options.resource_version_match
         if not match and asked and options.limit:
             match = "Exact"  # as it was before there was resourceVersionMatch
         if match == "Exact":
-            return await self._exact(resource, namespace, asked), ""
+            return self._exact(resource, namespace, asked), ""
         return self._store.list(resource.key, namespace), ""
 
-    async def _continued(self, resource: Resource, namespace: str, options: ListOptions) -> tuple[Snapshot, str]:
-        if options.resource_version not in ("", "0"):
-            error = FieldError("resourceVersion", FORBIDDEN, None, "specifying resource version is not allowed when "
-                               "using continue")  # fmt: skip
-            raise invalid("ListOptions", "meta.k8s.io", "", [error])
+    def _continued(self, resource: Resource, namespace: str, options: ListOptions) -> tuple[Snapshot, str]:
         token = paging.decode_token(options.continue_)
+        if options.resource_version not in ("", "0"):
+            raise bad_request("specifying resource version is not allowed when using continue")
         if token.rv == paging.NEWEST:
             return self._store.list(resource.key, namespace), token.start
         if token.rv > self._store.revision:
-            raise bad_request("continue key is not valid: it was not made by this server")
-        found = await self._snapshots.at(resource.key, namespace, token.rv, self._clock.now())
+            raise paging.invalid_token("it was not made by this server")
+        found = self._snapshots.at(resource.key, namespace, token.rv, self._clock.now())
         if found is None:
             raise paging.expired(token.start)
         return found, token.start
 
-    async def _exact(self, resource: Resource, namespace: str, asked: int) -> Snapshot:
-        found = await self._snapshots.at(resource.key, namespace, asked, self._clock.now())
+    def _exact(self, resource: Resource, namespace: str, asked: int) -> Snapshot:
+        found = self._snapshots.at(resource.key, namespace, asked, self._clock.now())
         if found is None:
-            raise expired(f"The resourceVersion for the provided list is too old: {asked}")
+            raise expired("The resourceVersion for the provided list is too old.")
         return found
 
     def _check_reached(self, asked: int) -> None:
@@ -116,8 +116,9 @@ class Reader:
 
     async def _whole(self, snapshot: Snapshot, namespace: str, presentation: Presentation) -> bytes:
         meta = ListMeta(resource_version=str(snapshot.revision))
-        if not presentation.plain or len(snapshot.entries) < _WORTH_CACHING:
-            return await presentation.list([entry.body for entry in snapshot.entries], meta)
+        entries = await loaded(presentation.resource, snapshot.entries)
+        if entries is not snapshot.entries or not presentation.plain or len(entries) < _WORTH_CACHING:
+            return await presentation.list([entry.body for entry in entries], meta)
         items = self._joined.get((presentation.resource.key, namespace), snapshot.entries)
         return presentation.joined(items, meta)
 

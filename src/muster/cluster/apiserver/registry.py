@@ -7,14 +7,17 @@ A resource is looked up by the group, version and plural of a path. Two of them 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from muster.api.kinds import Kind
 from muster.api.schema import inlined
 from muster.api.status import FieldError
 from muster.cluster.apiserver.decode import Document
+from muster.cluster.apiserver.fields import FieldSchema
 from muster.cluster.apiserver.schema import Checker, Schema, compile_builtin
 from muster.cluster.apiserver.selection import NO_FIELDS, FieldLabels
+from muster.cluster.apiserver.tables.printer import Printer
+from muster.cluster.store import Entry
 
 # In the order of discovery documents, which is the alphabet's.
 VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
@@ -48,6 +51,7 @@ class View:
     validate_update: the rules for a change: the new object, then the old one.
     validates_shown: these rules see objects as the view shows them; else as they are stored. Both times typed.
     compile: makes the checker of the form of bodies.
+    printer: how it is printed, if its kind does not say.
     applied: a configuration that is applied (server-side) through the view, in the form in which it is stored: from the
         stored object and the configuration. None: what `take` takes of it.
     """
@@ -59,6 +63,7 @@ class View:
     validate_update: Callable[[Any, Any], Sequence[FieldError]] = _no_errors
     validates_shown: bool = False
     compile: Callable[[Kind[Any]], Checker] = compile_builtin
+    printer: Printer | None = None
     applied: Callable[[Document, Document], Document] | None = None
 
     @cached_property
@@ -94,23 +99,46 @@ class Rules:
     default: fills in what the writer left out, in place.
     prepare_create: sets what is the server's to set in a new object, in place; its metadata is complete.
     prepare_update: the same for a change: the new object, in place, and the stored one.
+    begin_deletion: marks an object whose deletion is asked for the first time, in place: from the object and the time.
     has_generation: metadata.generation counts the changes of the spec.
     create_on_update: a PUT of an object that is not there creates it.
     unconditional_update: a PUT may leave out the resource version.
     graceful: deletion first says when and leaves removing to the object's node (pods).
     propagation: what happens to dependents if a deletion does not say; None: they are never looked at.
     returns_deleted: the answer to a deletion is the object, not a Status.
+    warning: goes with the answer to a creation: what will not happen to the object here.
     """
 
     default: Callable[[Document], None] = _nothing
     prepare_create: Callable[[Document], None] = _nothing
     prepare_update: Callable[[Document, Document], None] = _nothing_either
+    begin_deletion: Callable[[Document, str], None] | None = None
     has_generation: bool = False
     create_on_update: bool = False
     unconditional_update: bool = True
     graceful: bool = False
     propagation: Literal["Background", "Orphan"] | None = "Background"
     returns_deleted: bool = False
+    warning: str = ""
+
+
+class Storage(Protocol):
+    """How objects are stored that a resource has in another form: in another version, or under an older schema.
+
+    Either may take its time, in which others write.
+    """
+
+    async def load(self, entries: Sequence[Entry]) -> Sequence[Entry]:
+        """The entries with bodies as the resource has them; the very same entries where nothing is to be done."""
+        ...
+
+    async def save(self, document: Document) -> Document:
+        """The object to store; the very same if it is stored as it is."""
+        ...
+
+    async def convert(self, document: Document) -> Document:
+        """The object as the resource has it, from one as another version of it does. Raises `ApiError`."""
+        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,6 +149,8 @@ class Resource:
     stored: what they are in the store; the same for all but second spellings.
     deprecation: a warning that goes with every answer.
     schema: of the stored objects, if their kind has no type that says it.
+    storage: how they are stored, if not as the resource has them; of custom resources only.
+    singular_name, list_kind: names, if they do not follow from the kind's.
     """
 
     kind: Kind[Any]
@@ -134,16 +164,24 @@ class Resource:
     subresources: tuple[Subresource, ...] = ()
     deprecation: str = ""
     schema: Schema | None = None
+    storage: Storage | None = None
+    singular_name: str = ""
+    list_kind: str = ""
 
     @cached_property
-    def stored_schema(self) -> Schema:
-        """What the fields of stored objects are: which lists are sets or maps, for server-side apply."""
-        return inlined(self.stored) if self.schema is None else self.schema
+    def field_schema(self) -> FieldSchema:
+        """What the fields of stored objects are, for their management: which lists are sets or maps."""
+        return FieldSchema.of_kind(self.stored) if self.schema is None else FieldSchema.of(dict(self.schema))
+
+    @property
+    def written_version(self) -> str:
+        """The version in which fields are managed: that of the documents that writes deal with."""
+        return (self.stored if self.storage is None else self.kind).api_version
 
     @property
     def singular(self) -> str:
         """`pod`: how kubectl also calls it."""
-        return self.kind.kind.lower()
+        return self.singular_name or self.kind.kind.lower()
 
     @cached_property
     def name(self) -> str:

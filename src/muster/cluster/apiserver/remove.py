@@ -15,6 +15,7 @@ from muster.cluster.apiserver.call import Call
 from muster.cluster.apiserver.decode import Document, decode, unrecognized
 from muster.cluster.apiserver.deletion import Removed, check_options, check_preconditions, delete
 from muster.cluster.apiserver.documents import Documents, decode_entry
+from muster.cluster.apiserver.loading import loaded_entry, saved_document, written_body
 from muster.cluster.apiserver.request import boolean, integer, list_options
 from muster.cluster.apiserver.schema import Checker, DecodeError, compile_builtin
 from muster.cluster.apiserver.selection import selection
@@ -93,27 +94,28 @@ class Remover:
     async def _delete(
         self, call: Call, options: DeleteOptions, note: Callable[[Document], None]
     ) -> bytes | StatusDetails:
+        rules, dry_run, now = call.resource.rules, bool(options.dry_run), self._clock.now()
         while True:
             entry = self._documents.latest(call.key)
             if entry is None:
                 raise not_found(call.resource.name, call.name)
-            document = decode_entry(entry)
+            loaded = await loaded_entry(call.resource, entry)
+            document = decode_entry(loaded)
             check_preconditions(document, options, call.resource.name)
             attempt = _attempt(call, document, options)
             await self._admission.change(attempt, self._documents.store, call.warnings)
             await self._admission.judge(attempt, self._documents.store, call.warnings)
+            note(document)
+            outcome = delete(document, options, rules, now)
+            saved = await saved_document(call.resource, outcome.document)
             if self._documents.latest(call.key) is entry:
                 break  # else it was changed while webhooks had their say
         self._admission.settle(attempt, self._documents.store)
-        rules, dry_run = call.resource.rules, bool(options.dry_run)
-        note(document)
-        outcome = delete(document, options, rules, self._clock.now())
-        if not isinstance(outcome, Removed):
-            if not outcome.changed:
-                return entry.body
-            return await self._documents.put(call.key, outcome.document, dry_run=dry_run)
-        body = await self._documents.remove(call.key, outcome.document, dry_run=dry_run)
-        if rules.returns_deleted:
+        if not isinstance(outcome, Removed) and not outcome.changed:
+            return loaded.body
+        write = self._documents.remove if isinstance(outcome, Removed) else self._documents.put
+        body = written_body(outcome.document, saved, await write(call.key, saved, dry_run=dry_run))
+        if rules.returns_deleted or not isinstance(outcome, Removed):
             return body
         kind = call.resource.kind
         return StatusDetails(name=call.name, group=kind.group, kind=kind.plural, uid=entry.header.uid)

@@ -67,15 +67,15 @@ class Presentation:
         later._now = now  # noqa: SLF001  (its own)
         return later
 
-    def one(self, body: bytes) -> bytes:
-        """An object by itself."""
+    def one(self, body: bytes, *, columns: bool = True) -> bytes:
+        """An object by itself; in a table, with what its columns are."""
         if self.plain:
             return body
         item = self._item(body)
         if self._form != "table":
             return item
         version = msgspec.json.decode(body, type=_Versioned).metadata.resource_version
-        return self.joined(item, ListMeta(resource_version=version))
+        return self._table(item, ListMeta(resource_version=version), columns=columns)
 
     async def list(self, bodies: Sequence[bytes], meta: ListMeta) -> bytes:
         """Objects as a list."""
@@ -90,26 +90,32 @@ class Presentation:
 
     def joined(self, items: bytes, meta: ListMeta) -> bytes:
         """A list of items that are in this form and joined already."""
+        if self._form == "table":
+            return self._table(items, meta, columns=True)
         kind = self.resource.kind
         encoded = _encode(meta)
-        if self._form == "table":
-            head = b'{"kind":"Table","apiVersion":"meta.k8s.io/v1","metadata":%b,"columnDefinitions":%b,"rows":['
-            head %= encoded, tables.columns(self._view.kind)
-        elif self._form == "metadata":
+        if self._form == "metadata":
             head = b'{"kind":"PartialObjectMetadataList","apiVersion":"meta.k8s.io/v1","metadata":%b,"items":['
             head %= (encoded,)
         else:
-            head = b'{"kind":"%bList","apiVersion":"%b","metadata":%b,"items":['
-            head %= kind.kind.encode(), kind.api_version.encode(), encoded
+            head = b'{"kind":"%b","apiVersion":"%b","metadata":%b,"items":['
+            list_kind = self.resource.list_kind or f"{kind.kind}List"
+            head %= list_kind.encode(), kind.api_version.encode(), encoded
         return b"".join((head, items, b"]}"))
+
+    def _table(self, rows: bytes, meta: ListMeta, *, columns: bool) -> bytes:
+        head = b'{"kind":"Table","apiVersion":"meta.k8s.io/v1","metadata":%b,"columnDefinitions":%b,"rows":['
+        head %= _encode(meta), tables.columns(self._view.kind, self._view.printer) if columns else b"null"
+        return b"".join((head, rows, b"]}"))
 
     def empty(self, meta: dict[str, Any]) -> bytes:
         """No object, only metadata, as it stands in a bookmark: of the kind that the client has been told of."""
-        if self._form == "table":
-            table = {"kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": meta}
-            return _encode(table | {"columnDefinitions": [], "rows": []})
-        if self._form == "metadata":
-            return _encode({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": meta})
+        if self._form != "object":
+            partial = _encode({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": meta})
+            if self._form == "metadata":
+                return partial
+            version = ListMeta(resource_version=meta["resourceVersion"])
+            return self._table(b'{"cells":[],"object":%b}' % partial, version, columns=False)
         kind = self.resource.kind
         return _encode({"kind": kind.kind, "apiVersion": kind.api_version, "metadata": meta})
 
@@ -117,7 +123,9 @@ class Presentation:
         if self._form == "metadata":
             return tables.partial(body)
         shown = body if self._view.show is None else _encode(self._view.show(_decoder.decode(body)))
-        return tables.row(self._view.kind, shown, self._now, self._include) if self._form == "table" else shown
+        if self._form != "table":
+            return shown
+        return tables.row(self._view.kind, shown, self._now, self._include, self._view.printer)
 
 
 class _Version(msgspec.Struct, rename="camel"):

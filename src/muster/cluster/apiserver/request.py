@@ -5,9 +5,11 @@ The rules of the paths are those of the API server (k8s.io/apiserver, request in
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from muster.api.status import FORBIDDEN, NOT_SUPPORTED, ApiError, FieldError, bad_request, invalid, path_not_found
+from muster.api import durations
+from muster.api.status import FORBIDDEN, NOT_SUPPORTED, FieldError, bad_request, invalid, path_not_found
+from muster.cluster.apiserver.fields import manager_errors
 
 # The two things below a namespace that are the namespace's own, not names of resources in it.
 _NAMESPACE_SUBRESOURCES = ("status", "finalize")
@@ -45,9 +47,43 @@ def parse_path(path: str) -> Target | None:
     return Target(group, version, plural, namespace, name, subresource)
 
 
+def as_list(path: str, query: Mapping[str, str]) -> tuple[str, Mapping[str, str]]:
+    """A deprecated watch path (`/api/v1/watch/pods`, also of one object) as what replaced it: a list with `watch`."""
+    if "/watch/" not in path:
+        return path, query
+    parts = path.strip("/").split("/")
+    at = 2 if parts[0] == "api" else 3
+    if parts[0] not in ("api", "apis") or len(parts) < at + 2 or parts[at] != "watch":
+        return path, query
+    rest = parts[at + 1 :]
+    in_namespace = rest[0] == "namespaces" and len(rest) > 2
+    of_one = len(rest) == (4 if in_namespace else 2)
+    selected = {"fieldSelector": f"metadata.name={rest[-1]}"} if of_one else {}
+    listed = "/".join(["", *parts[:at], *(rest[:-1] if of_one else rest)])
+    return listed, {**query, **selected, "watch": "true"}
+
+
+# Subresources of pods that go on for as long as somebody listens.
+_STREAMS = ("log", "exec", "attach", "portforward", "proxy")
+
+
+def is_long_running(method: str, path: str, query: Mapping[str, str]) -> bool:
+    """Whether a request has no end of its own, as far as can be seen from outside: watches, logs, and the like."""
+    if method == "GET" and "watch" in query:
+        return boolean(query, "watch") or False
+    return path.rpartition("/")[2] in _STREAMS and path.count("/") >= _DEPTH_OF_SUBRESOURCES
+
+
+_DEPTH_OF_SUBRESOURCES = 7  # /api/v1/namespaces/default/pods/p/log
+
+
 @dataclass(frozen=True, slots=True)
 class ListOptions:
-    """How to list or watch; None where the query says nothing."""
+    """How to list or watch; None where the query says nothing.
+
+    send_initial_events: of a watch: begin with what is there. Upstream's default (SetListOptionsDefaults) is filled in:
+        a watch from no version, or from 0, does, any other does not.
+    """
 
     label_selector: str = ""
     field_selector: str = ""
@@ -87,9 +123,20 @@ def list_options(query: Mapping[str, str]) -> ListOptions:
         send_initial_events=boolean(query, "sendInitialEvents"),
         timeout_seconds=integer(query, "timeoutSeconds"),
     )
+    if options.watch:
+        options = _from_the_beginning(options)
     if errors := _watch_errors(options) if options.watch else _list_errors(options):
         raise invalid("ListOptions", "meta.k8s.io", "", errors)
     return options
+
+
+def _from_the_beginning(options: ListOptions) -> ListOptions:
+    """The same watch, said in full if it is one that begins with what is there without saying so."""
+    if options.send_initial_events is not None or options.resource_version_match:
+        return options
+    if options.resource_version not in ("", "0"):
+        return options
+    return replace(options, send_initial_events=True, resource_version_match="NotOlderThan")
 
 
 _PLAIN_LIST = ListOptions()
@@ -127,11 +174,17 @@ def _watch_errors(options: ListOptions) -> list[FieldError]:
     return errors
 
 
-def write_options(query: Mapping[str, str], kind: str) -> WriteOptions:
-    """The query of a write; `kind` is CreateOptions, UpdateOptions or PatchOptions. Raises `ApiError` (422)."""
-    if not query:
+def write_options(query: Mapping[str, str], kind: str, *, applies: bool = False) -> WriteOptions:
+    """The query of a write; `kind` is CreateOptions, UpdateOptions or PatchOptions. Raises `ApiError` (422).
+
+    applies: it is a server-side apply, which must say who applies.
+    """
+    if not query and not applies:
         return _PLAIN_WRITE
-    errors = []
+    manager = query.get("fieldManager", "")
+    errors = manager_errors(manager, required=applies)
+    if "force" in query and kind == "PatchOptions" and not applies:
+        errors.append(_forbidden("force", "may not be specified for non-apply patch"))
     dry_run = query.get("dryRun", "")
     if dry_run not in ("", "All"):
         errors.append(_unsupported("dryRun", dry_run, "All"))
@@ -140,7 +193,7 @@ def write_options(query: Mapping[str, str], kind: str) -> WriteOptions:
         errors.append(_unsupported("fieldValidation", validation, "", "Ignore", "Strict", "Warn"))
     if errors:
         raise invalid(kind, "meta.k8s.io", "", errors)
-    return WriteOptions(dry_run == "All", validation, query.get("fieldManager", ""), boolean(query, "force") or False)
+    return WriteOptions(dry_run == "All", validation, manager, boolean(query, "force") or False)
 
 
 _PLAIN_WRITE = WriteOptions()
@@ -166,20 +219,34 @@ def boolean(query: Mapping[str, str], name: str) -> bool | None:
 
 
 def revision(text: str, resource: str) -> int:
-    """A resource version as a number; empty is 0. Raises `ApiError` (422)."""
+    """The resource version that a watch begins at; empty is 0. Raises `ApiError` (422)."""
+    found = _revision(text)
+    if isinstance(found, FieldError):
+        plural, _, group = resource.partition(".")
+        raise invalid(plural, group, "", [found])
+    return found
+
+
+def revision_of_list(text: str) -> int:
+    """The same of a get or a list, for which upstream has other words. Raises `ApiError` (400)."""
+    found = _revision(text)
+    if isinstance(found, FieldError):
+        raise bad_request(f"invalid resource version: {found}")
+    return found
+
+
+def _revision(text: str) -> int | FieldError:
     if not text:
         return 0
     if not (text.isascii() and text.isdigit()):
-        raise _bad_revision(text, resource, "invalid syntax")
+        return _bad_revision(text, "invalid syntax")
     if len(text) > 20 or (value := int(text)) >= 2**64:
-        raise _bad_revision(text, resource, "value out of range")
+        return _bad_revision(text, "value out of range")
     return value
 
 
-def _bad_revision(text: str, resource: str, why: str) -> ApiError:
-    plural, _, group = resource.partition(".")
-    error = FieldError("resourceVersion", "Invalid value", text[:100], _not_parsed("ParseUint", text, why))
-    return invalid(plural, group, "", [error])
+def _bad_revision(text: str, why: str) -> FieldError:
+    return FieldError("resourceVersion", "Invalid value", text[:100], _not_parsed("ParseUint", text, why))
 
 
 def _not_parsed(function: str, text: str, why: str) -> str:
@@ -192,3 +259,15 @@ def _forbidden(field: str, detail: str) -> FieldError:
 
 def _unsupported(field: str, value: str, *supported: str) -> FieldError:
     return FieldError(field, NOT_SUPPORTED, value[:100], "supported values: " + ", ".join(f'"{s}"' for s in supported))
+
+
+def timeout(query: Mapping[str, str], most: float) -> float:
+    """How many seconds a request may take, by its `timeout` parameter and at most so many. Raises `ApiError` (400)."""
+    text = query.get("timeout", "")
+    if not text:
+        return most
+    try:
+        asked = durations.seconds(text)
+    except durations.DurationError as error:
+        raise bad_request(f"invalid timeout specified in the request URL - {error}") from None
+    return min(asked, most) if asked > 0 else most

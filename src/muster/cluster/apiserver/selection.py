@@ -1,6 +1,6 @@
 """Which of the stored objects a request means: its label and field selectors, against headers."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from muster.api.selectors import (
@@ -25,10 +25,12 @@ class FieldLabels:
 
     fields: what a client may write, and the field of the header that it means.
     refusal: the sentence about any other, with `{label}` in it.
+    read: finds the fields in a body, if headers do not have them.
     """
 
     fields: Mapping[str, str]
     refusal: str = "field label not supported: {label}"
+    read: Callable[[bytes], Mapping[str, str]] | None = None
 
 
 NO_FIELDS = FieldLabels({}, '"{label}" is not a known field selector: only "metadata.name", "metadata.namespace"')
@@ -40,6 +42,7 @@ class Selection:
 
     labels: LabelMatcher = EVERYTHING
     fields: FieldMatcher = _ANY
+    read: Callable[[bytes], Mapping[str, str]] | None = None  # what headers do not have
 
     def __bool__(self) -> bool:
         """Whether it leaves anything out."""
@@ -54,7 +57,14 @@ class Selection:
         """Whether the object is meant."""
         if self.labels.requirements and not self.labels.matches(entry.header.labels):
             return False
-        return all((_field(entry, r.key) == r.value) is r.equal for r in self.fields.requirements)
+        return all((self._field(entry, r.key) == r.value) is r.equal for r in self.fields.requirements)
+
+    def _field(self, entry: Entry, name: str) -> str:
+        if name == _NAME:
+            return entry.key.name
+        if name == _NAMESPACE:
+            return entry.key.namespace
+        return (entry.header.fields if self.read is None else self.read(entry.body)).get(name, "")
 
     def of(self, entries: Iterable[Entry]) -> list[Entry]:
         """The objects that are meant."""
@@ -67,14 +77,6 @@ class Selection:
         if after:
             return "MODIFIED" if before else "ADDED"
         return "DELETED" if before else None
-
-
-def _field(entry: Entry, name: str) -> str:
-    if name == _NAME:
-        return entry.key.name
-    if name == _NAMESPACE:
-        return entry.key.namespace
-    return entry.header.fields.get(name, "")
 
 
 EVERY = Selection()
@@ -92,7 +94,7 @@ def selection(label_selector: str, field_selector: str, labels: FieldLabels) -> 
     if not fields:
         return Selection(chosen)
     requirements = [FieldRequirement(_known(r.key, labels), r.value, r.equal) for r in fields.requirements]
-    return Selection(chosen, FieldMatcher(tuple(requirements)))
+    return Selection(chosen, FieldMatcher(tuple(requirements)), labels.read)
 
 
 def _known(label: str, labels: FieldLabels) -> str:

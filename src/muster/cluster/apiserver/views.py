@@ -62,16 +62,34 @@ def _with_member(document: Document, name: str, source: Document) -> Document:
 
 def show_scale(job: Document) -> Document:
     """A Job as a number of replicas: its parallelism."""
-    meta, spec, status = job["metadata"], job.get("spec", {}), job.get("status", {})
+    spec, status = job.get("spec", {}), job.get("status", {})
+    return _scale(job, spec.get("parallelism", 1), status.get("active", 0))
+
+
+def show_replicas(controller: Document) -> Document:
+    """A Deployment and its like as a number of replicas."""
+    spec, status = controller.get("spec", {}), controller.get("status", {})
+    return _scale(controller, spec.get("replicas", 1), status.get("replicas", 0))
+
+
+def _scale(controller: Document, wanted: int, there: int) -> Document:
+    meta = controller["metadata"]
     fields = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
-    selector = msgspec.convert(spec.get("selector", {}), LabelSelector)
     return {
         "apiVersion": SCALE.api_version,
         "kind": SCALE.kind,
         "metadata": {field: meta[field] for field in fields if field in meta},
-        "spec": {"replicas": spec.get("parallelism", 1)},
-        "status": {"replicas": status.get("active", 0), "selector": str(label_matcher(selector))},
+        "spec": {"replicas": wanted},
+        "status": {"replicas": there, "selector": _selector(controller)},
     }
+
+
+def _selector(controller: Document) -> str:
+    """The selector as text: of a ReplicationController only labels, of all others a whole one."""
+    selector = controller.get("spec", {}).get("selector", {})
+    if controller.get("kind") == "ReplicationController":
+        selector = {"matchLabels": selector}
+    return str(label_matcher(msgspec.convert(selector, LabelSelector)))
 
 
 def take_scale(stored: Document, shown: Document) -> Document:
@@ -79,15 +97,45 @@ def take_scale(stored: Document, shown: Document) -> Document:
 
     A Job has no scale subresource upstream; it is served here so that `kubectl scale job` works again.
     """
-    replicas = (shown.get("spec") or {}).get("replicas", 0)
-    spec = stored["spec"]
-    changed = {"parallelism": replicas}
-    if spec.get("completionMode") == INDEXED and spec.get("completions") == spec.get("parallelism"):
-        changed["completions"] = replicas
+    return _rescaled(stored, shown, _parallelism(stored, shown))
+
+
+def apply_scale(stored: Document, config: Document) -> Document:
+    """What a Scale that is applied to a Job says of the Job."""
+    return _applied(stored, config, _parallelism(stored, config))
+
+
+def _parallelism(stored: Document, shown: Document) -> Document:
+    replicas, spec = _wanted(shown), stored["spec"]
+    elastic = spec.get("completionMode") == INDEXED and spec.get("completions") == spec.get("parallelism")
+    return {"parallelism": replicas} | ({"completions": replicas} if elastic else {})
+
+
+def _wanted(shown: Document) -> int:
+    replicas: int = (shown.get("spec") or {}).get("replicas", 0)
+    return replicas
+
+
+def take_replicas(stored: Document, shown: Document) -> Document:
+    """The replicas of a Deployment and its like."""
+    return _rescaled(stored, shown, {"replicas": _wanted(shown)})
+
+
+def apply_replicas(stored: Document, config: Document) -> Document:
+    """What a Scale that is applied to a Deployment and its like says of it."""
+    return _applied(stored, config, {"replicas": _wanted(config)})
+
+
+def _applied(stored: Document, config: Document, spec: Document) -> Document:
+    version = {name: stored[name] for name in ("apiVersion", "kind")}
+    return version | {"metadata": config["metadata"], "spec": spec}
+
+
+def _rescaled(stored: Document, shown: Document, changed: Document) -> Document:
     given = shown.get("metadata") or {}
     version = {field: given[field] for field in ("resourceVersion", "uid") if field in given}
     meta = {field: value for field, value in stored["metadata"].items() if field not in ("resourceVersion", "uid")}
-    return stored | {"metadata": meta | version, "spec": spec | changed}
+    return stored | {"metadata": meta | version, "spec": stored["spec"] | changed}
 
 
 # The names of an Event's members: in core/v1, and in events.k8s.io/v1. The others have the same name in both.

@@ -14,6 +14,7 @@ import msgspec
 
 from muster.api.status import ApiError, expired
 from muster.cluster.apiserver.answers import encode_status
+from muster.cluster.apiserver.loading import loaded, loaded_changes
 from muster.cluster.apiserver.paging import too_large_revision
 from muster.cluster.apiserver.registry import Resource, View
 from muster.cluster.apiserver.representation import Form, Presentation
@@ -29,7 +30,11 @@ BOOKMARK_SECONDS = 60.0
 TIMEOUT_SECONDS = 1800.0
 MAX_TIMEOUT_SECONDS = 7 * 24 * 3600
 PIECE_BYTES = 1 << 20  # at most so much (and one line) is handed on at a time
+CHANGES_AT_ONCE = 1000  # that a watch takes out of the store's history
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
+
+_NOTHING: Sequence[Entry] = ()
+_REMEMBERED_BYTES = 64 * 1024  # bigger objects are encoded for each watcher
 
 _encode = msgspec.json.encode
 
@@ -57,29 +62,20 @@ class Watcher:
         """The lines of a watch. Raises `ApiError` for what makes no sense; the rest is said in the stream."""
         chosen = selection(options.label_selector, options.field_selector, resource.fields)
         asked = revision(options.resource_version, resource.name)
-        if asked > self._store.revision:
-            # A version that this store has not made is one of a store that is gone: the client's state is too.
-            raise too_large_revision(asked, self._store.revision)
-        initial = options.send_initial_events
-        if initial is None:
-            initial = asked == 0
+        since = asked or self._store.revision
         lines = _Lines(Presentation(resource, view, form, include, self._clock.now()), chosen)
-        return self._stream(resource, namespace, options, 0 if initial else asked, lines, initial=initial)
+        return self._stream(resource, namespace, options, since, lines)
 
     async def _stream(
-        self,
-        resource: Resource,
-        namespace: str,
-        options: ListOptions,
-        since: int,
-        lines: "_Lines",
-        *,
-        initial: bool,
+        self, resource: Resource, namespace: str, options: ListOptions, since: int, lines: "_Lines"
     ) -> AsyncIterator[bytes]:
-        entries: Sequence[Entry] = ()
-        if initial or not since:
-            since, found = self._store.list(resource.key, namespace)
-            entries = lines.chosen.of(found) if initial and lines.chosen else found if initial else ()
+        if since > self._store.revision:
+            # A version that this store has not made is one of a store that is gone: the client's state is too.
+            yield error_line(too_large_revision(since, self._store.revision))
+            return
+        initial, entries = bool(options.send_initial_events), _NOTHING
+        if initial:
+            since, entries = self._store.list(resource.key, namespace)
         try:
             watch = self._store.watch(resource.key, since, namespace)
         except Compacted as error:
@@ -87,25 +83,33 @@ class Watcher:
             return
         self._open.add(watch)
         try:
-            for piece in _pieces(lines.initial(entries)):
+            chosen = await loaded(resource, lines.chosen.of(entries) if lines.chosen else entries)
+            there = lines.initial(chosen)
+            for number, piece in enumerate(_pieces(there)):
+                if number:
+                    await self._turns.take()
                 yield piece
-            if initial and options.send_initial_events and options.bookmarks:
+            if initial and options.bookmarks:
                 yield lines.bookmark(since, {INITIAL_EVENTS_END: "true"})
             if not self._stopped:
-                async for piece in self._changes(watch, options, lines):
+                async for piece in self._changes(resource, watch, options, lines):
                     yield piece
+        except ApiError as error:
+            yield error_line(error)  # of a webhook that fails to convert
         finally:
             self._open.discard(watch)
             watch.close()
 
-    async def _changes(self, watch: Watch, options: ListOptions, lines: "_Lines") -> AsyncIterator[bytes]:
+    async def _changes(
+        self, resource: Resource, watch: Watch, options: ListOptions, lines: "_Lines"
+    ) -> AsyncIterator[bytes]:
         loop = asyncio.get_running_loop()
         end = loop.time() + self._timeout(options)
         bookmark = loop.time() + BOOKMARK_SECONDS if options.bookmarks else end
         while True:
             try:
                 async with asyncio.timeout_at(min(end, bookmark)):
-                    changes = await watch.next()
+                    found = await watch.next(CHANGES_AT_ONCE)
             except TimeoutError:
                 if options.bookmarks:
                     yield lines.bookmark(watch.revision, {})
@@ -118,8 +122,11 @@ class Watcher:
                 return
             except Closed:
                 return
+            changes = await loaded_changes(resource, found)
             await self._turns.take()
-            for piece in _pieces(lines.changes(changes, self._clock.now())):
+            for number, piece in enumerate(_pieces(lines.changes(changes, self._clock.now()))):
+                if number:
+                    await self._turns.take()
                 yield piece
 
     def _timeout(self, options: ListOptions) -> float:
@@ -129,16 +136,17 @@ class Watcher:
 
 
 class _Lines:
-    """The lines that one watch sends."""
+    """The lines that one watch sends. In tables, only the first says what the columns are."""
 
     def __init__(self, presentation: Presentation, chosen: Selection) -> None:
         self.chosen = chosen
         self._presentation = presentation
+        self._is_first = True
 
     def initial(self, entries: Iterable[Entry]) -> Iterator[bytes]:
         """What is there, as if it had been added just now."""
         for entry in entries:
-            yield _line("ADDED", self._presentation.one(entry.body))
+            yield self._line("ADDED", entry.body)
 
     def changes(self, changes: Iterable[Change], now: datetime) -> Iterator[bytes]:
         """What has changed, as far as it is chosen."""
@@ -156,9 +164,9 @@ class _Lines:
             elif type_ == "DELETED" and change.type != "DELETED":
                 # It is as it was when it was last chosen, at the version at which it no longer is.
                 assert change.previous is not None
-                yield _line(type_, self._presentation.one(_at_version(change.previous.body, change.revision)))
+                yield self._line(type_, _at_version(change.previous.body, change.revision))
             else:
-                yield _line(type_, self._presentation.one(change.entry.body))
+                yield self._line(type_, change.entry.body)
 
     def bookmark(self, revision: int, annotations: dict[str, str]) -> bytes:
         """How far the watch has come, with no object."""
@@ -166,6 +174,11 @@ class _Lines:
         if annotations:
             meta["annotations"] = annotations
         return _line("BOOKMARK", self._presentation.empty(meta))
+
+    def _line(self, type_: str, body: bytes) -> bytes:
+        shown = self._presentation.one(body, columns=self._is_first)
+        self._is_first = False
+        return _line(type_, shown)
 
 
 def error_line(error: ApiError) -> bytes:
@@ -191,9 +204,15 @@ def _pieces(lines: Iterable[bytes]) -> Iterator[bytes]:
         yield b"".join(piece)
 
 
-@lru_cache(maxsize=256)
 def _at_version(body: bytes, revision: int) -> bytes:
     """The object with another resource version; many watchers ask for the same one."""
+    return (_with_version if len(body) > _REMEMBERED_BYTES else _remembered)(body, revision)
+
+
+def _with_version(body: bytes, revision: int) -> bytes:
     document = msgspec.json.decode(body)
     document["metadata"]["resourceVersion"] = str(revision)
     return _encode(document)
+
+
+_remembered = lru_cache(maxsize=256)(_with_version)

@@ -90,11 +90,12 @@ class Changes:
             raise Compacted(revision, self.oldest)
         return self._dropped + bisect_right(self._kept, revision, key=_revision)
 
-    def since(self, position: int, revision: int) -> list[Change]:
-        """The changes from a position on, which was the one after this revision."""
+    def since(self, position: int, revision: int, at_most: int | None = None) -> list[Change]:
+        """The changes from a position on, which was the one after this revision; only so many if that is said."""
         if position < self._dropped:
             raise Compacted(revision, self.oldest)
-        return self._kept[position - self._dropped :]
+        first = position - self._dropped
+        return self._kept[first : None if at_most is None else first + at_most]
 
     def forget(self, revision: int) -> None:
         """Drop the changes up to this revision."""
@@ -143,9 +144,10 @@ class Watch:
             return max(self._seen, self._newest())
         return self._seen
 
-    async def next(self) -> list[Change]:
+    async def next(self, at_most: int | None = None) -> list[Change]:
         """All committed changes since the last call, at least one; waits if there is none. May be cancelled.
 
+        With `at_most`, no more than so many at once: who is slow then holds few, and the rest is not kept for him.
         Raises `Compacted` if some of them are no longer kept, `Closed` after `close` and after the store's.
         """
         while True:
@@ -155,14 +157,17 @@ class Watch:
                 self._waiter = None
             if self._closed or self._changes.closed:
                 raise Closed("the watch was closed")
-            if found := self._take():
+            if found := self.take(at_most):
                 return found
-            self._waiter = self._changes.wait(self._namespace)
+            if self._position == self._changes.end:
+                self._waiter = self._changes.wait(self._namespace)
 
-    def _take(self) -> list[Change]:
-        found = self._changes.since(self._position, self._seen)
-        self._position = self._changes.end
-        self._seen = max(self._seen, self._newest())
+    def take(self, at_most: int | None = None) -> list[Change]:
+        """All committed changes since the last call, without waiting. Raises `Compacted`."""
+        found = self._changes.since(self._position, self._seen, at_most)
+        self._position += len(found)
+        is_all = self._position == self._changes.end
+        self._seen = max(self._seen, self._newest() if is_all else found[-1].revision)
         if found and found[0].revision <= self._since:  # it was asked to begin in the future
             found = [change for change in found if change.revision > self._since]
         if self._namespace:

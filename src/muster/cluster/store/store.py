@@ -47,6 +47,7 @@ class _Write(NamedTuple):
 # Named here because Store.list hides the type inside the class.
 _Batch = list[_Write]
 _Entries = list[Entry]
+_Changes = list[Change]
 Written = asyncio.Future[list[Entry]]
 
 
@@ -76,6 +77,7 @@ class Store:
         self._queue: list[_Write] = []
         self._committer: asyncio.Task[None] | None = None
         self._upkeep = asyncio.Lock()
+        self._listeners: defaultdict[str, list[Callable[[Change], None]]] = defaultdict(list)
         self._open = False
         self._refusal: WriteRefused | None = StoreClosed()  # why writes are not taken
 
@@ -133,18 +135,37 @@ class Store:
         """The objects as of the newest write, committed or not."""
         committed = self.list(resource, namespace).entries
         pending = {
-            key: None if change.type == "DELETED" else change.entry
-            for key, change in self._pending.items()
-            if key.resource == resource and namespace in ("", key.namespace)
+            change.entry.key: None if change.type == "DELETED" else change.entry
+            for change in self.pending(resource, namespace)
         }
         if not pending:
             return Snapshot(self._assigned, committed)
         newest = {entry.key: entry for entry in committed} | pending
         return Snapshot(self._assigned, tuple(entry for key in sorted(newest) if (entry := newest[key])))
 
+    def pending(self, resource: str, namespace: str = "") -> _Changes:
+        """The newest change of each object that has one that is not committed yet."""
+        return [
+            change
+            for key, change in self._pending.items()
+            if key.resource == resource and namespace in ("", key.namespace)
+        ]
+
+    def changes_of(self, resource: str) -> int:
+        """How many changes of a resource were committed since the start: what is made from it is good until then."""
+        collection = self._collections.get(resource)
+        return collection.changes.end if collection else 0
+
     def watch(self, resource: str, since: int, namespace: str = "") -> Watch:
         """Follow the changes after a revision, of one namespace or of all. Raises `Compacted`."""
         return Watch(self._collection(resource).changes, since, namespace, lambda: self.revision)
+
+    def listen(self, resource: str, listener: Callable[[Change], None]) -> None:
+        """Call for every change of a resource when it is committed, before its writer or a watch hears of it.
+
+        The listener is quick and does not fail.
+        """
+        self._listeners[resource].append(listener)
 
     # -- writing
 
@@ -215,6 +236,8 @@ class Store:
             self._apply(change)
             if self._pending.get(change.entry.key) is change:
                 del self._pending[change.entry.key]
+            for listener in self._listeners.get(change.entry.key.resource, ()):
+                listener(change)
         for resource in {change.entry.key.resource for change in changes}:
             self._collections[resource].changes.wake()
 

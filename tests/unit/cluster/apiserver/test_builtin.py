@@ -10,6 +10,9 @@ from muster.cluster.apiserver.headers import header_of
 from muster.cluster.apiserver.registry import VERBS
 from muster.cluster.apiserver.views import show_event, take_event
 
+# Subresources that are no views.
+ACTIONS = ("attach", "binding", "eviction", "exec", "log", "pendingworkloads", "portforward", "token")
+
 SERVED = [resource for resource in BUILTIN if resource is not BINDINGS]
 
 
@@ -21,7 +24,7 @@ def test_resources(resource):
     for subresource in resource.subresources:
         assert resource.subresource(subresource.name) is subresource
         assert set(subresource.verbs) <= set(VERBS)
-        assert (subresource.view is None) == (subresource.name in ("binding", "eviction", "log", "pendingworkloads"))
+        assert (subresource.view is None) == (subresource.name in ACTIONS)
     known = set(header_fields(resource))
     assert set(resource.fields.fields.values()) <= known
 

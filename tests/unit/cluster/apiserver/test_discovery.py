@@ -45,7 +45,7 @@ def test_groups() -> None:
 def test_resources_of_a_group_version() -> None:
     resources = document("/apis/batch/v1")
     assert (resources["kind"], resources["groupVersion"]) == ("APIResourceList", "batch/v1")
-    assert resources["resources"] == [
+    assert [entry for entry in resources["resources"] if entry["name"].startswith("jobs")] == [
         {
             "name": "jobs",
             "singularName": "job",
@@ -90,6 +90,8 @@ def test_aggregated(version: str) -> None:
     kind = {"group": "batch", "version": "v1", "kind": "Job"}
     scale = {"group": "autoscaling", "version": "v1", "kind": "Scale"}
     verbs = ["get", "patch", "update"]
+    [version_1] = batch["versions"]
+    version_1["resources"] = [entry for entry in version_1["resources"] if entry["resource"] == "jobs"]
     assert batch["versions"] == [
         {
             "version": "v1",

@@ -53,7 +53,7 @@ def test_every_past_state_can_be_shown_again(steps):
                 for where in ("", "a"):
                     seen[store.revision, where] = store.list("pods", where).entries
             for (revision, where), entries in seen.items():
-                found = await snapshots.at("pods", where, revision, NOW)
+                found = snapshots.at("pods", where, revision, NOW)
                 assert found is not None
                 assert (found.revision, found.entries) == (revision, entries)
 

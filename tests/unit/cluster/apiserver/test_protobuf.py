@@ -189,7 +189,10 @@ def test_any_bytes_are_read_or_refused(raw: bytes, kind: Any) -> None:
 
 def test_every_served_kind_can_be_sent() -> None:
     # CRDs, which Kueue's kinds are upstream, have no protobuf form; its visibility API is only read.
-    for resource in (resource for resource in BUILTIN if resource.kind.group not in (GROUP, VISIBILITY_GROUP)):
+    no_form = (GROUP, VISIBILITY_GROUP, "apiextensions.k8s.io")
+    for resource in (resource for resource in BUILTIN if resource.kind.group not in no_form):
         for kind in (resource.kind, *(sub.kind for sub in resource.subresources)):
+            if kind.kind.startswith("Pod") and kind.kind.endswith("Options"):
+                continue  # these are said in the query
             document = protobuf.decode(body(kind.api_version, kind.kind, message((1, message((1, "n"))))))
             assert document["metadata"] == {"name": "n"}

@@ -3,7 +3,16 @@
 import pytest
 
 from muster.api.status import ApiError
-from muster.cluster.apiserver.users import ADMIN, MASTERS, Access, Authenticator, User, authorize
+from muster.cluster.apiserver.users import (
+    ADMIN,
+    MASTERS,
+    Access,
+    Authenticator,
+    User,
+    account_of,
+    authorize,
+    fixed_tokens,
+)
 
 BOB = User("bob")
 BOB_CANNOT = 'User "bob" cannot'
@@ -27,7 +36,7 @@ BOB_CANNOT = 'User "bob" cannot'
     ],
 )
 def test_who_it_is(certificate, authorization, user):
-    authenticator = Authenticator({"other": BOB, "secret": ADMIN})
+    authenticator = Authenticator(fixed_tokens({"other": BOB, "secret": ADMIN}))
     if user is None:
         with pytest.raises(ApiError) as error:
             authenticator.user(certificate, authorization)
@@ -73,3 +82,19 @@ def may(access):
     except ApiError:
         return False
     return True
+
+
+@pytest.mark.parametrize(
+    ("name", "account"),
+    [
+        ("system:serviceaccount:n:a", ("n", "a")),
+        ("system:serviceaccount:n:", None),
+        ("system:serviceaccount::a", None),
+        ("system:serviceaccount:n", None),
+        ("system:serviceaccount:n:a:b", None),
+        ("system:serviceaccounts:n", None),
+        ("n:a", None),
+    ],
+)
+def test_which_users_are_service_accounts(name, account):
+    assert account_of(name) == account

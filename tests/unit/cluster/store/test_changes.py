@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from tests.unit.cluster.store.kit import Kit, delete, key, put
 
-from muster.cluster.store import Closed, Compacted, Store, Watch
+from muster.cluster.store import Change, Closed, Compacted, Store, Watch
 from muster.cluster.store.changes import LINES, Changes
 
 
@@ -139,6 +139,29 @@ def test_the_revision_of_a_watch_is_that_of_what_was_given_out(memory: Kit) -> N
         assert watch.revision == 2, "there is something for it"
         await waiting
         assert watch.revision == 4
+
+    memory.on(test)
+
+
+@pytest.mark.parametrize("namespace", ["", "blue"])
+@pytest.mark.parametrize("at_most", [1, 2, 3, 10])
+def test_a_watch_may_take_a_little_at_a_time(memory: Kit, at_most: int, namespace: str) -> None:
+    async def test(store: Store) -> None:
+        watch, whole = store.watch("pods", 0, namespace), store.watch("pods", 0, namespace)
+        for number in range(9):
+            await store.write(put(key(str(number), ("red", "blue")[number % 2])))
+        await store.write(put(key("x", "", "nodes")))
+        expected = whole.take()
+        found: list[Change] = []
+        while len(found) < len(expected):
+            some = await watch.next(at_most)
+            assert 0 < len(some) <= at_most
+            found += some
+            if len(found) < len(expected):
+                assert found[-1].revision <= watch.revision < expected[len(found)].revision
+        assert found == expected
+        assert watch.take(at_most) == []
+        assert watch.revision == store.revision
 
     memory.on(test)
 

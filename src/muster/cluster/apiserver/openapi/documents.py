@@ -1,14 +1,19 @@
-"""The documents themselves: paths and components written out as OpenAPI v3 and v2, each made when first asked for."""
+"""The documents themselves: paths and components written out as OpenAPI v3 and v2, each made when first asked for.
 
-from collections.abc import Iterable, Sequence
+What is made for a group version stays as long as its resources do: a change of one definition costs the making of one
+group version, and the joining of what is there.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
-from muster.api.kinds import Kind
+import msgspec
+
 from muster.api.status import not_acceptable
 from muster.cluster.apiserver.openapi import v2_protobuf
 from muster.cluster.apiserver.openapi.operations import Operation, Parameter, PathItem, paths_of
-from muster.cluster.apiserver.openapi.schemas import as_v2, reference, schemas_of
+from muster.cluster.apiserver.openapi.schemas import as_v2, component_of, custom_as_v2, reference, schemas_of
 from muster.cluster.apiserver.registry import Resource
 from muster.cluster.apiserver.static import JSON, StaticAnswer, accepted, static_answer, static_bytes
 
@@ -19,9 +24,19 @@ class OpenApi:
     """All OpenAPI documents of a set of resources; `version` is the server's, as `/version` has it."""
 
     def __init__(self, resources: Iterable[Resource], version: str) -> None:
-        self._resources = sorted(resources, key=lambda r: (r.kind.group, r.kind.version, r.kind.plural))
         self._info = {"title": "Kubernetes", "version": version}
-        self._answers: dict[tuple[str, str], StaticAnswer] = {}  # by path and content type
+        self._groups: dict[str, _GroupVersion] = {}
+        self._answers: dict[tuple[str, str], StaticAnswer] = {}  # by path and content type, of all groups together
+        self.serve(resources)
+
+    def serve(self, resources: Iterable[Resource]) -> None:
+        """From now on these are the resources; what was made of those that stay is kept."""
+        before, self._groups = self._groups, {}
+        self._answers.clear()
+        for name, members in _by_group_version(resources).items():
+            group = before.get(name)
+            kept = group is not None and group.resources == members
+            self._groups[name] = group if group is not None and kept else _GroupVersion(members, self._info)
 
     def find(self, path: str, accept: str = "") -> StaticAnswer | None:
         """The document at a path, None if there is none. Raises `ApiError` (406)."""
@@ -36,56 +51,107 @@ class OpenApi:
         raise not_acceptable("only the following media types are accepted: application/json")
 
     def _made(self, path: str, content_type: str) -> StaticAnswer:
+        group = self._groups.get(path.removeprefix("/openapi/v3/"))
+        if group is not None:
+            return group.v3
         answer = self._answers.get((path, content_type))
         if answer is None:
-            document = self._document(path)
-            if content_type == JSON:
-                answer = static_answer(document)
+            if path == "/openapi/v3":
+                answer = static_answer(self._index())
+            elif content_type == JSON:
+                answer = static_answer(self._v2())
             else:
-                answer = static_bytes(v2_protobuf.encode(document), content_type)
+                answer = static_bytes(self._v2_protobuf(), content_type)
             self._answers[path, content_type] = answer
         return answer
 
-    @cached_property
-    def _groups(self) -> dict[str, list[Resource]]:
-        """Resources by the name of their group version's document: `api/v1`, `apis/batch/v1`."""
-        groups: dict[str, list[Resource]] = {}
-        for resource in self._resources:
-            kind = resource.kind
-            name = f"apis/{kind.api_version}" if kind.group else f"api/{kind.version}"
-            groups.setdefault(name, []).append(resource)
-        return groups
-
-    def _document(self, path: str) -> dict[str, Any]:
-        if path == "/openapi/v2":
-            return _v2(self._resources, self._info)
-        if path != "/openapi/v3":
-            return _v3(self._groups[path.removeprefix("/openapi/v3/")], self._info)
-        urls = {name: self._url(name) for name in self._groups}
+    def _index(self) -> dict[str, Any]:
+        """Where the group versions' documents are; the hash lets clients keep them as long as they stay the same."""
+        groups = self._groups.items()
+        urls = {name: f"/openapi/v3/{name}?hash={group.v3.hash}" for name, group in groups}
         return {"paths": {name: {"serverRelativeURL": url} for name, url in urls.items()}}
 
-    def _url(self, group: str) -> str:
-        """Where a group version's document is; the hash lets clients keep it as long as it stays the same."""
-        return f"/openapi/v3/{group}?hash={self._made(f'/openapi/v3/{group}', JSON).hash}"
+    def _v2(self) -> dict[str, Any]:
+        definitions: dict[str, msgspec.Raw] = {}
+        paths: dict[str, msgspec.Raw] = {}
+        for group in self._groups.values():
+            definitions |= group.v2_definitions
+            paths |= group.v2_paths
+        return {"swagger": "2.0", "info": self._info, "paths": paths, "definitions": dict(sorted(definitions.items()))}
+
+    def _v2_protobuf(self) -> bytes:
+        definitions: dict[str, bytes] = {}
+        for group in self._groups.values():
+            definitions |= group.protobuf_definitions
+        paths = [group.protobuf_paths for group in self._groups.values()]
+        return v2_protobuf.document(self._info, paths, [definitions[name] for name in sorted(definitions)])
 
 
-def _v3(resources: Sequence[Resource], info: dict[str, str]) -> dict[str, Any]:
-    items = [item for resource in resources for item in paths_of(resource)]
-    return {
-        "openapi": "3.0.0",
-        "info": info,
-        "paths": {item.path: _v3_path(item) for item in items},
-        "components": {"schemas": _schemas(resources)},
-    }
+class _GroupVersion:
+    """What is to be said of the resources of one group version."""
+
+    def __init__(self, resources: Sequence[Resource], info: Mapping[str, str]) -> None:
+        self.resources = resources
+        self._info = info
+
+    @cached_property
+    def v3(self) -> StaticAnswer:
+        """The whole document of OpenAPI v3."""
+        return static_answer({
+            "openapi": "3.0.0",
+            "info": self._info,
+            "paths": {item.path: _v3_path(item) for item in self._items},
+            "components": {"schemas": self._schemas},
+        })  # fmt: skip
+
+    @cached_property
+    def v2_paths(self) -> dict[str, msgspec.Raw]:
+        """The paths of OpenAPI v2, encoded."""
+        return {item.path: _raw(_v2_path(item)) for item in self._items}
+
+    @cached_property
+    def v2_definitions(self) -> dict[str, msgspec.Raw]:
+        """The definitions of OpenAPI v2, encoded."""
+        return {name: _raw(schema) for name, schema in self._v2_schemas.items()}
+
+    @cached_property
+    def protobuf_paths(self) -> bytes:
+        """The paths of OpenAPI v2 in protobuf."""
+        return v2_protobuf.paths({item.path: _v2_path(item) for item in self._items})
+
+    @cached_property
+    def protobuf_definitions(self) -> dict[str, bytes]:
+        """The definitions of OpenAPI v2 in protobuf."""
+        return {name: v2_protobuf.definition(name, schema) for name, schema in self._v2_schemas.items()}
+
+    @property
+    def _items(self) -> list[PathItem]:
+        return [item for resource in self.resources for item in paths_of(resource)]
+
+    @property
+    def _schemas(self) -> dict[str, Any]:
+        return schemas_of(self.resources)
+
+    @property
+    def _v2_schemas(self) -> dict[str, Any]:
+        custom = {component_of(resource.kind) for resource in self.resources if resource.kind.type is dict}
+        return {
+            name: custom_as_v2(schema) if name in custom else as_v2(schema) for name, schema in self._schemas.items()
+        }
 
 
-def _schemas(resources: Sequence[Resource]) -> dict[str, Any]:
-    """The components of the kinds of the resources and their subresources."""
-    kinds: dict[type, Kind[Any]] = {}
-    for resource in resources:
-        for kind in (resource.kind, *(sub.kind for sub in resource.subresources)):
-            kinds.setdefault(kind.type, kind)
-    return schemas_of(kinds.values(), [resource.kind for resource in resources if "list" in resource.verbs])
+def _by_group_version(resources: Iterable[Resource]) -> dict[str, list[Resource]]:
+    """Resources by the name of their group version's document: `api/v1`, `apis/batch/v1`."""
+    groups: dict[str, list[Resource]] = {}
+    for resource in sorted(resources, key=lambda r: (r.kind.group, r.kind.version, r.kind.plural)):
+        kind = resource.kind
+        name = f"apis/{kind.api_version}" if kind.group else f"api/{kind.version}"
+        groups.setdefault(name, []).append(resource)
+    return groups
+
+
+def _raw(document: Any) -> msgspec.Raw:
+    return msgspec.Raw(msgspec.json.encode(document))
 
 
 def _v3_path(item: PathItem) -> dict[str, Any]:
@@ -113,17 +179,6 @@ _TEXT = {"type": "string"}
 
 def _v3_parameter(parameter: Parameter) -> dict[str, Any]:
     return _parameter(parameter) | {"schema": {"type": parameter.type, "uniqueItems": True}}
-
-
-def _v2(resources: Sequence[Resource], info: dict[str, str]) -> dict[str, Any]:
-    items = [item for resource in resources for item in paths_of(resource)]
-    schemas = _schemas(resources)
-    return {
-        "swagger": "2.0",
-        "info": info,
-        "paths": {item.path: _v2_path(item) for item in items},
-        "definitions": {name: as_v2(schema) for name, schema in schemas.items()},
-    }
 
 
 def _v2_path(item: PathItem) -> dict[str, Any]:

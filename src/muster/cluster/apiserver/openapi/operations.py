@@ -4,16 +4,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
+
 from muster.api.kinds import Kind
-from muster.api.schema import component_name
-from muster.cluster.apiserver.openapi.schemas import DELETE_OPTIONS, PATCH, STATUS, list_name
+from muster.api.schema import documentation
+from muster.cluster.apiserver.openapi.schemas import DELETE_OPTIONS, PATCH, STATUS, component_of, list_name
 from muster.cluster.apiserver.registry import Resource, Subresource
 
-PATCH_TYPES = (
-    "application/json-patch+json",
-    "application/merge-patch+json",
-    "application/strategic-merge-patch+json",
-)
+_CUSTOM_PATCH_TYPES = ("application/apply-patch+yaml", "application/json-patch+json", "application/merge-patch+json")
+PATCH_TYPES = (*_CUSTOM_PATCH_TYPES, "application/strategic-merge-patch+json")
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,16 +127,16 @@ def _paths(resource: Resource) -> Iterator[PathItem]:
         yield item
     if kind.namespaced and "list" in verbs:
         everywhere = PathItem(kind.path(), (*_LISTING, _PRETTY))
-        everywhere.operations.append(_list(kind, f"list{_stem(kind)}{kind.kind}ForAllNamespaces", ()))
+        everywhere.operations.append(_list(resource, f"list{_stem(kind)}{kind.kind}ForAllNamespaces", ()))
         yield everywhere
 
 
 def _collection(resource: Resource, item: PathItem, scope: str) -> PathItem:
     kind, verbs = resource.kind, resource.verbs
-    own = component_name(kind.type)
+    own = component_of(kind)
     where = f"{_stem(kind)}{scope}{kind.kind}"
     if "list" in verbs:
-        item.operations.append(_list(kind, f"list{where}", _LISTING))
+        item.operations.append(_list(resource, f"list{where}", _LISTING))
     if "create" in verbs:
         item.operations.append(
             Operation("post", "post", f"create{where}", f"create a {kind.kind}", kind, own, _WRITING, own)
@@ -152,15 +151,14 @@ def _collection(resource: Resource, item: PathItem, scope: str) -> PathItem:
     return item
 
 
-def _list(kind: Kind[Any], id_: str, parameters: tuple[Parameter, ...]) -> Operation:
-    return Operation(
-        "get", "list", id_, f"list or watch objects of kind {kind.kind}", kind, list_name(kind), parameters
-    )
+def _list(resource: Resource, id_: str, parameters: tuple[Parameter, ...]) -> Operation:
+    text = f"list or watch objects of kind {resource.kind.kind}"
+    return Operation("get", "list", id_, text, resource.kind, list_name(resource), parameters)
 
 
 def _on_object(kind: Kind[Any], verbs: set[str], scope: str, name: str, suffix: str) -> Iterator[Operation]:
     """What can be done to one object, or to one that a subresource shows."""
-    own = component_name(kind.type)
+    own = component_of(kind)
     where = f"{_stem(kind)}{scope}{name}{suffix}"
     what = f"{suffix.lower()} of the specified {name}" if suffix else f"the specified {name}"
     if "get" in verbs:
@@ -168,10 +166,9 @@ def _on_object(kind: Kind[Any], verbs: set[str], scope: str, name: str, suffix: 
     if "update" in verbs:
         yield Operation("put", "put", f"replace{where}", f"replace {what}", kind, own, _WRITING, own)
     if "patch" in verbs:
-        parameters = (*_WRITING, _FORCE)
-        yield Operation(
-            "patch", "patch", f"patch{where}", f"partially update {what}", kind, own, parameters, PATCH, PATCH_TYPES
-        )
+        parameters, types = (*_WRITING, _FORCE), PATCH_TYPES if kind.type is not dict else _CUSTOM_PATCH_TYPES
+        text = f"partially update {what}"
+        yield Operation("patch", "patch", f"patch{where}", text, kind, own, parameters, PATCH, types)
     if "delete" in verbs:
         yield Operation("delete", "delete", f"delete{where}", f"delete {what}", kind, STATUS, _DELETING, DELETE_OPTIONS)
     if "create" in verbs and suffix:
@@ -181,13 +178,33 @@ def _on_object(kind: Kind[Any], verbs: set[str], scope: str, name: str, suffix: 
 def _on_subresource(resource: Resource, sub: Subresource) -> Iterator[Operation]:
     scope = "Namespaced" if resource.kind.namespaced else ""
     name, suffix = resource.kind.kind, sub.name.capitalize()
-    if sub.view is None and "get" in sub.verbs:
+    if sub.kind.kind.endswith("Options"):
+        yield from _connections(resource.kind, sub)
+    elif sub.view is None and "get" in sub.verbs:
         id_ = f"read{_stem(resource.kind)}{scope}{name}{suffix}"
         is_text = sub.kind == resource.kind  # a log
-        result, parameters = ("", _LOG) if is_text else (component_name(sub.kind.type), _PENDING)
+        result, parameters = ("", _LOG) if is_text else (component_of(sub.kind), _PENDING)
         yield Operation("get", "get", id_, f"read {sub.name} of the specified {name}", sub.kind, result, parameters)
     else:
         yield from _on_object(sub.kind, set(sub.verbs), scope, name, suffix)
+
+
+def _connections(kind: Kind[Any], sub: Subresource) -> Iterator[Operation]:
+    """Ways into a pod; what is wanted is said in the query."""
+    name = f"{kind.kind}{sub.name.capitalize()}"
+    options: type = sub.kind.type
+    _, docs = documentation(options)
+    parameters = tuple(
+        _query(field.encode_name, _QUERY_TYPES.get(field.type, "string"), docs.get(field.name, ""))
+        for field in msgspec.structs.fields(options)
+    )
+    for method in ("get", "post"):
+        id_ = f"connect{_stem(kind)}{method.capitalize()}Namespaced{name}"
+        text = f"connect {method.upper()} requests to {sub.name} of {kind.kind}"
+        yield Operation(method, "connect", id_, text, sub.kind, "", parameters)
+
+
+_QUERY_TYPES: dict[Any, str] = {bool: "boolean", int: "integer"}
 
 
 def _stem(kind: Kind[Any]) -> str:

@@ -1,12 +1,18 @@
-"""The component schemas of a group version: its kinds, their lists, and what requests and answers are made of."""
+"""The component schemas of a group version: its kinds, their lists, and what requests and answers are made of.
 
-from collections.abc import Iterable, Mapping
+Kinds that we have types of are described by them, custom ones by the schemas of their definitions. OpenAPI v2 has no
+words for some of what those say (several types, alternatives, nulls): there it is left out, as upstream does, so that
+clients check too little rather than too much.
+"""
+
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from muster.api.kinds import Kind
-from muster.api.meta import DeleteOptions, ListMeta
+from muster.api.meta import DeleteOptions, ListMeta, ObjectMeta
 from muster.api.schema import TYPE_META, component_name, components, kind_components
 from muster.api.status import Status
+from muster.cluster.apiserver.registry import Resource
 
 Schema = dict[str, Any]
 
@@ -32,20 +38,43 @@ _SHARED: dict[str, Schema] = {
 }
 
 
-def schemas_of(kinds: Iterable[Kind[Any]], listed: Iterable[Kind[Any]]) -> dict[str, Schema]:
-    """The components of the kinds, of lists of those that are `listed`, and of what operations refer to."""
-    found = kind_components(kinds)
-    found |= components([Status, DeleteOptions, ListMeta])
+def schemas_of(resources: Sequence[Resource]) -> dict[str, Schema]:
+    """The components of the resources and their subresources, of their lists, and of what operations refer to."""
+    typed: dict[type, Kind[Any]] = {}
+    for resource in resources:
+        for kind in (resource.kind, *(sub.kind for sub in resource.subresources)):
+            if not _is_custom(kind):
+                typed.setdefault(kind.type, kind)
+    found = kind_components(typed.values()) | components([Status, DeleteOptions, ListMeta, ObjectMeta])
     for name in (STATUS, DELETE_OPTIONS):
         found[name]["properties"] = TYPE_META | found[name]["properties"]
-    for kind in listed:
-        found[list_name(kind)] = _list_schema(kind)
-    return dict(sorted((_SHARED | {name: _named(schema) for name, schema in found.items()}).items()))
+    found = _SHARED | {name: _named(schema) for name, schema in found.items()}
+    for resource in resources:
+        if _is_custom(resource.kind):
+            found[component_of(resource.kind)] = _custom_schema(resource)
+        if "list" in resource.verbs:
+            found[list_name(resource)] = _list_schema(resource)
+    return dict(sorted(found.items()))
 
 
-def list_name(kind: Kind[Any]) -> str:
-    """The component of a kind's lists."""
-    return f"{component_name(kind.type)}List"
+def component_of(kind: Kind[Any]) -> str:
+    """The component of a kind's objects: that of its type, or of a custom kind, its group turned around."""
+    if not _is_custom(kind):
+        return component_name(kind.type)
+    return ".".join([*reversed(kind.group.split(".")), kind.version, kind.kind])
+
+
+def list_name(resource: Resource) -> str:
+    """The component of a resource's lists."""
+    return f"{component_of(resource.kind).rpartition('.')[0]}.{_list_kind(resource)}"
+
+
+def _list_kind(resource: Resource) -> str:
+    return resource.list_kind or f"{resource.kind.kind}List"
+
+
+def _is_custom(kind: Kind[Any]) -> bool:
+    return kind.type is dict
 
 
 def reference(name: str) -> Schema:
@@ -53,17 +82,29 @@ def reference(name: str) -> Schema:
     return {"$ref": _REFERENCE + name}
 
 
-def _list_schema(kind: Kind[Any]) -> Schema:
+def _list_schema(resource: Resource) -> Schema:
+    kind, list_kind = resource.kind, _list_kind(resource)
     return {
         "type": "object",
-        "description": f"{kind.kind}List is a list of {kind.plural}.",
+        "description": f"{list_kind} is a list of {kind.plural}.",
         "required": ["items"],
         "properties": TYPE_META
         | {
             "metadata": {"allOf": [reference(component_name(ListMeta))], "default": {}},
-            "items": {"type": "array", "items": reference(component_name(kind.type)), "description": "The objects."},
+            "items": {"type": "array", "items": reference(component_of(kind)), "description": "The objects."},
         },
-        "x-kubernetes-group-version-kind": [{"group": kind.group, "kind": f"{kind.kind}List", "version": kind.version}],
+        "x-kubernetes-group-version-kind": [{"group": kind.group, "kind": list_kind, "version": kind.version}],
+    }
+
+
+def _custom_schema(resource: Resource) -> Schema:
+    """A custom kind as its definition describes it, with the metadata of every object."""
+    kind, schema = resource.kind, resource.schema or {"type": "object"}
+    metadata = {"allOf": [reference(component_name(ObjectMeta))], "description": "What every object carries."}
+    return {
+        **schema,
+        "properties": {**schema.get("properties", {}), **TYPE_META, "metadata": metadata},
+        "x-kubernetes-group-version-kind": [{"group": kind.group, "kind": kind.kind, "version": kind.version}],
     }
 
 
@@ -106,4 +147,25 @@ def as_v2(schema: Mapping[str, Any]) -> Schema:
                 result[key] = as_v2(value) if isinstance(value, dict) else value
             case _:
                 result[key] = value
+    return result
+
+
+# What v2 has no words for, or means something else by.
+_NOT_IN_V2 = frozenset({"oneOf", "anyOf", "allOf", "not", "nullable", "default", "example", "externalDocs"})
+_OPEN = ("x-kubernetes-preserve-unknown-fields", "x-kubernetes-int-or-string", "nullable")
+_SHAPE = frozenset({"type", "items", "properties", "required", "enum"})
+
+
+def custom_as_v2(schema: Mapping[str, Any]) -> Schema:
+    """The schema of a custom kind in OpenAPI v2; what may be of several types is left open."""
+    if "allOf" in schema and "$ref" in schema["allOf"][0]:
+        return as_v2(schema)  # the metadata, which is ours
+    result = {key: value for key, value in schema.items() if key not in _NOT_IN_V2}
+    if any(schema.get(key) for key in _OPEN) and "x-kubernetes-group-version-kind" not in schema:
+        result = {key: value for key, value in result.items() if key not in _SHAPE}
+    if "properties" in result:
+        result["properties"] = {name: custom_as_v2(member) for name, member in result["properties"].items()}
+    for inner in ("items", "additionalProperties"):
+        if isinstance(result.get(inner), Mapping):
+            result[inner] = custom_as_v2(result[inner])
     return result

@@ -4,9 +4,10 @@ kubectl 1.28 asks for it before it turns to v3, and does nothing without it; lat
 Messages and numbers of their fields are those of gnostic's OpenAPIv2, without what our documents never have.
 """
 
-import json
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
+
+import msgspec
 
 MEDIA_TYPE = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
 # An `@` may not stand in the type of an answer.
@@ -15,17 +16,24 @@ CONTENT_TYPE = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 _METHODS = {"get": 2, "put": 3, "post": 4, "delete": 5, "patch": 8}
 
 
-def encode(document: Mapping[str, Any]) -> bytes:
-    """An OpenAPI v2 document as gnostic's `Document`."""
-    info = document["info"]
-    paths = [_named(2, path, _path_item(item)) for path, item in document["paths"].items()]
-    definitions = [_named(1, name, _schema(schema)) for name, schema in document["definitions"].items()]
+def document(info: Mapping[str, str], path_parts: Iterable[bytes], definitions: Iterable[bytes]) -> bytes:
+    """Gnostic's `Document`, of parts that `paths` and `definition` have made."""
     return _joined(
-        _field(1, document["swagger"]),
+        _field(1, "2.0"),
         _field(2, _joined(_field(1, info["title"]), _field(2, info["version"]))),
-        _field(8, b"".join(paths)),
+        _field(8, b"".join(path_parts)),
         _field(9, b"".join(definitions)),
     )
+
+
+def paths(items: Mapping[str, Mapping[str, Any]]) -> bytes:
+    """Paths and what can be done there."""
+    return b"".join(_named(2, path, _path_item(item)) for path, item in items.items())
+
+
+def definition(name: str, schema: Mapping[str, Any]) -> bytes:
+    """A definition."""
+    return _named(1, name, _schema(schema))
 
 
 def _path_item(item: Mapping[str, Any]) -> bytes:
@@ -94,7 +102,7 @@ def _extensions(number: int, node: Mapping[str, Any]) -> bytes:
 
 def _any(value: Any) -> bytes:
     # JSON is YAML.
-    return _field(2, json.dumps(value))
+    return _field(2, msgspec.json.encode(value))
 
 
 def _named(number: int, name: str, value: bytes) -> bytes:

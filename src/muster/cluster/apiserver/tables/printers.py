@@ -19,6 +19,8 @@ from muster.api.core.objects import EventSeries
 from muster.api.events import Event as EventsV1Event
 from muster.api.kinds import Kind
 from muster.api.scheduling import PriorityClass
+from muster.cluster.apiserver.tables.admission import ADMISSION
+from muster.cluster.apiserver.tables.infrastructure import INFRASTRUCTURE
 from muster.cluster.apiserver.tables.kueue import KUEUE
 from muster.cluster.apiserver.tables.pods import PODS
 from muster.cluster.apiserver.tables.printer import (
@@ -36,6 +38,8 @@ from muster.cluster.apiserver.tables.printer import (
     selector_cell,
     wide,
 )
+from muster.cluster.apiserver.tables.rbac import RBAC
+from muster.cluster.apiserver.tables.workloads import CONTAINERS, WORKLOADS
 
 _ROLE = "node-role.kubernetes.io/"
 _OLD_ROLE = "kubernetes.io/role"
@@ -228,76 +232,82 @@ _EVENT_COLUMNS = (
     wide("Count", "How many times it was seen."),
     Column(name="Name", format="name", description="Name of the event.", priority=1),
 )
-_CONTAINER_COLUMNS = (
-    wide("Containers", "Names of the containers in the template."),
-    wide("Images", "Images of the containers in the template."),
-)
-
 _ANY = Printer((NAME, Column(name="Created At", type="date", description="When the object was created.")), _any)
-_PRINTERS = KUEUE | {
-    "pods": PODS,
-    "jobs.batch": Printer(
-        (
-            NAME,
-            Column(name="Status", description="Status of the job."),
-            Column(name="Completions", description="How many pods have succeeded, and how many must."),
-            Column(name="Duration", description="Time that the job took, or takes so far."),
-            AGE,
-            *_CONTAINER_COLUMNS,
-            wide("Selector", "Labels of the job's pods."),
+_PRINTERS = (
+    KUEUE
+    | RBAC
+    | ADMISSION
+    | WORKLOADS
+    | INFRASTRUCTURE
+    | {
+        "pods": PODS,
+        "jobs.batch": Printer(
+            (
+                NAME,
+                Column(name="Status", description="Status of the job."),
+                Column(name="Completions", description="How many pods have succeeded, and how many must."),
+                Column(name="Duration", description="Time that the job took, or takes so far."),
+                AGE,
+                *CONTAINERS,
+                wide("Selector", "Labels of the job's pods."),
+            ),
+            _job,
         ),
-        _job,
-    ),
-    "nodes": Printer(
-        (
-            NAME,
-            Column(name="Status", description="The status of the node."),
-            Column(name="Roles", description="The roles of the node."),
-            AGE,
-            Column(name="Version", description="Version of the node's agent."),
-            wide("Internal-IP", "Address within the cluster."),
-            wide("External-IP", "Address outside of it."),
-            wide("OS-Image", "Operating system."),
-            wide("Kernel-Version", "Version of the kernel."),
-            wide("Container-Runtime", "What runs the containers."),
+        "nodes": Printer(
+            (
+                NAME,
+                Column(name="Status", description="The status of the node."),
+                Column(name="Roles", description="The roles of the node."),
+                AGE,
+                Column(name="Version", description="Version of the node's agent."),
+                wide("Internal-IP", "Address within the cluster."),
+                wide("External-IP", "Address outside of it."),
+                wide("OS-Image", "Operating system."),
+                wide("Kernel-Version", "Version of the kernel."),
+                wide("Container-Runtime", "What runs the containers."),
+            ),
+            _node,
         ),
-        _node,
-    ),
-    "namespaces": Printer((NAME, Column(name="Status", description="The status of the namespace."), AGE), _namespace),
-    "events": Printer(_EVENT_COLUMNS, _event),
-    "events.events.k8s.io": Printer(_EVENT_COLUMNS, _events_v1_event),
-    "configmaps": Printer((NAME, Column(name="Data", description="Number of entries."), AGE), _config_map),
-    "secrets": Printer(
-        (
-            NAME,
-            Column(name="Type", description="What the data mean."),
-            Column(name="Data", description="Number of entries."),
-            AGE,
+        "namespaces": Printer(
+            (NAME, Column(name="Status", description="The status of the namespace."), AGE), _namespace
         ),
-        _secret,
-    ),
-    "serviceaccounts": Printer((NAME, Column(name="Secrets", description="Number of secrets."), AGE), _service_account),
-    "services": Printer(
-        (
-            NAME,
-            Column(name="Type", description="How the service is reached."),
-            Column(name="Cluster-IP", description="Address within the cluster."),
-            Column(name="External-IP", description="Addresses outside of it."),
-            Column(name="Port(s)", description="Ports of the service."),
-            AGE,
-            wide("Selector", "Labels of the service's pods."),
+        "events": Printer(_EVENT_COLUMNS, _event),
+        "events.events.k8s.io": Printer(_EVENT_COLUMNS, _events_v1_event),
+        "configmaps": Printer((NAME, Column(name="Data", description="Number of entries."), AGE), _config_map),
+        "secrets": Printer(
+            (
+                NAME,
+                Column(name="Type", description="What the data mean."),
+                Column(name="Data", description="Number of entries."),
+                AGE,
+            ),
+            _secret,
         ),
-        _service,
-    ),
-    "leases.coordination.k8s.io": Printer((NAME, Column(name="Holder", description="Who holds it."), AGE), _lease),
-    "priorityclasses.scheduling.k8s.io": Printer(
-        (
-            NAME,
-            Column(name="Value", type="integer", description="The priority."),
-            Column(name="Global-Default", type="boolean", description="Whether pods without a class get it."),
-            AGE,
-            Column(name="PreemptionPolicy", description="Whether its pods may preempt others."),
+        "serviceaccounts": Printer(
+            (NAME, Column(name="Secrets", description="Number of secrets."), AGE), _service_account
         ),
-        _priority_class,
-    ),
-}
+        "services": Printer(
+            (
+                NAME,
+                Column(name="Type", description="How the service is reached."),
+                Column(name="Cluster-IP", description="Address within the cluster."),
+                Column(name="External-IP", description="Addresses outside of it."),
+                Column(name="Port(s)", description="Ports of the service."),
+                AGE,
+                wide("Selector", "Labels of the service's pods."),
+            ),
+            _service,
+        ),
+        "leases.coordination.k8s.io": Printer((NAME, Column(name="Holder", description="Who holds it."), AGE), _lease),
+        "priorityclasses.scheduling.k8s.io": Printer(
+            (
+                NAME,
+                Column(name="Value", type="integer", description="The priority."),
+                Column(name="Global-Default", type="boolean", description="Whether pods without a class get it."),
+                AGE,
+                Column(name="PreemptionPolicy", description="Whether its pods may preempt others."),
+            ),
+            _priority_class,
+        ),
+    }
+)

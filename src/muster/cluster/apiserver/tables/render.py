@@ -1,7 +1,7 @@
 """The parts of tables as JSON: column definitions, rows, bare metadata."""
 
 from datetime import datetime
-from functools import cache
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -9,6 +9,7 @@ import msgspec
 from muster.api.kinds import Kind
 from muster.api.meta import Struct
 from muster.api.status import bad_request
+from muster.cluster.apiserver.tables.printer import Printer
 from muster.cluster.apiserver.tables.printers import printer_of
 
 _INCLUDES = ("", "None", "Metadata", "Object")
@@ -45,9 +46,13 @@ def require_include(include: str) -> None:
         )
 
 
-@cache
-def columns(kind: Kind[Any]) -> bytes:
-    """The `columnDefinitions` of the kind's tables."""
+def columns(kind: Kind[Any], printer: Printer | None = None) -> bytes:
+    """The `columnDefinitions` of the kind's tables; `printer` is the view's own, if it has one."""
+    return _columns(printer or printer_of(kind))
+
+
+@lru_cache(maxsize=512)
+def _columns(printer: Printer) -> bytes:
     # Written out in full, as upstream does: an absent priority means something else to old clients.
     return _encoder.encode([
         {
@@ -57,13 +62,13 @@ def columns(kind: Kind[Any]) -> bytes:
             "description": column.description,
             "priority": column.priority,
         }
-        for column in printer_of(kind).columns
+        for column in printer.columns
     ])  # fmt: skip
 
 
-def row(kind: Kind[Any], body: bytes, now: datetime, include: str = "") -> bytes:
+def row(kind: Kind[Any], body: bytes, now: datetime, include: str = "", printer: Printer | None = None) -> bytes:
     """An object's row. `include` is what goes with it: None, Metadata (also if empty) or Object."""
-    printer = printer_of(kind)
+    printer = printer or printer_of(kind)
     obj = kind.decode(body)
     done = printer.completed(obj)
     conditions = (
