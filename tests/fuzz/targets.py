@@ -154,6 +154,8 @@ SEEDS: Mapping[str, tuple[bytes, ...]] = {
 
 def main() -> None:
     """Fuzz the target that the first argument names."""
+    if not sys.argv[1:] or sys.argv[1] not in TARGETS:
+        sys.exit(f"which of them? {', '.join(TARGETS)}")
     target, refusals = TARGETS[sys.argv[1]]
 
     def once(data: bytes) -> None:

@@ -377,6 +377,10 @@ def test_namespaces(kubectl: Kubectl) -> None:
     assert "not found" in kubectl.refused("create", "configmap", "c", "--namespace", name)
 
 
+def test_what_a_fresh_cluster_has(kubectl: Kubectl) -> None:
+    assert "443/TCP" in kubectl("get", "service", "kubernetes", "-n", "default")
+
+
 def test_explain_and_discovery(kubectl: Kubectl) -> None:
     text = kubectl("explain", "pods.spec.containers")
     assert re.search(r"FIELD: containers <\[\]Container>", text)

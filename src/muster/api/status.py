@@ -149,7 +149,8 @@ def not_found(resource: str, name: str) -> ApiError:
 
 def path_not_found() -> ApiError:
     """404 for a path that no resource answers."""
-    return _failure(404, "NotFound", "the server could not find the requested resource")
+    # Clients look into the details without asking whether there are any (kubectl debug).
+    return _failure(404, "NotFound", "the server could not find the requested resource", StatusDetails())
 
 
 def method_not_allowed(resource: str, verb: str) -> ApiError:

@@ -6,12 +6,15 @@ Pods are told the address when they start, which may be before the server is rea
 import socket
 from pathlib import Path
 
+from muster.api.core import SERVICE
 from muster.cluster.apiserver.access.control import Trust
 from muster.cluster.apiserver.credentials import Credentials
 from muster.cluster.apiserver.http import HttpsFront, bound
 from muster.cluster.controlplane import ControlPlane
+from muster.runtime.client import Client
 from muster.runtime.clock import RealClock
 from muster.runtime.ids import Ids
+from muster.runtime.transport import APPLY_PATCH
 
 HOST = "127.0.0.1"
 
@@ -43,11 +46,28 @@ class Entrance:
         }
 
     async def open(self, plane: ControlPlane) -> HttpsFront:
-        """Listen. Raises `OSError`."""
+        """Listen, and let the service `kubernetes` say where. Raises `OSError`, `ApiError`."""
+        await self._announce(plane.client())
         authenticator = self.credentials.authenticator(plane.access.tokens.user)
         front = HttpsFront(plane.server, authenticator, self.credentials.server_context())
         await front.listen(self._listener)
         return front
+
+    async def _announce(self, client: Client) -> None:
+        """What looks the server up by its service finds it."""
+        port = {"name": "https", "port": 443, "protocol": "TCP", "targetPort": self._port}
+        service = {
+            "apiVersion": "v1",
+            "kind": "Service",
+            "metadata": {
+                "name": "kubernetes",
+                "namespace": "default",
+                "labels": {"component": "apiserver", "provider": "kubernetes"},
+            },
+            "spec": {"ports": [port], "type": "ClusterIP", "sessionAffinity": "None"},
+        }
+        kind = SERVICE.seen_as(dict)
+        await client.patch(kind, "kubernetes", service, "default", type=APPLY_PATCH, force=True)
 
     @property
     def url(self) -> str:

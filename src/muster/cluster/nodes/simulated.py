@@ -23,6 +23,7 @@ from muster.cluster.apiserver.tunnels.forward import Dial
 from muster.cluster.nodes import node_object
 from muster.cluster.nodes.stages import DEFAULT_STAGES, Stage, advance, delay_seconds, stage_of
 from muster.cluster.nodes.wire import pod_status_patch, to_wire
+from muster.cluster.release import GIT_VERSION
 from muster.runtime.controller import Result
 from muster.runtime.manager import Manager
 from muster.runtime.objects import key_of
@@ -98,7 +99,12 @@ class SimulatedNodes:
             node_object.labels(name, node_object.SIMULATED, "amd64", self._labels),
             self._resources,
             _ADDRESS,
-            NodeSystemInfo(operating_system="linux", architecture="amd64", container_runtime_version="simulated://"),
+            NodeSystemInfo(
+                operating_system="linux",
+                architecture="amd64",
+                container_runtime_version="simulated://",
+                kubelet_version=f"{GIT_VERSION}-simulated",
+            ),
             node_object.conditions(before, self._clock.now()),
         )
 
