@@ -48,12 +48,14 @@ async def _list(target: Target, output: str, *, everywhere: bool) -> None:
             click.echo(f"clusterqueue/{row['name']}")
         for row in locals_:
             click.echo(f"localqueue/{row['name']}")
-    elif not rows and not locals_:
+    elif rows or locals_:
+        _print(rows, locals_, everywhere=everywhere, wide=output == "wide")
+    elif cluster is not None:
         click.echo("no queues; make one with: muster queue create NAME --cpu N", err=True)
     else:
-        _print(rows, locals_, everywhere=everywhere, wide=output == "wide")
-        if cluster is None:
-            click.echo("ClusterQueues may not be listed by you", err=True)
+        click.echo("no LocalQueues", err=True)
+    if cluster is None:
+        click.echo("ClusterQueues may not be listed by you", err=True)
 
 
 def _print(rows: list[dict[str, Any]], local: list[dict[str, Any]], *, everywhere: bool, wide: bool) -> None:
