@@ -75,6 +75,19 @@ async def test_a_definition_takes_its_objects_with_it(world):
 
 
 @virtual
+async def test_a_definition_takes_its_objects_with_it_though_no_version_is_served(world):
+    await world.client.create(DEFINITION, crd())
+    await world.client.create(WIDGET, widget(), "default")
+    version_unserved = version() | {"served": False}
+    await world.client.patch(DEFINITION, NAME, {"spec": {"versions": [version_unserved]}})
+    await world.settle(20)
+    await world.client.delete(DEFINITION, NAME)
+    await world.settle(20)
+    await world.client.create(DEFINITION, crd())
+    assert (await world.client.list(WIDGET)).items == []
+
+
+@virtual
 async def test_names_go_to_who_waits_for_them(world):
     await world.client.create(DEFINITION, crd(names={"shortNames": ["wd"]}))
     await world.client.create(DEFINITION, crd(names={"plural": "gadgets", "kind": "Gadget", "shortNames": ["wd"]}))
@@ -106,6 +119,7 @@ async def test_what_is_built_in_outlives_its_definition(world):
 async def test_an_idle_cluster_with_custom_kinds_writes_nothing(world):
     await world.client.create(DEFINITION, crd())
     await world.client.create(WIDGET, widget(), "default")
+    await world.client.create(DEFINITION, crd(names={"plural": "rivals"}))  # of the same kind: it gets no names
     await world.settle(30)
     before = world.plane.store.revision
     await world.settle(60)

@@ -1,16 +1,21 @@
 """The embedded cluster with a real process node: who ends the containers, and who leaves them to the next server."""
 
 import asyncio
+import os
+import signal
 
 import msgspec
 import pytest
 
+from muster.api.admissionregistration import VALIDATING_WEBHOOK_CONFIGURATION
 from muster.api.core import CONFIG_MAP, POD, ConfigMap, Pod
 from muster.api.meta import ObjectMeta
-from muster.cluster.embedded import cluster
+from muster.api.rbac import ROLE
+from muster.cluster.embedded import NODES, begun, cluster
 from muster.cluster.nodes.leftovers import end_everything
 from muster.cluster.nodespec import NodeSpec
-from muster.cluster.store import MemoryJournal, StorageFailed
+from muster.cluster.serving import Options, serve
+from muster.cluster.store import MemoryJournal, SqliteJournal, StorageFailed
 
 
 async def start_pod(client):
@@ -59,3 +64,59 @@ def test_a_cluster_that_is_stopped_ends_them(tmp_path, adopt):
         return await end_everything(tmp_path)
 
     assert asyncio.run(body()) == 0
+
+
+def refusing_everything():
+    rule = {"operations": ["*"], "apiGroups": ["*"], "apiVersions": ["*"], "resources": ["*/*"]}
+    hook = {
+        "name": "all.example.com",
+        "rules": [rule],
+        "clientConfig": {"url": "https://127.0.0.1:1/nobody-listens"},
+        "sideEffects": "None",
+        "admissionReviewVersions": ["v1"],
+    }
+    return {"metadata": {"name": "all"}, "webhooks": [hook]}
+
+
+def test_a_webhook_that_refuses_everything_can_be_removed_after_a_restart(tmp_path):
+    kind = VALIDATING_WEBHOOK_CONFIGURATION.seen_as(dict)
+    nodes, before = (NodeSpec(kind="simulated"),), (NodeSpec(kind="simulated", count=2),)
+
+    async def body():
+        async with cluster(SqliteJournal(tmp_path), tmp_path, before, adopt=True) as running:
+            await running.plane.client().delete(ROLE, "extension-apiserver-authentication-reader", "kube-system")
+            await running.plane.client().create(kind, refusing_everything())
+        async with begun(SqliteJournal(tmp_path), tmp_path, nodes, adopt=True) as running:
+            async with asyncio.timeout(20):
+                await running.plane.manager.ready.wait()
+                await running.plane.client().delete(kind, "all")
+                await running.started(default_queue=True)
+
+    asyncio.run(body())
+
+
+def test_a_cluster_is_stopped_while_it_starts(tmp_path):
+    async def body():
+        async with asyncio.timeout(20), begun(MemoryJournal(), tmp_path, (NodeSpec(),), adopt=True):
+            pass
+
+    asyncio.run(body())
+
+
+def test_a_server_is_stopped_though_its_nodes_cannot_register(tmp_path):
+    kind = VALIDATING_WEBHOOK_CONFIGURATION.seen_as(dict)
+    urls: list[str] = []
+
+    async def body():
+        nodes, more = (NodeSpec(kind="simulated"),), (NodeSpec(kind="simulated", count=2),)
+        async with cluster(SqliteJournal(tmp_path), tmp_path / NODES, nodes, adopt=True) as running:
+            await running.plane.client().create(kind, refusing_everything())
+        serving = asyncio.create_task(serve(Options(tmp_path, 0, more), urls.append))
+        async with asyncio.timeout(30):
+            while not (tmp_path / "kubeconfig").exists():
+                await asyncio.sleep(0.05)
+            os.kill(os.getpid(), signal.SIGTERM)
+            await serving
+
+    asyncio.run(body())
+    assert urls == []

@@ -166,7 +166,8 @@ async def still(path):
 def test_a_command_ends_with_the_container(play):
     async def story(world):
         pod = await started(world)
-        async with asyncio.timeout(LIMIT), opening(world, pod, "sleep", "1000") as program:
+        async with asyncio.timeout(LIMIT), opening(world, pod, "sh", "-c", "echo; exec sleep 1000") as program:
+            await anext(program.output())  # it runs
             ending = asyncio.create_task(collect(program))
             await world.client.delete(POD, "p", "default")
             await ending

@@ -43,6 +43,11 @@ class Kind(Generic[T]):
         """`pods`, `jobs.batch`: the name in messages and the store, the same for all versions."""
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
+    @property
+    def names(self) -> dict[str, str]:
+        """Group, version and kind, as several documents list them."""
+        return {"group": self.group, "version": self.version, "kind": self.kind}
+
     def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
         """The URL path; an empty namespace means all of them (for lists and watches)."""
         parts = ["/apis", self.group, self.version] if self.group else ["/api", self.version]

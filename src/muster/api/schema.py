@@ -77,8 +77,8 @@ _ATOMIC_OBJECTS = frozenset({
     "core.v1.NodeSelectorTerm", "core.v1.ObjectFieldSelector", "core.v1.ObjectReference",
     "core.v1.ResourceFieldSelector", "core.v1.ScopeSelector", "core.v1.SecretKeySelector", "core.v1.SecretReference",
     "core.v1.TopologySelectorTerm", "core.v1.TypedLocalObjectReference", "discovery.v1.EndpointPort",
-    "io.k8s.apimachinery.pkg.apis.meta.v1.LabelSelector", "networking.v1.ServiceBackendPort", "rbac.v1.RoleRef",
-    "rbac.v1.Subject",
+    "io.k8s.apimachinery.pkg.apis.meta.v1.LabelSelector", "io.k8s.apimachinery.pkg.apis.meta.v1.OwnerReference",
+    "networking.v1.ServiceBackendPort", "rbac.v1.RoleRef", "rbac.v1.Subject",
 })  # fmt: skip
 
 # Kinds that stand within objects of others, with their apiVersion and kind.
@@ -155,7 +155,7 @@ def kind_components(kinds: Iterable[Kind[Any]]) -> dict[str, Schema]:
     for kind in kinds:
         schema = found[component_name(kind.type)]
         schema["properties"] = dict(sorted((TYPE_META | schema["properties"]).items()))
-        schema["x-kubernetes-group-version-kind"] = [{"group": kind.group, "kind": kind.kind, "version": kind.version}]
+        schema["x-kubernetes-group-version-kind"] = [kind.names]
     return found
 
 

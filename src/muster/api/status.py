@@ -153,11 +153,12 @@ def path_not_found() -> ApiError:
     return _failure(404, "NotFound", "the server could not find the requested resource", StatusDetails())
 
 
-def method_not_allowed(resource: str, verb: str) -> ApiError:
-    """405: the resource has no such verb."""
-    plural, _, group = resource.partition(".")
-    message = f"{verb} is not supported on resources of kind {resource!r}".replace("'", '"')
-    return _failure(405, "MethodNotAllowed", message, StatusDetails(group=group, kind=plural))
+_NO_METHOD = "the server does not allow this method on the requested resource"
+
+
+def method_not_allowed() -> ApiError:
+    """405: what the path names has no such verb."""
+    return _failure(405, "MethodNotAllowed", _NO_METHOD, StatusDetails())
 
 
 def already_exists(resource: str, name: str) -> ApiError:

@@ -71,8 +71,13 @@ class Definition(Struct):
 
     @property
     def kind(self) -> Kind[Object] | None:
-        """The kind, in the version in which it is stored if that is served; None if it is not served."""
+        """The kind, in the version in which it is stored if that is served; None if it is not served.
+
+        While a definition is being deleted, that version is served in any case.
+        """
         served = [version for version in self.spec.versions if version.served]
+        if not served and self.metadata.deletion_timestamp is not None:
+            served = [version for version in self.spec.versions if version.storage]
         if not served or not self.holds(ESTABLISHED):
             return None
         version = next((version for version in served if version.storage), served[0])

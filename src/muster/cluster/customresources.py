@@ -42,8 +42,11 @@ class CustomResourceController:
         await self._controller.stop()
 
     def _changed(self, old: Definition | None, new: Definition | None) -> None:
-        if new is not None and (new.metadata.deletion_timestamp is not None or not new.has_its_names):
-            self._controller.queue.add(new.metadata.name)
+        if new is not None:
+            # Every write of a definition has settled its names: only what came before this began is asked for again.
+            waits = old is None and not new.has_its_names
+            if waits or new.metadata.deletion_timestamp is not None:
+                self._controller.queue.add(new.metadata.name)
         if old is None or (new is not None and new.status.accepted_names == old.status.accepted_names):
             return
         for rival in self._definitions.all():  # names may have become free

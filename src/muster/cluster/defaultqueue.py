@@ -6,12 +6,10 @@ deletes or changes the queue has their way.
 """
 
 from collections.abc import Iterable
-from typing import Any
 
 import msgspec
 
 from muster.api.core import CONFIG_MAP, ConfigMap, Node
-from muster.api.kinds import Kind
 from muster.api.kueue import (
     BEST_EFFORT_FIFO,
     CLUSTER_QUEUE,
@@ -25,6 +23,7 @@ from muster.api.kueue import (
 )
 from muster.api.meta import ObjectMeta
 from muster.api.status import ApiError
+from muster.cluster.apiserver.bootstrap import create_missing
 from muster.queueing.capacity import FOLLOWS_NODES, quota_from_nodes
 from muster.runtime.client import Client
 
@@ -57,10 +56,10 @@ async def create_default_queue(client: Client, nodes: Iterable[Node]) -> None:
         },
     }
     local_queue = {"metadata": {"name": QUEUE}, "spec": {"clusterQueue": QUEUE}}
-    await _create(client, RESOURCE_FLAVOR, msgspec.to_builtins(flavor))
-    await _create(client, CLUSTER_QUEUE, cluster_queue)
-    await _create(client, LOCAL_QUEUE, local_queue, NAMESPACE)
-    await _create(
+    await create_missing(client, RESOURCE_FLAVOR, msgspec.to_builtins(flavor))
+    await create_missing(client, CLUSTER_QUEUE, cluster_queue)
+    await create_missing(client, LOCAL_QUEUE, local_queue, NAMESPACE)
+    await create_missing(
         client, CONFIG_MAP, msgspec.to_builtins(ConfigMap(metadata=ObjectMeta(name=MARKER))), _MARKER_NAMESPACE
     )
 
@@ -73,11 +72,3 @@ async def _exists(client: Client) -> bool:
             raise
         return False
     return True
-
-
-async def _create(client: Client, kind: Kind[Any], document: dict[str, Any], namespace: str = "") -> None:
-    try:
-        await client.create(kind.seen_as(dict), document, namespace)
-    except ApiError as error:
-        if error.reason != "AlreadyExists":
-            raise

@@ -6,6 +6,7 @@ however that ends. The one that stays and is reached over HTTPS is in `serving`.
 
 import asyncio
 import gc
+import logging
 import tempfile
 from collections import Counter
 from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
@@ -16,6 +17,7 @@ from typing import Any
 
 from muster.api.config import EMBEDDED, Configuration
 from muster.api.core import NODE, Node
+from muster.api.status import ApiError
 from muster.cluster.apiserver.access.control import Trust
 from muster.cluster.apiserver.expiry import keep_events_fresh
 from muster.cluster.controlplane import ControlPlane, Surroundings, control_plane
@@ -32,7 +34,10 @@ from muster.cluster.store import Journal, MemoryJournal, keep_compacted
 from muster.runtime.clock import RealClock
 from muster.runtime.ids import Ids, Random
 
+log = logging.getLogger(__name__)
+
 NO_VARIABLES: Mapping[str, str] = {}
+_REGISTRATION_SECONDS = 30.0
 # Where in its home a cluster keeps what its nodes know.
 NODES = "nodes"
 
@@ -56,6 +61,19 @@ class Running:
         for node in self.nodes:
             node.leave_pods_running = self.abandoned.is_set()
         await self.plane.manager.stop()
+
+    async def started(self, *, default_queue: bool) -> None:
+        """Wait until the controllers know what there is and the nodes are there; raises what made a part fail.
+
+        With `default_queue` a fresh cluster gets one.
+        """
+        plane = self.plane
+        await self.until(plane.manager.ready.wait())
+        await self.until(_registered(plane))
+        if default_queue:
+            await _create_default_queue(plane)
+        gc.freeze()
+        gc.set_threshold(*_COLLECTION_THRESHOLDS)
 
     def abandon(self) -> None:
         """Do not wait for the pods at the end: they are left, or killed at once if they end with this process."""
@@ -91,10 +109,26 @@ async def cluster(
     default_queue: bool = False,
     entrance: Entrance | None = None,
 ) -> AsyncIterator[Running]:
-    """A control plane with its controllers and nodes running.
+    """A control plane whose controllers and nodes have started; as `begun`, and with `default_queue` it has a queue."""
+    async with begun(journal, state, nodes, configuration, adopt=adopt, entrance=entrance) as running:
+        await running.started(default_queue=default_queue)
+        yield running
+
+
+@asynccontextmanager
+async def begun(
+    journal: Journal,
+    state: Path,
+    nodes: Sequence[NodeSpec],
+    configuration: Configuration = EMBEDDED,
+    *,
+    adopt: bool,
+    entrance: Entrance | None = None,
+) -> AsyncIterator[Running]:
+    """A control plane whose controllers and nodes are starting: it can be asked, and helped if that does not end.
 
     With `adopt` containers outlive a killed server, and the next one finds them in `state`; without it they end with
-    this process. With `default_queue` a fresh cluster has one. With an entrance its pods too can reach the server.
+    this process. With an entrance its pods too can reach the server.
     """
     surroundings, trust = Surroundings(RealClock(), Ids(), Random()), entrance.trust if entrance else Trust
     async with control_plane(journal, surroundings, configuration, trust) as plane:
@@ -109,12 +143,6 @@ async def cluster(
         ]
         running = Running(plane, process_nodes, (manager, *upkeep))
         try:
-            await running.until(plane.manager.ready.wait())
-            await running.until(_registered(plane))
-            if default_queue:
-                await create_default_queue(plane.manager.client, plane.manager.informer(NODE).all())
-            gc.freeze()
-            gc.set_threshold(*_COLLECTION_THRESHOLDS)
             yield running
             await running.end()
         finally:
@@ -124,8 +152,18 @@ async def cluster(
             await asyncio.wait([manager, *upkeep])
 
 
+async def _create_default_queue(plane: ControlPlane) -> None:
+    try:
+        await create_default_queue(plane.manager.client, plane.manager.informer(NODE).all())
+    except ApiError as error:  # what somebody's webhook or policy refuses is made at another start
+        log.warning("the default queue could not be made: %s", error)
+
+
 async def _registered(plane: ControlPlane) -> None:
-    """Until every node has said that it is there: before that, whoever submits is told that there are none."""
+    """Until every node has said that it is there: before that, whoever submits is told that there are none.
+
+    Not for ever: a webhook that refuses what nodes say could only be removed by somebody who is served.
+    """
     missing = set(plane.server.nodes)
     all_there = asyncio.Event()
 
@@ -136,7 +174,11 @@ async def _registered(plane: ControlPlane) -> None:
             all_there.set()
 
     plane.manager.informer(NODE).on_change(seen)
-    await all_there.wait()
+    try:
+        async with asyncio.timeout(_REGISTRATION_SECONDS):
+            await all_there.wait()
+    except TimeoutError:
+        log.warning("not ready after %g s: %s", _REGISTRATION_SECONDS, ", ".join(sorted(missing)))
 
 
 async def add_nodes(

@@ -3,10 +3,12 @@
 Pods are told the address when they start, which may be before the server is ready to answer on it.
 """
 
+import logging
 import socket
 from pathlib import Path
 
 from muster.api.core import SERVICE
+from muster.api.status import ApiError
 from muster.cluster.apiserver.access.control import Trust
 from muster.cluster.apiserver.credentials import Credentials
 from muster.cluster.apiserver.http import HttpsFront, bound
@@ -15,6 +17,8 @@ from muster.runtime.client import Client
 from muster.runtime.clock import RealClock
 from muster.runtime.ids import Ids
 from muster.runtime.transport import APPLY_PATCH
+
+log = logging.getLogger(__name__)
 
 HOST = "127.0.0.1"
 
@@ -46,11 +50,14 @@ class Entrance:
         }
 
     async def open(self, plane: ControlPlane) -> HttpsFront:
-        """Listen, and let the service `kubernetes` say where. Raises `OSError`, `ApiError`."""
-        await self._announce(plane.client())
+        """Listen, and let the service `kubernetes` say where. Raises `OSError`."""
         authenticator = self.credentials.authenticator(plane.access.tokens.user)
         front = HttpsFront(plane.server, authenticator, self.credentials.server_context())
         await front.listen(self._listener)
+        try:
+            await self._announce(plane.client())
+        except ApiError as error:  # somebody's webhook or policy, which only those can remove who are served
+            log.warning("the service of the server could not be made: %s", error)
         return front
 
     async def _announce(self, client: Client) -> None:

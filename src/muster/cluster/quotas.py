@@ -14,6 +14,7 @@ from muster.cluster.apiserver.plugins.quotausage import Scope, quantities, resou
 from muster.cluster.store import Closed, Compacted, Store, Watch
 from muster.runtime.controller import Result
 from muster.runtime.manager import Manager
+from muster.runtime.tasks import cancel
 
 _BY_NAMESPACE = "namespace"
 
@@ -37,9 +38,7 @@ class QuotaController:
         try:
             await self._controller.run()
         finally:
-            for follower in self._followers.values():
-                follower.cancel()
-            await asyncio.gather(*self._followers.values(), return_exceptions=True)
+            await cancel(self._followers.values())
 
     async def stop(self) -> None:
         """Finish what is being written."""

@@ -11,7 +11,7 @@ from muster.api.config import EMBEDDED, Configuration
 from muster.cluster.apiserver.access.audit import Audit, AuditLog
 from muster.cluster.apiserver.access.audit_policy import Policy
 from muster.cluster.controlplane import ControlPlane
-from muster.cluster.embedded import NODES, cluster
+from muster.cluster.embedded import NODES, Running, begun
 from muster.cluster.entrance import Entrance
 from muster.cluster.nodespec import NodeSpec
 from muster.cluster.store import SqliteJournal
@@ -41,19 +41,34 @@ async def serve(options: Options, ready: Callable[[str], None]) -> None:
         loop.add_signal_handler(number, stopping.set)
     journal, state = SqliteJournal(options.home), options.home / NODES
     with closing(Entrance(options.home, options.port)) as entrance:
-        async with cluster(
-            journal, state, options.nodes, options.configuration, adopt=True, default_queue=True, entrance=entrance
+        async with begun(
+            journal, state, options.nodes, options.configuration, adopt=True, entrance=entrance
         ) as running:
             if options.audit_policy is not None:
                 _keep_audit(running.plane, options.audit_policy, options.home / AUDIT_LOG)
             front = await entrance.open(running.plane)
             try:
                 entrance.credentials.write_kubeconfig(options.home / "kubeconfig", entrance.url)
-                ready(entrance.url)
-                await running.until(stopping.wait())
+                await _started(running, stopping)
+                if not stopping.is_set():
+                    ready(entrance.url)
+                    await running.until(stopping.wait())
                 await running.end()  # clients see how their jobs end
             finally:
                 await front.stop()
+
+
+async def _started(running: Running, stopping: asyncio.Event) -> None:
+    """Wait until everything has started, or nobody wants that any more."""
+    starting = asyncio.create_task(running.started(default_queue=True))
+    ending = asyncio.create_task(stopping.wait())
+    try:
+        await asyncio.wait([starting, ending], return_when=asyncio.FIRST_COMPLETED)
+        if starting.done():
+            starting.result()
+    finally:
+        starting.cancel()
+        ending.cancel()
 
 
 def _keep_audit(plane: ControlPlane, policy: Policy, path: Path) -> None:

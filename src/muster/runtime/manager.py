@@ -17,6 +17,7 @@ from muster.runtime.controller import Controller, Reconcile
 from muster.runtime.ids import Random
 from muster.runtime.informer import Informer
 from muster.runtime.metrics import Registry
+from muster.runtime.tasks import cancel
 
 T = TypeVar("T")
 
@@ -66,7 +67,7 @@ class Manager:
         self._following: dict[Informer[Any], asyncio.Task[None]] = {}
         self._parts: list[Runnable] = []
         self._started: list[tuple[Runnable, asyncio.Task[None]]] = []
-        self._tasks: list[asyncio.Task[None]] = []
+        self._tasks: dict[asyncio.Task[None], None] = {}  # those that have not ended, in order
         self._running = False
         self._stopping = asyncio.Event()
         self._stopped = asyncio.Event()
@@ -123,7 +124,7 @@ class Manager:
             await self._stopping.wait()
         finally:
             self._stopping.set()
-            await _cancel([starting])
+            await cancel([starting])
             try:
                 await self._stop_all()
             finally:
@@ -151,7 +152,8 @@ class Manager:
 
     def _start(self, work: Coroutine[Any, Any, None], name: str, *, may_end: bool = False) -> asyncio.Task[None]:
         task = asyncio.create_task(work, name=name)
-        self._tasks.append(task)
+        self._tasks[task] = None
+        task.add_done_callback(self._tasks.pop)
         self._supervise(task, name, may_end=may_end)
         return task
 
@@ -174,12 +176,5 @@ class Manager:
                     await asyncio.wait([task])
             except TimeoutError:
                 log.warning("%s did not stop within %g s", part.name, self._stop_limit)
-            await _cancel([task])
-        await _cancel(self._tasks)
-
-
-async def _cancel(tasks: list[asyncio.Task[None]]) -> None:
-    for task in tasks:
-        task.cancel()
-    if tasks:
-        await asyncio.wait(tasks)
+            await cancel([task])
+        await cancel(self._tasks)

@@ -30,6 +30,7 @@ class Request:
     user_agent: str = ""
     lists: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # all values of a query (`command`), for tunnels
     headers: tuple[tuple[str, str], ...] = ()  # those that say on whose behalf: `impersonate-user` and its like
+    audit_id: str = ""  # by which the audit log knows it; empty: by one of its own
 
 
 @dataclass(frozen=True, slots=True)

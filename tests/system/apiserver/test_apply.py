@@ -267,7 +267,7 @@ REFUSALS: list[tuple[Any, dict[str, Any], int, str]] = [
     (config_map() | {"apiVersion": "v2"}, {}, 400, ""),
     ({"metadata": {"name": "m"}}, {}, 400, ""),
     (config_map("other"), {}, 400, "the name of the object (other) does not match the name on the URL (m)"),
-    (config_map(namespace="x"), {}, 400, "the namespace of the object (x) does not match the namespace on the request"),
+    (config_map(namespace="x"), {}, 400, "the namespace of the provided object does not match the namespace sent"),
     (config_map(resourceVersion="1"), {}, 409, "the object has been modified"),
     (config_map(uid="x"), {}, 409, ""),
     (b"\x00", {}, 400, ""),

@@ -2,6 +2,7 @@
 
 import json
 import os
+import resource
 import stat
 
 from tests.system.apiserver.harness import DEFAULT, MAPS, NAMESPACES, PODS, api, config_map, pod
@@ -74,6 +75,7 @@ async def test_what_is_secret_is_not_written_down(api):
     events = audited(api, {"level": "RequestResponse"})
     await api.made(f"{DEFAULT}/secrets", {"metadata": {"name": "s"}, "stringData": {"password": "hidden"}})
     await api.get(f"{DEFAULT}/secrets")
+    await api.put(f"{DEFAULT}/secrets/s/status", {"stringData": {"password": "hidden"}})
     await api.made(f"{DEFAULT}/serviceaccounts", {"metadata": {"name": "robot"}})
     made = await api.made(f"{DEFAULT}/serviceaccounts/robot/token", {"spec": {}})
     review = {"spec": {"token": made["status"]["token"]}}
@@ -138,6 +140,23 @@ def test_the_file_is_its_owners_and_is_moved_aside_when_it_is_full(tmp_path):
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     lines = (tmp_path / "audit.log.1").read_text().split() + path.read_text().split()
     assert [int(line) for line in lines] == list(range(4, 12))
+
+
+def test_a_new_file_that_cannot_be_had_is_tried_for_again(tmp_path, caplog):
+    path = tmp_path / "audit.log"
+    log = AuditLog(path, max_bytes=10)
+    log.write(b"first")
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (0, hard))
+    try:
+        log.write(b"second")
+        log.write(b"third")
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    log.write(b"fourth")
+    log.close()
+    assert (path.read_bytes(), (tmp_path / "audit.log.1").read_bytes()) == (b"fourth\n", b"first\n")
+    assert [record.levelname for record in caplog.records] == ["ERROR"]
 
 
 def test_a_disk_that_is_full_stops_nobody(tmp_path, caplog):

@@ -254,6 +254,23 @@ async def test_versions_that_differ_by_name(api: Api) -> None:
         assert (type_, seen["apiVersion"], seen["spec"]["size"]) == ("MODIFIED", "example.com/v1beta1", 3)
 
 
+@pytest.mark.parametrize(
+    ("deprecated", "others", "warning"),
+    [
+        ("v1beta1", ("v1", "v2alpha1", "v2"), "example.com/v1beta1 Widget is deprecated; use example.com/v2 Widget"),
+        ("v2", ("v1",), "example.com/v2 Widget is deprecated"),
+    ],
+)
+@api
+async def test_a_deprecated_version_names_a_newer_one(
+    api: Api, deprecated: str, others: tuple[str, ...], warning: str
+) -> None:
+    served = (version(name, schema=STRICT) for name in others)
+    await api.made(CRDS, crd(*served, version(deprecated, schema=STRICT, deprecated=True)))
+    answer = await api.get(WIDGETS.replace("/v1/", f"/{deprecated}/"))
+    assert answer.headers["warning"] == f'299 - "{warning}"'
+
+
 @api
 async def test_what_was_stored_under_an_older_schema_is_seen_in_todays_form(api: Api) -> None:
     loose = {"type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}}}
@@ -324,6 +341,68 @@ async def test_metadata_is_everybodys(api: Api) -> None:
     unversioned = await api.put(f"{WIDGETS}/{made['metadata']['name']}", widget(made["metadata"]["name"]))
     assert unversioned.status == 422
     assert "metadata.resourceVersion: Invalid value: 0: must be specified for an update" in unversioned.message
+
+
+@api
+async def test_true_is_not_one(api: Api) -> None:
+    await api.made(CRDS, crd(version(schema=STRICT)))
+    await api.made(WIDGETS, widget(spec={"size": 1, "free": {"a": 1}}))
+    changed = (await api.merge(f"{WIDGETS}/w", {"spec": {"free": {"a": True}}})).json
+    assert changed["spec"]["free"]["a"] is True
+    assert changed["metadata"]["generation"] == 2
+
+
+@api
+async def test_a_definition_always_says_what_objects_are_stored_in(api: Api) -> None:
+    await api.made(CRDS, crd())
+    changed = await api.merge(f"{CRDS}/widgets.example.com/status", {"status": {"storedVersions": []}})
+    assert changed.json["status"]["storedVersions"] == ["v1"]
+
+
+@api
+async def test_objects_of_a_definition_that_goes_can_be_reached_though_no_version_is_served(api: Api) -> None:
+    await api.made(CRDS, crd())
+    await api.made(WIDGETS, widget())
+    path = f"{CRDS}/widgets.example.com"
+    await api.merge(path, {"spec": {"versions": [version() | {"served": False}]}})
+    assert (await api.get(WIDGETS)).status == 404
+    await api.delete(path)
+    assert [item["metadata"]["name"] for item in (await api.get(WIDGETS)).json["items"]] == ["w"]
+
+
+@api
+async def test_metadata_of_embedded_resources(api: Api) -> None:
+    embedded = {"type": "object", "x-kubernetes-embedded-resource": True, "x-kubernetes-preserve-unknown-fields": True}
+    await api.made(CRDS, crd(version(schema=embedded)))
+    inner = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "labels": {"a": "b"}, "more": 1}, "spec": {}}
+    assert (await api.made(WIDGETS, widget(spec=inner)))["spec"] == inner
+    refused = await api.post(WIDGETS, widget("x", inner | {"metadata": {"labels": {"a": 1}}}))
+    assert refused.status == 422
+    assert "spec.metadata.labels.a in body must be of type string" in refused.message
+
+
+@api
+async def test_finalizers_need_no_domain(api: Api) -> None:
+    await api.made(CRDS, crd())
+    held = widget() | {"metadata": {"name": "w", "finalizers": ["resources-finalizer.example.com"]}}
+    await api.made(WIDGETS, held)
+    assert (await api.merge(f"{WIDGETS}/w", {"metadata": {"labels": {"a": "b"}}})).status == 200
+    path = f"{CRDS}/widgets.example.com"
+    await api.delete(path)
+    assert (await api.merge(path, {"metadata": {"labels": {"a": "b"}}})).status == 200
+
+
+@api
+async def test_watches_end_when_what_is_served_changes(api: Api) -> None:
+    await api.made(CRDS, crd())
+    async with api.watch(WIDGETS) as events:
+        await api.made(WIDGETS, widget("a"))
+        assert await events.names(1) == ["ADDED a"]
+        await api.merge(f"{CRDS}/widgets.example.com", {"metadata": {"labels": {"a": "b"}}})
+        await api.made(WIDGETS, widget("b"))
+        assert await events.names(1) == ["ADDED b"]
+        await api.merge(f"{CRDS}/widgets.example.com", {"spec": {"versions": [version(schema=STRICT)]}})
+        assert await events.rest(10) == []
 
 
 @api

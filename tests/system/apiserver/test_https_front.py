@@ -14,6 +14,8 @@ import pytest
 from tests.system.apiserver.harness import DEFAULT, MAPS, config_map, with_parameters
 
 from muster.cluster.apiserver import connections, http
+from muster.cluster.apiserver.access.audit import Audit
+from muster.cluster.apiserver.access.audit_policy import parse
 from muster.cluster.apiserver.certificates import Authority, Pair
 from muster.cluster.apiserver.credentials import Credentials
 from muster.cluster.apiserver.http import AddressTaken, HttpsFront
@@ -223,6 +225,61 @@ async def test_nobody_acts_as_somebody_else(world):
     assert (answer.status, answer.json["reason"]) == (403, "Forbidden")
     assert answer.json["message"].startswith('pods is forbidden: User "nobody" cannot list resource "pods"')
     await wire.close()
+
+
+def logged(world):
+    """Let the server keep an audit log; the events, as they come."""
+    lines: list[bytes] = []
+    around, policy = (
+        world.plane.surroundings,
+        parse(
+            '{"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "rules": '
+            '[{"level": "Metadata", "omitStages": ["RequestReceived"]}]}'
+        ),
+    )
+    world.plane.server.audit = Audit(policy, lines.append, world.plane.access.rbac.decide, around.clock, around.ids)
+    return lambda: [json.loads(line) for line in lines]
+
+
+@over_https
+async def test_every_answer_says_where_it_is_in_the_audit_log(world):
+    events = logged(world)
+    wire, stranger = await world.connect(), await world.connect(anonymous=True)
+    answers = [
+        await wire.ask("GET", MAPS, audit_id="mine"),
+        await wire.ask("GET", f"{MAPS}/none", audit_id="m" * 100),
+        await wire.ask("GET", "/version"),
+        await stranger.ask("GET", MAPS, user_agent="stray"),
+    ]
+    assert [event["auditID"] for event in events()] == [answer.headers["audit-id"] for answer in answers]
+    assert [answer.headers["audit-id"] for answer in answers[:2]] == ["mine", "m" * 64]
+    refused = events()[-1]
+    assert (refused["stage"], refused["verb"], refused["user"], refused["userAgent"]) == (
+        "ResponseStarted", "list", {}, "stray"
+    )  # fmt: skip
+    assert (refused["responseStatus"]["code"], refused["objectRef"]["resource"]) == (401, "configmaps")
+
+
+@over_https
+async def test_who_does_not_wait_for_the_answer_is_in_the_audit_log(world):
+    events = logged(world)
+    wire = await world.connect()
+    world.journal.gate.clear()
+    answer = await wire.ask("POST", f"{MAPS}?timeout=10ms", json.dumps(config_map()).encode())
+    assert answer.status == 504
+    world.journal.gate.set()
+    (event,) = events()
+    assert (event["stage"], event["verb"], event["responseStatus"]["code"]) == ("ResponseComplete", "create", 504)
+
+
+@over_https
+async def test_what_comes_after_the_body_is_no_header(world):
+    wire = await world.connect()
+    body = json.dumps(config_map()).encode()
+    head = f"POST {MAPS} HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n"
+    wire.send(head.encode() + b"%x\r\n%s\r\n0\r\nimpersonate-user: nobody\r\n\r\n" % (len(body), body))
+    assert (await wire.answer()).status == 201
+    assert (await wire.ask("GET", MAPS, impersonate_user="nobody")).status == 403
 
 
 @over_https

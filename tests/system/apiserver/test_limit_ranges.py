@@ -43,6 +43,14 @@ async def test_containers_that_say_nothing_get_the_defaults(api):
 
 
 @api
+async def test_a_container_without_a_name_is_refused(api):
+    await api.made(LIMITS, limits({"type": "Container", "default": {"cpu": "1"}}))
+    nameless = pod()
+    del nameless["spec"]["containers"][0]["name"]
+    assert (await api.post(PODS, nameless)).message == 'Pod "p" is invalid: spec.containers[0].name: Required value'
+
+
+@api
 async def test_a_limit_range_completes_itself(api):
     made = await api.made(LIMITS, limits({"type": "Container", "max": {"cpu": "2"}, "min": {"memory": "1024Ki"}}))
     assert made["spec"]["limits"] == [{

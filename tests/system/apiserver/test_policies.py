@@ -45,6 +45,14 @@ async def test_a_broken_rule(api, validation, code, reason, message):
         assert answer.message == DENIED.format(message)
 
 
+@api
+async def test_a_condition_that_is_no_truth_value_lets_nothing_through(api):
+    await in_force(api, "true", matchConditions=[{"name": "c", "expression": "object.data.a"}])
+    answer = await api.post(MAPS, config_map(data={"a": "b"}))
+    assert answer.status == 422
+    assert answer.message == DENIED.format("expression 'object.data.a' does not evaluate to a bool")
+
+
 @pytest.mark.parametrize(
     "spec",
     [

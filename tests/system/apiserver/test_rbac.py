@@ -122,6 +122,37 @@ async def test_one_object_may_be_listed_by_its_name(api):
 
 
 @api
+async def test_long_names_do_not_stay_in_memory(api):
+    await api.get(f"{MAPS}/{'n' * 2000}", user=BOB)
+    await api.get(f"/{'p' * 2000}", user=BOB)
+    await api.get(f"{MAPS}/short", user=User("u" * 2000))
+    remembered = repr(vars(api.plane.access.rbac))
+    assert not {word for word in ("n" * 2000, "p" * 2000, "u" * 2000) if word in remembered}
+
+
+@api
+async def test_a_selector_names_nothing_that_is_created(api):
+    await give(api, rule("create,deletecollection", "configmaps", names=["mine"]))
+    await api.made(MAPS, config_map("mine"))
+    mine = {"fieldSelector": "metadata.name=mine"}
+    assert (await api.post(MAPS, config_map("other"), user=BOB, **mine)).status == 403
+    assert (await api.delete(MAPS, user=BOB)).status == 403
+    assert (await api.delete(MAPS, user=BOB, **mine)).names == ["mine"]
+
+
+@api
+async def test_a_namespace_is_in_itself(api):
+    await api.made(BINDINGS, binding("b", "ClusterRole", "view"))
+    assert (await api.get(DEFAULT, user=BOB)).status == 200
+    assert (await api.get(NAMESPACES, user=BOB)).status == 403
+    answer = await api.get(f"{NAMESPACES}/kube-system", user=BOB)
+    assert answer.message == (
+        'namespaces "kube-system" is forbidden: User "bob" cannot get resource "namespaces" in API group "" '
+        'in the namespace "kube-system"'
+    )
+
+
+@api
 async def test_a_binding_of_a_role_that_is_missing_is_told(api):
     await api.made(BINDINGS, binding("b", "ClusterRole", "none"))
     answer = await api.get(PODS, user=BOB)
@@ -168,6 +199,20 @@ async def test_nobody_writes_a_role_that_grants_more_than_he_has(api):
     answer = await api.merge(f"{ROLES}/a", {"rules": [rule("*", "pods")]}, user=BOB)
     assert (answer.status, HELD in answer.message) == (403, True)
     assert (await api.merge(f"{ROLES}/a", {"metadata": {"labels": {"a": "b"}}}, user=BOB)).status == 200
+
+
+@api
+async def test_nobody_lets_others_have_a_role_by_its_labels(api):
+    await api.made(CLUSTER_ROLES, role("patcher", rule("patch", "clusterroles", group=GROUP)))
+    await api.made(CLUSTER_BINDINGS, binding("p", "ClusterRole", "patcher"))
+    labels = {"metadata": {"labels": {f"{GROUP}/aggregate-to-view": "true"}}}
+    answer = await api.merge(f"{CLUSTER_ROLES}/cluster-admin", labels, user=BOB)
+    assert (answer.status, "not currently held" in answer.message) == (403, True)
+    assert (await api.merge(f"{CLUSTER_ROLES}/patcher", labels, user=BOB)).status == 200
+    answer = await api.merge(f"{CLUSTER_ROLES}/view", {"aggregationRule": None, "rules": []}, user=BOB)
+    assert "must have cluster-admin privileges" in answer.message
+    finalizers = {"metadata": {"finalizers": ["example.com/x"]}}
+    assert (await api.merge(f"{CLUSTER_ROLES}/cluster-admin", finalizers, user=BOB)).status == 200
 
 
 @api

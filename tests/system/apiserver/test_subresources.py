@@ -236,6 +236,7 @@ LOG_REFUSALS = [
     ({"container": "a", "limitBytes": "0"}, 422, "limitBytes: Invalid value: 0: must be greater than 0"),
     ({"container": "a", "sinceSeconds": "0"}, 422, "sinceSeconds: Invalid value: 0: must be greater than 0"),
     ({"container": "a", "sinceTime": "yesterday"}, 400, 'parsing time "yesterday"'),
+    ({"container": "a", "sinceTime": "0001-01-01T00:00:00+23:59"}, 400, 'parsing time "0001-01-01T00:00:00+23:59"'),
     (
         {"container": "a", "sinceTime": "2026-01-01T00:00:00Z", "sinceSeconds": "1"},
         422,

@@ -174,6 +174,8 @@ async def test_the_token_of_a_secret(api):
     assert api.plane.access.tokens.user(text).name == NAME
     await api.clock.sleep(1e6)
     assert api.plane.access.tokens.user(text)
+    assert (await review(api, text, "vault", ISSUER))["audiences"] == [ISSUER]
+    assert not (await review(api, text, "vault")).get("authenticated")
     await api.merge(f"{DEFAULT}/secrets/s", {"stringData": {"token": "another"}})
     assert api.plane.access.tokens.user(text) is None
 

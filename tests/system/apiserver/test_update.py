@@ -106,7 +106,13 @@ PATCH_REFUSALS = [
     (MERGE, {"metadata": {"resourceVersion": "1"}}, {}, 409, "the object has been modified"),
     (MERGE, {"metadata": {"uid": "x"}}, {}, 409, "Precondition failed: UID in precondition: x"),
     (MERGE, {"metadata": {"name": "x"}}, {}, 400, "the name of the object (x) does not match the name on the URL (m)"),
-    (MERGE, {"metadata": {"namespace": "x"}}, {}, 400, "the namespace of the object (x) does not match the namespace"),
+    (
+        MERGE,
+        {"metadata": {"namespace": "x"}},
+        {},
+        400,
+        "the namespace of the provided object does not match the namespace",
+    ),
     (MERGE, {"kind": "Secret"}, {}, 400, 'Secret in version "v1" cannot be handled as a ConfigMap'),
     (MERGE, {"data": {"a": 1}}, {}, 422, "patch: Invalid value: "),
     (MERGE, {"bogus": 1}, {"fieldValidation": "Strict"}, 422, 'strict decoding error: unknown field "bogus"'),
@@ -145,7 +151,7 @@ async def test_the_url_says_what_is_meant(api):
         "the name of the object (other) does not match the name on the URL (m)",
     )
     elsewhere = await api.put(f"{MAPS}/m", config_map(namespace="kube-system"))
-    assert (elsewhere.status, "does not match the namespace on the request" in elsewhere.message) == (400, True)
+    assert (elsewhere.status, "does not match the namespace sent on the request" in elsewhere.message) == (400, True)
     assert (await api.put(MAPS, config_map())).status == 405
     assert (await api.merge(f"{MAPS}/none", {})).status == 404
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 from tests.system.apiserver.harness import DEFAULT, EVENTS, MAPS, NAMESPACES, PODS, config_map, job, pod
+from tests.system.apiserver.test_audit import audited
 from tests.system.apiserver.webhook_server import (
     MAPS_RULE,
     MUTATING,
@@ -444,3 +445,34 @@ async def test_connections_are_judged(api, hooks):
     request = hooks.asked[0][1]
     assert (request["kind"]["kind"], request["subResource"], request["options"]) == ("PodExecOptions", "exec", None)
     assert request["object"]["command"] == ["sh"]
+
+
+@webhooks
+async def test_what_a_webhook_notes_is_in_the_audit_log(api, hooks):
+    events = audited(api, omitStages=["RequestReceived"])
+    noting = lambda _: {"allowed": True, "auditAnnotations": {"score": "7"}}  # noqa: E731
+    await api.made(MUTATING, configuration("c", hooks.webhook("a", noting)))
+    await api.made(VALIDATING, configuration("d", hooks.webhook("b", deny())))
+    await api.post(MAPS, config_map())
+    assert events()[-1]["annotations"] == {
+        "a.example.com/score": "7",
+        "authorization.k8s.io/decision": "allow",
+        "authorization.k8s.io/reason": "",
+    }
+
+
+@webhooks
+async def test_a_webhook_that_hangs_holds_up_no_other(api, hooks):
+    async def hang(_request):
+        await asyncio.sleep(2)
+        return web.Response()
+
+    rule = MAPS_RULE | {"resources": ["secrets"]}
+    async with hooks_server() as others:
+        await api.made(VALIDATING, configuration("a", hooks.webhook("a", hang, timeoutSeconds=1)))
+        await api.made(VALIDATING, configuration("b", others.webhook("b", rules=[rule])))
+        waiting = [asyncio.create_task(api.post(MAPS, config_map(f"m{n}"))) for n in range(120)]
+        await asyncio.sleep(0.3)
+        await api.made(f"{DEFAULT}/secrets", {"metadata": {"name": "s"}})
+        assert not any(task.done() for task in waiting)
+        assert {answer.status for answer in await asyncio.gather(*waiting)} == {500}

@@ -9,6 +9,13 @@ a default: the API server's admission does that.
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from muster.api.admissionregistration import (
+    MUTATING_WEBHOOK_CONFIGURATION,
+    VALIDATING_ADMISSION_POLICY,
+    VALIDATING_ADMISSION_POLICY_BINDING,
+    VALIDATING_WEBHOOK_CONFIGURATION,
+)
+from muster.api.apiextensions import CUSTOM_RESOURCE_DEFINITION
 from muster.api.apiregistration import API_SERVICE
 from muster.api.apps import DAEMON_SET, DEPLOYMENT, REPLICA_SET, STATEFUL_SET
 from muster.api.autoscaling_v2 import HORIZONTAL_POD_AUTOSCALER
@@ -25,6 +32,15 @@ from muster.api.core import (
     SECRET,
     SERVICE,
 )
+from muster.api.core.quota import LIMIT_RANGE, RESOURCE_QUOTA
+from muster.api.defaults.admission import (
+    default_limit_range,
+    default_mutating_webhooks,
+    default_policy,
+    default_policy_binding,
+    default_resource_quota,
+    default_validating_webhooks,
+)
 from muster.api.defaults.apps import (
     default_cron_job,
     default_daemon_set,
@@ -35,6 +51,7 @@ from muster.api.defaults.apps import (
     default_template,
 )
 from muster.api.defaults.autoscaling import default_autoscaler
+from muster.api.defaults.customresourcedefinition import default_custom_resource_definition
 from muster.api.defaults.job import default_job, generate_selector
 from muster.api.defaults.kueue import defaults_of
 from muster.api.defaults.networking import (
@@ -55,6 +72,7 @@ from muster.api.defaults.others import (
     default_runtime_class,
 )
 from muster.api.defaults.pod import default_pod, default_pod_template
+from muster.api.defaults.rbac import default_binding
 from muster.api.defaults.service import default_service, keep_allocated
 from muster.api.defaults.storage import (
     default_claim,
@@ -67,6 +85,7 @@ from muster.api.discovery import ENDPOINT_SLICE
 from muster.api.flowcontrol import FLOW_SCHEMA, PRIORITY_LEVEL_CONFIGURATION
 from muster.api.kueue import KUEUE_KINDS
 from muster.api.networking import INGRESS, INGRESS_CLASS, NETWORK_POLICY
+from muster.api.rbac import CLUSTER_ROLE_BINDING, ROLE_BINDING
 from muster.api.resource import RESOURCE_CLAIM, RESOURCE_CLAIM_TEMPLATE
 from muster.api.runtimeclass import RUNTIME_CLASS
 from muster.api.scheduling import PRIORITY_CLASS
@@ -107,6 +126,15 @@ DEFAULTS: Mapping[str, Callable[[dict[str, Any]], None]] = {
     RESOURCE_CLAIM.resource: default_resource_claim,
     RESOURCE_CLAIM_TEMPLATE.resource: default_resource_claim_template,
     POD_GROUP.resource: default_pod_group,
+    RESOURCE_QUOTA.resource: default_resource_quota,
+    LIMIT_RANGE.resource: default_limit_range,
+    MUTATING_WEBHOOK_CONFIGURATION.resource: default_mutating_webhooks,
+    VALIDATING_WEBHOOK_CONFIGURATION.resource: default_validating_webhooks,
+    VALIDATING_ADMISSION_POLICY.resource: default_policy,
+    VALIDATING_ADMISSION_POLICY_BINDING.resource: default_policy_binding,
+    ROLE_BINDING.resource: default_binding,
+    CLUSTER_ROLE_BINDING.resource: default_binding,
+    CUSTOM_RESOURCE_DEFINITION.resource: default_custom_resource_definition,
     **{kind.resource: defaults_of(kind) for kind in KUEUE_KINDS},
 }
 

@@ -1,6 +1,5 @@
 """Defaults of webhook configurations and admission policies, and of the limits of a namespace."""
 
-from collections.abc import Iterator
 from typing import Any
 
 from muster.api.defaults.resources import default_resource_list
@@ -12,25 +11,24 @@ _ITEM_LISTS = ("max", "min", "default", "defaultRequest", "maxLimitRequestRatio"
 
 def default_mutating_webhooks(configuration: Json) -> None:
     """A MutatingWebhookConfiguration."""
-    for webhook in _default_webhooks(configuration):
+    for webhook in configuration.get("webhooks", ()):
+        _default_webhook(webhook)
         webhook.setdefault("reinvocationPolicy", "Never")
 
 
 def default_validating_webhooks(configuration: Json) -> None:
     """A ValidatingWebhookConfiguration."""
-    for _ in _default_webhooks(configuration):
-        pass
-
-
-def _default_webhooks(configuration: Json) -> Iterator[Json]:
     for webhook in configuration.get("webhooks", ()):
-        webhook.setdefault("failurePolicy", "Fail")
-        webhook.setdefault("timeoutSeconds", 10)
-        service = webhook.get("clientConfig", {}).get("service")
-        if service is not None:
-            service.setdefault("port", 443)
-        _default_match(webhook, "rules")
-        yield webhook
+        _default_webhook(webhook)
+
+
+def _default_webhook(webhook: Json) -> None:
+    webhook.setdefault("failurePolicy", "Fail")
+    webhook.setdefault("timeoutSeconds", 10)
+    service = webhook.get("clientConfig", {}).get("service")
+    if service is not None:
+        service.setdefault("port", 443)
+    _default_match(webhook, "rules")
 
 
 def default_policy(policy: Json) -> None:

@@ -6,7 +6,7 @@ HTTPS_PORT = 443
 
 
 def default_custom_resource_definition(definition: dict[str, Any]) -> None:
-    """Names follow from the kind, and versions are converted by their name alone."""
+    """Names follow from the kind, versions are converted by their name alone, objects are stored in some version."""
     spec = definition.setdefault("spec", {})
     names = spec.setdefault("names", {})
     kind = names.get("kind", "")
@@ -16,6 +16,10 @@ def default_custom_resource_definition(definition: dict[str, Any]) -> None:
         names["listKind"] = f"{kind}List"
     if not spec.get("conversion"):
         spec["conversion"] = {"strategy": "None"}
+    status = definition.get("status")
+    if status and not status.get("storedVersions"):
+        versions = spec.get("versions") or ()
+        status["storedVersions"] = [version["name"] for version in versions if version.get("storage")]
     service = ((spec["conversion"].get("webhook") or {}).get("clientConfig") or {}).get("service")
     if service:
         service.setdefault("port", HTTPS_PORT)

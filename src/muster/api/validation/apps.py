@@ -8,12 +8,17 @@ import zoneinfo
 
 import msgspec
 
-from muster.api.apps import DaemonSet, Deployment, ReplicaSet, StatefulSet
+from muster.api.apps import ControllerRevision, DaemonSet, Deployment, ReplicaSet, StatefulSet, StatefulSetSpec
 from muster.api.batch import CronJob
-from muster.api.core import PodTemplate, PodTemplateSpec, ReplicationController
+from muster.api.core import (
+    PersistentVolumeClaimVolumeSource,
+    PodTemplate,
+    PodTemplateSpec,
+    ReplicationController,
+    Volume,
+)
 from muster.api.meta import LabelSelector
 from muster.api.selectors import SelectorError, label_matcher, labels_matcher
-from muster.api.status import FieldError
 from muster.api.validation import names
 from muster.api.validation.fields import (
     IMMUTABLE,
@@ -77,7 +82,23 @@ def _stateful_set(stateful_set: StatefulSet) -> Errors:
     yield from not_negative("spec.minReadySeconds", spec.min_ready_seconds)
     if spec.ordinals is not None:
         yield from not_negative("spec.ordinals.start", spec.ordinals.start)
-    yield from _selector(spec.selector, spec.template, "statefulset")
+    yield from _selector(spec.selector, _with_claims(spec), "statefulset")
+
+
+def _with_claims(spec: StatefulSetSpec) -> PodTemplateSpec:
+    """The template with the volumes that its pods get from claims of their own."""
+    template = spec.template
+    own = {volume.name for volume in template.spec.volumes}
+    claimed = tuple(
+        Volume(
+            name=claim.metadata.name,
+            persistent_volume_claim=PersistentVolumeClaimVolumeSource(claim_name=claim.metadata.name),
+        )
+        for claim in spec.volume_claim_templates
+        if claim.metadata.name not in own
+    )
+    volumes = (*template.spec.volumes, *claimed)
+    return msgspec.structs.replace(template, spec=msgspec.structs.replace(template.spec, volumes=volumes))
 
 
 def _daemon_set(daemon_set: DaemonSet) -> Errors:
@@ -203,8 +224,8 @@ def _stateful_change(new: StatefulSet, old: StatefulSet) -> Errors:
         yield forbidden("spec", _STATEFUL_CHANGES)
 
 
-def _revision(new: object, old: object) -> list[FieldError]:
-    return list(immutable("data", getattr(new, "data", None), getattr(old, "data", None)))
+def _revision(new: ControllerRevision, old: ControllerRevision) -> Errors:
+    yield from immutable("data", new.data, old.data)
 
 
 DEPLOYMENT = Standard(_deployment, _same_selector)

@@ -37,12 +37,12 @@ from muster.api.validation.fields import (
 )
 from muster.api.validation.metadata import changed_metadata, new_metadata
 from muster.api.validation.structuralschema import validate_schema
+from muster.api.validation.webhooks import client_config, review_versions
 
 MAX_WARNING_BYTES = 256
 MAX_SELECTABLE_FIELDS = 8
 _COLUMN_TYPES = ("integer", "number", "string", "boolean", "date")
 _COLUMN_FORMATS = ("int32", "int64", "float", "double", "byte", "date", "date-time", "password")
-_REVIEW_VERSIONS = ("v1", "v1beta1")
 # Groups that need a review before anybody may add kinds to them.
 _PROTECTED = (".k8s.io", ".kubernetes.io")
 _APPROVAL = "api-approved.kubernetes.io"
@@ -52,17 +52,18 @@ _WHY_APPROVED = "see https://github.com/kubernetes/enhancements/pull/1111"
 
 def validate_create(definition: CustomResourceDefinition) -> list[FieldError]:
     """A new definition with its defaults."""
-    return [*new_metadata(definition.metadata, names.dns_subdomain, namespaced=False), *_new(definition)]
+    meta = new_metadata(definition.metadata, names.dns_subdomain, namespaced=False, custom=True)
+    return [*meta, *_new(definition)]
 
 
 def validate_update(new: CustomResourceDefinition, old: CustomResourceDefinition) -> list[FieldError]:
     """A change of a definition."""
-    return [*changed_metadata(new.metadata, old.metadata), *_changed(new, old)]
+    return [*changed_metadata(new.metadata, old.metadata, custom=True), *_changed(new, old)]
 
 
 def validate_status_update(new: CustomResourceDefinition, old: CustomResourceDefinition) -> list[FieldError]:
     """A change of its status."""
-    return [*changed_metadata(new.metadata, old.metadata), *_stored_versions(new)]
+    return [*changed_metadata(new.metadata, old.metadata, custom=True), *_stored_versions(new)]
 
 
 def _new(definition: CustomResourceDefinition) -> Errors:
@@ -303,13 +304,9 @@ def _conversion(conversion: CustomResourceConversion | None) -> Errors:
     where = f"{path}.webhookClientConfig"
     if config is None:
         yield required(where, "required when strategy is set to Webhook")
-    elif (config.url is None) == (config.service is None):
-        yield required(where, "exactly one of url or service is required")
-    elif config.url is not None and not config.url.startswith("https://"):
-        yield invalid(
-            f"{where}.url", config.url, "'https' is the only allowed URL scheme; desired format: https://host[/path]"
-        )
+    else:
+        yield from client_config(where, config)
     if not versions:
         yield required(f"{path}.conversionReviewVersions")
-    elif not set(versions) & set(_REVIEW_VERSIONS):
-        yield invalid(f"{path}.conversionReviewVersions", list(versions), "must include at least one of v1, v1beta1")
+    else:
+        yield from review_versions(f"{path}.conversionReviewVersions", versions)

@@ -29,8 +29,11 @@ MAX_ANNOTATIONS_BYTES = 256 * 1024
 _UNQUALIFIED_FINALIZERS = frozenset({NAMESPACE_FINALIZER, ORPHAN_FINALIZER, FOREGROUND_FINALIZER})
 
 
-def new_metadata(meta: ObjectMeta, rule: NameRule, *, namespaced: bool = True) -> Errors:
-    """Metadata of a new object, whose name has been generated; `rule` says what names of its kind look like."""
+def new_metadata(meta: ObjectMeta, rule: NameRule, *, namespaced: bool = True, custom: bool = False) -> Errors:
+    """Metadata of a new object, whose name has been generated; `rule` says what names of its kind look like.
+
+    custom: of a CustomResourceDefinition or what one defines: their finalizers need no domain.
+    """
     if meta.generate_name:
         yield from each("metadata.generateName", meta.generate_name, names.prefix(rule, meta.generate_name))
     if meta.name:
@@ -47,10 +50,11 @@ def new_metadata(meta: ObjectMeta, rule: NameRule, *, namespaced: bool = True) -
     yield from not_negative("metadata.generation", meta.generation)
     yield from _common(meta)
     yield from _finalizers(meta.finalizers)
-    yield from qualified_finalizers("metadata.finalizers", meta.finalizers)
+    if not custom:
+        yield from qualified_finalizers("metadata.finalizers", meta.finalizers)
 
 
-def changed_metadata(new: ObjectMeta, old: ObjectMeta) -> Errors:
+def changed_metadata(new: ObjectMeta, old: ObjectMeta, *, custom: bool = False) -> Errors:
     """Metadata of an update; what the server alone sets has been carried over where the writer left it out."""
     if old.deletion_timestamp is not None:
         added = sorted(set(new.finalizers) - set(old.finalizers))
@@ -70,7 +74,8 @@ def changed_metadata(new: ObjectMeta, old: ObjectMeta) -> Errors:
         "metadata.deletionGracePeriodSeconds", new.deletion_grace_period_seconds, old.deletion_grace_period_seconds
     )
     yield from _common(new)
-    yield from qualified_finalizers("metadata.finalizers", new.finalizers)
+    if not custom:
+        yield from qualified_finalizers("metadata.finalizers", new.finalizers)
 
 
 def labels(path: str, values: Mapping[str, str]) -> Errors:
@@ -126,8 +131,8 @@ def _common(meta: ObjectMeta) -> Errors:
 
 def _owner_references(path: str, references: tuple[OwnerReference, ...]) -> Errors:
     controller = ""
-    for i, reference in enumerate(references):
-        yield from _owner_reference(f"{path}[{i}]", reference)
+    for reference in references:
+        yield from _owner_reference(path, reference)  # upstream does not say which one
         if not reference.controller:
             continue
         name = f"{reference.kind}/{reference.name}"
@@ -139,13 +144,12 @@ def _owner_references(path: str, references: tuple[OwnerReference, ...]) -> Erro
 
 
 def _owner_reference(path: str, reference: OwnerReference) -> Errors:
-    if not reference.api_version:
-        yield required(f"{path}.apiVersion", "must not be empty")
-    elif reference.api_version.count("/") > 1 or reference.api_version.endswith("/"):
-        yield invalid(f"{path}.apiVersion", reference.api_version, "must be <group>/<version> or <version>")
+    version = reference.api_version
+    if not version or version.count("/") > 1 or version.endswith("/"):
+        yield invalid(f"{path}.apiVersion", version, "version must not be empty")
     for field in ("kind", "name", "uid"):
         if not getattr(reference, field):
-            yield required(f"{path}.{field}", "must not be empty")
+            yield invalid(f"{path}.{field}", "", "must not be empty")
     if (reference.api_version, reference.kind) == ("v1", "Event"):
         yield invalid(path, reference, "/v1, Kind=Event is disallowed from being an owner")
 

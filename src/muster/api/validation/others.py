@@ -47,11 +47,9 @@ def _request(path: str, request: DeviceRequest) -> Errors:
     else:
         yield from each(f"{path}.name", request.name, names.dns_label(request.name))
     if request.exactly is None and not request.first_available:
-        yield required(path, "exactly one of `exactly` or `firstAvailable` is required")
+        yield required(path, _ONE_WAY)
     elif request.exactly is not None and request.first_available:
-        yield invalid(
-            path, None, "exactly one of `exactly` or `firstAvailable` is required, but multiple fields are set"
-        )
+        yield invalid(path, None, f"{_ONE_WAY}, but multiple fields are set")
     elif request.exactly is not None and not request.exactly.device_class_name:
         yield required(f"{path}.exactly.deviceClassName")
     for i, way in enumerate(request.first_available):

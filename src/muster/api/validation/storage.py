@@ -3,8 +3,9 @@
 import msgspec
 
 from muster.api.core import PersistentVolume, PersistentVolumeClaim
+from muster.api.core.claims import PersistentVolumeClaimSpec
 from muster.api.core.persistent import PersistentVolumeSpec
-from muster.api.quantity import QuantityError, parse
+from muster.api.quantity import Quantity, QuantityError, parse
 from muster.api.status import FieldError
 from muster.api.storage import StorageClass, VolumeAttributesClass
 from muster.api.validation.fields import Errors, forbidden, immutable, invalid, required, unsupported
@@ -49,16 +50,15 @@ def _claim_change(new: PersistentVolumeClaim, old: PersistentVolumeClaim) -> Err
         yield forbidden("spec.resources.requests.storage", "field can not be less than status.capacity")
 
 
-def _shrinks(now: object, before: object) -> bool:
+def _shrinks(now: PersistentVolumeClaimSpec, before: PersistentVolumeClaimSpec) -> bool:
     try:
         return parse(_storage(now)) < parse(_storage(before))
     except QuantityError:
         return False  # said where the amount itself is looked at
 
 
-def _storage(spec: object) -> str | int | float:
-    requests: dict[str, str | int | float] = spec.resources.requests  # type: ignore[attr-defined]
-    return requests.get("storage", 0)
+def _storage(spec: PersistentVolumeClaimSpec) -> Quantity:
+    return spec.resources.requests.get("storage", 0)
 
 
 def _volume(volume: PersistentVolume) -> Errors:

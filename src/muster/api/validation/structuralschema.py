@@ -44,7 +44,8 @@ _NOT_IN_JUDGEMENTS: dict[str, str] = {
     MAP_TYPE: "must be undefined to be structural",
     RULES: "must be empty to be structural",
 }
-_INTEGER_OR_STRING = [{"type": "integer"}, {"type": "string"}]
+# What generators write beside `x-kubernetes-int-or-string`: it says the same again.
+INTEGER_OR_STRING = [{"type": "integer"}, {"type": "string"}]
 
 
 def validate_schema(path: str, schema: Schema) -> Errors:
@@ -231,7 +232,7 @@ def _judgements(path: str, schema: Schema, structure: Schema) -> Errors:
     """The schemas that only judge a value of a structure."""
     for junction in _JUNCTIONS:
         judges = schema.get(junction) or ()
-        if junction == "anyOf" and schema.get(INT_OR_STRING) and list(judges) == _INTEGER_OR_STRING:
+        if junction == "anyOf" and schema.get(INT_OR_STRING) and list(judges) == INTEGER_OR_STRING:
             continue
         for index, judge in enumerate(judges):
             if _repeats_int_or_string(schema, junction, index, judge):
@@ -247,7 +248,7 @@ def _repeats_int_or_string(schema: Schema, junction: str, index: int, judge: Sch
         junction == "allOf"
         and index == 0
         and bool(schema.get(INT_OR_STRING))
-        and judge.get("anyOf") == _INTEGER_OR_STRING
+        and judge.get("anyOf") == INTEGER_OR_STRING
     )
 
 

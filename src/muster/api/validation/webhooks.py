@@ -85,7 +85,7 @@ def _webhook(path: str, webhook: ValidatingWebhook) -> Errors:
     if isinstance(webhook, MutatingWebhook):
         yield from _choice(f"{path}.reinvocationPolicy", webhook.reinvocation_policy, ("IfNeeded", "Never"))
     yield from client_config(f"{path}.clientConfig", webhook.client_config)
-    yield from review_versions(f"{path}.admissionReviewVersions", webhook.admission_review_versions, REVIEW_VERSIONS)
+    yield from review_versions(f"{path}.admissionReviewVersions", webhook.admission_review_versions)
 
 
 def _choice(path: str, value: str | None, values: Iterable[str]) -> Errors:
@@ -103,17 +103,17 @@ def _fully_qualified(path: str, name: str) -> Errors:
         yield invalid(path, name, "should be a domain with at least three segments separated by dots")
 
 
-def review_versions(path: str, versions: Sequence[str], understood: Sequence[str]) -> Errors:
+def review_versions(path: str, versions: Sequence[str]) -> Errors:
     """The versions in which a webhook can be asked; at least one must be among those that the server speaks."""
     if not versions:
-        yield required(path, f"must specify one of {', '.join(understood)}")
+        yield required(path, f"must specify one of {', '.join(REVIEW_VERSIONS)}")
         return
     for i, version in enumerate(versions):
         yield from each(f"{path}[{i}]", version, names.dns_1035_label(version))
         if version in versions[:i]:
             yield invalid(f"{path}[{i}]", version, "duplicate version")
-    if not set(versions) & set(understood):
-        yield invalid(path, versions, f"must include at least one of {', '.join(understood)}")
+    if not set(versions) & set(REVIEW_VERSIONS):
+        yield invalid(path, versions, f"must include at least one of {', '.join(REVIEW_VERSIONS)}")
 
 
 def rule_with_operations(path: str, rule: RuleWithOperations) -> Errors:
@@ -185,8 +185,10 @@ def client_config(path: str, config: WebhookClientConfig) -> Errors:
 def _url(path: str, url: str) -> Errors:
     form = "; desired format: https://host[/path]"
     try:
+        if any(character <= " " or character == "\x7f" for character in url):  # which urlsplit would leave out
+            raise ValueError("invalid control character in URL")
         parts = urlsplit(url)
-        host = parts.hostname
+        host, _ = parts.hostname, parts.port
     except ValueError as error:
         yield required(path, f"url must be a valid URL: {error}{form}")
         return

@@ -31,6 +31,7 @@ class Attempt:
     document: as it is to be stored; of a DELETE, the stored one.
     view: how the writer sees it.
     options: what the request said of how to write.
+    annotations: what is to be said of it in the audit log; whoever is asked adds to them.
     """
 
     resource: Resource
@@ -43,6 +44,19 @@ class Attempt:
     old: Document | None = None
     subresource: str = ""
     options: WriteOptions | DeleteOptions = field(default_factory=WriteOptions)
+    annotations: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def objects(self) -> tuple[Document | None, Document | None]:
+        """The new object and the old one, None for one that there is not."""
+        if self.operation == "DELETE":
+            return None, self.document if self.old is None else self.old
+        return self.document, self.old
+
+    def refused(self, why: str) -> ApiError:
+        """403, in the words of admission."""
+        name = self.resource.name
+        return forbidden(f'{name} "{self.name}" is forbidden: {why}', resource=name, name=self.name)
 
 
 Plugin = Callable[[Attempt, Store], None]
@@ -111,8 +125,7 @@ def namespace_lifecycle(attempt: Attempt, store: Store) -> None:
     """Nothing new appears in a namespace that is missing or going; some namespaces never go."""
     if attempt.resource.key == NAMESPACE.resource:
         if attempt.operation == "DELETE" and attempt.name in PERMANENT_NAMESPACES:
-            message = f'namespaces "{attempt.name}" is forbidden: this namespace may not be deleted'
-            raise forbidden(message, resource="namespaces", name=attempt.name)
+            raise attempt.refused("this namespace may not be deleted")
         return
     if attempt.operation != "CREATE" or not attempt.namespace:
         return
@@ -137,7 +150,7 @@ def _terminating(attempt: Attempt) -> ApiError:
     return ApiError(Status(status="Failure", code=403, reason="Forbidden", message=message, details=details))
 
 
-def _keep(attempt: Attempt, *fields: str) -> None:
+def keep(attempt: Attempt, *fields: str) -> None:
     """What admission once filled in stays where a change leaves it out: a manifest can be applied as it was."""
     spec, old = attempt.document["spec"], (attempt.old or {}).get("spec", {})
     for name in fields:
@@ -152,7 +165,7 @@ def priority(attempt: Attempt, store: Store) -> None:
     elif attempt.resource.key == "pods" and attempt.operation == "CREATE":
         _set_priority(attempt, store)
     elif attempt.resource.key == "pods" and attempt.operation == "UPDATE":
-        _keep(attempt, "priority", "preemptionPolicy")
+        keep(attempt, "priority", "preemptionPolicy")
 
 
 def _set_priority(attempt: Attempt, store: Store) -> None:
@@ -161,20 +174,18 @@ def _set_priority(attempt: Attempt, store: Store) -> None:
     if name:
         entry = store.latest(Key(PRIORITY_CLASS.resource, "", name))
         if entry is None:
-            raise _refused(attempt, f"no PriorityClass with name {name} was found")
+            raise attempt.refused(f"no PriorityClass with name {name} was found")
     else:
         entry = _default_among(store.list(PRIORITY_CLASS.resource).entries)
     found = PRIORITY_CLASS.decode(entry.body) if entry else PriorityClass()
     policy = found.preemption_policy or "PreemptLowerPriority"
     if spec.get("priority", found.value) != found.value:
-        raise _refused(
-            attempt,
+        raise attempt.refused(
             f"the integer value of priority ({spec['priority']}) must not be provided in pod spec; "
             f"priority admission controller computed {found.value} from the given PriorityClass name",
         )
     if spec.get("preemptionPolicy", policy) != policy:
-        raise _refused(
-            attempt,
+        raise attempt.refused(
             f"the string value of PreemptionPolicy ({spec['preemptionPolicy']}) must not be provided in pod spec; "
             f"priority admission controller computed {policy} from the given PriorityClass name",
         )
@@ -195,12 +206,7 @@ def _one_default(attempt: Attempt, store: Store) -> None:
     current = _default_among(store.latest_list(PRIORITY_CLASS.resource).entries)
     if current is not None and current.key.name != attempt.name:
         message = f"PriorityClass {current.key.name} is already marked as default. Only one default can exist"
-        raise _refused(attempt, message)
-
-
-def _refused(attempt: Attempt, why: str) -> ApiError:
-    name = attempt.resource.name
-    return forbidden(f'{name} "{attempt.name}" is forbidden: {why}', resource=name, name=attempt.name)
+        raise attempt.refused(message)
 
 
 PLUGINS: tuple[Plugin, ...] = (namespace_lifecycle, priority)

@@ -8,6 +8,7 @@ from typing import Any
 from muster.api.autoscaling import HORIZONTAL_POD_AUTOSCALER_V1
 from muster.api.autoscaling_v2 import HORIZONTAL_POD_AUTOSCALER
 from muster.api.defaults.autoscaling import cpu_metric
+from muster.api.members import without
 from muster.cluster.apiserver import views
 from muster.cluster.apiserver.decode import Document
 
@@ -45,14 +46,14 @@ def _converted(stored: Document, shown: Document) -> Document:
         old = stored.get("spec", {})
         others = [metric for metric in old.get("metrics", ()) if _percent(metric, "target") is None]
         target = [cpu_metric(spec[_TARGET])] if _TARGET in spec else []
-        converted["spec"] = _without(old, (*_SAME_SPEC, "metrics")) | _some(spec, _SAME_SPEC)
+        converted["spec"] = without(old, *_SAME_SPEC, "metrics") | _some(spec, _SAME_SPEC)
         if metrics := [*target, *others]:
             converted["spec"]["metrics"] = metrics
     if status := shown.get("status"):
         old = stored.get("status", {})
         others = [metric for metric in old.get("currentMetrics", ()) if _percent(metric, "current") is None]
         current = [_measured(status[_CURRENT])] if _CURRENT in status else []
-        converted["status"] = _without(old, (*_SAME_STATUS, "currentMetrics")) | _some(status, _SAME_STATUS)
+        converted["status"] = without(old, *_SAME_STATUS, "currentMetrics") | _some(status, _SAME_STATUS)
         if metrics := [*current, *others]:
             converted["status"]["currentMetrics"] = metrics
     return converted
@@ -77,7 +78,3 @@ def _percent(metric: Document, member: str) -> int | None:
 
 def _some(document: Document, names: tuple[str, ...]) -> Document:
     return {name: document[name] for name in names if name in document}
-
-
-def _without(document: Document, names: tuple[str, ...]) -> Document:
-    return {name: value for name, value in document.items() if name not in names}

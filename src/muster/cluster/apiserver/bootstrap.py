@@ -1,6 +1,8 @@
 """The objects that every cluster begins with, made at each start if they are not there."""
 
 import asyncio
+import logging
+from collections.abc import Awaitable
 from typing import Any
 
 import msgspec
@@ -12,8 +14,10 @@ from muster.api.rbac import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ROLE, ClusterRol
 from muster.api.scheduling import PRIORITY_CLASS
 from muster.api.status import ApiError
 from muster.cluster.apiserver.access.roles import AUTO_UPDATE, CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, ROLES
-from muster.cluster.apiserver.access.rules import compacted, uncovered
+from muster.cluster.apiserver.access.rules import TooManyRightsError, compacted, uncovered
 from muster.runtime.client import Client
+
+log = logging.getLogger(__name__)
 
 NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
 
@@ -30,12 +34,15 @@ _CRITICAL = {
 
 
 async def create_first_objects(client: Client) -> None:
-    """Create what is missing of them. Raises `ApiError`."""
+    """Create what is missing of them. Raises `ApiError`.
+
+    What somebody's webhook, policy or quota refuses is left to the next start: who cannot serve cannot be helped.
+    """
     for name in NAMESPACES:
-        await _create(client, NAMESPACE, {"metadata": {"name": name}})
+        await _attempted(create_missing(client, NAMESPACE, {"metadata": {"name": name}}))
     for name, (value, description) in _CRITICAL.items():
         document = {"metadata": {"name": name}, "value": value, "description": description}
-        await _create(client, PRIORITY_CLASS, document)
+        await _attempted(create_missing(client, PRIORITY_CLASS, document))
     await _create_roles(client)
 
 
@@ -45,10 +52,21 @@ async def _create_roles(client: Client) -> None:
     bindings = {obj.metadata.name for obj in (await client.list(CLUSTER_ROLE_BINDING.seen_as(Object))).items}
     # At once: it is one commit.
     await asyncio.gather(
-        *(_put_role(client, roles.get(role.metadata.name), role) for role in CLUSTER_ROLES),
-        *(client.create(CLUSTER_ROLE_BINDING, new) for new in CLUSTER_ROLE_BINDINGS if _name(new) not in bindings),
-        *(_create(client, ROLE, msgspec.to_builtins(role), namespace) for namespace, role in ROLES),
+        *(_attempted(_put_role(client, roles.get(role.metadata.name), role)) for role in CLUSTER_ROLES),
+        *(
+            _attempted(client.create(CLUSTER_ROLE_BINDING, new))
+            for new in CLUSTER_ROLE_BINDINGS
+            if _name(new) not in bindings
+        ),
+        *(_attempted(create_missing(client, ROLE, msgspec.to_builtins(role), namespace)) for namespace, role in ROLES),
     )
+
+
+async def _attempted(making: Awaitable[Any]) -> None:
+    try:
+        await making
+    except ApiError as error:
+        log.warning("what every cluster begins with could not be made: %s", error)
 
 
 def _name(binding: ClusterRoleBinding) -> str:
@@ -61,15 +79,32 @@ async def _put_role(client: Client, stored: ClusterRole | None, role: ClusterRol
         return
     if role.aggregation_rule is not None or stored.metadata.annotations.get(AUTO_UPDATE) != "true":
         return
-    missing = uncovered(stored.rules, role.rules)
+    try:
+        missing = uncovered(stored.rules, role.rules)
+    except TooManyRightsError:
+        return  # somebody has given it rules without end
     if missing:
         rules = msgspec.to_builtins((*stored.rules, *compacted(missing)))
         await client.patch(CLUSTER_ROLE, role.metadata.name, {"rules": rules})
 
 
-async def _create(client: Client, kind: Kind[Any], document: dict[str, Any], namespace: str = "") -> None:
+async def create_missing(client: Client, kind: Kind[Any], document: dict[str, Any], namespace: str = "") -> None:
+    """Create an object unless one of that name is there. Raises `ApiError`."""
+    # It is looked for first: webhooks are asked about everything that is posted, and need not be there yet.
+    if await _is_there(client, kind, document["metadata"]["name"], namespace):
+        return
     try:
         await client.create(kind.seen_as(dict), document, namespace)
     except ApiError as error:
         if error.reason != "AlreadyExists":
             raise
+
+
+async def _is_there(client: Client, kind: Kind[Any], name: str, namespace: str) -> bool:
+    try:
+        await client.get(kind.seen_as(dict), name, namespace)
+    except ApiError as error:
+        if error.code != 404:
+            raise
+        return False
+    return True

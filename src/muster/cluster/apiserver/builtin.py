@@ -47,7 +47,7 @@ from muster.cluster.apiserver.builtin_apiextensions import APIEXTENSIONS
 from muster.cluster.apiserver.builtin_kept import KEPT
 from muster.cluster.apiserver.builtin_kueue import KUEUE, VISIBILITY
 from muster.cluster.apiserver.builtin_rbac import RBAC, TOKEN
-from muster.cluster.apiserver.registry import VERBS, Registry, Resource, Rules, Subresource, View
+from muster.cluster.apiserver.registry import VERBS, VIEW_VERBS, Registry, Resource, Rules, Subresource, View
 from muster.cluster.apiserver.selection import FieldLabels
 from muster.cluster.apiserver.serving import same, served, status
 
@@ -120,7 +120,7 @@ def _jobs(elastic: job.Elastic) -> Resource:
         Subresource(
             "scale",
             views.SCALE,
-            ("get", "patch", "update"),
+            VIEW_VERBS,
             View(
                 views.SCALE,
                 views.show_scale,

@@ -16,19 +16,20 @@ from muster.api.apiextensions import (
     TERMINATING,
     CustomResourceDefinition,
 )
-from muster.api.defaults.customresourcedefinition import default_custom_resource_definition
+from muster.api.defaults import DEFAULTS
 from muster.api.kinds import Kind
 from muster.api.status import FieldError
 from muster.api.validation.customresourcedefinition import validate_status_update
 from muster.cluster.apiserver import views
 from muster.cluster.apiserver.admission import Attempt
+from muster.cluster.apiserver.conditions import set_condition
 from muster.cluster.apiserver.custom import definition as rules
 from muster.cluster.apiserver.custom import v1beta1
-from muster.cluster.apiserver.custom.names import set_condition, settle_names
+from muster.cluster.apiserver.custom.names import settle_names
 from muster.cluster.apiserver.custom.schemaform import read_schema
 from muster.cluster.apiserver.decode import Document
 from muster.cluster.apiserver.metadata import meta_of, timestamp
-from muster.cluster.apiserver.registry import Resource, Rules, Subresource, View
+from muster.cluster.apiserver.registry import VIEW_VERBS, Resource, Rules, Subresource, View
 from muster.cluster.apiserver.schema import Checked, Checker, compile_builtin
 from muster.cluster.store import Store
 from muster.runtime.clock import Clock
@@ -94,10 +95,9 @@ def _begin_deletion(definition: Document, now: str) -> None:
     if CLEANUP_FINALIZER not in finalizers:
         finalizers.append(CLEANUP_FINALIZER)
     sentence = "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon"
-    set_condition(definition.setdefault("status", {}), TERMINATING, "True", "InstanceDeletionPending", sentence, now)
+    status = definition.setdefault("status", {})
+    set_condition(status, TERMINATING, "True", now, reason="InstanceDeletionPending", message=sentence)
 
-
-_STATUS_VERBS = ("get", "patch", "update")
 
 CUSTOM_RESOURCE_DEFINITIONS = Resource(
     kind=CUSTOM_RESOURCE_DEFINITION,
@@ -110,7 +110,7 @@ CUSTOM_RESOURCE_DEFINITIONS = Resource(
         compile=_compile,
     ),
     rules=Rules(
-        default=default_custom_resource_definition,
+        default=DEFAULTS[CUSTOM_RESOURCE_DEFINITION.resource],
         prepare_create=_new,
         prepare_update=_changed,
         begin_deletion=_begin_deletion,
@@ -123,7 +123,7 @@ CUSTOM_RESOURCE_DEFINITIONS = Resource(
         Subresource(
             "status",
             CUSTOM_RESOURCE_DEFINITION,
-            _STATUS_VERBS,
+            VIEW_VERBS,
             View(
                 CUSTOM_RESOURCE_DEFINITION,
                 take=views.take_status,
@@ -181,7 +181,7 @@ CUSTOM_RESOURCE_DEFINITIONS_V1BETA1 = replace(
         Subresource(
             "status",
             _V1BETA1,
-            _STATUS_VERBS,
+            VIEW_VERBS,
             View(
                 _V1BETA1,
                 v1beta1.to_v1beta1,

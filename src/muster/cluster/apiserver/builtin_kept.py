@@ -32,7 +32,7 @@ from muster.api.validation import scaling
 from muster.api.validation import storage as storage_rules
 from muster.api.validation.standard import Standard
 from muster.cluster.apiserver import autoscalers, preparation, views
-from muster.cluster.apiserver.registry import Resource, Rules, Subresource, View
+from muster.cluster.apiserver.registry import VIEW_VERBS, Resource, Rules, Subresource, View
 from muster.cluster.apiserver.selection import NO_FIELDS, FieldLabels
 from muster.cluster.apiserver.serving import same, served, status
 from muster.cluster.apiserver.tables.workloads import AUTOSCALERS_V1 as PRINTER_V1
@@ -82,7 +82,7 @@ def _scale(validation: Standard) -> Subresource:
         validate_update=validation.update,
         applied=views.apply_replicas,
     )
-    return Subresource("scale", views.SCALE, ("get", "patch", "update"), view)
+    return Subresource("scale", views.SCALE, VIEW_VERBS, view)
 
 
 _NAMESPACED = Standard()
@@ -181,7 +181,7 @@ AUTOSCALERS_V1 = replace(
         Subresource(
             "status",
             _V1,
-            ("get", "patch", "update"),
+            VIEW_VERBS,
             View(_V1, autoscalers.show, autoscalers.take_status, validate_update=scaling.AUTOSCALER.update_status),
         ),
     ),
@@ -244,7 +244,7 @@ CERTIFICATES = served(
     Subresource(
         "approval",
         certificates.CERTIFICATE_SIGNING_REQUEST,
-        ("get", "patch", "update"),
+        VIEW_VERBS,
         View(certificates.CERTIFICATE_SIGNING_REQUEST, take=views.take_status, validate_update=_CLUSTER.update_status),
     ),
     status(certificates.CERTIFICATE_SIGNING_REQUEST, _CLUSTER.update_status),

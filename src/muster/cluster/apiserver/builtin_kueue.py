@@ -31,7 +31,7 @@ from muster.api.validation.kueue import VALIDATIONS, Create, Update
 from muster.cluster.apiserver import preparation, views
 from muster.cluster.apiserver.decode import Document
 from muster.cluster.apiserver.metadata import meta_of
-from muster.cluster.apiserver.registry import Resource, Rules, Subresource, View
+from muster.cluster.apiserver.registry import VIEW_VERBS, Resource, Rules, Subresource, View
 from muster.cluster.apiserver.schema import compile_structural
 from muster.cluster.apiserver.selection import FieldLabels
 
@@ -77,7 +77,7 @@ def _served(
             rules=rules,
             short_names=short_names,
             fields=fields,
-            subresources=(Subresource("status", shown, ("get", "patch", "update"), status),) if has_status else (),
+            subresources=(Subresource("status", shown, VIEW_VERBS, status),) if has_status else (),
             deprecation=deprecation,
         )
 

@@ -9,20 +9,11 @@ from muster.api.authorization import (
     SELF_SUBJECT_RULES_REVIEW,
     SUBJECT_ACCESS_REVIEW,
 )
-from muster.api.defaults.rbac import default_binding
 from muster.api.kinds import Kind
 from muster.api.rbac import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ROLE, ROLE_BINDING
 from muster.api.validation import rbac
 from muster.cluster.apiserver.registry import Resource, Rules, Subresource, View
-
-
-def _served(kind: Kind[Any], rules: Rules) -> Resource:
-    """A stored kind; all four take a PUT for a creation."""
-    if kind.namespaced:
-        view = View(kind, validate_create=rbac.validate_create, validate_update=rbac.validate_update)
-    else:
-        view = View(kind, validate_create=rbac.validate_cluster_create, validate_update=rbac.validate_cluster_update)
-    return Resource(kind, kind, view, rules)
+from muster.cluster.apiserver.serving import served
 
 
 def _asked(kind: Kind[Any]) -> Resource:
@@ -30,14 +21,15 @@ def _asked(kind: Kind[Any]) -> Resource:
     return Resource(kind, kind, View(kind), verbs=("create",))
 
 
-_ROLE = Rules(create_on_update=True)
-_BINDING = Rules(create_on_update=True, default=default_binding)
+_NAMESPACED = (rbac.validate_create, rbac.validate_update)
+_CLUSTER = (rbac.validate_cluster_create, rbac.validate_cluster_update)
+_RULES = Rules(create_on_update=True)
 
 RBAC: tuple[Resource, ...] = (
-    _served(ROLE, _ROLE),
-    _served(CLUSTER_ROLE, _ROLE),
-    _served(ROLE_BINDING, _BINDING),
-    _served(CLUSTER_ROLE_BINDING, _BINDING),
+    served(ROLE, _NAMESPACED, _RULES),
+    served(CLUSTER_ROLE, _CLUSTER, _RULES),
+    served(ROLE_BINDING, _NAMESPACED, _RULES),
+    served(CLUSTER_ROLE_BINDING, _CLUSTER, _RULES),
     _asked(SUBJECT_ACCESS_REVIEW),
     _asked(LOCAL_SUBJECT_ACCESS_REVIEW),
     _asked(SELF_SUBJECT_ACCESS_REVIEW),

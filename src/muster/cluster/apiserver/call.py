@@ -2,15 +2,20 @@
 
 from dataclasses import dataclass, field
 
+from muster.cluster.apiserver.admission import Attempt
+from muster.cluster.apiserver.decode import Document
 from muster.cluster.apiserver.registry import Resource, View
+from muster.cluster.apiserver.request import WriteOptions
 from muster.cluster.apiserver.users import User
 from muster.cluster.store import Key
 from muster.runtime.transport import Request
 
+_PLAIN = WriteOptions()
+
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A request on a resource, with the warnings that its answer is to carry."""
+    """A request on a resource, with the warnings that its answer is to carry, and what the audit log says of it."""
 
     request: Request
     user: User
@@ -21,6 +26,7 @@ class Call:
     name: str
     subresource: str = ""
     warnings: list[str] = field(default_factory=list)
+    annotations: dict[str, str] = field(default_factory=dict)
 
     @property
     def action(self) -> str:
@@ -31,3 +37,27 @@ class Call:
     def key(self) -> Key:
         """Where the object is stored."""
         return Key(self.resource.key, self.namespace, self.name)
+
+    def attempt(
+        self,
+        operation: str,
+        document: Document,
+        old: Document | None = None,
+        options: WriteOptions = _PLAIN,
+        *,
+        name: str = "",
+    ) -> Attempt:
+        """What admission is asked about; `name` is that of a new object."""
+        return Attempt(
+            self.resource,
+            operation,
+            self.namespace,
+            name or self.name,
+            self.user,
+            document,
+            self.view,
+            old,
+            self.subresource,
+            options,
+            self.annotations,
+        )

@@ -159,7 +159,9 @@ class Connection(HttpToolsProtocol):
         self._in_headers = True
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """A header of it."""
+        """A header of it; what comes after the body (trailers) is none: nobody in between has looked at that."""
+        if not self._in_headers:
+            return
         super().on_header(name, value)
         self._header_bytes += len(name) + len(value) + 4  # with the colon and the line end
         if self._header_bytes > MAX_HEADER_BYTES:

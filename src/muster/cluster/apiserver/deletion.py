@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
+from muster.api.kinds import Kind
 from muster.api.meta import FOREGROUND_FINALIZER, ORPHAN_FINALIZER, DeleteOptions
 from muster.api.status import INVALID, NOT_SUPPORTED, ApiError, FieldError, conflict, invalid
 from muster.cluster.apiserver.decode import Document
@@ -52,30 +53,31 @@ def check_options(options: DeleteOptions) -> None:
         raise invalid("DeleteOptions", "meta.k8s.io", "", errors)
 
 
-def check_preconditions(document: Document, options: DeleteOptions, resource: str) -> None:
+def check_preconditions(document: Document, options: DeleteOptions, kind: Kind[Any]) -> None:
     """Raise `ApiError` (409) unless the object is the one that is meant."""
     wanted = options.preconditions
     if wanted is None:
         return
     meta = meta_of(document)
+    what = f"{kind.kind}.{kind.group}" if kind.group else kind.kind  # as upstream: here it is not the resource
     if wanted.uid is not None and wanted.uid != meta["uid"]:
         raise _failed(
-            resource,
+            what,
             meta,
             f"the UID in the precondition ({wanted.uid}) does not match the UID in record ({meta['uid']}). "
             "The object might have been deleted and then recreated",
         )
     if wanted.resource_version is not None and wanted.resource_version != meta["resourceVersion"]:
         raise _failed(
-            resource,
+            what,
             meta,
             f"the ResourceVersion in the precondition ({wanted.resource_version}) does not match the ResourceVersion "
             f"in record ({meta['resourceVersion']}). The object might have been modified",
         )
 
 
-def _failed(resource: str, meta: dict[str, Any], message: str) -> ApiError:
-    return conflict(resource, meta["name"], message)
+def _failed(what: str, meta: dict[str, Any], message: str) -> ApiError:
+    return conflict(what, meta["name"], message)
 
 
 def delete(document: Document, options: DeleteOptions, rules: Rules, now: datetime) -> Removed | Marked:

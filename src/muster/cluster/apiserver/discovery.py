@@ -11,12 +11,37 @@ from functools import cached_property
 from itertools import groupby
 from typing import Any
 
-from muster.api.kinds import Kind
 from muster.api.status import not_acceptable
 from muster.cluster.apiserver.registry import Resource
 from muster.cluster.apiserver.static import JSON, StaticAnswer, accepted, static_answer
 
 _AGGREGATED = ("v2", "v2beta1")
+# Kubernetes' own groups come first and in this order, which is that of a kube-apiserver: clients take a name that
+# several groups have from the first of them, so that nobody's definition takes the place of `deployments`.
+_FIRST = (
+    "",
+    "apiregistration.k8s.io",
+    "apps",
+    "events.k8s.io",
+    "authentication.k8s.io",
+    "authorization.k8s.io",
+    "autoscaling",
+    "batch",
+    "certificates.k8s.io",
+    "networking.k8s.io",
+    "policy",
+    "rbac.authorization.k8s.io",
+    "storage.k8s.io",
+    "admissionregistration.k8s.io",
+    "apiextensions.k8s.io",
+    "scheduling.k8s.io",
+    "coordination.k8s.io",
+    "node.k8s.io",
+    "discovery.k8s.io",
+    "resource.k8s.io",
+    "flowcontrol.apiserver.k8s.io",
+)
+_RANK = {group: rank for rank, group in enumerate(_FIRST)}
 _VERSION = re.compile(r"v([0-9]+)(?:(alpha|beta)([0-9]+))?", re.ASCII)
 
 
@@ -24,7 +49,7 @@ class Discovery:
     """All discovery documents of a set of resources."""
 
     def __init__(self, resources: Iterable[Resource]) -> None:
-        self._resources = sorted(resources, key=lambda r: (r.kind.group, _preference(r.kind.version), r.kind.plural))
+        self._resources = sorted(resources, key=_order)
 
     def find(self, path: str, accept: str = "") -> StaticAnswer | None:
         """The document at a path, None if there is none. Raises `ApiError` (406)."""
@@ -84,7 +109,12 @@ class Discovery:
         }
 
 
-def _preference(version: str) -> tuple[int, int, int, str]:
+def _order(resource: Resource) -> tuple[int, str, tuple[int, int, int, str], str]:
+    kind = resource.kind
+    return _RANK.get(kind.group, len(_FIRST)), kind.group, preference(kind.version), kind.plural
+
+
+def preference(version: str) -> tuple[int, int, int, str]:
     """Orders the versions of a group, the preferred one first: stable before beta before alpha, newer before older."""
     match = _VERSION.fullmatch(version)
     if match is None:
@@ -157,7 +187,7 @@ def _aggregated_group(group: str, versions: dict[str, list[Resource]]) -> dict[s
 def _aggregated_resource(resource: Resource) -> dict[str, Any]:
     entry: dict[str, Any] = {
         "resource": resource.kind.plural,
-        "responseKind": _response_kind(resource.kind),
+        "responseKind": resource.kind.names,
         "scope": "Namespaced" if resource.kind.namespaced else "Cluster",
         "singularResource": resource.singular,
         "verbs": resource.verbs,
@@ -168,11 +198,7 @@ def _aggregated_resource(resource: Resource) -> dict[str, Any]:
         entry["categories"] = resource.categories
     if resource.subresources:
         entry["subresources"] = [
-            {"subresource": sub.name, "responseKind": _response_kind(sub.kind), "verbs": sub.verbs}
+            {"subresource": sub.name, "responseKind": sub.kind.names, "verbs": sub.verbs}
             for sub in sorted(resource.subresources, key=lambda sub: sub.name)
         ]
     return entry
-
-
-def _response_kind(kind: Kind[Any]) -> dict[str, str]:
-    return {"group": kind.group, "version": kind.version, "kind": kind.kind}

@@ -57,8 +57,11 @@ class Endpoints:
         generation = self._registry.generation
         if self._documents is None or self._documents[0] != generation:
             resources = list(self._registry)
-            openapi = self._documents[2] if self._documents else OpenApi(resources, GIT_VERSION)
-            openapi.serve(resources)
+            if self._documents is None:
+                openapi = OpenApi(resources, GIT_VERSION)
+            else:
+                openapi = self._documents[2]
+                openapi.serve(resources)
             self._documents = generation, Discovery(resources), openapi
         return self._documents[1:]
 

@@ -40,8 +40,9 @@ GZIP_FROM_BYTES = 128 * 1024  # as kube-apiserver; below it costs more than it s
 PIECE_BYTES = 1 << 20  # of an answer, given to the connection at a time
 MAX_QUERY_BYTES = 32 * 1024
 MAX_QUERY_FIELDS = 100
+MAX_AUDIT_ID_BYTES = 64  # that a client may choose; the rest is cut off, as upstream does
 
-_NO_LISTS: Mapping[str, tuple[str, ...]] = {}
+_AUDIT_ID = b"audit-id"
 _WITH_BODY = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 
 Scope = dict[str, Any]
@@ -75,10 +76,11 @@ class Application:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
         connection: Connection = scope["extensions"][EXTENSION]
-        headers = dict(scope["headers"])
+        headers = dict(reversed(scope["headers"]))  # of several of a name, the first
+        headers[_AUDIT_ID] = headers.get(_AUDIT_ID, b"")[:MAX_AUDIT_ID_BYTES] or self._server.ids.uid().encode()
         try:
-            user = self._authenticator.user(connection.user, _text(headers, b"authorization"))
             path, query = as_list(scope["path"], _query(scope["query_string"]))
+            user = self._user(connection, headers, scope["method"], path, query)
             head = _Head(scope["method"], path, query, headers, user, connection)
             seconds, leave = await self._admit(head)
         except ApiError as error:
@@ -93,6 +95,16 @@ class Application:
             await _send(answer, scope, headers, connection, send)
         finally:
             leave()
+
+    def _user(
+        self, connection: Connection, headers: Mapping[bytes, bytes], method: str, path: str, query: Mapping[str, str]
+    ) -> User:
+        """Who asks. Raises `ApiError` (401)."""
+        try:
+            return self._authenticator.user(connection.user, _text(headers, b"authorization"))
+        except ApiError:
+            self._server.not_known(_request(method, path, query, headers))
+            raise
 
     async def _admit(self, head: _Head) -> tuple[float | None, Callable[[], None]]:
         """Wait until the request may go on; returns how long it may take, and what is to be called at its end.
@@ -123,17 +135,9 @@ class Application:
             body = await _body(receive) if method in _WITH_BODY else b""
         except ApiError as error:
             return _refused(error, method)
-        request = Request(
-            method,
-            path,
-            query,
-            body,
-            _text(headers, b"content-type"),
-            _text(headers, b"accept"),
-            user_agent=_text(headers, b"user-agent"),
-            lists=_lists(scope["query_string"]) if connection.is_upgrade else _NO_LISTS,
-            headers=_on_behalf(scope["headers"]),
-        )
+        request = _request(method, path, query, headers, body, _on_behalf(scope["headers"]))
+        if connection.is_upgrade:
+            request = replace(request, lists=_lists(scope["query_string"]))
         if seconds is None:
             return await self._server.handle(request, user)
         try:
@@ -141,6 +145,27 @@ class Application:
                 return await self._server.handle(request, user)
         except TimeoutError:
             return refusal(_timeout("request did not complete within the allotted timeout"))
+
+
+def _request(
+    method: str,
+    path: str,
+    query: Mapping[str, str],
+    headers: Mapping[bytes, bytes],
+    body: bytes = b"",
+    on_behalf: tuple[tuple[str, str], ...] = (),
+) -> Request:
+    return Request(
+        method,
+        path,
+        query,
+        body,
+        _text(headers, b"content-type"),
+        _text(headers, b"accept"),
+        user_agent=_text(headers, b"user-agent"),
+        headers=on_behalf,
+        audit_id=_text(headers, _AUDIT_ID),
+    )
 
 
 def _nothing() -> None:
@@ -158,7 +183,7 @@ async def _send(
         else:
             return
     if isinstance(answer, Stream):
-        await _stream(answer, connection, send)
+        await _stream(answer, headers, connection, send)
     else:
         await _respond(_last(answer) if connection.is_upgrade else answer, headers, connection, send)
 
@@ -253,7 +278,7 @@ def _over_limit() -> ApiError:
 
 async def _respond(answer: Response, headers: Mapping[bytes, bytes], connection: Connection, send: Send) -> None:
     body, status = answer.body, answer.status
-    fields = [(b"content-type", answer.content_type.encode("latin-1"))]
+    fields = [(b"content-type", answer.content_type.encode("latin-1")), (_AUDIT_ID, headers[_AUDIT_ID])]
     fields += [(name.encode("latin-1"), value.encode()) for name, value in answer.headers.items()]
     etag = answer.headers.get("etag")
     if etag and _text(headers, b"if-none-match") == etag:
@@ -284,8 +309,9 @@ def _compress(body: bytes) -> bytes:
     return zlib.compress(body, level=1, wbits=31)
 
 
-async def _stream(stream: Stream, connection: Connection, send: Send) -> None:
+async def _stream(stream: Stream, headers: Mapping[bytes, bytes], connection: Connection, send: Send) -> None:
     fields = [(b"content-type", stream.content_type.encode("latin-1")), (b"cache-control", b"no-cache, private")]
+    fields.append((_AUDIT_ID, headers[_AUDIT_ID]))
     connection.streaming = asyncio.current_task()
     try:
         await send({"type": "http.response.start", "status": stream.status, "headers": fields})

@@ -36,7 +36,7 @@ from muster.api.meta import ObjectMeta, OwnerReference, Struct
 from muster.api.pods import controller_of
 from muster.api.quantity import QuantityError
 from muster.api.selectors import EVERYTHING, label_matcher
-from muster.api.status import ApiError, forbidden, invalid
+from muster.api.status import invalid
 from muster.cluster.apiserver.admission import Attempt, Plugin
 from muster.cluster.store import Entry, Key, Store
 from muster.jobs.quota import GATE, must_wait
@@ -143,7 +143,7 @@ class ManagedJobs:
         try:
             gets = jobs.arrival(meta, job.spec.managed_by, around, self._settings)
         except NestingTooDeepError as error:
-            raise _too_deep(attempt, error) from None
+            raise attempt.refused(str(error)) from None
         labels = {QUEUE_NAME_LABEL: gets.queue, PRIORITY_CLASS_LABEL: gets.priority_class}
         for label, name in labels.items():
             if name:
@@ -186,7 +186,7 @@ class ManagedPods:
             if pods.is_to_be_held(meta, around, self._settings):
                 pods.hold(attempt.document)
         except NestingTooDeepError as error:
-            raise _too_deep(attempt, error) from None
+            raise attempt.refused(str(error)) from None
         except QuantityError:  # validation refuses the pod, and says where
             return
 
@@ -214,11 +214,6 @@ def _granted(job: ObjectMeta, store: Store) -> int:
     name = jobs.prebuilt_name(job) or workload_name(JOB.kind, JOB.group, job.name, job.uid)
     entry = store.latest(Key(WORKLOAD.resource, job.namespace, name))
     return sum(granted(WORKLOAD.decode(entry.body)).values()) if entry is not None else 0
-
-
-def _too_deep(attempt: Attempt, error: NestingTooDeepError) -> ApiError:
-    name = attempt.resource.name
-    return forbidden(f'{name} "{attempt.name}" is forbidden: {error}', resource=name, name=attempt.name)
 
 
 def _typed(document: Mapping[str, Any], kind: Kind[T]) -> T | None:

@@ -6,6 +6,7 @@ The rules are those of k8s.io/apiserver (rest.BeforeCreate, rest.BeforeUpdate, V
 from datetime import UTC, datetime
 from typing import Any
 
+from muster.api.kinds import Kind
 from muster.api.status import INVALID, ApiError, FieldError, bad_request, conflict, invalid
 from muster.cluster.apiserver.decode import Document
 
@@ -37,22 +38,24 @@ def check_name(document: Document, name: str, namespace: str) -> None:
         raise bad_request(f"the name of the object ({name} based on URL) was undeterminable: name must be provided")
     if own != name:
         raise bad_request(f"the name of the object ({own}) does not match the name on the URL ({name})")
-    set_namespace(
-        meta, namespace, "the namespace of the object ({0}) does not match the namespace on the request ({1})"
-    )
+    set_namespace(meta, namespace)
 
 
-def set_namespace(
-    meta: dict[str, Any],
-    namespace: str,
-    mismatch: str = "the namespace of the provided object does not match the namespace sent on the request",
-) -> None:
+def check_uid(document: Document, stored: Document, kind: Kind[Any]) -> None:
+    """Raise `ApiError` (422) if a patch gives the object the uid of another one: it was made for that one."""
+    uid, old = meta_of(document).get("uid"), meta_of(stored)
+    if uid and uid != old["uid"]:
+        error = FieldError("metadata.uid", INVALID, uid[:100], "field is immutable")
+        raise invalid(kind.kind, kind.group, old["name"], [error])
+
+
+def set_namespace(meta: dict[str, Any], namespace: str) -> None:
     """The object is in the namespace of the URL. Raises `ApiError` (400) if it says that it is in another."""
     own = meta.get("namespace")
     if not namespace:
         meta.pop("namespace", None)
     elif own and own != namespace:
-        raise bad_request(mismatch.format(own, namespace))
+        raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
     else:
         meta["namespace"] = namespace
 

@@ -46,7 +46,11 @@ class Token(Struct):
 
 def encode_token(revision: int, last: Key) -> str:
     """The token of the page after this object."""
-    token = Token(v="meta.k8s.io/v1", rv=revision, start=f"{last.namespace}/{last.name}")
+    return _encoded(revision, f"{last.namespace}/{last.name}")
+
+
+def _encoded(revision: int, start: str) -> str:
+    token = Token(v="meta.k8s.io/v1", rv=revision, start=start)
     return base64.urlsafe_b64encode(msgspec.json.encode(token)).decode().rstrip("=")
 
 
@@ -123,9 +127,7 @@ class Snapshots:
 
 def expired(last: str) -> ApiError:
     """410 for a token whose revision is gone, with one that goes on from there at the newest."""
-    token = Token(v="meta.k8s.io/v1", rv=NEWEST, start=last)
-    text = base64.urlsafe_b64encode(msgspec.json.encode(token)).decode().rstrip("=")
-    meta = ListMeta(continue_=text)
+    meta = ListMeta(continue_=_encoded(NEWEST, last))
     return ApiError(Status(metadata=meta, status="Failure", code=410, reason="Expired", message=_EXPIRED))
 
 

@@ -4,6 +4,7 @@ Every request takes the same steps: what does it ask for, may the user do that, 
 verb; then the verb's own module does it. HTTP is in `http`, calls without it in `inprocess`.
 """
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from dataclasses import replace
@@ -21,7 +22,7 @@ from muster.api.status import (
 )
 from muster.cluster.apiserver.access.audit import Audit, Record
 from muster.cluster.apiserver.access.impersonation import impersonated
-from muster.cluster.apiserver.admission import Admission, Attempt
+from muster.cluster.apiserver.admission import Admission
 from muster.cluster.apiserver.answers import Answer, Stream, refusal, success, warning_headers
 from muster.cluster.apiserver.builtin import BINDING, PODS
 from muster.cluster.apiserver.call import Call
@@ -42,7 +43,7 @@ from muster.cluster.apiserver.request import Target, boolean, list_options, pars
 from muster.cluster.apiserver.tables import require_include
 from muster.cluster.apiserver.traffic import Traffic
 from muster.cluster.apiserver.turns import Turns
-from muster.cluster.apiserver.users import Access, Authorizer, User, authorize
+from muster.cluster.apiserver.users import NOBODY, Access, Authorizer, User, authorize
 from muster.cluster.apiserver.watch import Watcher
 from muster.cluster.apiserver.write import Writer
 from muster.cluster.store import Entry, Store
@@ -58,7 +59,8 @@ _NO_HEADERS: Mapping[str, str] = {}
 _METHODS = frozenset({"GET", *_WRITE_VERBS})
 # Verbs that work on a collection of namespaces at once.
 _ACROSS_NAMESPACES = frozenset({"list", "watch"})
-_ON_COLLECTIONS = frozenset({"list", "watch", "create", "deletecollection"})
+_SELECTING = frozenset({"list", "watch", "deletecollection"})
+_ON_COLLECTIONS = _SELECTING | {"create"}
 
 
 # Does what a request asks that is neither reading nor writing.
@@ -89,11 +91,13 @@ class ApiServer:
         self.traffic = Traffic(self.metrics, clock)
         self._authorize = authorizer
         self._admission, self._store = admission, store
+        self.ids = ids
         self._clock = clock
         documents = Documents(store)
         self._reader = Reader(store, clock)
         self._turns = Turns(clock.monotonic)
         self._watcher = Watcher(store, clock, random, self._turns)
+        registry.on_replaced(self._watcher.end)
         self._writer = Writer(documents, clock, ids, admission, authorizer)
         self._remover = Remover(documents, clock, admission)
         self._pod_actions = PodActions(documents, self._remover, clock, admission.webhooks)
@@ -111,11 +115,23 @@ class ApiServer:
         """End all watches. Other requests finish, or are refused by the store once that is closed."""
         self._watcher.stop()
 
+    def not_known(self, request: Request) -> None:
+        """Note that somebody asks of whom nobody knows who it is: that is all that comes of it."""
+        if self.audit is None:
+            return
+        try:
+            target = parse_path(request.path)
+            access = access_of(request, NOBODY, target, verb_of(request, target))
+        except ApiError:
+            return  # it is no request that could be named
+        self.audit.turned_away(request, access, target.version if target else "")
+
     async def handle(self, request: Request, user: User) -> Answer:
         """The answer, whatever it is: this raises nothing but cancellation."""
         await self._turns.take()
         start = self._clock.monotonic()
         warnings: list[str] = []
+        annotations: dict[str, str] = {}
         verb, target, resource = "", None, None
         record: Record | None = None
         try:
@@ -129,29 +145,49 @@ class ApiServer:
                 access = replace(access, user=impersonated(request.headers, user, self._authorize))
                 if record is not None:
                     record.acts_as(access.user)
-            answer = await self._answer(request, access, target, warnings)
+            answer = await self._answer(request, access, target, warnings, annotations)
         except ApiError as error:
             answer = refusal(error, warnings)
         except RecursionError:
             answer = refusal(bad_request("the request nests too deep"), warnings)
+        except asyncio.CancelledError:
+            if record is not None:
+                record.given_up()
+            raise
         except Exception as error:
             log.exception("request failed", extra={"method": request.method, "path": request.path[:500]})
             answer = refusal(internal_error(f"{type(error).__name__} (see the server's log)"))
         self.traffic.answered(verb, target, resource, answer.status, start)
-        return answer if record is None else record.answered(answer)
+        return answer if record is None else record.answered(answer, annotations)
 
-    async def _answer(self, request: Request, access: Access, target: Target | None, warnings: list[str]) -> Answer:
+    async def _answer(
+        self,
+        request: Request,
+        access: Access,
+        target: Target | None,
+        warnings: list[str],
+        annotations: dict[str, str],
+    ) -> Answer:
         self._authorize(access)
         user, verb = access.user, access.verb
         if target is None:
             if request.method != "GET":
-                raise method_not_allowed(request.path[:100], request.method)
+                raise method_not_allowed()
             return self.endpoints.respond(request)
         resource = self._find(target, verb)
         if resource.deprecation:
             warnings.append(resource.deprecation)
         call = Call(
-            request, user, verb, resource, resource.view, target.namespace, target.name, target.subresource, warnings
+            request,
+            user,
+            verb,
+            resource,
+            resource.view,
+            target.namespace,
+            target.name,
+            target.subresource,
+            warnings,
+            annotations,
         )
         return await (self._on_subresource(call) if call.subresource else self._on_resource(call))
 
@@ -169,7 +205,7 @@ class ApiServer:
             misplaced = bool(target.name) == (verb in _ON_COLLECTIONS)
             across = namespaced and not target.namespace and verb not in _ACROSS_NAMESPACES
             if misplaced or across or verb not in resource.verbs:
-                raise method_not_allowed(resource.name, verb)
+                raise method_not_allowed()
         return resource
 
     async def _on_resource(self, call: Call) -> Answer:
@@ -202,7 +238,7 @@ class ApiServer:
         if subresource is None:
             raise path_not_found()
         if call.verb not in subresource.verbs:
-            raise method_not_allowed(f"{call.resource.name}/{call.subresource}", call.verb)
+            raise method_not_allowed()
         call = replace(call, view=subresource.bodies)
         if subresource.view is None:
             return await self.actions[call.action](call)
@@ -226,16 +262,7 @@ class ApiServer:
         return self._reader.get(call.key, call.resource, {})
 
     async def _admit_connection(self, call: Call, options: Document) -> None:
-        attempt = Attempt(
-            call.resource,
-            "CONNECT",
-            call.namespace,
-            call.name,
-            call.user,
-            options,
-            call.view,
-            subresource=call.subresource,
-        )
+        attempt = call.attempt("CONNECT", options)
         await self._admission.change(attempt, self._store, call.warnings)
         await self._admission.judge(attempt, self._store, call.warnings)
 
@@ -288,8 +315,12 @@ def access_of(request: Request, user: User, target: Target | None, verb: str) ->
     if target is None:
         return Access(user, verb, path=request.path)
     resource = f"{target.plural}/{target.subresource}" if target.subresource else target.plural
-    name = target.name or _selected_name(request.query.get("fieldSelector", ""))
-    return Access(user, verb, target.group, resource, target.namespace, name)
+    name = target.name
+    if verb in _SELECTING:
+        name = _selected_name(request.query.get("fieldSelector", ""))
+    # A namespace is taken to be in itself: rights in it are rights to it.
+    namespace = target.namespace or (target.name if target.plural == "namespaces" else "")
+    return Access(user, verb, target.group, resource, namespace, name)
 
 
 def _selected_name(fields: str) -> str:
@@ -312,7 +343,7 @@ def verb_of(request: Request, target: Target | None) -> str:
         return "watch" if boolean(request.query, "watch") else "list"
     verb = _WRITE_VERBS.get(request.method)
     if verb is None:
-        raise method_not_allowed(target.plural, request.method)
+        raise method_not_allowed()
     return "deletecollection" if verb == "delete" and not target.name else verb
 
 

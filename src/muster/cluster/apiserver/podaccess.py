@@ -3,7 +3,7 @@
 What is at the pod's end comes from its node; what has no node, or one that is not connected, is refused.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
@@ -16,7 +16,7 @@ from muster.api.status import bad_request, unavailable
 from muster.cluster.apiserver.answers import Tunnel
 from muster.cluster.apiserver.call import Call
 from muster.cluster.apiserver.decode import Document
-from muster.cluster.apiserver.podlogs import LogOptions, container_of
+from muster.cluster.apiserver.podlogs import LogSource, container_of
 from muster.cluster.apiserver.request import boolean
 from muster.cluster.apiserver.tunnels import command, forward
 from muster.cluster.apiserver.tunnels.channels import DIALECTS, ERROR, RESIZE, STDERR, STDIN, STDOUT
@@ -59,12 +59,8 @@ class CommandOptions:
         return frozenset(channel for is_wanted, channel in wanted if is_wanted)
 
 
-class NodeConnection(Protocol):
+class NodeConnection(LogSource, Protocol):
     """A node, as far as the server asks it for things."""
-
-    def logs(self, pod: Pod, options: LogOptions) -> AsyncIterator[bytes]:
-        """The log, in pieces of any size. Raises `ApiError` (400) before the first piece if there is none yet."""
-        ...
 
     def exec(self, pod: Pod, options: CommandOptions) -> Opening:
         """Run a command in a container. Raises `ApiError` (400) if that does not run."""

@@ -7,9 +7,10 @@ import msgspec
 from muster.api.core import Binding
 from muster.api.status import ApiError, bad_request, conflict, invalid, not_found
 from muster.api.validation.pod import validate_binding
-from muster.cluster.apiserver.admission import Attempt, Webhooks
+from muster.cluster.apiserver.admission import Webhooks
 from muster.cluster.apiserver.body import check_patched, read_object
 from muster.cluster.apiserver.call import Call
+from muster.cluster.apiserver.conditions import set_condition
 from muster.cluster.apiserver.decode import Document
 from muster.cluster.apiserver.deletion import check_options
 from muster.cluster.apiserver.documents import Documents, decode_entry
@@ -70,30 +71,15 @@ class PodActions:
 
     async def _asked(self, call: Call, written: Document, options: WriteOptions) -> bool:
         """Ask the webhooks about what was posted; whether they changed it, in place. Raises `ApiError`."""
-        attempt = Attempt(
-            call.resource,
-            "CREATE",
-            call.namespace,
-            call.name,
-            call.user,
-            written,
-            call.view,
-            None,
-            call.subresource,
-            options,
-        )
+        attempt = call.attempt("CREATE", written, None, options)
         changed = await self._webhooks.change(attempt, call.warnings)
         await self._webhooks.judge(attempt, call.warnings)
         return changed
 
     def _note_eviction(self, pod: Document) -> None:
-        condition = {
-            "type": "DisruptionTarget",
-            "status": "True",
-            "reason": "EvictionByEvictionAPI",
-            "message": "Eviction API: evicting",
-        }
-        set_condition(pod, condition, timestamp(self._clock.now()))
+        now, status = timestamp(self._clock.now()), pod.setdefault("status", {})
+        reason, message = "EvictionByEvictionAPI", "Eviction API: evicting"
+        set_condition(status, "DisruptionTarget", "True", now, reason=reason, message=message)
 
 
 def _check_bindable(pod: Document, given: dict[str, Any]) -> None:
@@ -122,16 +108,4 @@ def _assign(pod: Document, binding: Binding, now: str) -> None:
     pod["spec"]["nodeName"] = binding.target.name
     if binding.metadata.annotations:
         pod["metadata"]["annotations"] = pod["metadata"].get("annotations", {}) | binding.metadata.annotations
-    set_condition(pod, {"type": "PodScheduled", "status": "True"}, now)
-
-
-def set_condition(pod: Document, condition: dict[str, str], now: str) -> None:
-    """Put a condition into a pod's status, in place; its time is that of its status's last change."""
-    status = pod.setdefault("status", {})
-    conditions = status.get("conditions", [])
-    before = next((other for other in conditions if other["type"] == condition["type"]), None)
-    since = now
-    if before is not None and before["status"] == condition["status"]:
-        since = before.get("lastTransitionTime", now)
-    others = [other for other in conditions if other is not before]
-    status["conditions"] = [*others, condition | {"lastTransitionTime": since}]
+    set_condition(pod.setdefault("status", {}), "PodScheduled", "True", now)

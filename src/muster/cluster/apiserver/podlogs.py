@@ -6,7 +6,7 @@ The server keeps no logs. A node that can give them is a `LogSource`, put into t
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Protocol
 
 import msgspec
@@ -124,8 +124,8 @@ def _time(text: str) -> datetime | None:
     if not text:
         return None
     try:
-        return msgspec.convert(text, datetime)
-    except msgspec.ValidationError:
+        return msgspec.convert(text, datetime).astimezone(UTC)
+    except (msgspec.ValidationError, OverflowError):
         raise bad_request(f'parsing time "{text[:100]}" as "2006-01-02T15:04:05Z07:00"') from None
 
 

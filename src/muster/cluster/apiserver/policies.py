@@ -4,10 +4,10 @@ They are asked before the validating webhooks. As upstream: an error in an expre
 it; a binding with `Warn` warns and does not refuse; each set of parameters that a binding names is asked with.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import lru_cache
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import msgspec
 
@@ -28,6 +28,7 @@ from muster.api.meta import LabelSelector
 from muster.api.selectors import label_matcher
 from muster.api.status import ApiError, Status, StatusCause, StatusDetails
 from muster.cluster.apiserver.admission import Attempt, Webhooks
+from muster.cluster.apiserver.cel import CelError, ConditionError, CostLimitError, all_hold, compile_condition, sentence
 from muster.cluster.apiserver.decode import Document
 from muster.cluster.apiserver.registry import Registry, Resource
 from muster.cluster.apiserver.webhooks import review
@@ -37,13 +38,11 @@ from muster.cluster.store import Entry, Key, Store
 VARIABLES = ("object", "oldObject", "request", "params", "namespaceObject", "variables")
 
 _CODES = {"Unauthorized": 401, "Forbidden": 403, "RequestEntityTooLarge": 413, "Invalid": 422}
-_MAX_MESSAGE = 5 * 1024  # characters of a message that an expression makes
 _NO_PARAMS = "failed to configure binding: no params found for policy binding with `Deny` parameterNotFoundAction"
 
 _ALL = LabelSelector()
 
 _Values = Mapping[str, Any]
-_Expression = Callable[[_Values], Any]
 
 
 class _FailedError(Exception):
@@ -60,6 +59,14 @@ class _InForce:
     @property
     def names(self) -> str:
         return f"ValidatingAdmissionPolicy '{self.policy.metadata.name}' with binding '{self.binding.metadata.name}'"
+
+
+class _Case(NamedTuple):
+    """What is written, as its writer sees it, and the namespace that it is in."""
+
+    new: Document | None
+    old: Document | None
+    namespace: Document | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,8 +119,9 @@ class PolicyJudge:
 
     def _ask(self, in_force: Sequence[_InForce], attempt: Attempt, warnings: list[str]) -> None:
         refused: ApiError | None = None
+        case = self._case(attempt)
         for each in in_force:
-            for denial in self._denials(each, attempt):
+            for denial in self._denials(each, attempt, case):
                 actions = each.binding.spec.validation_actions
                 if "Warn" in actions:
                     warnings.append(f"Validation failed for {each.names}: {denial.message}")
@@ -122,29 +130,27 @@ class PolicyJudge:
         if refused is not None:
             raise refused
 
-    def _denials(self, each: _InForce, attempt: Attempt) -> Iterator[_Denial]:
-        new, old = _objects(attempt)
-        namespace = self._namespace(attempt)
+    def _case(self, attempt: Attempt) -> _Case:
+        show = attempt.view.show
+        new, old = (each if each is None or show is None else show(each) for each in attempt.objects)
+        entry = self._store.latest(Key(NAMESPACE.resource, "", attempt.namespace)) if attempt.namespace else None
+        return _Case(new, old, None if entry is None else msgspec.json.decode(entry.body))
+
+    def _denials(self, each: _InForce, attempt: Attempt, case: _Case) -> Iterator[_Denial]:
         for match in (each.policy.spec.match_constraints, each.binding.spec.match_resources):
-            if match is not None and not self._matches(match, attempt, new, old, namespace):
+            if match is not None and not self._matches(match, attempt, case):
                 return
+        new, old, namespace = case
         question = review.question(attempt, attempt.resource, attempt.view, new, old, "", "v1")
         values = {"object": new, "oldObject": old, "request": question["request"], "namespaceObject": namespace}
         try:
             for params in self._params(each, attempt):
                 yield from _asked(each.policy, {**values, "params": params})
-        except _FailedError as error:
+        except (_FailedError, ConditionError) as error:
             if each.policy.spec.failure_policy != "Ignore":
                 yield _Denial(str(error), "Invalid")
 
-    def _matches(
-        self,
-        match: MatchResources,
-        attempt: Attempt,
-        new: Document | None,
-        old: Document | None,
-        namespace: Document | None,
-    ) -> bool:
+    def _matches(self, match: MatchResources, attempt: Attempt, case: _Case) -> bool:
         resources = [attempt.resource]
         if match.match_policy != "Exact":
             resources += [each for each in self._registry if each.key == attempt.resource.key]
@@ -152,15 +158,11 @@ class PolicyJudge:
             return False
         if _meant(match.exclude_resource_rules, resources, attempt):
             return False
-        inside = new if attempt.resource.key == NAMESPACE.resource else namespace
+        inside = case.new if attempt.resource.key == NAMESPACE.resource else case.namespace
         if inside is not None and not label_matcher(match.namespace_selector or _ALL).matches(labels_of(inside)):
             return False
         objects = label_matcher(match.object_selector or _ALL)
-        return any(document is not None and objects.matches(labels_of(document)) for document in (new, old))
-
-    def _namespace(self, attempt: Attempt) -> Document | None:
-        entry = self._store.latest(Key(NAMESPACE.resource, "", attempt.namespace)) if attempt.namespace else None
-        return None if entry is None else msgspec.json.decode(entry.body)
+        return any(document is not None and objects.matches(labels_of(document)) for document in (case.new, case.old))
 
     def _params(self, each: _InForce, attempt: Attempt) -> Sequence[Document | None]:
         """What to ask with: None for a policy without parameters. Raises `_FailedError`."""
@@ -173,9 +175,7 @@ class PolicyJudge:
         return found
 
     def _found(self, kind: ParamKind, reference: ParamRef, attempt: Attempt) -> Sequence[Document]:
-        resource = next(
-            (r for r in self._registry if (r.kind.api_version, r.kind.kind) == (kind.api_version, kind.kind)), None
-        )
+        resource = self._registry.of_kind(kind.api_version, kind.kind)
         if resource is None:
             raise _FailedError(f"failed to find resource for param kind {kind.api_version}, Kind={kind.kind}")
         namespace = (reference.namespace or attempt.namespace) if resource.kind.namespaced else ""
@@ -199,13 +199,13 @@ class _Variables(dict[str, Any]):
 
     def __missing__(self, name: str) -> Any:
         text = self._expressions.pop(name)  # one that needs itself is not there
-        self[name] = _compiled(text)({**self._values, "variables": self})
+        self[name] = compile_condition(text, VARIABLES)({**self._values, "variables": self})
         return self[name]
 
 
 def _asked(policy: ValidatingAdmissionPolicy, values: _Values) -> Iterator[_Denial]:
-    """The rules of a policy that are broken. Raises `_FailedError`."""
-    if not _conditions_hold(policy, values):
+    """The rules of a policy that are broken. Raises `ConditionError`."""
+    if not all_hold((each.expression for each in policy.spec.match_conditions), VARIABLES, values):
         return
     values = {**values, "variables": _Variables(policy, values)}
     for validation in policy.spec.validations:
@@ -219,67 +219,21 @@ def _asked(policy: ValidatingAdmissionPolicy, values: _Values) -> Iterator[_Deni
             yield _Denial(_message(validation, values), validation.reason or "Invalid")
 
 
-def _conditions_hold(policy: ValidatingAdmissionPolicy, values: _Values) -> bool:
-    """Whether all conditions hold; one that does not settles it. Raises `_FailedError`."""
-    problem = ""
-    for condition in policy.spec.match_conditions:
-        try:
-            if _evaluate(condition.expression, values) is not True:
-                return False
-        except ValueError as error:
-            problem = problem or f"expression '{condition.expression}' resulted in error: {error}"
-    if problem:
-        raise _FailedError(problem)
-    return True
-
-
 def _message(validation: Validation, values: _Values) -> str:
     if validation.message_expression:
-        try:
-            text = _evaluate(validation.message_expression, values)
-        except ValueError:
-            text = ""  # the message below says what rule it was
-        if isinstance(text, str) and text.strip() and "\n" not in text and len(text) <= _MAX_MESSAGE:
-            return text.strip()
+        # Else the message below says what rule it was.
+        with suppress(ValueError):
+            if text := sentence(_evaluate(validation.message_expression, values)):
+                return text
     return validation.message.strip() or f"failed expression: {validation.expression.strip()}"
 
 
 def _evaluate(text: str, values: _Values) -> Any:
     """The value of an expression. Raises `ValueError` if it has none."""
-    from muster.cluster.apiserver.cel import CelError, CostLimitError
-
     try:
-        return _compiled(text)(values)
+        return compile_condition(text, VARIABLES)(values)
     except (CelError, CostLimitError) as error:
         raise ValueError(str(error)) from None
-
-
-@lru_cache(maxsize=1024)
-def _compiled(text: str) -> _Expression:
-    # The library is large, and most clusters have no policies.
-    from muster.cluster.apiserver.cel import compile_condition
-
-    return compile_condition(text, VARIABLES)
-
-
-def problem_of(expression: str) -> str:
-    """Why an expression cannot be one of a policy; "" if it can."""
-    try:
-        _compiled(expression)
-    except ValueError as error:
-        return str(error)
-    return ""
-
-
-def _objects(attempt: Attempt) -> tuple[Document | None, Document | None]:
-    """The new object and the old one, as the request shows them."""
-    show = attempt.view.show or _as_it_is
-    old = attempt.old if attempt.old is not None or attempt.operation != "DELETE" else attempt.document
-    return None if attempt.operation == "DELETE" else show(attempt.document), None if old is None else show(old)
-
-
-def _as_it_is(document: Document) -> Document:
-    return document
 
 
 def _meant(rules: Sequence[NamedRuleWithOperations], resources: Sequence[Resource], attempt: Attempt) -> bool:

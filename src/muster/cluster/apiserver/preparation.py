@@ -16,6 +16,7 @@ from muster.api.meta import NAMESPACE_FINALIZER
 from muster.api.pods import qos_class
 from muster.api.quantity import QuantityError
 from muster.cluster.apiserver.decode import Document
+from muster.cluster.apiserver.patch.json import equal
 
 # Members of an object that say nothing of what is wanted.
 _NOT_DESIRED = frozenset({"apiVersion", "kind", "metadata", "status"})
@@ -32,10 +33,12 @@ def new_counted(document: Document) -> None:
     document["metadata"]["generation"] = 1
 
 
-def changed_counted(document: Document, stored: Document) -> None:
-    """What a kind has beside a spec counts for the generation as that does."""
+def changed_counted(document: Document, stored: Document, *, status: bool = False) -> None:
+    """What a kind has beside a spec counts for the generation as that does; `status`: that too."""
     members = (document.keys() | stored.keys()) - _NOT_DESIRED
-    if any(document.get(member) != stored.get(member) for member in members):
+    if status:
+        members.add("status")
+    if not all(equal(document.get(member), stored.get(member)) for member in members):
         document["metadata"]["generation"] = stored["metadata"].get("generation", 0) + 1
 
 
@@ -56,6 +59,8 @@ def unchangeable(document: Document, stored: Document) -> None:
 def new_pod(pod: Document) -> None:
     """A pod begins Pending; one with scheduling gates says so."""
     spec = pod["spec"]
+    if spec.get("terminationGracePeriodSeconds", 0) < 0:
+        spec["terminationGracePeriodSeconds"] = 1
     status = {"phase": "Pending"}
     with suppress(QuantityError, msgspec.ValidationError):  # validation names it
         status["qosClass"] = qos_class(msgspec.convert(spec, PodSpec))
@@ -66,6 +71,7 @@ def new_pod(pod: Document) -> None:
                 {
                     "type": "PodScheduled",
                     "status": "False",
+                    "lastTransitionTime": pod["metadata"]["creationTimestamp"],
                     "reason": "SchedulingGated",
                     "message": "Scheduling is blocked due to non-empty scheduling gates",
                 }

@@ -12,7 +12,7 @@ is left out; in an optional field it was set by somebody and stays.
 import base64
 import types
 import typing
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cache
@@ -48,15 +48,15 @@ from muster.api.core import quota
 from muster.api.kinds import Kind
 from muster.api.meta import DeleteOptions, Struct
 from muster.api.schema import component_name, schema_of
+from muster.cluster.apiserver import wireformat
 from muster.cluster.apiserver.protobuf_numbers import NUMBERS
+from muster.cluster.apiserver.wireformat import ProtobufError, Value
 
 MEDIA_TYPE = "application/vnd.kubernetes.protobuf"
 
 _MAGIC = b"k8s\x00"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MAX_SECONDS = 253402300799  # the last of the year 9999
-
-_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 
 # Where kinds are that Go clients write. Those of CRDs have no protobuf form.
 _MODULES: tuple[types.ModuleType, ...] = (
@@ -76,16 +76,12 @@ _TYPES: dict[tuple[str, str], type[Struct]] = {
 }
 
 
-class ProtobufError(ValueError):
-    """The bytes are no object that we know."""
-
-
 def decode(body: bytes) -> dict[str, Any]:
     """The object in a body, with its apiVersion and kind. Raises `ProtobufError`."""
     if not body.startswith(_MAGIC):
         raise ProtobufError("the body does not begin as Kubernetes' protobuf does")
-    envelope = {number: value for number, _, value in _fields(body[len(_MAGIC) :])}
-    type_meta = {number: _text(value) for number, _, value in _fields(_bytes(envelope.get(1, b"")))}
+    envelope = {number: value for number, _, value in wireformat.fields(body[len(_MAGIC) :])}
+    type_meta = {number: _text(value) for number, _, value in wireformat.fields(_bytes(envelope.get(1, b"")))}
     version, kind = type_meta.get(1, ""), type_meta.get(2, "")
     if envelope.get(3):
         raise ProtobufError("the object within the body is encoded once more")
@@ -96,8 +92,7 @@ def decode(body: bytes) -> dict[str, Any]:
     return {"apiVersion": version, "kind": kind} | document
 
 
-_Value: TypeAlias = int | bytes
-_Decode: TypeAlias = Callable[[_Value], Any]
+_Decode: TypeAlias = Callable[[Value], Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,15 +165,19 @@ def _without_none(hint: Any) -> Any:
 
 
 def _decoder(fields: dict[int, _Field]) -> _Decode:
-    def decode_message(value: _Value) -> dict[str, Any]:
+    def decode_message(value: Value) -> dict[str, Any]:
         result: dict[str, Any] = {}
-        for number, wire, raw in _fields(_bytes(value)):
+        for number, wire, raw in wireformat.fields(_bytes(value)):
             field = fields.get(number)
             if field is None:
                 continue
             match field.shape:
                 case "list":
-                    items = _unpacked(raw) if wire == _BYTES and field.decode is _integer else [raw]
+                    items = (
+                        wireformat.numbers(_bytes(raw))
+                        if wire == wireformat.BYTES and field.decode is _integer
+                        else [raw]
+                    )
                     result.setdefault(field.name, []).extend(field.decode(item) for item in items)
                 case "map":
                     result.setdefault(field.name, {}).update(field.decode(raw))
@@ -199,77 +198,35 @@ _ZEROES: tuple[Any, ...] = ("", 0, False)
 def _entry(value: _Decode) -> _Decode:
     """An entry of a map is a message of a key and a value; zeroes may be left out."""
 
-    def decode_entry(raw: _Value) -> dict[str, Any]:
-        parts = {number: part for number, _, part in _fields(_bytes(raw))}
+    def decode_entry(raw: Value) -> dict[str, Any]:
+        parts = {number: part for number, _, part in wireformat.fields(_bytes(raw))}
         return {_text(parts.get(1, b"")): value(parts.get(2, b""))}
 
     return decode_entry
 
 
-def _fields(data: bytes) -> Iterator[tuple[int, int, _Value]]:
-    """The fields of a message: number, wire type, value."""
-    position, end = 0, len(data)
-    while position < end:
-        tag, position = _varint(data, position)
-        number, wire = tag >> 3, tag & 7
-        if wire == _VARINT:
-            value, position = _varint(data, position)
-            yield number, wire, value
-            continue
-        if wire == _BYTES:
-            length, position = _varint(data, position)
-        elif wire in (_FIXED64, _FIXED32):
-            length = 8 if wire == _FIXED64 else 4
-        else:
-            raise ProtobufError(f"field {number} has a form that no field has ({wire})")
-        if length > end - position:
-            raise ProtobufError(f"field {number} goes on after the end")
-        yield number, wire, data[position : position + length]
-        position += length
-
-
-def _varint(data: bytes, position: int) -> tuple[int, int]:
-    """A number of up to 64 bits, and where it ends."""
-    value = shift = 0
-    for place in range(position, min(position + 10, len(data))):
-        byte = data[place]
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value & (1 << 64) - 1, place + 1
-        shift += 7
-    raise ProtobufError("a number does not end")
-
-
-def _unpacked(data: _Value) -> list[_Value]:
-    data, position, items = _bytes(data), 0, []
-    while position < len(data):
-        value, position = _varint(data, position)
-        items.append(value)
-    return typing.cast("list[_Value]", items)
-
-
-def _bytes(value: _Value) -> bytes:
+def _bytes(value: Value) -> bytes:
     if isinstance(value, int):
         raise ProtobufError("a number stands where there should be text or an object")
     return value
 
 
-def _text(value: _Value) -> str:
+def _text(value: Value) -> str:
     try:
         return _bytes(value).decode()
     except UnicodeDecodeError as error:
         raise ProtobufError(f"a text is not UTF-8: {error}") from None
 
 
-def _integer(value: _Value) -> int:
+def _integer(value: Value) -> int:
     if not isinstance(value, int):
         raise ProtobufError("something else stands where there should be a number")
-    return value - (1 << 64) if value >> 63 else value
+    return wireformat.signed(value)
 
 
-def _time(value: _Value) -> str | None:
+def _time(value: Value) -> str | None:
     """A point in time; the zero of Go's times is an empty message."""
-    parts = {number: _integer(part) for number, _, part in _fields(_bytes(value))}
+    parts = {number: _integer(part) for number, _, part in wireformat.fields(_bytes(value))}
     if not parts:
         return None
     seconds, nanoseconds = parts.get(1, 0), parts.get(2, 0)
@@ -279,12 +236,12 @@ def _time(value: _Value) -> str | None:
     return text + (f".{nanoseconds // 1000:06}Z" if nanoseconds else "Z")
 
 
-def _quantity(value: _Value) -> str:
-    return next((_text(part) for number, _, part in _fields(_bytes(value)) if number == 1), "0")
+def _quantity(value: Value) -> str:
+    return next((_text(part) for number, _, part in wireformat.fields(_bytes(value)) if number == 1), "0")
 
 
-def _int_or_string(value: _Value) -> int | str:
-    parts = {number: part for number, _, part in _fields(_bytes(value))}
+def _int_or_string(value: Value) -> int | str:
+    parts = {number: part for number, _, part in wireformat.fields(_bytes(value))}
     return _text(parts.get(3, b"")) if parts.get(1) else _integer(parts.get(2, 0))
 
 

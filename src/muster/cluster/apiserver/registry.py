@@ -4,7 +4,7 @@ A resource is looked up by the group, version and plural of a path. Two of them 
 `events.k8s.io` Events are one set of objects, seen through two views.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal, Protocol
@@ -21,13 +21,15 @@ from muster.cluster.store import Entry
 
 # In the order of discovery documents, which is the alphabet's.
 VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
+VIEW_VERBS = ("get", "patch", "update")  # of a subresource that is a view
 
 
 def _keep(stored: Document, shown: Document) -> Document:  # noqa: ARG001  (one of many of this shape)
     return shown
 
 
-def _no_errors(new: Any, old: Any = None) -> Sequence[FieldError]:  # noqa: ARG001  (one of many of this shape)
+def no_errors(new: Any, old: Any = None) -> Sequence[FieldError]:  # noqa: ARG001  (one of many of this shape)
+    """Everything is right."""
     return ()
 
 
@@ -59,8 +61,8 @@ class View:
     kind: Kind[Any]
     show: Callable[[Document], Document] | None = None
     take: Callable[[Document, Document], Document] = _keep
-    validate_create: Callable[[Any], Sequence[FieldError]] = _no_errors
-    validate_update: Callable[[Any, Any], Sequence[FieldError]] = _no_errors
+    validate_create: Callable[[Any], Sequence[FieldError]] = no_errors
+    validate_update: Callable[[Any, Any], Sequence[FieldError]] = no_errors
     validates_shown: bool = False
     compile: Callable[[Kind[Any]], Checker] = compile_builtin
     printer: Printer | None = None
@@ -183,6 +185,11 @@ class Resource:
         """`pod`: how kubectl also calls it."""
         return self.singular_name or self.kind.kind.lower()
 
+    @property
+    def kind_of_lists(self) -> str:
+        """`PodList`."""
+        return self.list_kind or f"{self.kind.kind}List"
+
     @cached_property
     def name(self) -> str:
         """`pods`, `jobs.batch`: what messages call it."""
@@ -212,10 +219,16 @@ class Registry:
         self._builtin = _by_path(resources)
         self._custom: dict[str, Sequence[Resource]] = {}
         self._served = self._builtin
+        self._listeners: list[Callable[[Collection[Resource]], None]] = []
         self.generation = 0
 
     def __iter__(self) -> Iterator[Resource]:
         return iter(self._served.values())
+
+    def of_kind(self, api_version: str, kind: str) -> Resource | None:
+        """The resource of a kind, None if that is not served."""
+        served = (resource for resource in self if resource.kind.kind == kind)
+        return next((resource for resource in served if resource.kind.api_version == api_version), None)
 
     def find(self, group: str, version: str, plural: str) -> Resource | None:
         """The resource that a path names."""
@@ -230,6 +243,7 @@ class Registry:
 
         What is built in stays as it is.
         """
+        replaced = self._custom.get(owner, ())
         if not resources and owner not in self._custom:
             return
         if resources:
@@ -239,6 +253,12 @@ class Registry:
         custom = _by_path(resource for each in self._custom.values() for resource in each)
         self._served = custom | self._builtin
         self.generation += 1
+        for listener in self._listeners if replaced else ():
+            listener(replaced)
+
+    def on_replaced(self, listener: Callable[[Collection[Resource]], None]) -> None:
+        """Call `listener` with resources that are no longer served, or not as they were: others took their place."""
+        self._listeners.append(listener)
 
 
 def _by_path(resources: Iterable[Resource]) -> dict[tuple[str, str, str], Resource]:

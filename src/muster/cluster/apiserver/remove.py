@@ -88,6 +88,7 @@ class Remover:
             view=call.view,
             namespace=key.namespace,
             name=key.name,
+            annotations=call.annotations,
         )
         await self._delete(one, options, _nothing)
 
@@ -101,7 +102,7 @@ class Remover:
                 raise not_found(call.resource.name, call.name)
             loaded = await loaded_entry(call.resource, entry)
             document = decode_entry(loaded)
-            check_preconditions(document, options, call.resource.name)
+            check_preconditions(document, options, call.resource.kind)
             attempt = _attempt(call, document, options)
             await self._admission.change(attempt, self._documents.store, call.warnings)
             await self._admission.judge(attempt, self._documents.store, call.warnings)
@@ -132,6 +133,7 @@ def _attempt(call: Call, document: Document, options: DeleteOptions) -> Attempt:
         call.view,
         document,
         options=options,
+        annotations=call.annotations,
     )
 
 

@@ -99,8 +99,7 @@ class Presentation:
             head %= (encoded,)
         else:
             head = b'{"kind":"%b","apiVersion":"%b","metadata":%b,"items":['
-            list_kind = self.resource.list_kind or f"{kind.kind}List"
-            head %= list_kind.encode(), kind.api_version.encode(), encoded
+            head %= self.resource.kind_of_lists.encode(), kind.api_version.encode(), encoded
         return b"".join((head, items, b"]}"))
 
     def _table(self, rows: bytes, meta: ListMeta, *, columns: bool) -> bytes:

@@ -9,7 +9,7 @@ from muster.api.kinds import Kind
 from muster.api.status import FieldError
 from muster.cluster.apiserver import views
 from muster.cluster.apiserver.decode import Document
-from muster.cluster.apiserver.registry import VERBS, Resource, Rules, Subresource, View
+from muster.cluster.apiserver.registry import VERBS, VIEW_VERBS, Resource, Rules, Subresource, View, no_errors
 from muster.cluster.apiserver.selection import NO_FIELDS, FieldLabels
 
 _Update = Callable[[Any, Any], Sequence[FieldError]]
@@ -50,8 +50,8 @@ def served(
 
 
 def status(
-    kind: Kind[Any], validate: _Update, take: Callable[[Document, Document], Document] = views.take_status
+    kind: Kind[Any], validate: _Update = no_errors, take: Callable[[Document, Document], Document] = views.take_status
 ) -> Subresource:
     """The subresource that changes nothing but what was observed."""
     view = View(kind, take=take, validate_update=validate)
-    return Subresource("status", kind, ("get", "patch", "update"), view)
+    return Subresource("status", kind, VIEW_VERBS, view)

@@ -7,6 +7,7 @@ Members of `system:masters` may do everything; what others may, the roles say (`
 import hmac
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from muster.api.status import ApiError, forbidden, unauthorized
 
@@ -27,6 +28,16 @@ class User:
     uid: str = ""
     extra: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
 
+
+def user_info(user: User) -> dict[str, Any]:
+    """What there is of a user, as reviews, audit events and requests for certificates show it."""
+    extra = {key: list(values) for key, values in user.extra.items()}
+    members = {"username": user.name, "uid": user.uid, "groups": sorted(user.groups), "extra": extra}
+    return {name: value for name, value in members.items() if value}
+
+
+# Somebody without a credential that is known.
+NOBODY = User("")
 
 # The name and group of the credential that the server writes into its kubeconfig.
 ADMIN = User("kubernetes-admin", frozenset({MASTERS, AUTHENTICATED}))

@@ -13,6 +13,7 @@ from muster.api.autoscaling import Scale
 from muster.api.batch import INDEXED
 from muster.api.events import EVENTS_V1_EVENT
 from muster.api.kinds import Kind
+from muster.api.members import without
 from muster.api.meta import LabelSelector
 from muster.api.selectors import label_matcher
 from muster.cluster.apiserver.decode import Document
@@ -21,6 +22,8 @@ SCALE = Kind("autoscaling", "v1", "Scale", "scales", Scale)
 
 # What a write of the status takes from the metadata that came with it (as upstream; the rest stays).
 _STATUS_METADATA = ("labels", "annotations", "finalizers", "resourceVersion", "uid")
+_VERSION = ("resourceVersion", "uid")  # they say which state of an object was replaced
+_SCALE_METADATA = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
 
 
 def take_all(stored: Document, shown: Document) -> Document:  # noqa: ARG001  (it has no part that is others')
@@ -35,10 +38,12 @@ def take_main(stored: Document, shown: Document) -> Document:
 
 def take_status(stored: Document, shown: Document) -> Document:
     """The status, and those parts of the metadata that go with it."""
-    given, meta = shown.get("metadata") or {}, stored["metadata"]
-    kept = {field: value for field, value in meta.items() if field not in _STATUS_METADATA}
-    taken = {field: given[field] for field in _STATUS_METADATA if field in given}
-    return _with_member(stored | {"metadata": kept | taken}, "status", shown)
+    return _with_member(with_metadata(stored, shown, _STATUS_METADATA), "status", shown)
+
+
+def take_only_status(stored: Document, shown: Document) -> Document:
+    """The status and nothing else."""
+    return _with_member(with_metadata(stored, shown), "status", shown)
 
 
 def take_pod_status(stored: Document, shown: Document) -> Document:
@@ -55,32 +60,42 @@ def take_namespace(stored: Document, shown: Document) -> Document:
     return _with_member(_with_member(shown, "status", stored), "spec", stored)
 
 
+def with_metadata(stored: Document, shown: Document, fields: tuple[str, ...] = _VERSION) -> Document:
+    """The stored object with these fields of the metadata that came with what was written."""
+    given = shown.get("metadata") or {}
+    kept = without(stored["metadata"], *fields)
+    return stored | {"metadata": kept | {field: given[field] for field in fields if field in given}}
+
+
 def _with_member(document: Document, name: str, source: Document) -> Document:
-    rest = {field: value for field, value in document.items() if field != name}
-    return rest | ({name: source[name]} if name in source else {})
+    return without(document, name) | ({name: source[name]} if name in source else {})
 
 
 def show_scale(job: Document) -> Document:
     """A Job as a number of replicas: its parallelism."""
     spec, status = job.get("spec", {}), job.get("status", {})
-    return _scale(job, spec.get("parallelism", 1), status.get("active", 0))
+    return scale_of(job, spec.get("parallelism", 1), _observed(job, status.get("active", 0)))
 
 
 def show_replicas(controller: Document) -> Document:
     """A Deployment and its like as a number of replicas."""
     spec, status = controller.get("spec", {}), controller.get("status", {})
-    return _scale(controller, spec.get("replicas", 1), status.get("replicas", 0))
+    return scale_of(controller, spec.get("replicas", 1), _observed(controller, status.get("replicas", 0)))
 
 
-def _scale(controller: Document, wanted: int, there: int) -> Document:
+def _observed(controller: Document, replicas: int) -> Document:
+    return {"replicas": replicas, "selector": _selector(controller)}
+
+
+def scale_of(controller: Document, wanted: int, status: Document) -> Document:
+    """An object as a number of replicas."""
     meta = controller["metadata"]
-    fields = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
     return {
         "apiVersion": SCALE.api_version,
         "kind": SCALE.kind,
-        "metadata": {field: meta[field] for field in fields if field in meta},
+        "metadata": {field: meta[field] for field in _SCALE_METADATA if field in meta},
         "spec": {"replicas": wanted},
-        "status": {"replicas": there, "selector": _selector(controller)},
+        "status": status,
     }
 
 
@@ -106,24 +121,25 @@ def apply_scale(stored: Document, config: Document) -> Document:
 
 
 def _parallelism(stored: Document, shown: Document) -> Document:
-    replicas, spec = _wanted(shown), stored["spec"]
+    replicas, spec = wanted_replicas(shown), stored["spec"]
     elastic = spec.get("completionMode") == INDEXED and spec.get("completions") == spec.get("parallelism")
     return {"parallelism": replicas} | ({"completions": replicas} if elastic else {})
 
 
-def _wanted(shown: Document) -> int:
+def wanted_replicas(shown: Document) -> int:
+    """The number of replicas in a Scale that somebody has written."""
     replicas: int = (shown.get("spec") or {}).get("replicas", 0)
     return replicas
 
 
 def take_replicas(stored: Document, shown: Document) -> Document:
     """The replicas of a Deployment and its like."""
-    return _rescaled(stored, shown, {"replicas": _wanted(shown)})
+    return _rescaled(stored, shown, {"replicas": wanted_replicas(shown)})
 
 
 def apply_replicas(stored: Document, config: Document) -> Document:
     """What a Scale that is applied to a Deployment and its like says of it."""
-    return _applied(stored, config, {"replicas": _wanted(config)})
+    return _applied(stored, config, {"replicas": wanted_replicas(config)})
 
 
 def _applied(stored: Document, config: Document, spec: Document) -> Document:
@@ -132,10 +148,7 @@ def _applied(stored: Document, config: Document, spec: Document) -> Document:
 
 
 def _rescaled(stored: Document, shown: Document, changed: Document) -> Document:
-    given = shown.get("metadata") or {}
-    version = {field: given[field] for field in ("resourceVersion", "uid") if field in given}
-    meta = {field: value for field, value in stored["metadata"].items() if field not in ("resourceVersion", "uid")}
-    return stored | {"metadata": meta | version, "spec": stored["spec"] | changed}
+    return with_metadata(stored, shown) | {"spec": stored["spec"] | changed}
 
 
 # The names of an Event's members: in core/v1, and in events.k8s.io/v1. The others have the same name in both.

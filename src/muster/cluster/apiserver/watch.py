@@ -5,7 +5,7 @@ where it is by then, it is told 410 Expired and its watch ends. Nothing is queue
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Sequence
 from datetime import datetime
 from functools import lru_cache
 from typing import Any
@@ -47,13 +47,18 @@ class Watcher:
         self._clock = clock
         self._random = random
         self._turns = turns
-        self._open: set[Watch] = set()
+        self._open: dict[Watch, Resource] = {}
         self._stopped = False
 
     def stop(self) -> None:
         """End all watches, and those that are still to be opened."""
         self._stopped = True
         for watch in list(self._open):
+            watch.close()
+
+    def end(self, resources: Collection[Resource]) -> None:
+        """End the watches of resources that are served no more, or otherwise: clients look anew, as upstream has it."""
+        for watch in [watch for watch, resource in self._open.items() if resource in resources]:
             watch.close()
 
     def watch(
@@ -81,7 +86,7 @@ class Watcher:
         except Compacted as error:
             yield error_line(expired(f"too old resource version: {error.since} ({error.oldest})"))
             return
-        self._open.add(watch)
+        self._open[watch] = resource
         try:
             chosen = await loaded(resource, lines.chosen.of(entries) if lines.chosen else entries)
             there = lines.initial(chosen)
@@ -97,7 +102,7 @@ class Watcher:
         except ApiError as error:
             yield error_line(error)  # of a webhook that fails to convert
         finally:
-            self._open.discard(watch)
+            del self._open[watch]
             watch.close()
 
     async def _changes(

@@ -20,7 +20,7 @@ from muster.api.status import (
     unsupported_media_type,
 )
 from muster.cluster.apiserver import fields, metadata
-from muster.cluster.apiserver.admission import Admission, Attempt
+from muster.cluster.apiserver.admission import Admission
 from muster.cluster.apiserver.body import check_patched, faults_of_patch, read_object, require_kind
 from muster.cluster.apiserver.call import Call
 from muster.cluster.apiserver.decode import Document, decode, decode_any, media_type
@@ -90,6 +90,7 @@ class Writer:
             shown = old if call.view.show is None else call.view.show(old)
             document = check_patched(_apply(call, shown, patch), call.view, options, call.warnings, faults)
             metadata.check_name(document, call.name, call.namespace)
+            metadata.check_uid(document, old, call.resource.kind)
             return _replaced(call, old, document)
 
         return await self._change(call, options, patched)
@@ -117,6 +118,7 @@ class Writer:
         """The object to store, with its managers, from the stored one (or {}) and a configuration with its faults."""
         view, resource = call.view, call.resource
         if old:
+            metadata.check_uid(config, old, resource.kind)
             metadata.check_version(config, old, resource.name, unconditional=True)
         merged = fields.apply(
             old or None,
@@ -131,9 +133,8 @@ class Writer:
         document = _taken(old, check_patched(shown, view, options, call.warnings, faults), view, new=not old)
         if document is shown:
             document = dict(shown)
-        document["metadata"] = document["metadata"] | {
-            name: merged["metadata"][name] for name in ("managedFields",) if name in merged["metadata"]
-        }
+        if managers := merged["metadata"].get("managedFields"):
+            document["metadata"] = document["metadata"] | {"managedFields": managers}
         return document
 
     def _who(self, call: Call, options: WriteOptions) -> fields.Writer:
@@ -167,9 +168,7 @@ class Writer:
         metadata.begin(document, name=name, uid=self._ids.uid(), now=self._clock.now(), generation=rules.has_generation)
         rules.default(document)
         self._note(call, None, document, options, managers, applied=applied)
-        attempt = Attempt(
-            call.resource, "CREATE", namespace, name, call.user, document, call.view, None, call.subresource, options
-        )
+        attempt = call.attempt("CREATE", document, None, options, name=name)
         begun = document["metadata"]
         if await self._admission.change(attempt, store, call.warnings):
             _complete_again(call, document, {}, begun)
@@ -230,18 +229,7 @@ class Writer:
         if not call.subresource:
             rules.prepare_update(document, old)
         self._note(call, old, document, options, managers, applied=applied)
-        attempt = Attempt(
-            resource,
-            "UPDATE",
-            call.namespace,
-            call.name,
-            call.user,
-            document,
-            call.view,
-            old,
-            call.subresource,
-            options,
-        )
+        attempt = call.attempt("UPDATE", document, old, options)
         if await self._admission.change(attempt, store, call.warnings):
             _complete_again(call, document, old, old["metadata"])
             self._admission.complete(attempt, store)
@@ -309,6 +297,8 @@ def _read_configuration(call: Call) -> tuple[Document, list[str]]:
     if not config.get("apiVersion") or not config.get("kind"):
         raise bad_request("apiVersion and kind must be set in a configuration that is applied")
     require_kind(config, kind)
+    if not metadata.meta_of(config).get("name"):
+        metadata.meta_of(config)["name"] = call.name
     metadata.check_name(config, call.name, call.namespace)
     return config, faults_of_patch(config, decoded.duplicates, operations=False)
 

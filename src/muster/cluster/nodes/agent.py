@@ -38,6 +38,7 @@ from muster.runtime.controller import Result
 from muster.runtime.manager import Manager
 from muster.runtime.objects import key_of
 from muster.runtime.recorder import Recorder
+from muster.runtime.tasks import cancel
 from muster.runtime.transport import STRATEGIC_MERGE_PATCH
 
 # Pods are cheap here, but each is a process and a shim or more.
@@ -124,9 +125,7 @@ class ProcessNode:
         try:
             await self._controller.run()
         finally:
-            for task in side:
-                task.cancel()
-            await asyncio.wait(side)
+            await cancel(side)
 
     async def stop(self) -> None:
         """End the pods (unless they are to be left running) and stop.

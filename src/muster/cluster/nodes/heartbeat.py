@@ -51,9 +51,23 @@ class Heartbeat:
         self._known = NodeStatus()  # as last written
         self._reported = 0.0
         self._uid = ""
+        self._retired = False
 
     async def register(self) -> None:
-        """Make the Node object, or bring the one from before up to date. Raises `ApiError`, `TransportError`."""
+        """Make the Node object, or bring the one from before up to date: until the server agrees, or we retire.
+
+        Somebody's webhook may refuse it, and only a server that goes on can be told to forget that webhook.
+        """
+        while not self._retired:
+            try:
+                await self._register()
+            except (ApiError, TransportError) as error:
+                log.warning("%s: cannot register: %s", self._name, error)
+                await self._clock.sleep(node_object.REGISTER_SECONDS)
+            else:
+                return
+
+    async def _register(self) -> None:
         node = self._node()
         try:
             there = await self._client.create(NODE, node)
@@ -79,6 +93,7 @@ class Heartbeat:
 
     async def retire(self) -> None:
         """Say that the node takes no more pods."""
+        self._retired = True
         try:
             await self._write_status(problem="node is shutting down")
         except (ApiError, TransportError) as error:

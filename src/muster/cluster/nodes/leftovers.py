@@ -46,8 +46,8 @@ async def forget_absent(client: Client, state: Path, present: Collection[str]) -
             try:
                 await client.delete(NODE, node.metadata.name, uid=node.metadata.uid)
             except ApiError as error:
-                if error.code != 404:
-                    raise
+                if error.code != 404:  # somebody's webhook refuses it: it stays until another start
+                    log.warning("node %s could not be removed: %s", node.metadata.name, error)
 
 
 def _remove(path: Path) -> None:

@@ -8,6 +8,8 @@ what somebody else's do.
 from collections.abc import Iterator
 from pathlib import Path
 
+from muster.cluster.nodes.shim.system import descendants
+
 _LISTENING = "0A"
 # The addresses of localhost, as the kernel's tables have them.
 _TABLES = (("tcp", "0100007F", "127.0.0.1"), ("tcp6", "00000000000000000000000001000000", "::1"))
@@ -18,7 +20,7 @@ def listener(shim: int, port: int, proc: Path = Path("/proc")) -> str:
     wanted = dict(_inodes(proc, port))
     if not wanted:
         return ""
-    for pid in _descendants(shim, proc):
+    for pid in descendants(shim, str(proc)):
         for inode in _sockets(proc / str(pid)):
             if inode in wanted:
                 return wanted[inode]
@@ -36,23 +38,6 @@ def _inodes(proc: Path, port: int) -> Iterator[tuple[str, str]]:
             fields = row.split()
             if fields[1] == f"{address}:{port:04X}" and fields[3] == _LISTENING:
                 yield f"socket:[{fields[9]}]", text
-
-
-def _descendants(root: int, proc: Path) -> set[int]:
-    """All processes that come from this one, as this process sees them."""
-    parents: dict[int, int] = {}
-    for directory in proc.iterdir():
-        if directory.name.isdigit():
-            try:
-                parents[int(directory.name)] = int((directory / "stat").read_bytes().rpartition(b")")[2].split()[1])
-            except OSError:  # it has ended
-                continue
-    found = {root}
-    size = 0
-    while len(found) > size:
-        size = len(found)
-        found.update(pid for pid, parent in parents.items() if parent in found)
-    return found - {root}
 
 
 def _sockets(process: Path) -> Iterator[str]:

@@ -63,11 +63,12 @@ class Logs:
         while numbers and shims.read_record(storage.attempt(options.container, numbers[-1])) is None:
             numbers.pop()  # begun, but no shim came so far
         if options.previous:
-            if len(numbers) < 2:
+            if numbers and not _waits_to_run_again(pod, options.container):
+                numbers.pop()
+            if not numbers:
                 raise bad_request(
                     f'previous terminated container "{options.container}" in pod "{pod.metadata.name}" not found'
                 )
-            numbers.pop()
         if not numbers:
             raise _not_started(pod, options.container)
         return storage.attempt(options.container, numbers[-1])
@@ -200,20 +201,31 @@ def _seek_back(descriptor: int, lines: int) -> int:
     while position > 0:
         start = max(position - _BLOCK, 0)
         block = os.pread(descriptor, position - start, start)
-        for index in range(len(block) - 1, -1, -1):
-            if block[index] != 0x0A:
-                continue
-            if found == lines:
-                os.lseek(descriptor, start + index + 1, os.SEEK_SET)
-                return lines
-            found += 1
+        there = block.count(b"\n")
+        if found + there > lines:
+            index = len(block)
+            for _ in range(lines - found + 1):
+                index = block.rindex(b"\n", 0, index)
+            os.lseek(descriptor, start + index + 1, os.SEEK_SET)
+            return lines
+        found += there
         position = start
     os.lseek(descriptor, 0, os.SEEK_SET)
     return found
 
 
-def _not_started(pod: Pod, container: str) -> ApiError:
+def _waits_to_run_again(pod: Pod, container: str) -> bool:
+    """Whether its newest run is over and counts as the last one already, as between restarts (upstream: lastState)."""
+    status = _status(pod, container)
+    return status is not None and status.state.waiting is not None and status.last_state.terminated is not None
+
+
+def _status(pod: Pod, container: str) -> ContainerStatus | None:
     statuses: tuple[ContainerStatus, ...] = (*pod.status.init_container_statuses, *pod.status.container_statuses)
-    status = next((status for status in statuses if status.name == container), None)
+    return next((status for status in statuses if status.name == container), None)
+
+
+def _not_started(pod: Pod, container: str) -> ApiError:
+    status = _status(pod, container)
     reason = status.state.waiting.reason if status and status.state.waiting else "ContainerCreating"
     return bad_request(f'container "{container}" in pod "{pod.metadata.name}" is waiting to start: {reason}')

@@ -13,6 +13,7 @@ from muster.api.quantity import Quantity
 LEASE_NAMESPACE = "kube-node-lease"
 # The kubelet's: a lease of 40 s, renewed four times in that.
 LEASE_SECONDS, RENEW_SECONDS = 40, 10.0
+REGISTER_SECONDS = 2.0  # until a node that was refused registers again
 KIND_LABEL = "muster.dev/node-kind"
 
 PROCESS, SIMULATED = "process", "simulated"

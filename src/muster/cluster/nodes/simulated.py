@@ -27,7 +27,7 @@ from muster.cluster.release import GIT_VERSION
 from muster.runtime.controller import Result
 from muster.runtime.manager import Manager
 from muster.runtime.objects import key_of
-from muster.runtime.transport import STRATEGIC_MERGE_PATCH
+from muster.runtime.transport import STRATEGIC_MERGE_PATCH, TransportError
 
 DEFAULT_RESOURCES: Mapping[str, Quantity] = {"cpu": "32", "memory": "256Gi", "ephemeral-storage": "1Ti", "pods": "110"}
 # So many writes are under way at once: the store commits them together.
@@ -53,6 +53,7 @@ class SimulatedNodes:
         self.name = f"simulated-nodes-{names[0]}"
         self.node_names = frozenset(names)
         self.ready = asyncio.Event()  # all nodes are registered
+        self._stopped = False
         self.connection = SimulatedConnection()
         self._client, self._clock, self._random = manager.client, manager.clock, manager.random
         self._resources = {**DEFAULT_RESOURCES, **(resources or {})}
@@ -68,13 +69,25 @@ class SimulatedNodes:
         """Register the nodes, then play until `stop`."""
         names = sorted(self.node_names)
         for start in range(0, len(names), _WORKERS):
-            await asyncio.gather(*(self._register(name) for name in names[start : start + _WORKERS]))
+            await asyncio.gather(*(self._join(name) for name in names[start : start + _WORKERS]))
         self.ready.set()
         await self._controller.run()
 
     async def stop(self) -> None:
         """Finish what is being written. The pods' lives go on after the next start."""
+        self._stopped = True
         await self._controller.stop()
+
+    async def _join(self, name: str) -> None:
+        """Register until the server agrees: somebody's webhook may refuse it for a time."""
+        while not self._stopped:
+            try:
+                await self._register(name)
+            except (ApiError, TransportError) as error:
+                log.warning("%s: cannot register: %s", name, error)
+                await self._clock.sleep(node_object.REGISTER_SECONDS)
+            else:
+                return
 
     async def _register(self, name: str) -> None:
         known = self._nodes.get(name)

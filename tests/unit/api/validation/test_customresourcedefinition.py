@@ -75,6 +75,14 @@ PATHS = {"specReplicasPath": ".spec.n", "statusReplicasPath": ".status.n"}
             {"conversion": {"strategy": "Webhook", "webhook": {"clientConfig": {"url": "https://h"}}}},
             "spec.conversion.conversionReviewVersions: Required value",
         ),
+        (
+            {"conversion": {"strategy": "Webhook", "webhook": {"clientConfig": {"url": "https://me@h"}}}},
+            'spec.conversion.webhookClientConfig.url: Invalid value: "me": user information is not permitted',
+        ),
+        (
+            {"conversion": {"strategy": "Webhook", "webhook": {"clientConfig": {"service": {"name": "s"}}}}},
+            "spec.conversion.webhookClientConfig.service.namespace: Required value",
+        ),
     ],
 )
 def test_what_is_refused(spec, start):

@@ -28,7 +28,13 @@ DEVICES = {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName
 GOOD: dict[str, tuple[Kind[Any], Standard, dict[str, Any]]] = {
     "deployment": (apps.DEPLOYMENT, app_rules.DEPLOYMENT, {"spec": RUNNING}),
     "replicaset": (apps.REPLICA_SET, app_rules.REPLICA_SET, {"spec": RUNNING}),
-    "statefulset": (apps.STATEFUL_SET, app_rules.STATEFUL_SET, {"spec": RUNNING | {"serviceName": "s"}}),
+    "statefulset": (
+        apps.STATEFUL_SET,
+        app_rules.STATEFUL_SET,
+        {"spec": RUNNING | {"serviceName": "s", "volumeClaimTemplates": [{"metadata": {"name": "data"}, "spec": CLAIM}],
+         "template": {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i",
+         "volumeMounts": [{"name": "data", "mountPath": "/d"}]}]}}}},
+    ),
     "daemonset": (apps.DAEMON_SET, app_rules.DAEMON_SET, {"spec": RUNNING}),
     "rc": (core.REPLICATION_CONTROLLER, app_rules.REPLICATION_CONTROLLER, {"spec": {"template": TEMPLATE}}),
     "cronjob": (
@@ -124,6 +130,7 @@ BAD: list[tuple[str, str, Any, str, str]] = [
      "activeDeadlineSeconds in ReplicaSet is not Supported"),
     ("statefulset", "spec.podManagementPolicy", "Other", "spec.podManagementPolicy",
      "must be 'OrderedReady' or 'Parallel'"),
+    ("statefulset", "spec.volumeClaimTemplates", [], "spec.template.spec.containers[0].volumeMounts[0].name", ""),
     ("statefulset", "spec.ordinals", {"start": -1}, "spec.ordinals.start", "must be greater than or equal to 0"),
     ("daemonset", "spec.updateStrategy", {"type": "Other"}, "spec.updateStrategy.type",
      'supported values: "RollingUpdate", "OnDelete"'),

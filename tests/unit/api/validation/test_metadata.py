@@ -52,12 +52,12 @@ def test_good_metadata() -> None:
          [('metadata.finalizers: Invalid value: ["orphan","foregroundDeletion"]: '
           "finalizer orphan and foregroundDeletion cannot be both set")]),
         (change(owner_references=(OwnerReference(),)),
-         [f"metadata.ownerReferences[0].{field}: Required value: must not be empty"
-          for field in ("apiVersion", "kind", "name", "uid")]),
+         [f'metadata.ownerReferences.{field}: Invalid value: "": {what}must not be empty'
+          for field, what in (("apiVersion", "version "), ("kind", ""), ("name", ""), ("uid", ""))]),
         (change(owner_references=(msgspec.structs.replace(OWNER, api_version="a/b/c"),)),
-         ['metadata.ownerReferences[0].apiVersion: Invalid value: "a/b/c": must be <group>/<version> or <version>']),
+         ['metadata.ownerReferences.apiVersion: Invalid value: "a/b/c": version must not be empty']),
         (change(owner_references=(msgspec.structs.replace(OWNER, api_version="v1", kind="Event"),)),
-         [('metadata.ownerReferences[0]: Invalid value: {"apiVersion":"v1","kind":"Event","name":"j","uid":"u"}: '
+         [('metadata.ownerReferences: Invalid value: {"apiVersion":"v1","kind":"Event","name":"j","uid":"u"}: '
           "/v1, Kind=Event is disallowed from being an owner")]),
         (change(owner_references=tuple(msgspec.structs.replace(OWNER, controller=True, name=n) for n in "ab")),
          [('metadata.ownerReferences: Invalid value: [{"apiVersion":"batch/v1","kind":"Job","name":"a","uid":"u",'
@@ -67,6 +67,12 @@ def test_good_metadata() -> None:
 )  # fmt: skip
 def test_new_metadata(meta: Any, expected: Any, sentences: Any) -> None:
     assert sentences(new_metadata(meta, names.dns_label)) == expected
+
+
+def test_finalizers_of_what_users_define_need_no_domain(sentences: Any) -> None:
+    meta = change(finalizers=("mine", "resources.example.com"))
+    assert sentences(new_metadata(meta, names.dns_label, custom=True)) == []
+    assert sentences(changed_metadata(meta, meta, custom=True)) == []
 
 
 def test_cluster_wide_kinds_have_no_namespace(sentences: Any) -> None:

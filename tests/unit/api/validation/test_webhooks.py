@@ -55,6 +55,11 @@ def configuration(*hooks: Any) -> MutatingWebhookConfiguration:
           'clientConfig.url: Invalid value: "f": fragments are not permitted in the URL']),
         ({"clientConfig": {"url": "https:///x"}},
          [f'clientConfig.url: Invalid value: "": host must be specified{FORM}']),
+        ({"clientConfig": {"url": "https://a/\r\nX: y"}},
+         [f"clientConfig.url: Required value: url must be a valid URL: invalid control character in URL{FORM}"]),
+        ({"clientConfig": {"url": "https://a:x/"}},
+         [("clientConfig.url: Required value: url must be a valid URL: "
+           f"Port could not be cast to integer value as 'x'{FORM}")]),
         ({"clientConfig": {"service": {}}},
          ["clientConfig.service.name: Required value: service name is required",
           "clientConfig.service.namespace: Required value: service namespace is required"]),

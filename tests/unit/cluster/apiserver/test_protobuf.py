@@ -14,8 +14,8 @@ from muster.api.kueue import GROUP
 from muster.api.kueue.visibility import VISIBILITY_GROUP
 from muster.cluster.apiserver import protobuf
 from muster.cluster.apiserver.builtin import BUILTIN
-from muster.cluster.apiserver.protobuf import ProtobufError
 from muster.cluster.apiserver.schema import compile_builtin
+from muster.cluster.apiserver.wireformat import ProtobufError
 
 # What kubectl 1.33 sends for `create job j33 --image=x -- a b` and `create service nodeport n33 --tcp=5678:8080`.
 JOB_BODY = (

@@ -174,7 +174,9 @@ def world(tmp_path, make_pod, monkeypatch):
     place.write(PodRecord("ns", "p", "uid-1"))
 
     class World:
-        alive = True
+        def __init__(self):
+            self.alive = True
+            self.pod = pod
 
         def attempt(self, number, claimed=True):
             directory = place.begin("main", number)
@@ -183,7 +185,7 @@ def world(tmp_path, make_pod, monkeypatch):
             return directory
 
         async def read(self, **options):
-            chunks = Logs(storage, VirtualClock()).logs(pod, LogOptions(container="main", **options))
+            chunks = Logs(storage, VirtualClock()).logs(self.pod, LogOptions(container="main", **options))
             return b"".join([chunk async for chunk in chunks])
 
     world = World()
@@ -197,6 +199,14 @@ def test_the_newest_attempt_is_read_and_the_one_before_on_demand(world):
     world.attempt(2, claimed=False)
     assert run_virtual(world.read()) == b"attempt-1\n"
     assert run_virtual(world.read(previous=True)) == b"attempt-0\n"
+
+
+def test_between_two_runs_the_last_one_is_also_the_previous_one(world, make_pod):
+    ended = {"terminated": {"exitCode": 1}}
+    status = {"name": "main", "state": {"waiting": {"reason": "CrashLoopBackOff"}}, "lastState": ended}
+    world.pod = make_pod(status={"containerStatuses": [status]})
+    (world.attempt(0) / "log").write_bytes(line(1, "crashed"))
+    assert run_virtual(world.read()) == run_virtual(world.read(previous=True)) == b"crashed\n"
 
 
 def test_a_limit_of_bytes(world):

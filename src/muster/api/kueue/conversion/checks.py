@@ -1,7 +1,7 @@
 """AdmissionChecks, and what MultiKueue is configured with."""
 
 from muster.api.kueue.checks import SECRET_LOCATION
-from muster.api.kueue.conversion.members import Json, without
+from muster.api.members import Json, without
 
 _SOURCES = ("kubeConfig", "clusterProfileRef")
 

@@ -1,8 +1,8 @@
 """ClusterQueues, LocalQueues and Cohorts."""
 
 from muster.api.kueue.clusterqueue import MAY_STOP_SEARCH
-from muster.api.kueue.conversion.members import Json, renamed, without
 from muster.api.kueue.v1beta1.clusterqueue import BORROW, PREEMPT
+from muster.api.members import Json, renamed, without
 
 
 def cluster_queue_spec_up(spec: Json) -> Json:

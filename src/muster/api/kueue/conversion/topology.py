@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from itertools import zip_longest
 from typing import Any
 
-from muster.api.kueue.conversion.members import Json
+from muster.api.members import Json
 
 MAX_SLICE = 100_000  # domains, by the schema of v1beta2
 

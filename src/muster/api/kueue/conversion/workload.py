@@ -2,10 +2,10 @@
 
 from collections.abc import Callable
 
-from muster.api.kueue.conversion.members import Json, renamed, without
 from muster.api.kueue.conversion.topology import assignment_of_domains, domains_of_assignment
 from muster.api.kueue.v1beta1.workload import POD_PRIORITY_SOURCE, WORKLOAD_PRIORITY_SOURCE
 from muster.api.kueue.workload import POD_PRIORITY_GROUP, WORKLOAD_PRIORITY_GROUP
+from muster.api.members import Json, renamed, without
 
 _TIME = "accumulatedPastExecutionTimeSeconds"
 _OLD_TIME = "accumulatedPastExexcutionTimeSeconds"

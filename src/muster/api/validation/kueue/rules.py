@@ -40,14 +40,15 @@ def created(
     namespaced: bool = False,
 ) -> list[FieldError]:
     """What is wrong with a new object, by the rules of its CRD or else of its webhook."""
-    return list(chain(new_metadata(metadata, names.dns_subdomain, namespaced=namespaced), crd)) or list(webhook)
+    meta = new_metadata(metadata, names.dns_subdomain, namespaced=namespaced, custom=True)
+    return list(chain(meta, crd)) or list(webhook)
 
 
 def changed(
     new: ObjectMeta, old: ObjectMeta, crd: Iterable[FieldError] = (), webhook: Iterable[FieldError] = ()
 ) -> list[FieldError]:
     """What is wrong with a change, by the rules of its CRD or else of its webhook."""
-    return list(chain(changed_metadata(new, old), crd)) or list(webhook)
+    return list(chain(changed_metadata(new, old, custom=True), crd)) or list(webhook)
 
 
 def annotation_path(name: str) -> str:

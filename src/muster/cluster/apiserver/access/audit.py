@@ -8,6 +8,7 @@ server's own log, and stops no request.
 import logging
 import os
 from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,7 +22,7 @@ from muster.cluster.apiserver.access.audit_policy import Policy, Scope, Stage, s
 from muster.cluster.apiserver.access.rbac import Decision
 from muster.cluster.apiserver.answers import Answer, Stream, Tunnel
 from muster.cluster.apiserver.decode import decode_any
-from muster.cluster.apiserver.users import Access, User
+from muster.cluster.apiserver.users import Access, User, user_info
 from muster.runtime.clock import Clock
 from muster.runtime.ids import Ids
 from muster.runtime.transport import Request, Response
@@ -30,6 +31,7 @@ MAX_LOG_BYTES = 100 << 20  # then the log is moved aside, in place of the one be
 
 log = logging.getLogger(__name__)
 
+_NONE: Mapping[str, str] = {}
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
 
@@ -57,10 +59,13 @@ class AuditLog:
 
     def _append(self, line: bytes) -> None:
         if os.fstat(self._descriptor).st_size + len(line) > self._max_bytes:
-            self._path.rename(self._path.with_name(f"{self._path.name}.1"))
-            os.close(self._descriptor)
-            self._descriptor = self._open()
-        os.write(self._descriptor, line)
+            with suppress(FileNotFoundError):  # it was moved, and then no new one could be opened
+                self._path.rename(self._path.with_name(f"{self._path.name}.1"))
+            full, self._descriptor = self._descriptor, self._open()
+            os.close(full)
+        rest = memoryview(line)
+        while rest:
+            rest = rest[os.write(self._descriptor, rest) :]
 
     def close(self) -> None:
         """Let go of the file."""
@@ -92,15 +97,23 @@ class Audit:
         kept = scope(self._policy, access)
         if kept.level == "None":
             return None
-        now = self._clock.now()
+        record = self._begun(request, access, version, kept)
+        record.reached("RequestReceived", self._clock.now())
+        return record
+
+    def turned_away(self, request: Request, access: Access, version: str) -> None:
+        """A request has come without a credential that is known: as upstream, one event says so."""
+        kept = scope(self._policy, access)
+        if kept.level != "None":
+            self._begun(request, access, version, kept).turned_away()
+
+    def _begun(self, request: Request, access: Access, version: str, kept: Scope) -> "Record":
         event = _head(request, access, version) | {
             "level": kept.level,
-            "auditID": self._ids.uid(),
-            "requestReceivedTimestamp": _moment(now),
+            "auditID": request.audit_id or self._ids.uid(),
+            "requestReceivedTimestamp": _moment(self._clock.now()),
         }
-        record = Record(event, kept, access, request, self)
-        record.reached("RequestReceived", now)
-        return record
+        return Record(event, kept, access, request, self)
 
     def moment(self) -> datetime:
         """Now."""
@@ -129,12 +142,12 @@ class Record:
 
     def acts_as(self, user: User) -> None:
         """The request is taken for somebody else's."""
-        self._event["impersonatedUser"] = _user(user)
+        self._event["impersonatedUser"] = user_info(user)
         self._access = replace(self._access, user=user)
 
-    def answered(self, answer: Answer) -> Answer:
-        """The answer as it is to go out; the end of a stream is an event too."""
-        self._event["annotations"] = self._audit.annotations(self._access)
+    def answered(self, answer: Answer, annotations: Mapping[str, str] = _NONE) -> Answer:
+        """The answer as it is to go out; the end of a stream is an event too. `annotations` are others'."""
+        self._event["annotations"] = {**annotations, **self._audit.annotations(self._access)}
         self._event["responseStatus"] = _status(answer)
         if self._kept.level in ("Request", "RequestResponse") and self._request.body:
             self._add("requestObject", self._request.body, self._request.content_type)
@@ -149,6 +162,21 @@ class Record:
                 self._add("responseObject", answer.body, answer.content_type)
             self.reached("ResponseComplete", self._audit.moment())
         return answer
+
+    def turned_away(self) -> None:
+        """Nobody knows who asks."""
+        self._end(401, "Unauthorized", "Authentication failed")
+        self.reached("ResponseStarted", self._audit.moment())
+
+    def given_up(self) -> None:
+        """The answer was not waited for: what was asked may have been done."""
+        self._event["annotations"] = self._audit.annotations(self._access)
+        self._end(504, "Timeout", "the answer was not waited for")
+        self.reached("ResponseComplete", self._audit.moment())
+
+    def _end(self, code: int, reason: str, message: str) -> None:
+        status = {"status": "Failure", "message": message, "reason": reason, "code": code}
+        self._event["responseStatus"] = {"metadata": {}} | status
 
     def reached(self, stage: Stage, now: datetime) -> None:
         """Write down a stage, unless it is left out."""
@@ -180,7 +208,7 @@ def _head(request: Request, access: Access, version: str) -> dict[str, Any]:
         "apiVersion": "audit.k8s.io/v1",
         "requestURI": quote(request.path) + query,
         "verb": access.verb,
-        "user": _user(access.user),
+        "user": user_info(access.user),
         "sourceIPs": ["127.0.0.1"],  # nobody else can reach us
         "userAgent": request.user_agent,
     }
@@ -196,11 +224,6 @@ def _head(request: Request, access: Access, version: str) -> dict[str, Any]:
         }
         event["objectRef"] = {name: value for name, value in reference.items() if value}
     return event
-
-
-def _user(user: User) -> dict[str, Any]:
-    members = {"username": user.name, "uid": user.uid, "groups": sorted(user.groups), "extra": dict(user.extra)}
-    return {name: value for name, value in members.items() if value}
 
 
 def _status(answer: Answer) -> dict[str, Any]:

@@ -5,7 +5,7 @@ token reviews and token requests): of them no more than metadata is kept unless 
 """
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 import msgspec
 
@@ -17,6 +17,9 @@ Stage = Literal["RequestReceived", "ResponseStarted", "ResponseComplete", "Panic
 
 MAX_POLICY_BYTES = 1 << 20
 _SENSITIVE = frozenset({("", "secrets"), ("", "serviceaccounts/token"), ("authentication.k8s.io", "tokenreviews")})
+
+
+_VERSION, _KIND = "audit.k8s.io/v1", "Policy"
 
 
 class PolicyError(Exception):
@@ -52,8 +55,8 @@ class Rule(_Data, frozen=True, kw_only=True):
 class Policy(_Data, frozen=True, kw_only=True):
     """Rules in order, and what holds for all."""
 
-    api_version: Literal["audit.k8s.io/v1"]
-    kind: Literal["Policy"]
+    api_version: str
+    kind: str
     rules: tuple[Rule, ...]
     metadata: dict[str, object] = {}
     omit_stages: tuple[Stage, ...] = ()
@@ -76,9 +79,13 @@ def parse(text: str | bytes) -> Policy:
         raise PolicyError(f"the policy has more than {MAX_POLICY_BYTES} bytes")
     try:
         document, duplicates = decode(data)
+        found = (document.get("apiVersion"), document.get("kind")) if isinstance(document, dict) else ()
+        if found != (_VERSION, _KIND):
+            raise PolicyError(f"it must be of apiVersion {_VERSION} and kind {_KIND}")
         policy = msgspec.convert(document, Policy)
     except (ValueError, msgspec.ValidationError) as error:
-        raise PolicyError(str(error)) from None
+        levels = f"; levels are {', '.join(get_args(Level))}" if "level" in str(error) else ""
+        raise PolicyError(f"{error}{levels}") from None
     if duplicates:
         raise PolicyError(f"{duplicates[0]} is given twice")
     for i, rule in enumerate(policy.rules):
@@ -98,7 +105,9 @@ def scope(policy: Policy, access: Access) -> Scope:
 
 
 def _level(rule: Rule, access: Access) -> Level:
-    sensitive = (access.group, access.resource) in _SENSITIVE
+    # Whoever means a subresource of a secret that there is not has sent the secret all the same.
+    meant = "secrets" if access.resource.startswith("secrets/") else access.resource
+    sensitive = (access.group, meant) in _SENSITIVE
     if not sensitive or rule.level in ("None", "Metadata"):
         return rule.level
     named = any(of.group == access.group and access.resource in of.resources for of in rule.resources)

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from muster.cluster.apiserver.access.escalation import creation, escalation
+from muster.cluster.apiserver.access.escalation import escalation
 from muster.cluster.apiserver.access.jwt import SigningKey
 from muster.cluster.apiserver.access.podaccounts import pod_accounts
 from muster.cluster.apiserver.access.rbac import Rbac
@@ -48,7 +48,7 @@ class AccessControl:
         }
         # Pods get a token where there is a way for them to use it.
         self.changing: tuple[Plugin, ...] = (pod_accounts(mount=bool(trust.authority_pem)),)
-        self.judging: tuple[Plugin, ...] = (escalation(self.rbac), creation(self.rbac))
+        self.judging: tuple[Plugin, ...] = (escalation(self.rbac),)
 
     @cached_property
     def documents(self) -> Mapping[str, StaticAnswer]:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import msgspec
 
 from muster.api.rbac import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, GROUP, ROLE, ROLE_BINDING, PolicyRule, RoleRef
-from muster.api.status import ApiError, forbidden, not_found
+from muster.api.status import not_found
 from muster.cluster.apiserver.access.rbac import Rbac
 from muster.cluster.apiserver.access.rules import (
     EVERYTHING,
@@ -19,6 +19,7 @@ from muster.cluster.apiserver.access.rules import (
     uncovered,
 )
 from muster.cluster.apiserver.admission import Attempt, Plugin
+from muster.cluster.apiserver.decode import Document
 from muster.cluster.apiserver.users import MASTERS, Access, User
 from muster.cluster.store import Store
 
@@ -40,28 +41,27 @@ def escalation(rbac: Rbac) -> Plugin:
     return check
 
 
-def creation(rbac: Rbac) -> Plugin:
-    """Who makes an object must be allowed to create it, also where an update or an apply is what makes it."""
-
-    def check(attempt: Attempt, store: Store) -> None:  # noqa: ARG001  (one of many of this shape)
-        if attempt.operation == "CREATE" and not attempt.subresource:
-            kind = attempt.resource.kind
-            rbac.require(Access(attempt.user, "create", kind.group, kind.plural, attempt.namespace))
-
-    return check
-
-
 def _check_role(rbac: Rbac, attempt: Attempt) -> None:
-    document, old = attempt.document, attempt.old or {}
-    parts = ("rules", "aggregationRule")
-    if attempt.old is not None and all(document.get(part) == old.get(part) for part in parts):
+    document, old = attempt.document, attempt.old
+    # A label may be enough to give a role's rules to those who have a role that is put together.
+    if old is not None and _lasting(document) == _lasting(old):
         return
     kind = attempt.resource.kind
     if rbac.decide(_access(attempt, "escalate", kind.plural, attempt.name)).allowed:
         return
     _confirm(rbac, attempt, msgspec.convert(document.get("rules") or (), tuple[PolicyRule, ...]))
-    if document.get("aggregationRule"):
+    if document.get("aggregationRule") or (old or {}).get("aggregationRule"):
         _confirm(rbac, attempt, EVERYTHING, "must have cluster-admin privileges to use an aggregationRule")
+
+
+# What garbage collection and field management write.
+_PASSING = frozenset({"ownerReferences", "finalizers", "managedFields"})
+
+
+def _lasting(role: Document) -> Document:
+    """The role, but for what says nothing of rights."""
+    meta = {name: value for name, value in role["metadata"].items() if name not in _PASSING}
+    return {**role, "metadata": meta}
 
 
 def _check_binding(rbac: Rbac, attempt: Attempt) -> None:
@@ -88,15 +88,14 @@ def _confirm(rbac: Rbac, attempt: Attempt, wanted: Sequence[PolicyRule], instead
     try:
         missing = uncovered(grants.rules, wanted)
     except TooManyRightsError:
-        raise _refused(attempt, "it grants too many single rights to compare them with the writer's own") from None
+        raise attempt.refused("it grants too many single rights to compare them with the writer's own") from None
     if not missing:
         return
     if instead:
-        raise _refused(attempt, instead)
+        raise attempt.refused(instead)
     sentences = sorted({described(rule) for rule in compacted(missing)})
     errors = f"; resolution errors: {quoted(grants.errors)}" if grants.errors else ""
-    raise _refused(
-        attempt,
+    raise attempt.refused(
         f"{_named(attempt.user)} is attempting to grant RBAC permissions not currently held:\n"
         + "\n".join(sentences)
         + errors,
@@ -105,8 +104,3 @@ def _confirm(rbac: Rbac, attempt: Attempt, wanted: Sequence[PolicyRule], instead
 
 def _named(user: User) -> str:
     return f'user "{user.name}" (groups={quoted(sorted(user.groups))})'
-
-
-def _refused(attempt: Attempt, why: str) -> ApiError:
-    name = attempt.resource.name
-    return forbidden(f'{name} "{attempt.name}" is forbidden: {why}', resource=name, name=attempt.name)

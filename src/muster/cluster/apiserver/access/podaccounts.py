@@ -9,8 +9,7 @@ from typing import Any
 import msgspec
 
 from muster.api.core import SERVICE_ACCOUNT, ServiceAccount
-from muster.api.status import ApiError, forbidden
-from muster.cluster.apiserver.admission import Attempt, Plugin
+from muster.cluster.apiserver.admission import Attempt, Plugin, keep
 from muster.cluster.store import Key, Store
 from muster.runtime.ids import SAFE_ALPHABET
 
@@ -19,7 +18,6 @@ ROOT_CA = "kube-root-ca.crt"
 TOKEN_SECONDS = 3607  # an hour, and a little by which upstream knows that nobody chose it
 _VOLUME_PREFIX = "kube-api-access-"
 _DEFAULT = "default"
-_KEPT = ("serviceAccountName", "serviceAccount")
 
 
 def pod_accounts(*, mount: bool) -> Plugin:
@@ -36,11 +34,7 @@ def pod_accounts(*, mount: bool) -> Plugin:
             if account.image_pull_secrets and not spec.get("imagePullSecrets"):
                 spec["imagePullSecrets"] = msgspec.to_builtins(account.image_pull_secrets)
         elif attempt.operation == "UPDATE":
-            # What was filled in stays where a change leaves it out: a manifest can be applied as it was.
-            old = (attempt.old or {}).get("spec", {})
-            for name in _KEPT:
-                if name in old:
-                    spec.setdefault(name, old[name])
+            keep(attempt, "serviceAccountName", "serviceAccount")
 
     return complete
 
@@ -55,9 +49,8 @@ def _account(attempt: Attempt, store: Store) -> ServiceAccount:
         return SERVICE_ACCOUNT.decode(entry.body)
     if name == _DEFAULT:
         return ServiceAccount()
-    raise _refused(
-        attempt,
-        f'error looking up service account {attempt.namespace}/{name}: serviceaccount "{name}" not found',
+    raise attempt.refused(
+        f'error looking up service account {attempt.namespace}/{name}: serviceaccount "{name}" not found'
     )
 
 
@@ -107,7 +100,3 @@ def _suffix(uid: str) -> str:
         number, digit = divmod(number, len(SAFE_ALPHABET))
         letters.append(SAFE_ALPHABET[digit])
     return "".join(letters)
-
-
-def _refused(attempt: Attempt, why: str) -> ApiError:
-    return forbidden(f'pods "{attempt.name}" is forbidden: {why}', resource="pods", name=attempt.name)

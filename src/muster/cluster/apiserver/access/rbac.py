@@ -30,6 +30,8 @@ from muster.cluster.store import Entry, Key, Store
 
 # So many users' rights and decisions are remembered; past that, all are forgotten.
 REMEMBERED = 10_000
+# What is named at greater length than this is not remembered: anybody could fill the memory with names.
+MAX_NAMES = 1024
 
 _KINDS: tuple[Kind[Any], ...] = (ROLE, CLUSTER_ROLE, ROLE_BINDING, CLUSTER_ROLE_BINDING)
 
@@ -101,7 +103,9 @@ class Rbac:
         if found is None:
             if len(self._decisions) >= REMEMBERED:
                 self._decisions.clear()
-            found = self._decisions[asked] = _decided(access, self._granted(user, access.namespace))
+            found = _decided(access, self._granted(user, access.namespace))
+            if _length(user, access.verb, access.group, access.resource, access.name, access.path) <= MAX_NAMES:
+                self._decisions[asked] = found
         return found
 
     def grants(self, user: User, namespace: str) -> Grants:
@@ -120,7 +124,9 @@ class Rbac:
         if found is None:
             if len(self._grants) >= REMEMBERED:
                 self._grants.clear()
-            found = self._grants[asked] = self._collect(user, namespace)
+            found = self._collect(user, namespace)
+            if _length(user, namespace) <= MAX_NAMES:
+                self._grants[asked] = found
         return found
 
     def _collect(self, user: User, namespace: str) -> Grants:
@@ -159,6 +165,10 @@ class Rbac:
         self._grants.clear()
         self._decisions.clear()
         self._seen = seen
+
+
+def _length(user: User, *texts: str) -> int:
+    return sum(map(len, (user.name, *user.groups, *texts)))
 
 
 def missing(ref: RoleRef) -> str:

@@ -27,7 +27,7 @@ from muster.cluster.apiserver.body import read_object
 from muster.cluster.apiserver.call import Call
 from muster.cluster.apiserver.decode import Document
 from muster.cluster.apiserver.request import write_options
-from muster.cluster.apiserver.users import Access, User
+from muster.cluster.apiserver.users import Access, User, user_info
 from muster.runtime.transport import JSON, Response
 
 
@@ -97,7 +97,7 @@ class Reviews:
         return answer(call, document, status)
 
     async def _self(self, call: Call) -> Response:
-        return answer(call, written(call), {"userInfo": _shown(call.user)})
+        return answer(call, written(call), {"userInfo": user_info(call.user)})
 
     async def _token(self, call: Call) -> Response:
         document = written(call)
@@ -110,7 +110,7 @@ class Reviews:
         except BadTokenError as error:
             # Upstream repeats the token, as it was sent to it; that is nothing that we do.
             return answer(call, document, {"user": {}, "error": f"[invalid bearer token, {error}]"})
-        status = {"authenticated": True, "user": _shown(owner.user), "audiences": list(owner.audiences)}
+        status = {"authenticated": True, "user": user_info(owner.user), "audiences": list(owner.audiences)}
         return answer(call, document, status)
 
     def _decision(self, user: User, spec: "SelfSubjectAccessReviewSpec | SubjectAccessReviewSpec") -> Document:
@@ -173,9 +173,3 @@ def _asked(user: User, on_resource: ResourceAttributes | None, on_path: NonResou
 
 def _user(spec: SubjectAccessReviewSpec) -> User:
     return User(spec.user, frozenset(spec.groups), spec.uid, spec.extra)
-
-
-def _shown(user: User) -> Document:
-    members = {"username": user.name, "uid": user.uid, "groups": sorted(user.groups)}
-    extra = {key: list(values) for key, values in user.extra.items()}
-    return {name: value for name, value in (members | {"extra": extra}).items() if value}

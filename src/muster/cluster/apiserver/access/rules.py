@@ -11,8 +11,8 @@ from muster.api.rbac import PolicyRule
 from muster.cluster.apiserver.users import Access
 
 ALL = "*"
-# So many comparisons of single rights are made for one rule, and no more: they would hold up everybody else.
-MAX_RIGHTS = 200_000
+# So many words of rules are compared, and no more: it would hold up everybody else. (Half a second's worth.)
+MAX_COMPARED = 5_000_000
 
 EVERYTHING = (
     PolicyRule(verbs=(ALL,), api_groups=(ALL,), resources=(ALL,)),
@@ -21,7 +21,7 @@ EVERYTHING = (
 
 
 class TooManyRightsError(Exception):
-    """A rule names more single rights than are compared."""
+    """The rules name more single rights than are compared."""
 
 
 def allows(rule: PolicyRule, access: Access) -> bool:
@@ -40,10 +40,13 @@ def allows(rule: PolicyRule, access: Access) -> bool:
 def uncovered(owned: Sequence[PolicyRule], wanted: Iterable[PolicyRule]) -> list[PolicyRule]:
     """The rights, one at a time, that `wanted` grants and `owned` does not. Raises `TooManyRightsError`."""
     missing: list[PolicyRule] = []
+    words, left = 1 + sum(map(_words, owned)), MAX_COMPARED
     for rule in wanted:
-        if any(_covers(own, rule) for own in owned):
+        left -= words
+        if left > 0 and any(_covers(own, rule) for own in owned):
             continue
-        if _count(rule) * max(len(owned), 1) > MAX_RIGHTS:
+        left -= _count(rule) * words
+        if left < 0:
             raise TooManyRightsError
         missing += [right for right in _rights(rule) if not any(_covers(own, right) for own in owned)]
     return missing
@@ -104,6 +107,11 @@ def _url_matches(accepted: str, path: str) -> bool:
     if accepted in (ALL, path):
         return True
     return accepted.endswith(ALL) and path.startswith(accepted.rstrip(ALL))
+
+
+def _words(rule: PolicyRule) -> int:
+    parts = (rule.verbs, rule.api_groups, rule.resources, rule.resource_names, rule.non_resource_urls)
+    return sum(map(len, parts))
 
 
 def _count(rule: PolicyRule) -> int:

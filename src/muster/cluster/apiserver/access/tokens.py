@@ -15,6 +15,7 @@ import msgspec
 from muster.api.core import NODE, POD, SECRET, SERVICE_ACCOUNT
 from muster.api.meta import Object
 from muster.cluster.apiserver.access.jwt import BadTokenError, Claims, SigningKey
+from muster.cluster.apiserver.access.rules import quoted
 from muster.cluster.apiserver.users import TokenCheck, User, account_groups, account_name, account_of
 from muster.cluster.store import Entry, Key, Store
 from muster.runtime.clock import Clock
@@ -112,15 +113,11 @@ class Tokens:
         """Whose the token is, if it is for any of these. Raises `BadTokenError`."""
         user = self._fixed(token)
         if user is not None:
-            return Owner(user, tuple(audiences))
+            return Owner(user, _shared(AUDIENCES, audiences))
         claims = self._claims(token)
         if claims["iss"] == LEGACY_ISSUER:
-            return Owner(self._legacy_user(claims, token), AUDIENCES)
-        shared = tuple(audience for audience in audiences if audience in claims["aud"])
-        if not shared:
-            raise BadTokenError(
-                f"token audiences {_listed(claims['aud'])} is invalid for the target audiences {_listed(audiences)}"
-            )
+            return Owner(self._legacy_user(claims, token), _shared(AUDIENCES, audiences))
+        shared = _shared(claims["aud"], audiences)
         now = self._clock.now().timestamp()
         if now >= claims["exp"]:
             raise BadTokenError("service account token has expired")
@@ -181,6 +178,9 @@ class Tokens:
         return end is not None and (self._clock.now() - end).total_seconds() > _GRACE_SECONDS
 
 
-def _listed(values: Sequence[str]) -> str:
-    quoted = " ".join(f'"{value}"' for value in values)
-    return f"[{quoted}]"
+def _shared(meant: Sequence[str], audiences: Sequence[str]) -> tuple[str, ...]:
+    """Those of the audiences that a token is meant for. Raises `BadTokenError` if there are none."""
+    shared = tuple(audience for audience in audiences if audience in meant)
+    if not shared:
+        raise BadTokenError(f"token audiences {quoted(meant)} is invalid for the target audiences {quoted(audiences)}")
+    return shared

@@ -1,26 +1,30 @@
 """CEL, the expression language of the Kubernetes API.
 
 - `compile_rules`: the validation rules of a custom resource's schema.
-- `compile_condition`: conditions over requests.
+- `compile_condition`, `all_hold`: conditions over requests.
 
 `front` has expressions parsed and checked by the CEL library; `evaluate` makes closures of them, which run on JSON
 values as they are, within a cost limit; `library` are the functions that they may call.
 """
 
-from muster.cluster.apiserver.cel.conditions import Condition, compile_condition
+from muster.cluster.apiserver.cel.conditions import Condition, ConditionError, all_hold, compile_condition, problem_of
 from muster.cluster.apiserver.cel.evaluate import Budget
 from muster.cluster.apiserver.cel.front import CompileError
 from muster.cluster.apiserver.cel.rules import RuleError, Validator, compile_rules
-from muster.cluster.apiserver.cel.values import CelError, CostLimitError
+from muster.cluster.apiserver.cel.values import CelError, CostLimitError, sentence
 
 __all__ = [
     "Budget",
     "CelError",
     "CompileError",
     "Condition",
+    "ConditionError",
     "CostLimitError",
     "RuleError",
     "Validator",
+    "all_hold",
     "compile_condition",
     "compile_rules",
+    "problem_of",
+    "sentence",
 ]

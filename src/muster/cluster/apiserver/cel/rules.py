@@ -12,17 +12,15 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from muster.api.status import DUPLICATE, FORBIDDEN, INVALID, REQUIRED, FieldError
+from muster.api.validation.structuralschema import RULES
 from muster.cluster.apiserver.cel.closures import key_of
 from muster.cluster.apiserver.cel.evaluate import Budget, Program, compile_expression
 from muster.cluster.apiserver.cel.front import CompileError, check
 from muster.cluster.apiserver.cel.shapes import ANYTHING, Shape, shape_of
 from muster.cluster.apiserver.cel.syntax import mentions
-from muster.cluster.apiserver.cel.values import NONE, CelError, CostLimitError, Optional
+from muster.cluster.apiserver.cel.values import NONE, CelError, CostLimitError, Optional, sentence
 from muster.cluster.apiserver.schema.walk import Schema
 
-RULES = "x-kubernetes-validations"
-
-_MAX_MESSAGE = 5 * 1024  # characters of a message that an expression makes
 _REASONS = {
     "FieldValueForbidden": FORBIDDEN,
     "FieldValueRequired": REQUIRED,
@@ -138,12 +136,10 @@ class _Rule:
 
     def _message(self, variables: tuple[Any, Any], walk: _Walk) -> str:
         if self.message_program is not None:
-            try:
-                text = self.message_program(*variables, budget=walk.budget)
-            except CelError:
-                text = ""  # the message below says what rule it was
-            if isinstance(text, str) and text.strip() and "\n" not in text and len(text) <= _MAX_MESSAGE:
-                return text.strip()
+            # Else the message below says what rule it was.
+            with suppress(CelError):
+                if text := sentence(self.message_program(*variables, budget=walk.budget)):
+                    return text
         return self.message or f"failed rule: {self.text}"
 
     def _failed(self, failure: str) -> str:

@@ -13,13 +13,11 @@ from datetime import UTC, datetime
 from typing import Any
 
 from muster.api import durations
+from muster.api.validation.structuralschema import EMBEDDED, INT_OR_STRING, LIST_KEYS, LIST_TYPE, PRESERVE
 from muster.cluster.apiserver.cel.values import CelError, Duration, Timestamp
 from muster.cluster.apiserver.schema.walk import Schema, type_of
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_INT_OR_STRING = "x-kubernetes-int-or-string"
-_PRESERVE = "x-kubernetes-preserve-unknown-fields"
-_EMBEDDED = "x-kubernetes-embedded-resource"
 
 # Elements that a list or map without a limit may have, if they are not tiny: what fits into a request of 3 MiB.
 _MOST = 100_000
@@ -80,12 +78,12 @@ ANYTHING = Shape()
 
 def shape_of(schema: Schema, *, root: bool = False) -> Shape:
     """The shape of a structural schema's values; at the `root`, of whole objects."""
-    if schema.get(_INT_OR_STRING):
+    if schema.get(INT_OR_STRING):
         return Shape(typed=True)
     type_ = type_of(schema)
     match type_:
         case "object":
-            return _object(schema, root=root or bool(schema.get(_EMBEDDED)))
+            return _object(schema, root=root or bool(schema.get(EMBEDDED)))
         case "array":
             return _list(schema)
         case _ if schema.get("nullable"):
@@ -122,7 +120,7 @@ def _object(schema: Schema, *, root: bool) -> Shape:
     if root:
         fields |= _TYPE_META
     names = {spelled: name for name in fields if (spelled := escaped(name)) is not None}
-    is_open = schema.get(_PRESERVE) is True or others is True or not fields
+    is_open = schema.get(PRESERVE) is True or others is True or not fields
     return Shape(
         schema_type="object",
         names=names,
@@ -137,8 +135,8 @@ def _list(schema: Schema) -> Shape:
     items: Schema = schema.get("items") or {}
     element = shape_of(items)
     type_ = "dyn" if schema.get("nullable") else f"list<{element.type}>"
-    kind = schema.get("x-kubernetes-list-type")
-    keys: Sequence[str] = schema.get("x-kubernetes-list-map-keys") or () if kind == "map" else ()
+    kind = schema.get(LIST_TYPE)
+    keys: Sequence[str] = schema.get(LIST_KEYS) or () if kind == "map" else ()
     return Shape(
         type=type_,
         schema_type="array",

@@ -1,7 +1,7 @@
 """Checked expressions: what the CEL library makes of a text, read from its serialized form.
 
 The form is `cel.expr.CheckedExpr` of the CEL specification in protobuf; only what evaluation needs is read. It comes
-from the library and nobody else, so it is trusted to be well-formed.
+from the library and nobody else, so it is trusted to be what it says.
 """
 
 import struct
@@ -9,7 +9,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from muster.cluster.apiserver import wireformat
 from muster.cluster.apiserver.cel.values import Duration, Timestamp, UInt
+from muster.cluster.apiserver.wireformat import signed
 
 
 class UnsupportedError(ValueError):
@@ -132,37 +134,14 @@ _Fields: TypeAlias = dict[int, list[Any]]
 
 
 def _message(data: bytes) -> _Fields:
-    fields: _Fields = {}
-    at = 0
-    while at < len(data):
-        key, at = _varint(data, at)
-        number, wire = key >> 3, key & 7
-        value: Any
-        if wire == 0:
-            value, at = _varint(data, at)
-        elif wire == 1:
-            value, at = data[at : at + 8], at + 8
-        else:
-            size, at = _varint(data, at)
-            value, at = data[at : at + size], at + size
-        fields.setdefault(number, []).append(value)
-    return fields
-
-
-def _varint(data: bytes, at: int) -> tuple[int, int]:
-    result = shift = 0
-    while True:
-        byte = data[at]
-        at += 1
-        result |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return result, at
-        shift += 7
+    found: _Fields = {}
+    for number, _, value in wireformat.fields(data):
+        found.setdefault(number, []).append(value)
+    return found
 
 
 def _int(fields: _Fields, number: int) -> int:
-    value = int(fields[number][-1]) if number in fields else 0
-    return value - (1 << 64) if value >= 1 << 63 else value
+    return signed(fields[number][-1]) if number in fields else 0
 
 
 def _text(fields: _Fields, number: int) -> str:
@@ -189,7 +168,7 @@ def _nanos(data: bytes) -> int:
 _CONSTANTS: dict[int, Callable[[Any], Any]] = {
     1: lambda _: None,
     2: bool,
-    3: lambda value: value - (1 << 64) if value >= 1 << 63 else value,
+    3: signed,
     4: UInt,
     5: lambda value: struct.unpack("<d", value)[0],
     6: lambda value: value.decode(),
@@ -217,14 +196,7 @@ def _call(id_: int, data: bytes) -> Node:
 def _list(id_: int, data: bytes) -> Node:
     fields = _message(data)
     packed = b"".join(value if isinstance(value, bytes) else bytes([value]) for value in fields.get(2, ()))
-    return ListLiteral(id_, tuple(_node(each) for each in fields.get(1, ())), frozenset(_varints(packed)))
-
-
-def _varints(packed: bytes) -> Iterator[int]:
-    at = 0
-    while at < len(packed):
-        value, at = _varint(packed, at)
-        yield value
+    return ListLiteral(id_, tuple(_node(each) for each in fields.get(1, ())), frozenset(wireformat.numbers(packed)))
 
 
 def _map(id_: int, data: bytes) -> Node:

@@ -74,6 +74,7 @@ _TYPE_NAMES: dict[type, str] = {
     TypeValue: "type",
     Optional: "optional_type",
 }
+_MAX_MESSAGE = 5 * 1024  # characters
 _NUMBERS = frozenset((int, UInt, float))
 
 
@@ -83,6 +84,12 @@ def type_name(value: Any) -> str:
 
 
 TYPES: Final = {name: TypeValue(name) for name in _TYPE_NAMES.values()}
+
+
+def sentence(value: Any) -> str:
+    """The text of a message that an expression has made; "" if it is none that can be shown, as upstream has it."""
+    usable = isinstance(value, str) and "\n" not in value and len(value) <= _MAX_MESSAGE
+    return str(value).strip() if usable else ""
 
 
 def no_such_overload(function: str, *args: Any) -> CelError:

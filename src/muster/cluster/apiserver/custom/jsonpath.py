@@ -92,9 +92,9 @@ def _step(match: re.Match[str]) -> Find:
     text = match[match.lastgroup or 0]
     match match.lastgroup:
         case "name":
-            return _named(re.sub(r"\\(.)", r"\1", text))
+            return _named(_unescaped(text))
         case "quoted":
-            return _named(re.sub(r"\\(.)", r"\1", text[1:-1]))
+            return _named(_unescaped(text[1:-1]))
         case "any":
             return _children
         case "descent":
@@ -106,6 +106,10 @@ def _step(match: re.Match[str]) -> Find:
             return lambda value: iter(value[start:end]) if isinstance(value, list) else iter(())
         case _:
             return _filtered(text)
+
+
+def _unescaped(text: str) -> str:
+    return re.sub(r"\\(.)", r"\1", text)
 
 
 def _named(name: str) -> Find:
@@ -154,7 +158,7 @@ def _comparable(left: Any, right: Any) -> bool:
 
 def _literal(text: str) -> Any:
     if len(text) > 1 and text[0] == text[-1] == "'":
-        return re.sub(r"\\(.)", r"\1", text[1:-1])
+        return _unescaped(text[1:-1])
     try:
         return json.loads(text)
     except ValueError:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from muster.api.apiextensions import ESTABLISHED, NAMES_ACCEPTED
+from muster.cluster.apiserver.conditions import holds, set_condition
 from muster.cluster.apiserver.decode import Document
 
 
@@ -42,16 +43,16 @@ def settle_names(definition: Document, others: Iterable[Mapping[str, Any]], now:
     accepted, reason, message = _accepted(wanted, status.get("acceptedNames") or {}, Taken.by(others))
     status["acceptedNames"] = accepted
     if reason:
-        set_condition(status, NAMES_ACCEPTED, "False", reason, message, now)
+        set_condition(status, NAMES_ACCEPTED, "False", now, reason=reason, message=message)
     else:
-        set_condition(status, NAMES_ACCEPTED, "True", "NoConflicts", "no conflicts found", now)
+        set_condition(status, NAMES_ACCEPTED, "True", now, reason="NoConflicts", message="no conflicts found")
     if holds(status, ESTABLISHED):
         return
     if reason:
-        set_condition(status, ESTABLISHED, "False", "NotAccepted", "not all names are accepted", now)
+        set_condition(status, ESTABLISHED, "False", now, reason="NotAccepted", message="not all names are accepted")
     else:
         sentence = "the initial names have been accepted"
-        set_condition(status, ESTABLISHED, "True", "InitialNamesAccepted", sentence, now)
+        set_condition(status, ESTABLISHED, "True", now, reason="InitialNamesAccepted", message=sentence)
 
 
 def _accepted(wanted: dict[str, Any], had: dict[str, Any], taken: Taken) -> tuple[dict[str, Any], str, str]:
@@ -78,23 +79,3 @@ def _accepted(wanted: dict[str, Any], had: dict[str, Any], taken: Taken) -> tupl
     if wanted.get("categories"):
         accepted["categories"] = wanted["categories"]
     return accepted, reason, message
-
-
-def holds(status: Document, type_: str) -> bool:
-    """Whether a condition of a status is true."""
-    return any(c.get("type") == type_ and c.get("status") == "True" for c in status.get("conditions") or ())
-
-
-def set_condition(status: Document, type_: str, value: str, reason: str, message: str, now: str) -> None:
-    """Set a condition in a status, in place; its time stays unless it flips."""
-    conditions: list[dict[str, Any]] = [dict(condition) for condition in status.get("conditions") or ()]
-    made = {"type": type_, "status": value, "lastTransitionTime": now, "reason": reason, "message": message}
-    for index, condition in enumerate(conditions):
-        if condition.get("type") == type_:
-            if condition.get("status") == value:
-                made["lastTransitionTime"] = condition.get("lastTransitionTime", now)
-            conditions[index] = made
-            break
-    else:
-        conditions.append(made)
-    status["conditions"] = conditions

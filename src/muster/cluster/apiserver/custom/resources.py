@@ -26,7 +26,7 @@ from muster.api.schema import inlined
 from muster.api.status import INVALID, NOT_SUPPORTED, REQUIRED, TOO_LONG, TOO_MANY, FieldError
 from muster.api.validation import names
 from muster.api.validation.metadata import changed_metadata, new_metadata
-from muster.cluster.apiserver import views
+from muster.cluster.apiserver import preparation, views
 from muster.cluster.apiserver.cel import compile_rules
 from muster.cluster.apiserver.custom.columns import printer
 from muster.cluster.apiserver.custom.conversion import Convert
@@ -35,8 +35,8 @@ from muster.cluster.apiserver.custom.ratcheting import without_old_errors
 from muster.cluster.apiserver.custom.scale import scale_subresource
 from muster.cluster.apiserver.custom.versions import CustomVersion, Stored
 from muster.cluster.apiserver.decode import Document
-from muster.cluster.apiserver.metadata import meta_of
-from muster.cluster.apiserver.registry import VERBS, Resource, Rules, Subresource, View
+from muster.cluster.apiserver.discovery import preference
+from muster.cluster.apiserver.registry import VERBS, VIEW_VERBS, Resource, Rules, Subresource, View
 from muster.cluster.apiserver.schema import (
     Checked,
     Checker,
@@ -50,7 +50,6 @@ from muster.cluster.apiserver.selection import FieldLabels
 
 # Of a definition that is being deleted: what there is may still be let go of its finalizers.
 _TERMINATING_VERBS = tuple(verb for verb in VERBS if verb != "create")
-_STATUS_VERBS = ("get", "patch", "update")
 _ANYTHING: Schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 _NOT_CHECKED = FieldError(
     "<nil>",
@@ -74,7 +73,10 @@ def resources_of(definition: CustomResourceDefinition, convert: Convert, since: 
     stored.version = f"{group}/{storage.name}"
     stored.forms = {version.kind.api_version: version.form for version in versions}
     stored.convert, stored.since = convert, since
-    return [version.resource(stored) for version in versions if version.version.served]
+    served = [version for version in versions if version.version.served]
+    if not served and is_true(definition, TERMINATING):  # what is there has to go: somebody must be able to reach it
+        served = [version for version in versions if version.version.storage]
+    return [version.resource(stored) for version in served]
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,10 +120,7 @@ class _Version:
         return self._form(document)
 
     def resource(self, stored: Stored) -> Resource:
-        names, accepted = (
-            self.definition.spec.names,
-            self.definition.status.accepted_names or self.definition.spec.names,
-        )
+        accepted = self.definition.status.accepted_names or self.definition.spec.names
         terminating = is_true(self.definition, TERMINATING)
         subresources = self.version.subresources
         has_status = subresources is not None and subresources.status is not None
@@ -130,8 +129,8 @@ class _Version:
             stored=self.kind,
             view=self._view(views.take_main if has_status else views.take_all),
             rules=Rules(
-                prepare_create=_without_status if has_status else _as_it_is,
-                prepare_update=partial(_count_change, counted=frozenset({"status"}) if not has_status else frozenset()),
+                prepare_create=preparation.new if has_status else _as_it_is,
+                prepare_update=partial(preparation.changed_counted, status=not has_status),
                 has_generation=True,
                 unconditional_update=False,
             ),
@@ -144,7 +143,7 @@ class _Version:
             schema=served_schema(self.schema),
             storage=CustomVersion(stored, self.kind.api_version),
             singular_name=accepted.singular,
-            list_kind=accepted.list_kind or f"{names.kind}List",
+            list_kind=accepted.list_kind,
         )
 
     def _view(self, take: Callable[[Document, Document], Document]) -> View:
@@ -160,7 +159,7 @@ class _Version:
     def _subresources(self, *, has_status: bool) -> tuple[Subresource, ...]:
         found = []
         if has_status:
-            found.append(Subresource("status", self.kind, _STATUS_VERBS, self._view(take_custom_status)))
+            found.append(Subresource("status", self.kind, VIEW_VERBS, self._view(views.take_only_status)))
         scale = self.version.subresources.scale if self.version.subresources is not None else None
         if scale is not None:
             found.append(scale_subresource(scale, self._validate_update))
@@ -169,7 +168,18 @@ class _Version:
     def _deprecation(self) -> str:
         if not self.version.deprecated:
             return ""
-        return self.version.deprecation_warning or f"{self.kind.api_version} {self.kind.kind} is deprecated"
+        return self.version.deprecation_warning or self._default_deprecation()
+
+    def _default_deprecation(self) -> str:
+        """What is said of a deprecated version, and the best newer one to use instead."""
+        kind, group = self.kind.kind, self.kind.group
+        better = [
+            version.name
+            for version in self.definition.spec.versions
+            if version.served and not version.deprecated and preference(version.name) < preference(self.version.name)
+        ]
+        use = f"; use {group}/{min(better, key=preference)} {kind}" if better else ""
+        return f"{self.kind.api_version} {kind} is deprecated{use}"
 
     def _fields(self) -> FieldLabels:
         paths = {field.json_path.removeprefix("."): field.json_path for field in self.version.selectable_fields}
@@ -195,13 +205,15 @@ class _Version:
 
     def _validate_create(self, document: Document) -> Sequence[FieldError]:
         meta = msgspec.convert(document, Object).metadata
-        found = [*new_metadata(meta, names.dns_subdomain, namespaced=self.kind.namespaced), *self._judge(document)]
+        of_meta = new_metadata(meta, names.dns_subdomain, namespaced=self.kind.namespaced, custom=True)
+        found = [*of_meta, *self._judge(document)]
         return found + self._broken_rules(document, None, found)
 
     def _validate_update(self, document: Document, old: Document) -> Sequence[FieldError]:
         new_meta, old_meta = msgspec.convert(document, Object).metadata, msgspec.convert(old, Object).metadata
         judged = self._judge(document)
-        found = [*changed_metadata(new_meta, old_meta), *(without_old_errors(judged, document, old) if judged else ())]
+        of_meta = changed_metadata(new_meta, old_meta, custom=True)
+        found = [*of_meta, *(without_old_errors(judged, document, old) if judged else ())]
         return found + self._broken_rules(document, old, found)
 
     def _broken_rules(self, document: Document, old: Document | None, found: Sequence[FieldError]) -> list[FieldError]:
@@ -220,31 +232,8 @@ def served_schema(schema: Schema) -> Schema:
 _METADATA: Schema = inlined(Kind("", "v1", "Object", "objects", Object))["properties"]["metadata"]
 
 
-def take_custom_status(stored: Document, shown: Document) -> Document:
-    """The status and nothing else; the version says what was replaced."""
-    rest = {name: value for name, value in stored.items() if name != "status"}
-    given = shown.get("metadata") or {}
-    version = {field: given[field] for field in ("resourceVersion", "uid") if field in given}
-    meta = {name: value for name, value in stored["metadata"].items() if name not in ("resourceVersion", "uid")}
-    status = {"status": shown["status"]} if "status" in shown else {}
-    return rest | {"metadata": meta | version} | status
-
-
 def _as_it_is(document: Document) -> None:
     """Nothing is the server's to set."""
-
-
-def _without_status(document: Document) -> None:
-    """The status is written by itself, and a new object has none."""
-    document.pop("status", None)
-
-
-def _count_change(document: Document, stored: Document, counted: frozenset[str]) -> None:
-    """Whatever changes but metadata, and a status that is written by itself, is a new generation."""
-    apart = frozenset({"metadata", "status"}) - counted
-    members = (document.keys() | stored.keys()) - apart
-    if any(document.get(member) != stored.get(member) for member in members):
-        meta_of(document)["generation"] = meta_of(stored).get("generation", 0) + 1
 
 
 def _blocks(error: FieldError) -> bool:

@@ -6,13 +6,10 @@ from typing import Any
 from muster.api.apiextensions import CustomResourceSubresourceScale
 from muster.api.status import FieldError, internal_error
 from muster.api.validation.fields import invalid
+from muster.cluster.apiserver import views
 from muster.cluster.apiserver.custom.jsonpath import at, simple_names
 from muster.cluster.apiserver.decode import Document
-from muster.cluster.apiserver.registry import Subresource, View
-from muster.cluster.apiserver.views import SCALE
-
-_SHOWN_METADATA = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
-_VERBS = ("get", "patch", "update")
+from muster.cluster.apiserver.registry import VIEW_VERBS, Subresource, View
 
 
 def scale_subresource(
@@ -27,28 +24,17 @@ def scale_subresource(
         replicas = at(document, wanted)
         if replicas is None:
             raise internal_error(f'the spec replicas field "{paths.spec_replicas_path}" does not exist')
-        meta = document["metadata"]
         status: dict[str, Any] = {"replicas": _number(at(document, current))}
         if selector is not None:
             status["selector"] = _text(at(document, selector))
-        return {
-            "apiVersion": SCALE.api_version,
-            "kind": SCALE.kind,
-            "metadata": {field: meta[field] for field in _SHOWN_METADATA if field in meta},
-            "spec": {"replicas": _number(replicas)},
-            "status": status,
-        }
+        return views.scale_of(document, _number(replicas), status)
 
     def take(stored: Document, shown: Document) -> Document:
-        given = shown.get("metadata") or {}
-        version = {field: given[field] for field in ("resourceVersion", "uid") if field in given}
-        meta = {field: value for field, value in stored["metadata"].items() if field not in ("resourceVersion", "uid")}
-        replicas = (shown.get("spec") or {}).get("replicas", 0)
-        return _with(stored, wanted, replicas) | {"metadata": meta | version}
+        return _with(views.with_metadata(stored, shown), wanted, views.wanted_replicas(shown))
 
     def applied(stored: Document, config: Document) -> Document:
         version = {name: stored[name] for name in ("apiVersion", "kind")}
-        return _with(version, wanted, (config.get("spec") or {}).get("replicas", 0)) | {"metadata": config["metadata"]}
+        return _with(version, wanted, views.wanted_replicas(config)) | {"metadata": config["metadata"]}
 
     def validate_update(new: Document, old: Document) -> Sequence[FieldError]:
         replicas = _number(at(new, wanted))
@@ -56,8 +42,8 @@ def scale_subresource(
             return [invalid("spec.replicas", replicas, "should be a non-negative integer")]
         return validate(new, old)
 
-    view = View(SCALE, show, take, validate_update=validate_update, applied=applied)
-    return Subresource("scale", SCALE, _VERBS, view)
+    view = View(views.SCALE, show, take, validate_update=validate_update, applied=applied)
+    return Subresource("scale", views.SCALE, VIEW_VERBS, view)
 
 
 def _number(value: Any) -> int:

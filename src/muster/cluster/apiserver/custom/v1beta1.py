@@ -7,6 +7,7 @@ unless it says no.
 
 from typing import Any
 
+from muster.api.members import renamed, without
 from muster.cluster.apiserver.decode import Document
 from muster.cluster.apiserver.schema import DecodeError
 
@@ -46,8 +47,9 @@ def to_v1(definition: Document) -> Document:
     """A v1beta1 definition as one of v1."""
     spec: Document = definition.get("spec") or {}
     named = spec.get("versions") or [{"name": spec.get("version", ""), "served": True, "storage": True}]
-    kept = {name: value for name, value in spec.items() if name not in (*_SHARED, "version", "conversion")}
-    result = kept | {"versions": [_version_to_v1(version or {}, spec) for version in named]}
+    result = without(spec, *_SHARED, "version", "conversion") | {
+        "versions": [_version_to_v1(version or {}, spec) for version in named]
+    }
     result["preserveUnknownFields"] = (
         True if spec.get("preserveUnknownFields") is None else spec["preserveUnknownFields"]
     )
@@ -67,7 +69,7 @@ def to_v1beta1(definition: Document) -> Document:
         values = [version.get(name) for version in versions]
         if values and values[0] and all(value == values[0] for value in values):
             result[shared] = values[0]
-            versions = [{key: value for key, value in version.items() if key != name} for version in versions]
+            versions = [without(version, name) for version in versions]
     result |= {"versions": versions, "preserveUnknownFields": spec.get("preserveUnknownFields", False)}
     if spec.get("conversion"):
         result["conversion"] = _conversion_to_v1beta1(spec["conversion"])
@@ -75,7 +77,7 @@ def to_v1beta1(definition: Document) -> Document:
 
 
 def _version_to_v1(version: Document, spec: Document) -> Document:
-    result = {name: value for name, value in version.items() if name != "additionalPrinterColumns"}
+    result = without(version, "additionalPrinterColumns")
     schema = version.get("schema") or spec.get("validation")
     if not (schema or {}).get("openAPIV3Schema"):
         schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
@@ -85,14 +87,14 @@ def _version_to_v1(version: Document, spec: Document) -> Document:
         result["subresources"] = subresources
     columns = version.get("additionalPrinterColumns") or spec.get("additionalPrinterColumns")
     if columns:
-        result["additionalPrinterColumns"] = [_renamed(column or {}, "JSONPath", "jsonPath") for column in columns]
+        result["additionalPrinterColumns"] = [renamed(column or {}, "JSONPath", "jsonPath") for column in columns]
     return result
 
 
 def _version_to_v1beta1(version: Document) -> Document:
     if not version.get("additionalPrinterColumns"):
         return version
-    columns = [_renamed(column, "jsonPath", "JSONPath") for column in version["additionalPrinterColumns"]]
+    columns = [renamed(column, "jsonPath", "JSONPath") for column in version["additionalPrinterColumns"]]
     return version | {"additionalPrinterColumns": columns}
 
 
@@ -112,7 +114,3 @@ def _conversion_to_v1beta1(conversion: Document) -> Document:
         result["webhookClientConfig"] = webhook.get("clientConfig")
         result["conversionReviewVersions"] = webhook.get("conversionReviewVersions") or []
     return result
-
-
-def _renamed(document: Document, old: str, new: str) -> Document:
-    return {new if name == old else name: value for name, value in document.items()}

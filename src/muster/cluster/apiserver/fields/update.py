@@ -20,6 +20,7 @@ from muster.cluster.apiserver.fields.managers import (
 )
 from muster.cluster.apiserver.fields.schema import FieldSchema
 from muster.cluster.apiserver.fields.sets import SELF, FieldSet, union, without
+from muster.cluster.apiserver.patch.json import equal
 
 NOTHING: FieldSet = {}
 
@@ -69,7 +70,8 @@ def note_update(
 
 def same_but_times(old: Document, new: Document) -> bool:
     """Whether two versions of an object differ in nothing, or only in when its managers last wrote."""
-    if without_entries(old) != without_entries(new):
+    before, after = without_entries(old), without_entries(new)
+    if before != after or not equal(before, after):  # to Python, but not here, 1 is True
         return False
     entries, others = entries_of(old), entries_of(new)
     return len(entries) == len(others) and all(map(same_entry, entries, others))

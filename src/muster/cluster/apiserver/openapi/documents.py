@@ -219,5 +219,5 @@ def _common(operation: Operation) -> dict[str, Any]:
         "description": operation.description,
         "operationId": operation.id,
         "x-kubernetes-action": operation.action,
-        "x-kubernetes-group-version-kind": {"group": kind.group, "version": kind.version, "kind": kind.kind},
+        "x-kubernetes-group-version-kind": kind.names,
     }

@@ -66,11 +66,7 @@ def component_of(kind: Kind[Any]) -> str:
 
 def list_name(resource: Resource) -> str:
     """The component of a resource's lists."""
-    return f"{component_of(resource.kind).rpartition('.')[0]}.{_list_kind(resource)}"
-
-
-def _list_kind(resource: Resource) -> str:
-    return resource.list_kind or f"{resource.kind.kind}List"
+    return f"{component_of(resource.kind).rpartition('.')[0]}.{resource.kind_of_lists}"
 
 
 def _is_custom(kind: Kind[Any]) -> bool:
@@ -83,7 +79,7 @@ def reference(name: str) -> Schema:
 
 
 def _list_schema(resource: Resource) -> Schema:
-    kind, list_kind = resource.kind, _list_kind(resource)
+    kind, list_kind = resource.kind, resource.kind_of_lists
     return {
         "type": "object",
         "description": f"{list_kind} is a list of {kind.plural}.",
@@ -104,7 +100,7 @@ def _custom_schema(resource: Resource) -> Schema:
     return {
         **schema,
         "properties": {**schema.get("properties", {}), **TYPE_META, "metadata": metadata},
-        "x-kubernetes-group-version-kind": [{"group": kind.group, "kind": kind.kind, "version": kind.version}],
+        "x-kubernetes-group-version-kind": [kind.names],
     }
 
 

@@ -79,10 +79,8 @@ class _Patching:
         container, member = self._container(path, f"{missing} path: {shown(path)}")
         if isinstance(container, list):
             container[_index(member, len(container) - 1)] = value
-        elif member in container:
-            container[member] = value
         else:
-            raise unprocessable(f"{missing} key: {shown(path)}: missing value")
+            container[member] = value  # also one that is not there: kube-apiserver's library takes it for an addition
 
     def _move(self, operation: dict[str, Any], path: str) -> None:
         source = _text(operation, "from", "move operation failed to decode from")

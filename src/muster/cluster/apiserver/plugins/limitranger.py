@@ -13,7 +13,6 @@ from muster.api.core import POD, Pod
 from muster.api.core.quota import LIMIT_RANGE, LimitRangeItem
 from muster.api.pods import pod_requests
 from muster.api.quantity import Quantity, canonical, format_amount, parse
-from muster.api.status import forbidden
 from muster.cluster.apiserver.admission import Attempt
 from muster.cluster.apiserver.decode import Document
 from muster.cluster.apiserver.plugins.quotausage import CLAIMS, pod_limits
@@ -42,9 +41,7 @@ def require_limits_kept(attempt: Attempt, store: Store) -> None:
     for item in _limits(attempt.namespace, store, *_TYPES[attempt.resource.key]):
         found = list(complaints(item, attempt.document))
         if found:
-            name = attempt.resource.name
-            why = found[0] if len(found) == 1 else f"[{', '.join(dict.fromkeys(found))}]"
-            raise forbidden(f'{name} "{attempt.name}" is forbidden: {why}', resource=name, name=attempt.name)
+            raise attempt.refused(found[0] if len(found) == 1 else f"[{', '.join(dict.fromkeys(found))}]")
 
 
 def _limits(namespace: str, store: Store, *types: str) -> Iterator[LimitRangeItem]:
@@ -66,7 +63,7 @@ def _complete(pod: Document, item: LimitRangeItem) -> None:
                 missing = {name: amounts[name] for name in amounts if name not in resources.get(given, {})}
                 if missing:
                     resources.setdefault(given, {}).update(missing)
-                    notes.append(f"{', '.join(sorted(missing))} {word} for {what} {container['name']}")
+                    notes.append(f"{', '.join(sorted(missing))} {word} for {what} {container.get('name', '')}")
     if notes:
         annotations = pod["metadata"].setdefault("annotations", {})
         annotations[ANNOTATION] = f"LimitRanger plugin set: {'; '.join(notes)}"

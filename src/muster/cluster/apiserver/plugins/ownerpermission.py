@@ -7,7 +7,7 @@ owner wait must be allowed to set the owner's finalizers (k8s.io/kubernetes, Own
 from collections.abc import Mapping
 from typing import Any
 
-from muster.api.status import ApiError, forbidden
+from muster.api.status import ApiError
 from muster.cluster.apiserver.admission import Attempt
 from muster.cluster.apiserver.decode import Document
 from muster.cluster.apiserver.registry import Registry, Resource
@@ -43,25 +43,20 @@ class OwnerPermission:
 
     def _require_finalizers(self, attempt: Attempt, owner: Reference) -> None:
         api_version, kind = str(owner.get("apiVersion", "")), str(owner.get("kind", ""))
-        resource = self._registered(api_version, kind)
+        resource = self._registry.of_kind(api_version, kind)
         if resource is None:
-            raise _refused(
-                attempt,
+            raise attempt.refused(
                 "cannot set blockOwnerDeletion in this case because cannot find RESTMapping for "
                 f'APIVersion {api_version} Kind {kind}: no matches for kind "{kind}" in version "{api_version}"',
             )
         access = _access(attempt, resource, "update", str(owner.get("name", "")), "finalizers")
         self._require(attempt, access, _UNBLOCKABLE)
 
-    def _registered(self, api_version: str, kind: str) -> Resource | None:
-        served = (resource for resource in self._registry if resource.kind.kind == kind)
-        return next((resource for resource in served if resource.kind.api_version == api_version), None)
-
     def _require(self, attempt: Attempt, access: Access, sentence: str) -> None:
         try:
             self._authorizer(access)
         except ApiError:
-            raise _refused(attempt, f"{sentence}: , <nil>") from None  # upstream shows two values here
+            raise attempt.refused(f"{sentence}: , <nil>") from None  # upstream shows two values here
 
 
 def _owners(document: Document | None) -> list[Reference]:
@@ -77,8 +72,3 @@ def _access(attempt: Attempt, resource: Resource, verb: str, name: str, subresou
     plural = f"{kind.plural}/{subresource}" if subresource else kind.plural
     namespace = attempt.namespace if kind.namespaced else ""
     return Access(attempt.user, verb, kind.group, plural, namespace, name)
-
-
-def _refused(attempt: Attempt, why: str) -> ApiError:
-    name = attempt.resource.name
-    return forbidden(f'{name} "{attempt.name}" is forbidden: {why}', resource=name, name=attempt.name)

@@ -2,6 +2,7 @@
 
 from muster.api.certificates import CERTIFICATE_SIGNING_REQUEST
 from muster.cluster.apiserver.admission import Attempt
+from muster.cluster.apiserver.users import user_info
 from muster.cluster.store import Store
 
 
@@ -9,14 +10,7 @@ def note_requester(attempt: Attempt, store: Store) -> None:  # noqa: ARG001  (on
     """Set, in place, the user in a new CertificateSigningRequest."""
     if attempt.operation != "CREATE" or attempt.resource.key != CERTIFICATE_SIGNING_REQUEST.resource:
         return
-    user, spec = attempt.user, attempt.document.setdefault("spec", {})
-    who = {
-        "username": user.name,
-        "uid": user.uid,
-        "groups": sorted(user.groups),
-        "extra": {key: list(values) for key, values in user.extra.items()},
-    }
-    for field, value in who.items():
+    spec = attempt.document.setdefault("spec", {})
+    for field in ("username", "uid", "groups", "extra"):
         spec.pop(field, None)
-        if value:
-            spec[field] = value
+    spec |= user_info(attempt.user)

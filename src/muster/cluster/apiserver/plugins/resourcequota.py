@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 from muster.api.core import POD, SERVICE
 from muster.api.core.quota import RESOURCE_QUOTA
-from muster.api.status import ApiError, forbidden
 from muster.cluster.apiserver.admission import Attempt
 from muster.cluster.apiserver.plugins.quotaledger import QuotaLedger
 from muster.cluster.apiserver.plugins.quotausage import (
@@ -83,7 +82,7 @@ class QuotaAdmission:
             lists = (_only(exceeded, requested), _only(exceeded, total), _only(exceeded, quota.hard))
             asked, used, hard = map(shown, lists)
             why = f"exceeded quota: {quota.name}, requested: {asked}, used: {used}, limited: {hard}"
-            raise _refused(attempt, why)
+            raise attempt.refused(why)
 
 
 _REMEMBERED = 10_000
@@ -104,9 +103,4 @@ def _require_said(attempt: Attempt, quotas: list[_Quota]) -> None:
     for quota in quotas:
         limited = [name for name in quota.hard if resource_of(name) == POD.resource]
         if missing := unsaid(attempt.document, limited):
-            raise _refused(attempt, f"failed quota: {quota.name}: must specify {missing}")
-
-
-def _refused(attempt: Attempt, why: str) -> ApiError:
-    name = attempt.resource.name
-    return forbidden(f'{name} "{attempt.name}" is forbidden: {why}', resource=name, name=attempt.name)
+            raise attempt.refused(f"failed quota: {quota.name}: must specify {missing}")

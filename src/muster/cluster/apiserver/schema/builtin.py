@@ -13,13 +13,13 @@ from muster.cluster.apiserver.schema.walk import (
     ABSENT,
     DEFINITION,
     Check,
-    Checked,
     Checker,
     Dialect,
     Field,
     Findings,
     Path,
     Schema,
+    checker_of,
     compile_check,
     type_of,
 )
@@ -38,14 +38,7 @@ def compile_builtin(kind: Kind[Any]) -> Checker:
     """The checker of a built-in kind. It raises `DecodeError` at the first value of a wrong type."""
     components = kind_components([kind])
     schema = _resolved({"$ref": _REFERENCE + component_name(kind.type)}, components)
-    check = compile_check(schema, _DIALECT, Field(), member=True).check
-
-    def checker(document: Any) -> Checked:
-        findings = Findings()
-        value = check(document, None, findings)
-        return Checked(value, tuple(findings.unknown), ())
-
-    return checker
+    return checker_of(compile_check(schema, _DIALECT, Field(), member=True).check)
 
 
 def _resolved(schema: Schema, components: Mapping[str, Schema]) -> Schema:

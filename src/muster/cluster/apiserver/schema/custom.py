@@ -12,12 +12,12 @@ from dataclasses import replace
 from typing import Any
 
 from muster.api.status import FieldError
+from muster.api.validation.structuralschema import EMBEDDED, INT_OR_STRING, INTEGER_OR_STRING, PRESERVE
 from muster.cluster.apiserver.schema.constraints import constraints_of, invalid
 from muster.cluster.apiserver.schema.walk import (
     ABSENT,
     REFUSED,
     Check,
-    Checked,
     Checker,
     Constraint,
     Dialect,
@@ -25,15 +25,10 @@ from muster.cluster.apiserver.schema.walk import (
     Findings,
     Path,
     Schema,
+    checker_of,
     compile_check,
     type_of,
 )
-
-_PRESERVE = "x-kubernetes-preserve-unknown-fields"
-_EMBEDDED = "x-kubernetes-embedded-resource"
-_INT_OR_STRING = "x-kubernetes-int-or-string"
-# What generators write beside `x-kubernetes-int-or-string`: it says the same again.
-_INTEGER_OR_STRING = [{"type": "integer"}, {"type": "string"}]
 
 _TYPES: dict[str, tuple[type, ...]] = {
     "string": (str,),
@@ -53,14 +48,7 @@ def compile_custom(schema: Schema, *, fill: bool = True) -> Checker:
     Unless it shall `fill` in defaults, members that have one may stay absent.
     """
     dialect = _DIALECT if fill else _UNFILLED
-    check = compile_check(whole_object(schema), dialect, Field(), member=True).check
-
-    def checker(document: Any) -> Checked:
-        findings = Findings()
-        value = check(document, None, findings)
-        return Checked(value, tuple(findings.unknown), tuple(findings.errors))
-
-    return checker
+    return checker_of(compile_check(whole_object(schema), dialect, Field(), member=True).check)
 
 
 def compile_form(schema: Schema, *, prune: bool = True) -> Checker:
@@ -69,14 +57,7 @@ def compile_form(schema: Schema, *, prune: bool = True) -> Checker:
     Unless it shall `prune`, what the schema does not know stays.
     """
     dialect = _FORM if prune else replace(_FORM, keeps_unknown=lambda _: True)
-    check = compile_check(whole_object(schema), dialect, Field(), member=True).check
-
-    def checker(document: Any) -> Checked:
-        findings = Findings()
-        value = check(document, None, findings)
-        return Checked(value, tuple(findings.unknown), ())
-
-    return checker
+    return checker_of(compile_check(whole_object(schema), dialect, Field(), member=True).check)
 
 
 def compile_judgement(schema: Schema) -> Callable[[Any], list[FieldError]]:
@@ -91,15 +72,9 @@ def compile_judgement(schema: Schema) -> Callable[[Any], list[FieldError]]:
     return judge
 
 
-def compile_part(schema: Schema) -> Callable[[Any], Checked]:
+def compile_part(schema: Schema) -> Checker:
     """The checker of a value within a custom resource: a default. Raises `PatternError`."""
-    check = compile_check(_prepared(schema), _DIALECT, Field(), member=False).check
-
-    def checker(value: Any) -> Checked:
-        findings = Findings()
-        return Checked(check(value, None, findings), tuple(findings.unknown), tuple(findings.errors))
-
-    return checker
+    return checker_of(compile_check(_prepared(schema), _DIALECT, Field(), member=False).check)
 
 
 def whole_object(schema: Schema) -> Schema:
@@ -128,7 +103,7 @@ def _mismatch(schema: Schema, _field: Field) -> Check:
 
 
 def _type_name(schema: Schema) -> str:
-    return "integer,string" if schema.get(_INT_OR_STRING) else type_of(schema)
+    return "integer,string" if schema.get(INT_OR_STRING) else type_of(schema)
 
 
 def _default(schema: Schema) -> Callable[[], Any] | None:
@@ -148,7 +123,7 @@ def _junctions(schema: Schema) -> Iterator[Constraint]:
     for each in schema.get("allOf") or ():
         yield _holds(each)
     any_of = schema.get("anyOf") or ()
-    if any_of and not (schema.get(_INT_OR_STRING) and list(any_of) == _INTEGER_OR_STRING):
+    if any_of and not (schema.get(INT_OR_STRING) and list(any_of) == INTEGER_OR_STRING):
         yield _counted(any_of, lambda holding: holding > 0, "must validate at least one schema (anyOf)")
     if "oneOf" in schema:
         yield _counted(schema["oneOf"], lambda holding: holding == 1, "must validate one and only one schema (oneOf)")
@@ -219,15 +194,25 @@ def _prepared(schema: Schema) -> Schema:
     for inner in ("items", "additionalProperties"):
         if isinstance(schema.get(inner), Mapping):
             result[inner] = _prepared(schema[inner])
-    return _with_type_meta(result, required=True) if schema.get(_EMBEDDED) else result
+    return _with_type_meta(result, required=True) if schema.get(EMBEDDED) else result
+
+
+_STRING: Schema = {"type": "string"}
+_STRINGS: Schema = {"type": "object", "additionalProperties": _STRING}
+_EMBEDDED_METADATA: dict[str, Schema] = {
+    **dict.fromkeys(("name", "generateName", "namespace", "uid", "resourceVersion"), _STRING),
+    **dict.fromkeys(("labels", "annotations"), _STRINGS),
+    "finalizers": {"type": "array", "items": _STRING},
+}
 
 
 def _with_type_meta(schema: Schema, *, required: bool = False) -> Schema:
     """The schema of an object that is a whole resource: it keeps its type and metadata, whatever the schema says."""
     properties = dict(schema.get("properties") or {})
-    string = {"type": "string"}
-    metadata = {"type": "object", **(properties.get("metadata") or {}), _PRESERVE: True}
-    properties |= {"apiVersion": string, "kind": string, "metadata": metadata}
+    metadata = {"type": "object", **(properties.get("metadata") or {}), PRESERVE: True}
+    if required:  # nobody else looks at the metadata of what is embedded
+        metadata["properties"] = {**_EMBEDDED_METADATA, **(metadata.get("properties") or {})}
+    properties |= {"apiVersion": _STRING, "kind": _STRING, "metadata": metadata}
     names = [*(schema.get("required") or ()), *(("apiVersion", "kind") if required else ())]
     return {**schema, "type": "object", "properties": properties, "required": names}
 
@@ -237,7 +222,7 @@ _DIALECT = Dialect(
     mismatch=_mismatch,
     member_null=lambda schema: None if schema.get("nullable") else ABSENT,
     element_null=lambda schema: None if schema.get("nullable") else schema.get("default", REFUSED),
-    keeps_unknown=lambda schema: schema.get(_PRESERVE) is True or schema.get("additionalProperties") is True,
+    keeps_unknown=lambda schema: schema.get(PRESERVE) is True or schema.get("additionalProperties") is True,
     default=_default,
     required=lambda schema: tuple(schema.get("required") or ()),
     constraints=_constraints,

@@ -114,6 +114,17 @@ def compile_check(schema: Schema, dialect: Dialect, field: Field, *, member: boo
             return Compiled(plain, check, null)
 
 
+def checker_of(check: Check) -> Checker:
+    """A check from the outside: of whole documents, with all that it finds."""
+
+    def checker(document: Any) -> Checked:
+        findings = Findings()
+        value = check(document, None, findings)
+        return Checked(value, tuple(findings.unknown), tuple(findings.errors))
+
+    return checker
+
+
 def type_of(schema: Schema) -> str:
     """The schema's type; schemas within `anyOf` and its like leave it out."""
     if "type" in schema:

@@ -7,7 +7,7 @@ from typing import Any
 from muster.api.admissionregistration import ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding
 from muster.api.core.quota import ResourceQuota
 from muster.api.quantity import canonical
-from muster.cluster.apiserver.tables.printer import AGE, NAME, Cells, Column, Printer, age
+from muster.cluster.apiserver.tables.printer import AGE, NAME, UNSET, Cells, Column, Printer, age
 
 
 def _quota(quota: ResourceQuota, now: datetime) -> Cells:
@@ -29,14 +29,14 @@ def _webhooks(configuration: Any, now: datetime) -> Cells:
 
 def _policy(policy: ValidatingAdmissionPolicy, now: datetime) -> Cells:
     kind = policy.spec.param_kind
-    shown = f"{kind.api_version}/{kind.kind}" if kind is not None else "<unset>"
+    shown = f"{kind.api_version}/{kind.kind}" if kind is not None else UNSET
     meta = policy.metadata
     return [meta.name, len(policy.spec.validations), shown, age(meta.creation_timestamp, now)]
 
 
 def _binding(binding: ValidatingAdmissionPolicyBinding, now: datetime) -> Cells:
     reference, meta = binding.spec.param_ref, binding.metadata
-    shown = "<unset>"
+    shown = UNSET
     if reference is not None:
         named = f"{reference.namespace or '*'}/{reference.name}"
         shown = named if reference.name else "<selector>"

@@ -10,11 +10,12 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from muster.api.core import Container
-from muster.api.meta import LabelSelector, Struct
+from muster.api.meta import LabelSelector, ObjectMeta, Struct
 from muster.api.selectors import SelectorError, label_matcher
 
 NONE = "<none>"
 UNKNOWN = "<unknown>"
+UNSET = "<unset>"
 
 Cells = list[str | int | bool | None]
 
@@ -58,6 +59,16 @@ AGE = Column(name="Age", description="Time since the object was created.")
 def wide(name: str, description: str = "", type: str = "string") -> Column:
     """A column of the wide form."""
     return Column(name=name, type=type, description=description, priority=1)
+
+
+def text(name: str, description: str) -> Column:
+    """A column of texts."""
+    return Column(name=name, description=description)
+
+
+def created(meta: ObjectMeta, now: datetime) -> str:
+    """How old an object is, for people."""
+    return age(meta.creation_timestamp, now)
 
 
 def age(since: datetime | None, now: datetime) -> str:

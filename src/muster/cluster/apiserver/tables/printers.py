@@ -39,6 +39,7 @@ from muster.cluster.apiserver.tables.printer import (
     wide,
 )
 from muster.cluster.apiserver.tables.rbac import RBAC
+from muster.cluster.apiserver.tables.storage import STORAGE
 from muster.cluster.apiserver.tables.workloads import CONTAINERS, WORKLOADS
 
 _ROLE = "node-role.kubernetes.io/"
@@ -239,6 +240,7 @@ _PRINTERS = (
     | ADMISSION
     | WORKLOADS
     | INFRASTRUCTURE
+    | STORAGE
     | {
         "pods": PODS,
         "jobs.batch": Printer(

@@ -19,6 +19,7 @@ from muster.api.status import Status, StatusCause, StatusDetails
 STDIN, STDOUT, STDERR, ERROR, RESIZE = range(5)
 _CLOSE = 255  # v5: the data is the channel that ends
 _MAX_SIZE_BYTES = 1024  # of a terminal's size as JSON
+_MAX_SIZES_BYTES = 16 * _MAX_SIZE_BYTES  # of those that come together
 _MAX_CELLS = 65535
 
 
@@ -109,11 +110,15 @@ class Sizes:
 
     def feed(self, data: bytes) -> list[tuple[int, int]]:
         """The sizes that are complete now, as (columns, rows). Raises `ChannelError`."""
+        if len(data) > _MAX_SIZES_BYTES:
+            raise ChannelError(f"more than {_MAX_SIZES_BYTES} bytes of terminal sizes at once")
         text = (self._rest + data.decode(errors="replace")).lstrip()
         found = []
         while text:
             try:
                 size, end = _JSON.raw_decode(text)
+            except RecursionError:
+                raise ChannelError("the size of the terminal is no JSON that makes sense") from None
             except ValueError:
                 if len(text) > _MAX_SIZE_BYTES or not text.startswith("{"):
                     raise ChannelError("the size of the terminal is no JSON") from None

@@ -19,6 +19,11 @@ from muster.cluster.apiserver.tunnels.channels import (
 )
 from muster.cluster.apiserver.tunnels.lines import Line, SocketLine, StreamLine
 from muster.cluster.apiserver.tunnels.wire import Wire
+from muster.runtime.tasks import cancel
+
+# How often a client is looked after whose input nobody reads: nothing else would tell that it has gone.
+BLOCKED_SECONDS = 10.0
+_WRITTEN = frozenset({STDIN, RESIZE})  # by clients
 
 
 class Program(Protocol):
@@ -72,9 +77,7 @@ async def _converse(line: Line, channels: frozenset[int], opening: Opening) -> N
                     return  # the client has gone
                 showing.result()
             finally:
-                listening.cancel()
-                showing.cancel()
-                await asyncio.wait({listening, showing})
+                await cancel((listening, showing))
             status = ending(await program.ended())
     except ApiError as error:
         status = error.status
@@ -85,21 +88,32 @@ async def _listen(line: Line, channels: frozenset[int], program: Program) -> Non
     """Pass on what the client says, until it has gone."""
     sizes = Sizes()
     while (piece := await line.receive()) is not None:
-        if piece.channel not in (STDIN, RESIZE):
+        if piece.data and piece.channel not in _WRITTEN:  # to end what one only reads says nothing
             raise ChannelError(f"clients do not write to channel {piece.channel}")
-        if piece.channel in channels:
-            await _pass_on(piece, sizes, program)
+        if piece.channel in channels & _WRITTEN:
+            await _pass_on(line, piece, sizes, program)
 
 
-async def _pass_on(piece: Piece, sizes: Sizes, program: Program) -> None:
+async def _pass_on(line: Line, piece: Piece, sizes: Sizes, program: Program) -> None:
     if piece.channel == RESIZE:
         for columns, rows in sizes.feed(piece.data):
             await program.resize(columns, rows)
         return
     if piece.data:
-        await program.write(piece.data)
+        await _write(line, piece.data, program)
     if piece.last:
         await program.end_input()
+
+
+async def _write(line: Line, data: bytes, program: Program) -> None:
+    """Have the program read it; a client that goes meanwhile is not heard, so it is spoken to now and then."""
+    writing = asyncio.ensure_future(program.write(data))
+    try:
+        while not (await asyncio.wait({writing}, timeout=BLOCKED_SECONDS))[0]:
+            await line.nudge()
+        writing.result()
+    finally:
+        await cancel([writing])
 
 
 async def _show(line: Line, channels: frozenset[int], program: Program) -> None:

@@ -9,6 +9,7 @@ from typing import TypeAlias
 from muster.cluster.apiserver.tunnels.channels import DIALECTS, decode, encode
 from muster.cluster.apiserver.tunnels.spdy import PROTOCOL_ERROR, REFUSED_STREAM, Data, Event, Opened, Reset, Spdy
 from muster.cluster.apiserver.tunnels.wire import Wire, WireError
+from muster.runtime.tasks import cancel
 
 Dial: TypeAlias = Callable[[int], Awaitable[socket.socket]]
 """Connects to a port of the pod; the socket does not block. Raises OSError, whose text is for the user."""
@@ -80,7 +81,7 @@ async def over_socket(dial: Dial, dialect: str, ports: Sequence[int], wire: Wire
         for task in done:
             task.result()
     finally:
-        await _cancel([listening, carrying])
+        await cancel([listening, carrying])
     await wire.close()
 
 
@@ -106,7 +107,7 @@ class _Forwarding:
 
     async def stop(self) -> None:
         """Drop what is under way."""
-        await _cancel(list(self._tasks))
+        await cancel(list(self._tasks))
 
     async def _take(self, event: Event) -> bytes:
         match event:
@@ -179,7 +180,7 @@ async def _carry(connection: _Connection, dial: Dial, send: Send, complain: Send
         await complain(f"the connection to port {connection.port} broke: {error.strerror}".encode())
     finally:
         connection.end()
-        await _cancel([writing])
+        await cancel([writing])
         port.close()
 
 
@@ -190,10 +191,3 @@ async def _write(connection: _Connection, port: socket.socket) -> None:
         port.shutdown(socket.SHUT_WR)
     except OSError:
         connection.end()  # whoever reads says what there is to say
-
-
-async def _cancel(tasks: list[asyncio.Task[None]]) -> None:
-    for task in tasks:
-        task.cancel()
-    if tasks:
-        await asyncio.wait(tasks)

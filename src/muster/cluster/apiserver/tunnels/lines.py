@@ -24,6 +24,8 @@ from muster.cluster.apiserver.tunnels.wire import Wire, WireError
 CHANNELS = {"stdin": STDIN, "stdout": STDOUT, "stderr": STDERR, "error": ERROR, "resize": RESIZE}
 # A client opens the streams of its command one after the other, each after a round trip.
 STREAMS_SECONDS = 30.0
+# What it may write to those that are there before all are.
+EARLY_BYTES = 1 << 20
 
 
 class Line(Protocol):
@@ -39,6 +41,10 @@ class Line(Protocol):
 
     async def send(self, channel: int, data: bytes) -> None:
         """Write to a channel. Raises `WireError`."""
+        ...
+
+    async def nudge(self) -> None:
+        """Send what says nothing: it fails, soon, if the client has gone. Raises `WireError`."""
         ...
 
     async def finish(self, status: Status) -> None:
@@ -69,6 +75,10 @@ class SocketLine:
         """One message."""
         await self._wire.send(encode(self._dialect, channel, data))
 
+    async def nudge(self) -> None:
+        """An empty message."""
+        await self.send(ERROR, b"")
+
     async def finish(self, status: Status) -> None:
         """The outcome is the last message."""
         if said := outcome(status, as_status=self._dialect.statuses):
@@ -95,6 +105,8 @@ class StreamLine:
                 while missing - self._streams.keys():
                     if not await self._listen():
                         raise WireError("the client went before it had opened its streams")
+                    if sum(len(piece.data) for piece in self._pieces) > EARLY_BYTES:
+                        raise WireError("the client writes, but does not open the streams that it announced")
         except TimeoutError:
             raise WireError("the client did not open the streams that it announced") from None
 
@@ -109,6 +121,10 @@ class StreamLine:
         """One frame; nothing if the client wants nothing of this channel."""
         if channel in self._streams and data:
             await self._wire.send(self._spdy.data(self._streams[channel], data))
+
+    async def nudge(self) -> None:
+        """An empty frame."""
+        await self._wire.send(self._spdy.data(self._streams[ERROR], b""))
 
     async def finish(self, status: Status) -> None:
         """End all streams, the one with the outcome last."""
@@ -134,11 +150,13 @@ class StreamLine:
 
     def _take(self, event: Event) -> bytes:
         match event:
-            case Opened(stream, headers):
+            case Opened(stream, headers, last):
                 channel = CHANNELS.get(headers.get("streamtype", ""))
                 if channel is None or channel in self._streams:
                     return self._spdy.reset(stream, REFUSED_STREAM)
                 self._streams[channel], self._channels[stream] = stream, channel
+                if last:
+                    self._pieces.append(Piece(channel, last=True))
                 return self._spdy.reply(stream)
             case Data(stream, data, last) if stream in self._channels:
                 self._pieces.append(Piece(self._channels[stream], data, last))

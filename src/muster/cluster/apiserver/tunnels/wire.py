@@ -1,6 +1,7 @@
 """Bytes both ways, once a connection has been taken over from HTTP: as they are, or as the messages of a WebSocket."""
 
 import asyncio
+from collections import deque
 from collections.abc import Iterator
 from typing import Protocol as Interface
 
@@ -111,8 +112,8 @@ class WebSocketWire:
     def __init__(self, raw: RawWire, *, text: bool = False) -> None:
         self._raw = raw
         self._protocol = Protocol(Side.SERVER, state=OPEN, max_size=MAX_MESSAGE_BYTES)
-        self._messages: list[bytes] = []
-        self._parts: list[bytes] = []
+        self._messages: deque[bytes] = deque()
+        self._part = bytearray()  # of the message that is under way: of fragments without end, only their bytes count
         self._send = self._protocol.send_text if text else self._protocol.send_binary
 
     async def receive(self) -> bytes:
@@ -121,11 +122,11 @@ class WebSocketWire:
             if self._protocol.close_rcvd is not None or not (data := await self._raw.receive()):
                 return b""
             self._protocol.receive_data(data)
-            self._messages = list(self._joined())
+            self._messages.extend(self._joined())
             await self._flush()
             if self._protocol.parser_exc is not None:
                 raise WireError(f"the WebSocket client breaks the protocol: {self._protocol.parser_exc}")
-        return self._messages.pop(0)
+        return self._messages.popleft()
 
     async def send(self, data: bytes) -> None:
         """Send one message."""
@@ -159,10 +160,10 @@ class WebSocketWire:
         for event in self._protocol.events_received():
             if not isinstance(event, Frame) or event.opcode not in _WITH_DATA:
                 continue
-            self._parts.append(bytes(event.data))
+            self._part += event.data
             if event.fin:
-                message = b"".join(self._parts)
-                self._parts.clear()
+                message = bytes(self._part)
+                self._part.clear()
                 if message:
                     yield message
 

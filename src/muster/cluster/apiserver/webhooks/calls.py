@@ -22,7 +22,7 @@ from muster.runtime.kubeconfig import ClusterConfig
 from muster.runtime.transport import JSON, TransportError
 
 _SHOWN = 200  # characters of an answer that is no answer
-_CONNECTIONS = 100  # at once, to all webhooks
+_CONNECTIONS = 100  # at once, to one webhook's server: a slow one holds up nobody who asks others
 # OpenSSL's codes for a chain that ends in no certificate of the bundle (X509_V_ERR_*).
 _UNKNOWN_AUTHORITY = frozenset({2, 18, 19, 20, 21})
 
@@ -99,10 +99,10 @@ class HttpCalls:
         async with self._open_session().post(
             url, data=body, headers=headers, ssl=context, server_hostname=name, allow_redirects=False
         ) as response:
-            answer = b""
+            answer = bytearray()
             while len(answer) <= MAX_BODY_BYTES and (piece := await response.content.read(MAX_BODY_BYTES)):
                 answer += piece
-            return response.status, answer
+            return response.status, bytes(answer)
 
     def _reached(self, config: WebhookClientConfig, place: _Place) -> str:
         if config.service is None:
@@ -115,7 +115,7 @@ class HttpCalls:
     def _open_session(self) -> aiohttp.ClientSession:
         if self._session is None:
             self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(limit=_CONNECTIONS),
+                connector=aiohttp.TCPConnector(limit=0, limit_per_host=_CONNECTIONS),
                 cookie_jar=aiohttp.DummyCookieJar(),
                 timeout=aiohttp.ClientTimeout(total=None),
                 auto_decompress=False,

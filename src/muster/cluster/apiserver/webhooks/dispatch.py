@@ -24,13 +24,13 @@ from muster.api.kinds import Kind
 from muster.api.selectors import SelectorError
 from muster.api.status import ApiError, bad_request, internal_error
 from muster.cluster.apiserver.admission import Attempt
+from muster.cluster.apiserver.cel import ConditionError, all_hold
 from muster.cluster.apiserver.decode import Document
 from muster.cluster.apiserver.patch import json as json_patch
 from muster.cluster.apiserver.registry import Registry, Resource, View
 from muster.cluster.apiserver.schema import DecodeError
 from muster.cluster.apiserver.webhooks import review
 from muster.cluster.apiserver.webhooks.calls import CallError, Calls
-from muster.cluster.apiserver.webhooks.conditions import ConditionError, holds
 from muster.cluster.apiserver.webhooks.matching import Concern, Hook, concerned, selected
 from muster.cluster.apiserver.webhooks.review import ReviewError, Verdict
 from muster.cluster.store import Entry, Key, Store
@@ -40,6 +40,7 @@ log = logging.getLogger(__name__)
 
 _encoder = msgspec.json.Encoder()
 _DEFAULT_SECONDS = 10
+VARIABLES = ("object", "oldObject", "request")  # of match conditions
 _WITHOUT_EFFECT = ("None", "NoneOnDryRun")
 
 
@@ -135,7 +136,7 @@ class WebhookDispatcher:
         Raises `ApiError` if it refuses.
         """
         hook, webhook = concern.hook, concern.hook.webhook
-        objects = _objects(attempt)
+        objects = attempt.objects
         if not selected(
             hook, attempt.resource, attempt.subresource, attempt.operation, *objects, self._labels(attempt)
         ):
@@ -150,6 +151,7 @@ class WebhookDispatcher:
         if verdict is None:
             return None
         warnings += verdict.warnings
+        attempt.annotations.update((f"{webhook.name}/{key}", value) for key, value in verdict.annotations)
         if not verdict.allowed:
             raise review.denial(webhook.name, verdict.status)
         return verdict
@@ -165,7 +167,9 @@ class WebhookDispatcher:
             new, old = objects
             shown = await self._shown(concern, attempt, new), await self._shown(concern, attempt, old)
             question = review.question(attempt, concern.resource, view, *shown, uid, version)
-            if not holds(webhook, question["request"]):
+            request = question["request"]
+            given = {"object": request["object"], "oldObject": request["oldObject"], "request": request}
+            if not all_hold((each.expression for each in webhook.match_conditions), VARIABLES, given):
                 return None
             if review.dry_run(attempt) and webhook.side_effects not in _WITHOUT_EFFECT:
                 raise bad_request(f'admission webhook "{webhook.name}" does not support dry run')
@@ -175,7 +179,7 @@ class WebhookDispatcher:
         except ConditionError as error:
             if webhook.failure_policy == "Ignore":
                 return None
-            raise error.refusal(attempt) from None
+            raise attempt.refused(str(error)) from None
         except (CallError, ReviewError) as error:
             raise _CannotAskError(str(error)) from None
 
@@ -235,10 +239,3 @@ class WebhookDispatcher:
         if view.show is None and attempt.old is None:
             return patched
         return view.take(attempt.old or {}, patched)
-
-
-def _objects(attempt: Attempt) -> tuple[Document | None, Document | None]:
-    """The new object and the old one."""
-    if attempt.operation == "DELETE":
-        return None, attempt.old if attempt.old is not None else attempt.document
-    return attempt.document, attempt.old

@@ -18,7 +18,7 @@ from muster.cluster.apiserver.admission import Attempt
 from muster.cluster.apiserver.decode import Document
 from muster.cluster.apiserver.registry import Resource, View
 from muster.cluster.apiserver.request import WriteOptions
-from muster.cluster.apiserver.users import User
+from muster.cluster.apiserver.users import user_info
 
 GROUP = "admission.k8s.io"
 VERSIONS = ("v1", "v1beta1")
@@ -62,9 +62,9 @@ def question(
     asked = attempt.resource.kind
     request: Document = {
         "uid": uid,
-        "kind": _kind(view.kind),
+        "kind": view.kind.names,
         "resource": _resource(seen.kind),
-        "requestKind": _kind(attempt.view.kind),
+        "requestKind": attempt.view.kind.names,
         "requestResource": _resource(asked),
         "operation": attempt.operation,
         "userInfo": user_info(attempt.user),
@@ -82,16 +82,6 @@ def question(
     if namespace:
         request["namespace"] = namespace
     return {"kind": "AdmissionReview", "apiVersion": f"{GROUP}/{version}", "request": request}
-
-
-def user_info(user: User) -> Document:
-    """A user, as reviews show one."""
-    info: Document = {"username": user.name, "groups": sorted(user.groups)}
-    if user.uid:
-        info["uid"] = user.uid
-    if user.extra:
-        info["extra"] = {key: list(values) for key, values in user.extra.items()}
-    return info
 
 
 def dry_run(attempt: Attempt) -> bool:
@@ -119,10 +109,6 @@ def _write_options(options: WriteOptions) -> Document:
     if options.field_manager:
         found["fieldManager"] = options.field_manager
     return found | {"fieldValidation": options.field_validation}
-
-
-def _kind(kind: Kind[Any]) -> Document:
-    return {"group": kind.group, "version": kind.version, "kind": kind.kind}
 
 
 def _resource(kind: Kind[Any]) -> Document:

@@ -142,7 +142,7 @@ def _attend(pid: int) -> int:
 
 
 def _kill_descendants() -> None:
-    while found := descendants():
+    while found := descendants(os.getpid()):
         for pid in found:
             try_to(os.kill, pid, _signal.SIGKILL)
         try_to(os.waitpid, -1, 0)

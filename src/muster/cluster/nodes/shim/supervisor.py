@@ -224,7 +224,7 @@ class Supervisor:
         if self._spec["own_pids"]:
             try_to(os.kill, -1, _signal.SIGKILL)
         else:
-            for pid in descendants():
+            for pid in descendants(os.getpid()):
                 try_to(os.kill, pid, _signal.SIGKILL)
 
     def _end(self) -> None:

@@ -52,22 +52,22 @@ def try_to(function: Callable[P, object], *args: P.args, **kwargs: P.kwargs) -> 
         return
 
 
-def descendants() -> list[int]:
+def descendants(root: int, proc: str = "/proc") -> list[int]:
     """All processes that come from this one, where no pid namespace holds them together."""
     parents: dict[int, int] = {}
-    for name in os.listdir("/proc"):
+    for name in os.listdir(proc):
         if name.isdigit():
             try:
-                with open(f"/proc/{name}/stat", "rb") as file:
+                with open(f"{proc}/{name}/stat", "rb") as file:
                     parents[int(name)] = int(file.read().rpartition(b")")[2].split()[1])
-            except OSError:
+            except OSError:  # it has ended
                 continue
-    found = {os.getpid()}
+    found = {root}
     size = 0
     while len(found) > size:
         size = len(found)
         found.update(pid for pid, parent in parents.items() if parent in found)
-    return sorted(found - {os.getpid()})
+    return sorted(found - {root})
 
 
 def exit_code(status: int) -> int:

@@ -76,7 +76,7 @@ def test_what_no_rule_is_about_is_not_logged():
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("", "Expected `object`"),
+        ("", "it must be of apiVersion audit.k8s.io/v1 and kind Policy"),
         ("[", "yaml"),
         (f"{HEAD}rules: [{{level: All}}]", "Invalid enum value 'All'"),
         (f"{HEAD}rules: [{{level: None, user: [a]}}]", "unknown field `user`"),

@@ -114,6 +114,19 @@ def test_a_rule_of_endless_rights_is_not_taken_apart():
         uncovered([READ], [rule(many, many, many)])
 
 
+@pytest.mark.parametrize(
+    ("owned", "wanted"),
+    [
+        ([READ] * 10, [rule(["get"] * 10, ["a"] * 10, ["b"] * 10)] * 1000),
+        ([rule(["get"], [""], ["pods"], names=[str(n) for n in range(50_000)])], [rule(["get"], [""], ["pods"])] * 50),
+        ([READ] * 10_000, [READ] * 10_000),
+    ],
+)
+def test_many_rules_are_not_compared_for_long(owned, wanted):
+    with pytest.raises(TooManyRightsError):
+        uncovered(owned, wanted)
+
+
 def _some(*words):
     return st.lists(st.sampled_from(words), min_size=1, max_size=2, unique=True)
 

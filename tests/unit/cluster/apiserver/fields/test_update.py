@@ -180,6 +180,7 @@ def test_versions_that_differ_in_times_only():
     assert not same_but_times(old, document({"a": "2"}, [entry("v", owned("a"))]))
     assert not same_but_times(old, document({"a": "1"}, [entry("w", owned("a"))]))
     assert not same_but_times(old, document({"a": "1"}))
+    assert not same_but_times(document({"a": [1]}), document({"a": [True]}))
 
 
 def test_times_change_only_if_something_does():
@@ -260,4 +261,13 @@ def test_nobody_manages_what_every_object_has():
                 }
             }
         }
+    }
+
+
+def test_a_reference_to_an_owner_is_owned_as_a_whole():
+    owner = {"apiVersion": "v1", "kind": "Node", "name": "n", "uid": "1"}
+    pod: dict[str, Any] = {"metadata": {"name": "p", "ownerReferences": [owner]}, "spec": {"containers": []}}
+    note_update(None, pod, UPDATER, "t0", FieldSchema.of_kind(POD), None)
+    assert pod["metadata"]["managedFields"][0]["fieldsV1"]["f:metadata"] == {
+        "f:ownerReferences": {".": {}, 'k:{"uid":"1"}': {}}
     }

@@ -22,6 +22,7 @@ from muster.cluster.apiserver.patch.limits import MAX_COPIED_BYTES, MAX_DEPTH, M
         ({"baz": "qux", "foo": "bar"}, [{"op": "remove", "path": "/baz"}], {"foo": "bar"}),
         ({"foo": ["bar", "qux", "baz"]}, [{"op": "remove", "path": "/foo/1"}], {"foo": ["bar", "baz"]}),
         ({"baz": "qux"}, [{"op": "replace", "path": "/baz", "value": "boo"}], {"baz": "boo"}),
+        ({"baz": "qux"}, [{"op": "replace", "path": "/foo", "value": True}], {"baz": "qux", "foo": True}),
         ({"foo": [1, 2]}, [{"op": "replace", "path": "/foo/1", "value": 3}], {"foo": [1, 3]}),
         (
             {"foo": {"bar": "baz", "waldo": "fred"}, "qux": {"corge": "grault"}},
@@ -83,7 +84,7 @@ def test_apply(document: dict[str, Any], operations: list[Any], expected: dict[s
         ([{"op": "add", "path": f"/l/{'9' * 5000}", "value": 1}], 422, "Unable to access invalid index: 999"),
         ([{"op": "remove", "path": "/l/-"}], 422, "Unable to access invalid index: -"),
         ([{"op": "replace", "path": "/l/2", "value": 1}], 422, "Unable to access invalid index: 2"),
-        ([{"op": "replace", "path": "/x", "value": 1}], 422, "doc is missing key: /x: missing value"),
+        ([{"op": "replace", "path": "/x/y", "value": 1}], 422, "doc is missing path: /x/y: missing value"),
         ([{"op": "copy", "from": "/x", "path": "/y"}], 422, "doc is missing from path: /x: missing value"),
         ([{"op": "move", "from": "/x/y", "path": "/y"}], 422, "doc is missing from path: /x/y: missing value"),
         ([{"op": "move", "from": "/o", "path": "/o/p/q"}], 422, "/o/p/q is inside /o"),
@@ -173,9 +174,11 @@ def _reference(document: Any, operation: dict[str, Any]) -> Any:
     value = operation["value"] if "value" in operation else copy.deepcopy(_get(document, operation["from"]))
     if verb == "move":
         document = _without(document, operation["from"])
-    if verb == "replace":
-        _get(document, path)
-        document = _with(_without(document, path) if path else None, path, value)
+    if verb == "replace":  # of an object's member that is not there: added, as kube-apiserver does
+        if not path or isinstance(_get(document, _split(path)[0]), list):
+            _get(document, path)
+            document = _without(document, path) if path else None
+        document = _with(document, path, value)
     elif verb != "remove":
         document = _with(document, path, value)
     return document

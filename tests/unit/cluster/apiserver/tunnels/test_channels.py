@@ -89,7 +89,17 @@ def test_sizes_are_read_as_they_come(pieces, sizes):
     assert [size for piece in pieces for size in reader.feed(piece)] == sizes
 
 
-@pytest.mark.parametrize("data", [b"80x24", b"[1]", b'{"Width":"80","Height":24}', b'{"' + b"x" * 2000])
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"80x24",
+        b"[1]",
+        b'{"Width":"80","Height":24}',
+        b'{"' + b"x" * 2000,
+        b'{"a":' * 3000,  # too deep to be read
+        b'{"Width":1,"Height":2}' * 10_000,  # would be read, but keep all others waiting
+    ],
+)
 def test_what_is_no_size_is_refused(data):
     with pytest.raises(ChannelError):
         Sizes().feed(data)

@@ -1,0 +1,59 @@
+"""Protobuf's wire format: the fields of a message by number, whatever they mean. Pure; no bytes do harm."""
+
+from collections.abc import Iterator
+from typing import TypeAlias
+
+VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
+
+Value: TypeAlias = int | bytes
+
+
+class ProtobufError(ValueError):
+    """The bytes are no message, or none that we know."""
+
+
+def fields(data: bytes) -> Iterator[tuple[int, int, Value]]:
+    """The fields of a message: number, wire type, value. Raises `ProtobufError`."""
+    position, end = 0, len(data)
+    while position < end:
+        tag, position = _varint(data, position)
+        number, wire = tag >> 3, tag & 7
+        if wire == VARINT:
+            value, position = _varint(data, position)
+            yield number, wire, value
+            continue
+        if wire == BYTES:
+            length, position = _varint(data, position)
+        elif wire in (FIXED64, FIXED32):
+            length = 8 if wire == FIXED64 else 4
+        else:
+            raise ProtobufError(f"field {number} has a form that no field has ({wire})")
+        if length > end - position:
+            raise ProtobufError(f"field {number} goes on after the end")
+        yield number, wire, data[position : position + length]
+        position += length
+
+
+def numbers(data: bytes) -> Iterator[int]:
+    """The numbers of a field that has them packed. Raises `ProtobufError`."""
+    position = 0
+    while position < len(data):
+        value, position = _varint(data, position)
+        yield value
+
+
+def signed(value: int) -> int:
+    """A number of a field of signed ones."""
+    return value - (1 << 64) if value >> 63 else value
+
+
+def _varint(data: bytes, position: int) -> tuple[int, int]:
+    """A number of up to 64 bits, and where it ends."""
+    value = shift = 0
+    for place in range(position, min(position + 10, len(data))):
+        byte = data[place]
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value & (1 << 64) - 1, place + 1
+        shift += 7
+    raise ProtobufError("a number does not end")
