@@ -1,6 +1,7 @@
 """`muster up`: an embedded cluster that is durable, and that any Kubernetes client reaches over HTTPS."""
 
 import asyncio
+import resource
 import signal
 from collections.abc import Callable, Sequence
 from contextlib import closing
@@ -17,6 +18,7 @@ from muster.cluster.nodespec import NodeSpec
 from muster.cluster.store import SqliteJournal
 
 AUDIT_LOG = "audit.log"
+DESCRIPTORS = 16 * 1024  # open files: all connections that are let in, and what else there is
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +37,7 @@ async def serve(options: Options, ready: Callable[[str], None]) -> None:
 
     Raises `DataDirectoryError`, `AddressTaken`, `CredentialError`, or what made a part fail.
     """
+    allow_descriptors(DESCRIPTORS)
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
@@ -56,6 +59,14 @@ async def serve(options: Options, ready: Callable[[str], None]) -> None:
                 await running.end()  # clients see how their jobs end
             finally:
                 await front.stop()
+
+
+def allow_descriptors(wanted: int) -> None:
+    """Let this process have so many files open, as far as it may: a shell gives it 1,024."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    if soft != resource.RLIM_INFINITY and soft < most:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
 
 
 async def _started(running: Running, stopping: asyncio.Event) -> None:
