@@ -6,7 +6,7 @@ sides of the wire. Code tells errors apart by `reason` (the machine word), peopl
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from muster.api.meta import ListMeta, Struct
@@ -72,6 +72,7 @@ class FieldError:
     type: str  # one of the words below
     value: Any = None
     detail: str = ""
+    place: str = field(default="", compare=False)  # where that is, if the path does not say it
 
     def __str__(self) -> str:
         return f"{self.path}: {self.body}" if self.path else self.body

@@ -102,7 +102,8 @@ class ContainerLog:
     async def _catch_up(self) -> None:
         """Show what has not been shown of the attempt before the newest."""
         try:
-            async with self._open(previous="true") as previous:
+            # Other servers pass over what they do not know, and show the last run that has ended.
+            async with self._open(previous="true", beforeNewest="true") as previous:
                 await self._print(previous)
         except ApiError as error:
             if error.code != 400:  # there is none

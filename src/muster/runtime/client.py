@@ -12,7 +12,7 @@ import msgspec
 
 from muster.api.kinds import Kind, Page
 from muster.api.meta import Object
-from muster.api.status import ApiError, Status, StatusDetails
+from muster.api.status import ApiError, Status, StatusDetails, conflict
 from muster.runtime.garbage import collector_paused
 from muster.runtime.objects import meta_of
 from muster.runtime.transport import (
@@ -153,10 +153,13 @@ class Client:
         dry_run: bool = False,
         force: bool = False,
     ) -> T:
-        """Change part of an object. With `metadata.resourceVersion` in a merge patch, a conflict is a 409."""
+        """Change part of an object. With `metadata.resourceVersion` or `uid` in a merge patch, a conflict is a 409."""
         query = self._manager | _query(dryRun="All" if dry_run else "", force="true" if force else "")
         path = kind.path(namespace, name, subresource)
-        response = await self._send("PATCH", path, query, msgspec.json.encode(patch), type)
+        try:
+            response = await self._send("PATCH", path, query, msgspec.json.encode(patch), type)
+        except ApiError as error:
+            raise (_of_another(error, kind, name) or error) from None
         return _decode(kind, response.body)
 
     async def delete(
@@ -199,6 +202,14 @@ class Client:
         content_type: str = JSON,
     ) -> Response:
         return await self.raw(Request(method, path, query or {}, body, content_type))
+
+
+def _of_another(error: ApiError, kind: Kind[Any], name: str) -> ApiError | None:
+    """The conflict behind a refusal to change a uid: the object that was meant is gone, and another has its name."""
+    details = error.status.details
+    if error.code != 422 or details is None or not any(cause.field == "metadata.uid" for cause in details.causes):
+        return None
+    return conflict(kind.resource, name, "another object has the name now")
 
 
 class _Line(msgspec.Struct):

@@ -251,6 +251,20 @@ async def test_bodies_are_yaml(api):
     assert (answer.status, answer.json["data"]) == (201, {"a": "1"})
 
 
+@api
+async def test_the_url_names_what_is_applied(api):
+    made = await applied(api, f"{MAPS}/m", {"apiVersion": "v1", "kind": "ConfigMap", "data": {"a": "1"}})
+    assert (made.status, made.meta["name"], made.meta["namespace"]) == (201, "m", "default")
+
+
+@api
+async def test_who_gives_up_all_is_no_manager_any_more(api):
+    await applied(api, f"{MAPS}/m", config_map(data={"a": "1"}))
+    emptied = await applied(api, f"{MAPS}/m", {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m"}})
+    assert (emptied.status, managed(emptied.json), emptied.json.get("data")) == (200, {}, None)
+    assert (await api.get(f"{MAPS}/m")).json == emptied.json
+
+
 REFUSALS: list[tuple[Any, dict[str, Any], int, str]] = [
     (config_map(), {"fieldManager": ""}, 422, "fieldManager: Required value: is required for apply patch"),
     (config_map(), {"fieldManager": "x" * 129}, 422, "fieldManager: Too long: may not be more than 128 bytes"),
@@ -269,7 +283,7 @@ REFUSALS: list[tuple[Any, dict[str, Any], int, str]] = [
     (config_map("other"), {}, 400, "the name of the object (other) does not match the name on the URL (m)"),
     (config_map(namespace="x"), {}, 400, "the namespace of the provided object does not match the namespace sent"),
     (config_map(resourceVersion="1"), {}, 409, "the object has been modified"),
-    (config_map(uid="x"), {}, 409, ""),
+    (config_map(uid="x"), {}, 422, 'metadata.uid: Invalid value: "x": field is immutable'),
     (b"\x00", {}, 400, ""),
     (b"[]", {}, 400, ""),
     (b"a: {", {}, 400, ""),

@@ -307,7 +307,14 @@ async def test_pods_run_as_somebody(api):
 @api
 async def test_gated_pods_say_so(api):
     made = await api.made(PODS, pod(schedulingGates=[{"name": "example.com/wait"}]))
-    assert made["status"]["conditions"][0]["reason"] == "SchedulingGated"
+    [condition] = made["status"]["conditions"]
+    assert condition["reason"] == "SchedulingGated"
+    assert condition["lastTransitionTime"] == made["metadata"]["creationTimestamp"]
+
+
+@api
+async def test_no_pod_has_less_than_no_time_to_end(api):
+    assert (await api.made(PODS, pod(terminationGracePeriodSeconds=-1)))["spec"]["terminationGracePeriodSeconds"] == 1
 
 
 @api

@@ -196,7 +196,25 @@ async def test_scale(api: Api) -> None:
     found = (await api.get(f"{WIDGETS}/w")).json
     assert (found["spec"]["replicas"], found["metadata"]["generation"]) == (5, 2)
     refused = await api.merge(f"{WIDGETS}/w/scale", {"spec": {"replicas": -1}})
-    assert refused.status == 422
+    assert (refused.status, ".spec.replicas: Invalid value: -1" in refused.message) == (422, True)
+    put = {"metadata": {"name": "w", "namespace": "default"}, "spec": {"replicas": 3}}
+    assert (await api.put(f"{WIDGETS}/w/scale", put)).json["spec"] == {"replicas": 3}
+    await api.made(WIDGETS, widget("x", {}))
+    assert (await api.merge(f"{WIDGETS}/x/scale", {"spec": {"replicas": 4}})).json["spec"] == {"replicas": 4}
+
+
+@pytest.mark.parametrize(
+    ("missing", "message"),
+    [
+        ("kind", "the object provided is unrecognized (must be of type Widget): Object 'Kind' is missing"),
+        ("apiVersion", "the API version in the data () does not match the expected API version (example.com/v1)"),
+    ],
+)
+@api
+async def test_custom_resources_say_what_they_are(api: Api, missing: str, message: str) -> None:
+    await api.made(CRDS, crd())
+    answer = await api.post(WIDGETS, {name: value for name, value in widget().items() if name != missing})
+    assert (answer.status, answer.message) == (400, message)
 
 
 @api
@@ -477,7 +495,7 @@ BAD_DEFINITIONS: list[tuple[Any, str]] = [
     ({"names": {"plural": "others", "kind": "Widget"}}, 'must be spec.names.plural+"."+spec.group'),
     ({"versions": []}, "spec.versions: Required value: must have at least one version"),
     ({"versions": [version() | {"storage": False}]}, "must have exactly one version marked as storage version"),
-    ({"versions": [version() | {"schema": None}]}, "schema.openAPIV3Schema: Required value: schemas are required"),
+    ({"versions": [version() | {"schema": None}]}, "schema.openAPIV3Schema: Required value"),
     ({"preserveUnknownFields": True}, "spec.preserveUnknownFields: Invalid value: true: cannot set to true"),
     ({"conversion": {"strategy": "Webhook"}}, "spec.conversion.webhookClientConfig: Required value"),
 ]
@@ -497,8 +515,16 @@ BAD_SCHEMAS: list[tuple[Any, str]] = [
         f"{_SPEC}.anyOf[0].type: Forbidden: must be empty to be structural",
     ),
     (
-        {"type": "object", "oneOf": [{"properties": {"b": {}}}]},
-        f"{_SPEC}.properties[b]: Required value: because it is defined in",
+        {"type": "string", "x-kubernetes-validations": [{"rule": "self\n!= ''"}]},
+        f"{_SPEC}.x-kubernetes-validations[0].message: Required value: message must be specified if rule contains",
+    ),
+    (
+        {"type": "string", "x-kubernetes-validations": [{"rule": "self != ''", "reason": "Bad"}]},
+        f'{_SPEC}.x-kubernetes-validations[0].reason: Unsupported value: "Bad": supported values: "FieldValueDup',
+    ),
+    (
+        {"type": "string", "x-kubernetes-validations": [{"rule": " "}]},
+        f"{_SPEC}.x-kubernetes-validations[0].rule: Required value: rule is not specified",
     ),
     ({"type": "string", "pattern": "("}, f'{_SPEC}.pattern: Invalid value: "(": must be a valid regular expression'),
     ({"type": "integer", "default": "x"}, f"{_SPEC}.default: Invalid value"),

@@ -162,6 +162,7 @@ async def test_what_is_deleted_at_once_is_reported(api):
 
 
 DELETE_REFUSALS = [
+    ({"preconditions": {"uid": "x"}}, 409, 'cannot be fulfilled on ConfigMap "m": the UID in the precondition'),
     ({"preconditions": {"uid": "x"}}, 409, "the UID in the precondition (x) does not match the UID in record"),
     ({"preconditions": {"resourceVersion": "1"}}, 409, "the ResourceVersion in the precondition (1) does not match"),
     ({"propagationPolicy": "Sideways"}, 422, 'propagationPolicy: Unsupported value: "Sideways"'),
@@ -244,6 +245,7 @@ async def test_collections(api):
     await api.made(MAPS, config_map("held", labels={"odd": "1"}, finalizers=["example.com/f"]))
     answer = await api.delete(MAPS, labelSelector="odd=1")
     assert (answer.status, answer.json["kind"], len(answer.json["items"])) == (200, "ConfigMapList", 126)
+    assert int(answer.meta["resourceVersion"]) > 0
     left = (await api.get(MAPS)).json["items"]
     assert len(left) == 126
     assert [item["metadata"]["name"] for item in left if "deletionTimestamp" in item["metadata"]] == ["held"]

@@ -461,6 +461,15 @@ async def test_a_watch(world):
 
 
 @over_https
+async def test_a_watch_warns_as_any_other_answer(world):
+    wire = await world.connect()
+    wire.request("GET", "/apis/apiextensions.k8s.io/v1beta1/customresourcedefinitions?watch=1")
+    _, headers = await wire.head()
+    assert "CustomResourceDefinition is deprecated" in headers["warning"]
+    await wire.close()
+
+
+@over_https
 async def test_a_graceful_end(world):
     watching, writing, idle = await world.connect(), await world.connect(), await world.connect()
     assert (await idle.ask("GET", "/healthz")).status == 200

@@ -68,7 +68,7 @@ async def test_version_metrics_and_documents(api):
     assert re.search('apiserver_request_duration_seconds_bucket{.*resource="configmaps"', metrics)
     assert "/api" in (await api.get("/")).json["paths"]
     groups = [group["name"] for group in (await api.get("/apis")).json["groups"]]
-    assert groups == sorted(groups)
+    assert groups[:2] == ["apiregistration.k8s.io", "apps"]
     assert {"apps", "batch", "kueue.x-k8s.io", "rbac.authorization.k8s.io"} <= set(groups)
     names = [resource["name"] for resource in (await api.get("/apis/batch/v1")).json["resources"]]
     assert names == ["cronjobs", "cronjobs/status", "jobs", "jobs/scale", "jobs/status"]

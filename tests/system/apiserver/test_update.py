@@ -104,7 +104,8 @@ PATCH_REFUSALS = [
     # type, patch, query, status, message
     ("application/json", {}, {}, 415, "the body of the request was in an unknown format"),
     (MERGE, {"metadata": {"resourceVersion": "1"}}, {}, 409, "the object has been modified"),
-    (MERGE, {"metadata": {"uid": "x"}}, {}, 409, "Precondition failed: UID in precondition: x"),
+    # Controllers that adopt and release pods count on 422 here.
+    (MERGE, {"metadata": {"uid": "x"}}, {}, 422, 'metadata.uid: Invalid value: "x": field is immutable'),
     (MERGE, {"metadata": {"name": "x"}}, {}, 400, "the name of the object (x) does not match the name on the URL (m)"),
     (
         MERGE,

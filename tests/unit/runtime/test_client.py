@@ -13,7 +13,7 @@ from tests.unit.runtime.conftest import THING, ScriptedTransport, Thing
 
 from muster.api.kinds import Kind
 from muster.api.meta import ObjectMeta, Struct
-from muster.api.status import ApiError, conflict, expired, not_found
+from muster.api.status import ApiError, Status, StatusCause, StatusDetails, conflict, expired, not_found
 from muster.runtime import client as client_module
 from muster.runtime.client import Client, WatchEvent, error_of, lines
 from muster.runtime.clock import run_virtual
@@ -31,6 +31,15 @@ OK = Response(200, BODY_1)
 
 def refusal(error: ApiError) -> Response:
     return Response(error.code, msgspec.json.encode(error.status))
+
+
+def test_a_patch_of_another_object_of_the_name_is_a_conflict():
+    cause = StatusCause(reason="FieldValueInvalid", message="field is immutable", field="metadata.uid")
+    status = Status(status="Failure", code=422, reason="Invalid", details=StatusDetails(causes=(cause,)))
+    client = Client(ScriptedTransport(refusal(ApiError(status))))
+    with pytest.raises(ApiError) as error:
+        run_virtual(client.patch(THING, "a", {"metadata": {"uid": "x"}}, "ns"))
+    assert (error.value.code, error.value.reason) == (409, "Conflict")
 
 
 @pytest.mark.parametrize(

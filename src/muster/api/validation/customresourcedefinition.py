@@ -4,7 +4,7 @@ Schemas are looked at by `structuralschema`; that their patterns, defaults and C
 them can say.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from muster.api.apiextensions import (
@@ -41,7 +41,7 @@ from muster.api.validation.webhooks import client_config, review_versions
 
 MAX_WARNING_BYTES = 256
 MAX_SELECTABLE_FIELDS = 8
-_COLUMN_TYPES = ("integer", "number", "string", "boolean", "date")
+_COLUMN_TYPES = ("boolean", "date", "integer", "number", "string")
 _COLUMN_FORMATS = ("int32", "int64", "float", "double", "byte", "date", "date-time", "password")
 # Groups that need a review before anybody may add kinds to them.
 _PROTECTED = (".k8s.io", ".kubernetes.io")
@@ -175,6 +175,10 @@ def _versions(versions: tuple[CustomResourceDefinitionVersion, ...]) -> Errors:
             yield from _column(f"{path}[{index}]", column)
     for path, fields in _alike(versions, "selectable_fields", "selectableFields"):
         yield from _selectable(path, fields)
+    for index, version in enumerate(versions):
+        if version.schema is not None and version.schema.open_api_v3_schema is not None:
+            alike = f"spec.versions[{index}]" if len(versions) > 1 else "spec"
+            yield from _selectable_types(alike, version.selectable_fields, version.schema.open_api_v3_schema)
 
 
 def schemas(versions: tuple[CustomResourceDefinitionVersion, ...]) -> list[tuple[str, dict[str, Any]]]:
@@ -205,7 +209,7 @@ def _version(path: str, version: CustomResourceDefinitionVersion) -> Errors:
     if messages := names.dns_1035_label(version.name):
         yield invalid(f"{path}.name", version.name, ",".join(messages))
     if version.schema is None or version.schema.open_api_v3_schema is None:
-        yield required(f"{path}.schema.openAPIV3Schema", "schemas are required")
+        yield required(f"{path}.schema.openAPIV3Schema")
     warning = version.deprecation_warning
     if warning is None:
         return
@@ -215,7 +219,7 @@ def _version(path: str, version: CustomResourceDefinitionVersion) -> Errors:
     if len(warning.encode()) > MAX_WARNING_BYTES:
         yield invalid(where, warning, f"must be <= {MAX_WARNING_BYTES} characters long")
     if not warning:
-        yield invalid(where, warning, "must not be empty")
+        yield invalid(where, warning, "must not be an empty string")
     for index, character in enumerate(warning):
         if not character.isprintable():
             sentence = f"must only contain printable UTF-8 characters; non-printable character found at index {index}"
@@ -267,7 +271,9 @@ def _column(path: str, column: CustomResourceColumnDefinition) -> Errors:
     if column.format and column.format not in _COLUMN_FORMATS:
         yield invalid(f"{path}.format", column.format, f"must be one of {','.join(_COLUMN_FORMATS)}")
     if not column.json_path:
-        yield required(f"{path}.jsonPath")
+        yield required(f"{path}.JSONPath")
+    elif not column.json_path.startswith("."):
+        yield invalid(f"{path}.JSONPath", column.json_path, "must be a simple json path starting with .")
 
 
 def _selectable(path: str, fields: tuple[SelectableField, ...]) -> Errors:
@@ -280,11 +286,30 @@ def _selectable(path: str, fields: tuple[SelectableField, ...]) -> Errors:
             yield required(where)
             continue
         yield from _simple_path(where, field.json_path)
-        if field.json_path.startswith(".metadata.") or field.json_path == ".metadata":
-            yield invalid(where, field.json_path, "must not point to fields in metadata")
         if field.json_path in seen:
             yield duplicate(where, field.json_path)
         seen.add(field.json_path)
+
+
+def _selectable_types(path: str, fields: tuple[SelectableField, ...], schema: Mapping[str, Any]) -> Errors:
+    """What is selected by has to be there, and to have a value that can be written down."""
+    for index, field in enumerate(fields):
+        where = f"{path}.selectableFields[{index}].jsonPath"
+        found: Mapping[str, Any] | None = schema
+        for name in field.json_path.split(".")[1:]:
+            found = None if found is None else (found.get("properties") or {}).get(name)
+        if found is None:
+            yield invalid(where, field.json_path, "is an invalid path: does not refer to a valid field")
+            continue
+        if field.json_path.startswith(".metadata"):
+            yield invalid(where, field.json_path, "must not point to fields in metadata")
+        if found.get("type") not in _SELECTABLE_TYPES:
+            sentence = "must point to a field of type string, boolean or integer. "
+            yield invalid(where, field.json_path, f"{sentence}{_SELECTABLE_STRINGS}")
+
+
+_SELECTABLE_TYPES = ("string", "boolean", "integer")
+_SELECTABLE_STRINGS = "Enum string fields and strings with formats are allowed."
 
 
 def _conversion(conversion: CustomResourceConversion | None) -> Errors:

@@ -20,6 +20,8 @@ LIST_TYPE = "x-kubernetes-list-type"
 LIST_KEYS = "x-kubernetes-list-map-keys"
 MAP_TYPE = "x-kubernetes-map-type"
 RULES = "x-kubernetes-validations"
+# Of a broken rule.
+REASONS = ("FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired")
 
 _ROOT, _ITEM, _FIELD = (
     "must not be empty at the root",
@@ -68,13 +70,15 @@ def below(path: str, schema: Schema) -> Iterator[tuple[str, Schema, str]]:
 def _node(path: str, schema: Schema, untyped: str) -> Errors:
     yield from _keywords(path, schema)
     yield from _type(path, schema, untyped)
-    yield from _shape(path, schema)
+    yield from _shape(path, schema, root=untyped == _ROOT)
     if untyped == _ROOT or schema.get(EMBEDDED):
         yield from _type_meta(path, schema)
     yield from _int_or_string(path, schema)
     yield from _list(path, schema)
     yield from _map(path, schema)
-    yield from _judgements(path, schema, schema)
+    # Only at the root has what is judged to be said by the structure too, as upstream.
+    yield from _judgements(path, schema, schema if untyped == _ROOT else None)
+    yield from _rules(path, schema)
     for inner_path, inner, word in below(path, schema):
         yield from _node(inner_path, inner, word)
 
@@ -106,13 +110,13 @@ def _type(path: str, schema: Schema, untyped: str) -> Errors:
         yield invalid(f"{path}.type", type_, "must be object at the root")
 
 
-def _shape(path: str, schema: Schema) -> Errors:
+def _shape(path: str, schema: Schema, *, root: bool) -> Errors:
     others = schema.get("additionalProperties")
     if schema.get("type") == "array" and "items" not in schema:
         yield required(f"{path}.items", "must be specified")
-    if others is False:
-        yield forbidden(f"{path}.additionalProperties", "additionalProperties cannot be set to false")
-    if others is not None and schema.get("properties"):
+    if others is not None and root:
+        yield forbidden(f"{path}.additionalProperties", "must not be used at the root")
+    if others not in (None, True) and schema.get("properties"):
         yield forbidden(f"{path}.additionalProperties", "additionalProperties and properties are mutual exclusive")
     if schema.get(PRESERVE) is False:
         yield invalid(f"{path}.{PRESERVE}", False, "must be true or undefined")
@@ -143,8 +147,6 @@ def _type_meta(path: str, schema: Schema) -> Errors:
 def _int_or_string(path: str, schema: Schema) -> Errors:
     if not schema.get(INT_OR_STRING):
         return
-    if schema.get("type"):
-        yield invalid(f"{path}.type", schema["type"], f"must be empty if {INT_OR_STRING} is true")
     for other in (PRESERVE, EMBEDDED):
         if schema.get(other):
             yield invalid(f"{path}.{other}", True, f"must be false if {INT_OR_STRING} is true")
@@ -189,7 +191,6 @@ def _set_items(path: str, items: Schema) -> Errors:
 def _map_items(path: str, keys: Any, items: Schema) -> Errors:
     if not keys:
         yield required(f"{path}.{LIST_KEYS}", f"must not be empty if {LIST_TYPE} is map")
-        return
     if not items:
         yield required(f"{path}.items", f"must have a schema if {LIST_TYPE} is map")
         return
@@ -216,6 +217,25 @@ def _map_items(path: str, keys: Any, items: Schema) -> Errors:
             yield required(f"{where}.default", sentence)
 
 
+def _rules(path: str, schema: Schema) -> Errors:
+    """What is said around CEL rules; whether they are sound, only who compiles them can say."""
+    for index, rule in enumerate(schema.get(RULES) or ()):
+        where, text = f"{path}.{RULES}[{index}]", str(rule.get("rule", "")).strip()
+        message = str(rule.get("message", ""))
+        if not text:
+            yield required(f"{where}.rule", "rule is not specified")
+        elif message and not message.strip():
+            yield invalid(f"{where}.message", message, "must be non-empty if specified")
+        elif "\n" in message.strip():
+            yield invalid(f"{where}.message", message, "must not contain line breaks")
+        elif "\n" in text and not message:
+            yield required(f"{where}.message", "message must be specified if rule contains line breaks")
+        if rule.get("messageExpression") and not rule["messageExpression"].strip():
+            yield required(f"{where}.messageExpression", "messageExpression must be non-empty if specified")
+        if rule.get("reason", REASONS[0]) not in REASONS:
+            yield unsupported(f"{where}.reason", rule["reason"], REASONS)
+
+
 def _map(path: str, schema: Schema) -> Errors:
     kind = schema.get(MAP_TYPE)
     if kind is None:
@@ -228,8 +248,8 @@ def _map(path: str, schema: Schema) -> Errors:
         yield invalid(f"{path}.type", type_, detail) if type_ else required(f"{path}.type", detail)
 
 
-def _judgements(path: str, schema: Schema, structure: Schema) -> Errors:
-    """The schemas that only judge a value of a structure."""
+def _judgements(path: str, schema: Schema, structure: Schema | None) -> Errors:
+    """The schemas that only judge a value of a structure; None: they may judge what it does not say, too."""
     for junction in _JUNCTIONS:
         judges = schema.get(junction) or ()
         if junction == "anyOf" and schema.get(INT_OR_STRING) and list(judges) == INTEGER_OR_STRING:
@@ -252,26 +272,26 @@ def _repeats_int_or_string(schema: Schema, junction: str, index: int, judge: Sch
     )
 
 
-def _judgement(path: str, judge: Schema, structure: Schema) -> Errors:
+def _judgement(path: str, judge: Schema, structure: Schema | None) -> Errors:
     for keyword, sentence in _NOT_IN_JUDGEMENTS.items():
         if keyword in judge and judge[keyword] not in (None, False, "", [], {}):
             yield forbidden(f"{path}.{keyword}", sentence)
-    properties = structure.get("properties") or {}
-    for name, member in (judge.get("properties") or {}).items():
-        where = f"{path}.properties[{name}]"
-        if name in properties:
-            yield from _judgement(where, member, properties[name])
-        elif isinstance(structure.get("additionalProperties"), Mapping):
-            yield from _judgement(where, member, structure["additionalProperties"])
-        elif not structure.get(PRESERVE):
+    for where, member, inner in _judged(path, judge, structure):
+        if structure is not None and inner is None:
             yield required(_structural_place(where), f"because it is defined in {where}")
-    if isinstance(judge.get("items"), Mapping):
-        items = structure.get("items")
-        if isinstance(items, Mapping):
-            yield from _judgement(f"{path}.items", judge["items"], items)
         else:
-            yield required(_structural_place(f"{path}.items"), f"because it is defined in {path}.items")
+            yield from _judgement(where, member, inner)
     yield from _judgements(path, judge, structure)
+
+
+def _judged(path: str, judge: Schema, structure: Schema | None) -> Iterator[tuple[str, Schema, Schema | None]]:
+    """The judgements of what is in a value: their paths, themselves, and what the structure says there."""
+    known: Schema = structure or {}
+    for name, member in (judge.get("properties") or {}).items():
+        yield f"{path}.properties[{name}]", member, (known.get("properties") or {}).get(name)
+    if isinstance(judge.get("items"), Mapping):
+        items = known.get("items")
+        yield f"{path}.items", judge["items"], items if isinstance(items, Mapping) else None
 
 
 def _structural_place(path: str) -> str:

@@ -92,8 +92,12 @@ def _bad_patch(document: Document, why: str) -> ApiError:
 
 
 def require_kind(document: Document, kind: Kind[object]) -> None:
-    """Raise `ApiError` (400) unless the object says that it is of this kind, or says nothing."""
-    version = document.get("apiVersion") or kind.api_version
+    """Raise `ApiError` (400) unless the object says that it is of this kind; of one with a type, it may say nothing."""
+    custom = kind.type is dict
+    if custom and not document.get("kind"):
+        message = f"the object provided is unrecognized (must be of type {kind.kind}): Object 'Kind' is missing"
+        raise bad_request(message)
+    version = document.get("apiVersion") or ("" if custom else kind.api_version)
     if version != kind.api_version:
         message = (
             f"the API version in the data ({_shown(version)}) does not match the expected API version "

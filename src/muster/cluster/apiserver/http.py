@@ -312,6 +312,7 @@ def _compress(body: bytes) -> bytes:
 async def _stream(stream: Stream, headers: Mapping[bytes, bytes], connection: Connection, send: Send) -> None:
     fields = [(b"content-type", stream.content_type.encode("latin-1")), (b"cache-control", b"no-cache, private")]
     fields.append((_AUDIT_ID, headers[_AUDIT_ID]))
+    fields += [(name.encode("latin-1"), value.encode()) for name, value in stream.headers.items()]
     connection.streaming = asyncio.current_task()
     try:
         await send({"type": "http.response.start", "status": stream.status, "headers": fields})

@@ -10,7 +10,6 @@ from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from dataclasses import replace
 from typing import TypeAlias
 
-from muster.api.meta import ListMeta
 from muster.api.selectors import SelectorError, parse_field_selector
 from muster.api.status import (
     ApiError,
@@ -227,8 +226,7 @@ class ApiServer:
                 return self._object(call, removed)
             case "deletecollection":
                 _check_form(call)
-                bodies = await self._remover.delete_collection(call)
-                body = await self._presentation(call).list(bodies, ListMeta())
+                body = await self._presentation(call).list(*await self._remover.delete_collection(call))
                 return Response(200, body, JSON, warning_headers(call.warnings))
             case _:
                 return await self._change(call)

@@ -32,7 +32,8 @@ class LogOptions:
 
     container: its name, checked.
     follow: go on until the container ends.
-    previous: of its last run instead of the current one.
+    previous: of its last run instead of the current one (between two runs, both are the one that has ended).
+    before_newest: `previous` is the run before the newest, also between two runs. Ours: who follows misses none.
     timestamps: begin every line with its time (RFC 3339).
     since_seconds: only what is not older than this.
     since_time: only what was written from then on; not both of them.
@@ -43,6 +44,7 @@ class LogOptions:
     container: str
     follow: bool = False
     previous: bool = False
+    before_newest: bool = False
     timestamps: bool = False
     since_seconds: int | None = None
     since_time: datetime | None = None
@@ -91,6 +93,7 @@ def log_options(pod: Pod, query: Mapping[str, str]) -> LogOptions:
         container=container_of(pod, query.get("container", "")),
         follow=boolean(query, "follow") or False,
         previous=boolean(query, "previous") or False,
+        before_newest=boolean(query, "beforeNewest") or False,
         timestamps=boolean(query, "timestamps") or False,
         since_seconds=None if since_seconds is None else min(since_seconds, MAX_SINCE_SECONDS),
         since_time=since_time,

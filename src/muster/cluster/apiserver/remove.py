@@ -8,7 +8,7 @@ import msgspec
 
 from muster.api.batch import JOB
 from muster.api.kinds import Kind
-from muster.api.meta import DeleteOptions
+from muster.api.meta import DeleteOptions, ListMeta
 from muster.api.status import ApiError, StatusDetails, bad_request, not_found
 from muster.cluster.apiserver.admission import Admission, Attempt
 from muster.cluster.apiserver.call import Call
@@ -62,12 +62,13 @@ class Remover:
             call.warnings.append(_ORPHANED)
         return await self._delete(call, options, note)
 
-    async def delete_collection(self, call: Call) -> list[bytes]:
-        """Delete what is selected; returns the objects. Raises `ApiError`."""
+    async def delete_collection(self, call: Call) -> tuple[list[bytes], ListMeta]:
+        """Delete what is selected; returns the objects as they were listed. Raises `ApiError`."""
         chosen = list_options(call.request.query)
         options = _read_options(call.request)
         selected = selection(chosen.label_selector, chosen.field_selector, call.resource.fields)
-        entries = selected.of(self._documents.store.list(call.resource.key, call.namespace).entries)
+        listed = self._documents.store.list(call.resource.key, call.namespace)
+        entries = selected.of(listed.entries)
         for first in range(0, len(entries), _PIECE):
             piece = entries[first : first + _PIECE]
             results = await asyncio.gather(
@@ -77,7 +78,7 @@ class Remover:
                 # What is gone already needs no deleting.
                 if isinstance(result, BaseException) and not (isinstance(result, ApiError) and result.code == 404):
                     raise result
-        return [entry.body for entry in entries]
+        return [entry.body for entry in entries], ListMeta(resource_version=str(listed.revision))
 
     async def _delete_listed(self, call: Call, key: Key, options: DeleteOptions) -> None:
         one = Call(

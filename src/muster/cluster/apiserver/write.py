@@ -154,6 +154,7 @@ class Writer:
     ) -> None:
         """Set in the document who manages what of it: as the apply has found, else as this change makes it."""
         if applied:
+            document["metadata"].pop("managedFields", None)  # whoever gives up all has none
             document["metadata"] |= {"managedFields": managers} if managers else {}
             return
         now = metadata.timestamp(self._clock.now())
@@ -317,7 +318,8 @@ def _taken(stored: Document, shown: Document, view: View, *, new: bool = False) 
 def _replaced(call: Call, old: Document, written: Document) -> Document:
     """The object to store, from the stored one and a whole one in its place. Raises `ApiError` (409, 422)."""
     resource = call.resource
-    metadata.check_version(written, old, resource.name, unconditional=resource.rules.unconditional_update)
+    unconditional = resource.rules.unconditional_update or call.subresource == "scale"  # a number replaces any other
+    metadata.check_version(written, old, resource.name, unconditional=unconditional)
     return _taken(old, written, call.view)
 
 

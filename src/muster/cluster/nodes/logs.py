@@ -63,7 +63,7 @@ class Logs:
         while numbers and shims.read_record(storage.attempt(options.container, numbers[-1])) is None:
             numbers.pop()  # begun, but no shim came so far
         if options.previous:
-            if numbers and not _waits_to_run_again(pod, options.container):
+            if numbers and (options.before_newest or not _waits_to_run_again(pod, options.container)):
                 numbers.pop()
             if not numbers:
                 raise bad_request(

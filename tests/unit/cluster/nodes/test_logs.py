@@ -207,6 +207,8 @@ def test_between_two_runs_the_last_one_is_also_the_previous_one(world, make_pod)
     world.pod = make_pod(status={"containerStatuses": [status]})
     (world.attempt(0) / "log").write_bytes(line(1, "crashed"))
     assert run_virtual(world.read()) == run_virtual(world.read(previous=True)) == b"crashed\n"
+    with pytest.raises(ApiError, match="not found"):
+        run_virtual(world.read(previous=True, before_newest=True))
 
 
 def test_a_limit_of_bytes(world):

@@ -269,6 +269,8 @@ def _items(check_item: _Check) -> _Check:
 def _rules(schema: Schema, shape: Shape, place: _Place) -> Iterator[_Rule]:
     for index, text in enumerate(schema.get(RULES) or ()):
         here = place.below(f"{RULES}[{index}]")
+        if not str(text.get("rule", "")).strip():
+            continue  # it is no rule: whoever looks at the form of the schema says so
         try:
             rule = _rule(text, shape, correlated=place.correlated)
         except _UnsoundError as error:

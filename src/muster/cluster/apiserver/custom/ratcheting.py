@@ -18,7 +18,7 @@ _STEP = re.compile(r"\[(\d+)\]|([^.\[\]]+)")
 
 def without_old_errors(errors: Sequence[FieldError], new: Any, old: Any) -> list[FieldError]:
     """The errors of a changed object that the change has to do with."""
-    return [error for error in errors if not _unchanged(error.path, new, old)]
+    return [error for error in errors if not _unchanged(error.place or error.path, new, old)]
 
 
 def _unchanged(path: str, new: Any, old: Any) -> bool:

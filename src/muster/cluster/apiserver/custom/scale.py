@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from muster.api.apiextensions import CustomResourceSubresourceScale
-from muster.api.status import FieldError, internal_error
+from muster.api.status import FieldError
 from muster.api.validation.fields import invalid
 from muster.cluster.apiserver import views
 from muster.cluster.apiserver.custom.jsonpath import at, simple_names
@@ -21,13 +21,11 @@ def scale_subresource(
     selector = simple_names(paths.label_selector_path) if paths.label_selector_path else None
 
     def show(document: Document) -> Document:
-        replicas = at(document, wanted)
-        if replicas is None:
-            raise internal_error(f'the spec replicas field "{paths.spec_replicas_path}" does not exist')
         status: dict[str, Any] = {"replicas": _number(at(document, current))}
         if selector is not None:
             status["selector"] = _text(at(document, selector))
-        return views.scale_of(document, _number(replicas), status)
+        # Who does not say how many there are to be can still be scaled: that begins at none.
+        return views.scale_of(document, _number(at(document, wanted)), status)
 
     def take(stored: Document, shown: Document) -> Document:
         return _with(views.with_metadata(stored, shown), wanted, views.wanted_replicas(shown))
@@ -39,7 +37,7 @@ def scale_subresource(
     def validate_update(new: Document, old: Document) -> Sequence[FieldError]:
         replicas = _number(at(new, wanted))
         if replicas < 0:
-            return [invalid("spec.replicas", replicas, "should be a non-negative integer")]
+            return [invalid(paths.spec_replicas_path, replicas, "should be a non-negative integer")]
         return validate(new, old)
 
     view = View(views.SCALE, show, take, validate_update=validate_update, applied=applied)

@@ -27,7 +27,7 @@ def _all(schema: Schema) -> Iterator[Constraint]:
         if keyword in schema:
             yield make(schema[keyword], schema)
     if schema.get("format") == "int32":
-        yield _number(lambda n: -_INT32 <= n < _INT32, "must be of type int32")
+        yield _int32
     elif fits := FORMATS.get(schema.get("format", "")):
         yield _text(fits, f"must be of type {schema['format']}", quoted=True)
     match schema.get("x-kubernetes-list-type"):
@@ -41,6 +41,17 @@ def invalid(path: Path, value: Any, rule: str) -> FieldError:
     """The field has a value that breaks a rule (`must be of type ...`, `should be ...`)."""
     name = render(path)
     return FieldError(name, INVALID, value, f"{name} in body {rule}")
+
+
+def not_valid(path: Path, sentence: str) -> FieldError:
+    """What upstream's validator says without a field's name: that stands in the sentence."""
+    return FieldError("<nil>", INVALID, "", sentence, place=render(path))
+
+
+def _int32(value: Any, path: Path, findings: Findings) -> None:
+    if isinstance(value, int | float) and not -_INT32 <= value < _INT32:
+        sentence = f"Checked value must be of type integer with format int32 in {render(path)}"
+        findings.errors.append(not_valid(path, sentence))
 
 
 def _number(holds: Callable[[Any], bool], rule: str) -> Constraint:

@@ -13,7 +13,7 @@ from typing import Any
 
 from muster.api.status import FieldError
 from muster.api.validation.structuralschema import EMBEDDED, INT_OR_STRING, INTEGER_OR_STRING, PRESERVE
-from muster.cluster.apiserver.schema.constraints import constraints_of, invalid
+from muster.cluster.apiserver.schema.constraints import constraints_of, invalid, not_valid
 from muster.cluster.apiserver.schema.walk import (
     ABSENT,
     REFUSED,
@@ -27,6 +27,7 @@ from muster.cluster.apiserver.schema.walk import (
     Schema,
     checker_of,
     compile_check,
+    render,
     type_of,
 )
 
@@ -120,51 +121,100 @@ def _constraints(schema: Schema) -> tuple[Constraint, ...]:
 
 def _junctions(schema: Schema) -> Iterator[Constraint]:
     """The checks of a value by other schemas."""
-    for each in schema.get("allOf") or ():
-        yield _holds(each)
+    if "allOf" in schema:
+        yield _all_of(schema["allOf"])
     any_of = schema.get("anyOf") or ()
     if any_of and not (schema.get(INT_OR_STRING) and list(any_of) == INTEGER_OR_STRING):
-        yield _counted(any_of, lambda holding: holding > 0, "must validate at least one schema (anyOf)")
+        yield _any_of(any_of)
     if "oneOf" in schema:
-        yield _counted(schema["oneOf"], lambda holding: holding == 1, "must validate one and only one schema (oneOf)")
+        yield _one_of(schema["oneOf"])
     if "not" in schema:
-        yield _counted([schema["not"]], lambda holding: holding == 0, "must not validate the schema (not)")
+        yield _not(schema["not"])
 
 
-def _holds(schema: Schema) -> Constraint:
-    check = _judge(schema)
+def _all_of(schemas: Sequence[Schema]) -> Constraint:
+    judge = _judges(schemas)
 
     def constraint(value: Any, path: Path, findings: Findings) -> None:
-        check(value, path, findings)
+        broken = [errors for errors in judge(value, path) if errors]
+        for errors in broken:
+            findings.errors += errors
+        if broken:
+            none = ". None validated" if len(broken) == len(schemas) else ""
+            findings.errors.append(not_valid(path, f'"{render(path)}" must validate all the schemas (allOf){none}'))
 
     return constraint
 
 
-def _counted(schemas: Sequence[Schema], right: Callable[[int], bool], rule: str) -> Constraint:
+def _any_of(schemas: Sequence[Schema]) -> Constraint:
+    judge = _judges(schemas)
+
+    def constraint(value: Any, path: Path, findings: Findings) -> None:
+        found = judge(value, path)
+        if all(found):
+            findings.errors.append(not_valid(path, f'"{render(path)}" must validate at least one schema (anyOf)'))
+            findings.errors += found[0]
+
+    return constraint
+
+
+def _one_of(schemas: Sequence[Schema]) -> Constraint:
+    judge = _judges(schemas)
+
+    def constraint(value: Any, path: Path, findings: Findings) -> None:
+        found = judge(value, path)
+        holding = sum(not errors for errors in found)
+        if holding == 1:
+            return
+        count = f"{holding} valid alternatives" if holding else "none valid"
+        sentence = f'"{render(path)}" must validate one and only one schema (oneOf). Found {count}'
+        findings.errors.append(not_valid(path, sentence))
+        if found and not holding:
+            findings.errors += found[0]
+
+    return constraint
+
+
+def _not(schema: Schema) -> Constraint:
+    judge = _judges([schema])
+
+    def constraint(value: Any, path: Path, findings: Findings) -> None:
+        if not judge(value, path)[0]:
+            findings.errors.append(not_valid(path, f'"{render(path)}" must not validate the schema (not)'))
+
+    return constraint
+
+
+def _judges(schemas: Sequence[Schema]) -> Callable[[Any, Path], list[list[FieldError]]]:
+    """What each of the schemas finds wrong with a value."""
     checks = [_judge(schema) for schema in schemas]
 
-    def constraint(value: Any, path: Path, findings: Findings) -> None:
-        holding = 0
+    def judge(value: Any, path: Path) -> list[list[FieldError]]:
+        found = []
         for check in checks:
-            scratch = Findings()
-            check(value, path, scratch)
-            holding += not scratch.errors
-        if not right(holding):
-            findings.errors.append(invalid(path, value, rule))
+            findings = Findings()
+            check(value, path, findings)
+            found.append(findings.errors)
+        return found
 
-    return constraint
+    return judge
 
 
 def _judge(schema: Schema) -> Check:
     return compile_check(schema, _JUDGING, Field(), member=True).check
 
 
+_INT64 = 2.0**63
+
+
 def _typed(types: tuple[type, ...], constraints: tuple[Constraint, ...], mismatch: Check) -> Check:
     whole = int in types and float not in types
 
     def check(value: Any, path: Path, findings: Findings) -> Any:
-        # JSON does not tell 1.0 from 1.
-        if type(value) not in types and not (whole and type(value) is float and value.is_integer()):
+        # JSON does not tell 1.0 from 1. What no 64 bits hold is no whole number.
+        if type(value) not in types and not (
+            whole and type(value) is float and value.is_integer() and abs(value) < _INT64
+        ):
             return mismatch(value, path, findings)
         for constraint in constraints:
             constraint(value, path, findings)

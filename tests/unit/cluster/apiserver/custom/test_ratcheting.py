@@ -29,3 +29,9 @@ def test_what_is_kept(change, path, kept):
     error = FieldError(path, INVALID, 0, "is wrong")
     new = {"spec": OLD["spec"] | change}
     assert without_old_errors([error], new, OLD) == ([error] if kept else [])
+
+
+def test_an_error_whose_path_does_not_say_where_it_is():
+    error = FieldError("<nil>", INVALID, "", '"spec.a" must not validate the schema (not)', place="spec.a")
+    assert without_old_errors([error], {"spec": OLD["spec"] | {"b": {}}}, OLD) == []
+    assert without_old_errors([error], {"spec": OLD["spec"] | {"a": 2}}, OLD) == [error]

@@ -30,6 +30,7 @@ def array(items: dict[str, Any], **rules: Any) -> dict[str, Any]:
 
 
 STRING, INTEGER = {"type": "string"}, {"type": "integer"}
+ONE_OF = '<nil>: Invalid value: "": "spec" must validate one and only one schema (oneOf). Found'
 LIST_MAP = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]}
 PRESERVE = {"x-kubernetes-preserve-unknown-fields": True}
 
@@ -139,7 +140,7 @@ def test_a_default_is_not_shared() -> None:
         (
             {**INTEGER, "format": "int32"},
             2**31,
-            ["spec: Invalid value: 2147483648: spec in body must be of type int32"],
+            ['<nil>: Invalid value: "": Checked value must be of type integer with format int32 in spec'],
         ),
         ({**STRING, "minLength": 1}, "", ['spec: Invalid value: "": spec in body should be at least 1 chars long']),
         ({**STRING, "maxLength": 1}, "ab", ["spec: Too long: may not be more than 1 byte"]),
@@ -178,24 +179,39 @@ def test_a_default_is_not_shared() -> None:
         (
             {**INTEGER, "anyOf": [{"minimum": 5}, {"enum": [1]}]},
             3,
-            ["spec: Invalid value: 3: spec in body must validate at least one schema (anyOf)"],
+            [
+                '<nil>: Invalid value: "": "spec" must validate at least one schema (anyOf)',
+                "spec: Invalid value: 3: spec in body should be greater than or equal to 5",
+            ],
         ),
         ({**INTEGER, "anyOf": [{"minimum": 5}, {"enum": [1]}]}, 1, []),
         (
             {**obj(a=STRING, b=STRING), "oneOf": [{"required": ["a"]}, {"required": ["b"]}]},
             {"a": "", "b": ""},
-            ['spec: Invalid value: {"a":"","b":""}: spec in body must validate one and only one schema (oneOf)'],
+            [f"{ONE_OF} 2 valid alternatives"],
         ),
+        (
+            {**obj(a=STRING, b=STRING), "oneOf": [{"required": ["a"]}, {"required": ["b"]}]},
+            {},
+            [
+                f"{ONE_OF} none valid",
+                "spec.a: Required value",
+            ],
+        ),
+        ({**INTEGER}, 1e30, ['spec: Invalid value: "number": spec in body must be of type integer: "number"']),
         ({**obj(a=STRING, b=STRING), "oneOf": [{"required": ["a"]}, {"required": ["b"]}]}, {"a": ""}, []),
         (
             {**STRING, "not": {"enum": ["x"]}},
             "x",
-            ['spec: Invalid value: "x": spec in body must not validate the schema (not)'],
+            ['<nil>: Invalid value: "": "spec" must not validate the schema (not)'],
         ),
         (
             {**obj(a=INTEGER), "allOf": [{"properties": {"a": {"minimum": 2}}}]},
             {"a": 1},
-            ["spec.a: Invalid value: 1: spec.a in body should be greater than or equal to 2"],
+            [
+                "spec.a: Invalid value: 1: spec.a in body should be greater than or equal to 2",
+                '<nil>: Invalid value: "": "spec" must validate all the schemas (allOf). None validated',
+            ],
         ),
         (
             {"type": "object", "x-kubernetes-embedded-resource": True, **PRESERVE},
