@@ -8,7 +8,7 @@ import asyncio
 import os
 import signal
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import IO, Any
@@ -209,8 +209,8 @@ async def run_plugin(command: Command) -> bytes:
 
 async def _start(command: Command, out: IO[bytes], err: IO[bytes] | None) -> asyncio.subprocess.Process:
     # Without a terminal it gets its own session, so that its children end with it; with one it must stay in ours.
-    try:
-        return await asyncio.create_subprocess_exec(
+    starting = asyncio.create_task(
+        asyncio.create_subprocess_exec(
             command.command,
             *command.args,
             env=command.environ,
@@ -219,6 +219,14 @@ async def _start(command: Command, out: IO[bytes], err: IO[bytes] | None) -> asy
             stderr=err,
             start_new_session=not command.interactive,
         )
+    )
+    try:
+        return await asyncio.shield(starting)
+    except asyncio.CancelledError:
+        # A start that is cancelled ends the program alone, which may have children by then.
+        with suppress(OSError, ValueError):
+            await _end(await starting, group=not command.interactive)
+        raise
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         hint = command.install_hint.strip() or "is it installed and on PATH?"

@@ -78,15 +78,16 @@ async def custom_resources(api: Any) -> None:
     await definitions.create_custom_resource_definition(DEFINITION)
     dynamic: Any = await DynamicClient(api)
     kites = await dynamic.resources.get(api_version="asyncio.test/v1", kind="Kite")
-    made = await kites.create(body={"metadata": {"name": "red"}, "spec": {}}, namespace=namespace)
+    kite = {"apiVersion": "asyncio.test/v1", "kind": "Kite"}
+    made = await kites.create(body=kite | {"metadata": {"name": "red"}, "spec": {}}, namespace=namespace)
     assert made.spec.tail == 3
-    body = {"apiVersion": "asyncio.test/v1", "kind": "Kite", "metadata": {"name": "red"}, "spec": {"tail": 7}}
+    body = kite | {"metadata": {"name": "red"}, "spec": {"tail": 7}}
     applied = await kites.server_side_apply(
         body=body, name="red", namespace=namespace, field_manager="asyncio", force_conflicts=True
     )
     assert applied.spec.tail == 7
     assert "asyncio" in {entry.manager for entry in applied.metadata.managedFields}
-    tailless = {"metadata": {"name": "blue"}, "spec": {"tail": 0}}
+    tailless = kite | {"metadata": {"name": "blue"}, "spec": {"tail": 0}}
     # This client hands out the Status, and raises nothing.
     refusal = await kites.create(body=tailless, namespace=namespace)
     assert (refusal.kind, refusal.code) == ("Status", 422), refusal

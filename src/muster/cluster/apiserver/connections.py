@@ -23,6 +23,32 @@ MAX_UNSENT_BYTES = 256 << 20  # of all clients that do not take their answers as
 EXTENSION = "muster.connection"  # where a request's scope has its `Connection`
 
 
+class _Gone(asyncio.Transport):
+    """The transport of a client that has gone: there is nothing more to do with it."""
+
+    def is_closing(self) -> bool:
+        """It is."""
+        return True
+
+    def write(self, data: Any) -> None:
+        """Nobody reads it."""
+
+    def close(self) -> None:
+        """It is closed."""
+
+    def abort(self) -> None:
+        """It is closed."""
+
+    def resume_reading(self) -> None:
+        """There is nothing to read."""
+
+    def pause_reading(self) -> None:
+        """There is nothing to read."""
+
+
+_GONE = _Gone()
+
+
 class _Corked:
     """A transport that joins what is written in one turn of the loop.
 
@@ -62,6 +88,12 @@ class _Corked:
         """Write what there is, and close."""
         self.flush()
         self._transport.close()
+
+    def release(self) -> None:
+        """Let go of the transport: its TLS buffers are as big as the biggest answer, and whoever belongs to the
+        connection is in a circle that is collected much later.
+        """
+        self._transport = _GONE
 
 
 class Abortable(Protocol):
@@ -134,6 +166,8 @@ class Connection(HttpToolsProtocol):
             self._wire.end()
         if self.streaming is not None:
             self.streaming.cancel()
+        self.unsent.forget(self.transport)
+        self._corked.release()
 
     def data_received(self, data: bytes) -> None:
         """Bytes have come."""
