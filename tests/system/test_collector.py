@@ -5,7 +5,18 @@ import pytest
 from tests.system.plane import virtual
 
 from muster.api.batch import JOB
-from muster.api.core import CONFIG_MAP, NAMESPACE, NODE, POD, SERVICE_ACCOUNT, ConfigMap, Namespace
+from muster.api.core import (
+    CONFIG_MAP,
+    NAMESPACE,
+    NODE,
+    POD,
+    SERVICE_ACCOUNT,
+    ConfigMap,
+    Container,
+    Namespace,
+    Pod,
+    PodSpec,
+)
 from muster.api.meta import ObjectMeta, OwnerReference
 from muster.api.status import ApiError
 
@@ -141,6 +152,29 @@ async def test_a_deleted_namespace_is_emptied_and_goes(world):
     with pytest.raises(ApiError) as gone:
         await world.client.get(NAMESPACE, "team")
     assert gone.value.code == 404
+
+
+@virtual
+async def test_pods_go_before_what_they_live_by_and_the_namespace_says_what_it_waits_for(world):
+    await world.client.create(NAMESPACE, Namespace(metadata=ObjectMeta(name="team")))
+    await world.settle()
+    held = Pod(
+        metadata=ObjectMeta(name="p", finalizers=("example.com/x",)),
+        spec=PodSpec(containers=(Container(name="c", image="i"),)),
+    )
+    await world.client.create(POD, held, "team")
+    await world.client.create(CONFIG_MAP, ConfigMap(metadata=ObjectMeta(name="m")), "team")
+    await world.client.delete(NAMESPACE, "team")
+    await world.settle(30)
+    assert (await world.client.get(CONFIG_MAP, "m", "team")).metadata.deletion_timestamp is None
+    said = {
+        c.type: c.message for c in (await world.client.get(NAMESPACE, "team")).status.conditions if c.status == "True"
+    }
+    assert "pods. has 1 resource instances" in said["NamespaceContentRemaining"]
+    assert said["NamespaceFinalizersRemaining"].endswith("remaining: example.com/x in 1 resource instances")
+    await world.client.patch(POD, "p", {"metadata": {"finalizers": None}}, "team")
+    await world.settle(1)
+    assert "team" not in {found.metadata.name for found in (await world.client.list(NAMESPACE)).items}
 
 
 class Listening:

@@ -6,7 +6,7 @@ kilobytes of brackets end the process), and makes Python objects of dates, sets 
 
 from collections.abc import Iterator
 from math import isfinite
-from typing import Any
+from typing import Any, NamedTuple
 
 import yaml
 from yaml.constructor import SafeConstructor
@@ -34,8 +34,16 @@ _TAG = "tag:yaml.org,2002:"
 _END = object()
 
 
-def decode(text: bytes) -> tuple[Any, tuple[str, ...]]:
-    """The value of the one document, and the paths of keys that were given more than once. Raises `ValueError`."""
+class Repeated(NamedTuple):
+    """A key that was given more than once: its path, itself, and the line (from 1) where it comes again."""
+
+    path: str
+    key: str
+    line: int
+
+
+def decode(text: bytes) -> tuple[Any, tuple[Repeated, ...]]:
+    """The value of the one document, and the keys that were given more than once. Raises `ValueError`."""
     try:
         events = yaml.parse(text, yaml.CSafeLoader)
         if not any(isinstance(event, DocumentStartEvent) for event in events):  # stops at the first
@@ -56,7 +64,7 @@ class _Reader:
         self._count = 0
         self._resolver = Resolver()
         self._constructor = SafeConstructor()
-        self.duplicates: list[str] = []
+        self.duplicates: list[Repeated] = []
 
     def value(self, event: Event, path: str, depth: int) -> Any:
         """The value that begins with this event, or `_END`."""
@@ -100,7 +108,8 @@ class _Reader:
             self._add(1)
             inside = f"{path}.{event.value}" if path else event.value
             if event.value in members:
-                self.duplicates.append(inside)
+                line = event.start_mark.line + 1 if event.start_mark else 0
+                self.duplicates.append(Repeated(inside, event.value, line))
             members[event.value] = self.value(next(self._events), inside, depth)
         return members
 

@@ -26,7 +26,7 @@ def documents(text: str, source: str) -> Iterator[dict[str, Any]]:
         except ValueError as error:
             raise ManifestError(f"{where}: {error}") from None
         if repeated:
-            raise ManifestError(f"{where}: {repeated[0]} is given more than once")
+            raise ManifestError(f"{where}: {repeated[0].path} is given more than once")
         if document is not None:
             yield from _objects(document, where)
 

@@ -1,7 +1,8 @@
 """The life of namespaces: what each has from the start, and how a deleted one is emptied before it goes.
 
-What is in it is asked to go once. Some of it takes its time (pods end, finalizers are met): when the last object of a
-kind has gone, and every now and then, the controller looks again.
+What is in it is asked to go once, its pods first: as long as there is one, what they live by (network policies,
+secrets, accounts) stays. Some of it takes its time (pods end, finalizers are met): when the last object of a kind has
+gone, and every now and then, the controller looks again. The namespace's conditions say what is waited for.
 """
 
 from collections.abc import Iterable
@@ -14,6 +15,7 @@ from muster.api.kinds import Kind
 from muster.api.meta import NAMESPACE_FINALIZER, Object, ObjectMeta
 from muster.api.status import ApiError
 from muster.cluster.customkinds import follow_custom_kinds
+from muster.cluster.remainders import conditions
 from muster.runtime.controller import Result
 from muster.runtime.informer import Informer
 from muster.runtime.manager import Manager
@@ -94,6 +96,7 @@ class NamespaceController:
         if await self._empty(name):
             await self._finalize(namespace)
             return None
+        await self._say_what_is_left(namespace)
         return RECHECK_SECONDS
 
     async def _ensure_account(self, namespace: str) -> None:
@@ -117,7 +120,21 @@ class NamespaceController:
                 empty = empty and not await self._holds(kind, namespace)
             else:
                 empty = False
+            if not empty and kind.resource == POD.resource:
+                return False
         return empty
+
+    async def _say_what_is_left(self, namespace: Namespace) -> None:
+        name, before = namespace.metadata.name, namespace.status.conditions
+        left = {resource: informer.by(_BY_NAMESPACE, name) for resource, informer in self._contents.items()}
+        now = conditions(left, before, self._manager.clock.now())
+        if now == before:
+            return
+        try:
+            await self._client.patch(NAMESPACE, name, {"status": {"conditions": now}}, subresource="status")
+        except ApiError as error:
+            if error.code != 404:
+                raise
 
     async def _holds(self, kind: Kind[Object], namespace: str) -> bool:
         """Whether there is any such object. The server knows; informers may be behind."""

@@ -503,4 +503,4 @@ async def test_members_that_are_there_twice(api, validation, status, warned):
     answer = await applied(api, f"{MAPS}/m", body, fieldValidation=validation)
     assert (answer.status, "warning" in answer.headers) == (status, warned), answer.body
     said = answer.message if status == 422 else answer.headers.get("warning", "")
-    assert ("duplicate field" in said) == (validation != "Ignore")
+    assert ("already set in map" in said) == (validation != "Ignore")

@@ -53,6 +53,17 @@ async def test_creation(api, body, type_, faults):
 
 
 @api
+async def test_keys_that_yaml_gives_twice_are_named_by_their_line(api):
+    body = YAML.decode().replace("  spices: 1", "  spices: 1\n  restartPolicy: Always\n  restartPolicy: Never")
+    strict = await api.post(PODS, body.encode(), type="application/yaml", fieldValidation="Strict")
+    lines = [n for n, text in enumerate(body.splitlines(), 1) if "restartPolicy" in text][1:]
+    said_of = "\n".join(f'  line {n}: key "restartPolicy" already set in map' for n in lines)
+    assert f"strict decoding error: yaml: unmarshal errors:\n{said_of}, unknown field" in strict.message
+    warned = await api.post(PODS, body.encode(), type="application/yaml", dryRun="All")
+    assert said(warned)[0] == f'line {lines[0]}: key "restartPolicy" already set in map'
+
+
+@api
 async def test_replacement(api):
     made = await api.made(PODS, pod())
     made["spec"]["spices"] = made["metadata"]["color"] = 1

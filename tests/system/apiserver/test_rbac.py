@@ -398,6 +398,8 @@ async def test_who_am_i(api):
 @api
 async def test_reviews_are_posted_and_nothing_else(api):
     path = f"{AUTHORIZATION}/selfsubjectaccessreviews"
+    table = "application/json;as=Table;v=v1;g=meta.k8s.io"
+    assert (await api.call("POST", path, {"spec": {}}, accept=table)).status == 406
     assert (await api.get(path)).status == 405
     assert (await api.delete(f"{path}/x")).status == 405
     found = {each["name"]: each["verbs"] for each in (await api.get(AUTHORIZATION)).json["resources"]}

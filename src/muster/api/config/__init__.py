@@ -85,7 +85,7 @@ def _document(text: str) -> tuple[dict[str, Any], tuple[str, ...]]:
         raise ConfigurationError(str(error)) from None
     if not isinstance(document, dict):
         raise ConfigurationError(f"must be a mapping that begins with apiVersion: {_GROUP}/{V1BETA2}")
-    return document, duplicates
+    return document, tuple(repeated.path for repeated in duplicates)
 
 
 def _version(document: dict[str, Any]) -> str:

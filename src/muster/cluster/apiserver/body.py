@@ -12,7 +12,7 @@ import msgspec
 from muster.api.kinds import Kind
 from muster.api.status import INVALID, ApiError, FieldError, bad_request, invalid
 from muster.cluster.apiserver.answers import MAX_WARNINGS
-from muster.cluster.apiserver.decode import Document, decode
+from muster.cluster.apiserver.decode import Document, decode, in_order
 from muster.cluster.apiserver.registry import View
 from muster.cluster.apiserver.request import WriteOptions
 from muster.cluster.apiserver.schema import Checked, DecodeError
@@ -31,9 +31,13 @@ def read_object(request: Request, view: View, options: WriteOptions, warnings: l
         checked = view.checker(document)
     except DecodeError as error:
         raise bad_request(_cannot(document, kind, str(error))) from None
-    found = [*_sentences("duplicate", decoded.duplicates), *_sentences("unknown", checked.unknown)]
+    # Of kinds that have a type, decoding comes upon all of it in the order of the document.
+    unknown = _unknown(tuple(sorted(checked.unknown)) if kind.type is dict else checked.unknown)
+    found = [*decoded.duplicates[:MAX_WARNINGS], *unknown]
+    if decoded.duplicates and unknown and kind.type is not dict:
+        found = in_order(request.body, found)
     if found and options.field_validation == "Strict":
-        raise bad_request(_cannot(document, kind, f"strict decoding error: {', '.join(found)}"))
+        raise bad_request(_cannot(document, kind, f"strict decoding error: {_together(found)}"))
     if options.field_validation == "Warn":
         warnings += found
     _require_sound(document, checked, kind)
@@ -53,9 +57,9 @@ def check_patched(
         checked = view.checker(document)
     except DecodeError as error:
         raise _bad_patch(document, str(error)) from None
-    found = [*faults, *_sentences("unknown", checked.unknown)]
+    found = [*faults, *_unknown(checked.unknown)]
     if found and options.field_validation == "Strict":
-        raise _bad_patch(document, f"strict decoding error: {', '.join(found)}")
+        raise _bad_patch(document, f"strict decoding error: {_together(found)}")
     if options.field_validation == "Warn":
         warnings += found
     _require_sound(document, checked, kind)
@@ -63,14 +67,16 @@ def check_patched(
 
 
 def faults_of_patch(patch: Any, repeated: tuple[str, ...], *, operations: bool) -> list[str]:
-    """What strict decoding finds in a patch: members that are there twice, and of operations unknown ones."""
-    found = _sentences("duplicate", repeated)
+    """What strict decoding finds in a patch: members that are there twice (`repeated` says so), and of operations
+    unknown ones.
+    """
+    found = list(repeated[:MAX_WARNINGS])
     if not operations:
         return found
     if isinstance(patch, list):
         members = [(i, name) for i, each in enumerate(patch) if isinstance(each, dict) for name in each]
         unknown = [f"[{i}].{name}" for i, name in members if name not in _OPERATION]
-        found += _sentences("unknown", tuple(unknown))
+        found += _unknown(tuple(unknown))
     return [f"json patch {sentence}" for sentence in found]
 
 
@@ -123,8 +129,15 @@ def _cannot(document: Document, kind: Kind[object], why: str) -> str:
     return f'{name} in version "{kind.version}" cannot be handled as a {kind.kind}: {why}'
 
 
-def _sentences(what: str, paths: tuple[str, ...]) -> list[str]:
-    return [f'{what} field "{path}"' for path in paths[:MAX_WARNINGS]]
+def _unknown(paths: tuple[str, ...]) -> list[str]:
+    return [f'unknown field "{path}"' for path in paths[:MAX_WARNINGS]]
+
+
+def _together(faults: Sequence[str]) -> str:
+    """The sentences as one; those that name lines are what the YAML parser says, all together."""
+    lines = [f"  {fault}" for fault in faults if fault.startswith("line ")]
+    others = [fault for fault in faults if not fault.startswith("line ")]
+    return ", ".join(["\n".join(["yaml: unmarshal errors:", *lines]), *others] if lines else others)
 
 
 def _shown(value: object) -> str:

@@ -249,6 +249,7 @@ CERTIFICATES = served(
     ),
     status(certificates.CERTIFICATE_SIGNING_REQUEST, _CLUSTER.update_status),
     take=views.take_main,
+    fields=FieldLabels(same("spec.signerName")),
     short_names=("csr",),
 )
 
@@ -271,7 +272,13 @@ OTHERS = (
         but="allocates no devices to them",
     ),
     _kept(resource.RESOURCE_CLAIM_TEMPLATE, other_rules.RESOURCE_CLAIM_TEMPLATE, _GIVEN_BACK, has_status=False),
-    _kept(resource.RESOURCE_SLICE, _CLUSTER, replace(_GIVEN_BACK, has_generation=True), has_status=False),
+    _kept(
+        resource.RESOURCE_SLICE,
+        _CLUSTER,
+        replace(_GIVEN_BACK, has_generation=True),
+        has_status=False,
+        fields=FieldLabels(same("spec.nodeName", "spec.driver")),
+    ),
     _kept(resource.DEVICE_CLASS, _CLUSTER, replace(_GIVEN_BACK, has_generation=True), has_status=False),
     _kept(scheduling_v1alpha2.WORKLOAD, _NAMESPACED, _SPEC_ALONE, has_status=False),
     _kept(scheduling_v1alpha2.POD_GROUP, _NAMESPACED, _SPEC, but="schedules no pods by them"),

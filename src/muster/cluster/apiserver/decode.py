@@ -6,6 +6,7 @@ decoding asks.
 """
 
 import json
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,7 +30,7 @@ _decoder = msgspec.json.Decoder()
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """A body: the document, and the paths of members that were given more than once (the last one counts)."""
+    """A body: the document, and sentences on members that were given more than once (the last one counts)."""
 
     document: Document
     duplicates: tuple[str, ...] = ()
@@ -47,15 +48,17 @@ def decode(body: bytes, content_type: str, kind: str, *, strict: bool = True) ->
 
 
 def decode_any(body: bytes, content_type: str, kind: str, *, strict: bool = True) -> tuple[Any, tuple[str, ...]]:
-    """Like `decode`, for any value: the value and the paths of its duplicates."""
+    """Like `decode`, for any value: the value and sentences on its duplicates."""
     require_small(body)
     type_ = media_type(content_type)
     try:
         if type_ in _JSON_TYPES or type_.endswith("+json"):
             value = _decoder.decode(body)
-            duplicates = _json_duplicates(body, value) if strict else ()
+            repeated = _json_duplicates(body, value) if strict else ()
+            duplicates = tuple(f'duplicate field "{path}"' for path in repeated)
         elif type_ in _YAML_TYPES or type_.endswith("+yaml"):
-            value, duplicates = yaml_decode.decode(body)
+            value, given_again = yaml_decode.decode(body)
+            duplicates = tuple(f'line {again.line}: key "{again.key}" already set in map' for again in given_again)
         elif type_ == protobuf.MEDIA_TYPE:
             value, duplicates = protobuf.decode(body), ()
         else:
@@ -71,6 +74,33 @@ def decode_any(body: bytes, content_type: str, kind: str, *, strict: bool = True
     if body.count(b"{") + body.count(b"[") > MAX_DEPTH or type_ in _YAML_TYPES:
         require_shallow(value, "body")
     return value, duplicates
+
+
+def in_order(body: bytes, faults: Sequence[str]) -> list[str]:
+    """The sentences on unknown and repeated members in the order in which they stand in a JSON text.
+
+    Those of a text in another format stay as they are.
+    """
+    try:
+        document = json.loads(body, object_pairs_hook=tuple, parse_int=str, parse_float=str)
+    except ValueError:
+        return list(faults)
+    places = {sentence: place for place, sentence in enumerate(_faults_at(document, ""))}
+    return sorted(faults, key=lambda fault: places.get(fault, len(places)))
+
+
+def _faults_at(value: Any, path: str) -> Iterator[str]:
+    """What could be wrong with each member, in order: that it is there again, or else that it is unknown."""
+    if isinstance(value, tuple):
+        seen: set[str] = set()
+        for name, item in value:
+            where = f"{path}.{name}" if path else name
+            yield f'duplicate field "{where}"' if name in seen else f'unknown field "{where}"'
+            seen.add(name)
+            yield from _faults_at(item, where)
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from _faults_at(item, f"{path}[{index}]")
 
 
 def require_small(body: bytes) -> None:

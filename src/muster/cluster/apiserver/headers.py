@@ -96,6 +96,23 @@ class _Replicas(_Object):
     status: _ReplicasStatus = _ReplicasStatus()
 
 
+class _SignerSpec(Struct):
+    signer_name: str = ""
+
+
+class _Signing(_Object):
+    spec: _SignerSpec = _SignerSpec()
+
+
+class _SliceSpec(Struct):
+    node_name: str = ""
+    driver: str = ""
+
+
+class _Slice(_Object):
+    spec: _SliceSpec = _SliceSpec()
+
+
 class _Admission(Struct):
     cluster_queue: str = ""
 
@@ -185,6 +202,14 @@ _FIELDS: Mapping[str, tuple[type, Callable[[Any], dict[str, str]]]] = {
     "workloads.kueue.x-k8s.io": (_Workload, _workload),
     "replicasets.apps": (_Replicas, _replicas),
     "replicationcontrollers": (_Replicas, _replicas),
+    "certificatesigningrequests.certificates.k8s.io": (
+        _Signing,
+        lambda request: {"spec.signerName": request.spec.signer_name},
+    ),
+    "resourceslices.resource.k8s.io": (
+        _Slice,
+        lambda slice_: {"spec.nodeName": slice_.spec.node_name, "spec.driver": slice_.spec.driver},
+    ),
     "jobs.batch": (_Job, lambda job: {"status.successful": str(job.status.succeeded)}),
 }
 _DECODERS: dict[str, tuple[msgspec.json.Decoder[Any], Callable[[Any], dict[str, str]]]] = {

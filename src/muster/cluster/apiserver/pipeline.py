@@ -17,6 +17,7 @@ from muster.api.status import (
     bad_request,
     internal_error,
     method_not_allowed,
+    not_acceptable,
     path_not_found,
 )
 from muster.cluster.apiserver.access.audit import Audit, Record
@@ -209,6 +210,8 @@ class ApiServer:
 
     async def _on_resource(self, call: Call) -> Answer:
         if action := self.actions.get(call.resource.name):
+            if form_of(call.request.accept) != "object":  # what is not kept has no metadata to show
+                raise not_acceptable("only the following media types are accepted: application/json")
             return await action(call)
         match call.verb:
             case "get":

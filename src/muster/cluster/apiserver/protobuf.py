@@ -2,8 +2,8 @@
 
 Go clients from 1.32 on write built-in kinds in protobuf unless told otherwise (`kubectl create configmap` does), and do
 not fall back. They read JSON, so only this direction is needed. The messages are made from the API types: a type says
-what a field is, `protobuf_numbers` which number it has. Fields that no type of ours has are passed over, as unknown
-fields of JSON are; what upstream leaves open (managed fields) cannot be told from the wire and goes too.
+what a field is, `protobuf_numbers` which number it has; `protobuf_open` knows what upstream leaves open (JSON within a
+message, schemas). Fields that no type of ours has are passed over, as unknown fields of JSON are.
 
 Zeroes: Go writes the zero of every field that is no pointer. It means nothing there, unless the field is required, and
 is left out; in an optional field it was set by somebody and stays.
@@ -14,14 +14,15 @@ import types
 import typing
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
-from functools import cache
+from datetime import datetime
+from functools import cache, partial
 from typing import Any, TypeAlias, Union, get_args, get_origin
 
 import msgspec
 
 from muster.api import (
     admissionregistration,
+    apiextensions,
     apiregistration,
     apps,
     authentication,
@@ -50,19 +51,18 @@ from muster.api.meta import DeleteOptions, Struct
 from muster.api.schema import component_name, schema_of
 from muster.cluster.apiserver import wireformat
 from muster.cluster.apiserver.protobuf_numbers import NUMBERS
-from muster.cluster.apiserver.wireformat import ProtobufError, Value
+from muster.cluster.apiserver.protobuf_open import OPEN, raw_json
+from muster.cluster.apiserver.wireformat import ProtobufError, Value, as_bytes, as_integer, as_text, as_time
 
 MEDIA_TYPE = "application/vnd.kubernetes.protobuf"
 
 _MAGIC = b"k8s\x00"
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MAX_SECONDS = 253402300799  # the last of the year 9999
 
-# Where kinds are that Go clients write. Those of CRDs have no protobuf form.
+# Where kinds are that Go clients write. Those that CRDs define have no protobuf form.
 _MODULES: tuple[types.ModuleType, ...] = (
-    core, quota, admissionregistration, apiregistration, apps, authentication, authorization, autoscaling,
-    autoscaling_v2, batch, certificates, coordination, discovery, events, flowcontrol, networking, policy, rbac,
-    resource, runtimeclass, scheduling, scheduling_v1alpha2, storage,
+    core, quota, admissionregistration, apiextensions, apiregistration, apps, authentication, authorization,
+    autoscaling, autoscaling_v2, batch, certificates, coordination, discovery, events, flowcontrol, networking, policy,
+    rbac, resource, runtimeclass, scheduling, scheduling_v1alpha2, storage,
 )  # fmt: skip
 _TYPES: dict[tuple[str, str], type[Struct]] = {
     (kind.api_version, kind.kind): kind.type
@@ -81,7 +81,7 @@ def decode(body: bytes) -> dict[str, Any]:
     if not body.startswith(_MAGIC):
         raise ProtobufError("the body does not begin as Kubernetes' protobuf does")
     envelope = {number: value for number, _, value in wireformat.fields(body[len(_MAGIC) :])}
-    type_meta = {number: _text(value) for number, _, value in wireformat.fields(_bytes(envelope.get(1, b"")))}
+    type_meta = {number: as_text(value) for number, _, value in wireformat.fields(as_bytes(envelope.get(1, b"")))}
     version, kind = type_meta.get(1, ""), type_meta.get(2, "")
     if envelope.get(3):
         raise ProtobufError("the object within the body is encoded once more")
@@ -118,7 +118,8 @@ def _message(type_: type[Struct]) -> _Decode:
 def _fields_of(type_: type[Struct], message: str) -> dict[int, _Field]:
     """The fields of a message by number; all of them are in the type, also those of messages within it."""
     hints = typing.get_type_hints(type_)
-    required = schema_of(type_).get("required", ())
+    schema = schema_of(type_)
+    required, properties = schema.get("required", ()), schema["properties"]
     members = {field.encode_name: field for field in msgspec.structs.fields(type_)}
     found: dict[int, _Field] = {}
     number = 0
@@ -131,20 +132,26 @@ def _fields_of(type_: type[Struct], message: str) -> dict[int, _Field]:
         elif member := members.get(name):
             hint = _without_none(hints[member.name])
             keeps_zero = member.default is None or name in required
-            if field := _field(name, hint, keeps_zero=keeps_zero):
+            own = OPEN.get((message.rpartition(".")[2], name))
+            if properties[name].get("format") == "micro-time":
+                own = partial(as_time, microseconds=True)
+            if field := _field(name, hint, own, keeps_zero=keeps_zero):
                 found[number] = field
     return found
 
 
-def _field(name: str, hint: Any, *, keeps_zero: bool) -> _Field | None:
+def _field(name: str, hint: Any, own: _Decode | None, *, keeps_zero: bool) -> _Field | None:
+    """The field of a type, decoded in its `own` way if it has one."""
     origin, arguments = get_origin(hint), get_args(hint)
     if origin is tuple:
-        item = _value(arguments[0])
+        item = own or _value(arguments[0])
         return _Field(name, item, "list", keeps_zero=True) if item else None
+    if origin is dict and arguments[1] is Any:
+        return _Field(name, own or raw_json, "single", keeps_zero=True)
     if origin is dict:
         item = _value(arguments[1])
         return _Field(name, _entry(item), "map", keeps_zero=True) if item else None
-    value = _value(hint)
+    value = own or _value(hint)
     return _Field(name, value, "single", keeps_zero=keeps_zero) if value else None
 
 
@@ -167,15 +174,15 @@ def _without_none(hint: Any) -> Any:
 def _decoder(fields: dict[int, _Field]) -> _Decode:
     def decode_message(value: Value) -> dict[str, Any]:
         result: dict[str, Any] = {}
-        for number, wire, raw in wireformat.fields(_bytes(value)):
+        for number, wire, raw in wireformat.fields(as_bytes(value)):
             field = fields.get(number)
             if field is None:
                 continue
             match field.shape:
                 case "list":
                     items = (
-                        wireformat.numbers(_bytes(raw))
-                        if wire == wireformat.BYTES and field.decode is _integer
+                        wireformat.numbers(as_bytes(raw))
+                        if wire == wireformat.BYTES and field.decode is as_integer
                         else [raw]
                     )
                     result.setdefault(field.name, []).extend(field.decode(item) for item in items)
@@ -199,56 +206,25 @@ def _entry(value: _Decode) -> _Decode:
     """An entry of a map is a message of a key and a value; zeroes may be left out."""
 
     def decode_entry(raw: Value) -> dict[str, Any]:
-        parts = {number: part for number, _, part in wireformat.fields(_bytes(raw))}
-        return {_text(parts.get(1, b"")): value(parts.get(2, b""))}
+        parts = {number: part for number, _, part in wireformat.fields(as_bytes(raw))}
+        return {as_text(parts.get(1, b"")): value(parts.get(2, b""))}
 
     return decode_entry
 
 
-def _bytes(value: Value) -> bytes:
-    if isinstance(value, int):
-        raise ProtobufError("a number stands where there should be text or an object")
-    return value
-
-
-def _text(value: Value) -> str:
-    try:
-        return _bytes(value).decode()
-    except UnicodeDecodeError as error:
-        raise ProtobufError(f"a text is not UTF-8: {error}") from None
-
-
-def _integer(value: Value) -> int:
-    if not isinstance(value, int):
-        raise ProtobufError("something else stands where there should be a number")
-    return wireformat.signed(value)
-
-
-def _time(value: Value) -> str | None:
-    """A point in time; the zero of Go's times is an empty message."""
-    parts = {number: _integer(part) for number, _, part in wireformat.fields(_bytes(value))}
-    if not parts:
-        return None
-    seconds, nanoseconds = parts.get(1, 0), parts.get(2, 0)
-    if not (0 <= seconds <= _MAX_SECONDS and 0 <= nanoseconds < 10**9):
-        raise ProtobufError(f"{seconds} seconds is no time")
-    text = (_EPOCH + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%S")
-    return text + (f".{nanoseconds // 1000:06}Z" if nanoseconds else "Z")
-
-
 def _quantity(value: Value) -> str:
-    return next((_text(part) for number, _, part in wireformat.fields(_bytes(value)) if number == 1), "0")
+    return next((as_text(part) for number, _, part in wireformat.fields(as_bytes(value)) if number == 1), "0")
 
 
 def _int_or_string(value: Value) -> int | str:
-    parts = {number: part for number, _, part in wireformat.fields(_bytes(value))}
-    return _text(parts.get(3, b"")) if parts.get(1) else _integer(parts.get(2, 0))
+    parts = {number: part for number, _, part in wireformat.fields(as_bytes(value))}
+    return as_text(parts.get(3, b"")) if parts.get(1) else as_integer(parts.get(2, 0))
 
 
 _SCALARS: dict[Any, _Decode] = {
-    str: _text,
-    int: _integer,
-    bool: lambda value: _integer(value) != 0,
-    bytes: lambda value: base64.b64encode(_bytes(value)).decode(),
-    datetime: _time,
+    str: as_text,
+    int: as_integer,
+    bool: lambda value: as_integer(value) != 0,
+    bytes: lambda value: base64.b64encode(as_bytes(value)).decode(),
+    datetime: as_time,
 }

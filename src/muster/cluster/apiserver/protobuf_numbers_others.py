@@ -36,6 +36,36 @@ OTHERS = {
     "io.k8s.api.admissionregistration.v1.Validation": "expression message reason messageExpression",
     "io.k8s.api.admissionregistration.v1.Variable": "name expression",
     "io.k8s.api.admissionregistration.v1.WebhookClientConfig": "service caBundle url",
+    "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceColumnDefinition": (
+        "name type format description priority jsonPath"
+    ),
+    "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceConversion": "strategy webhook",
+    "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinition": "metadata spec status",
+    "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinitionCondition": (
+        "type status lastTransitionTime reason message"
+    ),
+    "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinitionNames": (
+        "plural singular shortNames kind listKind categories"
+    ),
+    "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinitionSpec": (
+        "group 3:names scope 7:versions 9:conversion preserveUnknownFields"
+    ),
+    "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinitionStatus": (
+        "conditions acceptedNames storedVersions"
+    ),
+    "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinitionVersion": (
+        "name served storage schema subresources additionalPrinterColumns deprecated deprecationWarning "
+        "selectableFields"
+    ),
+    "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceSubresourceScale": (
+        "specReplicasPath statusReplicasPath labelSelectorPath"
+    ),
+    "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceSubresources": "status scale",
+    "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceValidation": "openAPIV3Schema",
+    "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.SelectableField": "jsonPath",
+    "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.WebhookConversion": (
+        "2:clientConfig conversionReviewVersions"
+    ),
     "io.k8s.api.apps.v1.ControllerRevision": "metadata data revision",
     "io.k8s.api.apps.v1.DaemonSet": "metadata spec status",
     "io.k8s.api.apps.v1.DaemonSetCondition": "type status lastTransitionTime reason message",

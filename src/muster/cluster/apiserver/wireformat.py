@@ -1,7 +1,11 @@
 """Protobuf's wire format: the fields of a message by number, whatever they mean. Pure; no bytes do harm."""
 
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from typing import TypeAlias
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MAX_SECONDS = 253402300799  # the last of the year 9999
 
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
 
@@ -57,3 +61,40 @@ def _varint(data: bytes, position: int) -> tuple[int, int]:
             return value & (1 << 64) - 1, place + 1
         shift += 7
     raise ProtobufError("a number does not end")
+
+
+def as_bytes(value: Value) -> bytes:
+    """A value that is text or a message. Raises `ProtobufError`."""
+    if isinstance(value, int):
+        raise ProtobufError("a number stands where there should be text or an object")
+    return value
+
+
+def as_text(value: Value) -> str:
+    """A value that is text. Raises `ProtobufError`."""
+    try:
+        return as_bytes(value).decode()
+    except UnicodeDecodeError as error:
+        raise ProtobufError(f"a text is not UTF-8: {error}") from None
+
+
+def as_integer(value: Value) -> int:
+    """A value that is a signed number. Raises `ProtobufError`."""
+    if not isinstance(value, int):
+        raise ProtobufError("something else stands where there should be a number")
+    return signed(value)
+
+
+def as_time(value: Value, *, microseconds: bool = False) -> str | None:
+    """A point in time; None for the zero of Go's times, an empty message. Raises `ProtobufError`.
+
+    It has a fraction if there is one, or if it always has `microseconds`.
+    """
+    parts = {number: as_integer(part) for number, _, part in fields(as_bytes(value))}
+    if not parts:
+        return None
+    seconds, nanoseconds = parts.get(1, 0), parts.get(2, 0)
+    if not (0 <= seconds <= _MAX_SECONDS and 0 <= nanoseconds < 10**9):
+        raise ProtobufError(f"{seconds} seconds is no time")
+    text = (_EPOCH + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%S")
+    return text + (f".{nanoseconds // 1000:06}Z" if nanoseconds or microseconds else "Z")

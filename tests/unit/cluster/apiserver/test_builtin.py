@@ -40,6 +40,8 @@ def header_fields(resource):
         "namespaces": {"status": {"phase": "p"}},
         "secrets": {"type": "t"},
         "services": {"spec": {"clusterIP": "c", "type": "t"}},
+        "certificatesigningrequests.certificates.k8s.io": {"spec": {"signerName": "s"}},
+        "resourceslices.resource.k8s.io": {"spec": {"nodeName": "n", "driver": "d"}},
         "workloads.kueue.x-k8s.io": {"status": {"admission": {"clusterQueue": "q"}}},
     }  # fmt: skip
     return header_of(resource.key, msgspec.json.encode({"metadata": {}} | filled.get(resource.key, {}))).fields

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from muster.api.status import ApiError
-from muster.cluster.apiserver.decode import MAX_BODY_BYTES, decode, decode_any
+from muster.cluster.apiserver.decode import MAX_BODY_BYTES, decode, decode_any, in_order
 
 JSON, YAML = "application/json", "application/yaml"
 
@@ -82,18 +82,29 @@ def test_refusals(type_, body, code):
 @pytest.mark.parametrize(
     ("type_", "body", "duplicates"),
     [
-        (JSON, b'{"a":1,"a":2}', ("a",)),
+        (JSON, b'{"a":1,"a":2}', ('duplicate field "a"',)),
         (JSON, b'{ "a": 1, "b": 2 }', ()),
-        (JSON, b'{"s":{"c":[{"n":1},{"n":1,"m":2,"n":3,"n":4}]}}', ("s.c[1].n",)),
-        (JSON, b'{"a":{"x":1},"a":{"y":1,"y":2}}', ("a", "a.y")),
+        (JSON, b'{"s":{"c":[{"n":1},{"n":1,"m":2,"n":3,"n":4}]}}', ('duplicate field "s.c[1].n"',)),
+        (JSON, b'{"a":{"x":1},"a":{"y":1,"y":2}}', ('duplicate field "a"', 'duplicate field "a.y"')),
         (JSON, b'{"a":"\\u0061"}', ()),
-        (YAML, b"a: 1\na: 2\nb:\n  - c: 1\n    c: 2\n", ("a", "b[0].c")),
+        (
+            YAML,
+            b"a: 1\na: 2\nb:\n  - c: 1\n    c: 2\n",
+            ('line 2: key "a" already set in map', 'line 5: key "c" already set in map'),
+        ),
     ],
 )
 def test_what_is_given_twice(type_, body, duplicates):
     assert decode(body, type_, "Pod").duplicates == duplicates
     if type_ == JSON:
         assert decode(body, type_, "Pod", strict=False).duplicates == ()
+
+
+def test_faults_in_the_order_of_the_text():
+    faults = ['duplicate field "s.r"', 'duplicate field "s.c[1].n"', 'unknown field "z"', 'unknown field "s.u"']
+    body = b'{"z":1,"s":{"u":1,"r":1,"r":2,"c":[{},{"n":1,"n":2}]}}'
+    assert in_order(body, faults) == [faults[2], faults[3], faults[0], faults[1]]
+    assert in_order(b"a: 1", faults) == faults
 
 
 values = st.recursive(

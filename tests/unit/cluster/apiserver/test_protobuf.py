@@ -1,6 +1,7 @@
 """Protobuf bodies: some that kubectl has sent, some built by hand, and nonsense."""
 
 import base64
+import struct
 from typing import Any
 
 import msgspec
@@ -88,7 +89,7 @@ def test_times() -> None:
     spec = message((3, message((1, 1767225600), (2, 1500000))), (4, message((1, 1767225600))))
     assert decoded("coordination.k8s.io/v1", "Lease", (1, meta), (2, spec)) == {
         "metadata": {"creationTimestamp": "2026-01-01T00:00:00Z"},
-        "spec": {"acquireTime": "2026-01-01T00:00:00.001500Z", "renewTime": "2026-01-01T00:00:00Z"},
+        "spec": {"acquireTime": "2026-01-01T00:00:00.001500Z", "renewTime": "2026-01-01T00:00:00.000000Z"},
     }
 
 
@@ -141,9 +142,58 @@ def test_options_of_a_deletion_and_actions() -> None:
     assert decoded("autoscaling/v1", "Scale", (2, message((1, 3)))) == {"spec": {"replicas": 3}}
 
 
+def test_managed_fields_and_json_within_a_message() -> None:
+    managed = message((1, "me"), (2, "Update"), (3, "v1"), (6, "FieldsV1"), (7, message((1, '{"f:data":{}}'))), (8, ""))
+    assert decoded("v1", "ConfigMap", (1, message((17, managed))))["metadata"]["managedFields"] == [
+        {
+            "manager": "me",
+            "operation": "Update",
+            "apiVersion": "v1",
+            "fieldsType": "FieldsV1",
+            "fieldsV1": {"f:data": {}},
+        }
+    ]
+    revision = (2, message((1, '{"spec":{"a":1}}'))), (3, 4)
+    assert decoded("apps/v1", "ControllerRevision", *revision) == {"data": {"spec": {"a": 1}}, "revision": 4}
+    with pytest.raises(ProtobufError, match="JSON"):
+        decoded("apps/v1", "ControllerRevision", (2, message((1, "{"))))
+
+
+def test_schemas_of_custom_resources() -> None:
+    size = message((5, "integer"), (4, ""), (12, 0), (17, 0), (8, message((1, "3"))))
+    many = message((5, "array"), (24, message((1, message((5, "string"))))), (20, message((1, '"a"'))), (42, "set"))
+    more = message((5, "object"), (30, message((1, 1), (2, message((5, "string"))))))
+    open_ = message((38, 1), (30, message((1, 1))), (44, message((1, "true"), (2, "why"), (4, "FieldValueInvalid"))))
+    properties = [message((1, name), (2, inner)) for name, inner in zip("abcd", (size, many, more, open_), strict=True)]
+    schema = message((5, "object"), *((29, entry) for entry in properties), (23, "a"))
+    limits = field(5, "number") + b"\x49" + struct.pack("<d", 5.0) + b"\x59" + struct.pack("<d", 0.5)
+    version = (1, "v1"), (2, 1), (4, message((1, schema))), (5, message((1, b"")))
+    other = (1, "v2"), (2, 0), (4, message((1, limits)))
+    spec = message((1, "example.com"), (3, message((1, "widgets"))), (7, message(*version)), (7, message(*other)))
+    condition = message((1, "Established"), (2, "True"), (3, message((1, 1767225600))))
+    read = decoded("apiextensions.k8s.io/v1", "CustomResourceDefinition", (2, spec), (3, message((1, condition))))
+    assert read["status"]["conditions"][0]["lastTransitionTime"] == "2026-01-01T00:00:00Z"
+    versions = read["spec"]["versions"]
+    assert versions[0]["subresources"] == {"status": {}}
+    assert versions[0]["schema"]["openAPIV3Schema"] == {
+        "type": "object",
+        "properties": {
+            "a": {"type": "integer", "default": 3, "minItems": 0},
+            "b": {"type": "array", "items": {"type": "string"}, "enum": ["a"], "x-kubernetes-list-type": "set"},
+            "c": {"type": "object", "additionalProperties": {"type": "string"}},
+            "d": {
+                "x-kubernetes-preserve-unknown-fields": True,
+                "additionalProperties": True,
+                "x-kubernetes-validations": [{"rule": "true", "message": "why", "reason": "FieldValueInvalid"}],
+            },
+        },
+        "required": ["a"],
+    }
+    assert versions[1]["schema"]["openAPIV3Schema"] == {"type": "number", "maximum": 5, "minimum": 0.5}
+
+
 def test_unknown_fields_are_passed_over_and_packed_numbers_read() -> None:
-    managed = message((1, "me"))
-    assert decoded("v1", "ConfigMap", (1, message((1, "c"), (17, managed))), (1000, "x")) == {"metadata": {"name": "c"}}
+    assert decoded("v1", "ConfigMap", (1, message((1, "c"), (16, "y"))), (1000, "x")) == {"metadata": {"name": "c"}}
     exit_codes = message((1, message((2, message((3, varint(1) + varint(300)))))))
     rules = decoded("batch/v1", "Job", (2, message((11, exit_codes))))["spec"]["podFailurePolicy"]["rules"]
     assert rules == [{"onExitCodes": {"values": [1, 300]}}]
@@ -188,9 +238,12 @@ def test_any_bytes_are_read_or_refused(raw: bytes, kind: Any) -> None:
 
 
 def test_every_served_kind_can_be_sent() -> None:
-    # CRDs, which Kueue's kinds are upstream, have no protobuf form; its visibility API is only read.
-    no_form = (GROUP, VISIBILITY_GROUP, "apiextensions.k8s.io")
-    for resource in (resource for resource in BUILTIN if resource.kind.group not in no_form):
+    # What CRDs define, which Kueue's kinds are upstream, has no protobuf form; its visibility API is only read.
+    no_form = (GROUP, VISIBILITY_GROUP)
+    served = (
+        r for r in BUILTIN if r.kind.group not in no_form and r.kind.api_version != "apiextensions.k8s.io/v1beta1"
+    )
+    for resource in served:
         for kind in (resource.kind, *(sub.kind for sub in resource.subresources)):
             if kind.kind.startswith("Pod") and kind.kind.endswith("Options"):
                 continue  # these are said in the query

@@ -87,7 +87,7 @@ def parse(text: str | bytes) -> Policy:
         levels = f"; levels are {', '.join(get_args(Level))}" if "level" in str(error) else ""
         raise PolicyError(f"{error}{levels}") from None
     if duplicates:
-        raise PolicyError(f"{duplicates[0]} is given twice")
+        raise PolicyError(f"{duplicates[0].path} is given twice")
     for i, rule in enumerate(policy.rules):
         if rule.non_resource_urls and (rule.resources or rule.namespaces):
             raise PolicyError(f"rules[{i}]: rules cannot apply to both regular resources and non-resource URLs")

@@ -153,7 +153,7 @@ def _scalar(schema: Schema, type_: str) -> tuple[str, Callable[[Any], Any] | Non
     match type_, schema.get("format"):
         case "string", "byte":
             return "bytes", _bytes
-        case "string", "date-time" | "datetime" | "date":
+        case "string", "date-time" | "micro-time" | "datetime" | "date":
             return "timestamp", timestamp
         case "string", "duration":
             return "duration", duration

@@ -105,7 +105,12 @@ def _custom_schema(resource: Resource) -> Schema:
 
 
 def _named(schema: Schema) -> Schema:
-    """The schema with the two kinds of values that are several types by reference: so that they have a name to show."""
+    """The schema as clients know it.
+
+    The two kinds of values that are several types stand by reference: so that they have a name to show.
+    """
+    if schema.get("format") == "micro-time":
+        return schema | {"format": "date-time"}
     if "oneOf" in schema:
         return _referring(schema, "oneOf", _QUANTITY)
     if schema.get("x-kubernetes-int-or-string"):

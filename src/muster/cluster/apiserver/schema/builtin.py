@@ -8,7 +8,7 @@ from typing import Any
 
 from muster.api.kinds import Kind
 from muster.api.schema import component_name, kind_components
-from muster.cluster.apiserver.schema.formats import is_base64, is_date_time
+from muster.cluster.apiserver.schema.formats import is_base64, is_date_time, is_micro_time
 from muster.cluster.apiserver.schema.walk import (
     ABSENT,
     DEFINITION,
@@ -93,8 +93,10 @@ def _keeps_unknown(schema: Schema) -> bool:
 
 def _string(schema: Schema, mismatch: Check) -> tuple[type | None, Check]:
     match schema.get("format"):
-        case "date-time" | "micro-time":
+        case "date-time":
             return None, _formatted(is_date_time, _bad_time, mismatch)
+        case "micro-time":
+            return None, _formatted(is_micro_time, _bad_micro_time, mismatch)
         case "byte":
             return None, _formatted(is_base64, lambda _: "illegal base64 data", mismatch)
         case _:
@@ -114,6 +116,13 @@ def _formatted(fits: Callable[[str], bool], refusal: Callable[[str], str], misma
 
 def _bad_time(text: str) -> str:
     return f'parsing time "{text}" as "2006-01-02T15:04:05Z07:00": cannot parse "{text}" as "2006"'
+
+
+def _bad_micro_time(text: str) -> str:
+    if not is_date_time(text):
+        return _bad_time(text).replace("05Z", "05.000000Z", 1)
+    rest = text[len("2006-01-02T15:04:05") :]
+    return f'parsing time "{text}" as "2006-01-02T15:04:05.000000Z07:00": cannot parse "{rest}" as ".000000"'
 
 
 def _integer(bits: int, mismatch: Check) -> Check:

@@ -8,11 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from muster.api.batch import JOB
+from muster.api.coordination import LEASE
 from muster.api.core import CONFIG_MAP, POD, SECRET
 from muster.api.kinds import Kind
 from muster.cluster.apiserver.schema import Checked, DecodeError, compile_builtin
 
-CHECKERS = {kind.kind: compile_builtin(kind) for kind in (POD, JOB, CONFIG_MAP, SECRET)}
+CHECKERS = {kind.kind: compile_builtin(kind) for kind in (POD, JOB, CONFIG_MAP, SECRET, LEASE)}
 
 
 def check(kind: Kind[Any], document: Any) -> Checked:
@@ -167,6 +168,11 @@ def test_values_of_a_wrong_type(kind: Kind[Any], document: Any, message: str) ->
             'parsing time "yesterday" as "2006-01-02T15:04:05Z07:00": cannot parse "yesterday" as "2006"',
         ),
         (SECRET, {"data": {"a": "*"}}, "illegal base64 data"),
+        (
+            LEASE,
+            {"spec": {"renewTime": "2026-01-01T00:00:00Z"}},
+            'parsing time "2026-01-01T00:00:00Z" as "2006-01-02T15:04:05.000000Z07:00": cannot parse "Z" as ".000000"',
+        ),
     ],
 )
 def test_other_decode_errors(kind: Kind[Any], document: Any, message: str) -> None:
