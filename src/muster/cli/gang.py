@@ -9,6 +9,7 @@ from typing import Any
 
 from muster.api.batch import COMPLETION_INDEX, JOB_NAME_LABEL
 from muster.api.elastic import ELASTIC_ANNOTATION, WORLD_ANNOTATION, Bounds, World
+from muster.api.expansion import escape
 from muster.api.kueue.names import PRIORITY_CLASS_LABEL, QUEUE_NAME_LABEL
 from muster.jobs.world import FIRST_SIZE_ANNOTATION, annotations, birth_annotations
 
@@ -27,7 +28,7 @@ WEEK_SECONDS = 7 * 24 * 3600
 
 @dataclass(frozen=True, slots=True)
 class Gang:
-    """A command to run as a gang. Quantities are as in Kubernetes.
+    """A command to run as a gang, word for word; the same goes for its environment. Quantities are as in Kubernetes.
 
     queue: its LocalQueue; "" leaves it to the cluster.
     priority: the PriorityClass of its pods. queue_priority: a WorkloadPriorityClass, which counts in queues only.
@@ -53,6 +54,24 @@ class Gang:
     def most_workers(self) -> int:
         """How many there may be at once."""
         return self.elastic.most if self.elastic is not None else self.workers
+
+
+def not_text(gang: Gang) -> str:
+    """Which part of a gang is no UTF-8, as a sentence: a manifest carries nothing else. "" if all of it is."""
+    arguments = {f"argument {number} of the command": word for number, word in enumerate(gang.command)}
+    variables = {f"the variable {name}": f"{name}={value}" for name, value in gang.environment.items()}
+    parts = {"the working directory": gang.working_directory} | arguments | variables
+    # Bytes of the command line that are no UTF-8 come as surrogate escapes, which cannot be encoded.
+    what = next((what for what, text in parts.items() if not _is_text(text)), "")
+    return f"{what} is not UTF-8 ({parts[what]!a}), and a manifest can only carry text" if what else ""
+
+
+def _is_text(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def name_for(command: Sequence[str], suffix: str) -> str:
@@ -124,7 +143,7 @@ def _pod_spec(gang: Gang) -> dict[str, Any]:
     container: dict[str, Any] = {
         "name": "worker",
         "image": gang.image or "none",
-        "command": list(gang.command),
+        "command": [escape(word) for word in gang.command],
         "env": _environment(gang),
     }
     requests = {"cpu": gang.cpus, "memory": gang.memory}
@@ -161,7 +180,7 @@ def _environment(gang: Gang) -> list[dict[str, Any]]:
     }
     if gang.elastic is not None:
         given["MUSTER_WORLD"] = {"value": f"{_WORLD_DIRECTORY}/{_WORLD_FILE}"}
-    given |= {name: {"value": value} for name, value in gang.environment.items()}
+    given |= {name: {"value": escape(value)} for name, value in gang.environment.items()}
     return [{"name": name, **value} for name, value in given.items()]
 
 

@@ -1,5 +1,6 @@
 """How commands print: aligned tables, ages, and `-o json|yaml|wide|name`."""
 
+import re
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
@@ -9,6 +10,13 @@ import msgspec
 
 # Colours that can be told apart on light and dark terminals, for rank prefixes.
 _COLOURS = ("cyan", "magenta", "green", "yellow", "blue", "bright_red", "bright_cyan", "bright_magenta")
+
+# Words that kubectl's reader of YAML takes for something else than strings, and ours does not: they are quoted.
+_GO_BOOL = re.compile(r"[yYnN]$")
+_GO_NUMBER = re.compile(r"[-+]?(0[bBoOxX][0-9A-Fa-f_]+|[0-9_]*\.?[0-9_]*([eE][-+]?[0-9]+)?)$")
+
+# What may stand in JSON as it is, and not in YAML: manifests are read as YAML.
+_NO_YAML = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -48,7 +56,8 @@ def quantity(resource: str, value: int) -> str:
 def dump(document: Any, form: str) -> str:
     """A JSON value as `json` or `yaml` text."""
     if form == "json":
-        return msgspec.json.format(msgspec.json.encode(document), indent=2).decode()
+        text = msgspec.json.format(msgspec.json.encode(document), indent=2).decode()
+        return _NO_YAML.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
     import yaml
 
     class Dumper(yaml.SafeDumper):
@@ -58,6 +67,8 @@ def dump(document: Any, form: str) -> str:
         return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
 
     Dumper.add_representer(str, string)
+    Dumper.add_implicit_resolver("tag:yaml.org,2002:bool", _GO_BOOL, list("yYnN"))
+    Dumper.add_implicit_resolver("tag:yaml.org,2002:float", _GO_NUMBER, list("-+.0123456789"))
     return yaml.dump(msgspec.to_builtins(document), Dumper=Dumper, sort_keys=False, default_flow_style=False).rstrip()
 
 

@@ -5,7 +5,8 @@ import pytest
 
 from muster.api.batch import COMPLETION_INDEX, JOB
 from muster.api.elastic import Bounds, World
-from muster.cli.gang import Gang, job, name_for, service
+from muster.cli.gang import Gang, job, name_for, not_text, service
+from muster.cluster.nodes.environment import expand
 from muster.jobs.plan import Creation
 from muster.jobs.pods import PodTemplate
 from muster.jobs.world import current, world_of
@@ -63,6 +64,28 @@ def test_what_the_user_sets_wins():
     env = environment(Gang("train", ["x"], environment={"MASTER_PORT": "1", "A": "=b"}))
     assert env["MASTER_PORT"] == {"name": "MASTER_PORT", "value": "1"}
     assert env["A"]["value"] == "=b"
+
+
+def test_command_and_environment_are_what_was_given():
+    words = ["echo", "a$$b $(RANK)", "", "-n", "two\nlines"]
+    gang = Gang("train", words, environment={"A": "$(RANK) $$ $HOME"}, working_directory="/tmp/$(RANK)$$")
+    [container] = job(gang)["spec"]["template"]["spec"]["containers"]
+    assert [expand(word, {"RANK": "0"}) for word in container["command"]] == words
+    assert expand(environment(gang)["A"]["value"], {"RANK": "0"}) == "$(RANK) $$ $HOME"
+    assert container["workingDir"] == "/tmp/$(RANK)$$"  # it is not expanded
+
+
+@pytest.mark.parametrize(
+    ("gang", "complaint"),
+    [
+        (Gang("x", ["echo", "é😀\n\t"], environment={"A": "ü"}, working_directory="/ö"), ""),
+        (Gang("x", ["echo", "\udcff"]), r"argument 1 of the command is not UTF-8 ('\udcff')"),
+        (Gang("x", ["x"], environment={"A": "b\udcff"}), r"the variable A is not UTF-8 ('A=b\udcff')"),
+        (Gang("x", ["x"], working_directory="/\udcff"), r"the working directory is not UTF-8 ('/\udcff')"),
+    ],
+)
+def test_what_no_manifest_can_carry_is_named(gang, complaint):
+    assert not_text(gang) == (f"{complaint}, and a manifest can only carry text" if complaint else "")
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 import yaml
+from hypothesis import given
+from hypothesis import strategies as st
 
+from muster.api.yaml_decode import decode
 from muster.cli.output import age, dump, prefix, table
 
 NOW = datetime(2026, 1, 10, tzinfo=UTC)
@@ -43,6 +46,21 @@ def test_tables_align_and_end_without_blanks():
 def test_dump_reads_back(form):
     document = {"b": ["x\ny", 1, None, True], "a": {"yes": "no", "n": "1"}}
     assert yaml.safe_load(dump(document, form)) == document
+
+
+# By what readers of YAML take for something else than strings, each in its own way.
+TEXTS = st.text(alphabet=st.sampled_from("-+.0123eExoby_:# \t\n\r|>'\"\\\x85\u2028é😀"), max_size=12) | st.text()
+
+
+@pytest.mark.parametrize("form", ["json", "yaml"])
+@given(text=TEXTS)
+def test_any_text_reads_back(form, text):
+    assert decode(dump({"command": ["sh", text]}, form).encode()) == ({"command": ["sh", text]}, ())
+
+
+@pytest.mark.parametrize("word", ["y", "N", "1e3", "+.5e3", "0o17", "0X1F", "08", "1_000"])
+def test_what_kubectl_takes_for_no_string_is_quoted(word):
+    assert dump([word], "yaml") == f"- '{word}'"
 
 
 def test_ranks_have_a_prefix_and_a_colour_on_a_terminal():

@@ -155,9 +155,11 @@ def _print(arguments: Sequence[str], options: dict[str, Any], target: Target) ->
 
 
 def _gang(arguments: Sequence[str], options: dict[str, Any], namespace: str, *, on_this_machine: bool) -> Any:
-    from muster.cli.gang import Gang, name_for
+    from muster.cli.gang import Gang, name_for, not_text
     from muster.runtime.ids import Ids
 
+    if not arguments[0]:
+        raise click.UsageError("the command is empty: its first word names the program")
     inherited = {name: os.environ[name] for name in _INHERITED if name in os.environ} if on_this_machine else {}
     if not on_this_machine and not options["image"]:
         raise click.UsageError("this cluster runs images: say which with --image")
@@ -165,7 +167,7 @@ def _gang(arguments: Sequence[str], options: dict[str, Any], namespace: str, *, 
     workers = options["workers"] or (elastic.most if elastic else 1)
     if elastic and not elastic.least <= workers <= elastic.most:
         raise click.BadParameter(f"{workers} is not within --elastic {elastic}", param_hint="--workers")
-    return Gang(
+    gang = Gang(
         name=options["name"] or name_for(arguments, Ids().suffix()),
         command=arguments,
         workers=workers,
@@ -181,6 +183,9 @@ def _gang(arguments: Sequence[str], options: dict[str, Any], namespace: str, *, 
         environment=inherited | _environment(options["env"]),
         elastic=elastic,
     )
+    if complaint := not_text(gang):
+        raise click.UsageError(complaint)
+    return gang
 
 
 def _bounds(text: str) -> Any:
