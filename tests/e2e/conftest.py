@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -82,7 +83,20 @@ class Muster:
 @pytest.fixture
 def muster(tmp_path: Path) -> Iterator[Muster]:
     """The command, with no cluster running; whatever a test leaves behind is an error, and is ended."""
-    command = Muster(tmp_path / "home")
+    with _in(tmp_path / "home") as command:
+        yield command
+
+
+@pytest.fixture(scope="module")
+def shared_muster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Muster]:
+    """The same, for all tests of a file that only look."""
+    with _in(tmp_path_factory.mktemp("shared") / "home") as command:
+        yield command
+
+
+@contextmanager
+def _in(home: Path) -> Iterator[Muster]:
+    command = Muster(home)
     yield command
     command.environment = {}
     command("down", check=False)

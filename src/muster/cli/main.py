@@ -3,8 +3,14 @@
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from typing import TYPE_CHECKING
 
 import click
+
+from muster.cli.examples import examples
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 # The order of the help page, and its lines.
 COMMANDS = {
@@ -23,7 +29,12 @@ COMMANDS = {
     "scale": "Change the number of workers of a job.",
     "queue": "List, stop, resume and create queues.",
     "top": "Show nodes and quotas, and who uses what.",
+    "completion": "Print a script with which a shell completes all this.",
 }
+
+PROGRAM = "muster"
+# A shell that wants completions sets it.
+COMPLETE_VARIABLE = "_MUSTER_COMPLETE"
 
 
 class _Commands(click.Group):
@@ -38,13 +49,24 @@ class _Commands(click.Group):
         command: click.Command = import_module(f"muster.cli.commands.{cmd_name}").command
         return command
 
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> "list[CompletionItem[str]]":
+        """As click does it, but no module is imported for a line of help."""
+        from click.shell_completion import CompletionItem
+
+        found = [CompletionItem(name, help=text) for name, text in COMMANDS.items() if name.startswith(incomplete)]
+        return found + click.Command.shell_complete(self, ctx, incomplete)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
 
 
-@click.command(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(package_name="muster-batch", prog_name="muster")
+@click.command(
+    cls=_Commands,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog=examples("muster run --workers 4 -- python train.py", "muster up --detach", "muster why train"),
+)
+@click.version_option(package_name="muster-batch", prog_name=PROGRAM)
 def cli() -> None:
     """All of a job starts, or none of it."""
 
@@ -52,7 +74,7 @@ def cli() -> None:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line. Expected failures are one line on stderr and a non-zero exit code."""
     try:
-        code = cli.main(args=arguments, prog_name="muster", standalone_mode=False)
+        code = cli.main(args=arguments, prog_name=PROGRAM, complete_var=COMPLETE_VARIABLE, standalone_mode=False)
     except click.exceptions.Exit as leaving:
         code = leaving.exit_code
     except click.ClickException as wrong:

@@ -10,11 +10,15 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from muster.cli.completion.names import files, namespaces
 from muster.cli.home import Home
+
+if TYPE_CHECKING:
+    from muster.runtime.kubeconfig import ConnectionConfig
 
 T = TypeVar("T")
 Command = Callable[..., Any]
@@ -38,8 +42,13 @@ class Target:
 
 def target_options(command: Command) -> Command:
     """The options that every command on a cluster has."""
-    command = click.option("-n", "--namespace", metavar="NAME", help="Namespace (default: the kubeconfig's).")(command)
-    return click.option("--kubeconfig", metavar="FILE", help="Cluster to use instead of the embedded one.")(command)
+    namespace = click.option(
+        "-n", "--namespace", metavar="NAME", help="Namespace (default: the kubeconfig's).", shell_complete=namespaces
+    )
+    kubeconfig = click.option(
+        "--kubeconfig", metavar="FILE", help="Cluster to use instead of the embedded one.", shell_complete=files
+    )
+    return kubeconfig(namespace(command))
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,13 +75,8 @@ def has_cluster(target: Target) -> bool:
     return names_another(target, home) or home.server_pid() is not None
 
 
-@asynccontextmanager
-async def connect(target: Target) -> AsyncIterator[Session]:
-    """A session with the cluster that the target means. Raises what `run` turns into one line."""
-    from muster.runtime.client import Client
-    from muster.runtime.clock import RealClock
-    from muster.runtime.https import HttpsTransport
-    from muster.runtime.ids import Random
+def connection(target: Target) -> "ConnectionConfig":
+    """The server that the target means, and as whom. Raises `click.ClickException` or `KubeconfigError`."""
     from muster.runtime.kubeconfig_files import load
 
     home = Home.find(os.environ)
@@ -83,7 +87,18 @@ async def connect(target: Target) -> AsyncIterator[Session]:
         )
     if not path and not os.environ.get("KUBECONFIG"):
         path = str(home.kubeconfig)
-    config = load(os.environ, path=path)
+    return load(os.environ, path=path)
+
+
+@asynccontextmanager
+async def connect(target: Target) -> AsyncIterator[Session]:
+    """A session with the cluster that the target means. Raises what `run` turns into one line."""
+    from muster.runtime.client import Client
+    from muster.runtime.clock import RealClock
+    from muster.runtime.https import HttpsTransport
+    from muster.runtime.ids import Random
+
+    config = connection(target)
     transport = HttpsTransport(config, RealClock(), Random())
     try:
         yield Session(Client(transport, field_manager="muster-cli"), target.namespace or config.namespace)

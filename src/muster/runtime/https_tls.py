@@ -10,8 +10,6 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import aiohttp
-
 from muster.runtime.credentials import ClientCertificate, CredentialError, read_file
 from muster.runtime.kubeconfig import ClusterConfig
 from muster.runtime.transport import TransportError
@@ -46,6 +44,8 @@ def client_context(cluster: ClusterConfig, certificate: ClientCertificate | None
 
 def explain(error: BaseException) -> str:
     """Why there was no answer, in one line that names what to look at."""
+    import aiohttp  # so that a context alone does not cost this
+
     cause = getattr(error, "certificate_error", None) or getattr(error, "os_error", None) or error
     match cause:
         case ssl.SSLCertVerificationError():

@@ -9,14 +9,30 @@ import click
 import msgspec
 
 from muster.cli.applying import ManifestError, annotated, change, documents
+from muster.cli.completion import names
+from muster.cli.examples import examples
 from muster.cli.session import Session, Target, connect, run, target_options
 
 _SUFFIXES = (".yaml", ".yml", ".json")
 _STRICT = "strict decoding error"
 
 
-@click.command()
-@click.option("-f", "--filename", metavar="FILE|DIR|-", multiple=True, required=True, help="Manifests; - is stdin.")
+@click.command(
+    epilog=examples(
+        "muster apply -f examples/jobs/indexed.yaml --wait",
+        "muster apply -f examples/jobs/",
+        "muster apply -f - --dry-run < train.yaml",
+    ),
+)
+@click.option(
+    "-f",
+    "--filename",
+    metavar="FILE|DIR|-",
+    multiple=True,
+    required=True,
+    help="Manifests; - is stdin.",
+    shell_complete=names.files,
+)
 @click.option("--wait", is_flag=True, help="Wait until the jobs among them finish; the exit code is the job's.")
 @click.option("--dry-run", is_flag=True, help="Let the server check everything and store nothing.")
 @target_options

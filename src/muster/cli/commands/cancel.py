@@ -4,11 +4,15 @@ from typing import Any
 
 import click
 
+from muster.cli.completion import names
+from muster.cli.examples import examples
 from muster.cli.session import Target, connect, run, target_options
 
 
-@click.command()
-@click.argument("jobs", nargs=-1, required=True, metavar="JOB...")
+@click.command(
+    epilog=examples("muster cancel train", "muster cancel train tune -n lab"),
+)
+@click.argument("jobs", nargs=-1, required=True, metavar="JOB...", shell_complete=names.jobs)
 @target_options
 def command(jobs: tuple[str, ...], **options: Any) -> None:
     """End the workers of every JOB gracefully, then delete it."""

@@ -7,14 +7,24 @@ from contextlib import suppress
 
 import click
 
+from muster.cli.completion import names
+from muster.cli.examples import examples
 from muster.cli.home import Home
 
 # Pods have their grace period to end; then the server ends them and itself. This is for one that does not answer.
 PATIENCE_SECONDS = 90.0
 
 
-@click.command()
-@click.option("--data", metavar="DIR", default="", help="Where its data live (default: $MUSTER_HOME or ~/.muster).")
+@click.command(
+    epilog=examples("muster down", "muster down --data /srv/muster"),
+)
+@click.option(
+    "--data",
+    metavar="DIR",
+    default="",
+    help="Where its data live (default: $MUSTER_HOME or ~/.muster).",
+    shell_complete=names.directories,
+)
 def command(data: str) -> None:
     """End all pods gracefully, then the server. Its data stay."""
     from muster.cluster.embedded import reap

@@ -5,11 +5,15 @@ from typing import Any
 
 import click
 
+from muster.cli.completion import names
+from muster.cli.examples import examples
 from muster.cli.session import Target, connect, run, target_options
 
 
-@click.command()
-@click.argument("job")
+@click.command(
+    epilog=examples("muster logs train", "muster logs -f train --rank 0"),
+)
+@click.argument("job", shell_complete=names.jobs)
 @click.option("-f", "--follow", is_flag=True, help="Go on until the job ends; waits for pods that are not there yet.")
 @click.option("--rank", metavar="N", default="", help="Only this worker.")
 @target_options

@@ -5,10 +5,13 @@ from typing import Any
 
 import click
 
+from muster.cli.examples import examples
 from muster.cli.session import Session, Target, connect, run, target_options
 
 
-@click.command()
+@click.command(
+    epilog=examples("muster ps", "muster ps -A -o wide      # of all namespaces, with all columns"),
+)
 @click.option("-A", "--all-namespaces", is_flag=True, help="Jobs of all namespaces.")
 @click.option("-o", "--output", type=click.Choice(["wide", "json", "yaml", "name"]), help="Another form.")
 @target_options

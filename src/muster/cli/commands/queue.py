@@ -5,13 +5,17 @@ from typing import Any
 
 import click
 
+from muster.cli.completion import names
+from muster.cli.examples import examples
 from muster.cli.session import Session, Target, connect, run, target_options
 
 _CLUSTER = click.option("--cluster", is_flag=True, help="NAME is a ClusterQueue: for all namespaces.")
 _LIMIT = "RES=Q"
 
 
-@click.group()
+@click.group(
+    epilog=examples("muster queue list", "muster queue create vision --cpu 8 --cohort lab"),
+)
 def command() -> None:
     """List, stop, resume and create queues.
 
@@ -20,7 +24,10 @@ def command() -> None:
     """
 
 
-@command.command("list")
+@command.command(
+    "list",
+    epilog=examples("muster queue list", "muster queue list -A -o wide"),
+)
 @click.option("-A", "--all-namespaces", is_flag=True, help="LocalQueues of all namespaces.")
 @click.option("-o", "--output", type=click.Choice(["wide", "json", "yaml", "name"]), help="Another form.")
 @target_options
@@ -86,8 +93,13 @@ def _print(rows: list[dict[str, Any]], local: list[dict[str, Any]], *, everywher
         click.echo(table(header, cells))
 
 
-@command.command()
-@click.argument("name")
+@command.command(
+    epilog=examples(
+        "muster queue stop vision",
+        "muster queue stop vision --drain      # what runs stops, and queues again",
+    ),
+)
+@click.argument("name", shell_complete=names.queues)
 @click.option("--drain", is_flag=True, help="Stop what runs, too; it queues again.")
 @_CLUSTER
 @target_options
@@ -97,8 +109,10 @@ def stop(name: str, drain: bool, cluster: bool, **options: Any) -> None:
     run(_set_policy(Target.of(options), name, policy, cluster=cluster))
 
 
-@command.command()
-@click.argument("name")
+@command.command(
+    epilog=examples("muster queue resume vision"),
+)
+@click.argument("name", shell_complete=names.queues)
 @_CLUSTER
 @target_options
 def resume(name: str, cluster: bool, **options: Any) -> None:
@@ -113,7 +127,13 @@ async def _set_policy(target: Target, name: str, policy: str, *, cluster: bool) 
         click.echo(await set_stop_policy(session, name, policy, cluster=cluster))
 
 
-@command.command()
+@command.command(
+    epilog=examples(
+        "muster queue create vision --cpu 8 --memory 32Gi",
+        "muster queue create speech --cpu 8 --cohort lab --borrow cpu=4",
+        "muster queue create vision --gpus 4 --cpu 32 --dry-run",
+    ),
+)
 @click.argument("name")
 @click.option("--cpu", metavar="Q", help="CPUs, as 8.")
 @click.option("--memory", metavar="Q", help="Memory, as 32Gi.")

@@ -10,6 +10,8 @@ from typing import Any
 
 import click
 
+from muster.cli.completion import names
+from muster.cli.examples import examples
 from muster.cli.session import Session, Target, connect, has_cluster, run, target_options
 
 # What a worker on this machine gets of the caller's environment without asking: enough to find the same programs.
@@ -18,13 +20,28 @@ _INHERITED = ("PATH", "HOME", "USER", "LANG", "LC_ALL", "TZ", "VIRTUAL_ENV", "PY
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-@click.command(context_settings={"ignore_unknown_options": False, "allow_interspersed_args": False})
+@click.command(
+    context_settings={"ignore_unknown_options": False, "allow_interspersed_args": False},
+    epilog=examples(
+        "muster run --workers 4 -- python train.py",
+        "muster run -w 8 --gpus 1 --queue vision --detach -- python train.py",
+        "muster run --elastic 2:8 -- python train.py",
+        "muster run --workers 4 --dry-run -- python train.py > train.yaml",
+    ),
+)
 @click.option("-w", "--workers", type=click.IntRange(min=1), help="How many workers (default: 1; with --elastic, MAX).")
 @click.option("--elastic", metavar="MIN:MAX", default="", help="Let the job shrink and grow while it runs.")
 @click.option("--cpus", metavar="Q", default="", help="CPUs of each worker, as 2 or 500m.")
 @click.option("--memory", metavar="Q", default="", help="Memory of each worker, as 4Gi.")
 @click.option("--gpus", type=click.IntRange(min=0), default=0, help="GPUs of each worker.")
-@click.option("-q", "--queue", metavar="Q", default="", help="The LocalQueue to wait in (default: the namespace's).")
+@click.option(
+    "-q",
+    "--queue",
+    metavar="Q",
+    default="",
+    help="The LocalQueue to wait in (default: the namespace's).",
+    shell_complete=names.local_queues,
+)
 @click.option("--priority", metavar="P", default="", help="A WorkloadPriorityClass, or else a PriorityClass.")
 @click.option("--name", metavar="N", default="", help="Name of the job (default: from the command).")
 @click.option("-e", "--env", metavar="K[=V]", multiple=True, help="Environment; without a value, the caller's.")
@@ -33,7 +50,7 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 @click.option("--dry-run", is_flag=True, help="Print what would be submitted, and submit nothing.")
 @click.option("-o", "--output", type=click.Choice(["json", "yaml"]), default="yaml", help="Form of --dry-run.")
 @target_options
-@click.argument("arguments", nargs=-1, required=True, metavar="-- COMMAND...")
+@click.argument("arguments", nargs=-1, required=True, metavar="-- COMMAND...", shell_complete=names.files)
 def command(arguments: tuple[str, ...], **options: Any) -> None:
     """Run COMMAND on every worker, all together or not at all, and return its exit code.
 

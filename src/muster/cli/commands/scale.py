@@ -4,11 +4,15 @@ from typing import Any
 
 import click
 
+from muster.cli.completion import names
+from muster.cli.examples import examples
 from muster.cli.session import Target, connect, run, target_options
 
 
-@click.command()
-@click.argument("job")
+@click.command(
+    epilog=examples("muster scale train 6"),
+)
+@click.argument("job", shell_complete=names.jobs)
 @click.argument("workers", type=click.IntRange(0, 100_000))  # api.batch.MAX_PARALLELISM, which is imported late
 @target_options
 def command(job: str, workers: int, **options: Any) -> None:

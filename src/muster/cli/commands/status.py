@@ -7,11 +7,14 @@ from typing import Any
 
 import click
 
+from muster.cli.examples import examples
 from muster.cli.home import Home
 from muster.cli.session import Target, connect, has_cluster, names_another, run, target_options
 
 
-@click.command()
+@click.command(
+    epilog=examples("muster status"),
+)
 @target_options
 def command(**options: Any) -> None:
     """Say whether the cluster runs, how its nodes are, and what its jobs do. Exit code 1 if it is not well."""

@@ -5,12 +5,15 @@ from typing import Any
 
 import click
 
+from muster.cli.examples import examples
 from muster.cli.session import Target, connect, run, target_options
 
 _SHOWN = ("cpu", "memory", "nvidia.com/gpu", "pods")
 
 
-@click.command()
+@click.command(
+    epilog=examples("muster top"),
+)
 @target_options
 def command(**options: Any) -> None:
     """Show what every node has and what is asked of it, then the quotas, then the jobs that ask for most."""

@@ -8,17 +8,38 @@ from typing import Any, Literal
 
 import click
 
+from muster.cli.completion import names
+from muster.cli.examples import examples
 from muster.cli.home import Home
 
 PORT = 6443
 
 
-@click.command()
-@click.option("--data", metavar="DIR", default="", help="Where its data live (default: $MUSTER_HOME or ~/.muster).")
+@click.command(
+    epilog=examples(
+        "muster up --detach",
+        "muster up --nodes simulated:1000,cpu=8,memory=32Gi    # nodes that play pods",
+        "muster up --data /srv/muster --port 0",
+    ),
+)
+@click.option(
+    "--data",
+    metavar="DIR",
+    default="",
+    help="Where its data live (default: $MUSTER_HOME or ~/.muster).",
+    shell_complete=names.directories,
+)
 @click.option("--port", type=click.IntRange(0, 65535), default=PORT, show_default=True, help="Loopback; 0: a free one.")
 @click.option("--nodes", metavar="KIND[:COUNT][,RES=QTY]", multiple=True, help="process or simulated; repeatable.")
-@click.option("--config", metavar="FILE", help="Settings: a Configuration of config.kueue.x-k8s.io.")
-@click.option("--audit-policy", metavar="FILE", help="Log requests to audit.log as this audit.k8s.io/v1 Policy says.")
+@click.option(
+    "--config", metavar="FILE", help="Settings: a Configuration of config.kueue.x-k8s.io.", shell_complete=names.files
+)
+@click.option(
+    "--audit-policy",
+    metavar="FILE",
+    help="Log requests to audit.log as this audit.k8s.io/v1 Policy says.",
+    shell_complete=names.files,
+)
 @click.option("--detach", is_flag=True, help="Return when it serves, and leave it running.")
 @click.option("--log-format", type=click.Choice(["text", "json"]), default="text", help="Of what goes to stderr.")
 @click.option("--ready-fd", type=int, hidden=True, help="Where to say that it serves.")

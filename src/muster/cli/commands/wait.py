@@ -6,11 +6,15 @@ from typing import Any
 
 import click
 
+from muster.cli.completion import names
+from muster.cli.examples import examples
 from muster.cli.session import Session, Target, connect, run, target_options
 
 
-@click.command()
-@click.argument("jobs", nargs=-1, required=True, metavar="JOB...")
+@click.command(
+    epilog=examples("muster wait train", "muster wait train tune"),
+)
+@click.argument("jobs", nargs=-1, required=True, metavar="JOB...", shell_complete=names.jobs)
 @target_options
 def command(jobs: tuple[str, ...], **options: Any) -> None:
     """Wait until every JOB has finished; the exit code is that of the first that failed."""

@@ -1,0 +1,28 @@
+"""`muster completion`: what makes a shell complete this command."""
+
+import click
+
+from muster.cli.examples import examples
+
+SHELLS = ("bash", "zsh", "fish")
+
+
+@click.command(
+    epilog=examples(
+        "source <(muster completion bash)      # a line for ~/.bashrc",
+        "source <(muster completion zsh)       # a line for ~/.zshrc, below compinit",
+        "muster completion fish > ~/.config/fish/completions/muster.fish",
+    ),
+)
+@click.argument("shell", type=click.Choice(SHELLS))
+def command(shell: str) -> None:
+    """Print a script that makes SHELL complete commands, options, and the names of jobs, queues and namespaces."""
+    from click.shell_completion import get_completion_class
+
+    from muster.cli.main import COMPLETE_VARIABLE, PROGRAM, cli
+
+    found = get_completion_class(shell)
+    assert found is not None, shell
+    script = found(cli, {}, PROGRAM, COMPLETE_VARIABLE).source()
+    # As click has it, a description in fish ends at its first comma.
+    click.echo(script.replace('string split ","', 'string split --max 1 ","'), nl=False)

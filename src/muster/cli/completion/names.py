@@ -1,0 +1,77 @@
+"""Completes names of a cluster's objects: callbacks for the `shell_complete` of click's parameters.
+
+Where there is no cluster, or it does not answer, or refuses, nothing is offered and nothing is said: a message would
+stand in the middle of the line that is being typed.
+"""
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
+
+def jobs(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:  # noqa: ARG001
+    """Jobs of the namespace that the line names."""
+    return _beginning(incomplete, _names(ctx, "/apis/batch/v1", "jobs"))
+
+
+def local_queues(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:  # noqa: ARG001
+    """LocalQueues of the namespace that the line names."""
+    return _beginning(incomplete, _names(ctx, "/apis/kueue.x-k8s.io/v1beta2", "localqueues"))
+
+
+def jobs_and_queues(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    """JOB or queue/NAME."""
+    if incomplete.startswith("queue/"):
+        found = local_queues(ctx, param, incomplete.removeprefix("queue/"))
+        return [f"queue/{name}" for name in found]
+    return jobs(ctx, param, incomplete) + _beginning(incomplete, ["queue/"])
+
+
+def queues(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    """LocalQueues; with --cluster, ClusterQueues."""
+    if ctx.params.get("cluster"):
+        return _beginning(incomplete, _names(ctx, "/apis/kueue.x-k8s.io/v1beta2", "clusterqueues", namespaced=False))
+    return local_queues(ctx, param, incomplete)
+
+
+def namespaces(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:  # noqa: ARG001
+    """Namespaces."""
+    return _beginning(incomplete, _names(ctx, "/api/v1", "namespaces", namespaced=False))
+
+
+def files(ctx: click.Context, param: click.Parameter, incomplete: str) -> "list[CompletionItem[str]]":  # noqa: ARG001
+    """Whatever the shell itself completes a path to."""
+    from click.shell_completion import CompletionItem
+
+    return [CompletionItem(incomplete, type="file")]
+
+
+def directories(ctx: click.Context, param: click.Parameter, incomplete: str) -> "list[CompletionItem[str]]":  # noqa: ARG001
+    """Directories."""
+    from click.shell_completion import CompletionItem
+
+    return [CompletionItem(incomplete, type="dir")]
+
+
+def _beginning(incomplete: str, found: list[str]) -> list[str]:
+    return [name for name in found if name.startswith(incomplete)]
+
+
+def _names(ctx: click.Context, group: str, resource: str, *, namespaced: bool = True) -> list[str]:
+    from http.client import HTTPException
+
+    from muster.cli.completion import asking
+    from muster.cli.session import Target, connection
+    from muster.runtime.transport import TransportError
+
+    target = Target.of(dict(ctx.params))
+    try:
+        config = connection(target)
+        where = f"/namespaces/{target.namespace or config.namespace}" if namespaced else ""
+        return asyncio.run(asking.names(config, f"{group}{where}/{resource}"))
+    except (click.ClickException, TransportError, HTTPException, OSError, ValueError):
+        return []

@@ -1,0 +1,53 @@
+"""Every command's help ends with examples, and what they show is what the command takes."""
+
+import re
+import shlex
+
+import click
+import pytest
+
+from muster.cli.main import cli
+
+
+def commands(group, names=("muster",)):
+    """Every command, with the words that call it."""
+    yield names, group
+    if isinstance(group, click.Group):
+        context = click.Context(group)
+        for name in group.list_commands(context):
+            yield from commands(group.get_command(context, name), (*names, name))
+
+
+COMMANDS = {" ".join(names): command for names, command in commands(cli)}
+
+
+def examples(command):
+    """The lines below `Examples:`."""
+    _, _, lines = (command.epilog or "").partition("Examples:\n")
+    return [line.strip() for line in lines.splitlines()]
+
+
+EXAMPLES = [(names, line) for names, command in COMMANDS.items() for line in examples(command)]
+
+
+@pytest.mark.parametrize("names", COMMANDS)
+def test_every_command_has_examples_of_itself_that_fit_a_terminal(names):
+    found = examples(COMMANDS[names])
+    assert found
+    assert all(names in line for line in found)
+    assert max(map(len, found)) <= 76
+
+
+@pytest.mark.parametrize(("names", "line"), EXAMPLES)
+def test_the_command_takes_its_examples(names, line):
+    # Up to what a shell keeps to itself: a remark, a redirection, the end of a substitution.
+    words = shlex.split(re.search(r"muster [^#<>)]*", line).group())
+    depth = max(n for n in range(1, len(words) + 1) if " ".join(words[:n]) in COMMANDS)
+    COMMANDS[" ".join(words[:depth])].make_context(words[depth - 1], words[depth:])
+
+
+@pytest.mark.parametrize("names", COMMANDS)
+def test_help_shows_them_line_by_line(names):
+    command = COMMANDS[names]
+    shown = command.get_help(click.Context(command, info_name=names))
+    assert [line.strip() for line in shown.partition("Examples:\n")[2].splitlines()] == examples(command)
