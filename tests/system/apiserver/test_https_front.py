@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from tests.system.apiserver.harness import DEFAULT, MAPS, config_map, with_parameters
 
-from muster.cluster.apiserver import connections, http
+from muster.cluster.apiserver import connections, http, incoming
 from muster.cluster.apiserver.access.audit import Audit
 from muster.cluster.apiserver.access.audit_policy import parse
 from muster.cluster.apiserver.certificates import Authority, Pair
@@ -283,12 +283,108 @@ async def test_what_comes_after_the_body_is_no_header(world):
 
 
 @over_https
-async def test_a_refused_write_is_not_read(world):
+async def test_a_refused_write_is_read_if_it_is_short(world):
     wire = await world.connect(anonymous=True)
-    wire.request("POST", MAPS, b"x" * 100)
+    for _ in range(2):
+        answer = await wire.ask("POST", MAPS, b"x" * 100)
+        assert (answer.status, answer.headers.get("connection")) == (401, None)
+
+
+@pytest.mark.parametrize("kept_waiting", [b"", b"expect: 100-continue\r\n"])
+def test_a_refused_write_is_not_waited_for(tmp_path, monkeypatch, kept_waiting):
+    monkeypatch.setattr(incoming, "SKIP_SECONDS", 0.2)
+
+    @over_https
+    async def body(world):
+        wire = await world.connect(anonymous=True)
+        wire.send(b"POST %b HTTP/1.1\r\nhost: x\r\ncontent-length: 10\r\n%b\r\n" % (MAPS.encode(), kept_waiting))
+        if kept_waiting:
+            assert await wire.reader.readuntil(b"\r\n\r\n") == b"HTTP/1.1 100 Continue\r\n\r\n"
+        answer = await wire.answer()
+        assert (answer.status, answer.headers["connection"]) == (401, "close")
+        assert await wire.is_closed()
+
+    body(tmp_path)
+
+
+@pytest.mark.parametrize(("length", "who", "status"), [(3_000_000, "eve", 403), (4_000_000, "admin", 413)])
+@over_https
+async def test_who_sends_before_it_reads_gets_its_refusal(world, length, who, status):
+    """The answer is there while the body is still on its way, and is not lost when the connection is closed."""
+    authority = Authority(world.directory / "pki", RealClock().now())
+    pair = authority.client("eve", User("eve", frozenset({"x"}))) if who == "eve" else None
+    wire = await world.connect(pair)
+    wire.send(f"POST {MAPS} HTTP/1.1\r\nhost: x\r\ncontent-length: {length}\r\n\r\n".encode())
+    for _ in range(0, length, 100_000):
+        wire.send(b"x" * 100_000)
+        await wire.writer.drain()
+        await asyncio.sleep(0.01)
     answer = await wire.answer()
-    assert (answer.status, answer.headers["connection"]) == (401, "close")
+    assert (answer.status, answer.headers["connection"]) == (status, "close")
     assert await wire.is_closed()
+
+
+@over_https
+async def test_who_may_not_takes_no_seat_and_no_room(world):
+    """Whatever else it says: what the headers say is enough to refuse it."""
+    authority = Authority(world.directory / "pki", RealClock().now())
+    eve = authority.client("eve", User("eve", frozenset({"x"})))
+    flow = world.front._config.loaded_app._flow
+    wires = [await world.connect(eve) for _ in range(5)]
+    for wire in wires:
+        wire.send(f"POST {MAPS} HTTP/1.1\r\nhost: x\r\ncontent-length: 3000000\r\n\r\n{{".encode())
+    assert {(await wire.answer()).status for wire in wires} == {403}
+    assert (flow.seats.lent, flow.room.lent) == (0, 0)
+
+
+@over_https
+async def test_a_body_that_is_still_coming_takes_room_and_no_seat(world):
+    flow = world.front._config.loaded_app._flow
+    wire = await world.connect()
+    body = json.dumps(config_map("m", {"a": "x" * 200_000})).encode()
+    head = f"POST {MAPS} HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
+    wire.send(head.encode() + body[:-1])
+    async with asyncio.timeout(20):
+        while not flow.room.lent:
+            await asyncio.sleep(0.01)
+    assert (flow.seats.lent, flow.room.lent) == (0, 1 + len(body) // 65536)
+    wire.send(body[-1:])
+    assert (await wire.answer()).status == 201
+    assert (flow.seats.lent, flow.room.lent) == (0, 0)
+
+
+@over_https
+async def test_rights_that_went_while_the_body_came(world):
+    authority = Authority(world.directory / "pki", RealClock().now())
+    eve = await world.connect(authority.client("eve", User("eve", frozenset({"x"}))))
+    admin = await world.connect()
+    rbac = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"
+    binding = {
+        "metadata": {"name": "b"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
+        "subjects": [{"kind": "User", "name": "eve", "apiGroup": "rbac.authorization.k8s.io"}],
+    }
+    assert (await admin.ask("POST", rbac, json.dumps(binding).encode())).status == 201
+    body = json.dumps(config_map()).encode()
+    head = f"POST {MAPS} HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
+    eve.send(head.encode() + body[:-1])
+    async with asyncio.timeout(20):
+        while not world.front._config.loaded_app._flow.room.lent:
+            await asyncio.sleep(0.01)
+    assert (await admin.ask("DELETE", f"{rbac}/b")).status == 200
+    eve.send(body[-1:])
+    assert (await eve.answer()).status == 403
+
+
+@over_https
+async def test_what_is_refused_unread_is_in_the_audit_log(world):
+    events = logged(world)
+    wire = await world.connect()
+    wire.send(f"POST {MAPS} HTTP/1.1\r\nhost: x\r\ncontent-length: 3145729\r\n\r\n".encode())
+    assert (await wire.answer()).status == 413
+    (event,) = events()
+    assert (event["verb"], event["objectRef"]["resource"]) == ("create", "configmaps")
+    assert (event["user"]["username"], event["responseStatus"]["code"]) == ("kubernetes-admin", 413)
 
 
 # -- requests
@@ -390,7 +486,7 @@ def test_slow_headers_are_not_waited_for(tmp_path, monkeypatch, sent):
 
 
 def test_slow_bodies_are_not_waited_for(tmp_path, monkeypatch):
-    monkeypatch.setattr(http, "BODY_SECONDS", 0.2)
+    monkeypatch.setattr(incoming, "BODY_SECONDS", 0.2)
 
     @over_https
     async def body(world):

@@ -1,23 +1,24 @@
 """How much may be under way at once: requests wait for seats, users take turns, and who asks for too much gets 429.
 
-In the spirit of upstream's API priority and fairness, with one level and a flow for each user. A request takes a seat
-while it is worked on, a big one several; no user can take all seats, so somebody else always finds one. When there is
-none, a request waits in its user's line, and free seats go to the lines in turn. Streams take no seats, they are
-counted. The engine in this process asks without a wire and is not limited.
+In the spirit of upstream's API priority and fairness, with one level and a flow for each user. A request takes room
+while its body comes and is kept, and, once that is there, seats while it is worked on: one, or several if it is big. Of
+both, no user has more than half of what the others leave: the first one gets much, the more there come the less, and
+somebody else always finds some. When there is none, a request waits in its user's line, and what is free goes to the
+lines in turn. Streams take no seats, they are counted. The engine in this process asks without a wire and has no limit.
 
 Invariant: whoever waits could not be seated when it came, nor at any change since.
 """
 
 import asyncio
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from muster.api.status import ApiError, too_many_requests
 from muster.runtime.metrics import Gauges, Registry
 
-BYTES_PER_SEAT = 64 * 1024  # of a request's body
+BYTES_PER_SEAT = 64 * 1024  # of a request's body, and of room for one
 OBJECTS_PER_SEAT = 100  # of a list, as upstream
 LIST_SEATS = 8  # for a list without a limit, and at most
 RETRY_AFTER_SECONDS = 1
@@ -27,27 +28,34 @@ RETRY_AFTER_SECONDS = 1
 class Limits:
     """How much may be under way.
 
-    seats: of all users together.
-    seats_of_one: of one user.
-    waiting_of_one: requests of one user that wait for seats.
-    wait_seconds: how long one may wait.
-    streams_of_one: watches, logs and the like that one user has open.
+    seats: of all users together; one has at most half of what the others leave.
+    room: for the bodies of all requests, in blocks of `BYTES_PER_SEAT`; of that, too.
+    streams: watches, logs and the like; of those, too.
+    waiting_of_one: requests of one user that wait for seats, and that wait for room.
+    wait_seconds: how long one may wait for either.
     """
 
     seats: int = 256
-    seats_of_one: int = 192
+    room: int = 2048
+    streams: int = 4096
     waiting_of_one: int = 1024
     wait_seconds: float = 15.0
-    streams_of_one: int = 2048
 
 
 def seats_for(method: str, path: str, limit: str, body_bytes: int) -> int:
-    """The seats that a request takes: 0 if it is about no resource; `limit` is a list's, as in its query."""
+    """The seats that a request takes: 0 if it is cheap; `limit` is a list's, as in its query."""
+    if path.startswith("/openapi/"):
+        return LIST_SEATS
     if not path.startswith(("/api/", "/apis/")):
         return 0
     if method in ("GET", "DELETE") and _is_collection(path):
         known = limit.isascii() and limit.isdigit() and len(limit) < 10
         return min(1 + (int(limit) - 1) // OBJECTS_PER_SEAT, LIST_SEATS) if known and int(limit) else LIST_SEATS
+    return room_for(body_bytes)
+
+
+def room_for(body_bytes: int) -> int:
+    """How much room a body takes."""
     return 1 + body_bytes // BYTES_PER_SEAT
 
 
@@ -58,97 +66,78 @@ def _is_collection(path: str) -> bool:
 
 
 class _Waiter(NamedTuple):
-    seats: int
-    seated: asyncio.Future[None]
+    wanted: int
+    served: asyncio.Future[int]
 
 
 @dataclass(slots=True)
 class _User:
-    """What one user has under way."""
+    """What one user has, and waits for."""
 
-    seats: int = 0
-    streams: int = 0
+    has: int = 0
     line: deque[_Waiter] = field(default_factory=deque)
 
     @property
     def is_idle(self) -> bool:
-        return not (self.seats or self.streams or self.line)
+        return not (self.has or self.line)
 
 
-class Flow:
-    """Seats and lines."""
+class Shares:
+    """So many of something, lent to users. `refusal` says no, for a reason."""
 
-    def __init__(self, metrics: Registry, limits: Limits) -> None:
+    def __init__(self, total: int, limits: Limits, refusal: Callable[[str], ApiError]) -> None:
+        self._total = total
         self._limits = limits
-        self._seats = 0  # that are taken
+        self._refusal = refusal
         self._users: dict[str, _User] = {}
         self._turns: deque[_User] = deque()  # those who have somebody in line, next one first
-        self._refusals = metrics.counter(
-            "apiserver_flowcontrol_rejected_requests_total",
-            "Requests that were told to come back later",
-            ("flow_schema", "priority_level", "reason"),
-        )
-        metrics.scraped(self._gauges)
+        self.lent = 0
 
-    def enter_at_once(self, name: str, seats: int) -> int:
-        """Take seats for a request of this user if there are any; returns how many to give back, 0 for none."""
-        seats = min(seats, self._limits.seats_of_one)
+    @property
+    def waiting(self) -> int:
+        """How many requests wait."""
+        return sum(len(user.line) for user in self._turns)
+
+    def take_at_once(self, name: str, count: int) -> int:
+        """Take so many, or all of the user's share, if that is free; returns how many to give back, 0 for none."""
         user = self._users.get(name)
         if user is None:
             user = self._users[name] = _User()
-        if self._turns or not self._fits(user, seats):
-            self._forget(name, user)
-            return 0
-        self._seat(user, seats)
-        return seats
+        taken = 0 if user.line else self._lend(user, count)
+        self._forget(name, user)
+        return taken
 
-    async def enter(self, name: str, seats: int) -> int:
-        """The same, waiting if there are none. Raises `ApiError` (429)."""
-        if taken := self.enter_at_once(name, seats):
+    async def take(self, name: str, count: int) -> int:
+        """The same, waiting if they are not free. Raises `ApiError` (429)."""
+        if taken := self.take_at_once(name, count):
             return taken
-        seats = min(seats, self._limits.seats_of_one)
         user = self._users.setdefault(name, _User())
         if len(user.line) >= self._limits.waiting_of_one:
             raise self._refusal("queue-full")
-        await self._wait(name, user, seats)
-        return seats
+        return await self._wait(name, user, count)
 
-    def leave(self, name: str, seats: int) -> None:
-        """Give seats back."""
+    def give_back(self, name: str, count: int) -> None:
+        """Give back what was taken."""
         user = self._users[name]
-        user.seats -= seats
-        self._seats -= seats
+        user.has -= count
+        self.lent -= count
         self._call()
         self._forget(name, user)
 
-    def open_stream(self, name: str) -> None:
-        """Count a stream of this user. Raises `ApiError` (429)."""
-        user = self._users.setdefault(name, _User())
-        if user.streams >= self._limits.streams_of_one:
-            raise self._refusal("concurrency-limit")
-        user.streams += 1
-
-    def close_stream(self, name: str) -> None:
-        """It has ended."""
-        user = self._users[name]
-        user.streams -= 1
-        self._forget(name, user)
-
-    async def _wait(self, name: str, user: _User, seats: int) -> None:
-        waiter = _Waiter(seats, asyncio.get_running_loop().create_future())
+    async def _wait(self, name: str, user: _User, count: int) -> int:
+        waiter = _Waiter(count, asyncio.get_running_loop().create_future())
         if not user.line:
             self._turns.append(user)
         user.line.append(waiter)
-        self._call()  # its own user may have room while others are waiting for theirs
         try:
             async with asyncio.timeout(self._limits.wait_seconds):
-                await waiter.seated
+                return await waiter.served
         except BaseException as error:
-            if waiter.seated.cancelled():
+            if waiter.served.cancelled():
                 self._give_up(user, waiter)
                 self._forget(name, user)
             else:  # it was called in the same moment
-                self.leave(name, seats)
+                self.give_back(name, waiter.served.result())
             if isinstance(error, TimeoutError):
                 raise self._refusal("time-out") from None
             raise
@@ -161,37 +150,64 @@ class Flow:
             self._call()
 
     def _call(self) -> None:
-        """Seat those who can be, one of each user in turn; a user whose next one finds no room keeps the turn."""
-        full = 0  # users in a row who have as many seats as one may have
-        while full < len(self._turns):
+        """Serve those who can be, one of each user in turn."""
+        passed = 0  # users in a row whose next one has to wait on
+        while passed < len(self._turns):
             user = self._turns[0]
             waiter = user.line[0]
-            gone = waiter.seated.cancelled()
-            if not gone and user.seats + waiter.seats > self._limits.seats_of_one:
+            gone = waiter.served.cancelled()
+            taken = 0 if gone else self._lend(user, waiter.wanted)
+            if not gone and not taken:
                 self._turns.rotate(-1)
-                full += 1
+                passed += 1
                 continue
-            if not gone and self._seats + waiter.seats > self._limits.seats:
-                return
-            full = 0
+            passed = 0
             user.line.popleft()
             self._turns.popleft()
             if user.line:
                 self._turns.append(user)
-            if not gone:
-                self._seat(user, waiter.seats)
-                waiter.seated.set_result(None)
+            if taken:
+                waiter.served.set_result(taken)
 
-    def _fits(self, user: _User, seats: int) -> bool:
-        return user.seats + seats <= self._limits.seats_of_one and self._seats + seats <= self._limits.seats
-
-    def _seat(self, user: _User, seats: int) -> None:
-        user.seats += seats
-        self._seats += seats
+    def _lend(self, user: _User, count: int) -> int:
+        """Lend so many, all or none; returns how many: to who has none a share is enough, however much it is for."""
+        others = self.lent - user.has
+        share = max((self._total - others) // 2, 1)
+        if not user.has:
+            count = min(count, share)
+        if user.has + count > share or self.lent + count > self._total:
+            return 0
+        user.has += count
+        self.lent += count
+        return count
 
     def _forget(self, name: str, user: _User) -> None:
         if user.is_idle and self._users.get(name) is user:
             del self._users[name]
+
+
+class Flow:
+    """What is lent to requests, and the numbers about it."""
+
+    def __init__(self, metrics: Registry, limits: Limits) -> None:
+        self.seats = Shares(limits.seats, limits, self._refusal)
+        self.room = Shares(limits.room, limits, self._refusal)
+        self._streams = Shares(limits.streams, limits, self._refusal)
+        self._refusals = metrics.counter(
+            "apiserver_flowcontrol_rejected_requests_total",
+            "Requests that were told to come back later",
+            ("flow_schema", "priority_level", "reason"),
+        )
+        metrics.scraped(self._gauges)
+
+    def open_stream(self, name: str) -> None:
+        """Count a stream of this user. Raises `ApiError` (429)."""
+        if not self._streams.take_at_once(name, 1):
+            raise self._refusal("concurrency-limit")
+
+    def close_stream(self, name: str) -> None:
+        """It has ended."""
+        self._streams.give_back(name, 1)
 
     def _refusal(self, reason: str) -> ApiError:
         self._refusals.labels(_LEVEL, _LEVEL, reason).inc()
@@ -200,14 +216,12 @@ class Flow:
     def _gauges(self) -> Iterator[Gauges]:
         labels = ("flow_schema", "priority_level")
         level = (_LEVEL, _LEVEL)
-        waiting = sum(len(user.line) for user in self._turns)
-        streams = sum(user.streams for user in self._users.values())
         for name, text, value in (
-            ("current_executing_seats", "Seats that are taken", self._seats),
-            ("current_inqueue_requests", "Requests that wait for a seat", waiting),
+            ("current_executing_seats", "Seats that are taken", self.seats.lent),
+            ("current_inqueue_requests", "Requests that wait for a seat", self.seats.waiting),
         ):
             yield Gauges(f"apiserver_flowcontrol_{name}", text, labels, [(level, value)])
-        yield Gauges("apiserver_longrunning_requests", "Streams that are open", (), [((), streams)])
+        yield Gauges("apiserver_longrunning_requests", "Streams that are open", (), [((), self._streams.lent)])
 
 
 _LEVEL = "global-default"

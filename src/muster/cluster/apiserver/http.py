@@ -12,19 +12,21 @@ import ssl
 import sys
 import zlib
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import replace
-from functools import lru_cache, partial
-from typing import Any, NamedTuple
+from functools import lru_cache
+from typing import Any
 from urllib.parse import parse_qsl
 
 import uvicorn
 from uvicorn.server import ServerState
 
-from muster.api.status import ApiError, Status, bad_request, too_large
+from muster.api.status import ApiError, Status, bad_request
 from muster.cluster.apiserver.answers import Answer, Stream, Tunnel, refusal
 from muster.cluster.apiserver.connections import EXTENSION, MAX_UNSENT_BYTES, Connection, Unsent
-from muster.cluster.apiserver.decode import MAX_BODY_BYTES
-from muster.cluster.apiserver.flow import Flow, Limits, seats_for
+from muster.cluster.apiserver.exchange import Exchange
+from muster.cluster.apiserver.flow import Flow, Limits, Shares, room_for, seats_for
+from muster.cluster.apiserver.incoming import Body, Receive
 from muster.cluster.apiserver.pipeline import ApiServer
 from muster.cluster.apiserver.request import as_list, is_long_running, timeout
 from muster.cluster.apiserver.tunnels.takeover import hold
@@ -33,7 +35,6 @@ from muster.runtime.transport import Request, Response
 
 LIMITS = Limits()
 REQUEST_SECONDS = 60.0  # for an answer, or for a stream to begin
-BODY_SECONDS = 30.0  # for a body to arrive
 KEEP_ALIVE_SECONDS = 180  # clients let go of idle connections after 90 s and less
 HANDSHAKE_SECONDS = 10.0
 GZIP_FROM_BYTES = 128 * 1024  # as kube-apiserver; below it costs more than it saves
@@ -43,10 +44,8 @@ MAX_QUERY_FIELDS = 100
 MAX_AUDIT_ID_BYTES = 64  # that a client may choose; the rest is cut off, as upstream does
 
 _AUDIT_ID = b"audit-id"
-_WITH_BODY = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 
 Scope = dict[str, Any]
-Receive = Callable[[], Awaitable[dict[str, Any]]]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 
 
@@ -54,19 +53,12 @@ class AddressTaken(Exception):  # noqa: N818  (it says what is)
     """Another process listens there; the text says where and what to do."""
 
 
-class _Head(NamedTuple):
-    """A request, but for its body."""
-
-    method: str
-    path: str
-    query: Mapping[str, str]
-    headers: Mapping[bytes, bytes]
-    user: User
-    connection: Connection
-
-
 class Application:
-    """The ASGI application."""
+    """The ASGI application.
+
+    A request is known by its headers, and refused by them if it can be. Only then its body is read, and only when that
+    is there the request takes a seat: who may nothing, or is slow, takes nothing from others.
+    """
 
     def __init__(self, server: ApiServer, authenticator: Authenticator, flow: Flow) -> None:
         self._server = server
@@ -78,102 +70,100 @@ class Application:
         connection: Connection = scope["extensions"][EXTENSION]
         headers = dict(reversed(scope["headers"]))  # of several of a name, the first
         headers[_AUDIT_ID] = headers.get(_AUDIT_ID, b"")[:MAX_AUDIT_ID_BYTES] or self._server.ids.uid().encode()
-        try:
-            path, query = as_list(scope["path"], _query(scope["query_string"]))
-            user = self._user(connection, headers, scope["method"], path, query)
-            head = _Head(scope["method"], path, query, headers, user, connection)
-            seconds, leave = await self._admit(head)
-        except ApiError as error:
-            await _respond(_refused(error, scope["method"]), headers, connection, send)
-            return
-        except asyncio.CancelledError:
-            if connection.transport.is_closing():
-                return
-            raise
-        try:
-            answer = await self._answer(head, scope, seconds, receive)
-            await _send(answer, scope, headers, connection, send)
-        finally:
-            leave()
+        body = Body(scope["method"], headers, receive)
+        with ExitStack() as taken:
+            try:
+                request = _request(scope, headers, connection)
+                user = self._user(connection, request, headers)
+                exchange = self._server.begin(request, user)
+                answer = await self._answer(exchange, body, connection, taken)
+            except ApiError as error:
+                answer = _refused(error)
+            except asyncio.CancelledError:
+                if connection.transport.is_closing():
+                    return
+                raise
+            await _send(answer, scope, headers, body, connection, send)
 
-    def _user(
-        self, connection: Connection, headers: Mapping[bytes, bytes], method: str, path: str, query: Mapping[str, str]
-    ) -> User:
+    def _user(self, connection: Connection, request: Request, headers: Mapping[bytes, bytes]) -> User:
         """Who asks. Raises `ApiError` (401)."""
         try:
             return self._authenticator.user(connection.user, _text(headers, b"authorization"))
         except ApiError:
-            self._server.not_known(_request(method, path, query, headers))
+            self._server.not_known(request)
             raise
 
-    async def _admit(self, head: _Head) -> tuple[float | None, Callable[[], None]]:
-        """Wait until the request may go on; returns how long it may take, and what is to be called at its end.
-
-        Raises `ApiError` (400, 413, 429).
-        """
-        method, path, query, headers, user, connection = head
-        if is_long_running(method, path, query):
-            self._flow.open_stream(user.name)
-            return REQUEST_SECONDS, partial(self._flow.close_stream, user.name)
-        # A GET waits for nothing but its turn.
-        seconds = None if method == "GET" and "timeout" not in query else timeout(query, REQUEST_SECONDS)
-        seats = seats_for(method, path, query.get("limit", ""), _length(headers) if method in _WITH_BODY else 0)
-        if not seats:
-            return seconds, _nothing
-        taken = self._flow.enter_at_once(user.name, seats)
-        if not taken:
-            connection.streaming = asyncio.current_task()  # who hangs up need not wait
-            try:
-                taken = await self._flow.enter(user.name, seats)
-            finally:
-                connection.streaming = None
-        return seconds, partial(self._flow.leave, user.name, taken)
-
-    async def _answer(self, head: _Head, scope: Scope, seconds: float | None, receive: Receive) -> Answer:
-        method, path, query, headers, user, connection = head
+    async def _answer(self, exchange: Exchange, body: Body, connection: Connection, taken: ExitStack) -> Answer:
+        if exchange.refused is not None:
+            return exchange.refused
         try:
-            body = await _body(receive) if method in _WITH_BODY else b""
+            seconds = await self._admit(exchange, body, connection, taken)
         except ApiError as error:
-            return _refused(error, method)
-        request = _request(method, path, query, headers, body, _on_behalf(scope["headers"]))
-        if connection.is_upgrade:
-            request = replace(request, lists=_lists(scope["query_string"]))
+            return exchange.failed(error)
+        except asyncio.CancelledError:
+            exchange.given_up()
+            raise
         if seconds is None:
-            return await self._server.handle(request, user)
+            return await self._server.answer(exchange)
         try:
             async with asyncio.timeout(seconds):
-                return await self._server.handle(request, user)
+                return await self._server.answer(exchange)
         except TimeoutError:
             return refusal(_timeout("request did not complete within the allotted timeout"))
 
+    async def _admit(self, exchange: Exchange, body: Body, connection: Connection, taken: ExitStack) -> float | None:
+        """Read the body, and wait until the request may go on; returns how long it may take.
 
-def _request(
-    method: str,
-    path: str,
-    query: Mapping[str, str],
-    headers: Mapping[bytes, bytes],
-    body: bytes = b"",
-    on_behalf: tuple[tuple[str, str], ...] = (),
-) -> Request:
-    return Request(
-        method,
+        What it was lent is given back when `taken` is left. Raises `ApiError` (400, 408, 413, 429).
+        """
+        request, flow, user = exchange.request, self._flow, exchange.user
+        method, path, query = request.method, request.path, request.query
+        size = body.most
+        if is_stream := is_long_running(method, path, query):
+            seconds: float | None = REQUEST_SECONDS
+            flow.open_stream(user)
+            taken.callback(flow.close_stream, user)
+        else:  # a GET waits for nothing but its turn
+            seconds = None if method == "GET" and "timeout" not in query else timeout(query, REQUEST_SECONDS)
+        if size:
+            await _take(flow.room, user, room_for(size), connection, taken)
+            exchange.body_came(await body.read())
+        if not is_stream and (seats := seats_for(method, path, query.get("limit", ""), size)):
+            await _take(flow.seats, user, seats, connection, taken)
+        return seconds
+
+
+async def _take(shares: Shares, user: str, count: int, connection: Connection, taken: ExitStack) -> None:
+    """Borrow so many. Raises `ApiError` (429)."""
+    lent = shares.take_at_once(user, count)
+    if not lent:
+        connection.streaming = asyncio.current_task()  # who hangs up need not wait
+        try:
+            lent = await shares.take(user, count)
+        finally:
+            connection.streaming = None
+    taken.callback(shares.give_back, user, lent)
+
+
+def _request(scope: Scope, headers: Mapping[bytes, bytes], connection: Connection) -> Request:
+    """What is asked for, but for the body. Raises `ApiError` (400)."""
+    path, query = as_list(scope["path"], _query(scope["query_string"]))
+    request = Request(
+        scope["method"],
         path,
         query,
-        body,
+        b"",
         _text(headers, b"content-type"),
         _text(headers, b"accept"),
         user_agent=_text(headers, b"user-agent"),
-        headers=on_behalf,
+        headers=_on_behalf(scope["headers"]),
         audit_id=_text(headers, _AUDIT_ID),
     )
-
-
-def _nothing() -> None:
-    """What is to be done at the end of a request that took no seat."""
+    return replace(request, lists=_lists(scope["query_string"])) if connection.is_upgrade else request
 
 
 async def _send(
-    answer: Answer, scope: Scope, headers: Mapping[bytes, bytes], connection: Connection, send: Send
+    answer: Answer, scope: Scope, headers: Mapping[bytes, bytes], body: Body, connection: Connection, send: Send
 ) -> None:
     if isinstance(answer, Tunnel):
         try:
@@ -184,17 +174,36 @@ async def _send(
             return
     if isinstance(answer, Stream):
         await _stream(answer, headers, connection, send)
-    else:
+    elif body.is_over:
         await _respond(_last(answer) if connection.is_upgrade else answer, headers, connection, send)
+    else:
+        await _respond_early(answer, headers, body, connection, send)
 
 
-def _refused(error: ApiError, method: str) -> Response:
-    """The answer to a request that is not read to its end."""
+async def _respond_early(
+    answer: Response, headers: Mapping[bytes, bytes], body: Body, connection: Connection, send: Send
+) -> None:
+    """Answer a client that is still sending."""
+    if body.is_short:
+        await body.skip()
+        await _respond(answer if body.is_over else _last(answer), headers, connection, send)
+        return
+
+    async def send_and_wait(message: dict[str, Any]) -> None:
+        """Closed at once, the connection would take the answer with it: the client has not read it."""
+        if message["type"] == "http.response.body" and not message.get("more_body"):
+            await send({**message, "more_body": True})
+            await body.skip()
+            message = {"type": "http.response.body", "body": b""}
+        await send(message)
+
+    await _respond(_last(answer), headers, connection, send_and_wait)
+
+
+def _refused(error: ApiError) -> Response:
+    """The answer to a request of which is not known who asks, or what."""
     answer = refusal(error)
-    # What is left of the body is not waited for.
-    extra = {"connection": "close"} if method in _WITH_BODY else {}
-    extra |= {"www-authenticate": "Bearer"} if error.code == 401 else {}
-    return Response(answer.status, answer.body, answer.content_type, {**answer.headers, **extra})
+    return replace(answer, headers={**answer.headers, "www-authenticate": "Bearer"}) if error.code == 401 else answer
 
 
 def _on_behalf(headers: list[tuple[bytes, bytes]]) -> tuple[tuple[str, str], ...]:
@@ -239,41 +248,6 @@ def _query(raw: bytes) -> Mapping[str, str]:
 def _text(headers: Mapping[bytes, bytes], name: bytes) -> str:
     value = headers.get(name)
     return value.decode("latin-1") if value else ""
-
-
-def _length(headers: Mapping[bytes, bytes]) -> int:
-    """How long the body is, or may be if that is not said. Raises `ApiError` (413) if it is over the limit."""
-    if b"transfer-encoding" in headers:
-        return MAX_BODY_BYTES
-    length = headers.get(b"content-length", b"0")
-    if len(length) > 18 or int(length) > MAX_BODY_BYTES:
-        raise _over_limit()
-    return int(length)
-
-
-async def _body(receive: Receive) -> bytes:
-    """The whole body. Raises `ApiError`: 413 over the limit, 408 if it does not arrive."""
-    chunks: list[bytes] = []
-    size = 0
-    try:
-        async with asyncio.timeout(BODY_SECONDS):
-            while True:
-                message = await receive()
-                if message["type"] == "http.disconnect":
-                    raise bad_request("the client closed the connection before the end of its body")
-                chunks.append(message["body"])
-                size += len(message["body"])
-                if size > MAX_BODY_BYTES:
-                    raise _over_limit()
-                if not message.get("more_body"):
-                    return chunks[0] if len(chunks) == 1 else b"".join(chunks)
-    except TimeoutError:
-        message_text = f"the body did not arrive within {BODY_SECONDS:g} s"
-        raise ApiError(Status(status="Failure", code=408, reason="Timeout", message=message_text)) from None
-
-
-def _over_limit() -> ApiError:
-    return too_large(f"Request entity too large: limit is {MAX_BODY_BYTES}")
 
 
 async def _respond(answer: Response, headers: Mapping[bytes, bytes], connection: Connection, send: Send) -> None:

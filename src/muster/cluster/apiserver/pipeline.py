@@ -5,7 +5,6 @@ verb; then the verb's own module does it. HTTP is in `http`, calls without it in
 """
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from dataclasses import replace
 from typing import TypeAlias
@@ -15,20 +14,20 @@ from muster.api.status import (
     ApiError,
     StatusDetails,
     bad_request,
-    internal_error,
     method_not_allowed,
     not_acceptable,
     path_not_found,
 )
-from muster.cluster.apiserver.access.audit import Audit, Record
+from muster.cluster.apiserver.access.audit import Audit
 from muster.cluster.apiserver.access.impersonation import impersonated
 from muster.cluster.apiserver.admission import Admission
-from muster.cluster.apiserver.answers import Answer, Stream, refusal, success, warning_headers
+from muster.cluster.apiserver.answers import Answer, Stream, success, warning_headers
 from muster.cluster.apiserver.builtin import BINDING, PODS
 from muster.cluster.apiserver.call import Call
 from muster.cluster.apiserver.decode import Document, decode, media_type
 from muster.cluster.apiserver.documents import Documents
 from muster.cluster.apiserver.endpoints import Endpoints
+from muster.cluster.apiserver.exchange import Exchange
 from muster.cluster.apiserver.loading import loaded_entry
 from muster.cluster.apiserver.pending import ACTIONS as PENDING
 from muster.cluster.apiserver.pending import PendingWorkloads, read_pending
@@ -51,8 +50,6 @@ from muster.runtime import metrics
 from muster.runtime.clock import Clock
 from muster.runtime.ids import Ids, Random
 from muster.runtime.transport import APPLY_PATCH, JSON, Request, Response
-
-log = logging.getLogger(__name__)
 
 _WRITE_VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 _NO_HEADERS: Mapping[str, str] = {}
@@ -127,67 +124,65 @@ class ApiServer:
         self.audit.turned_away(request, access, target.version if target else "")
 
     async def handle(self, request: Request, user: User) -> Answer:
-        """The answer, whatever it is: this raises nothing but cancellation."""
-        await self._turns.take()
-        start = self._clock.monotonic()
-        warnings: list[str] = []
-        annotations: dict[str, str] = {}
-        verb, target, resource = "", None, None
-        record: Record | None = None
+        """The answer to a request that is there as a whole: this raises nothing but cancellation."""
+        return await self.answer(self.begin(request, user))
+
+    def begin(self, request: Request, user: User) -> Exchange:
+        """Find out what a request asks for, and whether the user may: for that its body need not be there."""
+        exchange = Exchange(request, user.name, self.traffic, self._clock.monotonic())
         try:
-            target = parse_path(request.path)
-            verb = verb_of(request, target)
-            resource = self.registry.find(target.group, target.version, target.plural) if target else None
+            target = exchange.target = parse_path(request.path)
+            verb = exchange.verb = verb_of(request, target)
+            if target is not None:
+                exchange.resource = self.registry.find(target.group, target.version, target.plural)
             access = access_of(request, user, target, verb)
             if self.audit is not None:
-                record = self.audit.received(request, access, target.version if target else "")
+                exchange.record = self.audit.received(request, access, target.version if target else "")
             if request.headers:
                 access = replace(access, user=impersonated(request.headers, user, self._authorize))
-                if record is not None:
-                    record.acts_as(access.user)
-            answer = await self._answer(request, access, target, warnings, annotations)
-        except ApiError as error:
-            answer = refusal(error, warnings)
-        except RecursionError:
-            answer = refusal(bad_request("the request nests too deep"), warnings)
-        except asyncio.CancelledError:
-            if record is not None:
-                record.given_up()
-            raise
-        except Exception as error:
-            log.exception("request failed", extra={"method": request.method, "path": request.path[:500]})
-            answer = refusal(internal_error(f"{type(error).__name__} (see the server's log)"))
-        self.traffic.answered(verb, target, resource, answer.status, start)
-        return answer if record is None else record.answered(answer, annotations)
+                if exchange.record is not None:
+                    exchange.record.acts_as(access.user)
+            self._authorize(access)
+            exchange.access = access
+        except Exception as error:  # noqa: BLE001  (`failed` logs it)
+            exchange.refused = exchange.failed(error)
+        return exchange
 
-    async def _answer(
-        self,
-        request: Request,
-        access: Access,
-        target: Target | None,
-        warnings: list[str],
-        annotations: dict[str, str],
-    ) -> Answer:
-        self._authorize(access)
-        user, verb = access.user, access.verb
+    async def answer(self, exchange: Exchange) -> Answer:
+        """The answer, whatever it is, now that the body is there: this raises nothing but cancellation."""
+        try:
+            if exchange.refused is not None:
+                return exchange.refused
+            await self._turns.take(exchange.user)
+            return exchange.answered(await self._answer(exchange))
+        except asyncio.CancelledError:
+            exchange.given_up()
+            raise
+        except Exception as error:  # noqa: BLE001  (`failed` logs it)
+            return exchange.failed(error)
+
+    async def _answer(self, exchange: Exchange) -> Answer:
+        request, access, target = exchange.request, exchange.access, exchange.target
+        assert access is not None, "it was not refused"
+        self._authorize(access)  # again: while the body came, rights may have gone
         if target is None:
             if request.method != "GET":
                 raise method_not_allowed()
             return self.endpoints.respond(request)
-        resource = self._find(target, verb)
+        resource = self._find(target, access.verb)
         if resource.deprecation:
-            warnings.append(resource.deprecation)
+            exchange.warnings.append(resource.deprecation)
         call = Call(
             request,
-            user,
-            verb,
+            access.user,
+            access.verb,
             resource,
             resource.view,
             target.namespace,
             target.name,
             target.subresource,
-            warnings,
-            annotations,
+            exchange.warnings,
+            exchange.annotations,
         )
         return await (self._on_subresource(call) if call.subresource else self._on_resource(call))
 
@@ -280,7 +275,7 @@ class ApiServer:
         form, include = form_of(call.request.accept), query.get("includeObject", "")
         reading = (call.resource, call.view, call.namespace, options, form, include)
         if options.watch:
-            return Stream(self._watcher.watch(*reading), headers=warning_headers(call.warnings))
+            return Stream(self._watcher.watch(call.user.name, *reading), headers=warning_headers(call.warnings))
         return Response(200, await self._reader.list(*reading), JSON, warning_headers(call.warnings))
 
     async def _change(self, call: Call) -> Response:

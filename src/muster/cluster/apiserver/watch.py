@@ -62,17 +62,17 @@ class Watcher:
             watch.close()
 
     def watch(
-        self, resource: Resource, view: View, namespace: str, options: ListOptions, form: Form, include: str
+        self, user: str, resource: Resource, view: View, namespace: str, options: ListOptions, form: Form, include: str
     ) -> AsyncIterator[bytes]:
-        """The lines of a watch. Raises `ApiError` for what makes no sense; the rest is said in the stream."""
+        """The lines of a user's watch. Raises `ApiError` for what makes no sense; the rest is said in the stream."""
         chosen = selection(options.label_selector, options.field_selector, resource.fields)
         asked = revision(options.resource_version, resource.name)
         since = asked or self._store.revision
         lines = _Lines(Presentation(resource, view, form, include, self._clock.now()), chosen)
-        return self._stream(resource, namespace, options, since, lines)
+        return self._stream(user, resource, namespace, options, since, lines)
 
     async def _stream(
-        self, resource: Resource, namespace: str, options: ListOptions, since: int, lines: "_Lines"
+        self, user: str, resource: Resource, namespace: str, options: ListOptions, since: int, lines: "_Lines"
     ) -> AsyncIterator[bytes]:
         if since > self._store.revision:
             # A version that this store has not made is one of a store that is gone: the client's state is too.
@@ -92,12 +92,12 @@ class Watcher:
             there = lines.initial(chosen)
             for number, piece in enumerate(_pieces(there)):
                 if number:
-                    await self._turns.take()
+                    await self._turns.take(user)
                 yield piece
             if initial and options.bookmarks:
                 yield lines.bookmark(since, {INITIAL_EVENTS_END: "true"})
             if not self._stopped:
-                async for piece in self._changes(resource, watch, options, lines):
+                async for piece in self._changes(user, resource, watch, options, lines):
                     yield piece
         except ApiError as error:
             yield error_line(error)  # of a webhook that fails to convert
@@ -106,7 +106,7 @@ class Watcher:
             watch.close()
 
     async def _changes(
-        self, resource: Resource, watch: Watch, options: ListOptions, lines: "_Lines"
+        self, user: str, resource: Resource, watch: Watch, options: ListOptions, lines: "_Lines"
     ) -> AsyncIterator[bytes]:
         loop = asyncio.get_running_loop()
         end = loop.time() + self._timeout(options)
@@ -128,10 +128,10 @@ class Watcher:
             except Closed:
                 return
             changes = await loaded_changes(resource, found)
-            await self._turns.take()
+            await self._turns.take(user)
             for number, piece in enumerate(_pieces(lines.changes(changes, self._clock.now()))):
                 if number:
-                    await self._turns.take()
+                    await self._turns.take(user)
                 yield piece
 
     def _timeout(self, options: ListOptions) -> float:

@@ -13,7 +13,8 @@ from muster.runtime.clock import run_virtual
 from muster.runtime.metrics import Registry
 
 PODS = "/api/v1/namespaces/default/pods"
-FEW = Limits(seats=4, seats_of_one=3, waiting_of_one=5, wait_seconds=15, streams_of_one=2)
+FEW = Limits(seats=8, room=8, streams=4, waiting_of_one=5, wait_seconds=15)
+SHARE = FEW.seats // 2  # of a user who is alone
 
 
 @pytest.mark.parametrize(
@@ -22,7 +23,7 @@ FEW = Limits(seats=4, seats_of_one=3, waiting_of_one=5, wait_seconds=15, streams
         ("GET", "/healthz", 0, 0, 0),
         ("GET", "/metrics", 0, 0, 0),
         ("GET", "/api", 0, 0, 0),
-        ("GET", "/openapi/v3/apis/batch/v1", 0, 0, 0),
+        ("GET", "/openapi/v3/apis/batch/v1", 0, 0, LIST_SEATS),
         ("GET", f"{PODS}/p", 0, 0, 1),
         ("GET", f"{PODS}/p/status", 0, 0, 1),
         ("GET", "/api/v1/namespaces/default", 0, 0, 1),
@@ -53,7 +54,7 @@ def test_seats(method, path, limit, body, seats):
     assert seats_for(method, path, str(limit or ""), body) == seats
 
 
-def given_seats(limits=FEW):
+def given_flow(limits=FEW):
     registry = Registry()
     return Flow(registry, limits), registry
 
@@ -63,19 +64,49 @@ async def settled():
         await asyncio.sleep(0)
 
 
+@pytest.mark.parametrize(
+    ("total", "shares"),
+    [
+        (256, [128, 64, 32, 16, 8, 4, 2, 1, 1]),
+        (8, [4, 2, 1, 1, 0]),
+        (2, [1, 1, 0]),
+    ],
+)
+def test_who_comes_later_finds_half_of_what_is_left(total, shares):
+    flow, _ = given_flow(Limits(seats=total))
+    found = []
+    for user in range(len(shares)):
+        found.append(0)
+        while flow.seats.take_at_once(f"u{user}", 1):
+            found[-1] += 1
+    assert found == shares
+
+
+def test_who_has_more_than_others_leave_gets_nothing_more():
+    flow, _ = given_flow(Limits(seats=12))
+    for name in "aaaaaabbb":
+        assert flow.seats.take_at_once(name, 1)
+    for _ in range(3):
+        flow.seats.give_back("a", 1)
+    assert flow.seats.take_at_once("a", 1)  # 4 of the 9 that b leaves
+    assert not flow.seats.take_at_once("a", 1)
+    assert flow.seats.take_at_once("b", 1)  # 4 of the 8 that a leaves
+    assert not flow.seats.take_at_once("b", 1)
+
+
 def test_no_user_takes_all_seats():
     async def body():
-        flow, _ = given_seats()
-        for _ in range(3):
-            assert await flow.enter("a", 1) == 1
-        waiting = asyncio.create_task(flow.enter("a", 1))
+        seats = given_flow()[0].seats
+        for _ in range(SHARE):
+            assert await seats.take("a", 1) == 1
+        waiting = asyncio.create_task(seats.take("a", 1))
         await settled()
         assert not waiting.done()
-        assert await flow.enter("b", 1) == 1
-        flow.leave("b", 1)
+        assert await seats.take("b", 1) == 1
+        seats.give_back("b", 1)
         await settled()
         assert not waiting.done()  # it is a's own seats that it waits for
-        flow.leave("a", 1)
+        seats.give_back("a", 1)
         assert await waiting == 1
 
     run_virtual(body())
@@ -83,14 +114,14 @@ def test_no_user_takes_all_seats():
 
 def test_lines_are_served_in_turn():
     async def body():
-        flow, _ = given_seats(Limits(seats=1, seats_of_one=1))
+        seats = given_flow(Limits(seats=1))[0].seats
         served = []
 
         async def ask(name, number):
-            seats = await flow.enter(name, 1)
+            taken = await seats.take(name, 1)
             served.append(f"{name}{number}")
             await asyncio.sleep(1)
-            flow.leave(name, seats)
+            seats.give_back(name, taken)
 
         async with asyncio.TaskGroup() as group:
             for number in range(4):
@@ -99,57 +130,52 @@ def test_lines_are_served_in_turn():
             for name in "bc":
                 for number in range(2):
                     group.create_task(ask(name, number))
-        assert served == ["a0", "b0", "a1", "c0", "b1", "a2", "c1", "a3"]
+        assert served == ["a0", "a1", "b0", "c0", "a2", "b1", "c1", "a3"]
 
     run_virtual(body())
 
 
-def test_who_needs_many_seats_is_not_passed_by():
+@pytest.mark.parametrize(("others", "given"), [(0, 4), (1, 3), (2, 3), (4, 2), (6, 1), (7, 1)])
+def test_more_than_a_share_is_a_share(others, given):
+    """Who asks for very much waits for nobody, and keeps nobody waiting."""
+    flow, _ = given_flow()
+    for number in range(others):
+        assert flow.seats.take_at_once(f"u{number}", 1)
+    assert flow.seats.take_at_once("a", 100) == given
+    flow.seats.give_back("a", given)
+
+
+def test_who_waits_for_a_share_keeps_nobody_waiting():
     async def body():
-        flow, _ = given_seats(Limits(seats=4, seats_of_one=4))
-        for _ in range(3):
-            await flow.enter("a", 1)
-        big = asyncio.create_task(flow.enter("b", 4))
+        seats = given_flow()[0].seats
+        assert await seats.take("a", 1) == 1
+        big = asyncio.create_task(seats.take("a", 4))
         await settled()
-        small = asyncio.create_task(flow.enter("c", 1))
-        await settled()
-        assert (big.done(), small.done()) == (False, False)
-        for _ in range(3):
-            flow.leave("a", 1)
-        assert await big == 4
-        await settled()
-        assert not small.done()
-        flow.leave("b", 4)
-        await small
-
-    run_virtual(body())
-
-
-def test_more_than_there_are_is_all_that_one_may_have():
-    async def body():
-        flow, _ = given_seats()
-        assert await flow.enter("a", 100) == FEW.seats_of_one
-        flow.leave("a", FEW.seats_of_one)
+        assert await seats.take("b", 1) == 1
+        assert not big.done()
+        seats.give_back("a", 1)
+        assert await big == 3  # what b leaves
 
     run_virtual(body())
 
 
 def test_a_full_line_and_a_long_wait_are_refused():
     async def body():
-        flow, registry = given_seats()
-        await flow.enter("a", 3)
-        waiting = [asyncio.create_task(flow.enter("a", 1)) for _ in range(5)]
+        flow, registry = given_flow()
+        await flow.seats.take("a", SHARE)
+        waiting = [asyncio.create_task(flow.seats.take("a", 1)) for _ in range(5)]
         await settled()
         with pytest.raises(ApiError) as refused:
-            await flow.enter("a", 1)
+            await flow.seats.take("a", 1)
         assert (refused.value.code, refused.value.reason) == (429, "TooManyRequests")
         assert refused.value.status.message == "Too many requests, please try again later."
         assert refused.value.status.details.retry_after_seconds == 1
-        await flow.enter("b", 1)  # somebody else's line is his own
+        await flow.seats.take("b", 1)  # somebody else's line is his own
+        await flow.room.take("a", 1)  # and so is the line for something else
         await asyncio.sleep(16)
         assert {task.exception().code for task in waiting} == {429}
-        flow.leave("a", 3)
-        await flow.enter("a", 1)
+        flow.seats.give_back("a", SHARE)
+        await flow.seats.take("a", 1)
         text = registry.text().decode()
         labels = 'flow_schema="global-default",priority_level="global-default"'
         assert f'apiserver_flowcontrol_rejected_requests_total{{{labels},reason="queue-full"}} 1.0' in text
@@ -160,53 +186,53 @@ def test_a_full_line_and_a_long_wait_are_refused():
 
 
 def test_streams_are_counted_apart():
-    async def body():
-        flow, _ = given_seats()
-        await flow.enter("a", 3)
+    flow, _ = given_flow()
+    assert flow.seats.take_at_once("a", 4)
+    flow.open_stream("a")
+    flow.open_stream("a")
+    with pytest.raises(ApiError) as refused:
         flow.open_stream("a")
-        flow.open_stream("a")
-        with pytest.raises(ApiError) as refused:
-            flow.open_stream("a")
-        assert refused.value.code == 429
-        flow.open_stream("b")
-        flow.close_stream("a")
-        flow.open_stream("a")
-
-    run_virtual(body())
+    assert refused.value.code == 429
+    flow.open_stream("b")
+    flow.close_stream("a")
+    flow.close_stream("b")
+    flow.open_stream("a")
 
 
 @settings(deadline=None, max_examples=100)
 @given(
     st.lists(
         st.tuples(
-            st.sampled_from("abc"), st.integers(1, 6), st.floats(0, 20), st.floats(0, 5), st.none() | st.floats(0, 20)
+            st.sampled_from("abc"), st.integers(1, 12), st.floats(0, 20), st.floats(0, 5), st.none() | st.floats(0, 20)
         ),
         max_size=30,
     )
 )
 def test_all_seats_come_back(requests):
-    """Whoever comes, waits, works, hangs up: limits hold, and in the end everything is free."""
+    """Whoever comes, waits, works, hangs up: limits hold, who waits has to, and in the end everything is free."""
 
     async def body():
-        flow, _ = given_seats()
+        seats = given_flow()[0].seats
         taken: Counter[str] = Counter()
 
-        async def ask(name, seats, start, work, patience):
+        async def ask(name, wanted, start, work, patience):
             await asyncio.sleep(start)
             try:
                 async with asyncio.timeout(patience):
-                    got = await flow.enter(name, seats)
+                    got = await seats.take(name, wanted)
             except (TimeoutError, ApiError):
                 return
             taken[name] += got
-            assert taken[name] <= FEW.seats_of_one
-            assert taken.total() <= FEW.seats
+            assert 1 <= got <= wanted
+            assert taken.total() == seats.lent <= FEW.seats
+            assert all(2 * has <= FEW.seats for has in taken.values())
+            assert all(user.has or seats.lent == FEW.seats for user in seats._turns)
             await asyncio.sleep(work)
             taken[name] -= got
-            flow.leave(name, got)
+            seats.give_back(name, got)
 
         await asyncio.gather(*(ask(*request) for request in requests))
         assert taken.total() == 0
-        assert (flow._users, list(flow._turns), flow._seats) == ({}, [], 0)
+        assert (seats._users, list(seats._turns), seats.lent) == ({}, [], 0)
 
     run_virtual(body())

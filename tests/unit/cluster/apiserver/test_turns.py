@@ -27,7 +27,7 @@ def test_turns(costs):
         order, longest, began = [], 0.0, 0.0
 
         async def work(number, cost):
-            await turns.take()
+            await turns.take("a")
             order.append(number)
             clock.time += cost
 
@@ -43,22 +43,39 @@ def test_turns(costs):
         return longest
 
     longest = asyncio.run(body())
-    # A slice, the request in which it ended, and at most a batch that was guessed too big.
-    assert longest <= 0.004 + 0.01 + 16 * 0.01
+    # A slice, the request in which it ended, and one that had its turn.
+    assert longest <= 0.004 + 0.01 + 0.01
+
+
+def test_users_take_turns():
+    async def body():
+        clock = Clock()
+        turns = Turns(clock.monotonic, slice_seconds=0.004)
+        order = []
+
+        async def work(user, number):
+            await turns.take(user)
+            order.append(f"{user}{number}")
+            clock.time += 0.01
+
+        await asyncio.gather(*(work(user, number) for user in "abc" for number in range(4 if user == "a" else 2)))
+        assert order == ["a0", "a1", "b0", "c0", "a2", "b1", "c1", "a3"]
+
+    asyncio.run(body())
 
 
 def test_who_goes_away_leaves_the_queue():
     async def body():
         clock = Clock()
         turns = Turns(clock.monotonic, slice_seconds=0.004)
-        await turns.take()
+        await turns.take("a")
         clock.time += 1
-        waiting = [asyncio.create_task(turns.take()) for _ in range(3)]
+        waiting = [asyncio.create_task(turns.take("a")) for _ in range(3)]
         await asyncio.sleep(0)
         waiting[1].cancel()
         await asyncio.gather(waiting[0], waiting[2])
         async with asyncio.timeout(1):
-            await turns.take()
+            await turns.take("a")
 
     asyncio.run(body())
 
@@ -68,7 +85,7 @@ def test_a_quiet_server_keeps_nobody_waiting():
         clock = Clock()
         turns = Turns(clock.monotonic)
         for _ in range(10):
-            coroutine = turns.take()
+            coroutine = turns.take("a")
             try:
                 coroutine.send(None)
             except StopIteration:

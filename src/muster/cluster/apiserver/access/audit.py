@@ -31,7 +31,6 @@ MAX_LOG_BYTES = 100 << 20  # then the log is moved aside, in place of the one be
 
 log = logging.getLogger(__name__)
 
-_NONE: Mapping[str, str] = {}
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
 
@@ -113,7 +112,7 @@ class Audit:
             "auditID": request.audit_id or self._ids.uid(),
             "requestReceivedTimestamp": _moment(self._clock.now()),
         }
-        return Record(event, kept, access, request, self)
+        return Record(event, kept, access, self)
 
     def moment(self) -> datetime:
         """Now."""
@@ -133,11 +132,10 @@ class Audit:
 class Record:
     """What the log says of one request."""
 
-    def __init__(self, event: dict[str, Any], kept: Scope, access: Access, request: Request, audit: Audit) -> None:
+    def __init__(self, event: dict[str, Any], kept: Scope, access: Access, audit: Audit) -> None:
         self._event = event
         self._kept = kept
         self._access = access
-        self._request = request
         self._audit = audit
 
     def acts_as(self, user: User) -> None:
@@ -145,12 +143,15 @@ class Record:
         self._event["impersonatedUser"] = user_info(user)
         self._access = replace(self._access, user=user)
 
-    def answered(self, answer: Answer, annotations: Mapping[str, str] = _NONE) -> Answer:
-        """The answer as it is to go out; the end of a stream is an event too. `annotations` are others'."""
+    def answered(self, answer: Answer, request: Request, annotations: Mapping[str, str]) -> Answer:
+        """The answer to the whole request as it is to go out; the end of a stream is an event too.
+
+        `annotations` are others'.
+        """
         self._event["annotations"] = {**annotations, **self._audit.annotations(self._access)}
         self._event["responseStatus"] = _status(answer)
-        if self._kept.level in ("Request", "RequestResponse") and self._request.body:
-            self._add("requestObject", self._request.body, self._request.content_type)
+        if self._kept.level in ("Request", "RequestResponse") and request.body:
+            self._add("requestObject", request.body, request.content_type)
         if isinstance(answer, Stream):
             self.reached("ResponseStarted", self._audit.moment())
             return replace(answer, chunks=self._until_end(answer))

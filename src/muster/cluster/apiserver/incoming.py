@@ -1,0 +1,82 @@
+"""The body of a request while it comes over a connection: read to its end, or passed over."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from muster.api.status import ApiError, Status, bad_request, too_large
+from muster.cluster.apiserver.decode import MAX_BODY_BYTES
+
+BODY_SECONDS = 30.0  # for a body to arrive
+SKIP_SECONDS = 2.0  # for the rest of one that nobody wants
+SKIP_BYTES = 16 << 20  # of it
+SHORT_BYTES = 256 * 1024  # for a longer one that nobody wants a connection is not kept, as kube-apiserver
+
+Receive = Callable[[], Awaitable[dict[str, Any]]]
+
+_WITH_BODY = frozenset({"POST", "PUT", "PATCH", "DELETE"})
+
+
+class Body:
+    """What comes after the headers."""
+
+    def __init__(self, method: str, headers: Mapping[bytes, bytes], receive: Receive) -> None:
+        self._receive = receive
+        self._is_chunked = b"transfer-encoding" in headers
+        self._length = _length(headers.get(b"content-length", b"0"))
+        self.is_over = method not in _WITH_BODY or not (self._is_chunked or self._length)
+
+    @property
+    def most(self) -> int:
+        """How long it can be. Raises `ApiError` (413) if it says itself that that is too long."""
+        if self.is_over:
+            return 0
+        if self._length > MAX_BODY_BYTES:
+            raise _over_limit()
+        return MAX_BODY_BYTES if self._is_chunked else self._length
+
+    async def read(self) -> bytes:
+        """All of it. Raises `ApiError`: 413 over the limit, 408 if it does not arrive."""
+        chunks: list[bytes] = []
+        size = 0
+        try:
+            async with asyncio.timeout(BODY_SECONDS):
+                while not self.is_over:
+                    chunks.append(await self._next())
+                    size += len(chunks[-1])
+                    if size > MAX_BODY_BYTES:
+                        raise _over_limit()
+        except TimeoutError:
+            message = f"the body did not arrive within {BODY_SECONDS:g} s"
+            raise ApiError(Status(status="Failure", code=408, reason="Timeout", message=message)) from None
+        return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+
+    @property
+    def is_short(self) -> bool:
+        """Whether what is left is worth waiting for, so that the connection can go on."""
+        return self.is_over or (not self._is_chunked and self._length <= SHORT_BYTES)
+
+    async def skip(self) -> None:
+        """Let the client send on for a while: who is not done with sending has not read the answer yet."""
+        size = 0
+        try:
+            async with asyncio.timeout(SKIP_SECONDS):
+                while not self.is_over and size <= SKIP_BYTES:
+                    size += len(await self._next())
+        except (TimeoutError, ApiError):
+            return  # `is_over` says it
+
+    async def _next(self) -> bytes:
+        message = await self._receive()
+        if message["type"] == "http.disconnect":
+            raise bad_request("the client closed the connection before the end of its body")
+        self.is_over = not message.get("more_body")
+        return bytes(message["body"])
+
+
+def _length(text: bytes) -> int:
+    return int(text) if len(text) <= 18 else MAX_BODY_BYTES + 1
+
+
+def _over_limit() -> ApiError:
+    return too_large(f"Request entity too large: limit is {MAX_BODY_BYTES}")
