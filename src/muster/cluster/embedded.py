@@ -25,7 +25,7 @@ from muster.cluster.defaultqueue import create_default_queue
 from muster.cluster.entrance import Entrance
 from muster.cluster.nodes.addresses import Addresses
 from muster.cluster.nodes.agent import ProcessNode
-from muster.cluster.nodes.leftovers import end_everything, forget_absent
+from muster.cluster.nodes.leftovers import forget_absent
 from muster.cluster.nodes.network import Network
 from muster.cluster.nodes.simulated import SimulatedNodes
 from muster.cluster.nodes.storage import seed_of
@@ -38,8 +38,6 @@ log = logging.getLogger(__name__)
 
 NO_VARIABLES: Mapping[str, str] = {}
 _REGISTRATION_SECONDS = 30.0
-# Where in its home a cluster keeps what its nodes know.
-NODES = "nodes"
 
 # Collections of a big heap cost more than they free: what is there after the start stays, and the rest is looked at
 # rarely (measured: unrelated code runs 3.5 times slower beside 5,000 pods with Python's own thresholds). The young are
@@ -226,8 +224,3 @@ async def add_nodes(
             plane.server.nodes[name] = node.connection
     await forget_absent(manager.client, state, frozenset(plane.server.nodes))
     return process_nodes
-
-
-def reap(home: Path) -> int:
-    """End the containers that a killed server has left; returns how many there were. No server may be running."""
-    return asyncio.run(end_everything(home / NODES))

@@ -12,8 +12,9 @@ from muster.api.config import EMBEDDED, Configuration
 from muster.cluster.apiserver.access.audit import Audit, AuditLog
 from muster.cluster.apiserver.access.audit_policy import Policy
 from muster.cluster.controlplane import ControlPlane
-from muster.cluster.embedded import NODES, Running, begun
+from muster.cluster.embedded import Running, begun
 from muster.cluster.entrance import Entrance
+from muster.cluster.nodes.leftovers import NODES
 from muster.cluster.nodespec import NodeSpec
 from muster.cluster.store import SqliteJournal
 

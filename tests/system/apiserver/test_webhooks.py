@@ -463,16 +463,21 @@ async def test_what_a_webhook_notes_is_in_the_audit_log(api, hooks):
 
 @webhooks
 async def test_a_webhook_that_hangs_holds_up_no_other(api, hooks):
+    asked, released = asyncio.Semaphore(0), asyncio.Event()
+
     async def hang(_request):
-        await asyncio.sleep(2)
+        asked.release()
+        await released.wait()
         return web.Response()
 
     rule = MAPS_RULE | {"resources": ["secrets"]}
     async with hooks_server() as others:
-        await api.made(VALIDATING, configuration("a", hooks.webhook("a", hang, timeoutSeconds=1)))
+        await api.made(VALIDATING, configuration("a", hooks.webhook("a", hang, timeoutSeconds=30)))
         await api.made(VALIDATING, configuration("b", others.webhook("b", rules=[rule])))
         waiting = [asyncio.create_task(api.post(MAPS, config_map(f"m{n}"))) for n in range(120)]
-        await asyncio.sleep(0.3)
+        for _ in range(100):  # as many as one webhook's server gets at once
+            await asked.acquire()
         await api.made(f"{DEFAULT}/secrets", {"metadata": {"name": "s"}})
         assert not any(task.done() for task in waiting)
+        released.set()
         assert {answer.status for answer in await asyncio.gather(*waiting)} == {500}

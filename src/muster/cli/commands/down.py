@@ -27,7 +27,7 @@ PATIENCE_SECONDS = 90.0
 )
 def command(data: str) -> None:
     """End all pods gracefully, then the server. Its data stay."""
-    from muster.cluster.embedded import reap
+    from muster.cluster.nodes.leftovers import reap
 
     home = Home.find(os.environ, data)
     pid = home.server_pid()

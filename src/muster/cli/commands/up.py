@@ -61,8 +61,8 @@ def command(
         specs = tuple(parse(text) for text in nodes) or (NodeSpec(),)
     except NodeSpecError as error:
         raise click.BadParameter(str(error), param_hint="--nodes") from error
-    configuration = _configuration(config)
-    policy = _audit_policy(audit_policy)
+    configuration = _configuration(config) if config else None
+    policy = _audit_policy(audit_policy) if audit_policy else None
     home = Home.find(os.environ, data)
     if detach:
         options = ["--port", str(port), "--log-format", log_format]
@@ -75,12 +75,10 @@ def command(
         _serve(home, port, specs, configuration, policy, ready_fd)
 
 
-def _configuration(path: str | None) -> Any:
-    """The settings in a file, checked; without one, those of an embedded cluster."""
-    from muster.api.config import EMBEDDED, MAX_BYTES, ConfigurationError, load
+def _configuration(path: str) -> Any:
+    """The settings in a file, checked."""
+    from muster.api.config import MAX_BYTES, ConfigurationError, load
 
-    if path is None:
-        return EMBEDDED
     try:
         with open(path, "rb") as file:
             text = file.read(MAX_BYTES + 1).decode(errors="surrogateescape")
@@ -92,12 +90,10 @@ def _configuration(path: str | None) -> Any:
         raise click.BadParameter(f"{path}:\n  {lines}", param_hint="--config") from error
 
 
-def _audit_policy(path: str | None) -> Any:
-    """The policy in a file, checked; None without one."""
+def _audit_policy(path: str) -> Any:
+    """The policy in a file, checked."""
     from muster.cluster.apiserver.access.audit_policy import MAX_POLICY_BYTES, PolicyError, parse
 
-    if path is None:
-        return None
     try:
         with open(path, "rb") as file:
             return parse(file.read(MAX_POLICY_BYTES + 1))
@@ -111,6 +107,7 @@ def _serve(home: Home, port: int, specs: Any, configuration: Any, policy: Any, r
     """Serve until told to stop. A start that fails is one line."""
     import uvloop
 
+    from muster.api.config import EMBEDDED
     from muster.cluster.apiserver.certificates import CredentialError
     from muster.cluster.apiserver.http import AddressTaken
     from muster.cluster.serving import Options, serve
@@ -126,7 +123,7 @@ def _serve(home: Home, port: int, specs: Any, configuration: Any, policy: Any, r
             sys.stdout.flush()
 
     try:
-        uvloop.run(serve(Options(home.path, port, specs, configuration, policy), ready))
+        uvloop.run(serve(Options(home.path, port, specs, configuration or EMBEDDED, policy), ready))
     except (DataDirectoryError, AddressTaken, CredentialError, OSError) as error:
         raise click.ClickException(str(error)) from error
 

@@ -16,10 +16,17 @@ from muster.cluster.nodes.shims import Shim
 from muster.cluster.nodes.storage import Storage
 from muster.runtime.client import Client
 
+# Where in its home a cluster keeps what its nodes know.
+NODES = "nodes"
 # A shim that is told to end everything takes a moment; one that does not is killed.
 _PATIENCE_SECONDS = 5.0
 
 log = logging.getLogger(__name__)
+
+
+def reap(home: Path) -> int:
+    """End the containers that a killed server has left; returns how many there were. No server may be running."""
+    return asyncio.run(end_everything(home / NODES))
 
 
 async def end_everything(state: Path, *, spare: Collection[str] = ()) -> int:

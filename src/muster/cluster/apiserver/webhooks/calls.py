@@ -5,30 +5,29 @@ its answer may be so long, and where it would send us on to, nobody goes.
 """
 
 import asyncio
-import ssl
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import Protocol
+from importlib import import_module
+from typing import TYPE_CHECKING, Protocol
 from urllib.parse import urlsplit
-
-import aiohttp
 
 from muster.api.admissionregistration import WebhookClientConfig
 from muster.cluster.apiserver.decode import MAX_BODY_BYTES
 from muster.cluster.apiserver.webhooks.services import Address, ServiceError
-from muster.runtime.https_tls import client_context, explain
-from muster.runtime.kubeconfig import ClusterConfig
-from muster.runtime.transport import JSON, TransportError
 
+if TYPE_CHECKING:
+    from muster.cluster.apiserver.webhooks.sending import Sender
+
+_SENDING = "muster.cluster.apiserver.webhooks.sending"
 _SHOWN = 200  # characters of an answer that is no answer
-_CONNECTIONS = 100  # at once, to one webhook's server: a slow one holds up nobody who asks others
-# OpenSSL's codes for a chain that ends in no certificate of the bundle (X509_V_ERR_*).
-_UNKNOWN_AUTHORITY = frozenset({2, 18, 19, 20, 21})
 
 
 class CallError(Exception):
     """There is no answer; the message says why."""
+
+
+class SendError(Exception):
+    """A body got no answer; the message says why."""
 
 
 class Calls(Protocol):
@@ -56,7 +55,7 @@ class HttpCalls:
 
     def __init__(self, resolve: Resolve) -> None:
         self._resolve = resolve
-        self._session: aiohttp.ClientSession | None = None
+        self._sender: Sender | None = None
 
     async def post(self, config: WebhookClientConfig, body: bytes, seconds: float) -> bytes:
         """Send a body as JSON to where a configuration leads; returns that of the answer. Raises `CallError`."""
@@ -69,40 +68,22 @@ class HttpCalls:
 
     async def close(self) -> None:
         """Let go of all connections."""
-        if self._session is not None:
-            await self._session.close()
-            self._session = None
+        if self._sender is not None:
+            await self._sender.close()
+            self._sender = None
 
     async def _post(self, config: WebhookClientConfig, place: _Place, body: bytes) -> bytes:
         try:
-            context = _context(config.ca_bundle)
             url = self._reached(config, place)
-        except (TransportError, ServiceError) as error:
+            sender = await self._opened()
+            status, answer = await sender.send(url, place.host, config.ca_bundle, body)
+        except (SendError, ServiceError) as error:
             raise _failed(place, str(error)) from None
-        try:
-            try:
-                status, answer = await self._exchange(place, url, context, body)
-            except aiohttp.ServerDisconnectedError:
-                # A connection that was kept may have gone stale; a webhook must bear to be asked twice.
-                status, answer = await self._exchange(place, url, context, body)
-        except (aiohttp.ClientError, OSError, ValueError) as error:
-            raise _failed(place, _why(error)) from None
         if len(answer) > MAX_BODY_BYTES:
             raise _failed(place, f"the answer is longer than {MAX_BODY_BYTES} bytes")
         if not 200 <= status < 300:
             raise CallError(_refused(status, answer))
         return answer
-
-    async def _exchange(self, place: _Place, url: str, context: ssl.SSLContext, body: bytes) -> tuple[int, bytes]:
-        headers = {"Content-Type": JSON, "Accept": JSON, "Host": place.host, "User-Agent": "muster-admission"}
-        name = urlsplit(f"//{place.host}").hostname
-        async with self._open_session().post(
-            url, data=body, headers=headers, ssl=context, server_hostname=name, allow_redirects=False
-        ) as response:
-            answer = bytearray()
-            while len(answer) <= MAX_BODY_BYTES and (piece := await response.content.read(MAX_BODY_BYTES)):
-                answer += piece
-            return response.status, bytes(answer)
 
     def _reached(self, config: WebhookClientConfig, place: _Place) -> str:
         if config.service is None:
@@ -112,16 +93,16 @@ class HttpCalls:
         host = f"[{address.host}]" if ":" in address.host else address.host
         return place.url.replace(place.host, f"{host}:{address.port}", 1)
 
-    def _open_session(self) -> aiohttp.ClientSession:
-        if self._session is None:
-            self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(limit=0, limit_per_host=_CONNECTIONS),
-                cookie_jar=aiohttp.DummyCookieJar(),
-                timeout=aiohttp.ClientTimeout(total=None),
-                auto_decompress=False,
-                skip_auto_headers=("Accept-Encoding",),
-            )
-        return self._session
+    async def _opened(self) -> "Sender":
+        if self._sender is None:
+            await asyncio.to_thread(import_module, _SENDING)  # takes a while: others have their turns meanwhile
+        return self._sender or self._open()
+
+    def _open(self) -> "Sender":
+        from muster.cluster.apiserver.webhooks.sending import Sender
+
+        self._sender = Sender()
+        return self._sender
 
 
 def _shown_place(config: WebhookClientConfig, seconds: float) -> _Place:
@@ -141,17 +122,6 @@ def _failed(place: _Place, why: str) -> CallError:
     return CallError(f'failed to call webhook: Post "{place.url}": {why}')
 
 
-def _why(error: Exception) -> str:
-    """Why there was no answer, in one line, as far as that goes in the words of Go's client."""
-    cause = getattr(error, "certificate_error", error)
-    if isinstance(cause, ssl.SSLCertVerificationError):
-        stranger = cause.verify_code in _UNKNOWN_AUTHORITY
-        reason = "certificate signed by unknown authority" if stranger else cause.verify_message.rstrip(".")
-        return f"tls: failed to verify certificate: x509: {reason}"
-    why = explain(error)
-    return why[:1].lower() + why[1:]
-
-
 def _refused(status: int, answer: bytes) -> str:
     text = answer[:_SHOWN].decode(errors="replace").strip()
     if status == 404:
@@ -161,9 +131,3 @@ def _refused(status: int, answer: bytes) -> str:
     else:
         why = f'an error on the server ("{text or status}") has prevented the request from succeeding'
     return f"failed to call webhook: {why}"
-
-
-@lru_cache(maxsize=256)
-def _context(authority: bytes) -> ssl.SSLContext:
-    """How to speak TLS with a webhook of that authority. Raises `TransportError`."""
-    return client_context(ClusterConfig("", certificate_authority=authority or None), None)
