@@ -32,6 +32,7 @@ from tests.system.scripted_server import (
 )
 
 from muster.api.status import ApiError
+from muster.runtime import https
 from muster.runtime.credentials import CredentialError
 from muster.runtime.https import MAX_ATTEMPTS, MAX_CONCURRENT_REQUESTS, HttpsTransport
 from muster.runtime.ids import Random
@@ -398,6 +399,32 @@ def test_a_host_name_that_nobody_knows_is_told(monkeypatch: pytest.MonkeyPatch) 
         async with world.as_user(cluster={"server": "https://no-such-host.invalid:6443"}) as transport:
             with pytest.raises(TransportError, match="the host name cannot be resolved: Name or service not known"):
                 await status(transport)
+
+    play(scenario)
+
+
+def test_a_server_that_takes_the_connection_and_says_nothing_is_given_up_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As one that is stopped: the kernel takes the connection, and the time for that is not spent three times over."""
+    monkeypatch.setattr(https, "CONNECT_SECONDS", 0.2)
+
+    async def scenario(world: World) -> None:
+        met: list[object] = []
+
+        async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            met.append(writer)
+            while await reader.read(1000):
+                pass
+            writer.close()
+
+        async with await asyncio.start_server(silent, "127.0.0.1", 0) as listener:
+            port = listener.sockets[0].getsockname()[1]
+            async with world.as_user(cluster={"server": f"https://127.0.0.1:{port}"}) as transport:
+                with pytest.raises(TransportError, match="the server does not take the connection in time"):
+                    await status(transport)
+        assert len(met) == 1
+        assert world.clock.sleeps == []
 
     play(scenario)
 

@@ -1,5 +1,5 @@
 """`python -m muster.cli`: the same command without its script."""
 
-from muster.cli.main import main
+from muster.cli.entry import main
 
 main()

@@ -1,6 +1,7 @@
 """What Ctrl-C does to a job that is being watched: it is deleted gracefully, and nobody is kept waiting in the dark."""
 
 import asyncio
+import signal
 from collections.abc import Callable, Coroutine
 
 from muster.api.status import ApiError
@@ -24,6 +25,7 @@ class Cancelling:
         self._delete = delete
         self._leave = leave
         self._say = say
+        self.code = 0  # what a shell reports of a program that such a signal ended
         self._tries = 0
         self._failed = False
         self._deletion: asyncio.Task[None] | None = None
@@ -33,8 +35,11 @@ class Cancelling:
         """Whether there was an interrupt."""
         return self._tries > 0
 
-    def interrupt(self) -> None:
-        """The user pressed Ctrl-C."""
+    def interrupt(self, number: int = signal.SIGINT) -> None:
+        """The user pressed Ctrl-C, or this process is told to end."""
+        if number == signal.SIGHUP and self.begun:
+            return  # a terminal that closes says so more than once
+        self.code = self.code or 128 + number
         if self.begun and not self._failed:
             self._leave()
             return

@@ -5,12 +5,15 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from muster.api.batch import Job
-from muster.api.core import Pod
+from muster.api.core import ContainerStateTerminated, Pod
 from muster.api.kueue import Workload
 from muster.api.kueue.names import PODS_READY, QUEUE_NAME_LABEL
 from muster.api.pods import is_finished, is_ready
 from muster.cli.standing import Standing
 from muster.queueing.conditions import is_true
+
+# How nodes say, of ours and others, that there is no such program.
+_NOT_THERE = ("executable file not found in $PATH", '": no such file or directory')
 
 _NEVER = datetime(1, 1, 1, tzinfo=UTC)
 
@@ -128,7 +131,14 @@ def ending(job: Job, pods: Sequence[Pod]) -> Ending:
     _, name, first = min(ends, key=lambda end: end[:2])
     reason = f", {first.reason}" if first.reason not in ("", "Error") else ""
     said = f": {first.message.strip()}" if first.message.strip() else ""
-    return Ending(first.exit_code, f"{state.reason}; {name} ended with exit code {first.exit_code}{reason}{said}")
+    return Ending(_shell_code(first), f"{state.reason}; {name} ended with exit code {first.exit_code}{reason}{said}")
+
+
+def _shell_code(ended: ContainerStateTerminated) -> int:
+    """The exit code as a shell gives it: 127 for a command that is not there, 126 for one that cannot be run."""
+    if ended.reason != "StartError":
+        return ended.exit_code
+    return 127 if any(words in ended.message for words in _NOT_THERE) else 126
 
 
 def why_unplaced(pods: Sequence[Pod]) -> str:

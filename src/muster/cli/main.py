@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING
 
 import click
 
+from muster.cli import streams
 from muster.cli.examples import examples
+from muster.cli.nearest import COMMANDS as ELSEWHERE
+from muster.cli.suggesting import SuggestingGroup
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -42,8 +45,10 @@ COMPLETE_VARIABLE = "_MUSTER_COMPLETE"
 _COLLECTION_THRESHOLD = 300_000
 
 
-class _Commands(click.Group):
+class _Commands(SuggestingGroup):
     """A group whose commands are modules of `muster.cli.commands`."""
+
+    elsewhere = ELSEWHERE
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         return list(COMMANDS)
@@ -79,8 +84,23 @@ def cli() -> None:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line. Expected failures are one line on stderr and a non-zero exit code."""
     gc.set_threshold(_COLLECTION_THRESHOLD)
+    streams.protect()
+    try:
+        code = _run(arguments)
+        sys.stdout.flush()
+    except streams.OutputError as lost:
+        streams.give_up_output()
+        code = lost.exit_code
+        if code != streams.BROKEN_PIPE_CODE:  # whoever closes a pipe knows
+            click.echo(f"Error: {lost}", err=True)
+    sys.exit(code)
+
+
+def _run(arguments: Sequence[str] | None) -> int:
     try:
         code = cli.main(args=arguments, prog_name=PROGRAM, complete_var=COMPLETE_VARIABLE, standalone_mode=False)
+    except SystemExit as leaving:
+        code = leaving.code
     except click.exceptions.Exit as leaving:
         code = leaving.exit_code
     except click.ClickException as wrong:
@@ -89,4 +109,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except (click.Abort, KeyboardInterrupt):
         click.echo("interrupted", err=True)
         code = 130
-    sys.exit(code if isinstance(code, int) else 0)
+    except OSError as error:  # of files that were named, and of a machine that is short of something
+        where = f"{error.filename}: " if error.filename else ""
+        click.echo(f"Error: {where}{error.strerror or error}", err=True)
+        code = 1
+    return code if isinstance(code, int) else 0

@@ -3,12 +3,7 @@
 import os
 import sys
 
-import click
-
 from muster.cli.output import prefix
-
-# What a shell reports of a program that wrote to a pipe which nobody reads any more.
-BROKEN_PIPE_CODE = 141
 
 
 class Printer:
@@ -19,12 +14,7 @@ class Printer:
         self._colour = sys.stdout.isatty() and "NO_COLOR" not in os.environ
 
     def show(self, rank: str, line: bytes) -> None:
-        """Print a line. Raises `click.exceptions.Exit` when nobody reads any more."""
+        """Print a line."""
         head = prefix(rank, colour=self._colour).encode() if self._ranks else b""
-        try:
-            sys.stdout.buffer.write(head + line + b"\n")
-            sys.stdout.buffer.flush()
-        except BrokenPipeError:
-            # What is left in the buffer must go somewhere when the interpreter ends.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            raise click.exceptions.Exit(BROKEN_PIPE_CODE) from None
+        sys.stdout.buffer.write(head + line + b"\n")
+        sys.stdout.buffer.flush()

@@ -6,6 +6,7 @@ looked at: nobody should submit to a shared cluster by having forgotten `muster 
 
 import asyncio
 import os
+import signal
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -93,13 +94,15 @@ def connection(target: Target) -> "ConnectionConfig":
 @asynccontextmanager
 async def connect(target: Target) -> AsyncIterator[Session]:
     """A session with the cluster that the target means. Raises what `run` turns into one line."""
+    from muster.cli.output import say
+    from muster.cli.patience import Patience
     from muster.runtime.client import Client
     from muster.runtime.clock import RealClock
     from muster.runtime.https import HttpsTransport
     from muster.runtime.ids import Random
 
     config = connection(target)
-    transport = HttpsTransport(config, RealClock(), Random())
+    transport = Patience(HttpsTransport(config, RealClock(), Random()), say)
     try:
         yield Session(Client(transport, field_manager="muster-cli"), target.namespace or config.namespace)
     finally:
@@ -108,11 +111,27 @@ async def connect(target: Target) -> AsyncIterator[Session]:
 
 def run(main: Coroutine[Any, Any, T]) -> T:
     """Run a command's body; what can be expected to go wrong is one line for the user."""
-    from muster.api.status import ApiError
-    from muster.runtime.kubeconfig import KubeconfigError
-    from muster.runtime.transport import TransportError
-
     try:
-        return asyncio.run(main)
-    except (ApiError, TransportError, KubeconfigError) as error:
-        raise click.ClickException(str(error)) from error
+        from muster.api.status import ApiError
+        from muster.runtime.kubeconfig import KubeconfigError
+        from muster.runtime.transport import TransportError
+
+        for number in unignored() - {signal.SIGINT}:
+            signal.signal(number, _leave)
+        try:
+            return asyncio.run(main)
+        except (ApiError, TransportError, KubeconfigError) as error:
+            raise click.ClickException(str(error)) from error
+    finally:
+        main.close()  # if it was interrupted before it began
+
+
+def unignored() -> set[signal.Signals]:
+    """The signals that ask a command to end, but for those that are to be ignored: `nohup` makes that of SIGHUP."""
+    asking = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    return {number for number in asking if signal.getsignal(number) is not signal.SIG_IGN}
+
+
+def _leave(number: int, _: object) -> None:
+    """End as the signal would have done, but for what has to be cleaned up first."""
+    raise SystemExit(128 + number)

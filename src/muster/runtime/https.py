@@ -1,7 +1,7 @@
 """`HttpsTransport`: requests to an API server over TLS, as the user of a kubeconfig.
 
-What is retried: a refusal that says when to come back (429 and 503 with Retry-After); a connection that was never
-made, if sending twice is harmless; a 401, once and if there is another credential. aiohttp by itself sends GET, PUT and
+What is retried: a refusal that says when to come back (429 and 503 with Retry-After); a connection that was refused, if
+sending twice is harmless; a 401, once and if there is another credential. aiohttp by itself sends GET, PUT and
 DELETE once more when the connection closes without a word of an answer, for a kept connection may close at any
 moment. Everything else is the caller's: it knows what the request meant.
 
@@ -39,7 +39,8 @@ MAX_CONCURRENT_REQUESTS = 64
 MAX_RESPONSE_BYTES = 256 << 20
 # An idle connection is kept this long; servers keep theirs longer (Kubernetes 90 s).
 KEEPALIVE_SECONDS = 60.0
-CONNECT_SECONDS = 10.0
+# For the connection with its TLS: who waits at a terminal should hear of a server that is stopped.
+CONNECT_SECONDS = 5.0
 CONNECT_ATTEMPTS = 3
 CONNECT_BACKOFF = Backoff(first=0.1, limit=2.0)
 # client-go's number of tries for a server that says when to come back.
@@ -282,7 +283,8 @@ def _without_secrets(location: str) -> str:
 
 
 def _may_reconnect(method: str, error: Exception, attempt: int) -> bool:
-    never_connected = isinstance(error, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError)
+    # Not after a time-out: that was patience enough.
+    never_connected = isinstance(error, aiohttp.ClientConnectorError)
     hopeless = isinstance(error, aiohttp.ClientSSLError)
     return never_connected and not hopeless and method in _IDEMPOTENT and attempt < CONNECT_ATTEMPTS
 

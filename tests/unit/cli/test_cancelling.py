@@ -1,6 +1,8 @@
 """Ctrl-C while a job is watched."""
 
 import asyncio
+import signal
+from functools import partial
 
 import pytest
 
@@ -52,3 +54,17 @@ def test_a_deletion_that_fails_is_said_and_tried_once_more(error):
     assert press(2, error, None) == ([WORD, failed, WORD], 0)
     assert press(3, error, None) == ([WORD, failed, WORD], 1)
     assert press(2, error, error) == ([WORD, failed, WORD, f"could not cancel j, leaving it: {error}"], 1)
+
+
+def test_a_terminal_that_closes_says_so_more_than_once_and_the_code_is_of_the_first_signal():
+    async def main():
+        leaving: list[int] = []
+        cancelling = Cancelling("j", partial(asyncio.sleep, 1), lambda: leaving.append(1), lambda _: None)
+        for number in (signal.SIGHUP, signal.SIGHUP):
+            cancelling.interrupt(number)
+        assert (cancelling.code, leaving) == (129, [])
+        cancelling.interrupt(signal.SIGTERM)
+        assert (cancelling.code, leaving) == (129, [1])
+        await cancelling.close()
+
+    run_virtual(main())

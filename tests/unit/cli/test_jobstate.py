@@ -173,3 +173,21 @@ def test_a_job_that_its_queue_has_not_seen_is_not_suspended_by_a_person():
 )
 def test_ending(subject, pods, expected):
     assert ending(subject, pods) == expected
+
+
+@pytest.mark.parametrize(
+    ("message", "code"),
+    [
+        ('exec: "nosuch": executable file not found in $PATH', 127),
+        ('exec: "./nosuch": no such file or directory', 127),
+        ('exec: "./script": permission denied', 126),
+        ('exec: "./script": the interpreter that it names does not exist', 126),
+        ("working directory /gone: No such file or directory", 126),
+    ],
+)
+def test_a_command_that_could_not_be_started_has_the_code_of_a_shell(message, code):
+    failed = msgspec.to_builtins(pod("Failed", code=128))
+    [status] = failed["status"]["containerStatuses"]
+    status["state"]["terminated"] |= {"reason": "StartError", "message": message}
+    failed = msgspec.convert(failed, Pod)
+    assert ending(job([("Failed", "")]), [failed]).code == code

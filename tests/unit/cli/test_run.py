@@ -51,3 +51,46 @@ def test_sizes_that_cannot_be(options, message):
     done = dry_run(*options)
     assert done.exit_code == 2
     assert message in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["-n", "4", "--", "true"], "4 is a namespace; did you mean --workers?"),
+        (["-o", "json", "--", "true"], "-o is the form of --dry-run; without that there is nothing to print"),
+        (["-n", "team", "--", "true"], "no cluster runs, so there is no namespace team"),
+        (["--detach", "--", "true"], "--detach needs a running cluster; start one with: muster up --detach"),
+        (["--workers", "4"], "Missing argument"),
+    ],
+)
+def test_what_would_be_obeyed_into_something_else_is_refused(arguments, message, monkeypatch, tmp_path):
+    monkeypatch.setenv("MUSTER_HOME", str(tmp_path))
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+    done = CliRunner().invoke(command, arguments)
+    assert done.exit_code == 2
+    assert message in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["echo", "--workers", "4", "--lr=1"], "--workers is an argument of echo; options of muster go before it\n"),
+        (["--", "echo", "--workers", "4"], ""),
+        (["echo", "--lr", "1", "-n"], ""),
+    ],
+)
+def test_options_after_the_command_are_its_own_which_is_said(arguments, said):
+    done = CliRunner().invoke(command, ["--dry-run", "-o", "json", *arguments])
+    assert done.stderr == said
+    job = json.loads(done.stdout)["items"][1]
+    assert job["spec"]["template"]["spec"]["containers"][0]["command"] == [word for word in arguments if word != "--"]
+
+
+def test_a_working_directory_that_is_gone_is_said(monkeypatch, tmp_path):
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    done = CliRunner().invoke(command, ["--dry-run", "--", "true"])
+    assert done.exit_code == 1
+    assert "the working directory is no longer there" in done.stderr

@@ -8,12 +8,14 @@ import click
 from muster.cli.completion import names
 from muster.cli.examples import examples
 from muster.cli.session import Session, Target, connect, run, target_options
+from muster.cli.suggesting import SuggestingGroup
 
 _CLUSTER = click.option("--cluster", is_flag=True, help="NAME is a ClusterQueue: for all namespaces.")
 _LIMIT = "RES=Q"
 
 
 @click.group(
+    cls=SuggestingGroup,
     epilog=examples("muster queue list", "muster queue create vision --cpu 8 --cohort lab"),
 )
 def command() -> None:

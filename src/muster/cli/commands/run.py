@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import signal
 import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -12,15 +11,31 @@ import click
 
 from muster.cli.completion import names
 from muster.cli.examples import examples
-from muster.cli.session import Session, Target, connect, has_cluster, run, target_options
+from muster.cli.session import Session, Target, connect, has_cluster, run, target_options, unignored
 
 # What a worker on this machine gets of the caller's environment without asking: enough to find the same programs.
 _INHERITED = ("PATH", "HOME", "USER", "LANG", "LC_ALL", "TZ", "VIRTUAL_ENV", "PYTHONPATH", "LD_LIBRARY_PATH")
 
-_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+# The only namespace of a cluster of the command's own.
+_OWN_NAMESPACE = "default"
+
+
+class _Run(click.Command):
+    """Reads the options before the command; what looks like one of them after it is the command's, which is said."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        separated = "--" in args
+        rest = super().parse_args(ctx, args)
+        ours = {name for parameter in self.params for name in parameter.opts if name.startswith("--")}
+        words: tuple[str, ...] = ctx.params.get("arguments") or ()
+        for word in () if separated or ctx.resilient_parsing else words:
+            if word.partition("=")[0] in ours:
+                click.echo(f"{word} is an argument of {words[0]}; options of muster go before it", err=True)
+        return rest
 
 
 @click.command(
+    cls=_Run,
     context_settings={"ignore_unknown_options": False, "allow_interspersed_args": False},
     epilog=examples(
         "muster run --workers 4 -- python train.py",
@@ -48,7 +63,7 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 @click.option("--image", metavar="IMAGE", default="", help="Container image, where nodes have images.")
 @click.option("--detach", is_flag=True, help="Submit, say how to follow, and return.")
 @click.option("--dry-run", is_flag=True, help="Print what would be submitted, and submit nothing.")
-@click.option("-o", "--output", type=click.Choice(["json", "yaml"]), default="yaml", help="Form of --dry-run.")
+@click.option("-o", "--output", type=click.Choice(["json", "yaml"]), help="Form of --dry-run (default: yaml).")
 @target_options
 @click.argument("arguments", nargs=-1, required=True, metavar="-- COMMAND...", shell_complete=names.files)
 def command(arguments: tuple[str, ...], **options: Any) -> None:
@@ -59,6 +74,10 @@ def command(arguments: tuple[str, ...], **options: Any) -> None:
     runs. Ctrl-C ends the job gracefully.
     """
     target = Target.of(options)
+    if target.namespace.isdecimal():
+        raise click.BadParameter(f"{target.namespace} is a namespace; did you mean --workers?", param_hint="-n")
+    if options["output"] and not options["dry_run"]:
+        raise click.UsageError("-o is the form of --dry-run; without that there is nothing to print")
     if options["dry_run"]:
         classes = run(_looked_up(options["priority"], target))
         _print(arguments, options | classes, target)
@@ -72,6 +91,8 @@ async def _run(arguments: Sequence[str], options: dict[str, Any], target: Target
             return await _submit(session, arguments, options)
     if options["detach"]:
         raise click.UsageError("--detach needs a running cluster; start one with: muster up --detach")
+    if target.namespace not in ("", _OWN_NAMESPACE):
+        raise click.UsageError(f"no cluster runs, so there is no namespace {target.namespace}")
     async with _own_cluster() as session:
         return await _submit(session, arguments, options)
 
@@ -82,7 +103,7 @@ async def _own_cluster() -> AsyncIterator[Session]:
     from muster.cluster.embedded import ephemeral
 
     async with ephemeral() as running:
-        yield Session(running.plane.client(manager="muster-cli"), "default", running.abandon)
+        yield Session(running.plane.client(manager="muster-cli"), _OWN_NAMESPACE, running.abandon)
 
 
 async def _submit(session: Session, arguments: Sequence[str], options: dict[str, Any]) -> int:
@@ -114,6 +135,7 @@ async def _attend(session: Session, name: str, namespace: str, workers: int) -> 
     from muster.cli.output import say
     from muster.cli.printing import Printer
     from muster.cli.progress import Progress
+    from muster.cli.streams import OutputError
     from muster.runtime.clock import RealClock
     from muster.runtime.ids import Random
 
@@ -130,20 +152,24 @@ async def _attend(session: Session, name: str, namespace: str, workers: int) -> 
 
     cancelling = Cancelling(name, delete, leave, say)
     loop = asyncio.get_running_loop()
-    for number in _SIGNALS:
-        loop.add_signal_handler(number, cancelling.interrupt)
+    signals = unignored()
+    for number in signals:
+        loop.add_signal_handler(number, cancelling.interrupt, number)
     try:
         ending = await following
     except asyncio.CancelledError:
         if not cancelling.begun:
             raise
-        return 130
+        return cancelling.code
+    except OutputError:
+        await delete()  # as what writes to a pipe that nobody reads ends
+        raise
     finally:
-        for number in _SIGNALS:
+        for number in signals:
             loop.remove_signal_handler(number)
         await cancelling.close()
     if cancelling.begun:
-        return 130
+        return cancelling.code
     if ending.text:
         say(f"{name}: {ending.text}")
     return ending.code
@@ -196,13 +222,20 @@ def _gang(arguments: Sequence[str], options: dict[str, Any], namespace: str, *, 
         queue=options["queue"],
         priority=options["priority"],
         queue_priority=options["queue_priority"],
-        working_directory=os.getcwd() if on_this_machine else "",  # noqa: PTH109 - the caller's own spelling of it
+        working_directory=_working_directory() if on_this_machine else "",
         environment=inherited | _environment(options["env"]),
         elastic=elastic,
     )
     if complaint := not_text(gang):
         raise click.UsageError(complaint)
     return gang
+
+
+def _working_directory() -> str:
+    try:
+        return os.getcwd()  # noqa: PTH109 - the caller's own spelling of it
+    except FileNotFoundError:
+        raise click.ClickException("the working directory is no longer there; the workers would start in it") from None
 
 
 def _bounds(text: str) -> Any:

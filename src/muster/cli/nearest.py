@@ -1,0 +1,105 @@
+"""What a user may have meant by a word that is not known here. Pure."""
+
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+
+# What people who know other systems type, and what does the same here.
+COMMANDS = {
+    "submit": "run --detach",
+    "sbatch": "run --detach",
+    "qsub": "run --detach",
+    "bsub": "run --detach",
+    "create": "apply -f FILE",
+    "srun": "run",
+    "mpirun": "run",
+    "torchrun": "run",
+    "launch": "run",
+    "exec": "run, or kubectl exec for what runs already",
+    "attach": "logs -f JOB",
+    "tail": "logs -f JOB",
+    "log": "logs JOB",
+    "output": "logs JOB",
+    "squeue": "ps",
+    "qstat": "ps",
+    "bjobs": "ps",
+    "sacct": "ps",
+    "jobs": "ps",
+    "job": "ps",
+    "list": "ps",
+    "ls": "ps",
+    "get": "ps",
+    "show": "ps",
+    "sinfo": "top",
+    "nodes": "top",
+    "usage": "top",
+    "describe": "why JOB",
+    "explain": "why JOB",
+    "events": "why JOB",
+    "inspect": "why JOB",
+    "scontrol": "why JOB",
+    "scancel": "cancel JOB",
+    "qdel": "cancel JOB",
+    "bkill": "cancel JOB",
+    "delete": "cancel JOB",
+    "remove": "cancel JOB",
+    "rm": "cancel JOB",
+    "kill": "cancel JOB",
+    "suspend": "hold JOB",
+    "pause": "hold JOB",
+    "resume": "release JOB",
+    "unhold": "release JOB",
+    "resize": "scale JOB WORKERS",
+    "queues": "queue list",
+    "start": "up --detach, or run for a job",
+    "serve": "up",
+    "server": "up",
+    "init": "up --detach",
+    "stop": "down, or cancel JOB for one job",
+    "shutdown": "down",
+    "restart": "down, then up",
+    "info": "status",
+    "health": "status",
+    "version": "--version",
+    "help": "--help",
+}
+
+OPTIONS = {
+    "--ntasks": "--workers",
+    "--nproc": "--workers",
+    "--nnodes": "--workers",
+    "--nodes": "--workers",
+    "--np": "--workers",
+    "--replicas": "--workers",
+    "--size": "--workers",
+    "--mem": "--memory",
+    "--gres": "--gpus",
+    "--cpus-per-task": "--cpus",
+    "--job-name": "--name",
+    "--partition": "--queue",
+    "--export": "--env",
+    "--background": "--detach",
+    "--daemon": "--detach",
+    "--all": "--all-namespaces",
+    "--file": "--filename",
+    "--index": "--rank",
+    "--worker": "--rank",
+    "--tail": "--follow",
+    "--watch": "--follow",
+    "--context": "--kubeconfig",
+    "--data-dir": "--data",
+    "--home": "--data",
+}
+
+
+def nearest(word: str, known: Iterable[str], elsewhere: Mapping[str, str] = MappingProxyType({})) -> str:
+    """What `word` is called here, or the known word that is most like it; "" if nothing is."""
+    if word in elsewhere:
+        return elsewhere[word]
+    if len(word.lstrip("-")) < 2:
+        return ""
+    from difflib import get_close_matches
+
+    known = list(known)
+    begun = [one for one in known if one.startswith(word)]
+    found = begun if len(begun) == 1 else get_close_matches(word, known, n=1)
+    return found[0] if found else ""

@@ -1,0 +1,138 @@
+"""Whatever becomes of stdin, stdout and stderr: no traceback, no output lost in silence, and the code of a shell."""
+
+import os
+import pty
+import signal
+import subprocess
+import sys
+
+import pytest
+
+FULL = "Error: cannot write the output: No space left on device\n"
+CLOSED = "Error: cannot write the output: Bad file descriptor\n"
+
+
+def shell(muster, script, **options):
+    """Run a line of bash; the code is that of its first command."""
+    line = f"{script}; exit ${{PIPESTATUS[0]}}"
+    return subprocess.run(
+        ["bash", "-c", line], env=muster.env(), capture_output=True, text=True, timeout=60, check=False, **options
+    )
+
+
+@pytest.mark.parametrize(
+    ("script", "code", "err"),
+    [
+        ("muster --help > /dev/full", 1, FULL),
+        ("muster --help >&-", 1, CLOSED),
+        ("muster --help >&- 2>&-", 1, ""),
+        ("muster ps 2>/dev/full", 1, ""),
+        ("muster ps 2>&-", 1, ""),
+        ("muster ps 0>&- 1>&- 2>&-", 1, ""),
+        ("muster run --dry-run -- echo x > /dev/full", 1, FULL),
+        ("muster run --dry-run -- $(seq 30000) | head -c 1", 141, ""),
+        ("muster --version <&-", 0, ""),
+        ("muster run -- echo x > /dev/full", 1, FULL),
+        ("muster run -- echo x >&-", 1, CLOSED),
+        ("muster run -- yes | head -1", 141, ""),
+    ],
+)
+def test_streams_that_do_not_take_or_give(muster, script, code, err):
+    done = shell(muster, script)
+    assert done.returncode == code
+    assert "Traceback" not in done.stderr
+    assert "".join(line for line in done.stderr.splitlines(keepends=True) if line.startswith("Error")) == err
+
+
+def test_a_job_whose_output_nobody_reads_any_more_does_not_run_on(up):
+    assert shell(up, "muster run --name loud -- yes | head -1").stdout == "y\n"
+    assert "not found" in up("wait", "loud", check=False).stderr or "deleting" in up("ps").stdout.lower()
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
+def test_what_the_terminal_cannot_show_is_escaped(muster, encoding):
+    muster.environment = {"PYTHONIOENCODING": encoding}
+    done = muster("run", "--dry-run", "--", "echo", "\N{SNOWMAN}")
+    assert "\\u2603" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([b"run", b"--", b"echo", b"\xff"], "argument 1 of the command is not UTF-8"),
+        ([b"run", b"--env", b"A=\xff", b"--", b"true"], "the variable A is not UTF-8"),
+        ([b"apply", b"-f", b"\xff.yaml"], "No such file or directory"),
+        ([b"logs", b"\xff"], "no cluster"),
+    ],
+)
+def test_arguments_that_are_no_text(muster, arguments, message):
+    done = subprocess.run([muster.command, *arguments], env=muster.env(), capture_output=True, check=False, timeout=60)
+    assert done.returncode != 0
+    assert message in done.stderr.decode()
+    assert "Traceback" not in done.stderr.decode()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+def test_a_run_that_is_told_to_end_says_by_which_signal(muster, number):
+    process = muster.start("run", "--", "sh", "-c", "echo started; sleep 1000")
+    try:
+        assert process.stdout.readline() == "started\n"
+        process.send_signal(number)
+        process.communicate(timeout=40)
+    finally:
+        process.kill()
+        process.communicate()
+    assert process.returncode == 128 + number
+
+
+def test_a_terminal_that_closes_ends_the_job_and_leaves_nothing(muster, tmp_path):
+    script = f"trap 'touch {tmp_path}/ended; exit' TERM; touch {tmp_path}/began; while :; do echo x; sleep 0.1; done"
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.execve(muster.command, [muster.command, "run", "--", "sh", "-c", script], muster.env())
+    while not (tmp_path / "began").exists():
+        os.read(terminal, 1000)
+    os.close(terminal)
+    os.waitpid(pid, 0)
+    assert (tmp_path / "ended").exists()
+
+
+def test_nohup_is_obeyed(muster):
+    process = subprocess.Popen(
+        ["nohup", muster.command, "run", "--", "sh", "-c", "echo started; sleep 1; echo done"],
+        env=muster.env(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        stdin=subprocess.DEVNULL,
+        text=True,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "started\n"
+    process.send_signal(signal.SIGHUP)
+    out, _ = process.communicate(timeout=60)
+    assert (out, process.returncode) == ("done\n", 0)
+
+
+@pytest.mark.parametrize("module", ["click", "muster.cli.main", "muster.cli.commands.ps"])
+def test_ctrl_c_while_it_starts_is_no_traceback(muster, module):
+    """From where our own code begins; before that it is Python that starts."""
+    interrupted_import = f"""
+import importlib.abc, os, signal, sys
+class Interrupt(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path, target=None):
+        if name == {module!r}:
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Interrupt())
+from muster.cli.entry import main
+main()
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", interrupted_import, "ps"],
+        env=muster.env(),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode in (-signal.SIGINT, 130)
+    assert done.stderr in ("", "\ninterrupted\n")
