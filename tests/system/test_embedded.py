@@ -11,8 +11,8 @@ from muster.api.admissionregistration import VALIDATING_WEBHOOK_CONFIGURATION
 from muster.api.core import CONFIG_MAP, POD, ConfigMap, Pod
 from muster.api.meta import ObjectMeta
 from muster.api.rbac import ROLE
-from muster.cluster.embedded import NODES, begun, cluster
-from muster.cluster.nodes.leftovers import end_everything
+from muster.cluster.embedded import begun, cluster
+from muster.cluster.nodes.leftovers import NODES, end_everything
 from muster.cluster.nodespec import NodeSpec
 from muster.cluster.serving import Options, serve
 from muster.cluster.store import MemoryJournal, SqliteJournal, StorageFailed
