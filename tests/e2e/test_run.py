@@ -135,17 +135,48 @@ def test_dry_run_prints_the_manifest(muster):
     assert kinds == ["Service", "Job"]
 
 
-def test_an_impossible_gang_says_what_it_lacks(muster):
-    process = muster.start("run", "--cpus", "10000", "--", "true")
+@pytest.mark.parametrize(
+    ("asked", "reason"),
+    [
+        (["--cpus", "10000"], "no node ever has 10k cpu; the largest has "),
+        (["--gpus", "1000"], "no node ever has 1k nvidia.com/gpu; "),
+        (["--elastic", "500:1000", "--cpus", "10m"], "its 500 pods with 10m cpu each never fit at once; "),
+    ],
+)
+def test_an_impossible_gang_ends_at_once_and_says_what_it_lacks(muster, asked, reason):
+    done = muster("run", "--name", "big", *asked, "--", "true", check=False)
+    assert done.returncode == 1
+    assert f"big can never start: {reason}" in done.stderr
+    assert "waiting" not in done.stderr
+
+
+def test_an_impossible_gang_waits_in_a_cluster_that_stays_and_all_say_why(muster):
+    never = "no node ever has 64 cpu; the largest has 8"
+    muster("up", "--detach", "--port", "0", "--nodes", "simulated:2,cpu=8")
+    process = muster.start("run", "--name", "big", "--cpus", "64", "--", "true")
     try:
+        assert process.stderr.readline() == "the nodes of this cluster are simulated: nothing is run\n"
         line = process.stderr.readline()
-        while "insufficient quota for cpu" not in line:
+        while never not in line:
             assert line, "it ended without a word"
             line = process.stderr.readline()
+        assert process.poll() is None
     finally:
-        process.send_signal(signal.SIGINT)
+        process.send_signal(signal.SIGTERM)
         process.communicate(timeout=30)
-    assert "10k" in line or "10000" in line
+    muster("run", "--name", "again", "--cpus", "64", "--detach", "--", "true")
+    table = muster("ps").stdout
+    while "can never start" not in table:
+        table = muster("ps").stdout
+    assert f"can never start: {never}" in table
+    why = muster("why", "again").stdout
+    assert why.startswith(f"again: queued; it can never start: {never}\n")
+    assert "starts " not in why
+
+
+def test_simulated_workers_run_for_as_long_as_they_are_told_to(muster):
+    muster("up", "--detach", "--port", "0", "--nodes", "simulated:1")
+    assert muster("run", "--run-time", "1ms", "--", "false").returncode == 0
 
 
 @pytest.mark.parametrize(
@@ -154,6 +185,7 @@ def test_an_impossible_gang_says_what_it_lacks(muster):
         (["run"], 2, "Missing argument"),
         (["run", "--workers", "0", "--", "true"], 2, "0 is not in the range"),
         (["run", "--detach", "--", "true"], 2, "--detach needs a running cluster"),
+        (["run", "--run-time", "long", "--", "true"], 2, "invalid duration"),
         (["run", "--env", "NOT_SET_ANYWHERE", "--", "true"], 2, "NOT_SET_ANYWHERE is not set here"),
         (["run", "--cpus", "lots", "--", "true"], 1, "lots"),
         (["run", "--name", "No_Name", "--", "true"], 1, "No_Name"),

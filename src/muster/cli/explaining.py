@@ -15,7 +15,7 @@ from muster.api.kueue.visibility import PendingWorkload
 from muster.api.pods import find_condition, is_finished, is_ready
 from muster.api.quantity import amount
 from muster.cli.forecast import Holder, Need
-from muster.cli.jobstate import JobState, why_unplaced, why_waiting
+from muster.cli.jobstate import OPEN, JobState, Verdict, why_unplaced, why_waiting
 from muster.cli.output import age, quantity, table
 from muster.cli.standing import Standing, display_name
 from muster.queueing.conditions import find, find_true
@@ -37,6 +37,7 @@ class Facts:
     """All that was read about a job.
 
     ahead: who waits before it, in order; None if nobody tells. waiting: how many wait in all.
+    verdict: why it can never start, if that is so.
     names: what people call other workloads, by their UIDs.
     needs, holders: what it asks for, and who has what is missing of it; empty if that may not be seen.
     """
@@ -55,6 +56,7 @@ class Facts:
     needs: Sequence[Need] = ()
     holders: Sequence[Holder] = ()
     estimate: Estimate | None = None
+    verdict: Verdict = OPEN
     names: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -156,7 +158,7 @@ def _needs(facts: Facts) -> list[str]:
     never = [
         f"never enough: {need.resource} of flavor {need.flavor} is {quantity(need.resource, need.most)} in all"
         for need in facts.needs
-        if need.asked > need.most
+        if need.asked > need.most and not facts.verdict.certain
     ]
     return [*table(header, rows).splitlines(), *never]
 
@@ -170,7 +172,7 @@ def _ahead(facts: Facts) -> list[str]:
 
 
 def _holders(facts: Facts) -> list[str]:
-    if not facts.holders:
+    if not facts.holders or facts.verdict.certain:
         return []
     names = [
         f"{one.name} ({', '.join(f'{r} {quantity(r, n)}' for r, n in one.usage.items())}, "

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from muster.api.batch import COMPLETION_INDEX, JOB, Job
 from muster.api.core import POD, Pod
@@ -19,6 +19,9 @@ from muster.runtime.ids import Random
 from muster.runtime.informer import Informer
 from muster.runtime.objects import key_of
 from muster.runtime.transport import Request, TransportError
+
+if TYPE_CHECKING:
+    from muster.cli.never import Room
 
 T = TypeVar("T")
 
@@ -50,6 +53,7 @@ class Follower:
     rank: str = ""  # only this worker's output
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
     _logs: dict[tuple[str, str], ContainerLog] = field(default_factory=dict)  # by pod and container
+    _room: "tuple[str, Room] | None" = None  # in the cluster, when the job began to wait for that reason
     _copies: list[asyncio.Task[None]] = field(default_factory=list)
 
     async def run(self) -> Ending:
@@ -129,6 +133,7 @@ class Follower:
                 return Ending(1, "it was deleted")
             stands = await queue.standing() if queue is not None else None
             state = job_state(job, mine, stands)
+            state = await self._doubted(job, state)
             if state != last:
                 self.report(state)
                 last = state
@@ -138,6 +143,21 @@ class Follower:
                 await self._drain()
                 return ending(job, mine)
             await self._change(POSITION_SECONDS if stands is not None and stands.waits else None)
+
+    async def _doubted(self, job: Job, state: JobState) -> JobState:
+        """With the reason why it can never start, if that is so; found out again when it waits for something else."""
+        if not state.stuck:
+            return state
+        if self._room is None or self._room[0] != state.reason:
+            from muster.cli.survey import survey
+
+            try:
+                self._room = state.reason, await survey(self.client)
+            except (ApiError, TransportError):
+                return state
+        from muster.cli.never import doubted  # it takes a while to load
+
+        return doubted(job, state, self._room[1])
 
     async def _change(self, seconds: float | None) -> None:
         """Wait until something changed, or for so long."""

@@ -183,19 +183,25 @@ def _need(node: Node, fr: FlavorResource, asked: int) -> Need:
     )
 
 
-def _tree(snapshot: Snapshot, cluster_queue: str) -> Tree:
-    """Of all ClusterQueues, those in the tree of one."""
+def quota_tree(cluster_queues: Iterable[ClusterQueue], cohorts: Iterable[Cohort]) -> Tree:
+    """All quotas, with nothing used."""
     tree = Tree()
-    for cohort in snapshot.cohorts:
+    for cohort in cohorts:
         try:
             tree.set_cohort(intake.cohort_spec(cohort))
         except _INVALID:
             continue
-    for queue in snapshot.cluster_queues:
+    for queue in cluster_queues:
         try:
             tree.set_queue(intake.queue_spec(queue))
         except _INVALID:
             continue
+    return tree
+
+
+def _tree(snapshot: Snapshot, cluster_queue: str) -> Tree:
+    """Of all ClusterQueues, those in the tree of one."""
+    tree = quota_tree(snapshot.cluster_queues, snapshot.cohorts)
     mine = tree.queues.get(cluster_queue)
     for name, node in list(tree.queues.items()):
         if mine is None or node.root is not mine.root:

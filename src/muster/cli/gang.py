@@ -13,6 +13,9 @@ from muster.api.expansion import escape
 from muster.api.kueue.names import PRIORITY_CLASS_LABEL, QUEUE_NAME_LABEL
 from muster.jobs.world import FIRST_SIZE_ANNOTATION, annotations, birth_annotations
 
+# What `cluster/nodes/stages.py` goes by.
+RUN_TIME_ANNOTATION = "muster.dev/run-time"
+
 # A label value and a DNS label: the longest name that leaves room for `-<index>` in a host name.
 NAME_LIMIT = 52
 
@@ -33,6 +36,7 @@ class Gang:
     queue: its LocalQueue; "" leaves it to the cluster.
     priority: the PriorityClass of its pods. queue_priority: a WorkloadPriorityClass, which counts in queues only.
     elastic: between which sizes it may be moved; None if it stays as it is.
+    run_time: how long simulated nodes play that it runs; "" for ever.
     """
 
     name: str
@@ -49,6 +53,7 @@ class Gang:
     working_directory: str = ""
     environment: Mapping[str, str] = field(default_factory=dict)
     elastic: Bounds | None = None
+    run_time: str = ""
 
     @property
     def most_workers(self) -> int:
@@ -91,12 +96,13 @@ def job(gang: Gang) -> dict[str, Any]:
     labels = {QUEUE_NAME_LABEL: gang.queue, PRIORITY_CLASS_LABEL: gang.queue_priority}
     if given := {label: value for label, value in labels.items() if value}:
         metadata["labels"] = given
-    template: dict[str, Any] = {}
+    born = {RUN_TIME_ANNOTATION: gang.run_time} if gang.run_time else {}
     if gang.elastic is not None:
         world = World(size=gang.workers, epoch=1)
         metadata["annotations"] = {ELASTIC_ANNOTATION: str(gang.elastic)} | annotations(world)
         # For a cluster whose Job controller is not ours; ours gives each pod the world that it is born into.
-        template["metadata"] = {"annotations": birth_annotations(world)}
+        born |= birth_annotations(world)
+    template = {"metadata": {"annotations": born}} if born else {}
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",

@@ -35,6 +35,13 @@ async def investigate(session: Session, name: str, now: datetime) -> Facts:
         assert workload is not None, "there is a job or a Workload"
         state = workload_state(workload, standing(workload))
     facts = Facts(namespace=session.namespace, name=name, now=now, state=state, job=job, pods=pods)
+    if state.stuck:
+        from muster.cli.never import prospects  # it takes a while to load
+        from muster.cli.survey import survey
+
+        subject = job if job is not None else workload
+        assert subject is not None, "there is a job or a Workload"
+        facts = replace(facts, verdict=prospects(subject, state, await survey(client)))
     if workload is None or stands is None:
         return facts
     facts = replace(facts, workload=workload, standing=stands, cluster_queue=stands.cluster_queue)
@@ -82,6 +89,8 @@ async def _outlook(client: Client, facts: Facts, workload: Workload, queue: str)
     told = find_condition(workload.status.conditions, QUOTA_RESERVED)
     if told is not None and told.reason in (ADMISSION_GATED, WAITING_FOR_PODS_READY):
         return replace(facts, estimate=Estimate(None, Certainty.NONE, told.message))
+    if facts.verdict.certain:
+        return facts
     return replace(facts, estimate=outlook.estimate(key_of(workload), facts.now))
 
 

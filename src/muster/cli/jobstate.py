@@ -1,7 +1,7 @@
 """What a job is doing, in a word and a sentence, and how it ended. Pure."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from muster.api.batch import Job
@@ -42,6 +42,42 @@ class JobState:
     def finished(self) -> bool:
         """Whether it will not change any more."""
         return self.word in ("Completed", "Failed")
+
+    @property
+    def stuck(self) -> bool:
+        """Whether it has been said why it does not start; that may be for ever."""
+        waits = self.standing.waits if self.standing is not None else self.word == "Pending" and self.blocked
+        return waits and bool(self.reason)
+
+    @property
+    def hopeless(self) -> bool:
+        """Whether those who decide see no way, as far as they have said."""
+        return self.stuck and (self.standing is None or self.standing.final)
+
+    def saying(self, reason: str) -> "JobState":
+        """The same with another reason."""
+        standing = replace(self.standing, reason=reason) if self.standing is not None else None
+        return replace(self, reason=reason, blocked=True, standing=standing)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Why a job does not start, whatever ends before it; "" if nothing proves that.
+
+    certain: more nodes, that an autoscaler may bring, would not help.
+    """
+
+    text: str = ""
+    certain: bool = False
+
+    @property
+    def sentence(self) -> str:
+        """For the line of a job."""
+        return f"{'can never start' if self.certain else 'cannot start as things are'}: {self.text}"
+
+
+# Nothing says that it cannot start.
+OPEN = Verdict()
 
 
 def job_state(job: Job, pods: Sequence[Pod], standing: Standing | None = None) -> JobState:

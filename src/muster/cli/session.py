@@ -57,11 +57,14 @@ class Session:
     """A connection: a client, and the namespace of commands that name none.
 
     leave: what to do when the user leaves at once; a cluster of the command's own then waits for nobody.
+    own: whether the cluster is one of the command's own. where: which one it is, if that is not the one of this home.
     """
 
     client: Any  # muster.runtime.client.Client, which is imported late
     namespace: str
     leave: Callable[[], None] = lambda: None
+    own: bool = False
+    where: str = ""
 
 
 def names_another(target: Target, home: Home) -> bool:
@@ -91,6 +94,11 @@ def connection(target: Target) -> "ConnectionConfig":
     return load(os.environ, path=path)
 
 
+def _where(config: "ConnectionConfig") -> str:
+    context = f"context {config.context} of {config.source}" if config.context else config.source
+    return f"{config.cluster.server} ({context})" if context else config.cluster.server
+
+
 @asynccontextmanager
 async def connect(target: Target) -> AsyncIterator[Session]:
     """A session with the cluster that the target means. Raises what `run` turns into one line."""
@@ -104,7 +112,8 @@ async def connect(target: Target) -> AsyncIterator[Session]:
     config = connection(target)
     transport = Patience(HttpsTransport(config, RealClock(), Random()), say)
     try:
-        yield Session(Client(transport, field_manager="muster-cli"), target.namespace or config.namespace)
+        client, namespace = Client(transport, field_manager="muster-cli"), target.namespace or config.namespace
+        yield Session(client, namespace, where=_where(config) if names_another(target, Home.find(os.environ)) else "")
     finally:
         await transport.close()
 

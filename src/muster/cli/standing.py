@@ -21,6 +21,10 @@ from muster.queueing.conditions import find, find_true, is_true
 _PREAMBLE = re.compile(r"couldn't assign flavors to pod set main: (?!.*couldn't assign flavors|.*; )")
 
 
+# What admission says of a request that no waiting will help. It alone knows how its configuration counts resources.
+_FINAL = ("> maximum capacity (", "unavailable in ClusterQueue")
+
+
 @dataclass(frozen=True, slots=True)
 class Standing:
     """A Workload as its queue sees it.
@@ -44,6 +48,11 @@ class Standing:
     def waits(self) -> bool:
         """Whether it waits for quota."""
         return self.word == "Queued"
+
+    @property
+    def final(self) -> bool:
+        """Whether its queue sees no way, as far as it has said."""
+        return self.waits and any(words in self.reason for words in _FINAL)
 
     @property
     def finished(self) -> bool:

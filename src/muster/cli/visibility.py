@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from muster.api.core import NODE
 from muster.api.kinds import Kind
 from muster.api.kueue import LOCAL_QUEUE, WORKLOAD, Workload
 from muster.api.kueue.visibility import (
@@ -19,6 +20,8 @@ from muster.api.kueue.visibility import (
     PendingWorkloadsSummary,
 )
 from muster.api.status import ApiError
+from muster.cli.session import EMBEDDED_MARK
+from muster.cluster.nodes.node_object import KIND_LABEL, SIMULATED
 from muster.runtime.client import Client
 from muster.runtime.transport import Request, UnreadableAnswerError
 
@@ -58,6 +61,26 @@ async def workloads_of(client: Client, namespace: str, say: Callable[[str], None
         elif error.code not in _UNSEEN:
             raise
         return []
+
+
+async def is_embedded(client: Client) -> bool:
+    """Whether the cluster is one of ours, on one machine."""
+    version: Any = msgspec.json.decode((await client.raw(Request("GET", "/version"))).body)
+    return EMBEDDED_MARK in str(version.get("gitVersion"))
+
+
+async def is_simulated(client: Client) -> bool:
+    """Whether all nodes only play that they run pods; False where nodes may not be seen."""
+
+    async def any_node(labels: str) -> bool:
+        return bool((await client.page(NODE, labels=labels, limit=1)).items)
+
+    try:
+        return not await any_node(f"{KIND_LABEL}!={SIMULATED}") and await any_node(f"{KIND_LABEL}={SIMULATED}")
+    except ApiError as error:
+        if error.code not in _UNSEEN:
+            raise
+        return False
 
 
 @dataclass(slots=True)

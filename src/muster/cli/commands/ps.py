@@ -39,6 +39,7 @@ async def _ps(target: Target, output: str, *, everywhere: bool) -> None:
 async def _rows(session: Session, namespace: str) -> list[dict[str, Any]]:
     """Jobs, and what else has a Workload of its own; the oldest first."""
     from muster.api.batch import JOB
+    from muster.cli.jobstate import job_state, workload_state
     from muster.cli.output import age, say
     from muster.cli.standing import by_owner, owner_uids, standing
     from muster.cli.visibility import Visibility, workloads_of
@@ -57,18 +58,36 @@ async def _rows(session: Session, namespace: str) -> list[dict[str, Any]]:
 
     mine = by_owner(workloads)
     uids = {job.metadata.uid for job in jobs}
-    rows = []
+    found: list[tuple[Any, Any, Any]] = []  # each job or Workload, its state, and where it stands
     for job in jobs:
-        uid = job.metadata.uid
-        workload = mine.get(uid)
-        row = _job_row(job, pods[uid], stands(workload) if workload is not None else None, refused.get(uid, ""))
-        rows.append((job.metadata.creation_timestamp or now, row))
+        workload = mine.get(job.metadata.uid)
+        stand = stands(workload) if workload is not None else None
+        found.append((job, job_state(job, pods[job.metadata.uid], stand), stand))
     for workload in workloads:
         if not owner_uids(workload) & uids:
-            row = _workload_row(workload, stands(workload))
-            rows.append((workload.metadata.creation_timestamp or now, row))
+            stand = stands(workload)
+            found.append((workload, workload_state(workload, stand), stand))
+    rows = []
+    for subject, state, stand in await _doubted(session.client, found):
+        meta = subject.metadata
+        if meta.uid in uids:
+            row = _job_row(subject, pods[meta.uid], state, stand, refused.get(meta.uid, ""))
+        else:
+            row = _workload_row(subject, state, stand)
+        rows.append((meta.creation_timestamp or now, row))
     rows.sort(key=lambda found: (found[0], found[1]["name"]))
     return [row | {"age": age(created, now)} for created, row in rows]
+
+
+async def _doubted(client: Any, found: list[tuple[Any, Any, Any]]) -> list[tuple[Any, Any, Any]]:
+    """With the reason of those that can never start: it takes a look at all that the cluster has."""
+    if not any(state.hopeless for _, state, _ in found):
+        return found
+    from muster.cli.never import doubted
+    from muster.cli.survey import survey
+
+    room = await survey(client)
+    return [(one, doubted(one, state, room) if state.hopeless else state, stand) for one, state, stand in found]
 
 
 async def _pods_by_owner(session: Session, namespace: str) -> dict[str, list[Any]]:
@@ -91,25 +110,22 @@ async def _refused_pods(session: Session, namespace: str) -> dict[str, str]:
     return {event.involved_object.uid: event.message for event in newest}
 
 
-def _job_row(job: Any, pods: list[Any], stands: Any, refused: str) -> dict[str, Any]:
+def _job_row(job: Any, pods: list[Any], state: Any, stands: Any, refused: str) -> dict[str, Any]:
     from muster.api.kueue.names import QUEUE_NAME_LABEL
-    from muster.cli.jobstate import job_state
 
-    state = job_state(job, pods, stands)
     row = _row(job.metadata.namespace, job.metadata.name, state, stands)
     row["queue"] = row["queue"] or job.metadata.labels.get(QUEUE_NAME_LABEL, "")
     row["reason"] = refused or state.reason if state.word == "Pending" else state.reason
     return row | {"nodes": sorted({pod.spec.node_name for pod in pods if pod.spec.node_name})}
 
 
-def _workload_row(workload: Any, stands: Any) -> dict[str, Any]:
+def _workload_row(workload: Any, state: Any, stands: Any) -> dict[str, Any]:
     """Of a pod group, or another kind of job."""
-    from muster.cli.jobstate import workload_state
     from muster.cli.standing import display_name
 
     namespace = workload.metadata.namespace
     name = display_name(workload.metadata, namespace)
-    return _row(namespace, name, workload_state(workload, stands), stands) | {"nodes": []}
+    return _row(namespace, name, state, stands) | {"nodes": []}
 
 
 def _row(namespace: str, name: str, state: Any, stands: Any) -> dict[str, Any]:

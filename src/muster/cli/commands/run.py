@@ -61,6 +61,9 @@ class _Run(click.Command):
 @click.option("--name", metavar="N", default="", help="Name of the job (default: from the command).")
 @click.option("-e", "--env", metavar="K[=V]", multiple=True, help="Environment; without a value, the caller's.")
 @click.option("--image", metavar="IMAGE", default="", help="Container image, where nodes have images.")
+@click.option(
+    "--run-time", metavar="TIME", default="", help="How long simulated nodes play that it runs, as 90s or 1h."
+)
 @click.option("--detach", is_flag=True, help="Submit, say how to follow, and return.")
 @click.option("--dry-run", is_flag=True, help="Print what would be submitted, and submit nothing.")
 @click.option("-o", "--output", type=click.Choice(["json", "yaml"]), help="Form of --dry-run (default: yaml).")
@@ -86,8 +89,12 @@ def command(arguments: tuple[str, ...], **options: Any) -> None:
 
 
 async def _run(arguments: Sequence[str], options: dict[str, Any], target: Target) -> int:
+    from muster.cli.output import say
+
     if has_cluster(target):
         async with connect(target) as session:
+            if session.where:  # it may be one that the user has forgotten about
+                say(f"cluster: {session.where}")
             return await _submit(session, arguments, options)
     if options["detach"]:
         raise click.UsageError("--detach needs a running cluster; start one with: muster up --detach")
@@ -103,7 +110,7 @@ async def _own_cluster() -> AsyncIterator[Session]:
     from muster.cluster.embedded import ephemeral
 
     async with ephemeral() as running:
-        yield Session(running.plane.client(manager="muster-cli"), _OWN_NAMESPACE, running.abandon)
+        yield Session(running.plane.client(manager="muster-cli"), _OWN_NAMESPACE, running.abandon, own=True)
 
 
 async def _submit(session: Session, arguments: Sequence[str], options: dict[str, Any]) -> int:
@@ -112,19 +119,41 @@ async def _submit(session: Session, arguments: Sequence[str], options: dict[str,
     from muster.cli.choices import check_queue, priority_classes
     from muster.cli.gang import job, service
     from muster.cli.output import say
+    from muster.cli.visibility import is_embedded, is_simulated
 
     # A Job may name what is not there, and would wait for ever: in no queue, or for pods that nobody may make.
     if options["queue"]:
         await check_queue(session.client, session.namespace, options["queue"])
     options = options | await priority_classes(session.client, options["priority"])
-    gang = _gang(arguments, options, session.namespace, on_this_machine=await _is_embedded(session.client))
+    embedded = await is_embedded(session.client)
+    gang = _gang(arguments, options, session.namespace, on_this_machine=embedded)
     created = await session.client.create(_dynamic(JOB), job(gang), gang.namespace)
     await session.client.create(_dynamic(SERVICE), service(gang, created["metadata"]["uid"]), gang.namespace)
+    if embedded and not session.own and await is_simulated(session.client):
+        say("the nodes of this cluster are simulated: nothing is run")
+    if session.own:
+        await _refuse_hopeless(session, created)
     if options["detach"]:
         click.echo(gang.name)
         say(f"follow it:  muster logs -f {gang.name}\nlook at it:  muster ps\nstop it:    muster cancel {gang.name}")
         return 0
     return await _attend(session, gang.name, gang.namespace, gang.most_workers)
+
+
+async def _refuse_hopeless(session: Session, created: dict[str, Any]) -> None:
+    """What a cluster that goes with the command has no room for never starts. Raises `click.ClickException`."""
+    import msgspec
+
+    from muster.api.batch import Job
+    from muster.api.kueue.names import QUEUE_NAME_LABEL
+    from muster.cli.never import ask_of, verdict
+    from muster.cli.survey import survey
+
+    job = msgspec.convert(created, Job, strict=False)
+    queue = job.metadata.labels.get(QUEUE_NAME_LABEL, "")
+    found = verdict(ask_of(job), await survey(session.client), job.metadata.namespace, queue)
+    if found.text:
+        raise click.ClickException(f"{job.metadata.name} {found.sentence}")
 
 
 async def _attend(session: Session, name: str, namespace: str, workers: int) -> int:
@@ -225,6 +254,7 @@ def _gang(arguments: Sequence[str], options: dict[str, Any], namespace: str, *, 
         working_directory=_working_directory() if on_this_machine else "",
         environment=inherited | _environment(options["env"]),
         elastic=elastic,
+        run_time=_run_time(options["run_time"]),
     )
     if complaint := not_text(gang):
         raise click.UsageError(complaint)
@@ -247,6 +277,18 @@ def _bounds(text: str) -> Any:
         raise click.BadParameter(str(error), param_hint="--elastic") from None
 
 
+def _run_time(text: str) -> str:
+    from muster.api import durations
+    from muster.api.durations import DurationError
+
+    try:
+        if text and durations.seconds(text) < 0:
+            raise DurationError(f"{text}: a time to run is not below 0")
+    except DurationError as error:
+        raise click.BadParameter(str(error), param_hint="--run-time") from None
+    return text
+
+
 def _environment(pairs: Sequence[str]) -> dict[str, str]:
     found = {}
     for pair in pairs:
@@ -257,16 +299,6 @@ def _environment(pairs: Sequence[str]) -> dict[str, str]:
             raise click.BadParameter(f"{name} is not set here; give it a value: {name}=...", param_hint="--env")
         found[name] = value if given else os.environ[name]
     return found
-
-
-async def _is_embedded(client: Any) -> bool:
-    import msgspec
-
-    from muster.cli.session import EMBEDDED_MARK
-    from muster.runtime.transport import Request
-
-    version = msgspec.json.decode((await client.raw(Request("GET", "/version"))).body)
-    return EMBEDDED_MARK in str(version.get("gitVersion"))
 
 
 def _dynamic(kind: Any) -> Any:

@@ -44,7 +44,8 @@ def _lines(facts: Any, found: Any) -> list[str]:
     state = facts.state
     count = f" ({state.ready} of {state.wanted} ready)" if state.word in ("Running", "Starting") else ""
     reason = f": {state.reason}" if state.finished and state.reason else ""
-    lines = [f"{facts.name}: {state.word.lower()}{count}{reason}"] + ([] if state.finished else [""])
+    never = f"; it {facts.verdict.sentence}" if facts.verdict.text else ""
+    lines = [f"{facts.name}: {state.word.lower()}{count}{reason}{never}"] + ([] if state.finished else [""])
     for level in found if not state.finished else ():
         lines.append(f"{_MARKS[level.state]:2} {level.name:<10} {level.text}".rstrip())
         lines += [f"{'':13} {detail}" for detail in level.details]
@@ -71,6 +72,7 @@ def _document(facts: Any, found: Any) -> dict[str, Any]:
         "ready": facts.state.ready,
         "wanted": facts.state.wanted,
         "reason": facts.state.reason,
+        "never": facts.verdict.text if facts.verdict.certain else "",
         "queue": stands.queue if stands is not None else "",
         "clusterQueue": facts.cluster_queue,
         "position": stands.position if stands is not None else None,

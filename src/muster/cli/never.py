@@ -1,0 +1,230 @@
+"""Whether a job can never start, however much of the cluster becomes free: what no node has, and what no quota covers.
+
+It is said of what is proven only: the nodes are taken as empty, ready and uncordoned, a queue with all that it may
+borrow, an elastic job at its least size. Pure.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from muster.api.batch import Job
+from muster.api.core import Node, NodeCondition, Pod
+from muster.api.elastic import ELASTIC_ANNOTATION, Bounds
+from muster.api.kueue import ClusterQueue, Cohort, LocalQueue, PodSet, Workload
+from muster.cli.forecast import quota_tree
+from muster.cli.jobstate import OPEN, JobState, Verdict
+from muster.cli.output import quantity
+from muster.controllers.integrations.job import JobIntegration
+from muster.controllers.scheduler.gangs import starts_together
+from muster.gang.capacity import Capacity
+from muster.gang.placement import Refusal, place
+from muster.gang.shapes import Shape, shape_of
+from muster.queueing.model import PODS, FlavorResource, ResourceGroup
+from muster.queueing.quota import Node as QuotaNode
+from muster.queueing.requests import Rules, requests_of
+from muster.runtime.objects import key_of
+
+# Taints that come and go with the state of a node.
+_PASSING = "node.kubernetes.io/"
+
+_READY = NodeCondition(type="Ready", status="True")
+
+_AT_ALL = " at all"
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """What has to start, at the least: of each podset the pods and how many, and whether only all together."""
+
+    podsets: tuple[tuple[PodSet, int], ...]
+    together: bool
+
+
+class Room:
+    """All that a cluster has, as far as it may be seen. fixed: no nodes are added by themselves."""
+
+    def __init__(
+        self,
+        nodes: Iterable[Node],
+        *,
+        fixed: bool,
+        cluster_queues: Iterable[ClusterQueue] = (),
+        cohorts: Iterable[Cohort] = (),
+        local_queues: Iterable[LocalQueue] = (),
+    ) -> None:
+        self.fixed = fixed
+        self.capacity = Capacity()
+        for node in nodes:
+            self.capacity.set_node(_at_its_best(node))
+        self.tree = quota_tree(cluster_queues, cohorts)
+        self._behind = {key_of(queue): queue.spec.cluster_queue for queue in local_queues}
+
+    def quota_of(self, namespace: str, queue: str) -> QuotaNode | None:
+        """That of a LocalQueue."""
+        return self.tree.queues.get(self._behind.get(f"{namespace}/{queue}", ""))
+
+
+def ask_of(subject: Job | Workload) -> Ask:
+    """A Job; or a Workload where the job is of another kind, and it is not known how its pods are placed."""
+    if isinstance(subject, Workload):
+        return Ask(tuple((one, one.min_count or one.count) for one in subject.spec.pod_sets), together=False)
+    podsets, least = JobIntegration().podsets(subject), _least(subject)
+    counts = (min(one.count, least or one.min_count or one.count) for one in podsets)
+    return Ask(tuple(zip(podsets, counts, strict=True)), starts_together(subject))
+
+
+def _least(job: Job) -> int | None:
+    text = job.metadata.annotations.get(ELASTIC_ANNOTATION)
+    try:
+        return Bounds.parse(text).least if text is not None else None
+    except ValueError:
+        return None
+
+
+def prospects(subject: Job | Workload, state: JobState, room: Room) -> Verdict:
+    """Whether a job that does not start, as its state says, ever will."""
+    if not state.stuck:
+        return OPEN
+    standing = state.standing
+    queue = standing.queue if standing is not None and standing.final else ""
+    return verdict(ask_of(subject), room, subject.metadata.namespace, queue)
+
+
+def doubted(subject: Job | Workload, state: JobState, room: Room) -> JobState:
+    """The state, with the reason why it can never start, if that is so."""
+    found = prospects(subject, state, room)
+    return state.saying(found.sentence) if found.text else state
+
+
+def verdict(ask: Ask, room: Room, namespace: str = "", queue: str = "") -> Verdict:
+    """Whether it can never start. queue: the LocalQueue that it needs quota of; "" if it needs none."""
+    quota = room.quota_of(namespace, queue) if queue else None
+    try:
+        by_nodes = _by_nodes(ask, room) if len(room.capacity) else {}
+        by_quota = _by_quota(ask, quota, queue) if quota is not None else {}
+    except ValueError:  # a quantity that is none: that is for others to say
+        return OPEN
+    # Where the nodes are too small the quota is too small as well, as a rule: that is said once.
+    shown = {resource: text for resource, text in by_quota.items() if not by_nodes or text.endswith(_AT_ALL)}
+    return Verdict("; ".join((shown | by_nodes).values()), bool(by_quota) or (room.fixed and bool(by_nodes)))
+
+
+# Nodes.
+
+
+def _by_nodes(ask: Ask, room: Room) -> dict[str, str]:
+    """What the nodes lack, by resource ("" for what is of none)."""
+    capacity, together = room.capacity, ask.together and room.fixed  # elsewhere other schedulers may place them
+    counts: dict[Shape, int] = {}
+    for podset, count in ask.podsets:
+        shape = shape_of(Pod(spec=podset.template.spec))
+        counts[shape] = counts.get(shape, 0) + count if together else min(count, 1)
+    ever = " ever" if room.fixed else ""
+    for shape, count in counts.items():
+        if count and (found := _of_one(capacity, shape, ever)):
+            return found
+    outcome = place(capacity, {shape: count for shape, count in counts.items() if count})
+    if isinstance(outcome, Refusal) and outcome.proven:
+        nodes = "the nodes have" if len(capacity) != 1 else "the node has"
+        each = f" with {asked} each" if (asked := _asked(outcome.shape)) else ""
+        return {"": f"its {outcome.wanted} pods{each} never fit at once; empty, {nodes} room for {outcome.fits}"}
+    return {}
+
+
+def _at_its_best(node: Node) -> Node:
+    """Ready and uncordoned, as it may become."""
+    replace = msgspec.structs.replace
+    taints = tuple(taint for taint in node.spec.taints if not taint.key.startswith(_PASSING))
+    conditions = (*(one for one in node.status.conditions if one.type != "Ready"), _READY)
+    return replace(
+        node,
+        spec=replace(node.spec, unschedulable=False, taints=taints),
+        status=replace(node.status, conditions=conditions),
+    )
+
+
+def _of_one(capacity: Capacity, shape: Shape, ever: str) -> dict[str, str]:
+    """What no node has for one pod."""
+    if capacity.fitting(shape).any():
+        return {}
+    eligible = capacity.eligible(shape)
+    if not eligible.any():
+        closed = sorted(capacity.closed(shape).items())
+        return {"": f"no node is{ever} open to its pods: " + ", ".join(f"{count} {why}" for why, count in closed)}
+    lacking = {}
+    for resource, wanted in shape.requests:
+        most = int(capacity.allocatable_of(resource)[eligible].max(initial=0))
+        if wanted > most:
+            largest = f"the largest has {quantity(resource, most)}" if most else "none has any"
+            lacking[resource] = f"no node{ever} has {quantity(resource, wanted)} {resource}; {largest}"
+    return lacking or {"": f"no node{ever} has {_asked(shape)} at once"}
+
+
+def _asked(shape: Shape) -> str:
+    """`2 cpu and 4Gi memory`."""
+    return _and([f"{quantity(resource, wanted)} {resource}" for resource, wanted in shape.requests if resource != PODS])
+
+
+def _and(words: Sequence[str]) -> str:
+    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 2 else words)
+
+
+# Quota.
+
+
+def _by_quota(ask: Ask, node: QuotaNode, name: str) -> dict[str, str]:
+    """What the quota lacks, by resource ("" for what is of none)."""
+    found: dict[str, str] = {}
+    total: dict[str, int] = {}
+    for podset, count in ask.podsets:
+        asked = {resource: amount * count for resource, amount in requests_of(podset.template.spec, Rules()).items()}
+        asked[PODS] = count
+        for resource, amount in asked.items():
+            total[resource] = total.get(resource, 0) + amount
+        found |= _of_one_podset(node, asked, name)
+    return _of_all(node, total, name) | found
+
+
+def _of_one_podset(node: QuotaNode, asked: Mapping[str, int], name: str) -> dict[str, str]:
+    """A podset gets all of a resource from one flavor, and the resources of a group from the same."""
+    found = {}
+    for group in node.policy.groups:
+        wanted = {resource: asked[resource] for resource in group.resources if asked.get(resource)}
+        for resource, amount in wanted.items():
+            most = max(_potentials(node, group, resource), default=0)
+            if amount > most:
+                found[resource] = _short(resource, amount, most, name)
+        fits = (
+            all(amount <= node.potential(FlavorResource(flavor, resource)) for resource, amount in wanted.items())
+            for flavor in group.flavors
+        )
+        if wanted and not found.keys() & wanted.keys() and not any(fits):
+            words = _and([f"{quantity(resource, amount)} {resource}" for resource, amount in wanted.items()])
+            found[""] = f"no flavor in the quota of queue {name} has {words} at once"
+    return found
+
+
+def _of_all(node: QuotaNode, total: Mapping[str, int], name: str) -> dict[str, str]:
+    """All podsets get no more than all flavors have."""
+    found = {}
+    for resource, amount in sorted(total.items()):
+        group = node.policy.group_of(resource)
+        if group is None:
+            if amount and resource != PODS:
+                found[resource] = f"the quota of queue {name} has no {resource}{_AT_ALL}"
+        elif amount > (most := sum(_potentials(node, group, resource))):
+            found[resource] = _short(resource, amount, most, name)
+    return found
+
+
+def _potentials(node: QuotaNode, group: ResourceGroup, resource: str) -> list[int]:
+    return [node.potential(FlavorResource(flavor, resource)) for flavor in group.flavors]
+
+
+def _short(resource: str, amount: int, most: int, name: str) -> str:
+    if not most:
+        return f"the quota of queue {name} has no {resource}{_AT_ALL}"
+    asked, limit = quantity(resource, amount), quantity(resource, most)
+    return f"the quota of queue {name} is {limit} {resource} at most, and it asks for {asked}"

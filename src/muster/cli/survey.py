@@ -1,0 +1,18 @@
+"""Reads all that a cluster has, so that it can be said what will never fit in it."""
+
+from muster.api.core import NODE
+from muster.api.kueue import CLUSTER_QUEUE, COHORT, LOCAL_QUEUE
+from muster.cli.never import Room
+from muster.cli.visibility import is_embedded, list_or_none
+from muster.runtime.client import Client
+
+
+async def survey(client: Client) -> Room:
+    """What there is; what the user may not see is as if it was not there, and then nothing is said of it."""
+    return Room(
+        await list_or_none(client, NODE) or (),
+        fixed=await is_embedded(client),
+        cluster_queues=await list_or_none(client, CLUSTER_QUEUE) or (),
+        cohorts=await list_or_none(client, COHORT) or (),
+        local_queues=await list_or_none(client, LOCAL_QUEUE) or (),
+    )
