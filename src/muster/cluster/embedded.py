@@ -25,10 +25,10 @@ from muster.cluster.defaultqueue import create_default_queue
 from muster.cluster.entrance import Entrance
 from muster.cluster.nodes.addresses import Addresses
 from muster.cluster.nodes.agent import ProcessNode
-from muster.cluster.nodes.leftovers import forget_absent
+from muster.cluster.nodes.leftovers import forget_absent, remove_all
 from muster.cluster.nodes.network import Network
 from muster.cluster.nodes.simulated import SimulatedNodes
-from muster.cluster.nodes.storage import seed_of
+from muster.cluster.nodes.storage import seed_of, set_aside
 from muster.cluster.nodespec import NodeSpec
 from muster.cluster.store import Journal, MemoryJournal, keep_compacted
 from muster.runtime.clock import RealClock
@@ -91,9 +91,13 @@ class Running:
 @asynccontextmanager
 async def ephemeral() -> AsyncIterator[Running]:
     """A cluster with one process node for as long as the context lasts."""
-    with tempfile.TemporaryDirectory(prefix="muster-") as directory:
-        async with cluster(MemoryJournal(), Path(directory), (NodeSpec(),), adopt=False, default_queue=True) as running:
+    home = Path(tempfile.mkdtemp(prefix="muster-"))
+    try:
+        async with cluster(MemoryJournal(), home, (NodeSpec(),), adopt=False, default_queue=True) as running:
             yield running
+    finally:
+        for trouble in remove_all(home, home):
+            log.warning("%s", trouble)
 
 
 @asynccontextmanager
@@ -189,7 +193,7 @@ async def add_nodes(
 ) -> list[ProcessNode]:
     """Put the nodes under the manager, tell the server how to reach into their pods, and end what others have left."""
     manager = plane.manager
-    await asyncio.to_thread(state.mkdir, mode=0o700, parents=True, exist_ok=True)
+    await asyncio.to_thread(_make, state)
     counts: Counter[str] = Counter()
     shares = sum(spec.count for spec in nodes if spec.kind == "process")
     # Other clusters of this machine give out addresses too: each begins somewhere else.
@@ -224,3 +228,12 @@ async def add_nodes(
             plane.server.nodes[name] = node.connection
     await forget_absent(manager.client, state, frozenset(plane.server.nodes))
     return process_nodes
+
+
+def _make(state: Path) -> None:
+    """Make the directory of the nodes, in place of whatever else is there. Raises OSError."""
+    try:
+        state.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except FileExistsError:
+        log.warning("%s is no directory; it is %s now", state, set_aside(state).name)
+        state.mkdir(mode=0o700)

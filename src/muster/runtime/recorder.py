@@ -29,6 +29,8 @@ TRIES = 12
 _RETRY = Backoff(first=0.5, limit=20.0)
 # A name may have 253 letters; 17 are for the dot and the digits.
 _LONGEST_NAME = 253 - 17
+# Of `note` in events.k8s.io, in bytes; upstream's scheduler cuts its messages so.
+_LONGEST_NOTE, _CUT = 1024, b" ..."
 
 log = logging.getLogger(__name__)
 
@@ -147,7 +149,15 @@ class _ComponentRecorder:
         self._source = source
 
     def event(self, regarding: ObjectReference, type: EventType, reason: str, message: str) -> None:
-        self._sink.record(Occurrence(self._source, regarding, type, reason, message))
+        self._sink.record(Occurrence(self._source, regarding, type, reason, _note(message)))
+
+
+def _note(message: str) -> str:
+    """A message that any event can hold. Names of files may be no text at all, and what users wrote has no end."""
+    text = message.encode(errors="backslashreplace")
+    if len(text) > _LONGEST_NOTE:
+        text = text[: _LONGEST_NOTE - len(_CUT)].decode(errors="ignore").encode() + _CUT
+    return text.decode()
 
 
 def _event(occurrence: Occurrence, sighting: Sighting, namespace: str) -> Event:

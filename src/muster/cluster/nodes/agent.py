@@ -8,12 +8,10 @@ left running, goes on with the pods that still exist, and ends the rest.
 import asyncio
 import logging
 import os
-import shutil
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from muster.api.core import CONFIG_MAP, POD, SECRET, ConfigMap, Pod, Secret
+from muster.api.core import CONFIG_MAP, NODE, POD, SECRET, ConfigMap, ObjectReference, Pod, Secret
 from muster.api.pods import is_finished
 from muster.api.quantity import Quantity
 from muster.api.status import ApiError
@@ -32,11 +30,12 @@ from muster.cluster.nodes.network import Network
 from muster.cluster.nodes.pod_facts import Ending
 from muster.cluster.nodes.pod_runner import PodRunner
 from muster.cluster.nodes.pod_status import SHUTDOWN_MESSAGE, SHUTDOWN_REASON
+from muster.cluster.nodes.remover import Remover
 from muster.cluster.nodes.storage import PodRecord, Storage, seed_of
 from muster.cluster.nodes.wire import pod_status_patch
 from muster.runtime.controller import Result
 from muster.runtime.manager import Manager
-from muster.runtime.objects import key_of
+from muster.runtime.objects import key_of, reference
 from muster.runtime.recorder import Recorder
 from muster.runtime.tasks import cancel
 from muster.runtime.transport import STRATEGIC_MERGE_PATCH
@@ -93,11 +92,13 @@ class ProcessNode:
         self._host_address = host_address
         self._tried = tried
         self._storage = Storage(state)
+        self._remover = Remover(manager, self.name, self._stays)
         self._kit: Kit | None = None
         self._lifeline: tuple[int, int] | None = None
         self._runners: dict[str, PodRunner] = {}
         self.connection = Connection(Logs(self._storage, self._clock), self._runners, self._clock)
         self._gone: dict[str, set[str]] = {}  # uids of pods whose objects are gone, by key
+        self._ended: dict[str, str] = {}  # uids of pods that have ended here, whatever the informer still says, by key
         self._draining = False
         self._drained = asyncio.Event()
         self._heartbeat: Heartbeat | None = None
@@ -117,10 +118,14 @@ class ProcessNode:
             self._client, self._clock, self.node_name, self._machine, kit.allocatable, self._state, self._host_address
         )
         await self._heartbeat.register()
+        for notice in (*self._storage.notices, *map(_not_ours, self._storage.foreign())):
+            log.warning("%s: %s", self.node_name, notice)
+            self._event("ForeignFiles", notice)
         self.ready.set()
         side = [
             asyncio.create_task(self._heartbeat.run(), name=f"{self.name}-heartbeat"),
             asyncio.create_task(self._sweep(), name=f"{self.name}-orphans"),
+            asyncio.create_task(self._remover.run(), name=f"{self.name}-removal"),
         ]
         try:
             await self._controller.run()
@@ -144,6 +149,7 @@ class ProcessNode:
         await self._controller.stop()
         for runner in self._runners.values():
             await runner.close()
+        await self._remover.stop()
         if self._lifeline is not None:
             for descriptor in self._lifeline:
                 os.close(descriptor)
@@ -159,9 +165,9 @@ class ProcessNode:
         """See what the machine has and allows. Raises RuntimeError where nothing can run."""
         processes.check_kernel()
         self._machine: Machine = machine.part(machine.discover(self._state), *self._share)
-        scratch = Path(tempfile.mkdtemp(prefix="probe-", dir=self._state))
+        scratch = self._storage.scratch()
         found = await isolation.probe(scratch, self._tried)
-        shutil.rmtree(scratch)
+        self._remover.add([scratch])
         if not found.complete:
             log.warning("%s: %s", self.node_name, found.warning())
         groups = cgroups.prepare(f"muster-{self.node_name}-{seed_of(self._state):08x}")
@@ -173,6 +179,7 @@ class ProcessNode:
             clock=self._clock,
             recorder=self._recorder,
             storage=self._storage,
+            remover=self._remover,
             network=self._network,
             gpus=Gpus(self._machine.gpus),
             isolation=found,
@@ -193,7 +200,7 @@ class ProcessNode:
         await asyncio.gather(*(self._end_orphan(kit, record, forget=record.uid not in ours) for record in orphans))
         for record in records:
             if record.uid in running:
-                self._network.restore(record.uid, record.address)
+                self._network.restore(record.uid, record.address or ours[record.uid].status.pod_ip)
                 kit.gpus.restore(record.uid, record.gpus)
         known = {record.uid for record in records}
         for uid in running:
@@ -201,7 +208,19 @@ class ProcessNode:
             if uid not in known:
                 self._network.restore(uid, pod.status.pod_ip)
             if uid in known or pod.status.container_statuses:
-                self._take(kit, pod).restore()
+                await self._go_on(kit, pod)
+        self._remover.add(self._storage.left_over())
+
+    async def _go_on(self, kit: Kit, pod: Pod) -> None:
+        """Go on with a pod; one of which nobody can tell what has become is ended, and never run again in a doubt."""
+        try:
+            self._take(kit, pod).restore()
+        except Exception as error:
+            log.exception("%s: pod %s cannot be gone on with", self.node_name, key_of(pod))
+            await end_pod(self._storage, pod.metadata.uid)
+            why = f"Cannot go on with the pod after a restart: {error}"
+            runner = self._runners[key_of(pod)] = self._runner(kit, pod)
+            runner.end(Ending("rejected", self._clock.monotonic(), 0.0, "UnexpectedAdmissionError", why))
 
     async def _end_orphan(self, kit: Kit, record: PodRecord, *, forget: bool) -> None:
         """Kill what runs of a pod that is no more."""
@@ -210,7 +229,7 @@ class ProcessNode:
         if kit.cgroups is not None:
             kit.cgroups.remove(record.uid)
         storage = self._storage.of(record.uid)
-        await asyncio.to_thread(storage.remove if forget else storage.remove_volumes)
+        self._remover.add(storage.remove() if forget else storage.remove_volumes())
 
     async def _reconcile(self, key: str) -> Result:
         kit = self._kit
@@ -223,11 +242,12 @@ class ProcessNode:
         for uid in self._gone.pop(key, ()):
             await self._forget(uid)
         if pod is None or pod.spec.node_name != self.node_name:
+            self._ended.pop(key, None)
             return None
         if runner is not None:
             runner.update(pod)
             return await self._step(key, runner)
-        if is_finished(pod):
+        if is_finished(pod) or self._ended.get(key) == pod.metadata.uid:
             if pod.metadata.deletion_timestamp is not None:
                 await self._delete(pod)
             return None
@@ -236,9 +256,8 @@ class ProcessNode:
         return await self._step(key, self._take(kit, pod))
 
     def _take(self, kit: Kit, pod: Pod) -> PodRunner:
-        """Take a pod on; one that does not fit is refused."""
-        key = key_of(pod)
-        runner = PodRunner(kit, pod, wake=lambda: self._controller.queue.add(key))
+        """Take a pod on; one that does not fit is refused. Raises OSError."""
+        runner = self._runner(kit, pod)
         others = [other.pod for other in self._runners.values() if other.holds]
         rejection = admission.check(pod, others, kit.allocatable)
         if rejection is None:
@@ -246,10 +265,18 @@ class ProcessNode:
                 runner.accept()
             except NoGpusError as error:
                 rejection = admission.unavailable(str(error))
+            except OSError as error:
+                why = f"Failed to create pod sandbox: {error}"
+                self._recorder.event(reference(POD, pod), "Warning", "FailedCreatePodSandBox", why)
+                raise
         if rejection is not None:
             runner.end(Ending("rejected", self._clock.monotonic(), 0.0, rejection.reason, rejection.message))
-        self._runners[key] = runner
+        self._runners[key_of(pod)] = runner
         return runner
+
+    def _runner(self, kit: Kit, pod: Pod) -> PodRunner:
+        key = key_of(pod)
+        return PodRunner(kit, pod, wake=lambda: self._controller.queue.add(key))
 
     async def _step(self, key: str, runner: PodRunner) -> Result:
         """One look at a pod: act, report, and tidy up once it is over."""
@@ -266,19 +293,16 @@ class ProcessNode:
                 )
                 runner.update(written)
             except ApiError as error:
-                if not _is_gone(error):
-                    raise
+                await self._must_be_gone(runner.pod, error)
                 gone = True
         if plan.remove and not gone:
             await self._delete(runner.pod)
         if gone and not plan.over:
             runner.end(Ending("gone", self._clock.monotonic(), 0.0))
         if plan.over:
-            try:
-                await runner.clean_up()
-            except OSError as error:
-                log.warning("%s: something of pod %s stays on disk: %s", self.node_name, key, error)
+            await runner.clean_up()
             del self._runners[key]
+            self._ended[key] = runner.uid
             if self._draining and not self._runners:
                 self._drained.set()
             return 0.0  # there may be a successor of the same name
@@ -291,13 +315,33 @@ class ProcessNode:
                 POD, pod.metadata.name, pod.metadata.namespace, grace_period_seconds=0, uid=pod.metadata.uid
             )
         except ApiError as error:
-            if not _is_gone(error):
-                raise
+            await self._must_be_gone(pod, error)
+
+    async def _must_be_gone(self, pod: Pod, error: ApiError) -> None:
+        """Raises the error, unless it is because the pod is no more. A conflict may be over anything."""
+        if error.code == 409:
+            try:
+                found = await self._client.get(POD, pod.metadata.name, pod.metadata.namespace)
+            except ApiError as missing:
+                error = missing
+            else:
+                if found.metadata.uid != pod.metadata.uid:
+                    return
+        if error.code != 404:
+            raise error
 
     async def _forget(self, uid: str) -> None:
         """The pod's object is gone, and nothing of it runs: so go its logs and its address."""
         self._network.forget(uid)
-        await asyncio.to_thread(self._storage.of(uid).remove)
+        self._remover.add(self._storage.of(uid).remove())
+
+    def _stays(self, what: str) -> None:
+        self._event("FailedRemoval", what)
+
+    def _event(self, reason: str, message: str) -> None:
+        """Something about the node itself. As with the kubelet, its name stands for the uid too."""
+        node = ObjectReference(kind=NODE.kind, api_version=NODE.api_version, name=self.node_name, uid=self.node_name)
+        self._recorder.event(node, "Warning", reason, message)
 
     def _concerns_us(self, old: Pod | None, new: Pod | None) -> bool:
         ours = [pod for pod in (old, new) if pod is not None and pod.spec.node_name == self.node_name]
@@ -336,6 +380,5 @@ def offered(machine: Machine, instead: Mapping[str, Quantity]) -> dict[str, Quan
     return found | dict(instead)
 
 
-def _is_gone(error: ApiError) -> bool:
-    """Whether the object is not there any more, or is another one of the same name."""
-    return error.code in (404, 409)
+def _not_ours(path: Path) -> str:
+    return f"{path} is not the node's: it is left as it is"

@@ -50,7 +50,7 @@ def candidates() -> list[Isolation]:
 
 
 async def probe(directory: Path, tried: list[Isolation] | None = None) -> Isolation:
-    """The best isolation that works. `directory` is empty and ours."""
+    """The best isolation that works. `directory` is empty and ours; what is left in it is of no use."""
     problem = ""
     for number, isolation in enumerate(candidates() if tried is None else tried):
         attempt = directory / f"{number}"
@@ -58,7 +58,6 @@ async def probe(directory: Path, tried: list[Isolation] | None = None) -> Isolat
         hosts = attempt / "hosts"
         hosts.write_text("127.0.0.1 localhost\n")
         failure = await _try(isolation, attempt, hosts)
-        shutil.rmtree(attempt)
         if not failure:
             return Isolation(isolation.kind, isolation.own_pids, isolation.bubblewrap, problem)
         problem = problem or failure

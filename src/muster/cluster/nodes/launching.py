@@ -30,6 +30,7 @@ from muster.cluster.nodes.isolation import Isolation, command
 from muster.cluster.nodes.mounts import Mount, MountError, plan
 from muster.cluster.nodes.network import Network
 from muster.cluster.nodes.pod_volumes import PodVolumes
+from muster.cluster.nodes.remover import Remover
 from muster.cluster.nodes.shim.spec import Command, Spec
 from muster.cluster.nodes.shims import MARK
 from muster.cluster.nodes.storage import PodStorage, Storage
@@ -53,6 +54,7 @@ class Kit:
     clock: Clock
     recorder: Recorder
     storage: Storage
+    remover: Remover
     network: Network
     gpus: Gpus
     isolation: Isolation

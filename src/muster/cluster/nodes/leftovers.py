@@ -5,13 +5,13 @@ Works without a server: `muster down` ends the containers that a killed one has 
 
 import asyncio
 import logging
-import shutil
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from pathlib import Path
 
 from muster.api.core import NODE
 from muster.api.status import ApiError
-from muster.cluster.nodes import launching, node_object, shims
+from muster.cluster.nodes import launching, node_object, plainfiles, removal, shims
+from muster.cluster.nodes.removal import RemovalError
 from muster.cluster.nodes.shims import Shim
 from muster.cluster.nodes.storage import Storage
 from muster.runtime.client import Client
@@ -34,7 +34,7 @@ async def end_everything(state: Path, *, spare: Collection[str] = ()) -> int:
 
     What is on disk stays: the next server learns from it how they ended.
     """
-    storages = [Storage(path) for path in _absent(state, spare)]
+    storages = [storage for path in _absent(state, spare) if (storage := _storage(path)) is not None]
     ended = await asyncio.gather(*(end_pod(storage, record.uid) for storage in storages for record in storage.pods()))
     return sum(ended)
 
@@ -42,11 +42,12 @@ async def end_everything(state: Path, *, spare: Collection[str] = ()) -> int:
 async def forget_absent(client: Client, state: Path, present: Collection[str]) -> None:
     """End and forget the nodes that are not there any more: containers, directories, Node objects. Raises `ApiError`.
 
-    Their pods are then collected as pods of lost nodes.
+    Their pods are then collected as pods of lost nodes. What cannot be removed is tried again at another start.
     """
     await end_everything(state, spare=present)
     for path in _absent(state, present):
-        await asyncio.to_thread(_remove, path)
+        for trouble in await asyncio.to_thread(_remove, path):
+            log.warning("%s", trouble)
     for node in (await client.list(NODE, labels=node_object.KIND_LABEL)).items:
         if node.metadata.name not in present:
             log.info("node %s is not there any more", node.metadata.name)
@@ -57,17 +58,48 @@ async def forget_absent(client: Client, state: Path, present: Collection[str]) -
                     log.warning("node %s could not be removed: %s", node.metadata.name, error)
 
 
-def _remove(path: Path) -> None:
-    storage = Storage(path)
-    for record in storage.pods():
-        storage.of(record.uid).remove()
-    shutil.rmtree(path)
+def remove_all(home: Path, state: Path) -> list[str]:
+    """Remove a cluster that has ended, with all that its nodes have anywhere; what could not be removed, in words."""
+    troubles = [trouble for path in _absent(state, ()) for trouble in _remove_memory(path)]
+    return troubles + _removed([home])
+
+
+def _remove(path: Path) -> list[str]:
+    return _remove_memory(path) + _removed([path])
+
+
+def _remove_memory(path: Path) -> list[str]:
+    """What the pods of a node have that is not below its directory."""
+    storage = _storage(path)
+    if storage is None:
+        return []
+    gone = [where for record in storage.pods() for where in storage.of(record.uid).remove()]
+    return _removed(where for where in (*gone, *storage.left_over()) if not where.is_relative_to(path))
+
+
+def _storage(path: Path) -> Storage | None:
+    try:
+        return Storage(path)
+    except OSError as error:
+        log.warning("%s cannot be looked at: %s", path, error)
+        return None
+
+
+def _removed(paths: Iterable[Path]) -> list[str]:
+    """Remove these; what could not be, in words."""
+    troubles = []
+    for path in paths:
+        try:
+            removal.remove(path)
+        except RemovalError as error:
+            troubles.append(str(error))
+    return troubles
 
 
 def _absent(state: Path, present: Collection[str]) -> list[Path]:
-    """The directories of nodes that are not there."""
-    found = sorted(state.iterdir()) if state.is_dir() else []
-    return [path for path in found if path.is_dir() and path.name not in present]
+    """The directories of nodes that are not there. What else lies beside them is not ours."""
+    found = (state / name for name in plainfiles.names(state) if name not in present and not name.startswith("."))
+    return [path for path in found if (path / "pods").is_dir() and not path.is_symlink()]
 
 
 async def end_pod(storage: Storage, uid: str) -> int:

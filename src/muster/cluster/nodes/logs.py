@@ -180,7 +180,8 @@ def _open_all(directory: Path) -> list[int]:
     for number in range(MOST_FILES):
         try:
             descriptor = os.open(
-                directory / (f"{NAME}.{number}" if number else NAME), os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW
+                directory / (f"{NAME}.{number}" if number else NAME),
+                os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK,
             )
         except FileNotFoundError:
             continue

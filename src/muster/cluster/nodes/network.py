@@ -21,6 +21,7 @@ from muster.runtime.manager import Manager
 COALESCE_SECONDS = 0.05
 _MACHINE = Path("/etc/hosts")
 _UNBOUND = "network-unbound"
+_WRITE = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 
 log = logging.getLogger(__name__)
 
@@ -141,9 +142,9 @@ def _what_matters(pod: Pod | None) -> object:
 def _write(path: Path, text: str) -> None:
     """Overwrite a file in place: new content first, then the new length, so that readers never find it empty."""
     data = text.encode()
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
+    descriptor = os.open(path, _WRITE, 0o644)
     try:
-        if os.fstat(descriptor).st_size == len(data) and path.read_bytes() == data:
+        if os.fstat(descriptor).st_size == len(data) and os.pread(descriptor, len(data), 0) == data:
             return
         os.pwrite(descriptor, data, 0)
         os.ftruncate(descriptor, len(data))

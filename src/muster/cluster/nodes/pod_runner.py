@@ -125,7 +125,10 @@ class PodRunner:
             if found.shim is not None:
                 self._attend(container, found.shim, fresh=False, ready=found.ready)
         if self._prepared:
-            self._kit.network.enter(self.pod, self.storage.hosts)
+            try:
+                self._kit.network.enter(self.pod, self.storage.hosts)
+            except OSError as error:  # its containers run, and have the file that they had
+                self._event("Warning", "FailedCreatePodSandBox", f"The hosts file cannot be kept: {_words(error)}")
         if self._shims:  # what its volumes show may have changed while nobody was here
             self._spawn(self._refresh, "refresh")
             self._spawn(self._keep_tokens, "tokens")
@@ -188,7 +191,7 @@ class PodRunner:
         self._kit.network.leave(self.uid)
         if self._kit.cgroups is not None:
             self._kit.cgroups.remove(self.uid)
-        await asyncio.to_thread(self.storage.remove_volumes)
+        self._kit.remover.add(self.storage.remove_volumes())
 
     def _facts(self) -> PodFacts:
         seconds = self.pod.spec.active_deadline_seconds
@@ -234,7 +237,10 @@ class PodRunner:
         except (ApiError, TransportError) as error:
             self._hold_up("FailedMount", f"cannot read the objects that the volumes show: {error}")
         except OSError as error:
-            self._hold_up("FailedCreatePodSandBox", f"Failed to create pod sandbox: {error.filename}: {error.strerror}")
+            self._hold_up("FailedCreatePodSandBox", f"Failed to create pod sandbox: {_words(error)}")
+        except Exception as error:  # a bug of ours must not have the pod prepared again and again without a pause
+            log.exception("pod %s could not be prepared", self.pod.metadata.name)
+            self._hold_up("FailedCreatePodSandBox", f"Failed to create pod sandbox: {type(error).__name__}: {error}")
         else:
             self._prepared, self._trouble = True, None
             self._spawn(self._keep_tokens, "tokens")
@@ -288,7 +294,7 @@ class PodRunner:
         except ShimError as error:
             self._hold_up_container(container, "RunContainerError", str(error))
         except OSError as error:
-            self._hold_up_container(container, "CreateContainerError", f"{error.filename}: {error.strerror}")
+            self._hold_up_container(container, "CreateContainerError", _words(error))
         except Exception as error:  # a bug of ours must not leave the pod in the middle of a start for ever
             log.exception("container %s of pod %s could not be started", container.name, self.pod.metadata.name)
             self._hold_up_container(container, "CreateContainerError", f"{type(error).__name__}: {error}")
@@ -303,6 +309,7 @@ class PodRunner:
     async def _launch(self, container: Container, number: int) -> Shim | None:
         environment = await self._environment(container)
         directory = self.storage.begin(container.name, number)
+        self._kit.remover.add(self.storage.remove_old(container.name, number))
         spec = launching.spec(self._kit, self.pod, container, self._volumes, environment, directory)
         try:
             return await shims.start(spec)
@@ -455,6 +462,11 @@ class PodRunner:
             await work()
         except Exception:
             log.exception("pod %s: %s failed", self.pod.metadata.name, name)
+
+
+def _words(error: OSError) -> str:
+    """An error of the system for users; our own have no file, and say all themselves."""
+    return f"{error.filename}: {error.strerror}" if error.filename else str(error)
 
 
 class _Listener:

@@ -4,12 +4,14 @@ This is all that a new server knows of the pods of the one before it. Nothing is
 an attempt that was claimed has run, and if nobody knows how it ended, it failed.
 """
 
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from muster.api.core import Container, ContainerStatus, Pod
-from muster.cluster.nodes import launching, logs, shims
+from muster.cluster.nodes import launching, logs, plainfiles, shims
+from muster.cluster.nodes.plainfiles import OddFileError
 from muster.cluster.nodes.pod_facts import Attempt, ContainerFacts, Exit, Now
 from muster.cluster.nodes.shims import Record, Shim
 from muster.cluster.nodes.storage import PodStorage
@@ -86,10 +88,9 @@ def started_at(record: Record) -> datetime | None:
 
 def _last_words(container: Container, directory: Path, record: Record) -> str:
     """The termination message: the container's own, the shim's, or the end of the log."""
-    file = directory / launching.MESSAGE_FILE
-    if launching.message_path(container) and file.is_file():
-        with file.open("rb") as open_file:
-            if words := open_file.read(_MESSAGE_BYTES):
+    if launching.message_path(container):
+        with suppress(FileNotFoundError, OddFileError):
+            if words := plainfiles.read(directory / launching.MESSAGE_FILE, _MESSAGE_BYTES):
                 return words.decode(errors="replace")
     if record.message:
         return record.message

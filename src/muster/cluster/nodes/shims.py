@@ -16,11 +16,12 @@ import signal
 import struct
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, TypeAlias
 
 import msgspec
 
-from muster.cluster.nodes import processes
+from muster.cluster.nodes import plainfiles, processes
+from muster.cluster.nodes.plainfiles import OddFileError
 from muster.cluster.nodes.shim.spec import Command, Entry, Spec
 from muster.cluster.nodes.shim.supervisor import END, STATE
 from muster.cluster.nodes.shim.system import CLONE_NEWNS, CLONE_NEWPID, CLONE_NEWUSER, CLONE_NEWUTS
@@ -43,13 +44,17 @@ class ClaimedError(Exception):
     """Another shim has, or had, this attempt."""
 
 
+# What does not fit is damaged: no clock says so.
+Time: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+
+
 class Record(msgspec.Struct, frozen=True):
     """What a shim has written down. Times are nanoseconds since 1970; 0 for what did not happen."""
 
-    claimed: int = 0
-    started: int = 0
-    finished: int = 0
-    code: int = 0
+    claimed: Time = 0
+    started: Time = 0
+    finished: Time = 0
+    code: Annotated[int, msgspec.Meta(ge=0, le=255)] = 0
     reason: str = ""
     message: str = ""
     lost: int = 0  # lines of the log that could not be written
@@ -100,10 +105,10 @@ class Shim:
 def read_record(directory: Path) -> Record | None:
     """What is known of an attempt; None if no shim ever claimed it."""
     try:
-        return msgspec.json.decode((directory / STATE).read_bytes(), type=Record)
+        return msgspec.json.decode(plainfiles.read(directory / STATE), type=Record)
     except FileNotFoundError:
         return None
-    except msgspec.DecodeError:  # the machine went down in the middle of a write
+    except (OddFileError, msgspec.DecodeError, UnicodeDecodeError):  # the machine went down in the middle of a write
         return Record()
 
 
@@ -129,15 +134,12 @@ def is_alive(directory: Path) -> bool:
 def _holder(directory: Path) -> int:
     """The process that has the state locked; 0 if none has."""
     try:
-        descriptor = os.open(directory / STATE, os.O_RDONLY | os.O_CLOEXEC)
-    except FileNotFoundError:
+        with plainfiles.opened(directory / STATE) as descriptor:
+            query = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+            kind, _, _, _, pid = _FLOCK.unpack(fcntl.fcntl(descriptor, fcntl.F_GETLK, query))
+            return 0 if kind == fcntl.F_UNLCK else pid
+    except (FileNotFoundError, OddFileError):
         return 0
-    try:
-        query = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
-        kind, _, _, _, pid = _FLOCK.unpack(fcntl.fcntl(descriptor, fcntl.F_GETLK, query))
-        return 0 if kind == fcntl.F_UNLCK else pid
-    finally:
-        os.close(descriptor)
 
 
 async def start(spec: Spec) -> Shim | None:

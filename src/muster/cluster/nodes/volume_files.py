@@ -11,11 +11,12 @@ pod does in its own volumes is not followed (`resolve_within`).
 import contextlib
 import itertools
 import os
-import shutil
 import stat
 from collections.abc import Mapping
 from pathlib import Path
 
+from muster.cluster.nodes import removal
+from muster.cluster.nodes.removal import RemovalError
 from muster.cluster.nodes.volumes import File, HostPath, VolumeError
 
 _DATA = "..data"
@@ -47,7 +48,8 @@ def write_tree(directory: Path, files: Mapping[str, File], *, group: int | None 
         new.mkdir(exist_ok=True)
         new.chmod(_DIRECTORY_MODE)
     except BaseException:
-        shutil.rmtree(new, ignore_errors=True)  # whoever tries again would leave one more each time
+        with contextlib.suppress(RemovalError):  # whoever tries again would leave one more each time
+            removal.remove(new)
         raise
     following = directory / f"{_DATA}_tmp"
     following.unlink(missing_ok=True)
@@ -55,7 +57,8 @@ def write_tree(directory: Path, files: Mapping[str, File], *, group: int | None 
     following.rename(current)
     _link_names(directory, {path.split("/")[0] for path in files})
     for name in old:
-        shutil.rmtree(directory / name)
+        with contextlib.suppress(RemovalError):  # the next version's turn, or the volume's end
+            removal.remove(directory / name)
     return True
 
 
@@ -137,12 +140,27 @@ def _mode(file: File, group: int | None) -> int:
 
 def _holds(directory: Path, files: Mapping[str, File], group: int | None) -> bool:
     """Whether a version has exactly these files."""
-    found = {path.relative_to(directory.resolve()).as_posix(): path for path in directory.resolve().rglob("*")}
-    present = {name: path for name, path in found.items() if not path.is_dir()}
-    return present.keys() == files.keys() and all(
-        path.read_bytes() == files[name].data and stat.S_IMODE(path.stat().st_mode) == _mode(files[name], group)
-        for name, path in present.items()
+    found = _files_below(directory)
+    return found == files.keys() and all(
+        (directory / name).read_bytes() == file.data
+        and stat.S_IMODE((directory / name).stat().st_mode) == _mode(file, group)
+        for name, file in files.items()
     )
+
+
+def _files_below(root: Path) -> set[str]:
+    """The paths of all that is no directory. However deep it is: a path of a volume has room for 2,000 names."""
+    found, left = set(), [""]
+    while left:
+        prefix = left.pop()
+        with os.scandir(root / prefix) as entries:
+            for entry in entries:
+                path = f"{prefix}{entry.name}"
+                if entry.is_dir():
+                    left.append(f"{path}/")
+                else:
+                    found.add(path)
+    return found
 
 
 def _versions(directory: Path) -> list[str]:

@@ -1,15 +1,17 @@
 """Probes, GPUs, cgroups, admission, the node's object, and what is written of pods."""
 
+import os
 import stat
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
-from muster.cluster.nodes import admission, cgroups, gpus, machine, node_object, probes
+from muster.cluster.nodes import admission, cgroups, gpus, machine, node_object, probes, removal, shims
 from muster.cluster.nodes.agent import offered
 from muster.cluster.nodes.gpus import Gpus, NoGpusError
 from muster.cluster.nodes.probes import Tally
+from muster.cluster.nodes.shims import Record
 from muster.cluster.nodes.storage import PodRecord, Storage
 from muster.cluster.nodes.wire import pod_status_patch, to_wire
 
@@ -246,16 +248,21 @@ def test_records_survive_and_what_is_half_made_does_not(storage, tmp_path):
     (tmp_path / "node/pods/uid-2").mkdir()
     (tmp_path / "node/pods/uid-3").mkdir()
     (tmp_path / "node/pods/uid-3/pod.json").write_text("{half")
-    assert Storage(tmp_path / "node").pods() == [record]
-    assert [path.name for path in (tmp_path / "node/pods").iterdir()] == ["uid-1"]
+    found = Storage(tmp_path / "node")
+    assert found.pods() == [record, PodRecord("", "", "uid-3")], "of a damaged record, something may run"
+    assert found.left_over() == [tmp_path / "node/removed/uid-2"]
+    assert sorted(path.name for path in (tmp_path / "node/pods").iterdir()) == ["uid-1", "uid-3"]
     assert (tmp_path / "node").stat().st_mode & 0o777 == 0o700
 
 
-def test_old_attempts_are_forgotten(storage):
+def test_old_attempts_are_forgotten(storage, tmp_path):
     place = storage.of("uid-1")
     place.write(PodRecord("ns", "p", "uid-1"))
+    gone = []
     for number in range(4):
         place.begin("main", number)
+        gone += place.remove_old("main", number)
+    assert gone == [tmp_path / "node/removed/uid-1-containers-main-0"]
     assert place.attempts("main") == [1, 2, 3]
     assert place.containers() == ["main"]
 
@@ -270,21 +277,111 @@ def test_volumes_go_before_logs(storage, tmp_path):
     assert memory.parts[-4] == "memory"
     assert memory.parts[-3].endswith("-uid-1")
     assert stat.S_IMODE(memory.parents[1].stat().st_mode) == 0o700
-    place.remove_volumes()
+    assert place.remove_volumes() == [tmp_path / "node/removed/uid-1-volumes", memory.parents[1]]
     assert place.attempts("main") == [0]
-    assert list((tmp_path / "memory").iterdir()) == []
-    place.remove()
-    place.remove()
+    assert storage.left_over() == [tmp_path / "node/removed/uid-1-volumes"], "the memory is a pod's that there is"
+    assert place.remove() == [memory.parents[1], tmp_path / "node/removed/uid-1"]
+    removal.remove(memory.parents[1])
+    assert place.remove() == []
     assert not place.exists()
 
 
-def test_a_directory_of_somebody_else_is_not_used(tmp_path, monkeypatch):
+def test_memory_of_a_pod_that_is_no_more_is_left_over(storage):
+    memory = storage.of("uid-1").volume("b", in_memory=True)
+    assert storage.left_over() == [memory.parents[1]]
+
+
+@pytest.mark.parametrize("what", ["link", "file"])
+@pytest.mark.parametrize("where", ["node", "node/pods", "node/removed"])
+def test_what_is_in_our_place_is_set_aside(tmp_path, what, where):
     other = tmp_path / "other"
-    other.mkdir()
-    link = tmp_path / "node"
-    link.symlink_to(other)
-    with pytest.raises(PermissionError, match="is not a directory of ours"):
-        Storage(link)
+    other.mkdir(mode=0o755)
+    (tmp_path / where).parent.mkdir(exist_ok=True)
+    if what == "link":
+        (tmp_path / where).symlink_to(other)
+    else:
+        (tmp_path / where).write_text("somebody's")
+    storage = Storage(tmp_path / "node")
+    aside = f".{(tmp_path / where).name}-set-aside-1"
+    assert storage.notices == [f"{tmp_path / where} was not a directory of ours; it is {aside} now"]
+    assert os.path.lexists((tmp_path / where).with_name(aside))
+    storage.of("uid-1").write(PodRecord("ns", "p", "uid-1"))
+    assert Storage(tmp_path / "node").pods() == [PodRecord("ns", "p", "uid-1")]
+    assert list(other.iterdir()) == []
+
+
+def put(path, what):
+    """Something in the place of a file of ours."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    match what:
+        case "directory":
+            path.mkdir()
+        case "fifo":
+            os.mkfifo(path)
+        case "link":
+            path.symlink_to("/etc/passwd")
+        case bytes():
+            path.write_bytes(what)
+
+
+ODD: list[str | bytes] = ["directory", "fifo", "link", b"", b"\xff\xfe", b"[]", b"[" * 9999]
+RECORDS = [b"{}", b'{"uid":"other","namespace":"","name":""}']
+STATES = [b'{"claimed":-1}', b'{"started":1e99}', b'{"finished":9223372036854775808}', b'{"code":256}']
+
+
+@pytest.mark.parametrize("what", [*ODD, *RECORDS])
+def test_an_odd_record_is_of_a_pod_whose_uid_is_known(storage, what):
+    place = storage.of("uid-1")
+    put(place.root / "pod.json", what)
+    assert storage.pods() == [PodRecord("", "", "uid-1")]
+    place.write(PodRecord("ns", "p", "uid-1"))
+    assert storage.pods() == [PodRecord("ns", "p", "uid-1")]
+
+
+@pytest.mark.parametrize("what", [*ODD, *STATES])
+def test_an_odd_state_is_of_an_attempt_of_which_nothing_is_known(storage, what):
+    directory = storage.of("uid-1").begin("main", 0)
+    put(directory / "state", what)
+    assert shims.read_record(directory) == Record()
+    assert shims.find(directory) is None
+    assert not shims.is_alive(directory)
+
+
+def test_what_is_no_pod_is_left_alone(storage, tmp_path):
+    pods = tmp_path / "node/pods"
+    (pods / "notes").mkdir()
+    (pods / "notes/mine").touch()
+    (pods / "file").touch()
+    (pods / "link").symlink_to("/etc")
+    (pods / "odd\nname").mkdir()
+    os.mkdir(os.fsencode(pods) + b"/\xff")
+    (pods / "uid-1").mkdir()
+    before = sorted(set(os.listdir(pods)) - {"uid-1"})
+    assert storage.pods() == []
+    assert [path.name for path in storage.foreign()] == before
+    assert storage.left_over() == [tmp_path / "node/removed/uid-1"]
+    assert sorted(os.listdir(pods)) == before
+
+
+def test_odd_names_of_containers_and_attempts_are_none(storage):
+    place = storage.of("uid-1")
+    for path in ("main/0", "main/x", "main/01", "main/-1", "main/²", "main/0x1", ".odd/0", "a b/0"):
+        (place.root / "containers" / path).mkdir(parents=True)
+    (place.root / "containers/file").touch()
+    assert place.containers() == ["file", "main"]
+    assert place.attempts("main") == [0]
+    assert place.attempts("file") == []
+
+
+def test_what_cannot_be_moved_is_removed_where_it_is(storage, monkeypatch):
+    place = storage.of("uid-1")
+    place.write(PodRecord("ns", "p", "uid-1"))
+
+    def refuse(path, target):
+        raise PermissionError(1, "Operation not permitted", str(path))
+
+    monkeypatch.setattr(removal, "move", refuse)
+    assert place.remove() == [place.root]
 
 
 @pytest.mark.parametrize("name", ["..", ".", "a/b", "", "a\0b", "/etc"])

@@ -1,0 +1,62 @@
+"""Reads what should be small files and directories of our own, in places where anything at all may be found instead.
+
+Whatever is there, reading does not wait (as a pipe would make it) and follows no link. That something else is there is
+told apart from not being able to look, which is an OSError as ever: only the first says anything about what is there.
+"""
+
+import errno
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+_ABSENT = (errno.ENOENT, errno.ENOTDIR)
+# A link, a socket, something that is closed to us, a bad sector.
+_ODD = (errno.ELOOP, errno.ENXIO, errno.EACCES, errno.EPERM, errno.EIO, errno.ENAMETOOLONG)
+_MOST_BYTES = 1 << 20
+
+
+class OddFileError(Exception):
+    """There is something, and it is not what it should be, or it cannot be read."""
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[int]:
+    """A file. Raises FileNotFoundError, `OddFileError`, OSError."""
+    try:
+        descriptor = os.open(path, _FLAGS)
+    except OSError as error:
+        if error.errno in _ABSENT:
+            raise FileNotFoundError(error.errno, error.strerror, str(path)) from None
+        raise (OddFileError(str(error)) if error.errno in _ODD else error) from None
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OddFileError(f"{path} is not a file")
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def read(path: Path, limit: int = _MOST_BYTES) -> bytes:
+    """The start of a file. Raises FileNotFoundError, `OddFileError`, OSError."""
+    with opened(path) as descriptor:
+        try:
+            return os.read(descriptor, limit)
+        except OSError as error:
+            raise OddFileError(f"{path}: {error.strerror}") from error
+
+
+def names(directory: Path) -> list[str]:
+    """The names in a directory, in order; none if there is no directory that we can read. Raises OSError."""
+    try:
+        descriptor = os.open(directory, _FLAGS | os.O_DIRECTORY)
+    except OSError as error:
+        if error.errno in _ABSENT + _ODD:
+            return []
+        raise
+    try:
+        return sorted(os.listdir(descriptor))  # noqa: PTH208 - pathlib knows no descriptors
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,57 @@
+"""Removes what a node needs no longer, one thing after the other; what cannot be removed is tried again, ever later.
+
+Nothing waits for it, and a node that stops interrupts it: what is left then is found at the next start.
+"""
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from muster.cluster.nodes import removal
+from muster.cluster.nodes.removal import RemovalError
+from muster.runtime.backoff import Backoff
+from muster.runtime.controller import Result
+from muster.runtime.manager import Manager
+
+_RETRY = Backoff(first=10.0, limit=600.0)
+
+log = logging.getLogger(__name__)
+
+
+class Remover:
+    """The removals of one node. `tell` hears once of everything that stays."""
+
+    def __init__(self, manager: Manager, name: str, tell: Callable[[str], None]) -> None:
+        self._random = manager.random
+        self._controller = manager.controller(f"{name}-removal", self._remove)
+        self._tell = tell
+        self._halted = threading.Event()
+        self._failures: dict[str, int] = {}
+
+    def add(self, paths: Iterable[Path]) -> None:
+        """These are to go."""
+        for path in paths:
+            self._controller.queue.add(str(path))
+
+    async def run(self) -> None:
+        """Remove until `stop`."""
+        await self._controller.run()
+
+    async def stop(self) -> None:
+        """Leave what is left."""
+        self._halted.set()
+        await self._controller.stop()
+
+    async def _remove(self, path: str) -> Result:
+        try:
+            await asyncio.to_thread(removal.remove, Path(path), self._halted.is_set)
+        except RemovalError as error:
+            failures = self._failures[path] = self._failures.get(path, 0) + 1
+            if failures == 1:
+                log.warning("%s", error)
+                self._tell(str(error))
+            return _RETRY.delay(failures, self._random)
+        self._failures.pop(path, None)
+        return None

@@ -1,0 +1,278 @@
+"""What pods leave behind, and what else is found in a home: the node starts, serves and stops whatever it is."""
+
+import asyncio
+import contextlib
+import os
+import subprocess
+import tempfile
+from functools import partial
+from pathlib import Path
+
+import pytest
+from hypothesis import Phase, given, settings
+from tests.system import node_world
+from tests.system.node_world import LIMIT, main, shell
+from tests.unit.cluster.nodes.test_removal import TREES, build, deep
+
+from muster.api.core import EVENT, POD
+from muster.cluster.nodes import removal
+from muster.cluster.nodes.storage import SHARED_MEMORY, seed_of
+
+VOLUMES = [{"name": "m", "emptyDir": {}}, {"name": "k", "emptyDir": {"medium": "Memory"}}]
+MOUNTS = [{"name": "m", "mountPath": "/m"}, {"name": "k", "mountPath": "/k"}]
+
+
+@pytest.fixture
+def play(tmp_path):
+    return partial(node_world.play, tmp_path)
+
+
+async def until(condition):
+    async with asyncio.timeout(LIMIT):
+        while not condition():
+            await asyncio.sleep(0.02)
+
+
+def removed(state):
+    return sorted(os.listdir(state / "node-0/removed"))
+
+
+def memory(state):
+    return list(SHARED_MEMORY.glob(f"muster-{os.getuid()}-{seed_of(state / 'node-0'):08x}-*"))
+
+
+async def node_events(world, reason):
+    found = (await world.client.list(EVENT, "default")).items
+    return [e.message for e in found if e.reason == reason and e.involved_object.kind == "Node"]
+
+
+async def serves(world, name):
+    """Whether the node runs what it is given, and forgets it."""
+    await world.create(name, **shell("echo served"))
+    await world.phase("Succeeded", name)
+    assert await world.log(name) == "served\n"
+    await world.client.delete(POD, name, "default")
+    await world.gone(name)
+
+
+LEAVE = """
+for d in m k; do
+    mkdir -p /$d/m/a; touch /$d/m/a/x; chmod 555 /$d/m/a
+    i=0; while [ $i -lt 50 ]; do mkdir d; cd d; i=$((i+1)); done; cd /$d
+    mkfifo /$d/p; ln -s /etc /$d/l; chmod 0 /$d/m
+done
+"""
+
+
+@pytest.mark.parametrize("restart", [False, True])
+def test_what_a_pod_leaves_goes_with_it(play, tmp_path, restart):
+    async def story(world):
+        await world.create(volumes=VOLUMES, volumeMounts=MOUNTS, **shell(LEAVE))
+        await world.phase("Succeeded")
+        if restart:
+            await world.stop_node()
+            await world.start_node()
+        await until(lambda: removed(tmp_path) == [] and memory(tmp_path) == [])
+        assert await node_events(world, "FailedRemoval") == []
+        await serves(world, "q")
+
+    play(story)
+
+
+def immutable(path):
+    if subprocess.run(["chattr", "+i", str(path)], capture_output=True, check=False).returncode != 0:
+        pytest.skip("files cannot be made immutable here")
+
+
+def test_what_cannot_be_removed_is_told_once_and_tried_again(play, tmp_path, monkeypatch):
+    tried = []
+    remove = removal.remove
+
+    def counted(path, halted=lambda: False):
+        tried.append(path)
+        remove(path, halted)
+
+    monkeypatch.setattr(removal, "remove", counted)
+
+    async def story(world):
+        await world.create(volumes=VOLUMES, volumeMounts=MOUNTS, **shell("touch /m/stays /m/goes; sleep 1000"))
+        pod = await world.ready()
+        volume = tmp_path / f"node-0/pods/{pod.metadata.uid}/volumes"
+        await until((volume / "m/goes").exists)
+        immutable(volume / "m/stays")
+        await world.client.delete(POD, "p", "default")
+        await world.gone()
+        await world.event("FailedRemoval")
+        where = tmp_path / f"node-0/removed/{pod.metadata.uid}-volumes"
+        told = f"{where} cannot be removed: 'stays' in it: Operation not permitted"
+        assert await node_events(world, "FailedRemoval") == [told]
+        assert [path.name for path in where.rglob("*")] == ["m", "stays"]
+        assert tried.count(where) == 1, "it is tried again in ten seconds, not before"
+        await serves(world, "q")
+        await world.stop_node()
+        await world.start_node()
+        await serves(world, "r")
+        subprocess.run(["chattr", "-R", "-i", str(where)], check=True)
+        await world.stop_node()
+        await world.start_node()
+        await until(lambda: removed(tmp_path) == [])
+
+    try:
+        play(story)
+    finally:
+        subprocess.run(["chattr", "-R", "-f", "-i", str(tmp_path)], check=False)
+
+
+FOREIGN = {
+    "node-0/pods/file": "file",
+    "node-0/pods/link": "link",
+    "node-0/pods/odd\nname": "directory",
+    "node-0/pods/notes/mine": "file",
+    "node-0/pods/-x/pod.json": "file",
+    "node-0/strange": "fifo",
+    "node-7/mine": "file",  # no node of ours: it has no pods
+    "node-8": "link",
+    "notes": "file",
+}
+
+
+def put(path: Path, what: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    match what:
+        case "file":
+            path.touch()
+        case "directory":
+            path.mkdir()
+        case "fifo":
+            os.mkfifo(path)
+        case "link":
+            path.symlink_to("/")
+
+
+def test_what_is_foreign_is_named_and_left_alone(play, tmp_path):
+    for name, what in FOREIGN.items():
+        put(tmp_path / name, what)
+    os.mkdir(os.fsencode(tmp_path) + b"/node-0/pods/\xff")
+
+    expected = {
+        f"{tmp_path}/node-0/pods/{name} is not the node's: it is left as it is"
+        for name in ("-x", "file", "link", "notes", "odd\nname", "\\udcff")
+    }
+
+    async def story(world):
+        await serves(world, "q")
+        async with asyncio.timeout(LIMIT):
+            while set(await node_events(world, "ForeignFiles")) != expected:
+                await asyncio.sleep(0.02)
+
+    play(story)
+    for name in FOREIGN:
+        assert os.path.lexists(tmp_path / name)
+
+
+DAMAGE = ["pod.json", "hosts", "containers/main/0/state", "containers/main/0/log", "containers/main", "containers"]
+
+
+@pytest.mark.parametrize("what", ["file", "directory", "fifo", "link"])
+@pytest.mark.parametrize("where", DAMAGE)
+def test_a_pod_whose_files_are_damaged_while_nobody_looks(play, tmp_path, where, what):
+    """What still runs goes on or is ended; nothing is run twice; the node serves."""
+
+    async def story(world):
+        script = f"echo; echo ran >> {tmp_path}/runs; while [ ! -e {tmp_path}/over ]; do sleep 0.1; done"
+        await world.create(volumes=VOLUMES, volumeMounts=MOUNTS, **shell(script))
+        pod = await world.ready()
+        await world.says("\n")
+        await world.stop_node(leave=True)
+        path = tmp_path / f"node-0/pods/{pod.metadata.uid}" / where
+        path.rename(path.with_name("was"))
+        put(path, what)
+        await world.start_node()
+        await serves(world, "q")
+        pod = await world.get()
+        assert (tmp_path / "runs").read_text() == "ran\n"
+        if where in ("pod.json", "hosts", "containers/main/0/log"):
+            assert main(pod).state.running is not None
+            assert pod.status.pod_ip
+        else:
+            assert main(pod).state.terminated.reason == "ContainerStatusUnknown"
+        await world.client.delete(POD, "p", "default", grace_period_seconds=0)
+        await world.gone()
+
+    play(story)
+    (tmp_path / "over").touch()  # what is hidden even from us runs until then
+
+
+@settings(max_examples=15, phases=(Phase.generate,))
+@given(TREES)
+def test_whatever_a_pod_leaves_the_node_starts_serves_and_stops(tree):
+    """A server is killed in the moment in which the pod has ended: nothing has been tidied up."""
+    state = Path(tempfile.mkdtemp(prefix="muster-remains-"))
+
+    async def story(world):
+        await world.create(**shell("true"))
+        pod = await world.phase("Succeeded")
+        await world.stop_node(leave=True)
+        place = state / "node-0/pods" / pod.metadata.uid
+        (place / "volumes").mkdir(exist_ok=True)
+        build(os.fsencode(place / "volumes/m"), tree, os.fsencode(state))
+        build(os.fsencode(place / "containers/odd"), tree, os.fsencode(state))
+        await world.start_node()
+        await until(lambda: removed(state) == [])
+        assert not (place / "volumes").exists()
+        await world.client.delete(POD, "p", "default")
+        await world.gone()
+        await until(lambda: removed(state) == [] and not place.exists())
+        assert await node_events(world, "FailedRemoval") == []
+
+    (state / "x").touch()
+    try:
+        node_world.play(state, story)
+    finally:
+        removal.remove(state)
+
+
+def test_a_node_that_stops_does_not_wait_for_a_removal(play, tmp_path):
+    async def story(world):
+        await world.stop_node()
+        deep(tmp_path / "node-0/removed/tree", 300, 10)
+        await world.start_node()
+        await world.stop_node()
+
+    play(story)
+
+
+def test_a_node_that_is_no_more_goes_with_all_that_it_has(play, tmp_path):
+    from muster.cluster.nodes import leftovers
+
+    async def story(world):
+        await world.create(volumes=VOLUMES, volumeMounts=MOUNTS, **shell("touch /k/x /m/x; sleep 1000"))
+        pod = await world.ready()
+        await world.stop_node(leave=True)
+        deep(tmp_path / f"node-0/pods/{pod.metadata.uid}/volumes/deep", 1200)
+        (tmp_path / "node-0/pods/mine").touch()
+        assert memory(tmp_path) != []
+        found = memory(tmp_path)
+        await leftovers.forget_absent(world.client, tmp_path, ())
+        assert not (tmp_path / "node-0").exists()
+        assert [path for path in found if path.exists()] == []
+
+    play(story)
+
+
+def test_a_private_cluster_leaves_nothing(monkeypatch, tmp_path):
+    from muster.cluster import embedded
+
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+
+    async def go():
+        async with embedded.ephemeral() as running:
+            [home] = tmp_path.iterdir()
+            deep(home / "node-0/pods/deep", 1200)
+            deep(home / "node-0/removed/deep", 10, 10)
+            with contextlib.suppress(FileExistsError):
+                (home / "node-0/pods/mine").touch()
+            assert running.nodes
+
+    asyncio.run(go())
+    assert list(tmp_path.iterdir()) == []
