@@ -97,7 +97,7 @@ def test_zsh_takes_the_script(at_work):
     assert done.stdout == "train tune\n"
 
 
-@pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not installed")
+@pytest.mark.kubectl
 def test_kubectl_completes_its_plugin(at_work):
     def completed(*words):
         command = ["kubectl", "__complete", "muster", *words]

@@ -1,7 +1,9 @@
-"""Every command's help ends with examples, and what they show is what the command takes."""
+"""Every command's help ends with examples, and what they, and the pages for readers, show is what the commands take."""
 
+import contextlib
 import re
 import shlex
+from pathlib import Path
 
 import click
 import pytest
@@ -38,12 +40,34 @@ def test_every_command_has_examples_of_itself_that_fit_a_terminal(names):
     assert max(map(len, found)) <= 76
 
 
+def taken(line):
+    """Whether `muster` takes it, up to what a shell keeps for itself: remarks, redirections, the next command."""
+    plain = re.search(r"muster ((?!\.\.\.)[^#<>&|)'\"]|'[^']*'|\"[^\"]*\")*", line).group()
+    words = shlex.split(plain)
+    depth = max(n for n in range(1, len(words) + 1) if " ".join(words[:n]) in COMMANDS)
+    with contextlib.suppress(click.exceptions.Exit):  # --version
+        COMMANDS[" ".join(words[:depth])].make_context(words[depth - 1], words[depth:])
+    return True
+
+
 @pytest.mark.parametrize(("names", "line"), EXAMPLES)
 def test_the_command_takes_its_examples(names, line):
-    # Up to what a shell keeps to itself: a remark, a redirection, the end of a substitution.
-    words = shlex.split(re.search(r"muster [^#<>)]*", line).group())
-    depth = max(n for n in range(1, len(words) + 1) if " ".join(words[:n]) in COMMANDS)
-    COMMANDS[" ".join(words[:depth])].make_context(words[depth - 1], words[depth:])
+    assert taken(line)
+
+
+ROOT = Path(__file__).parents[3]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+SHOWN = [
+    pytest.param(line, id=f"{page.name}:{line}")
+    for page in PAGES
+    for _, block in re.findall(r"^```(.*?)\n(.*?)^```$", page.read_text(), re.DOTALL | re.MULTILINE)
+    for line in dict.fromkeys(re.findall(r"^(?:\$ )?(muster .*)$", block, re.MULTILINE))
+]
+
+
+@pytest.mark.parametrize("line", SHOWN)
+def test_the_command_takes_what_pages_show(line):
+    assert taken(line)
 
 
 @pytest.mark.parametrize("names", COMMANDS)

@@ -1,0 +1,102 @@
+"""What the guide says can be done, done as it says. (Jobs that change size: test_elastic.)"""
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+def kubectl(muster, *arguments, input=""):
+    command = ["kubectl", "--kubeconfig", str(muster.home / "kubeconfig"), *arguments]
+    return subprocess.run(command, input=input, capture_output=True, text=True, timeout=60, check=True).stdout
+
+
+def manifests(page, word):
+    """The one manifest on a page that has this word."""
+    blocks = re.findall(r"```yaml\n(.*?)```|<<END\n(.*?)END\n", (ROOT / "docs" / page).read_text(), re.DOTALL)
+    [found] = [text for block in blocks for text in block if word in text]
+    return found
+
+
+@pytest.fixture
+def machine_with_four_gpus(muster, tmp_path):
+    """One whose driver's files are hidden, as in a container."""
+    if Path("/proc/driver/nvidia/gpus").is_dir():
+        pytest.skip("this machine has GPUs of its own")
+    smi = tmp_path / "nvidia-smi"
+    smi.write_text("#!/bin/sh\nprintf '0\\n1\\n2\\n3\\n'\n")
+    smi.chmod(0o755)
+    muster.environment = {"PATH": f"{tmp_path}:{muster.env()['PATH']}"}
+    return muster
+
+
+GPUS = 'echo "${CUDA_VISIBLE_DEVICES-unset} ${CUDA_DEVICE_ORDER-unset}"'
+
+
+def test_workers_get_gpus_of_their_own_or_none(machine_with_four_gpus):
+    muster = machine_with_four_gpus
+    done = muster("run", "--workers", "2", "--gpus", "2", "--env", "CUDA_VISIBLE_DEVICES=7", "--", "sh", "-c", GPUS)
+    assert sorted(done.stdout.split("\n")) == ["", "[0] 0,1 PCI_BUS_ID", "[1] 2,3 PCI_BUS_ID"]
+    assert muster("run", "--", "sh", "-c", GPUS).stdout == " unset\n"
+
+
+def test_only_the_first_gpus_may_be_offered(machine_with_four_gpus):
+    muster = machine_with_four_gpus
+    muster.environment |= {"CUDA_VISIBLE_DEVICES": "3"}
+    muster("up", "--detach", "--port", "0", "--nodes", "process,nvidia.com/gpu=2")
+    assert re.search(r"^node-0 .* 0/2 ", muster("top").stdout, re.MULTILINE)
+    assert muster("run", "--gpus", "2", "--", "sh", "-c", GPUS).stdout == "0,1 PCI_BUS_ID\n"
+
+
+def test_without_gpus_nothing_is_said_of_them(muster):
+    if Path("/proc/driver/nvidia/gpus").is_dir():
+        pytest.skip("this machine has GPUs")
+    assert muster("run", "--", "sh", "-c", GPUS).stdout == "unset unset\n"
+
+
+@pytest.mark.kubectl
+def test_a_secret_is_a_variable_and_a_file(up):
+    kubectl(up, "create", "secret", "generic", "wandb", "--from-literal=key=s3cret")
+    up("apply", "-f", "-", "--wait", input=manifests("guide.md", "secretKeyRef"))
+    assert "the same" in up("logs", "report").stdout
+    for role, answer in (("view", "no"), ("edit", "yes")):
+        kubectl(up, "create", "rolebinding", role, "--clusterrole", role, "--user", role)
+        asked = [
+            "kubectl",
+            "--kubeconfig",
+            str(up.home / "kubeconfig"),
+            "auth",
+            "can-i",
+            "get",
+            "secrets",
+            "--as",
+            role,
+        ]
+        assert subprocess.run(asked, capture_output=True, text=True, check=False).stdout.strip() == answer
+
+
+@pytest.mark.kubectl
+def test_jobs_of_another_namespace_wait_for_the_same_quota(up):
+    kubectl(up, "create", "namespace", "lab")
+    kubectl(up, "apply", "-f", "-", input=manifests("keeping.md", "LocalQueue"))
+    up("run", "--detach", "-n", "lab", "--name", "job", "--", "true")
+    assert re.search(r"^job .* default ", up("ps", "-n", "lab").stdout, re.MULTILINE)
+
+
+def test_a_server_that_is_killed_instead_of_ended_leaves_jobs_to_the_next(up, tmp_path):
+    script = f"until test -e {tmp_path}/done; do sleep 0.1; done; echo trained"
+    up("run", "--detach", "--name", "train", "--", "sh", "-c", script)
+    subprocess.run(["sh", "-c", f"kill -9 $(cat {up.home}/lock)"], check=True)
+    up("up", "--detach", "--port", "0")
+    (tmp_path / "done").touch()
+    up("wait", "train")
+    assert "trained" in up("logs", "train").stdout
+
+
+def test_the_manifest_of_a_run_is_applied(up):
+    printed = up("run", "--dry-run", "--name", "train", "--workers", "2", "--", "sh", "-c", "echo $RANK").stdout
+    up("apply", "-f", "-", "--wait", input=printed)
+    assert sorted(up("logs", "train").stdout.split()) == ["0", "1", "[0]", "[1]"]
