@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from tests.system.apiserver.harness import DEFAULT, MAPS, config_map, with_parameters
 
-from muster.cluster.apiserver import connections, http, incoming
+from muster.cluster.apiserver import connections, crowd, door, http, incoming
 from muster.cluster.apiserver.access.audit import Audit
 from muster.cluster.apiserver.access.audit_policy import parse
 from muster.cluster.apiserver.certificates import Authority, Pair
@@ -475,12 +475,92 @@ async def test_what_is_too_much(world, sent, status):
 )
 def test_slow_headers_are_not_waited_for(tmp_path, monkeypatch, sent):
     monkeypatch.setattr(connections, "HEADER_SECONDS", 0.2)
+    monkeypatch.setattr(door, "ENTER_SECONDS", 1.0)
 
     @over_https
     async def body(world):
         wire = await world.connect()
         wire.send(sent)
         assert await wire.is_closed()
+        assert len(world.front._crowd) == 0
+
+    body(tmp_path)
+
+
+class Trickle:
+    """A client below TLS: it says a little at a time, and hears nothing."""
+
+    def __init__(self, port):
+        self.port = port
+
+    async def until_closed(self, said):
+        reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
+        try:
+            writer.write(said)
+            with suppress(ConnectionError):
+                while await reader.read(1 << 16):
+                    pass
+        finally:
+            writer.transport.abort()
+
+
+# A TLS record that says that more is to come, and does not; a client that speaks no TLS; one that says nothing.
+@pytest.mark.parametrize("said", [b"", b"\x16\x03\x01\x02\x00\x01", b"GET / HTTP/1.1\r\n\r\n"])
+def test_slow_handshakes_are_not_waited_for(tmp_path, monkeypatch, said):
+    monkeypatch.setattr(door, "ENTER_SECONDS", 0.5)
+
+    @over_https
+    async def body(world):
+        async with asyncio.timeout(20):
+            await Trickle(world.port).until_closed(said)
+            while len(world.front._crowd):
+                await asyncio.sleep(0.01)
+        assert (await (await world.connect()).ask("GET", "/healthz")).status == 200
+
+    body(tmp_path)
+
+
+def test_trickled_headers_gain_no_time(tmp_path, monkeypatch):
+    """From the connection to the end of the headers there is one time, however often something comes."""
+    monkeypatch.setattr(door, "ENTER_SECONDS", 1.0)
+
+    @over_https
+    async def body(world):
+        wire = await world.connect()
+        wire.send(b"GET /healthz HTTP/1.1\r\n")
+        with suppress(ConnectionError, ssl.SSLError):
+            async with asyncio.timeout(20):
+                while not wire.reader.at_eof():
+                    wire.send(b"a: b\r\n")
+                    await wire.writer.drain()
+                    await asyncio.sleep(0.05)
+        assert await wire.is_closed()
+
+    body(tmp_path)
+
+
+def test_the_idle_give_way(tmp_path, monkeypatch):
+    monkeypatch.setattr(http, "MAX_CONNECTIONS", 6)
+    monkeypatch.setattr(crowd, "LEAVING_AT_ONCE", 1)
+
+    @over_https
+    async def body(world):
+        authority = Authority(world.directory / "pki", RealClock().now())
+        pair = authority.client("eve", User("eve", frozenset({"system:masters"})))
+        mine = await world.connect()
+        assert (await mine.ask("GET", "/healthz")).status == 200
+        watching = await world.connect(pair)
+        watching.request("GET", f"{MAPS}?watch=1")
+        assert (await watching.head())[0] == 200
+        theirs = [await world.connect(pair) for _ in range(4)]
+        for wire in theirs:
+            assert (await wire.ask("GET", "/version")).status == 200
+        late = await world.connect()
+        assert (await late.ask("GET", "/healthz")).status == 200
+        assert await theirs[0].is_closed()  # idle for longest, of who has most
+        assert (await theirs[1].ask("GET", "/version")).status == 200
+        assert (await mine.ask("GET", "/healthz")).status == 200
+        assert len(world.front._crowd) == 6
 
     body(tmp_path)
 

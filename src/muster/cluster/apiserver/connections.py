@@ -9,13 +9,13 @@ from typing import Any, Protocol
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from muster.cluster.apiserver.certificates import user_of_der
+from muster.cluster.apiserver.crowd import Crowd, Guest
 from muster.cluster.apiserver.tunnels.wire import RawWire
 from muster.cluster.apiserver.users import User
 
-MAX_CONNECTIONS = 4096
 CORKED_BYTES = 64 * 1024  # what is more than this is written at once
 MAX_HEADER_BYTES = 64 * 1024  # of a request's line and headers
-HEADER_SECONDS = 10.0  # from the first byte (or the connection) to the end of the headers
+HEADER_SECONDS = 10.0  # from the first byte to the end of the headers
 # A client that takes nothing of its answer for so long is cut off.
 STALLED_SECONDS = 60.0
 MAX_UNSENT_BYTES = 256 << 20  # of all clients that do not take their answers as fast as they come
@@ -134,6 +134,9 @@ class Connection(HttpToolsProtocol):
     """One client. Its requests find it in `scope["extensions"]`."""
 
     unsent: Unsent  # all connections', given by who makes them
+    crowd: Crowd  # as well
+    guest: Guest  # what this is to the crowd
+    deadline: float  # on the loop's clock: by then the headers of the first request must be there
     user: User | None = None  # whom the client certificate names
     is_upgrade = False  # the request that is under way asks for another protocol than HTTP
     streaming: "asyncio.Task[Any] | None" = None  # what is to be cancelled when the client goes
@@ -149,16 +152,15 @@ class Connection(HttpToolsProtocol):
         """A client has come, and the TLS handshake is over."""
         self._corked = _Corked(transport, self._wrote)
         super().connection_made(self._corked)  # type: ignore[arg-type]
-        if len(self.connections) > MAX_CONNECTIONS:
-            transport.abort()
-            return
+        self.guest.leave = transport.abort
         tls = transport.get_extra_info("ssl_object")
         certificate = tls.getpeercert(binary_form=True) if tls is not None else None
         self.user = user_of_der(certificate) if certificate else None
-        self._expect_headers()
+        self._header_timer = self.loop.call_at(self.deadline, transport.abort)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The client has gone."""
+        self.crowd.left(self.guest)
         self._headers_came()
         self.resume_writing()
         super().connection_lost(exc)
@@ -204,6 +206,7 @@ class Connection(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         """The request is known, but for its body."""
         self._in_headers, self._in_request = False, True
+        self.guest.idle_since = None
         self._headers_came()
         self.is_upgrade = self.parser.should_upgrade()
         super().on_headers_complete()
@@ -212,6 +215,8 @@ class Connection(HttpToolsProtocol):
         """The answer is on its way."""
         self._corked.flush()
         self._in_request = bool(self.pipeline)
+        if not self._in_request:
+            self.guest.idle_since = self.loop.time()
         super().on_response_complete()
 
     def leave_http(self, headers: list[tuple[bytes, bytes]]) -> RawWire:
@@ -265,7 +270,7 @@ class Connection(HttpToolsProtocol):
 
     def _expect_headers(self) -> None:
         if self._header_timer is None:
-            self._header_timer = self.loop.call_later(HEADER_SECONDS, self.transport.close)
+            self._header_timer = self.loop.call_later(HEADER_SECONDS, self.transport.abort)
 
     def _headers_came(self) -> None:
         if self._header_timer is not None:

@@ -24,6 +24,8 @@ from uvicorn.server import ServerState
 from muster.api.status import ApiError, Status, bad_request
 from muster.cluster.apiserver.answers import Answer, Stream, Tunnel, refusal
 from muster.cluster.apiserver.connections import EXTENSION, MAX_UNSENT_BYTES, Connection, Unsent
+from muster.cluster.apiserver.crowd import MAX_CONNECTIONS, Crowd, Guest
+from muster.cluster.apiserver.door import Door
 from muster.cluster.apiserver.exchange import Exchange
 from muster.cluster.apiserver.flow import Flow, Limits, Shares, room_for, seats_for
 from muster.cluster.apiserver.incoming import Body, Receive
@@ -36,7 +38,6 @@ from muster.runtime.transport import Request, Response
 LIMITS = Limits()
 REQUEST_SECONDS = 60.0  # for an answer, or for a stream to begin
 KEEP_ALIVE_SECONDS = 180  # clients let go of idle connections after 90 s and less
-HANDSHAKE_SECONDS = 10.0
 GZIP_FROM_BYTES = 128 * 1024  # as kube-apiserver; below it costs more than it saves
 PIECE_BYTES = 1 << 20  # of an answer, given to the connection at a time
 MAX_QUERY_BYTES = 32 * 1024
@@ -75,6 +76,7 @@ class Application:
             try:
                 request = _request(scope, headers, connection)
                 user = self._user(connection, request, headers)
+                connection.guest.owner = user.name
                 exchange = self._server.begin(request, user)
                 answer = await self._answer(exchange, body, connection, taken)
             except ApiError as error:
@@ -311,6 +313,7 @@ class HttpsFront:
         self._server = server
         self._context = context
         self._unsent = Unsent(MAX_UNSENT_BYTES)
+        self._crowd = Crowd(MAX_CONNECTIONS)
         self._config = uvicorn.Config(
             Application(server, authenticator, Flow(server.metrics, LIMITS)),
             http=Connection,
@@ -324,7 +327,7 @@ class HttpsFront:
             timeout_keep_alive=KEEP_ALIVE_SECONDS,
         )
         self._state = ServerState()
-        self._listeners: list[asyncio.Server] = []
+        self._doors: list[Door] = []
 
     async def start(self, host: str, port: int) -> int:
         """Listen; returns the port, which is a free one if 0 was asked for. Raises `AddressTaken`, `OSError`."""
@@ -336,26 +339,21 @@ class HttpsFront:
         # It warns of every request that makes no sense: any client could fill the log.
         logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
         self._config.load()
-        listener = await asyncio.get_running_loop().create_server(
-            self._connection,
-            sock=address,
-            ssl=self._context,
-            backlog=1024,
-            ssl_handshake_timeout=HANDSHAKE_SECONDS,
-            ssl_shutdown_timeout=HANDSHAKE_SECONDS,
-        )
-        self._listeners.append(listener)
-        return int(listener.sockets[0].getsockname()[1])
+        door = Door(address, self._context, self._crowd, self._connection)
+        door.open()
+        self._doors.append(door)
+        return int(address.getsockname()[1])
 
-    def _connection(self) -> Connection:
+    def _connection(self, guest: Guest, deadline: float) -> Connection:
         connection = Connection(self._config, self._state, {})
-        connection.unsent = self._unsent
+        connection.unsent, connection.crowd = self._unsent, self._crowd
+        connection.guest, connection.deadline = guest, deadline
         return connection
 
     async def stop(self, grace_seconds: float = 5.0) -> None:
         """Take no more requests, end all streams, and wait so long for the answers that are under way."""
-        for listener in self._listeners:
-            listener.close()
+        for door in self._doors:
+            door.close()
         self._server.stop()
         connections: list[Connection] = list(self._state.connections)  # type: ignore[arg-type]
         for connection in connections:

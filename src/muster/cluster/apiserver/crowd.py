@@ -1,0 +1,65 @@
+"""Who is connected, and who has to go when there are as many as are let in."""
+
+from collections import Counter
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from heapq import nlargest
+
+MAX_CONNECTIONS = 4096
+LEAVING_AT_ONCE = 16  # to look for them costs as much as to let some in
+
+
+@dataclass(slots=True, eq=False)
+class Guest:
+    """A connection, from before its TLS handshake on.
+
+    leave: ends it at once.
+    idle_since: when its last request was answered, or it came; None while there is a request, or a watch.
+    owner: whose it is; empty until a request has said it.
+    """
+
+    leave: Callable[[], None]
+    idle_since: float | None
+    owner: str = ""
+
+
+class Crowd:
+    """All who are connected, not more than so many."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._guests: dict[Guest, None] = {}
+
+    def __len__(self) -> int:
+        """How many there are."""
+        return len(self._guests)
+
+    def enter(self, guest: Guest) -> bool:
+        """Let one more in, for whom others may have to go; False if there is no room for it."""
+        if len(self._guests) >= self._most:
+            for other in leaving(self._guests, LEAVING_AT_ONCE):
+                self.left(other)
+                other.leave()
+        if len(self._guests) >= self._most:
+            return False
+        self._guests[guest] = None
+        return True
+
+    def left(self, guest: Guest) -> None:
+        """It is gone, or as good as gone."""
+        self._guests.pop(guest, None)
+
+
+def leaving(guests: Collection[Guest], count: int) -> list[Guest]:
+    """Up to so many who may go: of those whose owner has the most, the ones that were idle for longest.
+
+    If nobody is idle, one with a request goes, of an owner who has more than an eighth of all; else nobody.
+    """
+    have = Counter(guest.owner for guest in guests)
+    waiting = [(have[guest.owner], -guest.idle_since, guest) for guest in guests if guest.idle_since is not None]
+    if waiting:
+        return [guest for *_, guest in nlargest(count, waiting, key=lambda item: item[:2])]
+    owner, most = have.most_common(1)[0]
+    if most * 8 <= len(guests):
+        return []
+    return [next(guest for guest in reversed([*guests]) if guest.owner == owner)]

@@ -1,0 +1,55 @@
+"""Who has to go when one more comes."""
+
+from functools import partial
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from muster.cluster.apiserver.crowd import LEAVING_AT_ONCE, Crowd, Guest, leaving
+
+BUSY = None
+
+
+def guests(*given):
+    """From pairs of an owner and since when it is idle."""
+    return [Guest(lambda: None, idle, owner) for owner, idle in given]
+
+
+@pytest.mark.parametrize(
+    ("there", "gone"),
+    [
+        ([("a", 3), ("a", 1), ("a", 2)], [1]),
+        # Of who has the most, even if another's was idle for longer, and whether that one knows who it is or not.
+        ([("a", 1), ("b", 2), ("b", 3)], [1]),
+        ([("a", 1), ("", 2), ("", 3)], [1]),
+        # Never one with a request, as long as anybody is idle.
+        ([("a", BUSY), ("a", BUSY), ("a", BUSY), ("b", 5)], [3]),
+        # Then the newest one of who has the most.
+        ([("a", BUSY), ("a", BUSY), ("b", BUSY)], [1]),
+        # Among many who have little, nobody.
+        ([(f"u{n}", BUSY) for n in range(8)], []),
+    ],
+)
+def test_who_has_to_go(there, gone):
+    all_ = guests(*there)
+    assert [all_.index(guest) for guest in leaving(all_, 1)] == gone
+
+
+def test_some_go_at_once_because_looking_for_them_costs():
+    all_ = guests(*[("a", n) for n in range(10)])
+    assert [guest.idle_since for guest in leaving(all_, 3)] == [0, 1, 2]
+
+
+@given(st.lists(st.tuples(st.sampled_from("ab"), st.none() | st.integers(0, 5)), max_size=60))
+def test_there_are_never_too_many(comers):
+    crowd = Crowd(20)
+    gone: list[int] = []
+    for number, (owner, idle) in enumerate(comers):
+        guest = Guest(partial(gone.append, number), idle, owner)
+        before = len(crowd)
+        assert crowd.enter(guest)  # two who share all have more than an eighth each
+        assert len(crowd) <= 20
+        assert before < 20 or gone
+        assert before - len(crowd) < LEAVING_AT_ONCE
+    assert len(gone) == len(set(gone)) == len(comers) - len(crowd)
