@@ -86,6 +86,36 @@ def test_a_data_directory_of_a_newer_version(muster):
     assert database.read_bytes() == before
 
 
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda home: (home / "store.db").unlink(), "store.db is missing or empty, but objects were kept in it"),
+        (lambda home: [path.unlink() for path in home.glob("store.*")], "but a cluster was kept here"),
+        (lambda home: (home / "store.mark").unlink(), "store.mark is missing"),
+        (lambda home: flip(home / "store.db", b"kube-system"), "does not match its checksum"),
+    ],
+    ids=["no database", "no store", "no mark", "a bit"],
+)
+def test_a_damaged_store_is_refused_in_one_line(muster, damage, message):
+    muster("up", "--detach", "--port", "0")
+    muster("down")
+    damage(muster.home)
+    before = {path.name: path.read_bytes() for path in muster.home.glob("store.*")}
+    for form in (["up", "--port", "0"], ["up", "--detach", "--port", "0"]):
+        done = muster(*form, check=False)
+        assert done.returncode == 1
+        assert message in done.stderr
+        assert done.stderr.count("\n") == 1
+    assert {path.name: path.read_bytes() for path in muster.home.glob("store.*")} == before
+
+
+def flip(path, text):
+    """Flip a bit where this text is."""
+    content = bytearray(path.read_bytes())
+    content[content.index(text)] ^= 1
+    path.write_bytes(content)
+
+
 def test_a_home_that_cannot_be(muster, tmp_path):
     (tmp_path / "home").write_text("a file")
     for form in (["up", "--port", "0"], ["up", "--detach", "--port", "0"]):

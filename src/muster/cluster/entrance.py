@@ -21,6 +21,7 @@ from muster.runtime.transport import APPLY_PATCH
 log = logging.getLogger(__name__)
 
 HOST = "127.0.0.1"
+PKI = "pki"  # where in its home a cluster keeps its credentials; they are made once its store is
 
 
 class Entrance:
@@ -35,7 +36,7 @@ class Entrance:
 
     def trust(self) -> Trust:
         """Load the credentials, or make them. Raises `CredentialError`, `OSError`."""
-        self.credentials = Credentials.load(self._home / "pki", RealClock().now(), Ids())
+        self.credentials = Credentials.load(self._home / PKI, RealClock().now(), Ids())
         return self.credentials.trust
 
     def variables(self) -> dict[str, str]:

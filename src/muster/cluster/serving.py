@@ -13,7 +13,7 @@ from muster.cluster.apiserver.access.audit import Audit, AuditLog
 from muster.cluster.apiserver.access.audit_policy import Policy
 from muster.cluster.controlplane import ControlPlane
 from muster.cluster.embedded import Running, begun
-from muster.cluster.entrance import Entrance
+from muster.cluster.entrance import PKI, Entrance
 from muster.cluster.nodes.leftovers import NODES
 from muster.cluster.nodespec import NodeSpec
 from muster.cluster.store import SqliteJournal
@@ -43,7 +43,8 @@ async def serve(options: Options, ready: Callable[[str], None]) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         loop.add_signal_handler(number, stopping.set)
-    journal, state = SqliteJournal(options.home), options.home / NODES
+    journal = SqliteJournal(options.home, is_used=(options.home / PKI).exists())
+    state = options.home / NODES
     with closing(Entrance(options.home, options.port)) as entrance:
         async with begun(
             journal, state, options.nodes, options.configuration, adopt=True, entrance=entrance

@@ -9,19 +9,19 @@ it would ask for the lock after each, and wait for a busy event loop every time.
 """
 
 import errno
-import os
 import sqlite3
 from collections.abc import Sequence
 from contextlib import ExitStack
 from itertools import chain
-from pathlib import Path
-from sys import intern
 
 from muster.cluster.store.directory import DataDirectory
 from muster.cluster.store.errors import DataDirectoryError, StorageFailed, StorageFull, WriteRefused
-from muster.cluster.store.journal import History, Record
-from muster.cluster.store.schema import prepare
-from muster.cluster.store.values import Key
+from muster.cluster.store.integrity import mark as marks
+from muster.cluster.store.integrity.checksum import WRAP, of_records
+from muster.cluster.store.integrity.inspection import state_of
+from muster.cluster.store.integrity.mark import Mark, MarkFile
+from muster.cluster.store.journal import Record
+from muster.cluster.store.schema import COLUMNS, prepare, set_meta
 
 FILE = "store.db"
 PAGE_BYTES = 8192  # objects are some 2 KB; fewer than three fit into the usual 4096
@@ -32,8 +32,10 @@ PROBE_BYTES = 1 << 20  # what must be writable for the disk not to count as full
 
 INSERT_ROWS = 1_000  # per statement: SQLite takes 32,766 values
 
-_COLUMNS = "revision, resource, namespace, name, deleted, previous, body"
-_ROW = "(?,?,?,?,?,?,?)"
+_ROW = "(?,?,?,?,?,?,?,?)"
+# Rows that a compaction removes: those that were replaced, and those that say that an object is gone.
+_REPLACED = "revision IN (SELECT previous FROM log WHERE revision > ? AND revision <= ?)"
+_GONE = "revision > ? AND revision <= ? AND deleted"
 _Statement = tuple[str, tuple[object, ...]]
 _NO_ROOM = {errno.ENOSPC, errno.EDQUOT}
 
@@ -41,21 +43,33 @@ _NO_ROOM = {errno.ENOSPC, errno.EDQUOT}
 class Database:
     """All methods are for one thread, that of the constructor. Errors of writing are `WriteRefused`."""
 
-    def __init__(self, directory: DataDirectory) -> None:
-        """Open the file, or create it. Raises `DataDirectoryError`."""
+    def __init__(self, directory: DataDirectory, mark: Mark | None = None) -> None:
+        """Open the files, or create or upgrade them. Raises `DataDirectoryError`.
+
+        `mark` is what is known to be in them; without it, it is worked out.
+        """
         self._path = directory.create(FILE)
         self._unchecked = 0  # bytes since the last checkpoint
         self._broken: StorageFailed | None = None
         try:
-            # Autocommit: a statement is a transaction unless we say BEGIN.
-            self._connection = sqlite3.connect(self._path, timeout=1, isolation_level=None, cached_statements=16)
             with ExitStack() as on_error:
+                self._marks = MarkFile(directory.create(marks.FILE))
+                on_error.callback(self._marks.close)
+                # Autocommit: a statement is a transaction unless we say BEGIN.
+                self._connection = sqlite3.connect(self._path, timeout=1, isolation_level=None, cached_statements=16)
                 on_error.callback(self._connection.close)
                 self._configure()
-                prepare(self._connection, str(self._path))
+                # The mark comes before a new version holds: a database of this version is never without one.
+                prepare(self._connection, str(self._path), finish=lambda made: self._set_mark(state_of(made)))
+                self._set_mark(mark or state_of(self._connection))
                 on_error.pop_all()
-        except sqlite3.Error as error:
+        except (sqlite3.Error, OSError) as error:
             raise DataDirectoryError(f"cannot use {self._path}: {error}") from error
+
+    def _set_mark(self, mark: Mark) -> None:
+        self._mark = mark
+        self._marks.write(mark)
+        self._marks.sync()
 
     def _configure(self) -> None:
         # The lock comes first: the log then needs no shared memory, for which a full disk might have no room.
@@ -76,34 +90,29 @@ class Database:
         value: int | str = self._connection.execute(f"PRAGMA {name}").fetchone()[0]
         return value
 
-    def read(self) -> History:
-        """Everything."""
-        try:
-            return History(self._records(), self._compacted())
-        except sqlite3.Error as error:
-            raise DataDirectoryError(f"cannot read {self._path}: {error}; restore it from a backup") from error
-
-    def _records(self) -> list[Record]:
-        rows = self._connection.execute(f"SELECT {_COLUMNS} FROM log ORDER BY revision")  # noqa: S608
-        return [
-            Record(revision, Key(intern(resource), intern(namespace), name), bool(deleted), previous, body)
-            for revision, resource, namespace, name, deleted, previous, body in rows
-        ]
-
-    def _compacted(self) -> int:
-        return int(self._connection.execute("SELECT value FROM meta WHERE key = 'compacted'").fetchone()[0])
-
     def append(self, records: Sequence[Record]) -> bool:
         """Make all of them permanent, or none. Returns whether a checkpoint is due."""
         if self._broken is not None:
             raise self._broken
+        digests = of_records(records)
         if len(records) <= INSERT_ROWS:
-            self._execute(_insert(records))
+            self._execute(_insert(records, digests))
         else:
-            parts = [records[at : at + INSERT_ROWS] for at in range(0, len(records), INSERT_ROWS)]
-            self._execute(("BEGIN IMMEDIATE", ()), *map(_insert, parts))
+            starts = range(0, len(records), INSERT_ROWS)
+            parts = [(records[at : at + INSERT_ROWS], digests[at : at + INSERT_ROWS]) for at in starts]
+            self._execute(("BEGIN IMMEDIATE", ()), *[_insert(*part) for part in parts])
+        self._mark = self._mark.after(records, digests)
+        self._write_mark()
         self._unchecked += sum(len(record.body) for record in records)
         return self._unchecked >= CHECKPOINT_BYTES
+
+    def _write_mark(self) -> None:
+        # What it is about is safe already. A mark that falls behind for want of room catches up with the next one.
+        try:
+            self._marks.write(self._mark)
+        except OSError as error:
+            if error.errno not in _NO_ROOM:
+                self._broken = StorageFailed(str(self._path.with_name(marks.FILE)), str(error))
 
     def checkpoint(self) -> None:
         """Copy the log into the database. If it fails for good, the next write says so."""
@@ -115,20 +124,32 @@ class Database:
 
     def compact(self, revision: int) -> bool:
         """Forget states replaced at or before `revision`, a limited number. Returns whether there is more to do."""
-        start = self._compacted()
+        start, removed = self._meta("compacted"), self._meta("removed")
         stop = min(start + COMPACT_REVISIONS, revision)
-        span = (start, stop)
         if stop <= start:
             return False
-        replaced = "SELECT previous FROM log WHERE revision > ? AND revision <= ?"
-        self._execute(
-            ("BEGIN IMMEDIATE", ()),
-            (f"DELETE FROM log WHERE revision IN ({replaced})", span),  # noqa: S608
-            ("DELETE FROM log WHERE revision > ? AND revision <= ? AND deleted", span),
-            ("UPDATE meta SET value = ? WHERE key = 'compacted'", (stop,)),
-        )
+        try:
+            self._marks.sync()  # no row goes that the mark on disk does not know of
+            with self._connection:
+                self._connection.execute("BEGIN IMMEDIATE")
+                removed += sum(self._remove(condition, (start, stop)) for condition in (_REPLACED, _GONE))
+                set_meta(self._connection, stop, removed % WRAP)
+        except sqlite3.Error as error:
+            raise self._refusal(error) from error
+        except OSError as error:
+            self._broken = StorageFailed(str(self._path), str(error))
+            raise self._broken from error
         self.checkpoint()
         return stop < revision
+
+    def _remove(self, condition: str, span: tuple[int, int]) -> int:
+        """Remove rows; returns what their checksums add up to."""
+        [total] = self._connection.execute(f"SELECT sum(digest) FROM log WHERE {condition}", span).fetchone()  # noqa: S608
+        self._connection.execute(f"DELETE FROM log WHERE {condition}", span)  # noqa: S608
+        return int(total or 0)
+
+    def _meta(self, key: str) -> int:
+        return int(self._connection.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()[0])
 
     def vacuum(self) -> bool:
         """Give free pages back to the disk, a limited number. Returns whether there is more to do.
@@ -155,31 +176,15 @@ class Database:
         except sqlite3.Error as error:
             raise self._refusal(error) from error
 
-    def backup(self, target: Path) -> None:
-        """Write a copy to a new file. Raises `OSError`."""
-        if target.exists():
-            raise FileExistsError(errno.EEXIST, "there is a file already; a backup does not replace it", str(target))
-        partial = target.with_name(target.name + ".partial")
-        partial.unlink(missing_ok=True)
-        os.close(os.open(partial, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
-        try:
-            copy = sqlite3.connect(partial)
-            try:
-                self._connection.backup(copy)
-            finally:
-                copy.close()
-            partial.rename(target)
-        except sqlite3.Error as error:
-            partial.unlink(missing_ok=True)
-            raise OSError(f"cannot back up to {target}: {error}") from error
-
     def close(self) -> None:
-        """Copy the log into the database and close the file."""
+        """Copy the log into the database and close the files."""
         try:
             self._connection.close()
         except sqlite3.Error as error:
             # Nothing is lost: what was acknowledged is in the log, and is read from there at the next start.
             self._refusal(error)
+        finally:
+            self._marks.close()
 
     def _refusal(self, error: sqlite3.Error) -> WriteRefused:
         code = getattr(error, "sqlite_errorcode", None)
@@ -200,7 +205,9 @@ class Database:
         return False
 
 
-def _insert(records: Sequence[Record]) -> _Statement:
+def _insert(records: Sequence[Record], digests: Sequence[int]) -> _Statement:
     rows = ",".join([_ROW] * len(records))
-    values = chain.from_iterable((r.revision, *r.key, r.deleted, r.previous, r.body) for r in records)
-    return f"INSERT INTO log ({_COLUMNS}) VALUES {rows}", tuple(values)  # noqa: S608
+    values = chain.from_iterable(
+        (r.revision, *r.key, r.deleted, r.previous, digest, r.body) for r, digest in zip(records, digests, strict=True)
+    )
+    return f"INSERT INTO log ({COLUMNS}) VALUES {rows}", tuple(values)  # noqa: S608

@@ -1,11 +1,10 @@
 """The seam below the store: where committed changes are kept beyond the life of the process.
 
 The store decides, orders and serves from memory; a journal only makes batches of records permanent and gives them
-back at the next start. Appends come one at a time; a compaction or a backup may go on between them.
+back at the next start. Appends come one at a time; a compaction may go on between them.
 """
 
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from muster.cluster.store.values import Key
@@ -45,10 +44,6 @@ class Journal(Protocol):
         """Forget the states that were replaced at or before `revision`."""
         ...
 
-    async def backup(self, target: Path) -> None:
-        """Write a copy of everything to a new file."""
-        ...
-
     async def close(self) -> None:
         """Let go; nothing may be called afterwards."""
         ...
@@ -69,10 +64,6 @@ class MemoryJournal:
 
     async def compact(self, revision: int) -> None:
         """Nothing to forget."""
-
-    async def backup(self, target: Path) -> None:
-        """Refused: there is nothing to copy from."""
-        raise OSError(f"cannot back up to {target}: this cluster keeps its objects in memory only")
 
     async def close(self) -> None:
         """Nothing to let go."""

@@ -1,42 +1,70 @@
 """The tables on disk, their version, and the way from each version to the next.
 
 `log` holds one row per change. A row names the row that it replaced, so the current state, the history and what may
-be forgotten all follow from this one table, and a write is one row appended at the end.
+be forgotten all follow from this one table, and a write is one row appended at the end. `meta` says of the whole up to
+which revision history was forgotten (`compacted`), and what the checksums of the rows that went with it add up to
+(`removed`); `digest` is the checksum of these two.
 """
 
 import sqlite3
 from collections.abc import Callable, Sequence
 
 from muster.cluster.store.errors import DataDirectoryError
+from muster.cluster.store.integrity import checksum
+
+
+class ForeignDatabaseError(DataDirectoryError):
+    """It has tables, but not ours."""
+
 
 Step = Callable[[sqlite3.Connection], None]
 
-# UPGRADES[i] brings version i + 1 to version i + 2, within a transaction. A step is never changed once released.
-UPGRADES: Sequence[Step] = ()
-
-_TABLES = (
-    "CREATE TABLE meta (key TEXT PRIMARY KEY, value) WITHOUT ROWID",
-    """CREATE TABLE log (
+TABLES = {
+    "meta": "CREATE TABLE meta (key TEXT PRIMARY KEY, value) WITHOUT ROWID",
+    "log": """CREATE TABLE log (
         revision INTEGER PRIMARY KEY,
         resource TEXT NOT NULL,
         namespace TEXT NOT NULL,
         name TEXT NOT NULL,
         deleted INTEGER NOT NULL,  -- 1 if the object is gone since this revision
         previous INTEGER,          -- the revision that this one replaces; NULL if the object was created
+        digest INTEGER NOT NULL,   -- the checksum of all other columns
         body BLOB NOT NULL         -- the object as JSON, with its revision; if deleted, its last state
     )""",
-)
+}
+COLUMNS = "revision, resource, namespace, name, deleted, previous, digest, body"
 
 
-def prepare(connection: sqlite3.Connection, where: str, upgrades: Sequence[Step] = UPGRADES) -> None:
-    """Bring the database to the current version: create the tables, or upgrade them. Raises `DataDirectoryError`."""
+def _add_checksums(connection: sqlite3.Connection) -> None:
+    """Version 2: rows have checksums, and so has what is said of the whole."""
+    connection.create_function("digest_of", 7, checksum.of_row, deterministic=True)
+    connection.execute("ALTER TABLE log RENAME TO log_1")
+    connection.execute(TABLES["log"])
+    row = "revision, resource, namespace, name, deleted, previous"
+    connection.execute(f"INSERT INTO log SELECT {row}, digest_of({row}, body), body FROM log_1 ORDER BY revision")  # noqa: S608
+    connection.execute("DROP TABLE log_1")
+    [compacted] = connection.execute("SELECT value FROM meta WHERE key = 'compacted'").fetchone()
+    set_meta(connection, compacted, 0)
+
+
+# UPGRADES[i] brings version i + 1 to version i + 2, within a transaction. A step is never changed once released.
+UPGRADES: Sequence[Step] = (_add_checksums,)
+CURRENT = len(UPGRADES) + 1
+
+
+def nothing(_: sqlite3.Connection) -> None:
+    """What is done besides if there is nothing to be done."""
+
+
+def prepare(
+    connection: sqlite3.Connection, where: str, upgrades: Sequence[Step] = UPGRADES, finish: Step = nothing
+) -> None:
+    """Bring the database to the current version: create the tables, or upgrade them. Raises `DataDirectoryError`.
+
+    `finish` comes last before the new version holds.
+    """
     current = len(upgrades) + 1
-    version = _version(connection, where)
-    if version > current:
-        raise DataDirectoryError(
-            f"{where} was written by a newer release (its schema version is {version}, this release knows "
-            f"versions up to {current}): use that release, or another data directory"
-        )
+    version = version_of(connection, where, current)
     if version == current:  # nothing to write, so a full disk can still be opened
         return
     with connection:
@@ -46,19 +74,33 @@ def prepare(connection: sqlite3.Connection, where: str, upgrades: Sequence[Step]
         for step in upgrades[version - 1 :] if version else ():
             step(connection)
         connection.execute("UPDATE meta SET value = ? WHERE key = 'version'", (current,))
+        finish(connection)
 
 
 def _create(connection: sqlite3.Connection) -> None:
-    for table in _TABLES:
+    for table in TABLES.values():
         connection.execute(table)
-    connection.execute("INSERT INTO meta VALUES ('version', 0), ('compacted', 0)")
+    connection.execute("INSERT INTO meta VALUES ('version', 0)")
+    set_meta(connection, 0, 0)
 
 
-def _version(connection: sqlite3.Connection, where: str) -> int:
+def set_meta(connection: sqlite3.Connection, compacted: int, removed: int) -> None:
+    """Say up to where history was forgotten, and what the checksums of the removed rows add up to."""
+    values = ("compacted", compacted, "removed", removed, "digest", checksum.of_meta(compacted, removed))
+    connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?), (?, ?), (?, ?)", values)
+
+
+def version_of(connection: sqlite3.Connection, where: str, current: int = CURRENT) -> int:
+    """The version of the tables, 0 if there are none. Raises `DataDirectoryError` if they are not for this release."""
     tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
     if not tables:
         return 0
     row = "meta" in tables and connection.execute("SELECT value FROM meta WHERE key = 'version'").fetchone()
     if not row or not isinstance(row[0], int) or row[0] < 1:
-        raise DataDirectoryError(f"{where} is a database of something else: use another data directory")
+        raise ForeignDatabaseError(f"{where} is a database of something else: use another data directory")
+    if row[0] > current:
+        raise DataDirectoryError(
+            f"{where} was written by a newer release (its schema version is {row[0]}, this release knows "
+            f"versions up to {current}): use that release, or another data directory"
+        )
     return row[0]

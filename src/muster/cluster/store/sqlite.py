@@ -10,6 +10,8 @@ from typing import TypeVar
 
 from muster.cluster.store.database import Database
 from muster.cluster.store.directory import DataDirectory
+from muster.cluster.store.integrity.admission import admit, refusal
+from muster.cluster.store.integrity.inspection import Contents, Damage
 from muster.cluster.store.journal import History, Record
 
 T = TypeVar("T")
@@ -26,25 +28,38 @@ class SqliteJournal:
 
     durable = True
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, *, is_used: bool = False) -> None:
+        """`is_used`: the directory is known to have held objects, so a database that is not there was lost."""
         self._path = directory
+        self._is_used = is_used
         self._directory: DataDirectory
         self._database: Database
         self._thread: ThreadPoolExecutor
 
     async def open(self) -> History:
-        """Lock the directory, open or create the file in it, and read it. Raises `DataDirectoryError`."""
+        """Lock the directory, open or create the files in it, and read them. Raises `DataDirectoryError`."""
         sys.setswitchinterval(min(sys.getswitchinterval(), SWITCH_SECONDS))
         with ExitStack() as on_error:
             self._directory = DataDirectory(self._path)
             on_error.callback(self._directory.release)
             self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="store")
             on_error.callback(self._thread.shutdown)
-            self._database = await self._run(lambda: Database(self._directory))
-            on_error.callback(self._thread.submit, self._database.close)
-            history = await self._run(self._database.read)
+            contents = await self._contents()
+            self._database = await self._run(lambda: Database(self._directory, contents.mark))
             on_error.pop_all()
-        return history
+        return contents.history
+
+    async def _contents(self) -> Contents:
+        """What the files hold once there are some, of this version. What is damaged is not opened for writing."""
+        try:
+            contents = await self._run(lambda: admit(self._path, self._is_used))
+            if contents is None:
+                await self._run(lambda: Database(self._directory).close())
+                contents = await self._run(lambda: admit(self._path, is_used=True))
+                assert contents is not None, "there is a database now"
+        except Damage as damage:
+            raise refusal(self._path, damage) from damage
+        return contents
 
     async def append(self, records: Sequence[Record]) -> None:
         """Keep all of the records, or none. Returns once they are on the disk."""
@@ -58,10 +73,6 @@ class SqliteJournal:
             pass
         while await self._run(self._database.vacuum):
             pass
-
-    async def backup(self, target: Path) -> None:
-        """Write a copy of everything to a new file: a data directory with it as `store.db` is a restored one."""
-        await self._run(lambda: self._database.backup(target))
 
     async def close(self) -> None:
         """Close the file and unlock the directory."""

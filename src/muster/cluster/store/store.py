@@ -12,7 +12,6 @@ state after a whole number of batches; `_pending` holds the newest uncommitted c
 import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, Self
 
@@ -130,6 +129,10 @@ class Store:
         """The objects as committed, of one namespace or of all."""
         collection = self._collections.get(resource)
         return Snapshot(self.revision, collection.entries.of(resource, namespace) if collection else ())
+
+    def everything(self) -> Snapshot:
+        """All objects as committed, in no order."""
+        return Snapshot(self.revision, tuple(self._committed.values()))
 
     def latest_list(self, resource: str, namespace: str = "") -> Snapshot:
         """The objects as of the newest write, committed or not."""
@@ -320,11 +323,6 @@ class Store:
             collection.changes.forget(revision)
         async with self._upkeep:
             await self._journal.compact(revision)
-
-    async def backup(self, target: Path) -> None:
-        """Write a copy of the committed state to a new file; commits wait meanwhile. Raises `OSError`."""
-        async with self._upkeep:
-            await self._journal.backup(target)
 
 
 def _record(change: Change) -> Record:

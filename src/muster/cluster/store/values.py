@@ -93,4 +93,4 @@ class Snapshot(NamedTuple):
     """What the store held at one revision; later writes do not touch it."""
 
     revision: int
-    entries: tuple[Entry, ...]  # sorted by (namespace, name)
+    entries: tuple[Entry, ...]  # of a list, sorted by (namespace, name)

@@ -27,6 +27,27 @@ VERSION_1 = """
     INSERT INTO log VALUES (4, 'nodes', '', 'n', 1, 3, X'7B2276616C7565223A2231227D');
 """
 
+# As the release wrote it that gave rows checksums. Stays as it is for ever.
+VERSION_2 = """
+    CREATE TABLE meta (key TEXT PRIMARY KEY, value) WITHOUT ROWID;
+    INSERT INTO meta VALUES ('version', 2), ('compacted', 1), ('removed', 0), ('digest', 1773486779);
+    CREATE TABLE log (
+        revision INTEGER PRIMARY KEY,
+        resource TEXT NOT NULL,
+        namespace TEXT NOT NULL,
+        name TEXT NOT NULL,
+        deleted INTEGER NOT NULL,  -- 1 if the object is gone since this revision
+        previous INTEGER,          -- the revision that this one replaces; NULL if the object was created
+        digest INTEGER NOT NULL,   -- the checksum of all other columns
+        body BLOB NOT NULL         -- the object as JSON, with its revision; if deleted, its last state
+    );
+    INSERT INTO log VALUES (1, 'pods', 'default', 'a', 0, NULL, 13011021, X'7B2276616C7565223A2231227D');
+    INSERT INTO log VALUES (2, 'pods', 'default', 'a', 0, 1, 1381569166, X'7B2276616C7565223A2232227D');
+    INSERT INTO log VALUES (3, 'nodes', '', 'n', 0, NULL, 2745077959, X'7B2276616C7565223A2231227D');
+    INSERT INTO log VALUES (4, 'nodes', '', 'n', 1, 3, 1840475582, X'7B2276616C7565223A2231227D');
+"""
+MARK_2 = b"muster store 4 5980133728 1".ljust(119) + b"57f0d23b\n"
+
 
 @pytest.fixture
 def connection() -> Iterator[sqlite3.Connection]:
@@ -59,12 +80,13 @@ def test_a_new_database_has_the_current_version(connection: sqlite3.Connection) 
     assert version(connection) == len(UPGRADES) + 1
 
 
-def test_the_first_version_still_opens(sqlite: Kit, tmp_path: Path) -> None:
-    """Every released version gets such a test."""
+@pytest.mark.parametrize(("database", "mark"), [(VERSION_1, b""), (VERSION_2, MARK_2)], ids=["1", "2"])
+def test_every_version_still_opens(sqlite: Kit, tmp_path: Path, database: str, mark: bytes) -> None:
     (tmp_path / "data").mkdir()
     old = sqlite3.connect(tmp_path / "data" / "store.db")
-    old.executescript(VERSION_1)
+    old.executescript(f"PRAGMA journal_mode=WAL; {database}")
     old.close()
+    (tmp_path / "data" / "store.mark").write_bytes(mark)
 
     async def test() -> None:
         async with sqlite.store() as store:
@@ -75,6 +97,9 @@ def test_the_first_version_still_opens(sqlite: Kit, tmp_path: Path) -> None:
             assert [change.type for change in await store.watch("nodes", 1).next()] == ["ADDED", "DELETED"]
 
     sqlite.run(test())
+    sqlite.on(lambda store: store.write(put(key("b"))))
+    sqlite.on(lambda store: store.compact(store.revision))
+    sqlite.on(lambda store: store.write(put(key("c"))))
 
 
 @pytest.mark.parametrize("steps", [(add_color,), (add_color, paint)])
@@ -150,10 +175,10 @@ def test_garbage_in_the_place_of_the_database_is_one_clear_line(sqlite: Kit, tmp
     (tmp_path / "data" / "store.db").write_bytes(content)
 
     async def test() -> None:
-        with pytest.raises(DataDirectoryError, match=r"cannot use .*/data/store.db: "):
+        with pytest.raises(DataDirectoryError, match=r"the store in .*/data is damaged: "):
             await sqlite.store().open()
         assert (tmp_path / "data" / "store.db").read_bytes() == content
-        with pytest.raises(DataDirectoryError, match="cannot use"):
+        with pytest.raises(DataDirectoryError, match="is damaged"):
             await sqlite.store().open()
 
     sqlite.run(test())

@@ -2,7 +2,6 @@
 
 import asyncio
 import gc
-from pathlib import Path
 
 import msgspec
 import pytest
@@ -369,11 +368,22 @@ def test_the_collector_of_garbage_is_left_as_it_was(kit: Kit) -> None:
         gc.enable()
 
 
-def test_the_store_in_memory_is_not_durable_and_has_no_backup(memory: Kit, tmp_path: Path) -> None:
-    async def test() -> None:
-        async with memory.store() as store:
-            assert not store.durable
-            with pytest.raises(OSError, match="in memory only"):
-                await store.backup(tmp_path / "copy")
+def test_the_store_in_memory_is_not_durable(memory: Kit) -> None:
+    async def test(store: Store) -> None:
+        assert not store.durable
 
-    memory.run(test())
+    memory.on(test)
+
+
+def test_everything_is_all_objects_at_one_revision(kit: Kit) -> None:
+    async def test(store: Store) -> None:
+        a, b = key("a"), key("b", resource="nodes")
+        await store.write(put(a, "1"), put(b, "2"), put(key("c")))
+        await store.write(delete(key("c")))
+        seen = store.everything()
+        pending = store.write(put(a, "3"))
+        assert (seen.revision, {e.key: value_of(e) for e in seen.entries}) == (4, {a: "1", b: "2"})
+        await pending
+        assert len(seen.entries) == 2
+
+    kit.on(test)

@@ -1,0 +1,130 @@
+"""Reads a database without changing it, and checks everything in it.
+
+When the last connection closes, SQLite copies the log into the database and removes it, also if the database is then
+refused. So what is not yet known to be whole is opened read-only, and without locks: the caller has the directory.
+"""
+
+import os
+import shutil
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from sys import intern
+from urllib.parse import quote
+
+from muster.cluster.store.integrity.checksum import WRAP, of_meta, of_row
+from muster.cluster.store.integrity.mark import Mark
+from muster.cluster.store.journal import History, Record
+from muster.cluster.store.schema import COLUMNS, TABLES
+from muster.cluster.store.values import Key
+
+_WITH_LOG = b"\2\2"  # in the header: who reads and who writes has to know of the log
+
+
+class Damage(Exception):  # noqa: N818 - the word of the field
+    """What is on disk is not what was written; says what."""
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """What a database holds, and what its mark is to say of it."""
+
+    history: History
+    mark: Mark
+
+
+def read(connection: sqlite3.Connection, path: Path, mark: Mark) -> Contents:
+    """Everything in a database of this version, checked against its mark. Raises `Damage`, `sqlite3.Error`."""
+    with path.open("rb") as file:
+        if file.read(20)[18:] != _WITH_LOG:
+            raise Damage("the header is not as it was written")
+    tables = dict(connection.execute("SELECT name, sql FROM sqlite_master WHERE type = 'table'"))
+    if any(tables.get(name) != sql for name, sql in TABLES.items()):
+        raise Damage("the tables are not as they were made")
+    # Also how the pages hang together that no row is read from: the next write would trust them.
+    [found] = connection.execute("PRAGMA quick_check(1)").fetchone()
+    if found != "ok":
+        raise Damage(" ".join(str(found).split()))
+    meta = dict(connection.execute("SELECT key, value FROM meta"))
+    compacted, removed = meta.get("compacted"), meta.get("removed")
+    if (
+        not isinstance(compacted, int)
+        or not isinstance(removed, int)
+        or of_meta(compacted, removed) != meta.get("digest")
+    ):
+        raise Damage("what the database says of itself does not match its checksum")
+    rows = connection.execute(f"SELECT {COLUMNS} FROM log ORDER BY revision")  # noqa: S608
+    return _checked(rows, compacted, removed, mark)
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[sqlite3.Connection]:
+    """A connection that changes nothing. What SQLite cannot make sense of meanwhile is `Damage`."""
+    with _seen(path) as uri:
+        try:
+            connection = sqlite3.connect(uri, uri=True, isolation_level=None)
+            try:
+                # The log then needs no shared memory, for which a full disk might have no room.
+                connection.execute("PRAGMA locking_mode=EXCLUSIVE").fetchall()
+                connection.execute("PRAGMA cell_size_check=ON").fetchall()
+                yield connection
+            finally:
+                connection.close()
+        except sqlite3.Error as error:
+            raise Damage(str(error)) from error
+
+
+@contextmanager
+def _seen(path: Path) -> Iterator[str]:
+    """What to open. SQLite removes a log in which it finds nothing: it is given other names of the files."""
+    log = path.with_name(f"{path.name}-wal")
+    if not log.exists():
+        yield f"file:{quote(str(path))}?immutable=1"
+        return
+    other = path.with_name(f"{path.name}-seen")
+    shutil.rmtree(other, ignore_errors=True)  # left by a kill
+    other.mkdir(mode=0o700)
+    try:
+        for file in (path, log):
+            os.link(file, other / file.name)
+        yield f"file:{quote(str(other / path.name))}?mode=ro&vfs=unix-none"
+    finally:
+        shutil.rmtree(other, ignore_errors=True)
+
+
+def _checked(rows: sqlite3.Cursor, compacted: int, removed: int, mark: Mark) -> Contents:
+    records: list[Record] = []
+    total = marked = removed
+    objects = newest = 0
+    for revision, resource, namespace, name, deleted, previous, digest, body in rows:
+        try:
+            is_right = digest == of_row(revision, resource, namespace, name, deleted, previous, body)
+        except (TypeError, ValueError):  # of a type that no row has
+            is_right = False
+        if not is_right or revision <= newest:
+            named = ascii(f"{resource} {namespace}/{name}")[1:-1]
+            raise Damage(f"the row of revision {revision} ({named}) does not match its checksum")
+        newest = revision
+        records.append(Record(revision, Key(intern(resource), intern(namespace), name), bool(deleted), previous, body))
+        total += digest
+        if revision <= mark.revision:
+            marked = total
+        objects += (not deleted) - (previous is not None and revision > compacted)
+    if marked % WRAP != mark.total:
+        raise Damage(
+            f"not all of what was acknowledged up to revision {mark.revision} is there: a part is missing, "
+            f"or the files are of different times"
+        )
+    return Contents(History(records, compacted), Mark(max(newest, compacted, mark.revision), total % WRAP, objects))
+
+
+def state_of(connection: sqlite3.Connection) -> Mark:
+    """What the mark of a database without damage is to say."""
+    meta = dict(connection.execute("SELECT key, value FROM meta"))
+    [newest, total, objects] = connection.execute(
+        "SELECT max(revision), sum(digest), sum((deleted = 0) - (previous IS NOT NULL AND revision > ?)) FROM log",
+        (meta["compacted"],),
+    ).fetchone()
+    return Mark(max(newest or 0, meta["compacted"]), ((total or 0) + meta["removed"]) % WRAP, objects or 0)
