@@ -1,5 +1,8 @@
 """Shows what one container prints: every line once, over all its attempts, whatever becomes of connections.
 
+Our own server gives the log as the node keeps it (`raw`): so what comes out is what the program wrote, byte for byte,
+with stdout and stderr apart, and what has been rotated away is known. Others give text, all of it shown as stdout.
+
 The API gives the log of a container's newest attempt, and of the one before it; it does not say which attempt that is.
 But stamps grow from attempt to attempt, so one place in time serves for all of them. The stream of the newest attempt
 is opened first and held while the one before is read: so what that one still has to say comes first.
@@ -7,15 +10,17 @@ is opened first and held while the one before is read: so what that one still ha
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from muster.api.core import POD, ContainerStatus, Pod
 from muster.api.pods import is_sidecar
 from muster.api.status import ApiError
 from muster.runtime.client import Client, lines
 from muster.runtime.clock import Clock
+from muster.runtime.containerlogs import STDERR, STDOUT, Attempt, Missing, Run, read_raw
 from muster.runtime.transport import Request, TransportError
 
 # A log stream that broke is taken up again after so long.
@@ -23,7 +28,11 @@ RETRY_SECONDS = 0.5
 # Of a job that is over, output that cannot be read is waited for so long.
 LAST_WORDS_SECONDS = 30.0
 
-_STAMP = re.compile(rb"\d{4}-\d\d-\d\dT[\d:.]+\S*")
+# The time up to microseconds, the rest of it, and its zone.
+_STAMP = re.compile(rb"(\d{4}-\d\d-\d\dT[\d:]+(?:\.\d{1,6})?)\d*(\S*)")
+
+Show: TypeAlias = Callable[[bytes, bytes], Awaitable[None]]
+"""Gets what was written to a stream (STDOUT, STDERR): whole lines, or part of one."""
 
 
 class ContainerLog:
@@ -36,20 +45,24 @@ class ContainerLog:
         pod: Pod,
         status: ContainerStatus,
         *,
-        show: Callable[[bytes], None],
+        raw: bool,
+        show: Show,
         warn: Callable[[str], None],
     ) -> None:
-        """`show` gets every line, `warn` what the user should know of lines that do not come."""
+        """`raw`: the server is ours. `warn` gets what the user should know of lines that do not come."""
         self._client = client
         self._clock = clock
         self._path = POD.path(pod.metadata.namespace, pod.metadata.name, "log")
         self._name = pod.metadata.name
         self._status = status
         self._restarts = _may_restart(pod, status.name)
+        self._raw = raw
         self._show = show
         self._warn = warn
         self._news = asyncio.Event()
         self._place = _Place()
+        self._told = _Told()
+        self._unended: set[bytes] = set()  # streams whose last line has no end so far
         self._failing_since: float | None = None
         self._over_since: float | None = None
 
@@ -74,6 +87,11 @@ class ContainerLog:
                     return
                 self._news.clear()
                 await self._news.wait()
+
+    async def copy_once(self) -> None:
+        """Show what there is now of the newest attempt. Raises `ApiError`, `TransportError`."""
+        async with self._open() as log:
+            await self._print(log)
 
     async def _read(self) -> bool:
         """Show the newest attempt to its end, and what is still missing of the one before; False if the pod is gone."""
@@ -111,11 +129,46 @@ class ContainerLog:
 
     def _open(self, **which: str) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
         query = {"container": self._status.name, "timestamps": "true", **which}
+        if self._raw:
+            query["raw"] = "true"
+        if shown := _STAMP.match(self._place.stamp):  # servers may know less of a second, and must not round it up
+            query["sinceTime"] = (shown[1] + shown[2]).decode()
         return self._client.transport.stream(Request("GET", self._path, query))
 
     async def _print(self, chunks: AsyncIterator[bytes]) -> None:
-        """Show the lines of an attempt's log that have not been shown."""
+        """Show what has not been shown of an attempt's log."""
         self._place = self._place.again()
+        await (self._print_raw(chunks) if self._raw else self._print_text(chunks))
+
+    async def _print_raw(self, chunks: AsyncIterator[bytes]) -> None:
+        rest = b""
+        async for chunk in chunks:
+            whole, newline, rest = (rest + chunk).rpartition(b"\n")
+            for part in read_raw(whole + newline):
+                if isinstance(part, Run):
+                    await self._show_run(part)
+                    continue
+                if isinstance(part, Attempt) and part.number != self._told.attempt:
+                    await self._end_lines()
+                if missing := self._told.missing(part):
+                    await self._show(STDERR, b"[muster: %d bytes are missing here]\n" % missing)
+
+    async def _show_run(self, run: Run) -> None:
+        text = run.text
+        if shown := run.lines - self._place.new_of(run.stamp, run.lines):
+            text = text.split(b"\n", shown)[shown] if shown < run.lines else b""
+        if text:
+            self._failing_since = None
+            self._told.shown(len(text))
+            (self._unended.add if run.goes_on else self._unended.discard)(run.stream)
+            await self._show(run.stream, text)
+
+    async def _end_lines(self) -> None:
+        """An attempt begins: what the one before it has left unended is not the start of its first line."""
+        while self._unended:
+            await self._show(self._unended.pop(), b"\n")
+
+    async def _print_text(self, chunks: AsyncIterator[bytes]) -> None:
         is_new = True
         async for line in lines(chunks):
             stamp = _STAMP.match(line)
@@ -123,10 +176,10 @@ class ContainerLog:
                 text = line
             else:
                 text = line[stamp.end() + 1 :]
-                is_new = self._place.is_new(stamp[0])
+                is_new = self._place.new_of(stamp[0], 1) == 1
             if is_new:
                 self._failing_since = None
-                self._show(text)
+                await self._show(STDOUT, text + b"\n")
 
     def _goes_on(self, error: ApiError | TransportError) -> bool:
         """Whether to try again; the user hears of it where the server itself is well."""
@@ -153,18 +206,43 @@ class _Place:
         """The same place in a log that is read from its beginning."""
         return _Place(self.stamp, self.shown, self.shown)
 
-    def is_new(self, stamp: bytes) -> bool:
-        """Whether the next line, with that stamp, has not been shown."""
+    def new_of(self, stamp: bytes, lines: int) -> int:
+        """How many of the next lines, all with that stamp, have not been shown: the last ones."""
         if stamp < self.stamp:
-            return False
+            return 0
         if stamp > self.stamp:
-            self.stamp, self.shown, self.skip = stamp, 1, 0
-            return True
-        if self.skip:
-            self.skip -= 1
-            return False
-        self.shown += 1
-        return True
+            self.stamp, self.shown, self.skip = stamp, lines, 0
+            return lines
+        passed = min(self.skip, lines)
+        self.skip -= passed
+        self.shown += lines - passed
+        return lines - passed
+
+
+@dataclass(slots=True)
+class _Told:
+    """How much of an attempt's text the user has seen, or knows to be missing."""
+
+    attempt: int = -1
+    bytes: int = 0
+    at_start: bool = True  # of a log that is read, perhaps once more
+
+    def shown(self, size: int) -> None:
+        """So much more."""
+        self.bytes += size
+        self.at_start = False
+
+    def missing(self, part: Attempt | Missing) -> int:
+        """How many bytes this says to be missing that were neither shown before nor told."""
+        if isinstance(part, Attempt):
+            self.at_start = True
+            if part.number != self.attempt:
+                self.attempt, self.bytes = part.number, 0
+            return 0
+        # At the start it counts from the beginning of the attempt, later from what was read last.
+        gone = max(part.bytes - self.bytes, 0) if self.at_start else part.bytes
+        self.bytes += gone
+        return gone
 
 
 def has_log(status: ContainerStatus) -> bool:

@@ -1,18 +1,19 @@
 """Follows a job: prints what its workers print, says on stderr what it waits for, and returns how it ended."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from muster.api.batch import COMPLETION_INDEX, JOB, Job
-from muster.api.core import POD, Pod
+from muster.api.core import POD, ContainerStatus, Pod
 from muster.api.kueue import WORKLOAD
 from muster.api.status import ApiError
 from muster.cli.containerlog import ContainerLog, has_log
 from muster.cli.jobstate import Ending, JobState, ending, job_state
 from muster.cli.queuewatch import POSITION_SECONDS, QueueWatch, has_workloads, labels_of
+from muster.cli.visibility import is_embedded
 from muster.runtime.client import Client
 from muster.runtime.clock import Clock
 from muster.runtime.ids import Random
@@ -37,7 +38,7 @@ GONE_SECONDS = 30.0
 class Follower:
     """One job under observation.
 
-    show: gets every line of output, with the worker's rank.
+    show: gets all output, with the worker's rank and the stream.
     report: gets every change.
     warn: gets what the user should know of output that does not come, and of a server that does not answer.
     """
@@ -47,7 +48,7 @@ class Follower:
     random: Random
     namespace: str
     name: str
-    show: Callable[[str, bytes], None] | None = None
+    show: Callable[[str, bytes, bytes], Awaitable[None]] | None = None
     report: Callable[[JobState], None] = lambda _: None
     warn: Callable[[str], None] = lambda _: None
     rank: str = ""  # only this worker's output
@@ -55,6 +56,7 @@ class Follower:
     _logs: dict[tuple[str, str], ContainerLog] = field(default_factory=dict)  # by pod and container
     _room: "tuple[str, Room] | None" = None  # in the cluster, when the job began to wait for that reason
     _copies: list[asyncio.Task[None]] = field(default_factory=list)
+    _raw: bool = False  # the server is ours, and gives logs as they are
 
     async def run(self) -> Ending:
         """Follow the job to its end, and its output to the last line.
@@ -62,6 +64,7 @@ class Follower:
         Raises `ApiError` (NotFound; output that may not be read), `TransportError` when the server is gone for good.
         """
         job = await self.client.get(JOB, self.name, self.namespace)
+        self._raw = self.show is not None and await is_embedded(self.client)
         jobs = _QuietInformer(
             self.client, JOB, self.clock, self.random, namespace=self.namespace, fields=f"metadata.name={self.name}"
         )
@@ -83,6 +86,15 @@ class Follower:
                         task.cancel()
         except ExceptionGroup as failures:
             raise failures.exceptions[0] from None
+
+    async def print_once(self) -> None:
+        """Show the output that there is now, worker by worker. Raises `ApiError`, `TransportError`."""
+        self._raw = await is_embedded(self.client)
+        pods = (await self.client.list(POD, self.namespace, labels=self._labels)).items
+        for pod in sorted(pods, key=lambda pod: (len(rank_of(pod)), rank_of(pod), pod.metadata.name)):
+            for status in self._shown_of(pod):
+                if status.state.running is not None or status.state.terminated is not None:
+                    await self._log(pod, status).copy_once()
 
     @property
     def _labels(self) -> str:
@@ -185,21 +197,24 @@ class Follower:
 
     def _observe(self, group: asyncio.TaskGroup, pods: list[Pod]) -> None:
         """Follow every container that has started, and tell those that are followed how they are."""
-        if self.show is None:
-            return
         for pod in pods:
-            rank = rank_of(pod)
-            if self.rank and rank != self.rank:
-                continue
-            for status in (*pod.status.init_container_statuses, *pod.status.container_statuses):
+            for status in self._shown_of(pod):
                 key = pod.metadata.uid, status.name
                 if key in self._logs:
                     self._logs[key].observe(status)
                 elif has_log(status):
-                    show = partial(self.show, rank)
-                    log = ContainerLog(self.client, self.clock, pod, status, show=show, warn=self.warn)
-                    self._logs[key] = log
+                    self._logs[key] = log = self._log(pod, status)
                     self._copies.append(group.create_task(log.copy(), name=f"logs-{key_of(pod)}"))
+
+    def _shown_of(self, pod: Pod) -> Iterator[ContainerStatus]:
+        """The containers whose output is wanted."""
+        if self.show is not None and self.rank in ("", rank_of(pod)):
+            yield from (*pod.status.init_container_statuses, *pod.status.container_statuses)
+
+    def _log(self, pod: Pod, status: ContainerStatus) -> ContainerLog:
+        assert self.show is not None
+        show = partial(self.show, rank_of(pod))
+        return ContainerLog(self.client, self.clock, pod, status, raw=self._raw, show=show, warn=self.warn)
 
 
 class _QuietInformer(Informer[T]):

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 
 from muster.api.batch import Job
 from muster.api.core import ContainerStateTerminated, Pod
+from muster.api.elastic import ELASTIC_ANNOTATION, Bounds
 from muster.api.kueue import Workload
 from muster.api.kueue.names import PODS_READY, QUEUE_NAME_LABEL
 from muster.api.pods import is_finished, is_ready
@@ -78,6 +79,16 @@ class Verdict:
 
 # Nothing says that it cannot start.
 OPEN = Verdict()
+
+
+def most_workers(job: Job) -> int:
+    """How many workers it can have, all in all."""
+    annotation = job.metadata.annotations.get(ELASTIC_ANNOTATION, "")
+    try:
+        most = Bounds.parse(annotation).most if annotation else 1
+    except ValueError:  # the server warned of it, and goes by the spec
+        most = 1
+    return max(most, job.spec.parallelism or 1, job.spec.completions or 1)
 
 
 def job_state(job: Job, pods: Sequence[Pod], standing: Standing | None = None) -> JobState:

@@ -1,20 +1,91 @@
-"""Prints the output of workers on stdout, line by line."""
+"""Prints the output of workers: what one wrote to stdout on ours, and to stderr on ours."""
 
+import asyncio
 import os
+import stat
 import sys
+import threading
+from io import RawIOBase
+from typing import TextIO
 
 from muster.cli.output import prefix
+from muster.runtime.containerlogs import STDERR, STDOUT
+
+# A line that goes on for longer is shown in several.
+_LINE_BYTES = 1 << 20
 
 
 class Printer:
-    """Prints lines, each with its worker's rank if `ranks` is true."""
+    """Prints text as it is, or, if `ranks` is true, whole lines, each with its worker's rank.
+
+    Who reads slowly is waited for, and nothing else is held up by that.
+    """
 
     def __init__(self, *, ranks: bool) -> None:
         self._ranks = ranks
-        self._colour = sys.stdout.isatty() and "NO_COLOR" not in os.environ
+        self._files = {STDOUT: sys.stdout, STDERR: sys.stderr}
+        self._unended: dict[tuple[str, bytes], bytes] = {}  # the last line of a worker's stream
+        self._turn = asyncio.Lock()  # both may lead to one place
 
-    def show(self, rank: str, line: bytes) -> None:
-        """Print a line."""
-        head = prefix(rank, colour=self._colour).encode() if self._ranks else b""
-        sys.stdout.buffer.write(head + line + b"\n")
-        sys.stdout.buffer.flush()
+    async def show(self, rank: str, stream: bytes, text: bytes) -> None:
+        """Print text of a worker."""
+        if self._ranks:
+            whole, newline, rest = (self._unended.pop((rank, stream), b"") + text).rpartition(b"\n")
+            if len(rest) > _LINE_BYTES:
+                whole, newline, rest = whole + newline + rest, b"\n", b""
+            if rest:
+                self._unended[rank, stream] = rest
+            text = self._marked(rank, stream, whole) if newline else b""
+        if text:
+            await self._write(self._files[stream], text)
+
+    async def finish(self) -> None:
+        """Print the last lines that have no end."""
+        for (rank, stream), rest in self._unended.items():
+            await self._write(self._files[stream], self._marked(rank, stream, rest))
+        self._unended.clear()
+
+    def _marked(self, rank: str, stream: bytes, lines: bytes) -> bytes:
+        colour = self._files[stream].isatty() and "NO_COLOR" not in os.environ
+        head = prefix(rank, colour=colour).encode()
+        return head + lines.replace(b"\n", b"\n" + head) + b"\n"
+
+    async def _write(self, file: TextIO, data: bytes) -> None:
+        async with self._turn:
+            await _write(file.buffer.raw, data)  # type: ignore[attr-defined]
+
+
+async def _write(file: RawIOBase, data: bytes) -> None:
+    """Write all of it. What others read may be full for as long as they like, so a thread waits for it."""
+    if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        _write_now(file, data)
+        return
+    loop = asyncio.get_running_loop()
+    written: asyncio.Future[None] = loop.create_future()
+
+    def tell(error: Exception | None) -> None:
+        if written.done():
+            return
+        if error is None:
+            written.set_result(None)
+        else:
+            written.set_exception(error)
+
+    def work() -> None:
+        failure = None
+        try:
+            _write_now(file, data)
+        except Exception as error:  # noqa: BLE001 - it is for who waits
+            failure = error
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(tell, failure)
+
+    # A daemon, for which the end of the command does not wait.
+    threading.Thread(target=work, name="output", daemon=True).start()
+    await written
+
+
+def _write_now(file: RawIOBase, data: bytes) -> None:
+    left = memoryview(data)
+    while left:
+        left = left[file.write(left) or 0 :]

@@ -2,6 +2,8 @@
 
 import asyncio
 from contextlib import asynccontextmanager
+from itertools import groupby
+from operator import itemgetter
 from typing import cast
 
 import pytest
@@ -21,6 +23,7 @@ from muster.api.status import ApiError, bad_request, forbidden, not_found, too_m
 from muster.cli.containerlog import LAST_WORDS_SECONDS, ContainerLog, _Place, has_log
 from muster.runtime.client import Client
 from muster.runtime.clock import VirtualClock, run_virtual
+from muster.runtime.containerlogs import STDOUT
 from muster.runtime.transport import Transport, TransportError
 
 STAMPS = st.lists(st.sampled_from([b"1", b"2", b"3"]), max_size=12).map(sorted)
@@ -32,7 +35,9 @@ def test_every_line_is_shown_once_however_often_the_stream_breaks(stamps, breaks
     place, shown = _Place(), []
     for end in [*breaks, len(stamps)]:
         place = place.again()
-        shown += [number for number, stamp in enumerate(stamps[:end]) if place.is_new(stamp)]
+        for stamp, group in groupby(enumerate(stamps[:end]), key=itemgetter(1)):
+            numbers = [number for number, _ in group]
+            shown += numbers[len(numbers) - place.new_of(stamp, len(numbers)) :]
     assert shown == list(range(len(stamps)))
 
 
@@ -60,6 +65,7 @@ class Node:
 
     @asynccontextmanager
     async def stream(self, request):
+        assert request.query.get("sinceTime", "") <= "2026-01-01T00:00:00.000000Z"
         self.requests.append(request)
         previous = "previous" in request.query
         if not previous and self.faults:
@@ -67,7 +73,21 @@ class Node:
         number = len(self.attempts) - (2 if previous else 1)
         if number < 0:
             raise bad_request("not found")
-        yield self.lines(number, None if previous or not self.breaks else self.breaks.pop(0))
+        limit = None if previous or not self.breaks else self.breaks.pop(0)
+        lines = self.lines(number, limit)
+        yield self.raw(number, lines) if "raw" in request.query else lines
+
+    async def raw(self, number, lines):
+        """The same as the nodes of our own server keep it, in pieces of odd sizes."""
+        text = b"- attempt F %d\n" % number
+        try:
+            async for line in lines:
+                text += line if line.startswith(b"- ") else line.replace(b" ", b" stdout F ", 1)
+                while len(text) > 17:
+                    yield text[:17]
+                    text = text[17:]
+        finally:
+            yield text
 
     async def lines(self, number, limit):
         sent = 0
@@ -86,9 +106,10 @@ class Node:
 class World:
     """A container of a pod with this restart policy; `log` shows what it prints."""
 
-    def __init__(self, policy):
+    def __init__(self, policy, *, raw):
         self.node, self.clock = Node(), VirtualClock()
         self.shown: list[bytes] = []
+        self.errors: list[bytes] = []
         self.warnings: list[str] = []
         pod = Pod(metadata=ObjectMeta(name="p", namespace="ns", uid="u"), spec=PodSpec(restart_policy=policy))
         self.log = ContainerLog(
@@ -96,9 +117,13 @@ class World:
             self.clock,
             pod,
             ContainerStatus(name="c"),
-            show=self.shown.append,
+            raw=raw,
+            show=self.show,
             warn=self.warnings.append,
         )
+
+    async def show(self, stream, text):
+        (self.shown if stream == STDOUT else self.errors).append(text.removesuffix(b"\n"))
 
     def running(self, restarts=0):
         state = ContainerState(running=ContainerStateRunning())
@@ -109,11 +134,11 @@ class World:
         self.log.observe(ContainerStatus(name="c", restart_count=restarts, state=state))
 
 
-def play(script, policy="Never"):
+def play(script, policy="Never", *, raw=False):
     """Run a script beside the copying, which must then end by itself."""
 
     async def main():
-        world = World(policy)
+        world = World(policy, raw=raw)
         world.running()
         copying = asyncio.create_task(world.log.copy())
         await script(world)
@@ -125,7 +150,11 @@ def play(script, policy="Never"):
     return run_virtual(main())
 
 
-def test_every_attempt_is_shown_to_its_end():
+both = pytest.mark.parametrize("raw", [True, False])
+
+
+@both
+def test_every_attempt_is_shown_to_its_end(raw):
     async def script(world):
         for number in range(3):
             world.node.begin()
@@ -136,11 +165,12 @@ def test_every_attempt_is_shown_to_its_end():
             world.node.end()
         world.ended(2)
 
-    world = play(script, "OnFailure")
+    world = play(script, "OnFailure", raw=raw)
     assert world.shown == [word % number for number in range(3) for word in (b"attempt %d", b"end of %d")]
 
 
-def test_attempts_that_are_quicker_than_their_status_are_shown_once():
+@both
+def test_attempts_that_are_quicker_than_their_status_are_shown_once(raw):
     """The server gives the second attempt's log to who knows only of the first, and the status comes later."""
 
     async def script(world):
@@ -152,10 +182,11 @@ def test_attempts_that_are_quicker_than_their_status_are_shown_once():
         world.ended(1)
         await asyncio.sleep(5)
 
-    assert play(script, "OnFailure").shown == [b"attempt 0", b"attempt 1"]
+    assert play(script, "OnFailure", raw=raw).shown == [b"attempt 0", b"attempt 1"]
 
 
-def test_the_end_of_an_attempt_is_not_lost_when_the_stream_breaks_in_it_and_the_next_begins():
+@both
+def test_the_end_of_an_attempt_is_not_lost_when_the_stream_breaks_in_it_and_the_next_begins(raw):
     async def script(world):
         world.node.begin()
         world.node.breaks = [1]
@@ -169,7 +200,29 @@ def test_the_end_of_an_attempt_is_not_lost_when_the_stream_breaks_in_it_and_the_
         world.running(1)
         world.node.end()
 
-    assert play(script, "OnFailure").shown == [b"seen", b"missed", b"next"]
+    assert play(script, "OnFailure", raw=raw).shown == [b"seen", b"missed", b"next"]
+
+
+def test_what_is_missing_is_told_once_and_only_if_it_has_not_been_shown():
+    """The node says how much is gone: from the start of the log whenever it is read anew, or at the place itself."""
+
+    async def script(world):
+        world.node.begin()
+        world.node.attempts[-1].append(b"- missing F 1000")
+        world.node.say(b"one")  # 4 bytes with its end
+        world.node.breaks = [2, 3]
+        await asyncio.sleep(0.1)
+        world.node.attempts[-1][:2] = [b"- missing F 1054"]  # of which it had shown the first 4
+        world.node.say(b"two")
+        await asyncio.sleep(0.1)
+        world.node.attempts[-1].append(b"- missing F 7")
+        world.node.say(b"three")
+        await asyncio.sleep(5)
+        world.node.end()
+
+    world = play(script, raw=True)
+    assert world.shown == [b"one", b"two", b"three"]
+    assert world.errors == [b"[muster: %d bytes are missing here]" % gone for gone in (1000, 50, 7)]
 
 
 def test_only_of_containers_that_may_restart_the_attempt_before_is_asked_for():

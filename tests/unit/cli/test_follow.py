@@ -17,6 +17,7 @@ from muster.cli.progress import Progress
 from muster.cli.queuewatch import POSITION_SECONDS
 from muster.runtime.client import Client
 from muster.runtime.clock import VirtualClock, run_virtual
+from muster.runtime.containerlogs import STDOUT
 from muster.runtime.ids import Random
 from muster.runtime.transport import Response, TransportError
 
@@ -95,6 +96,10 @@ def follow(server, script, warn=lambda _: None, report=lambda _: None):
     """Follow job j while the script runs: how it ended and the output, or the error and when it was raised."""
     shown = []
 
+    async def show(rank, stream, text):
+        assert stream == STDOUT
+        shown.append((rank, text))
+
     async def main():
         clock = VirtualClock()
         follower = Follower(
@@ -103,7 +108,7 @@ def follow(server, script, warn=lambda _: None, report=lambda _: None):
             Random(1),
             "default",
             "j",
-            show=lambda rank, line: shown.append((rank, line)),
+            show=show,
             warn=warn,
             report=report,
         )
@@ -133,7 +138,7 @@ def test_the_output_is_shown_to_its_last_line_which_needs_no_end():
 
     ending, shown = follow(server, script)
     assert ending.code == 3
-    assert shown == [("0", b"hello"), ("0", b"no end")]
+    assert shown == [("0", b"hello\n"), ("0", b"no end\n")]
 
 
 def test_the_pods_are_looked_at_again_when_the_job_is_over():

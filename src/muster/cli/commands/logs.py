@@ -23,44 +23,23 @@ def command(job: str, follow: bool, rank: str, **options: Any) -> None:
 
 
 async def _logs(target: Target, name: str, rank: str, *, follow: bool) -> int:
+    from muster.api.batch import JOB
     from muster.cli.follow import Follower
+    from muster.cli.jobstate import most_workers
     from muster.cli.output import say
     from muster.cli.printing import Printer
     from muster.runtime.clock import RealClock
     from muster.runtime.ids import Random
 
-    show = Printer(ranks=not rank).show
     async with connect(target) as session:
+        job = await session.client.get(JOB, name, session.namespace)
+        printer, code = Printer(ranks=not rank and most_workers(job) > 1), 0
+        follower = Follower(
+            session.client, RealClock(), Random(), session.namespace, name, show=printer.show, warn=say, rank=rank
+        )
         if follow:
-            ending = await Follower(
-                session.client, RealClock(), Random(), session.namespace, name, show=show, warn=say, rank=rank
-            ).run()
-            return ending.code
-        return await _print(session, name, rank, show)
-
-
-async def _print(session: Any, name: str, rank: str, show: Any) -> int:
-    """What there is now, worker by worker."""
-    from muster.api.batch import JOB
-    from muster.api.core import POD
-    from muster.cli.follow import JOB_NAME_LABEL, rank_of
-    from muster.runtime.transport import Request
-
-    await session.client.get(JOB, name, session.namespace)
-    pods = await session.client.list(POD, session.namespace, labels=f"{JOB_NAME_LABEL}={name}")
-    for pod in sorted(pods.items, key=lambda pod: (len(rank_of(pod)), rank_of(pod), pod.metadata.name)):
-        if rank and rank_of(pod) != rank:
-            continue
-        for status in (*pod.status.init_container_statuses, *pod.status.container_statuses):
-            if status.state.running is None and status.state.terminated is None:
-                continue
-            path = POD.path(session.namespace, pod.metadata.name, "log")
-            response = await session.client.raw(Request("GET", path, {"container": status.name}))
-            for line in _lines(response.body):
-                show(rank_of(pod), line)
-    return 0
-
-
-def _lines(text: bytes) -> list[bytes]:
-    """The lines, the last with or without its end; carriage returns, of which progress bars are full, are text."""
-    return text.removesuffix(b"\n").split(b"\n") if text else []
+            code = (await follower.run()).code
+        else:
+            await follower.print_once()
+        await printer.finish()
+        return code

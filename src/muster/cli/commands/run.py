@@ -168,8 +168,10 @@ async def _attend(session: Session, name: str, namespace: str, workers: int) -> 
     from muster.runtime.clock import RealClock
     from muster.runtime.ids import Random
 
-    show, report = Printer(ranks=workers > 1).show, Progress(name, workers, say).report
-    follower = Follower(session.client, RealClock(), Random(), namespace, name, show=show, warn=say, report=report)
+    printer, report = Printer(ranks=workers > 1), Progress(name, workers, say).report
+    follower = Follower(
+        session.client, RealClock(), Random(), namespace, name, show=printer.show, warn=say, report=report
+    )
     following = asyncio.create_task(follower.run())
 
     async def delete() -> None:
@@ -186,6 +188,7 @@ async def _attend(session: Session, name: str, namespace: str, workers: int) -> 
         loop.add_signal_handler(number, cancelling.interrupt, number)
     try:
         ending = await following
+        await printer.finish()
     except asyncio.CancelledError:
         if not cancelling.begun:
             raise

@@ -34,6 +34,7 @@ class LogOptions:
     follow: go on until the container ends.
     previous: of its last run instead of the current one (between two runs, both are the one that has ended).
     before_newest: `previous` is the run before the newest, also between two runs. Ours: who follows misses none.
+    raw: as the node keeps it, see `muster.runtime.containerlogs`. Ours: it tells exactly what the program wrote.
     timestamps: begin every line with its time (RFC 3339).
     since_seconds: only what is not older than this.
     since_time: only what was written from then on; not both of them.
@@ -45,6 +46,7 @@ class LogOptions:
     follow: bool = False
     previous: bool = False
     before_newest: bool = False
+    raw: bool = False
     timestamps: bool = False
     since_seconds: int | None = None
     since_time: datetime | None = None
@@ -94,6 +96,7 @@ def log_options(pod: Pod, query: Mapping[str, str]) -> LogOptions:
         follow=boolean(query, "follow") or False,
         previous=boolean(query, "previous") or False,
         before_newest=boolean(query, "beforeNewest") or False,
+        raw=boolean(query, "raw") or False,
         timestamps=boolean(query, "timestamps") or False,
         since_seconds=None if since_seconds is None else min(since_seconds, MAX_SINCE_SECONDS),
         since_time=since_time,

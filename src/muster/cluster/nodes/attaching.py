@@ -12,9 +12,10 @@ from pathlib import Path
 from muster.api.status import bad_request
 from muster.cluster.apiserver.tunnels.channels import RESIZE, STDERR, STDIN, STDOUT
 from muster.cluster.nodes import shims
-from muster.cluster.nodes.logs import POLL_SECONDS, Reader
+from muster.cluster.nodes.logs import POLL_SECONDS, Reader, Rendering
 from muster.cluster.nodes.shim.attachment import HEAD_BYTES, SOCKET, WRITER, frame
 from muster.runtime.clock import Clock
+from muster.runtime.containerlogs import Missing, runs
 
 _OF_STREAMS = {b"stdout": STDOUT, b"stderr": STDERR}
 _PIECE = 32 << 10
@@ -88,11 +89,11 @@ class Followed:
         while True:
             over = not shims.is_alive(self._directory)
             for block in self._reader.read():
-                for line in block.split(b"\n"):
-                    pieces = line.split(b" ", 3)
-                    if len(pieces) == 4:
-                        _, stream, tag, text = pieces
-                        yield _OF_STREAMS.get(stream, STDOUT), text + b"\n" if tag == b"F" else text
+                if isinstance(block, Missing):
+                    yield STDERR, Rendering().feed(block)
+                    continue
+                for run in runs(block):
+                    yield _OF_STREAMS[run.stream], run.text
                 await self._clock.sleep(0)
             if over:
                 return

@@ -85,6 +85,7 @@ async def _try(isolation: Isolation, attempt: Path, hosts: Path) -> str:
         "cgroup": "",
         "log_bytes": 0,
         "log_files": 1,
+        "log_patience": 0.0,
         "report": -1,
         "lifeline": -1,
     }

@@ -39,6 +39,9 @@ from muster.runtime.clock import Clock
 from muster.runtime.recorder import Recorder
 
 LOG_BYTES, LOG_FILES = 10 << 20, 5
+# Who follows a log may hold up its container for no longer than this for each file, if others use the cluster too. In a
+# cluster of the command's own it may for ever, as a pipe does.
+LOG_PATIENCE_SECONDS, FOR_EVER = 5.0, -1.0
 # What container runtimes give a process that asks for nothing.
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 DEFAULT_MESSAGE_PATH = "/dev/termination-log"
@@ -154,6 +157,7 @@ def spec(kit: Kit, pod: Pod, container: Container, volumes: PodVolumes, found: E
         "tty": container.tty,
         "log_bytes": LOG_BYTES,
         "log_files": LOG_FILES,
+        "log_patience": LOG_PATIENCE_SECONDS if kit.lifeline < 0 else FOR_EVER,
         "report": -1,
         "lifeline": kit.lifeline,
     }

@@ -1,13 +1,16 @@
 """Reads the logs of containers, over rotations, and follows them while they grow.
 
-A shim renames a full `log` to `log.1` and so on, and starts a new one. A reader keeps the file that it reads open and,
-at its end, looks by inode where that file has gone and which one comes next; so nothing is read twice, and nothing is
-left out unless the reader is so slow that whole files have been rotated away. Whether the attempt is over is asked
-before the last read, never after it: so the last lines are never lost.
+A reader holds a shared lock on the file that it reads, so that the shim waits before it forgets that one. Its patience
+may have an end; then files are missing, and their names tell how much. Whether the attempt is over is asked before the
+last read, never after it: so the last lines are never lost.
 """
 
+import contextlib
+import fcntl
 import os
-from collections.abc import AsyncIterator, Iterator
+import re
+from collections.abc import AsyncIterator, Generator, Iterator
+from dataclasses import dataclass
 from datetime import UTC, timedelta
 from pathlib import Path
 
@@ -15,13 +18,15 @@ from muster.api.core import ContainerStatus, Pod
 from muster.api.status import ApiError, bad_request
 from muster.cluster.apiserver.podlogs import LogOptions
 from muster.cluster.nodes import shims
-from muster.cluster.nodes.shim.log import MOST_FILES, NAME
+from muster.cluster.nodes.shim.log import NAME
 from muster.cluster.nodes.storage import Storage
 from muster.runtime.clock import Clock
+from muster.runtime.containerlogs import STAMP_BYTES, Attempt, Missing, record, runs
 
-_BLOCK = 1 << 16
-# How soon a follower sees new lines.
-POLL_SECONDS = 0.1
+_BLOCK = 1 << 18
+_FILE = re.compile(rf"{NAME}\.(\d+)\.(\d+)")
+# How soon a follower sees new lines: while there are some, and at last.
+POLL_SOON_SECONDS, POLL_SECONDS = 0.01, 0.1
 
 
 class Logs:
@@ -34,15 +39,20 @@ class Logs:
     async def logs(self, pod: Pod, options: LogOptions) -> AsyncIterator[bytes]:
         """The log, in pieces. Raises `ApiError` before the first piece if there is none."""
         directory = self._directory(pod, options)
-        rendering = Rendering(self._since(options), timestamps=options.timestamps)
+        since = self._since(options)
+        form = Raw(since) if options.raw else Rendering(since, timestamps=options.timestamps)
         left = options.limit_bytes
-        reader = Reader(directory)
+        reader, pause = Reader(directory), POLL_SOON_SECONDS
         try:
             reader.seek(options.tail_lines)
+            if options.raw:
+                yield record(Attempt(int(directory.name)))
+            if options.raw and reader.dropped:
+                yield record(Missing(reader.dropped))
             while True:
                 over = not options.follow or not shims.is_alive(directory)
                 for block in reader.read():
-                    data = rendering.feed(block)
+                    data = form.feed(block)
                     if left is not None:
                         data = data[:left]
                         left -= len(data)
@@ -50,10 +60,12 @@ class Logs:
                         yield data
                     if left == 0:
                         return
+                    pause = POLL_SOON_SECONDS
                     await self._clock.sleep(0)
                 if over:
                     return
-                await self._clock.sleep(POLL_SECONDS)
+                await self._clock.sleep(pause)
+                pause = min(2 * pause, POLL_SECONDS)
         finally:
             reader.close()
 
@@ -80,61 +92,110 @@ class Logs:
         return since.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%f").encode() if since else b""
 
 
+@dataclass(frozen=True, slots=True)
+class _File:
+    """One file of a log, as its name tells."""
+
+    number: int
+    text_bytes: int  # that were logged before it
+    path: Path
+
+
 class Reader:
     """Reads the files of one log in order, whole lines at a time."""
 
     def __init__(self, directory: Path) -> None:
+        self.dropped = 0  # bytes of text that had gone from the start of the log before it was read
         self._directory = directory
-        self._file: int | None = None
+        self._file: _File | None = None
+        self._descriptor = -1
         self._rest = b""
 
     def seek(self, lines: int | None) -> None:
         """Go to where so many lines are left, or to the start."""
-        files = _open_all(self._directory)
-        while files:
-            self.close()
-            self._file = files.pop()
+        newest_first = list(reversed(_files(self._directory)))
+        for file in newest_first if lines is not None else newest_first[-1:]:
+            if not self._open(file):
+                break
             if lines is not None:
-                lines -= _seek_back(self._file, lines)
+                lines -= _seek_back(self._descriptor, lines)
                 if lines <= 0:
-                    break
-        _close_all(files)
+                    return
+        if self._file is not None:
+            self.dropped = self._file.text_bytes
 
-    def read(self) -> Iterator[bytes]:
-        """All whole lines from here to the present end, in blocks."""
-        while True:
-            if self._file is None:
-                self.seek(None)
-            if self._file is None:
-                return
-            data = os.read(self._file, _BLOCK)
+    def read(self) -> Iterator[bytes | Missing]:
+        """All whole lines from here to the present end, in blocks; between them, what is missing."""
+        at_end = False
+        while self._file is not None or (yield from self._go_on()):
+            data = os.read(self._descriptor, _BLOCK)
             if data:
                 whole, newline, self._rest = (self._rest + data).rpartition(b"\n")
                 if newline:
                     yield whole + newline
-            elif not self._next():
+            elif not self._newer() or (at_end and not (yield from self._go_on())):
                 return
+            else:
+                at_end = not at_end  # once more: it may have got its last lines before the next one was begun
 
     def close(self) -> None:
         """Close the file."""
         if self._file is not None:
-            os.close(self._file)
+            os.close(self._descriptor)
             self._file = None
 
-    def _next(self) -> bool:
-        """At the end of a file: go to the one that was begun after it, if there is one."""
-        assert self._file is not None
-        inode = os.fstat(self._file).st_ino
-        files = _open_all(self._directory)
-        inodes = [os.fstat(descriptor).st_ino for descriptor in files]
-        newer = files[inodes.index(inode) + 1 if inode in inodes else 0 :]
-        # The file may have got its last lines between our reading its end and its renaming.
-        finished = os.lseek(self._file, 0, os.SEEK_CUR) == os.fstat(self._file).st_size
-        if newer and finished:
-            self.close()
-            self._file = newer[0]
-        _close_all([descriptor for descriptor in files if descriptor != self._file])
+    def _newer(self) -> list[_File]:
+        """The files that were begun after the one that is open."""
+        number = self._file.number if self._file is not None else -1
+        return [file for file in _files(self._directory) if file.number > number]
+
+    def _go_on(self) -> Generator[bytes | Missing, None, bool]:
+        """From the end of a file to the one after it, if there is one; what lies in between."""
+        number, text_bytes = -1, 0
+        if self._file is not None:
+            number, text_bytes = self._file.number, self._file.text_bytes
+        newer = self._newer()
+        if newer and newer[0].number > number + 1 and self._file is not None:
+            text_bytes += _text_bytes(self._descriptor)
+        rest, self._rest = self._rest, b""
+        while newer and not self._open(newer[0]):
+            newer = self._newer()
+        if newer:
+            if rest:  # a full disk left it without an end
+                yield rest + b"\n"
+            if newer[0].number > number + 1:
+                yield Missing(max(newer[0].text_bytes - text_bytes, 0))
         return bool(newer)
+
+    def _open(self, file: _File) -> bool:
+        """Go to the start of a file; False if it is gone. The one before it is held until this one is."""
+        try:
+            descriptor = os.open(file.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+        except FileNotFoundError:
+            return False
+        # If the shim is about to forget it, or somebody stands in the way, it is read all the same.
+        with contextlib.suppress(OSError):
+            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        self.close()
+        self._file, self._descriptor = file, descriptor
+        return True
+
+
+class Raw:
+    """Leaves the log as it is."""
+
+    def __init__(self, since: bytes = b"") -> None:
+        self._since = since
+
+    def feed(self, block: bytes | Missing) -> bytes:
+        """Whole lines of the log."""
+        if isinstance(block, Missing):
+            return record(block)
+        if not self._since:
+            return block
+        return b"".join(
+            [line + b"\n" for line in block.removesuffix(b"\n").split(b"\n") if line[:STAMP_BYTES] >= self._since]
+        )
 
 
 class Rendering:
@@ -145,18 +206,22 @@ class Rendering:
         self._timestamps = timestamps
         self._goes_on = False  # the last part did not end a line
 
-    def feed(self, block: bytes) -> bytes:
+    def feed(self, block: bytes | Missing) -> bytes:
         """The text of whole lines of the log. A line in several parts has one stamp, that of its first."""
+        if isinstance(block, Missing):
+            before, self._goes_on = b"\n" if self._goes_on else b"", False
+            return before + b"[muster: %d bytes are missing here]\n" % block.bytes
         parts = []
-        for line in block.split(b"\n"):  # of all that looks like a line end, the shim takes only this one for one
-            pieces = line.split(b" ", 3)
-            if len(pieces) < 4 or (self._since and pieces[0] < self._since):
+        for run in runs(block):
+            if self._since and run.stamp < self._since:
                 continue
-            time, _, tag, text = pieces
-            if self._timestamps and not self._goes_on:
-                parts += [time, b" "]
-            self._goes_on = tag != b"F"
-            parts.append(text if self._goes_on else text + b"\n")
+            text = run.text
+            if self._timestamps:
+                if not self._goes_on:
+                    parts += [run.stamp, b" "]
+                text = text[:-1].replace(b"\n", b"\n" + run.stamp + b" ") + text[-1:]
+            self._goes_on = run.goes_on
+            parts.append(text)
         return b"".join(parts)
 
 
@@ -171,28 +236,21 @@ def tail(directory: Path, lines: int, limit_bytes: int) -> str:
     return data[-limit_bytes:].decode(errors="replace")
 
 
-def _open_all(directory: Path) -> list[int]:
-    """Descriptors of the files of a log, oldest first.
-
-    They are opened newest first: a file that is renamed meanwhile is met again under its new name, never missed.
-    """
-    found: dict[int, int] = {}  # by inode
-    for number in range(MOST_FILES):
-        try:
-            descriptor = os.open(
-                directory / (f"{NAME}.{number}" if number else NAME),
-                os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK,
-            )
-        except FileNotFoundError:
-            continue
-        if found.setdefault(os.fstat(descriptor).st_ino, descriptor) != descriptor:
-            os.close(descriptor)
-    return list(reversed(found.values()))
+def _files(directory: Path) -> list[_File]:
+    """The files of a log, oldest first."""
+    named = ((_FILE.fullmatch(path.name), path) for path in directory.glob(f"{NAME}.*") if path.is_file())
+    found = [_File(int(name[1]), int(name[2]), path) for name, path in named if name]
+    return sorted(found, key=lambda file: file.number)
 
 
-def _close_all(descriptors: list[int]) -> None:
-    for descriptor in descriptors:
-        os.close(descriptor)
+def _text_bytes(descriptor: int) -> int:
+    """How much text there is in a file."""
+    found, position, rest = 0, 0, b""
+    while data := os.pread(descriptor, _BLOCK, position):
+        position += len(data)
+        whole, newline, rest = (rest + data).rpartition(b"\n")
+        found += sum(len(run.text) for run in runs(whole + newline))
+    return found
 
 
 def _seek_back(descriptor: int, lines: int) -> int:

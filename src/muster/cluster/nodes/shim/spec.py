@@ -28,6 +28,7 @@ class Spec(Command):
     tty: bool  # whether its standard streams are a terminal
     log_bytes: int  # size at which the log is rotated
     log_files: int  # how many of them are kept, the current one included
+    log_patience: float  # seconds for which the output waits for who reads the oldest; less than 0 for ever
     report: int  # descriptor that is told `pid N`, and then `started`, `claimed` or `error ...`
     lifeline: int  # descriptor whose end of file means that the server is gone and all must end; -1 for none
 

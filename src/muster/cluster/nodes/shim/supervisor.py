@@ -73,7 +73,8 @@ class Supervisor:
             report(self._spec, "claimed")
             os._exit(0)
         self._wakeup = self._catch_signals()
-        log = Log(self._directory, self._spec["log_bytes"], self._spec["log_files"])
+        spec = self._spec
+        log = Log(self._directory, spec["log_bytes"], spec["log_files"], spec["log_patience"])
         streams: dict[int, Stream] = {}
         attachments: Attachments | None = None
         try:
@@ -178,12 +179,14 @@ class Supervisor:
         """Copy output and pass signals on, until the container's first process has ended."""
         reading = [descriptor for descriptor in (self._wakeup, *streams, self._spec["lifeline"]) if descriptor >= 0]
         while self._status is None:
+            pause = log.pause()
+            readable = [descriptor for descriptor in reading if not pause or descriptor not in streams]
             poll = select.poll()
-            for descriptor in reading:
+            for descriptor in readable:
                 poll.register(descriptor, select.POLLIN)
             for descriptor, wanted in attachments.watched() if attachments is not None else ():
-                poll.register(descriptor, wanted | (select.POLLIN if descriptor in reading else 0))
-            for descriptor, events in poll.poll():
+                poll.register(descriptor, wanted | (select.POLLIN if descriptor in readable else 0))
+            for descriptor, events in poll.poll(pause * 1000 or None):
                 if descriptor == self._wakeup:
                     self._handle(os.read(self._wakeup, READ_BYTES))
                 elif descriptor == self._spec["lifeline"]:
@@ -263,6 +266,8 @@ class Supervisor:
 def _pipes(spec: Spec) -> tuple[tuple[int, int, int], tuple[int, int, int]]:
     """Our ends and the container's of its standard streams; -1 for an input that nobody writes."""
     (out, its_out), (err, its_err) = os.pipe2(os.O_CLOEXEC), os.pipe2(os.O_CLOEXEC)
+    for pipe in (out, err):  # a user may have so many pages in pipes, and from there on only small ones
+        try_to(fcntl.fcntl, pipe, fcntl.F_SETPIPE_SZ, READ_BYTES)
     its_input, input = os.pipe2(os.O_CLOEXEC) if spec["stdin"] else (-1, -1)
     return (input, out, err), (its_input, its_out, its_err)
 
