@@ -54,7 +54,7 @@ def main() -> None:
             console.print(Text.assemble(("$ ", "bold green"), (command, "bold")))
             text = shown(command, home)
             # The middle of the training says nothing new.
-            text = re.sub(r"(?m)^(.*epoch  [4-9]|.*epoch 1[01]) .*\n", "", text)
+            text = re.sub(r"(?m)(^.*epoch (?: [4-9]|1[01]) .*\n)+", "...\n", text)
             console.print(Text.from_ansi(text.rstrip("\n")))
             console.print()
     drawing = console.export_svg(title="muster")

@@ -1,5 +1,6 @@
 """What the guide says can be done, done as it says. (Jobs that change size: test_elastic.)"""
 
+import json
 import re
 import subprocess
 from pathlib import Path
@@ -100,3 +101,29 @@ def test_the_manifest_of_a_run_is_applied(up):
     printed = up("run", "--dry-run", "--name", "train", "--workers", "2", "--", "sh", "-c", "echo $RANK").stdout
     up("apply", "-f", "-", "--wait", input=printed)
     assert sorted(up("logs", "train").stdout.split()) == ["0", "1", "[0]", "[1]"]
+
+
+ALL_TOGETHER = (
+    ("wide", "--workers", "2", "--cpus", "5", "--run-time", "10m"),
+    ("late", "--workers", "2", "--cpus", "4"),
+    ("big", "--workers", "2", "--cpus", "64"),
+    ("tall", "--cpus", "6"),
+)
+
+
+def test_what_does_not_start_says_why_as_the_guide_shows_it(muster):
+    muster("up", "--detach", "--port", "0", "--nodes", "simulated:2,cpu=8")
+    shown = {}
+    for name, *options in ALL_TOGETHER:
+        muster("run", "--detach", "--name", name, *options, "--", "true")
+        [row] = re.findall(rf"^{name} .*$", (ROOT / "docs/guide.md").read_text(), re.MULTILINE)
+        cells = re.split(r" {3,}", row)
+        shown[name] = (cells[1], cells[6] if len(cells) > 6 else "")
+
+    def found():
+        return {row["name"]: (row["state"], row["reason"]) for row in json.loads(muster("ps", "-o", "json").stdout)}
+
+    tries = 50
+    while found() != shown and tries:
+        tries -= 1
+    assert found() == shown
