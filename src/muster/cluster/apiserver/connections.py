@@ -13,11 +13,12 @@ from muster.cluster.apiserver.crowd import Crowd, Guest
 from muster.cluster.apiserver.tunnels.wire import RawWire
 from muster.cluster.apiserver.users import User
 
-CORKED_BYTES = 64 * 1024  # what is more than this is written at once
+CORKED_BYTES = 64 * 1024  # what is more than this is not held back, and written in pieces of this size
 MAX_HEADER_BYTES = 64 * 1024  # of a request's line and headers
 HEADER_SECONDS = 10.0  # from the first byte to the end of the headers
 # A client that takes nothing of its answer for so long is cut off.
 STALLED_SECONDS = 60.0
+BEHIND_BYTES = 128 * 1024  # with more than this unsent a client is behind, and what it has not taken is counted
 MAX_UNSENT_BYTES = 256 << 20  # of all clients that do not take their answers as fast as they come
 
 EXTENSION = "muster.connection"  # where a request's scope has its `Connection`
@@ -81,7 +82,10 @@ class _Corked:
         if self._pieces:
             pieces, size, self._pieces, self._size = self._pieces, self._size, [], 0
             if not self._transport.is_closing():
-                self._transport.write(pieces[0] if len(pieces) == 1 else b"".join(pieces))
+                # No more at once: TLS keeps a buffer as big as the biggest write for as long as the connection lasts.
+                whole = memoryview(pieces[0] if len(pieces) == 1 else b"".join(pieces))
+                for first in range(0, size, CORKED_BYTES):
+                    self._transport.write(whole[first : first + CORKED_BYTES])
                 self._written(size)
 
     def close(self) -> None:
@@ -150,6 +154,7 @@ class Connection(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """A client has come, and the TLS handshake is over."""
+        transport.set_write_buffer_limits(BEHIND_BYTES)
         self._corked = _Corked(transport, self._wrote)
         super().connection_made(self._corked)  # type: ignore[arg-type]
         self.guest.leave = transport.abort

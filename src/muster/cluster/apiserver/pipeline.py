@@ -41,7 +41,7 @@ from muster.cluster.apiserver.representation import Presentation, form_of
 from muster.cluster.apiserver.request import Target, boolean, list_options, parse_path
 from muster.cluster.apiserver.tables import require_include
 from muster.cluster.apiserver.traffic import Traffic
-from muster.cluster.apiserver.turns import Turns
+from muster.cluster.apiserver.turns import Line, Turns
 from muster.cluster.apiserver.users import NOBODY, Access, Authorizer, User, authorize
 from muster.cluster.apiserver.watch import Watcher
 from muster.cluster.apiserver.write import Writer
@@ -153,7 +153,7 @@ class ApiServer:
         try:
             if exchange.refused is not None:
                 return exchange.refused
-            await self._turns.take(exchange.user)
+            await self._turns.take(Line(exchange.user))
             return exchange.answered(await self._answer(exchange))
         except asyncio.CancelledError:
             exchange.given_up()

@@ -20,7 +20,7 @@ from muster.cluster.apiserver.registry import Resource, View
 from muster.cluster.apiserver.representation import Form, Presentation
 from muster.cluster.apiserver.request import ListOptions, revision
 from muster.cluster.apiserver.selection import Selection, selection
-from muster.cluster.apiserver.turns import Turns
+from muster.cluster.apiserver.turns import Line, Turns
 from muster.cluster.store import Change, Closed, Compacted, Entry, Store, Watch
 from muster.runtime.clock import Clock
 from muster.runtime.ids import Random
@@ -69,10 +69,10 @@ class Watcher:
         asked = revision(options.resource_version, resource.name)
         since = asked or self._store.revision
         lines = _Lines(Presentation(resource, view, form, include, self._clock.now()), chosen)
-        return self._stream(user, resource, namespace, options, since, lines)
+        return self._stream(Line(user, watches=True), resource, namespace, options, since, lines)
 
     async def _stream(
-        self, user: str, resource: Resource, namespace: str, options: ListOptions, since: int, lines: "_Lines"
+        self, line: Line, resource: Resource, namespace: str, options: ListOptions, since: int, lines: "_Lines"
     ) -> AsyncIterator[bytes]:
         if since > self._store.revision:
             # A version that this store has not made is one of a store that is gone: the client's state is too.
@@ -90,14 +90,13 @@ class Watcher:
         try:
             chosen = await loaded(resource, lines.chosen.of(entries) if lines.chosen else entries)
             there = lines.initial(chosen)
-            for number, piece in enumerate(_pieces(there)):
-                if number:
-                    await self._turns.take(user)
+            for piece in _pieces(there):
+                await self._turns.take(line)
                 yield piece
             if initial and options.bookmarks:
                 yield lines.bookmark(since, {INITIAL_EVENTS_END: "true"})
             if not self._stopped:
-                async for piece in self._changes(user, resource, watch, options, lines):
+                async for piece in self._changes(line, resource, watch, options, lines):
                     yield piece
         except ApiError as error:
             yield error_line(error)  # of a webhook that fails to convert
@@ -106,7 +105,7 @@ class Watcher:
             watch.close()
 
     async def _changes(
-        self, user: str, resource: Resource, watch: Watch, options: ListOptions, lines: "_Lines"
+        self, line: Line, resource: Resource, watch: Watch, options: ListOptions, lines: "_Lines"
     ) -> AsyncIterator[bytes]:
         loop = asyncio.get_running_loop()
         end = loop.time() + self._timeout(options)
@@ -128,10 +127,10 @@ class Watcher:
             except Closed:
                 return
             changes = await loaded_changes(resource, found)
-            await self._turns.take(user)
+            await self._turns.take(line)
             for number, piece in enumerate(_pieces(lines.changes(changes, self._clock.now()))):
                 if number:
-                    await self._turns.take(user)
+                    await self._turns.take(line)
                 yield piece
 
     def _timeout(self, options: ListOptions) -> float:

@@ -5,7 +5,7 @@ import asyncio
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from muster.cluster.apiserver.turns import Turns
+from muster.cluster.apiserver.turns import Line, Turns
 
 
 class Clock:
@@ -27,7 +27,7 @@ def test_turns(costs):
         order, longest, began = [], 0.0, 0.0
 
         async def work(number, cost):
-            await turns.take("a")
+            await turns.take(Line("a"))
             order.append(number)
             clock.time += cost
 
@@ -54,7 +54,7 @@ def test_users_take_turns():
         order = []
 
         async def work(user, number):
-            await turns.take(user)
+            await turns.take(Line(user))
             order.append(f"{user}{number}")
             clock.time += 0.01
 
@@ -64,18 +64,36 @@ def test_users_take_turns():
     asyncio.run(body())
 
 
+def test_watches_keep_no_request_of_their_user_waiting():
+    async def body():
+        clock = Clock()
+        turns = Turns(clock.monotonic, slice_seconds=0.004)
+        order = []
+
+        async def work(line, name):
+            await turns.take(line)
+            order.append(name)
+            clock.time += 0.01
+
+        watches = (work(Line("a", watches=True), f"watch{number}") for number in range(4))
+        await asyncio.gather(*watches, *(work(Line("a"), f"write{number}") for number in range(2)))
+        assert order == ["watch0", "watch1", "write0", "watch2", "write1", "watch3"]
+
+    asyncio.run(body())
+
+
 def test_who_goes_away_leaves_the_queue():
     async def body():
         clock = Clock()
         turns = Turns(clock.monotonic, slice_seconds=0.004)
-        await turns.take("a")
+        await turns.take(Line("a"))
         clock.time += 1
-        waiting = [asyncio.create_task(turns.take("a")) for _ in range(3)]
+        waiting = [asyncio.create_task(turns.take(Line("a"))) for _ in range(3)]
         await asyncio.sleep(0)
         waiting[1].cancel()
         await asyncio.gather(waiting[0], waiting[2])
         async with asyncio.timeout(1):
-            await turns.take("a")
+            await turns.take(Line("a"))
 
     asyncio.run(body())
 
@@ -85,7 +103,7 @@ def test_a_quiet_server_keeps_nobody_waiting():
         clock = Clock()
         turns = Turns(clock.monotonic)
         for _ in range(10):
-            coroutine = turns.take("a")
+            coroutine = turns.take(Line("a"))
             try:
                 coroutine.send(None)
             except StopIteration:
