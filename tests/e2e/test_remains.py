@@ -112,3 +112,19 @@ def test_a_private_cluster_names_what_it_cannot_remove(muster, tmp_path):
         assert done.stderr.count(f"{home} cannot be removed: 'stays' in it: Operation not permitted") == 1
     finally:
         unlock(tmp_path)
+
+
+DOUBLING = "".join(f"        - {{name: E{n + 1}, value: $(E{n})$(E{n})}}\n" for n in range(32))
+
+
+@pytest.mark.timeout(200)
+def test_variables_without_end_fail_the_pod_and_neither_the_server_nor_its_next_start(up):
+    manifest = POD.format(name="endless", script="exit") + f"        env:\n        - {{name: E0, value: x}}\n{DOUBLING}"
+    up("apply", "-f", "-", input=manifest.replace("spec:\n  template:", "spec:\n  backoffLimit: 0\n  template:", 1))
+    until(lambda: "Failed" in up("ps", "-a", check=False).stdout or "Failed" in up("ps").stdout)
+    kill(up)
+    up("up", "--detach", "--port", "0")
+    serves(up, "serves")
+    pid = int((up.home / "lock").read_text())
+    peak = next(line for line in Path(f"/proc/{pid}/status").read_text().splitlines() if line.startswith("VmHWM"))
+    assert int(peak.split()[1]) < 1 << 20, "a gigabyte"

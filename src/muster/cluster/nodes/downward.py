@@ -12,6 +12,7 @@ from muster.api.core import Container, ObjectFieldSelector, Pod, ResourceFieldSe
 from muster.api.quantity import Quantity, QuantityError, milli, value
 
 _SUBSCRIPTED = re.compile(r"(metadata\.(?:labels|annotations))\['(.*)'\]", re.DOTALL)
+_TO_ESCAPE = re.compile(r"[^ !#-\[\]-~]")  # perhaps: all but the printable of ASCII
 _ESCAPES = {
     "\a": r"\a",
     "\b": r"\b",
@@ -92,7 +93,7 @@ def resource(containers: Mapping[str, Container], selector: ResourceFieldSelecto
 
 
 def _quote(text: str) -> str:
-    return '"' + "".join(_escape(letter) for letter in text) + '"'
+    return '"' + _TO_ESCAPE.sub(lambda found: _escape(found[0]), text) + '"'
 
 
 def _escape(letter: str) -> str:

@@ -2,6 +2,10 @@
 
 A container gets what its pod asks for and nothing of the server's own. Values are text; bytes of secrets that are no
 UTF-8 are carried as surrogate escapes, so that they come out as they went in.
+
+References multiply: thirty variables that each name the one before twice would be a billion characters. So nothing is
+made that is longer than what the kernel gives a program; it is refused before there is memory for it. What is just too
+long for this machine's settings is refused by the kernel itself, in the same words.
 """
 
 import re
@@ -22,6 +26,11 @@ from muster.api.core import (
 from muster.cluster.nodes import downward
 from muster.cluster.nodes.downward import FieldError, Surroundings
 
+# The kernel's limits of one string (without the zero byte at its end), and of all that a program is given, a pointer to
+# each included, where the stack has no limit. Characters are counted, of which no string has more than bytes.
+MAX_STRING = 128 * 1024 - 1
+MAX_TOTAL = 6 * 1024 * 1024
+_POINTER = 8
 # Since Kubernetes 1.30 a name may be anything printable of ASCII but `=`.
 _NAME = re.compile(r"[ -<>-~]+")
 
@@ -32,6 +41,13 @@ class ConfigError(Exception):
     def __init__(self, message: str, reason: str = "CreateContainerConfigError") -> None:
         super().__init__(message)
         self.reason = reason
+
+
+class TooLongError(ConfigError):
+    """No program can be given so much: the container cannot be started, now or later."""
+
+    def __init__(self, what: str, limit: int) -> None:
+        super().__init__(f"argument list too long: {what} would have more than {limit} bytes", "StartError")
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,11 +95,30 @@ class Environment:
     skipped: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
 
-def expand(text: str, variables: Mapping[str, str]) -> str:
-    """Replace `$(NAME)` by the variable's value. `$$` is a dollar; a name that is not known stays as it is."""
+class _Room:
+    """What there is still room for among the arguments or variables of a program."""
+
+    def __init__(self) -> None:
+        self._left = MAX_TOTAL
+
+    def take(self, text: str, what: str) -> None:
+        """One more string. Raises `TooLongError`."""
+        if len(text) > MAX_STRING:
+            raise TooLongError(what, MAX_STRING)
+        self._left -= len(text) + 1 + _POINTER
+        if self._left < 0:
+            raise TooLongError(f"all up to {what}", MAX_TOTAL)
+
+
+def expand(text: str, variables: Mapping[str, str], what: str = "text", limit: int = MAX_STRING) -> str:
+    """Replace `$(NAME)` by the variable's value. `$$` is a dollar; a name that is not known stays as it is.
+
+    Raises `TooLongError`, which names `what` is expanded, before there are more characters than the limit.
+    """
     parts = []
-    position = 0
+    position = made = 0
     while (dollar := text.find("$", position)) >= 0 and dollar + 1 < len(text):
+        made += dollar - position
         parts.append(text[position:dollar])
         following = text[dollar + 1]
         close = text.find(")", dollar + 2) if following == "(" else -1
@@ -94,12 +129,19 @@ def expand(text: str, variables: Mapping[str, str]) -> str:
         else:
             parts.append("$" if following == "$" else "$" + following)
             position = dollar + 2
+        made += len(parts[-1])
+        if made > limit:
+            raise TooLongError(what, limit)
     return "".join(parts) + text[position:]
 
 
 def command_line(container: Container, variables: Mapping[str, str]) -> list[str]:
     """The program and its arguments. Raises `ConfigError` if there is none: there is no image to take one from."""
-    words = [expand(word, variables) for word in (*container.command, *container.args)]
+    words, room = [], _Room()
+    for number, word in enumerate((*container.command, *container.args)):
+        what = f"argument {number}"
+        words.append(expand(word, variables, what))
+        room.take(words[-1], what)
     if not words or not words[0]:
         raise ConfigError("process nodes have no images: give the container a command", "CreateContainerError")
     return words
@@ -120,20 +162,30 @@ def environment(
     pod: Pod, container: Container, objects: Objects, around: Surroundings, defaults: Mapping[str, str]
 ) -> Environment:
     """All variables: the defaults, then envFrom, then env, each winning over what came before. Raises `ConfigError`."""
-    variables = dict(defaults)
+    variables, room = dict(defaults), _Room()
     skipped = []
     for source in container.env_from:
         where, data = _all_keys(source, objects, pod.metadata.namespace)
-        named = {source.prefix + key: data[key] for key in sorted(data)}
-        variables |= {name: text for name, text in named.items() if _NAME.fullmatch(name)}
-        if wrong := tuple(name for name in named if not _NAME.fullmatch(name)):
-            skipped.append((where, wrong))
+        wrong = []
+        for key in sorted(data):
+            name = source.prefix + key
+            if not _NAME.fullmatch(name):
+                wrong.append(name)
+                continue
+            room.take(f"{name}={data[key]}", f"variable {name}")
+            variables[name] = data[key]
+        if wrong:
+            skipped.append((where, tuple(wrong)))
     containers = {other.name: other for other in (*pod.spec.init_containers, *pod.spec.containers)}
     containers[""] = container
     for variable in container.env:
+        what = f"variable {variable.name}"
         if variable.value or variable.value_from is None:
-            variables[variable.name] = expand(variable.value, variables)
-        elif (text := _referred(pod, variable.value_from, objects, around, containers)) is not None:
+            text: str | None = expand(variable.value, variables, what)
+        else:
+            text = _referred(pod, variable.value_from, objects, around, containers)
+        if text is not None:
+            room.take(f"{variable.name}={text}", what)
             variables[variable.name] = text
     _check(container.env)
     return Environment(variables, tuple(skipped))
@@ -153,8 +205,8 @@ def _bytes(text: str) -> bytes:
     return text.encode(errors="surrogateescape")
 
 
-def _texts(secret: Secret) -> dict[str, str]:
-    return {key: data.decode(errors="surrogateescape") for key, data in secret.data.items()}
+def _text(data: bytes) -> str:
+    return data.decode(errors="surrogateescape")
 
 
 def _check(variables: Iterable[EnvVar]) -> None:
@@ -176,7 +228,7 @@ def _all_keys(source: EnvFromSource, objects: Objects, namespace: str) -> tuple[
         secret = objects.secrets.get(name)
         if secret is None:
             _missing("secret", name, source.secret_ref.optional)
-        return f"secret {namespace}/{name}", _texts(secret) if secret else {}
+        return f"secret {namespace}/{name}", {key: _text(data) for key, data in secret.data.items()} if secret else {}
     return "", {}
 
 
@@ -220,4 +272,4 @@ def _secret_key(ref: SecretKeySelector, objects: Objects, namespace: str) -> str
         return None
     if ref.key not in secret.data and not ref.optional:
         raise ConfigError(f"couldn't find key {ref.key} in Secret {namespace}/{ref.name}")
-    return _texts(secret).get(ref.key)
+    return _text(secret.data[ref.key]) if ref.key in secret.data else None

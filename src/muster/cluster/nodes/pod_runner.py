@@ -18,7 +18,7 @@ from muster.api.status import ApiError
 from muster.cluster.nodes import launching, restoring, shims
 from muster.cluster.nodes.checks import OUTPUT_BYTES, CheckFailedError, Target, hook
 from muster.cluster.nodes.container_life import look_after
-from muster.cluster.nodes.environment import ConfigError, Environment, Names, references
+from muster.cluster.nodes.environment import ConfigError, Environment, Names, TooLongError, references
 from muster.cluster.nodes.launching import Kit
 from muster.cluster.nodes.pod_facts import (
     UNKNOWN,
@@ -26,6 +26,7 @@ from muster.cluster.nodes.pod_facts import (
     Attempt,
     ContainerFacts,
     Ending,
+    Exit,
     Kill,
     Note,
     Now,
@@ -39,6 +40,7 @@ from muster.cluster.nodes.pod_machine import Plan, decide
 from muster.cluster.nodes.pod_tokens import PodTokens
 from muster.cluster.nodes.pod_volumes import PodVolumes
 from muster.cluster.nodes.shim.spec import Command
+from muster.cluster.nodes.shim.system import NOT_STARTED
 from muster.cluster.nodes.shims import ClaimedError, Shim, ShimError
 from muster.cluster.nodes.storage import PodRecord
 from muster.cluster.nodes.volumes import VolumeError, asked_tokens, relocated
@@ -285,6 +287,8 @@ class PodRunner:
         """One attempt, up to where it runs or is known not to."""
         try:
             shim = await self._launch(container, action.number)
+        except TooLongError as error:
+            self._cannot_begin(container, action, str(error))
         except ConfigError as error:
             self._hold_up_container(container, error.reason, str(error))
         except VolumeError as error:
@@ -334,10 +338,15 @@ class PodRunner:
         self._environments[container.name] = found
         return found
 
+    def _cannot_begin(self, container: Container, action: Start, why: str) -> None:
+        """What a shim would say whose program the kernel refuses, without one."""
+        now, name = self._now(), launching.container_id(self.pod, container.name, action.number)
+        exit = Exit(NOT_STARTED, "StartError", why, None, now.wall, now.monotonic, 0.0, name)
+        self._now_is(container, action, Attempt(action.number, name, exit=exit))
+
     def _has_begun(self, container: Container, action: Start, shim: Shim | None) -> None:
         directory = self.storage.attempt(container.name, action.number)
         record = shims.read_record(directory)
-        before = self._containers.get(container.name, UNKNOWN)
         attempt = Attempt(
             action.number,
             launching.container_id(self.pod, container.name, action.number),
@@ -346,14 +355,19 @@ class PodRunner:
         if shim is None:
             exit = restoring.exit_of(self.pod, container, directory, action.number, record, self._now())
             attempt = replace(attempt, exit=exit)
+        self._now_is(container, action, attempt)
+        if shim is not None:
+            self._attend(container, shim, fresh=True, ready=False)
+
+    def _now_is(self, container: Container, action: Start, attempt: Attempt) -> None:
+        """An attempt has been made."""
+        before = self._containers.get(container.name, UNKNOWN)
         previous = before.attempt.exit if before.attempt else None
         self._containers[container.name] = ContainerFacts(attempt, previous, action.restarts)
         if attempt.exit is not None and attempt.exit.reason == "StartError":
             self._event("Warning", "Failed", f"Error: {attempt.exit.message}", container.name)
         else:
             self._event("Normal", "Started", f"Started container {container.name}", container.name)
-        if shim is not None:
-            self._attend(container, shim, fresh=True, ready=False)
 
     def _attend(self, container: Container, shim: Shim, *, fresh: bool, ready: bool) -> None:
         """Look after a running container."""

@@ -23,7 +23,7 @@ from muster.api.core import (
     PodStatus,
 )
 from muster.api.pods import FINISHED_PHASES, find_condition, is_sidecar
-from muster.cluster.nodes.pod_facts import ContainerFacts, Exit, Now, PodFacts
+from muster.cluster.nodes.pod_facts import Attempt, ContainerFacts, Exit, Now, PodFacts
 from muster.cluster.nodes.pod_rules import (
     End,
     backoff_seconds,
@@ -32,6 +32,7 @@ from muster.cluster.nodes.pod_rules import (
     is_backing_off,
     is_initialized,
     lets_next_start,
+    should_restart,
 )
 
 SHUTDOWN_REASON = "Terminated"
@@ -98,12 +99,18 @@ def _container_status(pod: Pod, container: Container, facts: PodFacts, now: Now)
         ready = attempt.started and attempt.ready
         return msgspec.structs.replace(status, state=running, started=attempt.started, ready=ready)
     ended = ContainerState(terminated=_terminated(attempt.exit))
-    if known.trouble is not None or (_may_run(pod, facts) and is_backing_off(pod, container, known, now)):
+    waits = is_backing_off(pod, container, known, now) or _runs_again_after_success(pod, container, attempt)
+    if known.trouble is not None or (_may_run(pod, facts) and waits):
         return msgspec.structs.replace(
             status, state=ContainerState(waiting=_waiting_again(pod, container, known, attempt.exit)), last_state=ended
         )
     regular_init = container in pod.spec.init_containers and not is_sidecar(container)
     return msgspec.structs.replace(status, state=ended, ready=regular_init and attempt.exit.code == 0)
+
+
+def _runs_again_after_success(pod: Pod, container: Container, attempt: Attempt) -> bool:
+    """Whether a container that ended well is started again because of a probe: said to have ended, it could not be."""
+    return bool(attempt.condemned) and attempt.exit is not None and should_restart(pod, container, attempt)
 
 
 def _may_run(pod: Pod, facts: PodFacts) -> bool:

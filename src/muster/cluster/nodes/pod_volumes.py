@@ -5,10 +5,22 @@ from pathlib import Path
 from muster.api.core import Container, Pod, VolumeMount
 from muster.cluster.nodes import volume_files
 from muster.cluster.nodes.downward import Surroundings
-from muster.cluster.nodes.environment import ConfigError, Names, Objects, expand
+from muster.cluster.nodes.environment import ConfigError, Names, Objects, TooLongError, expand
 from muster.cluster.nodes.mounts import Mount
 from muster.cluster.nodes.storage import PodStorage
-from muster.cluster.nodes.volumes import EmptyDirectory, HostPath, Tree, VolumeError, content, references
+from muster.cluster.nodes.volumes import (
+    MOST_BYTES,
+    EmptyDirectory,
+    HostPath,
+    Tree,
+    VolumeError,
+    content,
+    references,
+    size_of,
+)
+
+# The kernel's limit of a path.
+_LONGEST_PATH = 4096
 
 
 class PodVolumes:
@@ -34,9 +46,11 @@ class PodVolumes:
 
     def put(self, pod: Pod, objects: Objects, around: Surroundings) -> None:
         """Make all volumes hold what they should. Raises `VolumeError`, with the volume's name in its text."""
+        left = MOST_BYTES
         for volume in pod.spec.volumes:
             try:
-                found = content(pod, volume, objects, around)
+                found = content(pod, volume, objects, around, left)
+                left -= size_of(found)
                 if isinstance(found, HostPath):
                     self._sources[volume.name] = volume_files.prepare_host_path(found)
                     continue
@@ -60,17 +74,18 @@ class PodVolumes:
         source = self._sources.get(mount.name)
         if source is None:
             raise ConfigError(f'cannot find volume "{mount.name}" to mount into container "{container.name}"')
-        path = mount.sub_path or expand(mount.sub_path_expr, variables)
+        failed = f'failed to prepare subPath for volumeMount "{mount.name}" of container "{container.name}"'
+        try:
+            path = mount.sub_path or expand(mount.sub_path_expr, variables, "subPathExpr", _LONGEST_PATH)
+        except TooLongError:
+            raise ConfigError(f"{failed}: the path would have more than {_LONGEST_PATH} bytes") from None
         if not mount.sub_path and "$(" in path:
             raise ConfigError(f"missing value for {path!r}")
         fixed = mount.name in self._fixed
         try:
             within = volume_files.resolve_within(source, path, create=not fixed) if path else ""
         except VolumeError as error:
-            message = (
-                f'failed to prepare subPath for volumeMount "{mount.name}" of container "{container.name}": {error}'
-            )
-            raise ConfigError(message) from None
+            raise ConfigError(f"{failed}: {error}") from None
         is_directory = (source / within).is_dir()
         return Mount(mount.mount_path, str(source), within, is_directory, mount.read_only or fixed)
 

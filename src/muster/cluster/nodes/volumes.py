@@ -28,6 +28,9 @@ from muster.cluster.nodes.environment import AskedToken, Names, Objects
 
 _DEFAULT_MODE = 0o644
 DEFAULT_TOKEN_SECONDS = 3600
+# What the volumes of a pod may show of objects, all together: an object has room for 1 MiB, and can be named again and
+# again. Every file is on disk once more.
+MOST_BYTES = 64 * 1024 * 1024
 
 
 class VolumeError(Exception):
@@ -99,32 +102,46 @@ def asked_tokens(pod: Pod) -> list[AskedToken]:
     return list(dict.fromkeys(asked_token(token) for token in tokens if token is not None))
 
 
-def content(pod: Pod, volume: Volume, objects: Objects, around: Surroundings) -> Content:
-    """What the volume holds now. Raises `VolumeError`."""
+def content(pod: Pod, volume: Volume, objects: Objects, around: Surroundings, limit: int = MOST_BYTES) -> Content:
+    """What the volume holds now, if its files have no more than so many bytes. Raises `VolumeError`."""
     if volume.empty_dir is not None:
         return EmptyDirectory(in_memory=volume.empty_dir.medium == "Memory")
     if volume.host_path is not None:
         return HostPath(volume.host_path.path, volume.host_path.type or "")
     if volume.config_map is not None:
         source = volume.config_map
-        return Tree(_of_config_map(pod, source, source.name, objects, _mode(source.default_mode)))
+        return _tree(_of_config_map(pod, source, source.name, objects, _mode(source.default_mode)), limit)
     if volume.secret is not None:
         sealed = volume.secret
-        return Tree(_of_secret(pod, sealed, sealed.secret_name, objects, _mode(sealed.default_mode)))
+        return _tree(_of_secret(pod, sealed, sealed.secret_name, objects, _mode(sealed.default_mode)), limit)
     if volume.downward_api is not None:
         facts = volume.downward_api
-        return Tree(_of_fields(pod, facts.items, around, _mode(facts.default_mode)))
+        return _tree(_of_fields(pod, facts.items, around, _mode(facts.default_mode)), limit)
     if volume.projected is not None:
         mode = _mode(volume.projected.default_mode)
         files: dict[str, File] = {}
         for projection in volume.projected.sources:
-            files |= _of_projection(pod, projection, objects, around, mode)
+            shown = _tree(_of_projection(pod, projection, objects, around, mode), limit)
+            limit -= size_of(shown)
+            files |= shown.files
         return Tree(files)
     kind = next((name for name in volume.__struct_fields__ if name != "name" and getattr(volume, name)), "unknown")
     raise VolumeError(
         f"process nodes have no volumes of type {wire_name(kind)}; use emptyDir, hostPath, configMap, secret, "
         f"downwardAPI or projected"
     )
+
+
+def size_of(content: Content) -> int:
+    """How many bytes its files have; what a pod writes itself does not count."""
+    return sum(len(file.data) for file in content.files.values()) if isinstance(content, Tree) else 0
+
+
+def _tree(files: Mapping[str, File], limit: int) -> Tree:
+    found = Tree(files)
+    if size_of(found) > limit:
+        raise VolumeError(f"the pod's volumes would show more than {MOST_BYTES} bytes of objects, all together")
+    return found
 
 
 def relocated(variables: Mapping[str, str], places: Mapping[str, str]) -> dict[str, str]:
@@ -184,17 +201,21 @@ def _of_secret(
 def _of_fields(pod: Pod, items: Iterable[DownwardAPIVolumeFile], around: Surroundings, mode: int) -> dict[str, File]:
     containers = {container.name: container for container in (*pod.spec.init_containers, *pod.spec.containers)}
     files = {}
+    fields: dict[str, bytes] = {}  # annotations are long, and can be asked for again and again
     for item in items:
         try:
             if item.field_ref is not None:
-                text = downward.field(pod, item.field_ref, around)
+                path = item.field_ref.field_path
+                data = fields.get(path)
+                if data is None:
+                    data = fields[path] = downward.field(pod, item.field_ref, around).encode()
             elif item.resource_field_ref is not None:
-                text = downward.resource(containers, item.resource_field_ref, around)
+                data = downward.resource(containers, item.resource_field_ref, around).encode()
             else:
                 raise VolumeError(f"{item.path}: neither fieldRef nor resourceFieldRef")
         except FieldError as error:
             raise VolumeError(str(error)) from None
-        files[_path(item.path)] = File(text.encode(), mode if item.mode is None else item.mode)
+        files[_path(item.path)] = File(data, mode if item.mode is None else item.mode)
     return files
 
 

@@ -1,15 +1,20 @@
 import base64
+import tracemalloc
+from contextlib import contextmanager
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from muster.api.core import CONFIG_MAP, SECRET
 from muster.cluster.nodes.environment import (
+    MAX_STRING,
+    MAX_TOTAL,
     NOTHING,
     ConfigError,
     Names,
     Objects,
+    TooLongError,
     command_line,
     encode,
     environment,
@@ -243,3 +248,99 @@ def test_what_a_container_refers_to(make_pod):
     }
     container = make_pod({"containers": [spec]}).spec.containers[0]
     assert references(container) == Names(frozenset("ac"), frozenset("bd"))
+
+
+@contextmanager
+def little_memory(megabytes=32):
+    """Fails if what is done takes more, at any time."""
+    tracemalloc.start()
+    try:
+        yield
+        assert tracemalloc.get_traced_memory()[1] < megabytes << 20
+    finally:
+        tracemalloc.stop()
+
+
+DOUBLING = [{"name": "E0", "value": "0123456789"}] + [
+    {"name": f"E{n + 1}", "value": f"$(E{n})$(E{n})"} for n in range(32)
+]
+MANY = [{"name": "B", "value": "b" * 100_000}, *({"name": f"E{n}", "value": "$(B)"} for n in range(10_000))]
+EACH_AGAIN = [{"name": "B", "value": "b" * 100}, {"name": "C", "value": "$(B)" * 100_000}]
+
+
+@pytest.mark.parametrize(
+    ("env", "what"),
+    [
+        (DOUBLING, f"variable E14 would have more than {MAX_STRING} bytes"),
+        (MANY, f"all up to variable E61 would have more than {MAX_TOTAL} bytes"),
+        (EACH_AGAIN, f"variable C would have more than {MAX_STRING} bytes"),
+    ],
+)
+def test_variables_that_no_program_can_be_given_are_refused_before_they_are_made(make_pod, around, env, what):
+    with little_memory(), pytest.raises(TooLongError, match=f"^argument list too long: {what}$"):
+        build(make_pod, around, {"env": env})
+
+
+def test_the_same_with_what_variables_refer_to(make_pod, around):
+    known = objects({"big": {"k": "x" * (1 << 20), "fits": "x" * 100_000}}, {"big": {"k": b"x" * (1 << 20)}})
+    long = {"annotations": {"a": '"' * 200_000}}
+    with little_memory():
+        for ref in (
+            {"configMapKeyRef": {"name": "big", "key": "k"}},
+            {"secretKeyRef": {"name": "big", "key": "k"}},
+            {"fieldRef": {"fieldPath": "metadata.annotations"}},
+            {"fieldRef": {"fieldPath": "metadata.annotations['a']"}},
+        ):
+            env = [{"name": f"E{n}", "valueFrom": ref} for n in range(1000)]
+            with pytest.raises(TooLongError, match="variable E0 would"):
+                build(make_pod, around, {"env": env}, known, **long)
+        whole = [{"prefix": f"P{n}_", "configMapRef": {"name": "big"}} for n in range(1000)]
+        with pytest.raises(TooLongError, match="variable P0_k would"):
+            build(make_pod, around, {"envFrom": whole}, known)
+        fits = [
+            {"name": f"E{n}", "valueFrom": {"configMapKeyRef": {"name": "big", "key": "fits"}}} for n in range(1000)
+        ]
+        with pytest.raises(TooLongError, match="all up to variable E62 would"):
+            build(make_pod, around, {"env": fits}, known)
+
+
+@pytest.mark.parametrize(
+    ("args", "what"),
+    [
+        (["$(B)" * 100_000], "argument 1 would have"),
+        (["$(B)$(B)"] * 100_000, f"all up to argument 30103 would have more than {MAX_TOTAL}"),
+    ],
+)
+def test_arguments_that_no_program_can_be_given(make_pod, args, what):
+    pod = make_pod({"containers": [{"name": "main", "command": ["x"], "args": args}]})
+    with little_memory(), pytest.raises(TooLongError, match=what):
+        command_line(pod.spec.containers[0], {"B": "b" * 100})
+
+
+def test_what_just_fits_is_given(make_pod, around):
+    text = "x" * (MAX_STRING - len("A="))
+    found = build(make_pod, around, {"env": [{"name": "A", "value": text}]})
+    assert found.variables == {"A": text}
+    assert expand("$(A)$$", {"A": "x" * (MAX_STRING - 1)}) == "x" * (MAX_STRING - 1) + "$"
+    with pytest.raises(TooLongError):
+        expand("$(A)$$", {"A": "x" * MAX_STRING})
+
+
+NAMES = [f"E{n}" for n in range(6)]
+VALUES = st.lists(st.sampled_from([*(f"$({name})" for name in NAMES), "x" * 20_000, "$$", "$("]), max_size=12).map(
+    "".join
+)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.tuples(st.sampled_from(NAMES), VALUES), max_size=40), st.lists(VALUES, max_size=20))
+def test_whatever_refers_to_whatever_it_is_bounded(make_pod, around, env, args):
+    try:
+        found = build(make_pod, around, {"env": [{"name": name, "value": value} for name, value in env]}).variables
+        pod = make_pod({"containers": [{"name": "main", "command": ["x"], "args": args}]})
+        words = command_line(pod.spec.containers[0], found)
+    except TooLongError:
+        return
+    strings = [*(f"{name}={text}" for name, text in found.items()), *words]
+    assert all(len(text) <= MAX_STRING for text in strings)
+    assert sum(map(len, strings)) <= 2 * MAX_TOTAL

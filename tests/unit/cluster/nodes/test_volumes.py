@@ -1,6 +1,7 @@
 import base64
 import os
 import stat
+import tracemalloc
 
 import msgspec
 import pytest
@@ -9,6 +10,7 @@ from muster.api.core import CONFIG_MAP, SECRET
 from muster.cluster.nodes.environment import NOTHING, AskedToken, Names, Objects
 from muster.cluster.nodes.volume_files import make_empty, prepare_host_path, resolve_within, write_tree
 from muster.cluster.nodes.volumes import (
+    MOST_BYTES,
     EmptyDirectory,
     File,
     HostPath,
@@ -274,3 +276,37 @@ def test_sub_paths_that_leave_the_volume_are_refused(volume, path):
 def test_sub_paths_are_not_made_where_they_may_not(volume):
     with pytest.raises(VolumeError, match="does not exist in the volume"):
         resolve_within(volume, "new", create=False)
+
+
+MEGABYTE = "x" * (1 << 20)
+AGAIN = range(10_000)
+
+
+def item(n):
+    return [{"key": "k", "path": f"f{n}"}]
+
+
+@pytest.mark.parametrize(
+    "volume",
+    [
+        {"configMap": {"name": "c", "items": [{"key": "a", "path": f"f{n}"} for n in AGAIN]}},
+        {"projected": {"sources": [{"configMap": {"name": "c"}}] * len(AGAIN)}},
+        {
+            "projected": {
+                "sources": [{"secret": {"name": "s", "items": [{"key": "k", "path": f"f{n}"}]}} for n in AGAIN]
+            }
+        },
+        {"downwardAPI": {"items": [{"path": f"f{n}", "fieldRef": {"fieldPath": "metadata.labels"}} for n in AGAIN]}},
+    ],
+    ids=["items", "sources", "items of sources", "fields"],
+)
+def test_one_object_shown_again_and_again_is_refused_before_it_is_there(make_pod, around, volume):
+    known = Objects({"c": config_map(a=MEGABYTE)}, {"s": secret(k=MEGABYTE.encode())})
+    pod = make_pod({"volumes": [{"name": "v", **volume}]}, labels={"a": "\x01" * 10_000})
+    tracemalloc.start()
+    try:
+        with pytest.raises(VolumeError, match=f"the pod's volumes would show more than {MOST_BYTES} bytes of objects"):
+            content(pod, pod.spec.volumes[0], known, around)
+        assert tracemalloc.get_traced_memory()[1] < 2 * MOST_BYTES
+    finally:
+        tracemalloc.stop()

@@ -1,0 +1,183 @@
+"""Pods that ask for more than there can be: the node answers with a running or a failed pod, and goes on."""
+
+import asyncio
+import json
+import shutil
+import tempfile
+from functools import partial
+from pathlib import Path
+
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+from tests.system import node_world
+from tests.system.node_world import main, shell
+
+from muster.cluster.nodes import leftovers
+
+
+@pytest.fixture
+def play(tmp_path):
+    return partial(node_world.play, tmp_path)
+
+
+DOUBLING = [{"name": "E0", "value": "x"}, *({"name": f"E{n + 1}", "value": f"$(E{n})$(E{n})"} for n in range(32))]
+
+
+@pytest.mark.parametrize(
+    ("spec", "why"),
+    [
+        ({"env": DOUBLING}, "variable E17 would have more than 131071 bytes"),
+        (
+            {"env": [{"name": "B", "value": "b" * 100}], "args": ["$(B)" * 100_000]},
+            "argument 1 would have more than 131071 bytes",
+        ),
+        (
+            {"env": [{"name": "B", "value": "b" * 100_000}], "args": ["$(B)"] * 1000},
+            "all up to argument 63 would have more than 6291456 bytes",
+        ),
+    ],
+)
+def test_what_no_program_can_be_given_fails_the_pod_with_that_reason(play, spec, why):
+    async def story(world):
+        await world.create(**spec)
+        pod = await world.phase("Failed")
+        ended = main(pod).state.terminated
+        message = f"argument list too long: {why}"
+        assert (ended.exit_code, ended.reason, ended.message) == (128, "StartError", message)
+        assert await world.event("Failed") == ("Warning", f"Error: {message}")
+        await world.stop_node()
+        await world.start_node()
+        await world.create("q", **shell("echo served"))
+        await world.phase("Succeeded", "q")
+
+    play(story)
+
+
+def test_what_this_machine_does_not_take_fails_with_the_same_words(play):
+    """More than the kernel's limit here, less than the most that it can be anywhere."""
+
+    async def story(world):
+        env = [{"name": "B", "value": "b" * 100_000}, *({"name": f"E{n}", "value": "$(B)"} for n in range(25))]
+        await world.create(env=env)
+        pod = await world.phase("Failed")
+        assert main(pod).state.terminated.reason == "StartError"
+        assert "argument list too long" in main(pod).state.terminated.message
+
+    play(story)
+
+
+def test_a_container_that_is_tried_again_backs_off(play):
+    async def story(world):
+        await world.create(env=DOUBLING, restartPolicy="Always")
+        waits = lambda pod: pod.status.container_statuses and main(pod).state.waiting  # noqa: E731
+        pod = await world.until(lambda pod: waits(pod) and waits(pod).reason == "CrashLoopBackOff")
+        assert main(pod).last_state.terminated.reason == "StartError"
+        await world.stop_node(leave=True)
+        await world.start_node()
+        again = await world.until(lambda pod: waits(pod) and waits(pod).reason == "CrashLoopBackOff")
+        assert main(again).restart_count == main(pod).restart_count
+
+    play(story)
+
+
+def test_volumes_that_show_too_much_wait_with_the_reason(play):
+    async def story(world):
+        big = {"metadata": {"name": "big"}, "data": {"k": "x" * 1_000_000}}
+        await world.client.create(node_world.DICT["ConfigMap"], big, "default")
+        volumes = [{"name": f"v{n}", "configMap": {"name": "big"}} for n in range(100)]
+        await world.create(volumes=volumes)
+        kind, message = await world.event("FailedMount")
+        assert kind == "Warning"
+        assert "the pod's volumes would show more than 67108864 bytes of objects, all together" in message
+        assert (await world.get()).status.phase == "Pending"
+
+    play(story)
+
+
+def test_a_path_that_is_too_long_waits_with_the_reason(play):
+    async def story(world):
+        mount = {"name": "v", "mountPath": "/v", "subPathExpr": "$(A)$(A)"}
+        env = [{"name": "A", "value": "x" * 3000}]
+        await world.create(volumes=[{"name": "v", "emptyDir": {}}], volumeMounts=[mount], env=env)
+        waits = lambda pod: pod.status.container_statuses and main(pod).state.waiting  # noqa: E731
+        pod = await world.until(lambda pod: waits(pod) and waits(pod).message)
+        assert main(pod).state.waiting.reason == "CreateContainerConfigError"
+        assert main(pod).state.waiting.message == (
+            'failed to prepare subPath for volumeMount "v" of container "main": '
+            "the path would have more than 4096 bytes"
+        )
+
+    play(story)
+
+
+LONG = "L"  # stands for much more
+NAMES = [f"E{n}" for n in range(8)]
+TEXTS = st.lists(
+    st.sampled_from([*(f"$({name})" for name in NAMES), LONG, "é", "$$", "$(", "\ud7ff", " "]), max_size=8
+).map("".join)
+FIELDS = st.sampled_from(["metadata.annotations['a']", "metadata.name", "status.podIP"])
+SOURCES = st.one_of(
+    TEXTS.map(lambda text: {"value": text}),
+    FIELDS.map(lambda path: {"valueFrom": {"fieldRef": {"fieldPath": path}}}),
+    st.just({"valueFrom": {"configMapKeyRef": {"name": "big", "key": "k"}}}),
+)
+ENV = st.lists(st.tuples(st.sampled_from(NAMES), SOURCES).map(lambda pair: {"name": pair[0], **pair[1]}), max_size=30)
+
+
+def _sources(count: int) -> dict[str, object]:
+    return {"projected": {"sources": [{"configMap": {"name": "big"}}] * count}}
+
+
+def _items(count: int) -> dict[str, object]:
+    field = {"fieldPath": "metadata.annotations"}
+    return {"downwardAPI": {"items": [{"path": f"{number}", "fieldRef": field} for number in range(count)]}}
+
+
+COUNTS = st.integers(1, 200)
+VOLUME: st.SearchStrategy[dict[str, object]] = st.one_of(
+    COUNTS.map(_sources), COUNTS.map(_items), st.just({"emptyDir": {}})
+)
+SPECS = st.fixed_dictionaries({"env": ENV, "args": st.lists(TEXTS, max_size=20), "volume": VOLUME, "path": TEXTS})
+
+
+@settings(max_examples=5, phases=(Phase.generate,))
+@given(st.lists(SPECS, min_size=4, max_size=4))
+def test_whatever_pods_ask_for_the_node_answers_and_serves(specs):
+    state = Path(tempfile.mkdtemp(prefix="muster-bounds-"))
+
+    async def story(world):
+        big = {"metadata": {"name": "big"}, "data": {"k": "k" * 60_000}}
+        await world.client.create(node_world.DICT["ConfigMap"], big, "default")
+        for number, short in enumerate(specs):
+            spec = json.loads(json.dumps(short).replace(LONG, "x" * 9000))
+            await world.create(
+                f"p{number}",
+                meta={"annotations": {"a": "\x01" * 20_000}},
+                env=spec["env"],
+                args=spec["args"],
+                volumes=[{"name": "v", **spec["volume"]}],
+                volumeMounts=[{"name": "v", "mountPath": "/v", "subPathExpr": f"x{spec['path']}"}],
+            )
+        for number in range(len(specs)):
+            await world.until(answered, f"p{number}")
+        await world.stop_node()
+        await world.start_node()
+        await world.create("q", **shell("echo served"))
+        await world.phase("Succeeded", "q")
+
+    try:
+        node_world.play(state, story)
+    finally:
+        asyncio.run(leftovers.end_everything(state))
+        shutil.rmtree(state)
+
+
+def answered(pod):
+    """It has run, or says why not."""
+    if pod.status.phase in ("Succeeded", "Failed", "Running"):
+        return True
+    waiting = [status.state.waiting for status in pod.status.container_statuses if status.state.waiting]
+    return any(state.message for state in waiting) or any(
+        state.reason == "ContainerCreating" and not pod.status.pod_ip for state in waiting
+    )
