@@ -96,11 +96,26 @@ def test_the_kubeconfig_is_private(up):
     assert stat.S_IMODE(os.stat(up.home).st_mode) == 0o700
 
 
-def test_a_second_server_is_told_who_is_there(up):
-    done = up("up", "--port", "0", check=False)
-    assert done.returncode == 1
-    assert "in use by process" in done.stderr
+@pytest.mark.parametrize("detach", [[], ["--detach"]])
+def test_a_second_server_is_told_where_the_first_one_is(up, detach):
+    server = yaml.safe_load((up.home / "kubeconfig").read_text())["clusters"][0]["cluster"]["server"]
+    done = up("up", "--port", "0", *detach)
+    assert re.fullmatch(
+        rf"already running: {server}, process \d+, data in {up.home}; `muster down` ends it\n"
+        rf"export KUBECONFIG={up.home}/kubeconfig\n",
+        done.stdout,
+    )
     assert up("status").returncode == 0
+
+
+def test_down_says_what_it_ends(up):
+    up("run", "--detach", "--workers", "2", "--name", "two", "--", "sleep", "1000")
+    while "2/2" not in up("ps").stdout:
+        pass
+    done = up("down")
+    assert done.stdout == "stopped\n"
+    assert re.fullmatch(r"stopping process \d+; 2 pods of 1 job end: two\n", done.stderr)
+    assert up("down").stdout == f"not running ({up.home})\n"
 
 
 def test_a_taken_port_is_one_clear_line(up, tmp_path):

@@ -17,6 +17,7 @@ from muster.cluster.entrance import PKI, Entrance
 from muster.cluster.nodes.leftovers import NODES
 from muster.cluster.nodespec import NodeSpec
 from muster.cluster.store import SqliteJournal
+from muster.runtime.ownership import require_file
 
 AUDIT_LOG = "audit.log"
 DESCRIPTORS = 16 * 1024  # open files: all connections that are let in, and what else there is
@@ -36,13 +37,14 @@ class Options:
 async def serve(options: Options, ready: Callable[[str], None]) -> None:
     """Run until SIGTERM or SIGINT, then end all pods and stop. `ready` is told the URL once everything serves.
 
-    Raises `DataDirectoryError`, `AddressTaken`, `CredentialError`, or what made a part fail.
+    Raises `DataDirectoryError`, `AddressTaken`, `CredentialError`, `NotOursError`, or what made a part fail.
     """
     allow_descriptors(DESCRIPTORS)
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        loop.add_signal_handler(number, stopping.set)
+        if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup wants it
+            loop.add_signal_handler(number, stopping.set)
     journal = SqliteJournal(options.home, is_used=(options.home / PKI).exists())
     state = options.home / NODES
     with closing(Entrance(options.home, options.port)) as entrance:
@@ -85,6 +87,7 @@ async def _started(running: Running, stopping: asyncio.Event) -> None:
 
 
 def _keep_audit(plane: ControlPlane, policy: Policy, path: Path) -> None:
-    """Log requests from now on. Raises `OSError`."""
+    """Log requests from now on. Raises `NotOursError`, `OSError`."""
+    require_file(path)
     around = plane.surroundings
     plane.server.audit = Audit(policy, AuditLog(path).write, plane.access.rbac.decide, around.clock, around.ids)

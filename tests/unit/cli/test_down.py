@@ -73,3 +73,16 @@ def test_a_process_that_does_not_hold_the_directory_is_left_alone(start: Start, 
     (tmp_path / "other").mkdir()
     down.stop(Home(tmp_path / "other"), server.pid)
     assert server.poll() is None
+
+
+@pytest.mark.parametrize(
+    ("names", "pods", "text"),
+    [
+        ([], 0, "nothing runs"),
+        (["a"], 1, "1 pod of 1 job end: a"),
+        (["a", "b"], 3, "3 pods of 2 jobs end: a, b"),
+        (list("abcdefg"), 7, "7 pods of 7 jobs end: a, b, c, d, e and 2 more"),
+    ],
+)
+def test_what_ends_is_said(names: list[str], pods: int, text: str) -> None:
+    assert down.ends(names, pods) == text

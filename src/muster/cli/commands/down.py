@@ -3,16 +3,21 @@
 import os
 import select
 import signal
+from collections.abc import Sequence
 from contextlib import suppress
+from typing import Any
 
 import click
 
 from muster.cli.completion import names
 from muster.cli.examples import examples
 from muster.cli.home import Home
+from muster.cli.session import Target, connect, run
 
 # Pods have their grace period to end; then the server ends them and itself. This is for one that does not answer.
 PATIENCE_SECONDS = 90.0
+# So many jobs are named that end with it.
+_NAMES = 5
 
 
 @click.command(
@@ -32,12 +37,43 @@ def command(data: str) -> None:
     home = Home.find(os.environ, data)
     pid = home.server_pid()
     if pid is not None:
+        click.echo(f"stopping process {pid}; {_what_ends(home)}", err=True)
         stop(home, pid)
     left = reap(home.path)
     if pid is None:
         click.echo(f"not running ({home.path})" + (f"; ended {left} containers that were left over" if left else ""))
     else:
         click.echo("stopped")
+
+
+def _what_ends(home: Home) -> str:
+    """What the server runs, in a few words."""
+    from muster.api.pods import controller_of
+
+    try:
+        pods = run(_running_pods(home))
+    except click.ClickException as error:
+        return f"what it runs is not known: {error.message}"
+    owners = sorted({controller.name if (controller := controller_of(pod)) else pod.metadata.name for pod in pods})
+    return ends(owners, len(pods))
+
+
+def ends(names: Sequence[str], pods: int) -> str:
+    """What ends with a server that runs so many pods, of these jobs."""
+    if not names:
+        return "nothing runs"
+    more = f" and {len(names) - _NAMES} more" if len(names) > _NAMES else ""
+    jobs, each = "job" if len(names) == 1 else "jobs", "pod" if pods == 1 else "pods"
+    return f"{pods} {each} of {len(names)} {jobs} end: {', '.join(names[:_NAMES])}{more}"
+
+
+async def _running_pods(home: Home) -> list[Any]:
+    from muster.api.core import POD
+    from muster.api.pods import is_finished
+
+    async with connect(Target(kubeconfig=str(home.kubeconfig))) as session:
+        pods = (await session.client.list(POD)).items
+    return [pod for pod in pods if pod.spec.node_name and not is_finished(pod)]
 
 
 def stop(home: Home, pid: int) -> None:

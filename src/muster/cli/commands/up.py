@@ -64,6 +64,11 @@ def command(
     configuration = _configuration(config) if config else None
     policy = _audit_policy(audit_policy) if audit_policy else None
     home = Home.find(os.environ, data)
+    if ready_fd is None and (pid := home.server_pid()) is not None:
+        click.echo(f"already running: {_url(home)}process {pid}, data in {home.path}; `muster down` ends it")
+        click.echo(f"export KUBECONFIG={home.kubeconfig}")
+        return
+    home.make()
     if detach:
         options = ["--port", str(port), "--log-format", log_format]
         options += [word for spec in nodes for word in ("--nodes", spec)]
@@ -73,6 +78,17 @@ def command(
     else:
         logs.configure(log_format, level="WARNING")
         _serve(home, port, specs, configuration, policy, ready_fd)
+
+
+def _url(home: Home) -> str:
+    """Where the server is, and a comma; "" if it has not said so yet."""
+    from muster.runtime.kubeconfig import KubeconfigError
+    from muster.runtime.kubeconfig_files import read
+
+    try:
+        return f"{read(home.kubeconfig).connection().cluster.server}, "
+    except KubeconfigError:
+        return ""
 
 
 def _configuration(path: str) -> Any:
@@ -112,6 +128,7 @@ def _serve(home: Home, port: int, specs: Any, configuration: Any, policy: Any, r
     from muster.cluster.apiserver.http import AddressTaken
     from muster.cluster.serving import Options, serve
     from muster.cluster.store import DataDirectoryError
+    from muster.runtime.ownership import NotOursError
 
     def ready(url: str) -> None:
         text = f"ready: {url}, process {os.getpid()}\nexport KUBECONFIG={home.kubeconfig}\n"
@@ -124,14 +141,13 @@ def _serve(home: Home, port: int, specs: Any, configuration: Any, policy: Any, r
 
     try:
         uvloop.run(serve(Options(home.path, port, specs, configuration or EMBEDDED, policy), ready))
-    except (DataDirectoryError, AddressTaken, CredentialError, OSError) as error:
+    except (DataDirectoryError, AddressTaken, CredentialError, NotOursError, OSError) as error:
         raise click.ClickException(str(error)) from error
 
 
 def _detach(home: Home, options: list[str]) -> None:
     """Start the server as a process of its own, and wait until it serves or has failed."""
     try:
-        home.path.mkdir(mode=0o700, parents=True, exist_ok=True)
         log = os.open(home.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
     except OSError as error:
         raise click.ClickException(f"cannot use {home.path}: {error.strerror}") from error
@@ -148,8 +164,12 @@ def _detach(home: Home, options: list[str]) -> None:
     )
     os.close(writing)
     os.close(log)
-    with open(reading) as pipe:
-        said = pipe.read()
+    try:
+        with open(reading) as pipe:
+            said = pipe.read()
+    except KeyboardInterrupt:
+        child.terminate()
+        raise
     if said:
         click.echo(said, nl=False)
         return

@@ -17,6 +17,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from muster.cluster.apiserver.users import AUTHENTICATED, User
+from muster.runtime.ownership import NotOursError, make_directory, require_file
 
 AUTHORITY_LIFE = timedelta(days=3650)
 LEAF_LIFE = timedelta(days=365)
@@ -66,7 +67,10 @@ class Authority:
         """Load the authority, or make it at the first start. Raises `CredentialError`, `OSError`."""
         self._directory = directory
         self._now = now
-        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        try:
+            make_directory(directory)
+        except NotOursError as error:
+            raise CredentialError(str(error)) from None
         self.pair = self._load("ca") or self._make_authority()
         if self.pair.certificate.not_valid_after_utc <= now:
             raise CredentialError(f"{self.pair.file} has expired; remove {directory} to make a new authority")
@@ -145,7 +149,7 @@ class Authority:
     def _load(self, name: str) -> Pair | None:
         file = self._file(name)
         try:
-            content = file.read_bytes()
+            content = read_private(file)
             certificate = x509.load_pem_x509_certificate(content)
             key = serialization.load_pem_private_key(content, password=None)
         except FileNotFoundError:
@@ -176,6 +180,15 @@ def write_private(path: Path, content: bytes) -> None:
         file.flush()
         os.fsync(file.fileno())
     temporary.replace(path)
+
+
+def read_private(path: Path) -> bytes:
+    """Read such a file. Raises `CredentialError` if it is not ours alone, `OSError`."""
+    try:
+        require_file(path)
+    except NotOursError as error:
+        raise CredentialError(f"{error}; or remove it to make a new one") from None
+    return path.read_bytes()
 
 
 def user_of(certificate: x509.Certificate) -> User | None:

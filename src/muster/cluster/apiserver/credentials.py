@@ -11,7 +11,7 @@ import yaml
 from muster.cluster.apiserver.access.control import Trust
 from muster.cluster.apiserver.access.jwt import SigningKey
 from muster.cluster.apiserver.access.jwt import load as load_key
-from muster.cluster.apiserver.certificates import Authority, CredentialError, Pair, write_private
+from muster.cluster.apiserver.certificates import Authority, CredentialError, Pair, read_private, write_private
 from muster.cluster.apiserver.users import ADMIN, Authenticator, TokenCheck, fixed_tokens
 from muster.runtime.ids import Ids
 
@@ -98,7 +98,7 @@ class Credentials:
 def _token(file: Path, ids: Ids) -> str:
     """The admin's token, the same over restarts, so that clients that run on stay known."""
     try:
-        token = file.read_text(encoding="ascii").strip()
+        token = read_private(file).decode("ascii").strip()
     except (FileNotFoundError, UnicodeDecodeError):
         token = ""
     if len(token) != 64:
@@ -110,7 +110,7 @@ def _token(file: Path, ids: Ids) -> str:
 def _signing_key(file: Path) -> SigningKey:
     """The key that signs the tokens of service accounts, the same over restarts: pods that run on stay known."""
     try:
-        return load_key(file.read_bytes())
+        return load_key(read_private(file))
     except FileNotFoundError:
         key = SigningKey.make()
         write_private(file, key.pem)

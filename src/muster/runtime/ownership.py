@@ -1,0 +1,145 @@
+"""Whether a directory and what lies in it belong to the user of this process, and to nobody else.
+
+What others can put in the place of a file, or change, says whatever they want: whose server we talk to, with which
+credentials, what runs under our name. So a path is looked at from the root on: each directory on the way belongs to the
+superuser or to us, and only its owner may change it (or it is one like /tmp, where others cannot touch what is not
+theirs). What lies at the end of such a way cannot be exchanged by others between a look and its use.
+"""
+
+import errno
+import os
+import pwd
+import stat
+from pathlib import Path
+
+_OTHERS = 0o077
+_MOST_LINKS = 40  # as the kernel has it
+
+
+class NotOursError(Exception):
+    """Others can read or change it, or have made it; says what, and what to do."""
+
+
+def require_directory(path: Path) -> None:
+    """Refuse a directory that is not ours alone. Raises `NotOursError`, `OSError`."""
+    info = _at(path)
+    if not stat.S_ISDIR(info.st_mode):
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path))
+    _require(path, info, "700")
+
+
+def require_file(path: Path) -> None:
+    """Refuse a file that is not ours alone; there may be none. Raises `NotOursError`, `OSError`."""
+    try:
+        info = _at(path)
+    except FileNotFoundError:
+        return
+    if not stat.S_ISREG(info.st_mode):
+        raise NotOursError(f"{path} is not a regular file: remove it")
+    _require(path, info, "600")
+
+
+def make_directory(path: Path) -> None:
+    """A directory that is ours alone: made, or closed to others if it is empty. Raises `NotOursError`, `OSError`."""
+    for missing in reversed([parent for parent in path.parents if not parent.exists()]):
+        missing.mkdir(mode=0o755, exist_ok=True)  # whatever the umask lets others do
+    path.mkdir(mode=0o700, exist_ok=True)
+    try:
+        require_directory(path)
+    except NotOursError:
+        if path.stat().st_uid != os.geteuid() or any(path.iterdir()):
+            raise
+        path.chmod(0o700)  # nothing was in it that others could have read, and nothing they have put there
+        require_directory(path)
+
+
+def _require(path: Path, info: os.stat_result, mode: str) -> None:
+    if info.st_uid != os.geteuid():
+        raise NotOursError(f"{path} belongs to {_name(info.st_uid)}, and you are {_name(os.geteuid())}{_remedy()}")
+    if info.st_mode & _OTHERS:
+        raise NotOursError(
+            f"{path} is open to others (mode {stat.S_IMODE(info.st_mode):04o}); "
+            f"if nobody has looked into it or changed it: chmod {mode} {path}"
+        )
+
+
+def _at(path: Path) -> os.stat_result:
+    """What a path leads to. Raises `NotOursError` if others decide where that is."""
+    todo = list(reversed(path.absolute().parts[1:]))
+    here, info, links = Path("/"), os.lstat("/"), 0
+    while todo:
+        part = todo.pop()
+        if part == "..":
+            here = here.parent
+            continue
+        _require_way(path, here, os.lstat(here))
+        found = here / part
+        info = os.lstat(found)
+        if not stat.S_ISLNK(info.st_mode):
+            here = found
+            continue
+        if not _is_trusted(info.st_uid):
+            raise NotOursError(f"{found} is a link of {_name(info.st_uid)}{_remedy()}")
+        links += 1
+        if links > _MOST_LINKS:
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path))
+        target = found.readlink()
+        here = Path("/") if target.is_absolute() else here
+        todo += reversed([part for part in target.parts if part != "/"])
+    return os.lstat(here)
+
+
+def _require_way(path: Path, directory: Path, info: os.stat_result) -> None:
+    if not _is_trusted(info.st_uid):
+        raise NotOursError(f"{directory}, on the way to {path}, belongs to {_name(info.st_uid)}{_remedy()}")
+    writable = info.st_mode & (stat.S_IWOTH | (0 if _is_private_group(info) else stat.S_IWGRP))
+    if writable and not info.st_mode & stat.S_ISVTX:
+        raise NotOursError(
+            f"{directory}, on the way to {path}, may be changed by others "
+            f"(mode {stat.S_IMODE(info.st_mode):04o}){_remedy()}"
+        )
+
+
+def _is_trusted(uid: int) -> bool:
+    """The superuser, who can do everything anyway, and ourselves."""
+    return uid in (0, os.geteuid()) or (uid == _overflow_uid() and _in_user_namespace())
+
+
+def _is_private_group(info: os.stat_result) -> bool:
+    """Whether the group is the owner's own, as many systems make one for each user."""
+    import grp
+
+    try:
+        user, group = pwd.getpwuid(info.st_uid), grp.getgrgid(info.st_gid)
+    except KeyError:
+        return False
+    return group.gr_name == user.pw_name and set(group.gr_mem) <= {user.pw_name}
+
+
+def _in_user_namespace() -> bool:
+    """There, whoever has no name in it looks the same, the superuser too."""
+    return _read("/proc/self/uid_map").split() != ["0", "0", "4294967295"]
+
+
+def _overflow_uid() -> int:
+    text = _read("/proc/sys/kernel/overflowuid").strip()
+    return int(text) if text.isdigit() else 65534
+
+
+def _read(name: str) -> str:
+    try:
+        return Path(name).read_text()
+    except OSError:
+        return ""
+
+
+def _remedy() -> str:
+    sudo = "under sudo, sudo -H takes root's own; " if os.geteuid() == 0 and "SUDO_USER" in os.environ else ""
+    return f": {sudo}choose another place with MUSTER_HOME or --data"
+
+
+def _name(uid: int) -> str:
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return f"user {uid}"
