@@ -1,19 +1,17 @@
 """kubectl and the Kueue kinds: upstream's sample manifests, both versions, short names, columns, explain."""
 
 import re
-from pathlib import Path
 from typing import Any, TypeAlias
 
 import pytest
 import yaml
+from tests.documents import documents
 
 from muster.api.kueue import GROUP
 
 pytestmark = [pytest.mark.kubectl, pytest.mark.timeout(120)]
 
 Kubectl: TypeAlias = Any  # the fixture's class, in conftest
-
-SAMPLES = Path(__file__).resolve().parents[3] / "shared" / "data" / "manifests" / "kueue"
 
 # In both versions: what differs between them is what is applied.
 SETUP = """
@@ -93,18 +91,16 @@ def test_the_old_version(kubectl: Kubectl, name: str) -> None:
     assert shown.stdout == "team"
 
 
-@pytest.mark.skipif(not SAMPLES.is_dir(), reason=f"no samples at {SAMPLES}")
 def test_every_sample_would_be_taken(kubectl: Kubectl) -> None:
-    documents = [
+    samples = [
         document
-        for path in sorted(SAMPLES.glob("*.yaml"))
-        for document in yaml.safe_load_all(path.read_text())
+        for _, document in documents("manifests/kueue/*.yaml")
         if document["apiVersion"].startswith(f"{GROUP}/")
     ]
-    for document in documents:
+    for document in samples:
         document["metadata"].pop("namespace", None)  # the samples' own are not there
-    manifests = yaml.safe_dump_all(documents)
+    manifests = yaml.safe_dump_all(samples)
     taken = kubectl.run("apply", "--dry-run=server", "--validate=strict", "-f", "-", input=manifests)
-    assert taken.stdout.count("(server dry run)") == len(documents)
+    assert taken.stdout.count("(server dry run)") == len(samples)
     # `muster up` made an object of the same name as a sample, without kubectl: that is all that it says.
     assert all("last-applied-configuration" in line for line in taken.stderr.splitlines()), taken.stderr

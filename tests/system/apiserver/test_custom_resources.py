@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 import yaml
+from tests.documents import files
 from tests.system.apiserver.harness import TABLE, Api, api
 
-SHARED = Path(__file__).parents[4] / "shared" / "data" / "crds"
-FILES = sorted(SHARED.glob("*/*.yaml"))
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 WIDGETS = "/apis/example.com/v1/namespaces/default/widgets"
 
@@ -60,7 +59,7 @@ STRICT = {
 }
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", files("crds/*/*.yaml"), ids=lambda path: path.stem)
 @api
 async def test_the_peers_definitions_install_and_serve(api: Api, path: Path) -> None:
     manifest = yaml.load(path.read_text(), yaml.CSafeLoader)

@@ -1,11 +1,10 @@
-"""The peers' sample manifests, read in place: what the core and batch groups have in them decodes and is good."""
+"""Sample manifests, the peers' too: what the core and batch groups have in them decodes and is good."""
 
-from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
-import yaml
+from tests.documents import documents
 
 from muster.api.batch import JOB, JobSpec
 from muster.api.core import CONFIG_MAP, NAMESPACE, POD, SERVICE, SERVICE_ACCOUNT
@@ -13,8 +12,6 @@ from muster.api.defaults import DEFAULTS, default_job, generate_selector
 from muster.api.kinds import without_nulls
 from muster.api.scheduling import PRIORITY_CLASS
 from muster.api.validation import configmap, job, namespace, pod, priorityclass, service, serviceaccount
-
-MANIFESTS = Path(__file__).resolve().parents[4] / "shared" / "data" / "manifests"
 
 KINDS: dict[tuple[str, str], Any] = {
     ("v1", "Pod"): (POD, pod),
@@ -28,22 +25,9 @@ KINDS: dict[tuple[str, str], Any] = {
 UID = "4c1b5b4e-6a1f-4f0c-9b4e-0d8f6f1c2a33"
 
 
-def documents() -> Any:
-    if not MANIFESTS.is_dir():
-        return []
-    return [
-        (f"{path.parent.name}/{path.name}#{i}", document)
-        for path in sorted(MANIFESTS.glob("*/*.yaml"))
-        for i, document in enumerate(yaml.load_all(path.read_text(), yaml.CSafeLoader))
-        if isinstance(document, dict)
-    ]
-
-
-DOCUMENTS = documents()
+DOCUMENTS = documents("manifests/*/*.yaml")
 OURS = [(name, doc) for name, doc in DOCUMENTS if (doc.get("apiVersion"), doc.get("kind")) in KINDS]
 JOB_SETS = [(name, doc) for name, doc in DOCUMENTS if doc.get("kind") == "JobSet"]
-
-pytestmark = pytest.mark.skipif(not DOCUMENTS, reason=f"no sample manifests at {MANIFESTS}")
 
 
 def as_served(kind: Any, document: dict[str, Any]) -> Any:

@@ -1,20 +1,17 @@
 """The schemas made from the types against those of the CRDs upstream: nothing more, nothing less."""
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
+from tests.documents import documents, needs_the_peers
 
 from muster.api.kinds import Kind
 from muster.api.kueue import GROUP, KUEUE_KINDS
 from muster.api.kueue.v1beta1 import V1BETA1_KINDS
 from muster.api.schema import structural
 
-CRDS = Path(__file__).resolve().parents[5] / "shared" / "data" / "crds" / "kueue"
-
-pytestmark = pytest.mark.skipif(not CRDS.is_dir(), reason=f"no CRDs at {CRDS}")
+pytestmark = needs_the_peers
 
 # What a schema says of a value, besides what is in it.
 KEYWORDS = (
@@ -31,14 +28,13 @@ OTHERS = (".metadata", ".spec.podSets[].template")
 
 def crd_versions() -> dict[tuple[str, str], Any]:
     found = {}
-    for path in sorted(CRDS.glob("*.yaml")):
-        crd = yaml.load(path.read_text(), yaml.CSafeLoader)
+    for _, crd in documents("crds/kueue/*.yaml"):
         for version in crd["spec"]["versions"]:
             found[crd["metadata"]["name"], version["name"]] = version["schema"]["openAPIV3Schema"]
     return found
 
 
-SCHEMAS = crd_versions() if CRDS.is_dir() else {}
+SCHEMAS = crd_versions()
 
 
 def flat(schema: Any, path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:

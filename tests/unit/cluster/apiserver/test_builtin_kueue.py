@@ -1,12 +1,11 @@
 """The Kueue kinds are served as their CRDs say, and their samples are accepted."""
 
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
-import yaml
+from tests.documents import documents, needs_the_peers
 
 from muster.api.kinds import Kind, without_nulls
 from muster.api.kueue import CLUSTER_QUEUE, GROUP, MULTI_KUEUE_CLUSTER, WORKLOAD, WORKLOAD_PRIORITY_CLASS
@@ -18,17 +17,10 @@ from muster.cluster.apiserver.discovery import Discovery
 from muster.cluster.apiserver.registry import Resource, View
 from muster.cluster.apiserver.tables.printers import printer_of
 
-DATA = Path(__file__).resolve().parents[5] / "shared" / "data"
 NOW = datetime(2026, 1, 2, 12, tzinfo=UTC)
 
 
-def crds() -> dict[str, Any]:
-    found = [yaml.load(path.read_text(), yaml.CSafeLoader) for path in sorted(DATA.glob("crds/kueue/*.yaml"))]
-    return {crd["metadata"]["name"]: crd["spec"] for crd in found}
-
-
-CRDS = crds()
-pytestmark = pytest.mark.skipif(not CRDS, reason=f"no CRDs in {DATA}")
+CRDS = {crd["metadata"]["name"]: crd["spec"] for _, crd in documents("crds/kueue/*.yaml")}
 
 
 def served(resource: Resource) -> tuple[Any, Any]:
@@ -36,6 +28,7 @@ def served(resource: Resource) -> tuple[Any, Any]:
     return crd, next(version for version in crd["versions"] if version["name"] == resource.kind.version)
 
 
+@needs_the_peers
 @pytest.mark.parametrize("resource", KUEUE, ids=lambda resource: f"{resource.kind.kind}-{resource.kind.version}")
 def test_names_scope_and_subresources(resource: Resource) -> None:
     crd, version = served(resource)
@@ -56,6 +49,7 @@ def test_names_scope_and_subresources(resource: Resource) -> None:
 AGE = {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}
 
 
+@needs_the_peers
 @pytest.mark.parametrize("resource", KUEUE, ids=lambda resource: f"{resource.kind.kind}-{resource.kind.version}")
 def test_columns(resource: Resource) -> None:
     _, version = served(resource)
@@ -101,10 +95,9 @@ def test_rows_are_the_same_in_both_versions(kind: Any, document: Any, expected: 
 
 def samples() -> list[Any]:
     return [
-        pytest.param(document, id=f"{path.name}#{i}")
-        for path in sorted(DATA.glob("manifests/kueue/*.yaml"))
-        for i, document in enumerate(yaml.load_all(path.read_text(), yaml.CSafeLoader))
-        if document and document.get("apiVersion", "").startswith(f"{GROUP}/")
+        pytest.param(document, id=name)
+        for name, document in documents("manifests/kueue/*.yaml")
+        if document.get("apiVersion", "").startswith(f"{GROUP}/")
     ]
 
 

@@ -1,13 +1,12 @@
 """Structural schemas: pruning, defaults, nulls, and the words of every rule; the peers' CRDs as real input."""
 
 import copy
-from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.documents import documents, needs_the_peers
 
 from muster.cluster.apiserver.schema import Checked, compile_custom, compile_form, compile_judgement
 
@@ -273,32 +272,19 @@ def test_whatever_it_is_checking_settles_it(schema: dict[str, Any], value: Any) 
     assert twice.errors == once.errors
 
 
-PEERS = Path(__file__).parents[6] / "shared" / "data"
-
-
-def _documents(folder: str) -> list[tuple[str, Any]]:
-    if not PEERS.is_dir():
-        pytest.skip("the peers' schemas and manifests are not beside this checkout")
-    return [
-        (path.name, document)
-        for path in sorted((PEERS / folder).glob("*/*.yaml"))
-        for document in yaml.load_all(path.read_text(), yaml.CSafeLoader)
-        if document
-    ]
-
-
+@needs_the_peers
 def test_the_peers_manifests_fit_their_crds() -> None:
     checkers = {
         (f"{crd['spec']['group']}/{version['name']}", crd["spec"]["names"]["kind"]): compile_custom(
             version["schema"]["openAPIV3Schema"]
         )
-        for _, crd in _documents("crds")
+        for _, crd in documents("crds/*/*.yaml")
         for version in crd["spec"].get("versions", ())
     }
     assert len(checkers) > 10
     checked = 0
     errors = set()
-    for name, document in _documents("manifests"):
+    for name, document in documents("manifests/*/*.yaml"):
         if check := checkers.get((document["apiVersion"], document["kind"])):
             result = check(document)
             assert (name, result.unknown) == (name, ())
