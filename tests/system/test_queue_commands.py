@@ -114,9 +114,9 @@ async def test_a_job_too_large_for_ever(world: World):
     await cluster(world)
     await submit(world, "large", 5)
     facts = await why(world, "large")
-    assert "never enough: cpu of flavor default-flavor is 4 in all" in levels(facts)[0].details
-    assert facts.estimate is not None
-    assert facts.estimate.because.startswith("it does not fit even if nothing else runs: ")
+    never = "its 5 pods with 1 cpu each never fit at once; empty, the node has room for 4"
+    assert facts.verdict.sentence == f"can never start: {never}"
+    assert facts.estimate is None
 
 
 @virtual

@@ -1,6 +1,7 @@
 """Why a job is not running: the six levels that it goes through, in their order, and where it stands on each. Pure."""
 
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -14,8 +15,9 @@ from muster.api.kueue.names import ADMITTED, EVICTED, PODS_READY, QUEUE_NAME_LAB
 from muster.api.kueue.visibility import PendingWorkload
 from muster.api.pods import find_condition, is_finished, is_ready
 from muster.api.quantity import amount
+from muster.cli.failures import failures, why_waiting
 from muster.cli.forecast import Holder, Need
-from muster.cli.jobstate import OPEN, JobState, Verdict, why_unplaced, why_waiting
+from muster.cli.jobstate import OPEN, JobState, Verdict, why_unplaced
 from muster.cli.output import age, quantity, table
 from muster.cli.standing import Standing, display_name
 from muster.queueing.conditions import find, find_true
@@ -23,6 +25,9 @@ from muster.queueing.estimate import Estimate
 
 # How many of those who are ahead, or hold what is missing, are named.
 NAMED = 5
+
+# With more nodes than this, they are counted.
+NODES_NAMED = 16
 
 _DAY = timedelta(days=1)
 
@@ -37,6 +42,7 @@ class Facts:
     """All that was read about a job.
 
     ahead: who waits before it, in order; None if nobody tells. waiting: how many wait in all.
+    strict: whether nothing passes the first of them. head: why that one waits.
     verdict: why it can never start, if that is so.
     names: what people call other workloads, by their UIDs.
     needs, holders: what it asks for, and who has what is missing of it; empty if that may not be seen.
@@ -53,6 +59,8 @@ class Facts:
     cluster_queue: str = ""
     ahead: Sequence[PendingWorkload] | None = None
     waiting: int = 0
+    strict: bool = False
+    head: str = ""
     needs: Sequence[Need] = ()
     holders: Sequence[Holder] = ()
     estimate: Estimate | None = None
@@ -167,8 +175,10 @@ def _ahead(facts: Facts) -> list[str]:
     if not facts.ahead:
         return []
     names = [f"{display_name(one.metadata, facts.namespace)} (priority {one.priority})" for one in facts.ahead[:NAMED]]
+    head = [f"nothing passes {names[0]} in a StrictFIFO queue{f': {facts.head}' if facts.head else ''}"]
     more = len(facts.ahead) - NAMED
-    return [f"ahead of it: {', '.join(names)}" + (f" and {more} more" if more > 0 else "")]
+    ahead = f"ahead of it: {', '.join(names)}" + (f" and {more} more" if more > 0 else "")
+    return [ahead, *(head if facts.strict else [])]
 
 
 def _holders(facts: Facts) -> list[str]:
@@ -209,13 +219,24 @@ def _placement(facts: Facts) -> Level:
     began = min(filter(None, (pod.status.start_time for pod in facts.live)), default=None)
     since = f", for {age(began, facts.now)}" if began is not None else ""
     text = f"{_count(len(facts.live), 'pod')} on {_count(len(nodes), 'node')}{since}"
-    return Level("placement", "done", text, tuple(_on_node(*item) for item in sorted(nodes.items())))
+    return Level("placement", "done", text, tuple(_on_nodes(nodes)))
 
 
 def _without_pods(facts: Facts) -> Level:
     if facts.job is None:  # its pods are not known here
         return Level("placement", "none", "")
     return Level("placement", "here", facts.state.reason or "waiting for its pods to be created")
+
+
+def _on_nodes(nodes: Mapping[str, list[Pod]]) -> list[str]:
+    """Which ranks each node has; of many nodes, how many have how many."""
+    if len(nodes) <= NODES_NAMED:
+        return [_on_node(*item) for item in sorted(nodes.items())]
+    sizes = Counter(len(pods) for pods in nodes.values())
+    return [
+        f"{_count(count, 'node')} with {_count(size, 'pod')}{' each' * (count > 1)}"
+        for size, count in sorted(sizes.items())[::-1]
+    ]
 
 
 def _on_node(node: str, pods: list[Pod]) -> str:
@@ -247,7 +268,7 @@ def _readiness(facts: Facts) -> Level:
     if len(ready) == len(facts.live):
         since = max(filter(None, map(_ready_since, ready)), default=None)
         return Level("readiness", "done", text + (f", for {age(since, facts.now)}" if since is not None else ""))
-    reasons = [reason for pod in facts.live if not is_ready(pod) for reason in why_waiting(pod)]
+    reasons = [reason for pod in facts.live if not is_ready(pod) for reason in why_waiting(pod, told=True)]
     late = [told.message] if told is not None and told.status != "True" and told.message else []
     return Level("readiness", "here", text, (*reasons[:NAMED], *late))
 
@@ -297,6 +318,21 @@ _LEVELS: dict[str, Callable[[Facts], Level]] = {
     "start": _start,
     "size": _size,
 }
+
+
+def failed(facts: Facts) -> list[str]:
+    """What there is to know of pods that failed, then the same in upstream's words."""
+    found = failures(facts.pods)
+    lines = [str(one) for one in found[:NAMED]] if len(found) > 1 or not facts.state.finished else []
+    lines += [f"and {len(found) - NAMED} more"] if len(found) > NAMED else []
+    conditions = facts.job.status.conditions if facts.job is not None else ()
+    over = [
+        ": ".join(filter(None, (one.reason, one.message)))
+        for one in conditions
+        if one.type == "Failed" and one.status == "True"
+    ]
+    told = over + [f"{one.who}: {one.told}" for one in found[:NAMED]]
+    return [*lines, *([f"as the cluster says it: {'; '.join(told)}"] if told else [])]
 
 
 def when(estimate: Estimate, now: datetime) -> str:

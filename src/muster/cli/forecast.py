@@ -107,6 +107,10 @@ class Outlook:
         """Whether the ClusterQueue is there."""
         return bool(self.tree.queues)
 
+    def strict(self, cluster_queue: str) -> bool:
+        """Whether nothing passes the head of the line of the ClusterQueue."""
+        return self.tree.queues[cluster_queue].policy.strict
+
     def estimate(self, key: str, now: datetime) -> Estimate:
         """When the Workload with that key gets quota."""
         return estimate(self.tree, self.queues, self.flavors, key, self.runs, now, names=self.names)

@@ -151,6 +151,8 @@ def _pod_spec(gang: Gang) -> dict[str, Any]:
         "image": gang.image or "none",
         "command": [escape(word) for word in gang.command],
         "env": _environment(gang),
+        # What a worker said last is told of a failure, also when its pod and its log are gone.
+        "terminationMessagePolicy": "FallbackToLogsOnError",
     }
     requests = {"cpu": gang.cpus, "memory": gang.memory}
     resources: dict[str, Any] = {"requests": {name: quantity for name, quantity in requests.items() if quantity}}

@@ -86,12 +86,26 @@ async def _outlook(client: Client, facts: Facts, workload: Workload, queue: str)
     needs = outlook.needs(workload, queue)
     names = {one.metadata.uid: outlook.names[key_of(one)] for one in snapshot.workloads}
     facts = replace(facts, needs=needs, holders=outlook.holders(needs), names=names)
+    facts = replace(facts, strict=outlook.strict(queue), head=_head(facts, snapshot))
     told = find_condition(workload.status.conditions, QUOTA_RESERVED)
     if told is not None and told.reason in (ADMISSION_GATED, WAITING_FOR_PODS_READY):
         return replace(facts, estimate=Estimate(None, Certainty.NONE, told.message))
     if facts.verdict.certain:
         return facts
     return replace(facts, estimate=outlook.estimate(key_of(workload), facts.now))
+
+
+def _head(facts: Facts, snapshot: Snapshot) -> str:
+    """Why the first in the line waits, as its queue says it."""
+    if not facts.ahead:
+        return ""
+    first = facts.ahead[0].metadata
+    found = (
+        one
+        for one in snapshot.workloads
+        if (one.metadata.namespace, one.metadata.name) == (first.namespace, first.name)
+    )
+    return next((standing(one).reason for one in found), "")
 
 
 async def _snapshot(client: Client) -> Snapshot | None:

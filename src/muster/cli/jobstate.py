@@ -2,21 +2,16 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 
 from muster.api.batch import Job
-from muster.api.core import ContainerStateTerminated, Pod
+from muster.api.core import Pod
 from muster.api.elastic import ELASTIC_ANNOTATION, Bounds
 from muster.api.kueue import Workload
 from muster.api.kueue.names import PODS_READY, QUEUE_NAME_LABEL
 from muster.api.pods import is_finished, is_ready
+from muster.cli.failures import failures, so_far, why_failed, why_waiting
 from muster.cli.standing import Standing
 from muster.queueing.conditions import is_true
-
-# How nodes say, of ours and others, that there is no such program.
-_NOT_THERE = ("executable file not found in $PATH", '": no such file or directory')
-
-_NEVER = datetime(1, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +94,8 @@ def job_state(job: Job, pods: Sequence[Pod], standing: Standing | None = None) -
     for condition in job.status.conditions:
         if condition.status == "True" and condition.type in ("Complete", "Failed"):
             word = "Completed" if condition.type == "Complete" else "Failed"
-            reason = condition.message if word == "Failed" else ""
+            failed = word == "Failed"
+            reason = why_failed(job, condition.reason, condition.message, pods) if failed else ""
             return JobState(word, job.status.succeeded, wanted, reason)
     if job.metadata.deletion_timestamp is not None:
         return JobState("Deleting", done, wanted)
@@ -118,7 +114,7 @@ def job_state(job: Job, pods: Sequence[Pod], standing: Standing | None = None) -
     if not live:
         return _between_pods(job, pods, done, wanted)
     word = "Running" if any(pod.status.phase == "Running" for pod in live) else "Starting"
-    return JobState(word, done, wanted)
+    return JobState(word, done, wanted, so_far(job, pods))
 
 
 def workload_state(workload: Workload, standing: Standing) -> JobState:
@@ -149,8 +145,7 @@ def _between_pods(job: Job, pods: Sequence[Pod], done: int, wanted: int) -> JobS
     limit = job.spec.backoff_limit
     if ending or not failed or (limit is not None and failed > limit):
         return JobState("Finishing", done, wanted)
-    allowed = "" if limit is None else f", {limit} may"
-    return JobState("Retrying", done, wanted, f"{failed} pods have failed{allowed}; the next comes after a pause")
+    return JobState("Retrying", done, wanted, f"the next comes after a pause; {so_far(job, pods)}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,30 +157,12 @@ class Ending:
 
 
 def ending(job: Job, pods: Sequence[Pod]) -> Ending:
-    """Code 0, or that of the container that failed first, or 1 if none is left to tell."""
+    """Code 0, or that of the worker that failed first, or 1 if none is left to tell."""
     state = job_state(job, pods)
     if state.word == "Completed":
         return Ending(0)
-    ends = [
-        (ended.finished_at or _NEVER, pod.metadata.name, ended)
-        for pod in pods
-        if pod.status.phase == "Failed"
-        for status in (*pod.status.init_container_statuses, *pod.status.container_statuses)
-        if (ended := status.state.terminated) is not None and ended.exit_code != 0
-    ]
-    if not ends:
-        return Ending(1, state.reason)
-    _, name, first = min(ends, key=lambda end: end[:2])
-    reason = f", {first.reason}" if first.reason not in ("", "Error") else ""
-    said = f": {first.message.strip()}" if first.message.strip() else ""
-    return Ending(_shell_code(first), f"{state.reason}; {name} ended with exit code {first.exit_code}{reason}{said}")
-
-
-def _shell_code(ended: ContainerStateTerminated) -> int:
-    """The exit code as a shell gives it: 127 for a command that is not there, 126 for one that cannot be run."""
-    if ended.reason != "StartError":
-        return ended.exit_code
-    return 127 if any(words in ended.message for words in _NOT_THERE) else 126
+    found = failures(pods)
+    return Ending(found[0].code if found else 1, f"failed: {state.reason}" if state.reason else "failed")
 
 
 def why_unplaced(pods: Sequence[Pod]) -> str:
@@ -195,14 +172,3 @@ def why_unplaced(pods: Sequence[Pod]) -> str:
             if condition.type == "PodScheduled" and condition.status == "False" and condition.message:
                 return condition.message
     return ""
-
-
-def why_waiting(pod: Pod) -> list[str]:
-    """What its containers wait for, where that is more than their turn."""
-    usual = ("", "ContainerCreating", "PodInitializing")
-    waits = [status.state.waiting for status in (*pod.status.init_container_statuses, *pod.status.container_statuses)]
-    return [
-        f"{pod.metadata.name}: {wait.reason}" + (f": {wait.message}" if wait.message else "")
-        for wait in waits
-        if wait is not None and wait.reason not in usual
-    ]

@@ -25,7 +25,7 @@ class Progress:
             self._running(state)
         elif state.blocked and state.standing is not None:
             self._stands(state.standing.sentence)
-        elif state.blocked:
+        elif state.blocked or state.word == "Retrying":
             self._say_once(f"{self.name}: {state.word.lower()}: {state.reason}")
 
     def _running(self, state: JobState) -> None:

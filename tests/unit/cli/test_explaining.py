@@ -10,9 +10,9 @@ from tests.unit.cli.test_standing import HOLDS, MINUTE, NO_ROOM, condition, pend
 
 from muster.api.core import Pod
 from muster.api.kueue.visibility import PendingWorkload
-from muster.cli.explaining import Facts, Level, levels, when
+from muster.cli.explaining import NODES_NAMED, Facts, Level, failed, levels, when
 from muster.cli.forecast import Holder, Need
-from muster.cli.jobstate import job_state
+from muster.cli.jobstate import Verdict, job_state
 from muster.cli.standing import standing
 from muster.queueing.estimate import Certainty, Estimate
 
@@ -176,7 +176,52 @@ def test_what_placement_and_readiness_wait_for():
         condition("QuotaReserved"), condition("Admitted"), condition("PodsReady", "False", message="not yet"), **HOLDS
     )
     found = look(facts(pods=[pod(0, ready=False, **waiting), pod(1)], work=late))["readiness"]
-    assert (found.text, found.details) == ("1 of 2 pods ready", ("j-0: ErrImagePull: x", "not yet"))
+    assert (found.text, found.details) == (
+        "1 of 2 pods ready",
+        ("rank 0 has an image that cannot be pulled: x (ErrImagePull)", "not yet"),
+    )
+
+
+def test_many_nodes_are_counted():
+    pods = [pod(rank, f"n{min(rank, NODES_NAMED)}") for rank in range(NODES_NAMED + 3)]
+    found = look(facts(pods=pods, work=ADMITTED))["placement"]
+    assert found.text == "19 pods on 17 nodes, for 5m"
+    assert found.details == ("1 node with 3 pods", "16 nodes with 1 pod each")
+
+
+def test_the_head_of_a_strict_queue_is_named():
+    ahead = msgspec.convert([{"metadata": {"name": "w", "namespace": "ns"}, "priority": 7}], list[PendingWorkload])
+    work = workload(pending(NO_ROOM))
+    found = look(facts(job(suspend=True), work=work, ahead=ahead, strict=True, head="no memory at all"))["quota"]
+    assert found.details[1:] == (
+        "ahead of it: w (priority 7)",
+        "nothing passes w (priority 7) in a StrictFIFO queue: no memory at all",
+    )
+
+
+def test_who_can_never_start_is_not_told_who_holds_what():
+    about = {
+        "needs": [Need("f", "cpu", 6000, 4000, 3000, 1000, 4000)],
+        "holders": [Holder("a", "c", NOW, {"cpu": 3000})],
+        "verdict": Verdict("no node is so large", certain=True),
+    }
+    details = look(facts(job(suspend=True), work=workload(pending(NO_ROOM)), **about))["quota"].details
+    assert not [line for line in details if "used by" in line or "never enough" in line]
+
+
+def test_failures_in_words_then_in_upstreams():
+    ends = [
+        pod(rank, phase="Failed", ready=False, containerStatuses=[{"name": "c", "state": {"terminated": state}}])
+        for rank, state in enumerate([{"exitCode": 3, "reason": "Error", "message": "boom"}] * 7)
+    ]
+    first = "rank 0 ended with exit code 3: boom"
+    told = "as the cluster says it: "
+    over = job([("Failed", "too bad")])
+    assert failed(facts(over, ends[:1])) == [f"{told}too bad; rank 0: Error: exit code 3"]
+    assert failed(facts(job(), ends[:1])) == [first, f"{told}rank 0: Error: exit code 3"]
+    lines = failed(facts(over, ends))
+    assert (lines[0], lines[5], len(lines)) == (first, "and 2 more", 7)
+    assert failed(facts(job(), [pod(0)])) == []
 
 
 @pytest.mark.parametrize(

@@ -46,6 +46,19 @@ def test_a_gang_is_an_indexed_job_that_is_lost_with_one_worker():
     assert spec["template"]["spec"]["subdomain"] == "train"
 
 
+def test_what_a_worker_said_last_outlives_it():
+    [container] = job(Gang("train", ["x"]))["spec"]["template"]["spec"]["containers"]
+    assert container["terminationMessagePolicy"] == "FallbackToLogsOnError"
+
+
+def test_simulated_nodes_are_told_for_how_long():
+    for gang, run_time in ((Gang("x", ["x"]), None), (Gang("x", ["x"], run_time="90s"), "90s")):
+        template = job(gang)["spec"]["template"]
+        assert template.get("metadata", {}).get("annotations", {}).get("muster.dev/run-time") == run_time
+    elastic = job(Gang("x", ["x"], elastic=Bounds(1, 2), run_time="1h"))["spec"]["template"]["metadata"]
+    assert len(elastic["annotations"]) > 1
+
+
 def test_workers_find_what_torch_looks_for():
     env = environment(Gang("train", ["x"], workers=4))
     assert env["WORLD_SIZE"]["value"] == "4"

@@ -98,7 +98,7 @@ UNSCHEDULABLE = {"type": "PodScheduled", "status": "False", "reason": "Unschedul
         pytest.param(
             job(),
             [pod("Running", waiting="CrashLoopBackOff")],
-            JobState("Starting", 0, 2, "p: CrashLoopBackOff: why", blocked=True),
+            JobState("Starting", 0, 2, "pod p is started again after a pause: why", blocked=True),
             id="it crashes",
         ),
         pytest.param(
@@ -113,8 +113,16 @@ UNSCHEDULABLE = {"type": "PodScheduled", "status": "False", "reason": "Unschedul
         pytest.param(
             job(),
             [pod("Failed", code=3)],
-            JobState("Retrying", 0, 2, "1 pods have failed, 6 may; the next comes after a pause"),
+            JobState(
+                "Retrying", 0, 2, "the next comes after a pause; 1 pod failed, 6 may: pod p ended with exit code 3"
+            ),
             id="waits before it tries again",
+        ),
+        pytest.param(
+            job(),
+            [pod("Failed", code=3), pod("Running", conditions=[READY])],
+            JobState("Running", 1, 2, "1 pod failed, 6 may: pod p ended with exit code 3"),
+            id="tried again",
         ),
         pytest.param(job([("FailureTarget", "x")]), [pod("Failed")], JobState("Finishing", 0, 2), id="it gives up"),
         pytest.param(
@@ -159,16 +167,16 @@ def test_a_job_that_its_queue_has_not_seen_is_not_suspended_by_a_person():
         pytest.param(
             job([("Failed", "too bad")]),
             [pod("Failed", code=3), pod("Succeeded", code=0)],
-            Ending(3, "too bad; p ended with exit code 3"),
+            Ending(3, "failed: pod p ended with exit code 3"),
             id="its own code",
         ),
         pytest.param(
             job([("Failed", "too bad")]),
             [pod("Failed", code=143, finished="2026-01-01T00:00:05Z"), pod("Failed", code=7)],
-            Ending(7, "too bad; p ended with exit code 7"),
+            Ending(7, "failed: pod p ended with exit code 7; 1 more pod failed"),
             id="the first to fail, not those ended because of it",
         ),
-        pytest.param(job([("Failed", "too late")]), [], Ending(1, "too late"), id="nobody left to tell"),
+        pytest.param(job([("Failed", "too late")]), [], Ending(1, "failed: too late"), id="nobody left to tell"),
     ],
 )
 def test_ending(subject, pods, expected):

@@ -21,6 +21,7 @@ def running(ready, wanted):
     [
         (1, [JobState("Pending", 0, 1), running(0, 1), running(1, 1)], ["j: running"]),
         (4, [running(1, 4), running(4, 4), running(4, 4)], ["j: all 4 workers started"]),
+        (1, [JobState("Retrying", 0, 1, "1 pod failed: boom")] * 2, ["j: retrying: 1 pod failed: boom"]),
         (4, [JobState("Pending", 0, 4, "no room", blocked=True)] * 2, ["j: pending: no room"]),
         (
             6,

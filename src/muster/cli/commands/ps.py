@@ -67,16 +67,29 @@ async def _rows(session: Session, namespace: str) -> list[dict[str, Any]]:
         if not owner_uids(workload) & uids:
             stand = stands(workload)
             found.append((workload, workload_state(workload, stand), stand))
+    free = await _quota_free(session, jobs, namespace, set(mine))
     rows = []
     for subject, state, stand in await _doubted(session.client, found):
         meta = subject.metadata
         if meta.uid in uids:
             row = _job_row(subject, pods[meta.uid], state, stand, refused.get(meta.uid, ""))
+            if meta.uid in free and not state.finished:
+                row["reason"] = "; ".join(filter(None, (row["reason"], "in no queue: it takes no quota")))
         else:
             row = _workload_row(subject, state, stand)
         rows.append((meta.creation_timestamp or now, row))
     rows.sort(key=lambda found: (found[0], found[1]["name"]))
     return [row | {"age": age(created, now)} for created, row in rows]
+
+
+async def _quota_free(session: Session, jobs: Any, namespace: str, queued: set[str]) -> set[str]:
+    """The UIDs of jobs that are in no queue, on a cluster that has queues."""
+    from muster.api.kueue import LOCAL_QUEUE
+    from muster.api.kueue.names import QUEUE_NAME_LABEL
+    from muster.cli.visibility import list_or_none
+
+    uids = {job.metadata.uid for job in jobs if QUEUE_NAME_LABEL not in job.metadata.labels} - queued
+    return uids if uids and await list_or_none(session.client, LOCAL_QUEUE, namespace) is not None else set()
 
 
 async def _doubted(client: Any, found: list[tuple[Any, Any, Any]]) -> list[tuple[Any, Any, Any]]:

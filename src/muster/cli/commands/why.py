@@ -39,7 +39,7 @@ _MARKS = {"done": "ok", "here": ">>", "later": "", "none": "-"}
 
 
 def _lines(facts: Any, found: Any) -> list[str]:
-    from muster.cli.explaining import when
+    from muster.cli.explaining import failed, when
 
     state = facts.state
     count = f" ({state.ready} of {state.wanted} ready)" if state.word in ("Running", "Starting") else ""
@@ -49,9 +49,17 @@ def _lines(facts: Any, found: Any) -> list[str]:
     for level in found if not state.finished else ():
         lines.append(f"{_MARKS[level.state]:2} {level.name:<10} {level.text}".rstrip())
         lines += [f"{'':13} {detail}" for detail in level.details]
+    lines += _told(failed(facts), state)
     if facts.estimate is not None:
         lines.append(f"   {'starts':<10} {when(facts.estimate, facts.now)}")
     return lines
+
+
+def _told(failures: list[str], state: Any) -> list[str]:
+    """What became of pods that failed, also while the job goes on."""
+    if state.finished:
+        return ["", *failures] if failures and state.word == "Failed" else []
+    return [f"   {'failed' if number == 0 else '':<10} {text}" for number, text in enumerate(failures)]
 
 
 def _document(facts: Any, found: Any) -> dict[str, Any]:

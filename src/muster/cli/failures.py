@@ -1,0 +1,222 @@
+"""Why pods failed, first in a person's words: rank, exit code or signal, the last line it printed, what its node said.
+
+Pure. Texts that programs wrote are shown without what could steer a terminal.
+"""
+
+import re
+import signal
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from muster.api.batch import COMPLETION_INDEX, Job
+from muster.api.core import ContainerStateTerminated, ContainerStatus, Pod
+from muster.api.pods import find_condition, is_deleting
+
+# Of a line that a program wrote, so much is shown.
+LINE_LENGTH = 160
+
+_NEVER = datetime(1, 1, 1, tzinfo=UTC)
+
+_ESCAPES = re.compile(r"\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)?|.)")
+_REJECTED = re.compile(r"^Pod was rejected: ")
+_LACKS = re.compile(r"^OutOf(.+)")
+
+# How nodes say, of ours and others, that there is no such program.
+_NOT_THERE = ("executable file not found in $PATH", '": no such file or directory')
+
+# Messages that say what went wrong, where others are what the program left.
+_OF_THE_NODE = ("StartError", "ContainerCannotRun", "ContainerStatusUnknown")
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why a pod failed.
+
+    who: `rank 2`, or the name of the pod. what: `ended with exit code 3`.
+    line: the last one that it printed, if that is known. told: the same in upstream's words.
+    code: its exit code as a shell gives it.
+    """
+
+    who: str
+    what: str
+    line: str = ""
+    told: str = ""
+    code: int = 1
+
+    def __str__(self) -> str:
+        return f"{self.who} {self._how}"
+
+    @property
+    def alone(self) -> str:
+        """Without the name of the only one that there is."""
+        return self._how.removeprefix("was ")
+
+    @property
+    def _how(self) -> str:
+        return f"{self.what}: {self.line}" if self.line else self.what
+
+
+def failures(pods: Iterable[Pod]) -> list[Failure]:
+    """Of every pod that failed, the first first. Those that were asked to go count only if there are no others."""
+    failed = [pod for pod in pods if pod.status.phase == "Failed"]
+    unasked = [pod for pod in failed if not is_deleting(pod)]
+    return [_failure(pod) for pod in sorted(unasked or failed, key=_when)]
+
+
+def _when(pod: Pod) -> tuple[datetime, int, str]:
+    ends = [ended.finished_at for _, ended in _ends(pod) if ended.finished_at is not None]
+    rank = pod.metadata.annotations.get(COMPLETION_INDEX, "")
+    return min(ends, default=_NEVER), int(rank) if rank.isdigit() else 0, pod.metadata.name
+
+
+def _ends(pod: Pod) -> list[tuple[ContainerStatus, ContainerStateTerminated]]:
+    """The containers that failed, the first that did so before the others."""
+    ends = [
+        (status, ended)
+        for status in (*pod.status.init_container_statuses, *pod.status.container_statuses)
+        if (ended := status.state.terminated) is not None and ended.exit_code != 0
+    ]
+    return sorted(ends, key=lambda end: end[1].finished_at or _NEVER)
+
+
+def _failure(pod: Pod) -> Failure:
+    who, ends, status = name_of(pod), _ends(pod), pod.status
+    code = _shell_code(ends[0][1]) if ends else 1
+    if status.reason or not ends:
+        told = ": ".join(filter(None, (status.reason, status.message)))
+        return Failure(who, _by_its_node(pod), told=told, code=code)
+    container, ended = ends[0]
+    several = len(pod.spec.containers) + len(pod.spec.init_containers) > 1
+    of = f" (container {container.name})" if several else ""
+    line = "" if ended.reason in _OF_THE_NODE else last_line(ended.message)
+    told = f"{ended.reason or 'Error'}: exit code {ended.exit_code}"
+    return Failure(who, how_it_ended(ended) + of, line, told, code)
+
+
+def _shell_code(ended: ContainerStateTerminated) -> int:
+    """127 for a command that is not there, 126 for one that cannot be run."""
+    if ended.reason != "StartError":
+        return ended.exit_code
+    return 127 if any(words in ended.message for words in _NOT_THERE) else 126
+
+
+def name_of(pod: Pod) -> str:
+    """`rank 2`, or the name of the pod where it has no rank."""
+    rank = pod.metadata.annotations.get(COMPLETION_INDEX, "")
+    return f"rank {rank}" if rank else f"pod {pod.metadata.name}"
+
+
+def how_it_ended(ended: ContainerStateTerminated) -> str:
+    """`ended with exit code 3`, `was ended by SIGSEGV (exit code 139)`."""
+    said = last_line(ended.message)
+    if ended.reason == "OOMKilled":
+        return "used more memory than it may, and was killed"
+    if ended.reason in ("StartError", "ContainerCannotRun"):
+        return f"could not be started: {said}" if said else "could not be started"
+    if ended.reason == "ContainerStatusUnknown":
+        return f"was lost: {said}" if said else "was lost"
+    by = _signal(ended.signal or ended.exit_code - 128)
+    if by:
+        return f"was ended by {by} (exit code {ended.exit_code})"
+    return f"ended with exit code {ended.exit_code}"
+
+
+def _signal(number: int) -> str:
+    """Shells and kubelets say 128 and the number of the signal."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return ""
+
+
+def _by_its_node(pod: Pod) -> str:
+    """What its node, or who else ended it, says."""
+    reason, said = pod.status.reason, last_line(_REJECTED.sub("", pod.status.message))
+    where = f"node {pod.spec.node_name}" if pod.spec.node_name else "its node"
+    disrupted = find_condition(pod, "DisruptionTarget")
+    if (lacks := _LACKS.match(reason)) is not None:
+        return f"was refused by {where}: it has not enough {lacks[1]} left"
+    if reason == "UnexpectedAdmissionError":
+        return f"was refused by {where}: {said}"
+    if reason == "DeadlineExceeded":
+        limit = pod.spec.active_deadline_seconds
+        return f"ran for longer than it may ({limit} s)" if limit is not None else "ran for longer than it may"
+    if reason == "Evicted":
+        return f"was evicted from {where}: {said}"
+    if reason in ("Terminated", "NodeShutdown"):
+        return f"was ended by the shutdown of {where}"
+    if disrupted is not None and disrupted.status == "True":
+        return f"was ended: {last_line(disrupted.message) or disrupted.reason}"
+    return f"failed: {': '.join(filter(None, (reason, said)))}" if reason or said else "failed, and nothing says why"
+
+
+def last_line(text: str) -> str:
+    """The last line that says anything, as far as it is for people to read."""
+    for line in reversed(re.split(r"[\r\n]+", _ESCAPES.sub("", text))):
+        shown = "".join(char for char in line if char.isprintable()).strip()
+        if shown:
+            return shown if len(shown) <= LINE_LENGTH else f"{shown[: LINE_LENGTH - 3]}..."
+    return ""
+
+
+def why_failed(job: Job, reason: str, message: str, pods: Sequence[Pod]) -> str:
+    """Why a Job failed, for people: the first failure of a pod, or the limit of its own that it went over."""
+    if reason == "DeadlineExceeded":
+        limit = job.spec.active_deadline_seconds
+        return "it ran for longer than it may" + (f" ({limit} s)" if limit is not None else "")
+    found = failures(pods)
+    if not found:
+        return message
+    if job.spec.completions == 1 and len(found) == 1:
+        return found[0].alone
+    others = f"; {count_of(len(found) - 1, 'more pod')} failed" if len(found) > 1 else ""
+    return f"{found[0]}{others}"
+
+
+def so_far(job: Job, pods: Sequence[Pod]) -> str:
+    """Why pods of a Job that goes on have failed; "" if none has."""
+    found = failures(pod for pod in pods if not is_deleting(pod))
+    count = max(job.status.failed, len(found))
+    if not count:
+        return ""
+    limit = job.spec.backoff_limit
+    allowed = "" if limit is None else f", {limit} may"
+    return f"{count_of(count, 'pod')} failed{allowed}" + (f": {found[-1]}" if found else "")
+
+
+def count_of(number: int, what: str) -> str:
+    """`1 pod`, `2 pods`."""
+    return f"{number} {what}" + ("" if number == 1 else "s")
+
+
+# What a container waits for, where that is more than its turn.
+_WAITS = {
+    "CrashLoopBackOff": "is started again after a pause",
+    "CreateContainerConfigError": "cannot be set up",
+    "CreateContainerError": "cannot be started",
+    "RunContainerError": "cannot be started",
+    "ErrImagePull": "has an image that cannot be pulled",
+    "ImagePullBackOff": "has an image that cannot be pulled",
+    "InvalidImageName": "has an image with a name that is none",
+}
+
+
+def why_waiting(pod: Pod, *, told: bool = False) -> list[str]:
+    """What its containers wait for, where that is more than their turn; with `told` in upstream's word as well."""
+    usual = ("", "ContainerCreating", "PodInitializing")
+    found = []
+    for status in (*pod.status.init_container_statuses, *pod.status.container_statuses):
+        wait = status.state.waiting
+        if wait is None or wait.reason in usual:
+            continue
+        before = status.last_state.terminated
+        what = _WAITS.get(wait.reason, f"waits ({wait.reason})")
+        if wait.reason == "CrashLoopBackOff" and before is not None:
+            line = last_line(before.message)
+            text = f"{name_of(pod)} {how_it_ended(before)}, and {what}" + (f": {line}" if line else "")
+        else:
+            said = last_line(wait.message)
+            text = f"{name_of(pod)} {what}" + (f": {said}" if said else "")
+        found.append(f"{text} ({wait.reason})" if told and wait.reason not in text else text)
+    return found

@@ -1,0 +1,182 @@
+"""Why pods failed, in a person's words."""
+
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from muster.api.batch import Job
+from muster.api.core import Pod
+from muster.cli.failures import LINE_LENGTH, failures, last_line, so_far, why_failed, why_waiting
+
+TRACEBACK = 'Traceback (most recent call last):\n  File "t.py", line 1, in <module>\nValueError: boom\n'
+
+
+def ended(code: int = 1, at: int = 0, **about: Any) -> dict[str, Any]:
+    return {"terminated": {"exitCode": code, "finishedAt": f"2026-01-01T00:00:{at:02}Z", "reason": "Error"} | about}
+
+
+def pod(rank: int | None = 0, *states: Any, phase: str = "Failed", deleting: bool = False, **about: Any) -> Pod:
+    index = {} if rank is None else {"batch.kubernetes.io/job-completion-index": str(rank)}
+    gone = {"deletionTimestamp": "2026-01-01T00:00:00Z"} if deleting else {}
+    statuses = [{"name": f"c{number}", **state} for number, state in enumerate(states)]
+    return msgspec.convert(
+        {
+            "metadata": {"name": f"j-{rank}-x", "annotations": index, **gone},
+            "spec": {
+                "nodeName": "n",
+                "containers": [{"name": status["name"]} for status in statuses],
+                "activeDeadlineSeconds": about.pop("limit", None),
+            },
+            "status": {"phase": phase, "containerStatuses": statuses} | about,
+        },
+        Pod,
+    )
+
+
+def job(failed: int = 0, limit: int = 6, deadline: int | None = None) -> Job:
+    spec = {"backoffLimit": limit, "activeDeadlineSeconds": deadline}
+    return msgspec.convert({"metadata": {"name": "j"}, "spec": spec, "status": {"failed": failed}}, Job)
+
+
+REFUSED = "Pod was rejected: Node didn't have enough resource: cpu, requested: 4000, used: 8000, capacity: 8000"
+PREEMPTED = {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler", "message": "preempted"}
+
+
+@pytest.mark.parametrize(
+    ("failed", "text"),
+    [
+        (pod(2, {"state": ended(3)}), "rank 2 ended with exit code 3"),
+        (pod(2, {"state": ended(1, message=TRACEBACK)}), "rank 2 ended with exit code 1: ValueError: boom"),
+        (pod(None, {"state": ended(1)}), "pod j-None-x ended with exit code 1"),
+        (pod(0, {"state": ended(137)}), "rank 0 was ended by SIGKILL (exit code 137)"),
+        (pod(0, {"state": ended(139, message="a\n")}), "rank 0 was ended by SIGSEGV (exit code 139): a"),
+        (
+            pod(0, {"state": ended(0, signal=15)}, {"state": ended(2, signal=15)}),
+            "by SIGTERM (exit code 2) (container c1)",
+        ),
+        (pod(0, {"state": ended(255)}), "rank 0 ended with exit code 255"),
+        (pod(0, {"state": ended(137, reason="OOMKilled")}), "rank 0 used more memory than it may, and was killed"),
+        (
+            pod(0, {"state": ended(128, reason="StartError", message='exec: "x": not found')}),
+            'rank 0 could not be started: exec: "x": not found',
+        ),
+        (pod(0, {"state": ended(137, reason="ContainerStatusUnknown")}), "rank 0 was lost"),
+        (pod(0, reason="OutOfcpu", message=REFUSED), "rank 0 was refused by node n: it has not enough cpu left"),
+        (
+            pod(0, reason="UnexpectedAdmissionError", message="Pod was rejected: no GPU"),
+            "rank 0 was refused by node n: no GPU",
+        ),
+        (pod(0, reason="Evicted", message="low on disk"), "rank 0 was evicted from node n: low on disk"),
+        (pod(0, {"state": ended(143)}, reason="DeadlineExceeded", limit=9), "rank 0 ran for longer than it may (9 s)"),
+        (pod(0, {"state": ended(143)}, reason="Terminated"), "rank 0 was ended by the shutdown of node n"),
+        (pod(0, conditions=[PREEMPTED]), "rank 0 was ended: preempted"),
+        (pod(0, reason="NodeAffinity", message="no match"), "rank 0 failed: NodeAffinity: no match"),
+        (pod(0), "rank 0 failed, and nothing says why"),
+    ],
+)
+def test_a_failure_in_words(failed, text):
+    [found] = failures([failed, pod(7, phase="Running"), pod(8, phase="Succeeded")])
+    assert str(found).endswith(text)
+
+
+def test_upstreams_words_are_kept():
+    refused, failed = failures([pod(0, reason="OutOfcpu", message=REFUSED), pod(1, {"state": ended(3)})])
+    assert refused.told == f"OutOfcpu: {REFUSED}"
+    assert (failed.told, failed.code) == ("Error: exit code 3", 3)
+
+
+def test_those_that_were_asked_to_go_are_no_reason():
+    found = failures(
+        [
+            pod(0, {"state": ended(143, at=1)}, deleting=True),
+            pod(11, {"state": ended(7, at=2)}),
+            pod(3, {"state": ended(8, at=2)}),
+            pod(2, {"state": ended(9, at=3)}),
+        ]
+    )
+    assert [one.who for one in found] == ["rank 3", "rank 11", "rank 2"]
+    [asked] = failures([pod(0, {"state": ended(143)}, deleting=True)])
+    assert asked.who == "rank 0"
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("", ""),
+        ("one\ntwo\n\n  \n", "two"),
+        ("10%\r50%\r", "50%"),
+        ("\x1b[31mred\x1b[0m \x1b]0;title\x07alert\x07", "red alert"),
+        ("\x1b[2J\x1b[1;1H", ""),
+        ("x" * 500, "x" * (LINE_LENGTH - 3) + "..."),
+    ],
+)
+def test_the_last_line(text, line):
+    assert last_line(text) == line
+
+
+@given(st.text())
+def test_a_line_never_steers_a_terminal(text):
+    assert last_line(text).isprintable()
+    assert len(last_line(text)) <= LINE_LENGTH
+
+
+@pytest.mark.parametrize(
+    ("subject", "reason", "pods", "text"),
+    [
+        (job(), "BackoffLimitExceeded", [pod(1, {"state": ended(3)})], "rank 1 ended with exit code 3"),
+        (
+            job(),
+            "BackoffLimitExceeded",
+            [pod(rank, {"state": ended(3, at=rank)}) for rank in range(3)],
+            "rank 0 ended with exit code 3; 2 more pods failed",
+        ),
+        (job(deadline=10), "DeadlineExceeded", [pod(1, {"state": ended(143)})], "it ran for longer than it may (10 s)"),
+        (job(), "BackoffLimitExceeded", [], "upstream's"),
+    ],
+)
+def test_why_a_job_failed(subject, reason, pods, text):
+    assert why_failed(subject, reason, "upstream's", pods) == text
+
+
+@pytest.mark.parametrize(
+    ("subject", "pods", "text"),
+    [
+        (job(), [pod(0, phase="Running")], ""),
+        (job(1), [], "1 pod failed, 6 may"),
+        (
+            job(),
+            [pod(1, {"state": ended(1, at=1, message="first")}), pod(0, {"state": ended(2, at=2, message="last")})],
+            "2 pods failed, 6 may: rank 0 ended with exit code 2: last",
+        ),
+        (job(), [pod(1, {"state": ended(143)}, deleting=True)], ""),
+    ],
+)
+def test_why_pods_failed_so_far(subject, pods, text):
+    assert so_far(subject, pods) == text
+
+
+def waiting(reason: str, message: str = "", **last: Any) -> dict[str, Any]:
+    return {"state": {"waiting": {"reason": reason, "message": message}}, "lastState": last}
+
+
+@pytest.mark.parametrize(
+    ("state", "texts"),
+    [
+        (waiting("ContainerCreating"), []),
+        (
+            waiting("CreateContainerConfigError", 'configmap "x" not found'),
+            ['rank 0 cannot be set up: configmap "x" not found'],
+        ),
+        (waiting("ImagePullBackOff"), ["rank 0 has an image that cannot be pulled"]),
+        (waiting("Odd", "why"), ["rank 0 waits (Odd): why"]),
+        (
+            waiting("CrashLoopBackOff", "back-off 10s", **ended(3, message="boom")),
+            ["rank 0 ended with exit code 3, and is started again after a pause: boom"],
+        ),
+    ],
+)
+def test_what_a_container_waits_for(state, texts):
+    assert why_waiting(pod(0, state, phase="Pending")) == texts
