@@ -28,6 +28,9 @@ MAX_DEPTH = 200
 
 MAX_VALUES = 500_000  # what aliases may make of a document; without them 3 MiB hold about as many
 
+# Characters that aliases may add: a text is in memory once however often it is named, until the document is written.
+MAX_ALIASED = 3 * 1024 * 1024
+
 MAX_DIGITS = 100
 
 _TAG = "tag:yaml.org,2002:"
@@ -60,24 +63,31 @@ def decode(text: bytes) -> tuple[Any, tuple[Repeated, ...]]:
 class _Reader:
     def __init__(self, events: Iterator[Event]) -> None:
         self._events = events
-        self._anchors: dict[str, tuple[Any, int]] = {}  # the value and how many values are in it
+        # The value, how many values are in it, and how many characters.
+        self._anchors: dict[str, tuple[Any, int, int]] = {}
         self._count = 0
+        self._length = 0
+        self._aliased = 0
         self._resolver = Resolver()
         self._constructor = SafeConstructor()
         self.duplicates: list[Repeated] = []
 
     def value(self, event: Event, path: str, depth: int) -> Any:
         """The value that begins with this event, or `_END`."""
-        before = self._count
+        before, length = self._count, self._length
         self._add(1)
         match event:
             case AliasEvent(anchor=anchor):
                 if anchor not in self._anchors:
                     raise ValueError(f"yaml: unknown anchor {anchor!r}")
-                value, count = self._anchors[anchor]
-                self._add(count)
+                value, count, characters = self._anchors[anchor]
+                self._add(count, characters)
+                self._aliased += characters
+                if self._aliased > MAX_ALIASED:
+                    raise ValueError(f"yaml: its aliases add more than {MAX_ALIASED} characters")
                 return value
             case ScalarEvent():
+                self._length += len(event.value)
                 value = self._scalar(event)
             case SequenceStartEvent() | MappingStartEvent():
                 if depth >= MAX_DEPTH:
@@ -89,7 +99,7 @@ class _Reader:
             case _:
                 raise ValueError("yaml: unexpected end")
         if event.anchor:
-            self._anchors[event.anchor] = value, self._count - before
+            self._anchors[event.anchor] = value, self._count - before, self._length - length
         return value
 
     def _sequence(self, path: str, depth: int) -> list[Any]:
@@ -105,7 +115,7 @@ class _Reader:
                 raise ValueError(  # noqa: TRY004  (it is the text that is wrong)
                     f"yaml: a key of {path or 'the document'} is no string"
                 )
-            self._add(1)
+            self._add(1, len(event.value))
             inside = f"{path}.{event.value}" if path else event.value
             if event.value in members:
                 line = event.start_mark.line + 1 if event.start_mark else 0
@@ -138,7 +148,8 @@ class _Reader:
             case _:
                 return event.value
 
-    def _add(self, count: int) -> None:
+    def _add(self, count: int, characters: int = 0) -> None:
         self._count += count
+        self._length += characters
         if self._count > MAX_VALUES:
             raise ValueError(f"yaml: with its aliases it holds more than {MAX_VALUES} values")

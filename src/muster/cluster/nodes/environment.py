@@ -31,6 +31,8 @@ from muster.cluster.nodes.downward import FieldError, Surroundings
 MAX_STRING = 128 * 1024 - 1
 MAX_TOTAL = 6 * 1024 * 1024
 _POINTER = 8
+# Characters of a name in a message.
+_SHOWN = 200
 # Since Kubernetes 1.30 a name may be anything printable of ASCII but `=`.
 _NAME = re.compile(r"[ -<>-~]+")
 
@@ -47,6 +49,7 @@ class TooLongError(ConfigError):
     """No program can be given so much: the container cannot be started, now or later."""
 
     def __init__(self, what: str, limit: int) -> None:
+        what = what if len(what) <= _SHOWN else f"{what[:_SHOWN]}..."  # a name may be as long as a value
         super().__init__(f"argument list too long: {what} would have more than {limit} bytes", "StartError")
 
 

@@ -75,16 +75,16 @@ class FieldSchema:
     def items_of(self, items: list[Any]) -> dict[str, Any] | None:
         """The items of a list by path element; several equal ones become one tuple. None if one of them has no key."""
         found: dict[str, Any] = {}
+        repeated: dict[str, list[Any]] = {}
         for item in items:
             key = self.key_of(item)
             if key is None:
                 return None
             if key in found:
-                first = found[key]
-                found[key] = (*first, item) if type(first) is tuple else (first, item)
+                repeated.setdefault(key, [found[key]]).append(item)
             else:
                 found[key] = item
-        return found
+        return found | {key: tuple(equal) for key, equal in repeated.items()}
 
     def key_of(self, item: Any) -> str | None:
         """The path element of a list's item; None if there is nothing to tell it by."""

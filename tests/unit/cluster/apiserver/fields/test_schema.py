@@ -1,0 +1,19 @@
+"""The items of a list by what they are told apart by."""
+
+from muster.api.core import POD
+from muster.cluster.apiserver.fields import FieldSchema
+
+
+def test_equal_items_are_together_in_order():
+    containers = FieldSchema.of_kind(POD).member("spec").member("containers")
+    assert containers.element is not None
+    env = containers.element.member("env")
+    items = [{"name": name, "value": str(number)} for number, name in enumerate("abacab")]
+    found = env.items_of(items)
+    assert found is not None
+    assert found == {
+        'k:{"name":"a"}': (items[0], items[2], items[4]),
+        'k:{"name":"b"}': (items[1], items[5]),
+        'k:{"name":"c"}': items[3],
+    }
+    assert list(found) == ['k:{"name":"a"}', 'k:{"name":"b"}', 'k:{"name":"c"}']
