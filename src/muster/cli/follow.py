@@ -52,6 +52,7 @@ class Follower:
     report: Callable[[JobState], None] = lambda _: None
     warn: Callable[[str], None] = lambda _: None
     rank: str = ""  # only this worker's output
+    observe: Callable[[Pod, str], None] = lambda _pod, _rank: None  # gets every state of a pod, with the worker's rank
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
     _logs: dict[tuple[str, str], ContainerLog] = field(default_factory=dict)  # by pod and container
     _room: "tuple[str, Room] | None" = None  # in the cluster, when the job began to wait for that reason
@@ -198,6 +199,7 @@ class Follower:
     def _observe(self, group: asyncio.TaskGroup, pods: list[Pod]) -> None:
         """Follow every container that has started, and tell those that are followed how they are."""
         for pod in pods:
+            self.observe(pod, rank_of(pod))
             for status in self._shown_of(pod):
                 key = pod.metadata.uid, status.name
                 if key in self._logs:

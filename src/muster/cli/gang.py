@@ -37,6 +37,7 @@ class Gang:
     priority: the PriorityClass of its pods. queue_priority: a WorkloadPriorityClass, which counts in queues only.
     elastic: between which sizes it may be moved; None if it stays as it is.
     run_time: how long simulated nodes play that it runs; "" for ever.
+    stdin: whether its workers' standard input comes from who attaches to them; else it is empty.
     """
 
     name: str
@@ -54,6 +55,7 @@ class Gang:
     environment: Mapping[str, str] = field(default_factory=dict)
     elastic: Bounds | None = None
     run_time: str = ""
+    stdin: bool = False
 
     @property
     def most_workers(self) -> int:
@@ -154,6 +156,8 @@ def _pod_spec(gang: Gang) -> dict[str, Any]:
         # What a worker said last is told of a failure, also when its pod and its log are gone.
         "terminationMessagePolicy": "FallbackToLogsOnError",
     }
+    if gang.stdin:
+        container |= {"stdin": True, "stdinOnce": True}
     requests = {"cpu": gang.cpus, "memory": gang.memory}
     resources: dict[str, Any] = {"requests": {name: quantity for name, quantity in requests.items() if quantity}}
     if gang.gpus:

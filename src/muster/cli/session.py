@@ -57,6 +57,7 @@ class Session:
     """A connection: a client, and the namespace of commands that name none.
 
     leave: what to do when the user leaves at once; a cluster of the command's own then waits for nobody.
+    tunnels: the way into pods.
     own: whether the cluster is one of the command's own. where: which one it is, if that is not the one of this home.
     """
 
@@ -64,6 +65,7 @@ class Session:
     namespace: str
     leave: Callable[[], None] = lambda: None
     own: bool = False
+    tunnels: Any = None  # muster.runtime.transport.Tunnels
     where: str = ""
 
 
@@ -110,10 +112,12 @@ async def connect(target: Target) -> AsyncIterator[Session]:
     from muster.runtime.ids import Random
 
     config = connection(target)
-    transport = Patience(HttpsTransport(config, RealClock(), Random()), say)
+    tunnels = HttpsTransport(config, RealClock(), Random())
+    transport = Patience(tunnels, say)
     try:
         client, namespace = Client(transport, field_manager="muster-cli"), target.namespace or config.namespace
-        yield Session(client, namespace, where=_where(config) if names_another(target, Home.find(os.environ)) else "")
+        where = _where(config) if names_another(target, Home.find(os.environ)) else ""
+        yield Session(client, namespace, tunnels=tunnels, where=where)
     finally:
         await transport.close()
 

@@ -31,7 +31,7 @@ from muster.runtime.credentials_exec import credential_source, printable
 from muster.runtime.https_tls import client_context, explain
 from muster.runtime.ids import Random
 from muster.runtime.kubeconfig import ConnectionConfig, Impersonation
-from muster.runtime.transport import Request, Response, TransportError
+from muster.runtime.transport import Conversation, Request, Response, TransportError
 
 # Requests at a time; streams come on top. client-go's default rate would allow far fewer.
 MAX_CONCURRENT_REQUESTS = 64
@@ -105,6 +105,31 @@ class HttpsTransport:
             yield _Chunks(answer, self._where(request), self._stream_idle_seconds)
         finally:
             answer.close()
+
+    @asynccontextmanager
+    async def converse(self, request: Request, protocol: str) -> AsyncIterator[Conversation]:
+        """A WebSocket. Raises `ApiError` if the server refuses, `TransportError` if the connection breaks."""
+        credential, cluster = await self._vault.current(), self.config.cluster
+        headers = [*self._headers, *([("Authorization", credential.authorization)] if credential.authorization else [])]
+        try:
+            socket = await self._open_session().ws_connect(
+                URL(self._url(request), encoded=True),
+                method=request.method,
+                protocols=(protocol,),
+                headers=headers,
+                ssl=self._context(credential.certificate),
+                server_hostname=cluster.tls_server_name or None,
+                proxy=cluster.proxy_url or None,
+                max_msg_size=self._max_response_bytes,
+            )
+        except aiohttp.WSServerHandshakeError as error:
+            raise error_of(Response(error.status, f"{self._where(request)}: HTTP {error.status}".encode())) from None
+        except (aiohttp.ClientError, OSError) as error:
+            raise TransportError(f"{self._where(request)}: {explain(error)}") from None
+        try:
+            yield _Socket(socket, self._where(request))
+        finally:
+            await socket.close()
 
     async def close(self) -> None:
         """Let go of connections; requests under way fail."""
@@ -264,6 +289,29 @@ class _Chunks:
         if not chunk:
             raise StopAsyncIteration
         return chunk
+
+
+class _Socket:
+    """A conversation over a WebSocket."""
+
+    def __init__(self, socket: aiohttp.ClientWebSocketResponse, where: str) -> None:
+        self._socket = socket
+        self._where = where
+
+    async def send(self, message: bytes) -> None:
+        try:
+            await self._socket.send_bytes(message)
+        except (aiohttp.ClientError, OSError) as error:
+            raise TransportError(f"{self._where}: {explain(error)}") from None
+
+    async def receive(self) -> bytes:
+        while True:
+            message = await self._socket.receive()
+            if message.type not in (aiohttp.WSMsgType.BINARY, aiohttp.WSMsgType.TEXT):
+                return b""
+            data = message.data
+            if data:
+                return data.encode() if isinstance(data, str) else bytes(data)
 
 
 def pause_of(status: int, retry_after: str, attempt: int) -> float | None:

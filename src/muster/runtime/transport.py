@@ -51,6 +51,18 @@ class UnreadableAnswerError(TransportError):
     """An answer came, but it is not what the API promises: another server, a broken proxy, a type that we got wrong."""
 
 
+class Conversation(Protocol):
+    """Messages both ways, as over a WebSocket."""
+
+    async def send(self, message: bytes) -> None:
+        """Send one, and wait while the other side takes none. Raises `TransportError` once it has gone."""
+        ...
+
+    async def receive(self) -> bytes:
+        """The next one that is not empty; empty once the other side has gone."""
+        ...
+
+
 class Transport(Protocol):
     """Carries requests to one API server as one user."""
 
@@ -67,4 +79,15 @@ class Transport(Protocol):
 
     async def close(self) -> None:
         """Let go of connections."""
+        ...
+
+
+class Tunnels(Protocol):
+    """A transport that reaches into pods as well."""
+
+    def converse(self, request: Request, protocol: str) -> AbstractAsyncContextManager[Conversation]:
+        """A conversation in a WebSocket's subprotocol (`pods/attach`), left by leaving the context.
+
+        Raises `ApiError` if the server refuses, `TransportError` if the connection breaks.
+        """
         ...

@@ -5,7 +5,8 @@ import os
 import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,8 +14,13 @@ from muster.cli.completion import names
 from muster.cli.examples import examples
 from muster.cli.session import Session, Target, connect, has_cluster, run, target_options, unignored
 
+if TYPE_CHECKING:
+    from muster.cli.gang import Gang
+
 # What a worker on this machine gets of the caller's environment without asking: enough to find the same programs.
 _INHERITED = ("PATH", "HOME", "USER", "LANG", "LC_ALL", "TZ", "VIRTUAL_ENV", "PYTHONPATH", "LD_LIBRARY_PATH")
+
+_STDIN = 0
 
 # The only namespace of a cluster of the command's own.
 _OWN_NAMESPACE = "default"
@@ -64,6 +70,11 @@ class _Run(click.Command):
 @click.option(
     "--run-time", metavar="TIME", default="", help="How long simulated nodes play that it runs, as 90s or 1h."
 )
+@click.option(
+    "--stdin/--no-stdin",
+    default=None,
+    help="Whether rank 0 reads our standard input (default: yes, if that is a pipe or a file).",
+)
 @click.option("--detach", is_flag=True, help="Submit, say how to follow, and return.")
 @click.option("--dry-run", is_flag=True, help="Print what would be submitted, and submit nothing.")
 @click.option("-o", "--output", type=click.Choice(["json", "yaml"]), help="Form of --dry-run (default: yaml).")
@@ -85,7 +96,24 @@ def command(arguments: tuple[str, ...], **options: Any) -> None:
         classes = run(_looked_up(options["priority"], target))
         _print(arguments, options | classes, target)
         return
+    options["stdin"] = _passes_stdin(options)
     sys.exit(run(_run(arguments, options, target)))
+
+
+def _passes_stdin(options: dict[str, Any]) -> bool:
+    """Whether the job gets our standard input. Raises `click.UsageError` where it is asked for and cannot."""
+    from muster.cli.output import say
+    from muster.cli.stdin import can_come, is_there
+
+    asked = options["stdin"]
+    kind = "detached" if options["detach"] else "elastic" if options["elastic"] else ""
+    if asked is False or not (asked or can_come(_STDIN)):
+        return False
+    if kind and asked:
+        raise click.UsageError(f"--stdin: nothing reads the standard input of a job that is {kind}")
+    if kind and is_there(_STDIN):
+        say(f"the standard input is not passed on, as the job is {kind} (--no-stdin)")
+    return not kind
 
 
 async def _run(arguments: Sequence[str], options: dict[str, Any], target: Target) -> int:
@@ -110,7 +138,8 @@ async def _own_cluster() -> AsyncIterator[Session]:
     from muster.cluster.embedded import ephemeral
 
     async with ephemeral() as running:
-        yield Session(running.plane.client(manager="muster-cli"), _OWN_NAMESPACE, running.abandon, own=True)
+        client = running.plane.client(manager="muster-cli")
+        yield Session(client, _OWN_NAMESPACE, running.abandon, own=True, tunnels=client.transport)
 
 
 async def _submit(session: Session, arguments: Sequence[str], options: dict[str, Any]) -> int:
@@ -137,7 +166,7 @@ async def _submit(session: Session, arguments: Sequence[str], options: dict[str,
         click.echo(gang.name)
         say(f"follow it:  muster logs -f {gang.name}\nlook at it:  muster ps\nstop it:    muster cancel {gang.name}")
         return 0
-    return await _attend(session, gang.name, gang.namespace, gang.most_workers)
+    return await _attend(session, gang)
 
 
 async def _refuse_hopeless(session: Session, created: dict[str, Any]) -> None:
@@ -156,7 +185,7 @@ async def _refuse_hopeless(session: Session, created: dict[str, Any]) -> None:
         raise click.ClickException(f"{job.metadata.name} {found.sentence}")
 
 
-async def _attend(session: Session, name: str, namespace: str, workers: int) -> int:
+async def _attend(session: Session, gang: "Gang") -> int:
     """Show the job's output until it ends; Ctrl-C cancels it, and again leaves at once."""
     from muster.api.batch import JOB
     from muster.cli.cancelling import Cancelling
@@ -164,14 +193,19 @@ async def _attend(session: Session, name: str, namespace: str, workers: int) -> 
     from muster.cli.output import say
     from muster.cli.printing import Printer
     from muster.cli.progress import Progress
+    from muster.cli.stdin import Feeding, read
     from muster.cli.streams import OutputError
     from muster.runtime.clock import RealClock
     from muster.runtime.ids import Random
 
+    name, namespace, workers = gang.name, gang.namespace, gang.most_workers
     printer, report = Printer(ranks=workers > 1), Progress(name, workers, say).report
+    feeding = Feeding(session.tunnels, RealClock(), partial(read, _STDIN), say)
     follower = Follower(
         session.client, RealClock(), Random(), namespace, name, show=printer.show, warn=say, report=report
     )
+    if gang.stdin:
+        follower.observe = feeding.observe
     following = asyncio.create_task(follower.run())
 
     async def delete() -> None:
@@ -199,6 +233,7 @@ async def _attend(session: Session, name: str, namespace: str, workers: int) -> 
     finally:
         for number in signals:
             loop.remove_signal_handler(number)
+        await feeding.close()
         await cancelling.close()
     if cancelling.begun:
         return cancelling.code
@@ -258,6 +293,7 @@ def _gang(arguments: Sequence[str], options: dict[str, Any], namespace: str, *, 
         environment=inherited | _environment(options["env"]),
         elastic=elastic,
         run_time=_run_time(options["run_time"]),
+        stdin=bool(options["stdin"]),
     )
     if complaint := not_text(gang):
         raise click.UsageError(complaint)

@@ -1,16 +1,25 @@
 """The server without a socket: a transport that calls the pipeline in the same loop, in virtual time too."""
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 from muster.api.status import bad_request
 from muster.cluster.apiserver.answers import Stream, Tunnel, refusal
 from muster.cluster.apiserver.pipeline import ApiServer
 from muster.cluster.apiserver.tunnels.negotiation import UPGRADE_REQUIRED
+from muster.cluster.apiserver.tunnels.wire import FAREWELL_SECONDS, Wire
 from muster.cluster.apiserver.users import ADMIN, User
 from muster.runtime.client import error_of
-from muster.runtime.transport import Request, Response, TransportError
+from muster.runtime.tasks import cancel
+from muster.runtime.transport import Conversation, Request, Response, TransportError
+
+# Of a conversation, each way: so many messages wait for the other side.
+_MESSAGES = 4
+
+log = logging.getLogger(__name__)
 
 
 class InProcessTransport:
@@ -47,6 +56,20 @@ class InProcessTransport:
         finally:
             await answer.close()
 
+    @asynccontextmanager
+    async def converse(self, request: Request, protocol: str) -> AsyncIterator[Conversation]:
+        """Messages to the server's end and back. Raises `ApiError` if it refuses."""
+        answer = await self._server.handle(request, self._user)
+        if not isinstance(answer, Tunnel):
+            raise error_of(answer) if isinstance(answer, Response) else bad_request("no conversation is held there")
+        there, back = asyncio.Queue[bytes](_MESSAGES), asyncio.Queue[bytes](_MESSAGES)
+        talking = asyncio.create_task(_hold(answer, protocol, _End(there, back)))
+        try:
+            yield _Caller(there, back, talking)
+        finally:
+            await _hang_up(there, talking)
+            answer.ended()
+
     async def close(self) -> None:
         """There is nothing to let go of."""
 
@@ -58,6 +81,64 @@ class InProcessTransport:
             message = f"{request.method} {request.path}: no answer within {request.timeout_seconds:g} s"
             raise TransportError(message) from None
         return refusal(bad_request(UPGRADE_REQUIRED)) if isinstance(answer, Tunnel) else answer
+
+
+async def _hold(tunnel: Tunnel, protocol: str, end: Wire) -> None:
+    await tunnel.websocket[protocol](end)
+
+
+class _End:
+    """The server's end of a conversation; an empty message is a good-bye."""
+
+    def __init__(self, there: asyncio.Queue[bytes], back: asyncio.Queue[bytes]) -> None:
+        self._there = there
+        self._back = back
+
+    async def receive(self) -> bytes:
+        return await self._there.get()
+
+    async def send(self, data: bytes) -> None:
+        if data:
+            await self._back.put(data)
+
+    async def close(self) -> None:
+        """The end of the talk says it."""
+
+
+class _Caller:
+    """The client's end."""
+
+    def __init__(self, there: asyncio.Queue[bytes], back: asyncio.Queue[bytes], talking: asyncio.Task[None]) -> None:
+        self._there = there
+        self._back = back
+        self._talking = talking
+
+    async def send(self, message: bytes) -> None:
+        if message and not await self._while_talking(asyncio.ensure_future(self._there.put(message))):
+            raise TransportError("the server has ended the conversation")
+
+    async def receive(self) -> bytes:
+        coming = asyncio.ensure_future(self._back.get())
+        return coming.result() if await self._while_talking(coming) else b""
+
+    async def _while_talking(self, waiting: "asyncio.Future[Any]") -> bool:
+        """Whether it has come about before the server ended the conversation."""
+        try:
+            await asyncio.wait({waiting, self._talking}, return_when=asyncio.FIRST_COMPLETED)
+            return waiting.done()
+        finally:
+            waiting.cancel()
+
+
+async def _hang_up(there: asyncio.Queue[bytes], talking: asyncio.Task[None]) -> None:
+    """Say good-bye; what was said before shall have been heard."""
+    saying = asyncio.create_task(there.put(b""))
+    try:
+        await asyncio.wait({talking}, timeout=FAREWELL_SECONDS)
+    finally:
+        await cancel((saying, talking))
+    if not talking.cancelled() and (error := talking.exception()) is not None:
+        log.debug("a conversation ended: %s", error)
 
 
 async def _one(body: bytes) -> AsyncIterator[bytes]:

@@ -13,7 +13,7 @@ from muster.api.status import bad_request
 from muster.cluster.apiserver.tunnels.channels import RESIZE, STDERR, STDIN, STDOUT
 from muster.cluster.nodes import shims
 from muster.cluster.nodes.logs import POLL_SECONDS, Reader, Rendering
-from muster.cluster.nodes.shim.attachment import HEAD_BYTES, SOCKET, WRITER, frame
+from muster.cluster.nodes.shim.attachment import DEAF, HEAD_BYTES, SOCKET, WRITER, frame
 from muster.runtime.clock import Clock
 from muster.runtime.containerlogs import Missing, runs
 
@@ -24,10 +24,11 @@ _PIECE = 32 << 10
 class Joined:
     """A process, by way of its shim. Each direction fails for itself: its last words come when it reads no more."""
 
-    def __init__(self, connection: socket.socket, *, writes: bool) -> None:
+    def __init__(self, connection: socket.socket, *, writes: bool, listens: bool) -> None:
         self._connection = connection
         self._loop = asyncio.get_running_loop()
         self._writes = writes
+        self._listens = listens
 
     async def output(self) -> AsyncIterator[tuple[int, bytes]]:
         """What it writes from now on, until it has ended."""
@@ -42,7 +43,9 @@ class Joined:
                 held = held[end:]
 
     async def begin(self) -> None:
-        """Say whether this client writes."""
+        """Say what this client is there for."""
+        if not self._listens:
+            await self._send(DEAF, b"")
         if self._writes:
             await self._send(WRITER, b"")
 
@@ -114,8 +117,8 @@ class Followed:
 
 
 @asynccontextmanager
-async def join(directory: Path, *, writes: bool) -> AsyncIterator[Joined]:
-    """Attach to the shim of an attempt; with `writes`, to its input too. Raises `ApiError` (400) if it has ended."""
+async def join(directory: Path, *, writes: bool, listens: bool) -> AsyncIterator[Joined]:
+    """Attach to the shim of an attempt: to its input, its output, or both. Raises `ApiError` (400) if it has ended."""
     with socket.socket(socket.AF_UNIX) as connection:
         connection.setblocking(False)
         # Paths of sockets are short, those of directories need not be.
@@ -126,7 +129,7 @@ async def join(directory: Path, *, writes: bool) -> AsyncIterator[Joined]:
             raise bad_request(f"cannot attach to the container: {error.strerror}") from error
         finally:
             os.close(descriptor)
-        joined = Joined(connection, writes=writes)
+        joined = Joined(connection, writes=writes, listens=listens)
         await joined.begin()
         yield joined
 

@@ -60,7 +60,8 @@ class Connection:
         _, shim = self._running(pod, options.container)
         container = next(each for each in all_containers(pod.spec) if each.name == options.container)
         if container.stdin or container.tty:
-            return lambda: join(shim.directory, writes=container.stdin and options.stdin)
+            writes, listens = container.stdin and options.stdin, options.stdout or options.stderr
+            return lambda: join(shim.directory, writes=writes, listens=listens)
         return lambda: follow(shim.directory, self._clock)
 
     def dial(self, pod: Pod) -> Dial:

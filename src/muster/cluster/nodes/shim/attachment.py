@@ -3,7 +3,7 @@
 Only for containers that have an input or a terminal; who only wants to see the output of others reads the log. The
 server connects to a socket in the attempt's directory; nothing that a client does stops the container or the others.
 Both ways go frames: the channel (a byte), the length (four, big-endian), the data. Who wants to write to the input says
-so first (WRITER); input that is empty is its end; a size is what the system call takes.
+so first (WRITER), and who wants no output (DEAF); input that is empty is its end; a size is what the system call takes.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import socket
 
 SOCKET = "attach"
 HEAD_BYTES = 5
-STDIN, STDOUT, STDERR, WRITER, RESIZE = range(5)
+STDIN, STDOUT, STDERR, WRITER, RESIZE, DEAF = range(6)
 # Of output that a client has not taken yet; a slower one is cut off.
 _BEHIND_BYTES = 1 << 20
 # Of input that the process has not read yet; from here on its writer waits.
@@ -39,6 +39,7 @@ class _Client:
         self.received = b""
         self.unsent = bytearray()
         self.is_writer = False
+        self.is_deaf = False
 
 
 class Attachments:
@@ -84,7 +85,7 @@ class Attachments:
         """What shows the data of a channel to all clients."""
 
         def show(data: bytes) -> None:
-            for client in list(self._clients.values()):
+            for client in [client for client in self._clients.values() if not client.is_deaf]:
                 client.unsent += frame(channel, data)
                 self._send(client)
                 if len(client.unsent) > _BEHIND_BYTES:
@@ -138,6 +139,8 @@ class Attachments:
     def _obey(self, client: _Client, channel: int, data: bytes) -> None:
         if channel == WRITER:
             client.is_writer = True
+        elif channel == DEAF:
+            client.is_deaf = True
         elif channel == RESIZE and self._terminal and self._input >= 0:
             try:
                 fcntl.ioctl(self._input, _TIOCSWINSZ, data)
