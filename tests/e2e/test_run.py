@@ -37,7 +37,7 @@ def test_one_worker_prints_as_if_it_ran_alone(muster):
 
 
 def test_a_last_line_without_an_end_is_printed(muster):
-    assert muster("run", "--", "printf", "hi").stdout == "hi\n"
+    assert muster("run", "--", "printf", "hi").stdout == "hi"
 
 
 def test_progress_bars_and_long_lines_are_printed_as_they_are(muster):
@@ -190,7 +190,7 @@ def test_simulated_workers_run_for_as_long_as_they_are_told_to(muster):
         (["run", "--cpus", "lots", "--", "true"], 1, "lots"),
         (["run", "--name", "No_Name", "--", "true"], 1, "No_Name"),
         (["run", "--priority", "nope", "--", "true"], 1, "no WorkloadPriorityClass and no PriorityClass nope"),
-        (["nonsense"], 2, "No such command"),
+        (["nonsense"], 2, "no such command"),
         (["ps"], 1, "no cluster"),
         (["up", "--nodes", "docker"], 2, "no kind of node"),
     ],
