@@ -80,7 +80,10 @@ def test_every_attempt_of_a_container_is_followed(up, tmp_path):
 def test_scale(up):
     up("apply", "-f", "-", input=job("elastic", 1, "sleep 1000"))
     assert "from 1 to 3" in up("scale", "elastic", "3").stdout
-    up("scale", "elastic", "0")
+    done = up("scale", "elastic", "0", check=False)
+    assert done.returncode == 1
+    assert "is complete, which cannot be taken back (`muster hold elastic` pauses it); --force if" in done.stderr
+    up("scale", "elastic", "0", "--force")
     assert up("wait", "elastic").returncode == 0
 
 

@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from muster.api.yaml_decode import decode
@@ -15,8 +16,24 @@ class ManifestError(ValueError):
     """A manifest cannot be read: which file, and what is wrong."""
 
 
-def documents(text: str, source: str) -> Iterator[dict[str, Any]]:
-    """The objects in a YAML or JSON text, with Lists taken apart. Raises `ManifestError`."""
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """An object as it is written, and where."""
+
+    where: str
+    document: dict[str, Any]
+
+
+def manifests(data: bytes, source: str) -> list[Manifest | ManifestError]:
+    """The objects in a YAML or JSON text, with Lists taken apart; in the place of what is none, why not."""
+    try:
+        found = list(_documents(data.decode("utf-8-sig"), source))
+    except UnicodeDecodeError:
+        return [ManifestError(f"{source}: is not text in UTF-8")]
+    return found or [ManifestError(f"{source}: holds no object")]
+
+
+def _documents(text: str, source: str) -> Iterator[Manifest | ManifestError]:
     # A line that begins with three dashes begins a document, wherever it stands.
     parts = re.split(r"^(?=---(?:\s|$))", text, flags=re.MULTILINE)
     for number, part in enumerate(parts, 1):
@@ -24,26 +41,34 @@ def documents(text: str, source: str) -> Iterator[dict[str, Any]]:
         try:
             document, repeated = decode(part.encode())
         except ValueError as error:
-            raise ManifestError(f"{where}: {error}") from None
+            yield ManifestError(f"{where}: {error}")
+            continue
         if repeated:
-            raise ManifestError(f"{where}: {repeated[0].path} is given more than once")
-        if document is not None:
+            yield ManifestError(f"{where}: {repeated[0].path} is given more than once")
+        elif document is not None:
             yield from _objects(document, where)
 
 
-def _objects(document: Any, where: str) -> Iterator[dict[str, Any]]:
-    if not isinstance(document, dict):
-        raise ManifestError(f"{where}: expected an object with apiVersion and kind")
-    if document.get("kind") == "List" and isinstance(document.get("items"), list):
+def _objects(document: Any, where: str) -> Iterator[Manifest | ManifestError]:
+    if isinstance(document, dict) and document.get("kind") == "List" and isinstance(document.get("items"), list):
         for item in document["items"]:
             yield from _objects(item, where)
-        return
+    elif problem := _problem(document):
+        yield ManifestError(f"{where}: {problem}")
+    else:
+        yield Manifest(where, document)
+
+
+def _problem(document: Any) -> str:
+    """Why a document is no object; "" if it is one."""
+    if not isinstance(document, dict):
+        return "expected an object with apiVersion and kind"
     metadata = document.get("metadata")
     if not isinstance(document.get("apiVersion"), str) or not isinstance(document.get("kind"), str):
-        raise ManifestError(f"{where}: apiVersion and kind must be given")
+        return "apiVersion and kind must be given"
     if not isinstance(metadata, dict) or not (metadata.get("name") or metadata.get("generateName")):
-        raise ManifestError(f"{where}: metadata.name must be given")
-    yield document
+        return "metadata.name must be given"
+    return ""
 
 
 def annotated(manifest: dict[str, Any]) -> dict[str, Any]:

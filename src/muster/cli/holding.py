@@ -5,6 +5,7 @@ import click
 from muster.api.batch import JOB, Job
 from muster.api.kueue import CLUSTER_QUEUE, LOCAL_QUEUE, WORKLOAD, Workload
 from muster.api.status import ApiError
+from muster.cli.each import each
 from muster.cli.session import Session
 from muster.cli.standing import by_owner
 from muster.cli.visibility import get_or_none, list_or_none
@@ -62,10 +63,13 @@ async def set_active(session: Session, name: str, *, active: bool) -> str:
 
 
 async def hold_or_release(session: Session, names: tuple[str, ...], *, hold: bool) -> None:
-    """Do it for every name, `queue/NAME` being a LocalQueue, and say so."""
-    for name in names:
+    """Do it for every name, `queue/NAME` being a LocalQueue, and say so. Raises `click.exceptions.Exit`."""
+
+    async def act(name: str) -> None:
         head, _, queue = name.partition("/")
         if head == "queue" and queue:
             click.echo(await set_stop_policy(session, queue, "Hold" if hold else "None", cluster=False))
         else:
             click.echo(await set_active(session, name, active=not hold))
+
+    await each(names, act)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from muster.api.batch import Job
+from muster.api.batch import INDEXED, Job
 from muster.api.core import Pod
 from muster.api.elastic import ELASTIC_ANNOTATION, Bounds
 from muster.api.kueue import Workload
@@ -84,6 +84,16 @@ def most_workers(job: Job) -> int:
     except ValueError:  # the server warned of it, and goes by the spec
         most = 1
     return max(most, job.spec.parallelism or 1, job.spec.completions or 1)
+
+
+def worker(job: Job, rank: str) -> str:
+    """A rank that the job can have, as its pods have it. Raises `ValueError` that says which ones there are."""
+    if job.spec.completion_mode != INDEXED:
+        return rank  # there, it is whatever its pods' names end with
+    most = most_workers(job)
+    if not (rank.isascii() and rank.isdecimal()) or int(rank) >= most:
+        raise ValueError(f"{job.metadata.name} has no worker {rank}: its ranks are 0 to {most - 1}")
+    return str(int(rank))
 
 
 def job_state(job: Job, pods: Sequence[Pod], standing: Standing | None = None) -> JobState:

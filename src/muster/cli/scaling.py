@@ -13,10 +13,15 @@ from muster.cli.session import Session
 ATTEMPTS = 10
 
 
-async def scale(session: Session, name: str, workers: int) -> Job:
-    """Give a job so many workers; the job as it was before. Raises `ApiError`, `click.ClickException`."""
+async def scale(session: Session, name: str, workers: int, *, force: bool = False) -> Job:
+    """Give a job so many workers; the job as it was before. Raises `ApiError`, `click.ClickException`.
+
+    What is hardly meant needs `force`.
+    """
     for attempt in range(1, ATTEMPTS + 1):
         job: Job = await session.client.get(JOB, name, session.namespace)
+        if not force and (objection := objection_to(job, workers)):
+            raise click.ClickException(f"{objection}; --force if that is meant")
         patch = {"metadata": {"resourceVersion": job.metadata.resource_version}, "spec": size(job, workers)}
         try:
             await session.client.patch(JOB, name, patch, session.namespace)
@@ -41,13 +46,22 @@ def size(job: Job, workers: int) -> dict[str, Any]:
     return {"parallelism": workers}
 
 
+def objection_to(job: Job, workers: int) -> str:
+    """Why a size is hardly meant; "" if it may well be."""
+    name, bounds = job.metadata.name, _bounds(job)
+    if size(job, workers).get("completions") == 0:
+        return f"with 0 workers {name} is complete, which cannot be taken back (`muster hold {name}` pauses it)"
+    if bounds is not None and workers < bounds.least:
+        return f"{name} is elastic ({bounds}), and {workers} is less than its MIN"
+    return ""
+
+
 def afterwards(job: Job, workers: int) -> str:
     """What becomes of the size that a person has given to a job; "" if it just stays."""
     if workers == 0 and job.spec.completion_mode == INDEXED:
         return f"{job.metadata.name} is complete with 0 workers, and stays so; `muster hold` would have paused it"
-    try:
-        bounds = Bounds.parse(job.metadata.annotations.get(ELASTIC_ANNOTATION, ""))
-    except ValueError:  # not elastic, or so in words that nobody understands
+    bounds = _bounds(job)
+    if bounds is None:
         return ""
     if workers < bounds.least:
         then = f"below {bounds.least} it stays at this size until it is scaled again"
@@ -58,3 +72,10 @@ def afterwards(job: Job, workers: int) -> str:
     else:
         then = "it may be moved again, as room allows"
     return f"{job.metadata.name} is elastic ({bounds}): {then}"
+
+
+def _bounds(job: Job) -> Bounds | None:
+    try:
+        return Bounds.parse(job.metadata.annotations.get(ELASTIC_ANNOTATION, ""))
+    except ValueError:  # not elastic, or so in words that nobody understands
+        return None

@@ -17,6 +17,7 @@ import click
 
 from muster.cli.completion.names import files, namespaces
 from muster.cli.home import Home
+from muster.cli.words import name
 
 if TYPE_CHECKING:
     from muster.runtime.kubeconfig import ConnectionConfig
@@ -44,7 +45,12 @@ class Target:
 def target_options(command: Command) -> Command:
     """The options that every command on a cluster has."""
     namespace = click.option(
-        "-n", "--namespace", metavar="NAME", help="Namespace (default: the kubeconfig's).", shell_complete=namespaces
+        "-n",
+        "--namespace",
+        type=name,
+        metavar="NAME",
+        help="Namespace (default: the kubeconfig's).",
+        shell_complete=namespaces,
     )
     kubeconfig = click.option(
         "--kubeconfig", metavar="FILE", help="Cluster to use instead of the embedded one.", shell_complete=files

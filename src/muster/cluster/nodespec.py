@@ -1,11 +1,12 @@
 """`--nodes KIND[:COUNT][,RESOURCE=QTY]...`: which nodes an embedded cluster has."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from muster.api.quantity import amount
 
 KINDS = ("process", "simulated")
+RESOURCES = ("cpu", "memory", "ephemeral-storage", "pods")
 # One process plays this many; more would be a typing error.
 MAX_NODES = 100_000
 
@@ -36,7 +37,9 @@ def parse(text: str) -> NodeSpec:
     head, *parts = text.split(",")
     kind, _, number = head.partition(":")
     if kind not in KINDS:
-        raise NodeSpecError(f"{text!r}: {kind!r} is no kind of node; expected {' or '.join(KINDS)}")
+        raise NodeSpecError(
+            f"{text!r}: {kind!r} is no kind of node; expected {' or '.join(KINDS)}{_meant(kind, KINDS)}"
+        )
     if number and not (number.isascii() and number.isdigit() and 1 <= int(number) <= MAX_NODES):
         raise NodeSpecError(f"{text!r}: {number!r} is no number of nodes from 1 to {MAX_NODES}")
     resources = {}
@@ -50,5 +53,20 @@ def parse(text: str) -> NodeSpec:
             raise NodeSpecError(f"{text!r}: {name}: {error}") from error
         if negative:
             raise NodeSpecError(f"{text!r}: {name}: less than nothing")
+        if name not in RESOURCES and "/" not in name and not name.startswith("hugepages-"):
+            raise NodeSpecError(
+                f"{text!r}: {name!r} is no resource of a node{_meant(name, RESOURCES)}; "
+                f"there is {', '.join(RESOURCES)}, and others have a domain, as nvidia.com/gpu"
+            )
+        if name in resources:
+            raise NodeSpecError(f"{text!r}: {name} is given twice")
         resources[name] = quantity
     return NodeSpec(kind, int(number or 1), resources)
+
+
+def _meant(word: str, known: Sequence[str]) -> str:
+    """What was meant, perhaps, as the end of a sentence."""
+    from difflib import get_close_matches
+
+    found = get_close_matches(word, known, n=1, cutoff=0.5)
+    return f"; did you mean {found[0]}?" if found else ""

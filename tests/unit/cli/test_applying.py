@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from muster.cli.applying import LAST_APPLIED, ManifestError, annotated, change, documents
+from muster.cli.applying import LAST_APPLIED, Manifest, ManifestError, annotated, change, manifests
 
 
 def manifest(**spec):
@@ -16,15 +16,18 @@ def manifest(**spec):
 @pytest.mark.parametrize(
     ("text", "names"),
     [
-        ("", []),
-        ("---\n---\n", []),
         ("apiVersion: v1\nkind: A\nmetadata: {name: a}\n---\napiVersion: v1\nkind: B\nmetadata: {name: b}", ["a", "b"]),
         ("apiVersion: v1\nkind: List\nitems: [{apiVersion: v1, kind: A, metadata: {name: a}}]", ["a"]),
         ('{"apiVersion": "v1", "kind": "A", "metadata": {"generateName": "a-"}}', [None]),
     ],
 )
 def test_documents(text, names):
-    assert [document["metadata"].get("name") for document in documents(text, "x.yaml")] == names
+    assert [name_of(one) for one in manifests(text.encode(), "x.yaml")] == names
+
+
+def name_of(found):
+    assert isinstance(found, Manifest)
+    return found.document["metadata"].get("name")
 
 
 @pytest.mark.parametrize(
@@ -37,18 +40,34 @@ def test_documents(text, names):
         ("kind: A\nmetadata: {name: a}", "x.yaml: apiVersion and kind must be given"),
         ("apiVersion: 1\nkind: A", "x.yaml: apiVersion and kind must be given"),
         ("apiVersion: v1\nkind: A", "x.yaml: metadata.name must be given"),
-        ("apiVersion: v1\nkind: A\nmetadata: {name: a}\n---\n3", "x.yaml, document 2: expected an object"),
+        ("3\n---\napiVersion: v1\nkind: A\nmetadata: {name: a}", "x.yaml, document 1: expected an object"),
+        ("apiVersion: v1\nkind: List\nitems: [3]", "x.yaml: expected an object"),
+        ("", "x.yaml: holds no object"),
+        ("---\n# nothing\n---\n", "x.yaml: holds no object"),
+        ("apiVersion: v1\nkind: List\nitems: []", "x.yaml: holds no object"),
+        (b"\x7fELF\xff\x00", "x.yaml: is not text in UTF-8"),
+        ("\0", "x.yaml: yaml: "),
     ],
 )
 def test_bad_manifests_say_where(text, problem):
-    with pytest.raises(ManifestError) as caught:
-        list(documents(text, "x.yaml"))
-    assert str(caught.value).startswith(problem)
+    found = manifests(text if isinstance(text, bytes) else text.encode(), "x.yaml")
+    assert isinstance(found[0], ManifestError)
+    assert str(found[0]).startswith(problem)
+
+
+def test_what_can_be_read_is_read():
+    good = "apiVersion: v1\nkind: A\nmetadata: {{name: {}}}"
+    text = "\n---\n".join(["3", good.format("a"), "b: [", good.format("b")])
+    first, second, third, fourth = manifests(text.encode(), "x.yaml")
+    assert (name_of(second), name_of(fourth)) == ("a", "b")
+    assert fourth.where == "x.yaml, document 4"
+    assert [isinstance(one, ManifestError) for one in (first, third)] == [True, True]
 
 
 def test_yaml_dates_are_text():
-    [document] = documents("apiVersion: v1\nkind: A\nmetadata: {name: a, labels: {day: 2026-01-02, 1: x}}", "x.yaml")
-    assert document["metadata"]["labels"] == {"day": "2026-01-02", "1": "x"}
+    text = b"\xef\xbb\xbfapiVersion: v1\nkind: A\nmetadata: {name: a, labels: {day: 2026-01-02, 1: x}}"
+    [found] = manifests(text, "x.yaml")
+    assert found.document["metadata"]["labels"] == {"day": "2026-01-02", "1": "x"}
 
 
 def merged(target, patch):

@@ -6,7 +6,7 @@ import pytest
 from muster.api.batch import Job
 from muster.api.core import Pod
 from muster.api.meta import ObjectMeta
-from muster.cli.jobstate import Ending, JobState, ending, job_state
+from muster.cli.jobstate import Ending, JobState, ending, job_state, worker
 from muster.cli.standing import Standing
 
 
@@ -199,3 +199,19 @@ def test_a_command_that_could_not_be_started_has_the_code_of_a_shell(message, co
     status["state"]["terminated"] |= {"reason": "StartError", "message": message}
     failed = msgspec.convert(failed, Pod)
     assert ending(job([("Failed", "")]), [failed]).code == code
+
+
+@pytest.mark.parametrize(
+    ("rank", "found"),
+    [("0", "0"), ("3", "3"), ("03", "3"), ("4", None), ("-1", None), ("x", None), ("²", None)],
+)
+def test_ranks_that_a_job_can_have(rank, found):
+    subject = msgspec.convert(
+        {"metadata": {"name": "j"}, "spec": {"completions": 4, "parallelism": 4, "completionMode": "Indexed"}}, Job
+    )
+    if found is not None:
+        assert worker(subject, rank) == found
+    else:
+        with pytest.raises(ValueError, match=f"j has no worker {rank}: its ranks are 0 to 3"):
+            worker(subject, rank)
+    assert worker(job(), rank) == rank

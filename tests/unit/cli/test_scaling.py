@@ -7,7 +7,7 @@ from click.testing import CliRunner
 
 from muster.api.batch import Job
 from muster.cli.commands.scale import command
-from muster.cli.scaling import afterwards, size
+from muster.cli.scaling import afterwards, objection_to, size
 
 
 def job(parallelism=2, completions=2, mode="Indexed", elastic=None):
@@ -64,3 +64,19 @@ def test_sizes_that_no_job_has(workers):
 
 def test_no_workers_are_the_end_of_an_indexed_job() -> None:
     assert "stays so; `muster hold` would have paused it" in afterwards(job(), 0)
+
+
+@pytest.mark.parametrize(
+    ("subject", "workers", "objection"),
+    [
+        (job(), 1, ""),
+        (job(), 0, "with 0 workers j is complete, which cannot be taken back (`muster hold j` pauses it)"),
+        (job(mode="NonIndexed"), 0, ""),
+        (job(elastic="2:8"), 1, "j is elastic (2:8), and 1 is less than its MIN"),
+        (job(elastic="2:8"), 2, ""),
+        (job(elastic="2:8"), 9, ""),
+        (job(elastic="nonsense"), 1, ""),
+    ],
+)
+def test_what_is_hardly_meant(subject, workers, objection):
+    assert objection_to(subject, workers) == objection

@@ -33,6 +33,13 @@ def test_parse(text, spec):
         ("process,=1", "'=1' is not RESOURCE=QUANTITY"),
         ("process,cpu=lots", "cpu: "),
         ("process,cpu=-1", "cpu: less than nothing"),
+        ("proces", "expected process or simulated; did you mean process?"),
+        ("simulate:3", "did you mean simulated?"),
+        ("process,cpus=8", "'cpus' is no resource of a node; did you mean cpu?; there is cpu, memory, "),
+        ("process,mem=4Gi", "'mem' is no resource of a node; did you mean memory?"),
+        ("process,storage=4Gi", "did you mean ephemeral-storage?"),
+        ("simulated,gpu=8", "others have a domain, as nvidia.com/gpu"),
+        ("process,cpu=1,cpu=2", "cpu is given twice"),
     ],
 )
 def test_bad_values_say_which_part(text, problem):

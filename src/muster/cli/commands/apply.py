@@ -1,6 +1,5 @@
 """`muster apply`: make objects as their manifests say."""
 
-import asyncio
 import sys
 from pathlib import Path
 from typing import Any
@@ -8,7 +7,7 @@ from typing import Any
 import click
 import msgspec
 
-from muster.cli.applying import ManifestError, annotated, change, documents
+from muster.cli.applying import Manifest, ManifestError, annotated, change, manifests
 from muster.cli.completion import names
 from muster.cli.examples import examples
 from muster.cli.session import Session, Target, connect, run, target_options
@@ -38,28 +37,40 @@ _STRICT = "strict decoding error"
 @target_options
 def command(filename: tuple[str, ...], wait: bool, dry_run: bool, **options: Any) -> None:
     """Create or change objects until they are as their manifests say."""
-    try:
-        manifests = [document for name in filename for document in _read(name)]
-    except (ManifestError, OSError) as error:
-        raise click.ClickException(str(error)) from error
-    sys.exit(run(_apply(Target.of(options), manifests, wait=wait, dry_run=dry_run)))
+    found = [one for name in filename for file in _files(name) for one in _read(file)]
+    sys.exit(run(_apply(Target.of(options), found, wait=wait, dry_run=dry_run)))
 
 
-def _read(name: str) -> list[dict[str, Any]]:
-    if name == "-":
-        return list(documents(sys.stdin.read(), "stdin"))
+def _files(name: str) -> list[str]:
     path = Path(name)
-    files = sorted(p for p in path.iterdir() if p.suffix in _SUFFIXES) if path.is_dir() else [path]
-    return [document for file in files for document in documents(file.read_text(), str(file))]
+    if name == "-" or not path.is_dir():
+        return [name]
+    files = sorted(str(file) for file in path.iterdir() if file.suffix in _SUFFIXES)
+    if not files:
+        raise click.BadParameter(f"{name}: no {', '.join(f'*{suffix}' for suffix in _SUFFIXES)} in it", param_hint="-f")
+    return files
 
 
-async def _apply(target: Target, manifests: list[dict[str, Any]], *, wait: bool, dry_run: bool) -> int:
+def _read(name: str) -> list[Manifest | ManifestError]:
+    try:
+        data = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
+    except OSError as error:
+        return [ManifestError(f"{name}: {error.strerror}")]
+    return manifests(data, "stdin" if name == "-" else name)
+
+
+async def _apply(target: Target, found: list[Manifest | ManifestError], *, wait: bool, dry_run: bool) -> int:
+    """Do what can be done of it; 1 if something failed, else the highest code of the jobs that are waited for."""
+    from muster.cli.commands.wait import follow_all
     from muster.cli.discovery import Discovery
+    from muster.cli.each import attempt
+    from muster.cli.output import say
 
     async with connect(target) as session:
         discovery = Discovery(session.client)
-        jobs = []
-        for manifest in manifests:
+        jobs: dict[tuple[str, str], None] = {}
+
+        async def apply(manifest: dict[str, Any]) -> None:
             kind = await discovery.kind(manifest["apiVersion"], manifest["kind"])
             stored, verb = await _apply_one(session, kind, manifest, dry_run=dry_run)
             name = stored["metadata"]["name"]
@@ -67,11 +78,23 @@ async def _apply(target: Target, manifests: list[dict[str, Any]], *, wait: bool,
             if wait and kind.resource == "jobs.batch" and _is_suspended(stored):
                 click.echo(f"{name}: suspended, not waited for", err=True)
             elif kind.resource == "jobs.batch":
-                jobs.append((stored["metadata"]["namespace"], name))
-        if not wait or dry_run:
-            return 0
-        codes = await asyncio.gather(*(_finish(session, namespace, name) for namespace, name in jobs))
-        return next((code for code in codes if code), 0)
+                jobs[stored["metadata"]["namespace"], name] = None
+
+        failed = False
+        for one in found:
+            if isinstance(one, ManifestError):
+                say(f"Error: {one}")
+                failed = True
+            elif not await attempt(_what(one), apply(one.document)):
+                failed = True
+        waited = await follow_all(session, list(jobs)) if wait and not dry_run else 0
+        return max(waited, int(failed))
+
+
+def _what(manifest: Manifest) -> str:
+    """Which object of which file it is."""
+    metadata = manifest.document["metadata"]
+    return f"{manifest.where}: {manifest.document['kind']} {metadata.get('name') or metadata['generateName']}"
 
 
 def _is_suspended(job: dict[str, Any]) -> bool:
@@ -116,12 +139,6 @@ async def _apply_one(
         _, found, problem = str(error).partition(_STRICT)
         if not found:
             raise
-        raise click.ClickException(f"{kind.kind} {name}: {_STRICT}{problem}") from None
+        raise click.ClickException(f"{_STRICT}{problem}") from None
     same = stored["metadata"]["resourceVersion"] == current["metadata"]["resourceVersion"]
     return stored, ("unchanged" if same and not dry_run else "configured") + mark
-
-
-async def _finish(session: Session, namespace: str, name: str) -> int:
-    from muster.cli.commands.wait import follow
-
-    return await follow(session, namespace, name)

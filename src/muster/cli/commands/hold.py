@@ -7,12 +7,20 @@ import click
 from muster.cli.completion import names
 from muster.cli.examples import examples
 from muster.cli.session import Target, connect, run, target_options
+from muster.cli.words import name_or_queue
 
 
 @click.command(
     epilog=examples("muster hold train", "muster hold queue/vision"),
 )
-@click.argument("jobs", nargs=-1, required=True, metavar="JOB|queue/NAME...", shell_complete=names.jobs_and_queues)
+@click.argument(
+    "jobs",
+    nargs=-1,
+    required=True,
+    type=name_or_queue,
+    metavar="JOB|queue/NAME...",
+    shell_complete=names.jobs_and_queues,
+)
 @target_options
 def command(jobs: tuple[str, ...], **options: Any) -> None:
     """Stop every JOB, if it runs, and keep it from starting; queue/NAME lets nothing start from that LocalQueue."""

@@ -8,12 +8,13 @@ import click
 from muster.cli.completion import names
 from muster.cli.examples import examples
 from muster.cli.session import Target, connect, run, target_options
+from muster.cli.words import name
 
 
 @click.command(
     epilog=examples("muster logs train", "muster logs -f train --rank 0"),
 )
-@click.argument("job", shell_complete=names.jobs)
+@click.argument("job", type=name, shell_complete=names.jobs)
 @click.option("-f", "--follow", is_flag=True, help="Go on until the job ends; waits for pods that are not there yet.")
 @click.option("--rank", metavar="N", default="", help="Only this worker.")
 @target_options
@@ -25,7 +26,7 @@ def command(job: str, follow: bool, rank: str, **options: Any) -> None:
 async def _logs(target: Target, name: str, rank: str, *, follow: bool) -> int:
     from muster.api.batch import JOB
     from muster.cli.follow import Follower
-    from muster.cli.jobstate import most_workers
+    from muster.cli.jobstate import most_workers, worker
     from muster.cli.output import say
     from muster.cli.printing import Printer
     from muster.runtime.clock import RealClock
@@ -33,6 +34,10 @@ async def _logs(target: Target, name: str, rank: str, *, follow: bool) -> int:
 
     async with connect(target) as session:
         job = await session.client.get(JOB, name, session.namespace)
+        try:
+            rank = worker(job, rank) if rank else ""
+        except ValueError as error:
+            raise click.BadParameter(str(error), param_hint="--rank") from None
         printer, code = Printer(ranks=not rank and most_workers(job) > 1), 0
         follower = Follower(
             session.client, RealClock(), Random(), session.namespace, name, show=printer.show, warn=say, rank=rank

@@ -9,6 +9,7 @@ from muster.cli.completion import names
 from muster.cli.examples import examples
 from muster.cli.session import Session, Target, connect, run, target_options
 from muster.cli.suggesting import SuggestingGroup
+from muster.cli.words import name
 
 _CLUSTER = click.option("--cluster", is_flag=True, help="NAME is a ClusterQueue: for all namespaces.")
 _LIMIT = "RES=Q"
@@ -101,7 +102,7 @@ def _print(rows: list[dict[str, Any]], local: list[dict[str, Any]], *, everywher
         "muster queue stop vision --drain      # what runs stops, and queues again",
     ),
 )
-@click.argument("name", shell_complete=names.queues)
+@click.argument("name", type=name, shell_complete=names.queues)
 @click.option("--drain", is_flag=True, help="Stop what runs, too; it queues again.")
 @_CLUSTER
 @target_options
@@ -114,7 +115,7 @@ def stop(name: str, drain: bool, cluster: bool, **options: Any) -> None:
 @command.command(
     epilog=examples("muster queue resume vision"),
 )
-@click.argument("name", shell_complete=names.queues)
+@click.argument("name", type=name, shell_complete=names.queues)
 @_CLUSTER
 @target_options
 def resume(name: str, cluster: bool, **options: Any) -> None:
@@ -136,7 +137,7 @@ async def _set_policy(target: Target, name: str, policy: str, *, cluster: bool) 
         "muster queue create vision --gpus 4 --cpu 32 --dry-run",
     ),
 )
-@click.argument("name")
+@click.argument("name", type=name)
 @click.option("--cpu", metavar="Q", help="CPUs, as 8.")
 @click.option("--memory", metavar="Q", help="Memory, as 32Gi.")
 @click.option("--gpus", metavar="N", help="GPUs (nvidia.com/gpu).")

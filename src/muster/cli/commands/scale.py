@@ -7,24 +7,26 @@ import click
 from muster.cli.completion import names
 from muster.cli.examples import examples
 from muster.cli.session import Target, connect, run, target_options
+from muster.cli.words import name
 
 
 @click.command(
     epilog=examples("muster scale train 6"),
 )
-@click.argument("job", shell_complete=names.jobs)
+@click.argument("job", type=name, shell_complete=names.jobs)
 @click.argument("workers", type=click.IntRange(0, 100_000))  # api.batch.MAX_PARALLELISM, which is imported late
+@click.option("--force", is_flag=True, help="Also below MIN of an elastic job, and to 0, which completes it.")
 @target_options
-def command(job: str, workers: int, **options: Any) -> None:
+def command(job: str, workers: int, force: bool, **options: Any) -> None:
     """Give JOB that many workers: an Indexed one grows and shrinks at its highest indexes."""
-    run(_scale(Target.of(options), job, workers))
+    run(_scale(Target.of(options), job, workers, force=force))
 
 
-async def _scale(target: Target, name: str, workers: int) -> None:
+async def _scale(target: Target, name: str, workers: int, *, force: bool) -> None:
     from muster.cli.scaling import afterwards, scale
 
     async with connect(target) as session:
-        before = await scale(session, name, workers)
+        before = await scale(session, name, workers, force=force)
         click.echo(f"{name} scaled from {before.spec.parallelism} to {workers}")
         if note := afterwards(before, workers):
             click.echo(note, err=True)

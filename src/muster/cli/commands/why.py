@@ -7,12 +7,13 @@ import click
 from muster.cli.completion import names
 from muster.cli.examples import examples
 from muster.cli.session import Target, connect, run, target_options
+from muster.cli.words import name
 
 
 @click.command(
     epilog=examples("muster why train", "muster why train -o json"),
 )
-@click.argument("job", shell_complete=names.jobs)
+@click.argument("job", type=name, shell_complete=names.jobs)
 @click.option("-o", "--output", type=click.Choice(["json", "yaml"]), help="Another form.")
 @target_options
 def command(job: str, output: str | None, **options: Any) -> None:

@@ -1,0 +1,30 @@
+"""Words of the command line that could be taken for something else, as types of click's arguments and options."""
+
+import click
+
+# What kubectl puts in front of the name of a job.
+_JOB = ("job", "jobs", "job.batch", "jobs.batch")
+
+
+def name(text: str) -> str:
+    """The name of an object. An empty one, as a variable that is not set gives it, would mean all of them.
+
+    Raises `click.BadParameter`.
+    """
+    kind, slash, rest = text.partition("/")
+    if slash and kind in _JOB and _is_name(rest):
+        raise click.BadParameter(f"{text!r} is no name; did you mean {rest}?")
+    if not _is_name(text):
+        raise click.BadParameter(f"{text!r} is no name")
+    return text
+
+
+def name_or_queue(text: str) -> str:
+    """The same, or `queue/NAME`."""
+    kind, slash, rest = text.partition("/")
+    return f"queue/{name(rest)}" if slash and kind == "queue" else name(text)
+
+
+def _is_name(text: str) -> bool:
+    """Whether it can be one part of a path."""
+    return text not in ("", ".", "..") and not set(text) & set("/%?# ")

@@ -1,0 +1,75 @@
+"""Several names and documents, and what is said wrongly: what can be done is done, what cannot is named."""
+
+import pytest
+
+JOB = """
+apiVersion: batch/v1
+kind: Job
+metadata: {{name: {name}}}
+spec:
+  completions: 4
+  parallelism: 4
+  completionMode: Indexed
+  backoffLimit: 0
+  template:
+    spec:
+      restartPolicy: Never
+      containers: [{{name: c, image: none, command: [sh, -c, '{script}']}}]
+"""
+
+
+def errors(done):
+    return [line for line in done.stderr.splitlines() if line.startswith("Error: ")]
+
+
+@pytest.mark.timeout(180)
+def test_the_first_failure_does_not_stop_the_rest(up, tmp_path):
+    folder = tmp_path / "jobs"
+    folder.mkdir()
+    (folder / "a.yaml").write_text("just text\n---" + JOB.format(name="a", script="exit 3"))
+    (folder / "b.yaml").write_bytes(b"\x7fELF\xff")
+    (folder / "c.yaml").write_text("")
+    (folder / "d.yaml").write_text(JOB.format(name="D_D", script="true") + "---" + JOB.format(name="d", script="true"))
+    (folder / "e.yaml").symlink_to("nowhere")
+    (folder / "readme.txt").write_text("nothing to do with it")
+    done = up("apply", "-f", str(folder), "--wait", check=False)
+    assert done.returncode == 3
+    assert done.stdout == "job.batch/a created\njob.batch/d created\n"
+    found = errors(done)
+    assert found[0] == f"Error: {folder}/a.yaml, document 1: expected an object with apiVersion and kind"
+    assert found[1] == f"Error: {folder}/b.yaml: is not text in UTF-8"
+    assert found[2] == f"Error: {folder}/c.yaml: holds no object"
+    assert found[3].startswith(f"Error: {folder}/d.yaml, document 1: Job D_D: ")
+    assert found[4] == f"Error: {folder}/e.yaml: No such file or directory"
+    assert len(found) == 5
+
+    done = up("wait", "nobody", "d", "a", "d", check=False)
+    assert done.returncode == 3
+    assert done.stderr.count("d: completed") == 1
+    assert errors(done) == ['Error: nobody: jobs.batch "nobody" not found']
+    assert up("wait", "nobody", "d", check=False).returncode == 1
+
+    done = up("logs", "d", "--rank", "7", check=False)
+    assert done.returncode == 2
+    assert "d has no worker 7: its ranks are 0 to 3" in done.stderr
+
+    for command, other in (("hold", "queue/none"), ("release", "queue/none"), ("cancel", "none")):
+        done = up(command, "nobody", "a", other, "d", check=False)
+        assert done.returncode == 1, command
+        assert [line.split()[0] for line in done.stdout.splitlines()] == ["a", "d"], command
+        assert [line.split()[1] for line in errors(done)] == ["nobody:", f"{other}:"], command
+
+
+@pytest.mark.parametrize(
+    ("manifest", "message"),
+    [
+        ("", "Error: stdin: holds no object\n"),
+        ("# nothing\n---\n", "Error: stdin: holds no object\n"),
+    ],
+)
+def test_nothing_to_apply_is_said(up, manifest, message, tmp_path):
+    done = up("apply", "-f", "-", check=False, input=manifest)
+    assert (done.returncode, done.stderr) == (1, message)
+    done = up("apply", "-f", str(tmp_path / "home"), check=False)
+    assert done.returncode == 2
+    assert "no *.yaml, *.yml, *.json in it" in done.stderr

@@ -1,0 +1,44 @@
+"""Names on the command line."""
+
+import pytest
+from click.testing import CliRunner
+
+from muster.cli.main import COMMANDS, cli
+
+COMMANDS_OF_JOBS = ["cancel", "wait", "hold", "release", "logs", "why", "scale"]
+
+
+@pytest.mark.parametrize("command", COMMANDS_OF_JOBS)
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("", "'' is no name\n"),
+        (".", "'.' is no name\n"),
+        ("..", "'..' is no name\n"),
+        ("a/status", "'a/status' is no name\n"),
+        ("a%2fstatus", "'a%2fstatus' is no name\n"),
+        ("a b", "'a b' is no name\n"),
+        ("job/a", "'job/a' is no name; did you mean a?\n"),
+    ],
+)
+def test_what_is_no_name_is_refused_before_anybody_is_asked(command: str, name: str, said: str) -> None:
+    """An empty one, as `"$UNSET"` gives it, would mean all jobs."""
+    done = CliRunner().invoke(cli, [command, name, *(["2"] if command == "scale" else [])])
+    assert done.exit_code == 2
+    assert done.stderr.endswith(said)
+
+
+@pytest.mark.parametrize("command", ["hold", "release"])
+@pytest.mark.parametrize("name", ["queue/", "queue/a/b", "queue/.."])
+def test_queues(command: str, name: str) -> None:
+    assert CliRunner().invoke(cli, [command, name]).exit_code == 2
+
+
+@pytest.mark.parametrize("command", [name for name in COMMANDS if name not in ("up", "down", "completion", "queue")])
+def test_namespaces(command: str) -> None:
+    rest = {"apply": ["-f", "-"], "scale": ["j", "2"], "run": ["true"]}.get(command, [])
+    rest = rest or (["j"] if command in COMMANDS_OF_JOBS else [])
+    for namespace in ("..", "a/pods"):
+        done = CliRunner().invoke(cli, [command, "-n", namespace, *rest])
+        assert done.exit_code == 2, done.stderr
+        assert f"{namespace!r} is no name" in done.stderr
