@@ -143,6 +143,27 @@ async def test_refusals(api, query, message):
     assert message in answer.message
 
 
+@pytest.mark.parametrize(
+    ("seconds", "least", "most"),
+    [(30, 29, 31), (-1, 0, 1), (-(2**63), 0, 1), (0, 1799, 3601), ("", 1799, 3601), (2**63 - 1, 604_799, 604_801)],
+)
+@api
+async def test_how_long_it_lasts(api, seconds, least, most):
+    await api.made(MAPS, config_map("a"))
+    before = api.clock.monotonic()
+    async with api.watch(MAPS, timeoutSeconds=seconds) as events:
+        assert await events.names(1) == ["ADDED a"]
+        assert await events.rest() == []
+    assert least <= api.clock.monotonic() - before <= most
+
+
+@pytest.mark.parametrize("seconds", [-1, 0, 5])
+@api
+async def test_a_list_has_no_time_to_keep(api, seconds):
+    assert (await api.get(MAPS, timeoutSeconds=seconds)).status == 200
+    assert (await api.get(MAPS, timeoutSeconds="soon")).status == 400
+
+
 @api
 async def test_it_ends_when_it_should(api):
     async with api.watch(MAPS, timeoutSeconds=30, resourceVersion=api.store.revision) as events:

@@ -134,8 +134,8 @@ class Watcher:
                 yield piece
 
     def _timeout(self, options: ListOptions) -> float:
-        if options.timeout_seconds and options.timeout_seconds > 0:
-            return min(options.timeout_seconds, MAX_TIMEOUT_SECONDS)
+        if options.timeout_seconds:  # a time that has passed already ends the watch at once, as upstream
+            return min(max(options.timeout_seconds, 0), MAX_TIMEOUT_SECONDS)
         return self._random.jitter(TIMEOUT_SECONDS)
 
 
