@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from tests.system.apiserver.harness import DEFAULT, MAPS, PODS, api, pod
+from tests.system.apiserver.harness import DEFAULT, MAPS, PODS, api, config_map, pod
 
 JSON_PATCH, MERGE, STRATEGIC = (
     f"application/{name}+json" for name in ("json-patch", "merge-patch", "strategic-merge-patch")
@@ -116,3 +116,12 @@ async def test_many_faults_are_cut_short(api):
     answer = await api.post(MAPS, many)
     assert (answer.status, len(answer.headers["warning"]) <= 4096) == (201, True)
     assert (await api.post(MAPS, many, fieldValidation="Strict")).status == 400
+
+
+@api
+async def test_of_very_many_unknown_fields_some_are_named(api):
+    document = config_map() | {f"k{number}": 1 for number in range(5_000)}
+    answer = await api.post(MAPS, document, fieldValidation="Strict")
+    assert answer.status == 400
+    assert answer.message.count("unknown field") == 100
+    assert not set(await api.made(MAPS, document)) & {"k0", "k4999"}

@@ -4,6 +4,7 @@ import asyncio
 import gzip
 import json
 import ssl
+import threading
 from collections.abc import Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from typing import Any
 import pytest
 from tests.system.apiserver.harness import DEFAULT, MAPS, config_map, with_parameters
 
-from muster.cluster.apiserver import connections, crowd, door, http, incoming
+from muster.cluster.apiserver import connections, crowd, decode, door, http, incoming
 from muster.cluster.apiserver.access.audit import Audit
 from muster.cluster.apiserver.access.audit_policy import parse
 from muster.cluster.apiserver.certificates import Authority, Pair
@@ -434,6 +435,51 @@ async def test_big_lists_are_compressed_for_who_asks(world):
     small = await wire.ask("GET", f"{MAPS}/m1", accept_encoding="gzip")
     assert "content-encoding" not in small.headers
     await wire.close()
+
+
+def big_map(count: int, *more: str) -> bytes:
+    """A ConfigMap in YAML, of which some keys may be given again."""
+    lines = ["apiVersion: v1", "kind: ConfigMap", "metadata: {name: m}", "data:"]
+    return "\n".join([*lines, *(f'  k{n}: "1"' for n in range(count)), *more, ""]).encode()
+
+
+BIG = [
+    ("application/yaml", big_map(20_000), 201, ""),
+    ("application/yaml", big_map(20_000, "  k7: x"), 400, 'line 20005: key \\"k7\\" already set in map'),
+    ("application/yaml", big_map(20_000, "  k7: *none"), 400, "unknown anchor"),
+    ("application/json", json.dumps(config_map("m", {f"k{n}": "1" for n in range(20_000)})).encode(), 201, ""),
+    (
+        "application/json",
+        b'{"kind":"ConfigMap","kind":"x","data":{"a":"%b"}}' % (b"x" * 200_000),
+        400,
+        "unknown conversion",
+    ),
+    ("application/json", b"{" + b" " * 200_000, 400, "json parse error"),
+    ("application/json", b'{"x":' * 100_000 + b"1" + b"}" * 100_000, 400, "exceeded max depth"),
+    ("application/nonsense", b" " * 200_000, 415, "unknown format"),
+]
+
+
+@pytest.mark.parametrize(("type_", "body", "status", "said"), BIG)
+@over_https
+async def test_big_bodies_are_read_beside_the_loop(world, type_, body, status, said):
+    """And are answered as any other."""
+    by: set[bool] = set()
+    read = decode._read
+
+    def noted(*arguments, **options):
+        by.add(threading.current_thread() is threading.main_thread())
+        return read(*arguments, **options)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(decode, "_read", noted)
+        wire = await world.connect()
+        head = f"POST {MAPS}?fieldValidation=Strict HTTP/1.1\r\nhost: x\r\ncontent-type: {type_}\r\n"
+        wire.send(f"{head}content-length: {len(body)}\r\n\r\n".encode() + body)
+        answer = await wire.answer()
+    assert answer.status == status
+    assert said in answer.body.decode()
+    assert by <= {False}
 
 
 # -- limits

@@ -16,11 +16,15 @@ from muster.api import yaml_decode
 from muster.api.status import ApiError, bad_request, too_large, unsupported_media_type
 from muster.cluster.apiserver import protobuf
 from muster.cluster.apiserver.patch.limits import MAX_DEPTH, require_shallow
+from muster.runtime.transport import APPLY_PATCH
 
 Document = dict[str, Any]
 
 MAX_BODY_BYTES = 3 * 1024 * 1024  # of a request, as kube-apiserver
 MAX_OBJECT_BYTES = 3 * 512 * 1024  # of an object as stored, as etcd's default
+
+JSON_AT_ONCE = 128 * 1024  # of bodies up to this size reading takes some milliseconds
+YAML_AT_ONCE = 8 * 1024
 
 _JSON_TYPES = ("application/json", "text/json", "")
 _YAML_TYPES = ("application/yaml", "text/yaml", "application/x-yaml")
@@ -50,28 +54,77 @@ def decode(body: bytes, content_type: str, kind: str, *, strict: bool = True) ->
 def decode_any(body: bytes, content_type: str, kind: str, *, strict: bool = True) -> tuple[Any, tuple[str, ...]]:
     """Like `decode`, for any value: the value and sentences on its duplicates."""
     require_small(body)
-    type_ = media_type(content_type)
+    form = _form(media_type(content_type))
+    if not form:
+        raise unsupported_media_type(
+            "the body of the request was in an unknown format - accepted media types include: "
+            f"application/json, application/yaml, {protobuf.MEDIA_TYPE}"
+        )
     try:
-        if type_ in _JSON_TYPES or type_.endswith("+json"):
-            value = _decoder.decode(body)
-            repeated = _json_duplicates(body, value) if strict else ()
-            duplicates = tuple(f'duplicate field "{path}"' for path in repeated)
-        elif type_ in _YAML_TYPES or type_.endswith("+yaml"):
-            value, given_again = yaml_decode.decode(body)
-            duplicates = tuple(f'line {again.line}: key "{again.key}" already set in map' for again in given_again)
-        elif type_ == protobuf.MEDIA_TYPE:
-            value, duplicates = protobuf.decode(body), ()
-        else:
-            raise unsupported_media_type(
-                "the body of the request was in an unknown format - accepted media types include: "
-                f"application/json, application/yaml, {protobuf.MEDIA_TYPE}"
-            )
+        return body.take(form) if isinstance(body, ReadAhead) else _read(body, form, strict=strict)
     except RecursionError:
         raise unrecognized(kind, "json parse error: exceeded max depth", body) from None
     except (ValueError, msgspec.DecodeError) as error:
         raise unrecognized(kind, f"json parse error: {error}", body) from None
+
+
+class ReadAhead(bytes):
+    """A body that was read in advance, where that keeps nobody waiting."""
+
+    _found: dict[str, tuple[Any, tuple[str, ...]] | Exception]  # by form
+
+    @classmethod
+    def of(cls, body: bytes, content_type: str) -> "ReadAhead":
+        """Read a body as handlers of this type will. May be called in a thread."""
+        ahead = cls(body)
+        ahead._found = {}
+        type_ = media_type(content_type)
+        forms = ("json", "yaml") if type_ == APPLY_PATCH else (_form(type_),)
+        for form in filter(None, forms):
+            try:
+                ahead._found[form] = _read(body, form, strict=True)
+            except (ApiError, RecursionError, ValueError, msgspec.DecodeError) as error:
+                ahead._found[form] = error
+            else:
+                break
+        return ahead
+
+    def take(self, form: str) -> tuple[Any, tuple[str, ...]]:
+        """What was found: once, for it belongs to who takes it. Raises what reading it has raised."""
+        found = self._found.pop(form, None) or _read(bytes(self), form, strict=True)
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+
+def takes_long(body: bytes, content_type: str) -> bool:
+    """Whether reading it would keep others waiting: YAML is a hundred times as slow as JSON."""
+    return len(body) > (YAML_AT_ONCE if _form(media_type(content_type)) == "yaml" else JSON_AT_ONCE)
+
+
+def _form(type_: str) -> str:
+    """How to read what has this media type; empty if it is none of ours."""
+    if type_ in _JSON_TYPES or type_.endswith("+json"):
+        return "json"
+    if type_ in _YAML_TYPES or type_.endswith("+yaml"):
+        return "yaml"
+    return "protobuf" if type_ == protobuf.MEDIA_TYPE else ""
+
+
+def _read(body: bytes, form: str, *, strict: bool) -> tuple[Any, tuple[str, ...]]:
+    """The value and sentences on duplicates. Raises `ValueError`, `DecodeError`, `RecursionError`, `ApiError` (400)."""
+    duplicates: tuple[str, ...] = ()
+    if form == "json":
+        value = _decoder.decode(body)
+        repeated = _json_duplicates(body, value) if strict else ()
+        duplicates = tuple(f'duplicate field "{path}"' for path in repeated)
+    elif form == "yaml":
+        value, given_again = yaml_decode.decode(body)
+        duplicates = tuple(f'line {again.line}: key "{again.key}" already set in map' for again in given_again)
+    else:
+        value = protobuf.decode(body)
     # Few brackets cannot nest deep: the count is cheaper than the walk.
-    if body.count(b"{") + body.count(b"[") > MAX_DEPTH or type_ in _YAML_TYPES:
+    if body.count(b"{") + body.count(b"[") > MAX_DEPTH or form == "yaml":
         require_shallow(value, "body")
     return value, duplicates
 

@@ -31,6 +31,7 @@ class Limits:
     seats: of all users together; one has at most half of what the others leave.
     room: for the bodies of all requests, in blocks of `BYTES_PER_SEAT`; of that, too.
     streams: watches, logs and the like; of those, too.
+    readers: bodies that take long to read, at once.
     waiting_of_one: requests of one user that wait for seats, and that wait for room.
     wait_seconds: how long one may wait for either.
     """
@@ -38,6 +39,7 @@ class Limits:
     seats: int = 256
     room: int = 2048
     streams: int = 4096
+    readers: int = 1
     waiting_of_one: int = 1024
     wait_seconds: float = 15.0
 
@@ -192,6 +194,7 @@ class Flow:
     def __init__(self, metrics: Registry, limits: Limits) -> None:
         self.seats = Shares(limits.seats, limits, self._refusal)
         self.room = Shares(limits.room, limits, self._refusal)
+        self.readers = Shares(limits.readers, limits, self._refusal)
         self._streams = Shares(limits.streams, limits, self._refusal)
         self._refusals = metrics.counter(
             "apiserver_flowcontrol_rejected_requests_total",

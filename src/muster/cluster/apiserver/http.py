@@ -25,6 +25,7 @@ from muster.api.status import ApiError, Status, bad_request
 from muster.cluster.apiserver.answers import Answer, Stream, Tunnel, refusal
 from muster.cluster.apiserver.connections import EXTENSION, MAX_UNSENT_BYTES, Connection, Unsent
 from muster.cluster.apiserver.crowd import MAX_CONNECTIONS, Crowd, Guest
+from muster.cluster.apiserver.decode import ReadAhead, takes_long
 from muster.cluster.apiserver.door import Door
 from muster.cluster.apiserver.exchange import Exchange
 from muster.cluster.apiserver.flow import Flow, Limits, Shares, room_for, seats_for
@@ -129,10 +130,19 @@ class Application:
             seconds = None if method == "GET" and "timeout" not in query else timeout(query, REQUEST_SECONDS)
         if size:
             await _take(flow.room, user, room_for(size), connection, taken)
-            exchange.body_came(await body.read())
+            content = await body.read()
+            if takes_long(content, request.content_type):
+                content = await self._read_ahead(content, exchange, connection)
+            exchange.body_came(content)
         if not is_stream and (seats := seats_for(method, path, query.get("limit", ""), size)):
             await _take(flow.seats, user, seats, connection, taken)
         return seconds
+
+    async def _read_ahead(self, content: bytes, exchange: Exchange, connection: Connection) -> bytes:
+        """Read in a thread what takes long: the loop goes on. One at a time, users in turn. Raises `ApiError` (429)."""
+        with ExitStack() as taken:
+            await _take(self._flow.readers, exchange.user, 1, connection, taken)
+            return await asyncio.to_thread(ReadAhead.of, content, exchange.request.content_type)
 
 
 async def _take(shares: Shares, user: str, count: int, connection: Connection, taken: ExitStack) -> None:

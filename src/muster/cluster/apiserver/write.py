@@ -4,7 +4,9 @@ What becomes of an object is decided by pure functions on documents (metadata, v
 validation, deletion); here they are called in order, on the newest state, and the result is written.
 """
 
+import asyncio
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import msgspec
@@ -23,7 +25,7 @@ from muster.cluster.apiserver import fields, metadata
 from muster.cluster.apiserver.admission import Admission
 from muster.cluster.apiserver.body import check_patched, faults_of_patch, read_object, require_kind
 from muster.cluster.apiserver.call import Call
-from muster.cluster.apiserver.decode import Document, decode, decode_any, media_type
+from muster.cluster.apiserver.decode import Document, ReadAhead, decode, decode_any, media_type
 from muster.cluster.apiserver.deletion import is_over
 from muster.cluster.apiserver.documents import Documents, decode_entry
 from muster.cluster.apiserver.loading import loaded_entry, saved_document, written_body
@@ -52,6 +54,7 @@ class Writer:
         self._clock = clock
         self._ids = ids
         self._admission = admission
+        self._thread = ThreadPoolExecutor(1, "validation")
 
     async def create(self, call: Call) -> bytes:
         """Store the new object in the body. Raises `ApiError`."""
@@ -175,7 +178,7 @@ class Writer:
             _complete_again(call, document, {}, begun)
             self._admission.complete(attempt, store)
         rules.prepare_create(document)
-        _require_valid(call, name, call.view.validate_create(_typed(call, document)))
+        await self._require_valid(call, name, call.view.validate_create, _typed(call, document))
         await self._admission.judge(attempt, store, call.warnings)
         saved = await saved_document(call.resource, document)
         key = Key(call.resource.key, namespace, name)
@@ -238,7 +241,7 @@ class Writer:
             document["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
         if loaded is entry and fields.same_but_times(old, document):
             return entry.body
-        _require_valid(call, call.name, call.view.validate_update(_typed(call, document), _typed(call, old)))
+        await self._require_valid(call, call.name, call.view.validate_update, _typed(call, document), _typed(call, old))
         await self._admission.judge(attempt, store, call.warnings)
         saved = await saved_document(resource, document)
         if self._documents.latest(call.key) is not entry:
@@ -246,6 +249,17 @@ class Writer:
         self._admission.settle(attempt, store)
         write = self._documents.remove if is_over(document) else self._documents.put
         return written_body(document, saved, await write(call.key, saved, dry_run=options.dry_run))
+
+    async def _require_valid(
+        self, call: Call, name: str, validate: Callable[..., Sequence[FieldError]], *objects: Any
+    ) -> None:
+        """Raise `ApiError` (422) if an object breaks the rules of its kind: of a big one, seen to in a thread."""
+        if isinstance(call.request.body, ReadAhead):
+            errors = await asyncio.get_running_loop().run_in_executor(self._thread, validate, *objects)
+        else:
+            errors = validate(*objects)
+        if errors:
+            raise invalid(call.resource.kind.kind, call.resource.kind.group, name, errors)
 
 
 def _creation(call: Call) -> Access:
@@ -345,11 +359,6 @@ def _typed(call: Call, document: Document) -> Any:
     except msgspec.ValidationError as error:
         message = f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}: {error}'
         raise bad_request(message) from None
-
-
-def _require_valid(call: Call, name: str, errors: Sequence[FieldError]) -> None:
-    if errors:
-        raise invalid(call.resource.kind.kind, call.resource.kind.group, name, errors)
 
 
 _PATCHES = (JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH)

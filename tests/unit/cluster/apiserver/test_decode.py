@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from muster.api.status import ApiError
-from muster.cluster.apiserver.decode import MAX_BODY_BYTES, decode, decode_any, in_order
+from muster.cluster.apiserver.decode import MAX_BODY_BYTES, ReadAhead, decode, decode_any, in_order, takes_long
+from muster.runtime.transport import APPLY_PATCH
 
 JSON, YAML = "application/json", "application/yaml"
 
@@ -123,3 +124,38 @@ def test_json_means_itself(value):
 def test_no_bytes_are_too_strange(body, type_):
     with suppress(ApiError):
         decode_any(body, type_, "Pod")
+
+
+BODIES = [b'{"a": 1}', b'{"a": 1, "a": 2}', b"a: 1\na: 2\n", b"{", b"a: [", b"[" * 100_000, b"", b"- x\n", b"\xff"]
+
+
+def outcome(body, type_):
+    """What comes of reading, twice over: whoever reads again gets a value of its own."""
+    found: list[object] = []
+    for _ in range(2):
+        try:
+            found.append(decode_any(body, type_, "Pod"))
+        except ApiError as error:
+            found.append((error.code, error.status.message))
+    return found
+
+
+@pytest.mark.parametrize("read_as", [JSON, YAML, "application/vnd.kubernetes.protobuf", "text/plain"])
+@pytest.mark.parametrize("sent_as", [JSON, YAML, APPLY_PATCH, "application/vnd.kubernetes.protobuf", "text/plain"])
+@pytest.mark.parametrize("body", BODIES)
+def test_reading_ahead_is_reading(body, sent_as, read_as):
+    assert outcome(ReadAhead.of(body, sent_as), read_as) == outcome(body, read_as)
+
+
+@pytest.mark.parametrize(
+    ("type_", "size", "long"),
+    [
+        (JSON, 100_000, False),
+        (JSON, 200_000, True),
+        (YAML, 5_000, False),
+        (YAML, 10_000, True),
+        (APPLY_PATCH, 10_000, True),
+    ],
+)
+def test_what_takes_long(type_, size, long):
+    assert takes_long(b" " * size, type_) is long

@@ -46,6 +46,8 @@ class RuleError(ValueError):
 
 def compile_rules(schema: Schema) -> Validator | None:
     """The check of a custom resource by the rules of its structural schema; None if it has none. Raises `RuleError`."""
+    if not _has_rules(schema):
+        return None
     errors: list[FieldError] = []
     node = _compile(schema, shape_of(schema, root=True), _Place((), correlated=True, count=1, errors=errors))
     if errors:
@@ -74,6 +76,11 @@ class _Walk:
 
 _Path: TypeAlias = "tuple[_Path, str] | None"  # with the steps as messages have them
 _Check: TypeAlias = Callable[[Any, Any, _Path, _Walk], None]
+
+
+def _has_rules(schema: Schema) -> bool:
+    inner = (schema.get("items"), schema.get("additionalProperties"), *(schema.get("properties") or {}).values())
+    return bool(schema.get(RULES)) or any(isinstance(each, Mapping) and _has_rules(each) for each in inner)
 
 
 def _render(path: _Path) -> str:

@@ -18,6 +18,8 @@ Schema: TypeAlias = Mapping[str, Any]
 DEFINITION = "x-muster-definition"
 Path: TypeAlias = "tuple[Path, str | int] | None"  # None is the document itself
 
+MAX_UNKNOWN = 1000  # that are named, of a document that can have hundreds of thousands
+
 
 class Findings:
     """What one walk has found."""
@@ -28,6 +30,11 @@ class Findings:
         self.errors: list[FieldError] = []
         self.unknown: list[str] = []
 
+    def is_unknown(self, path: Path) -> None:
+        """Note a field that the schema does not know: nobody is told of more than some."""
+        if len(self.unknown) < MAX_UNKNOWN:
+            self.unknown.append(render(path))
+
 
 Check: TypeAlias = Callable[[Any, Path, Findings], Any]
 Constraint: TypeAlias = Callable[[Any, Path, Findings], None]
@@ -37,7 +44,7 @@ class Checked(NamedTuple):
     """A document that was checked.
 
     value: the document as it is to be kept.
-    unknown: the paths of the fields that the schema does not know and `value` no longer has.
+    unknown: the paths of (so many of) the fields that the schema does not know and `value` no longer has.
     errors: rules that fields break (custom resources only).
     """
 
@@ -164,7 +171,7 @@ def _object(schema: Schema, dialect: Dialect, field: Field) -> Check:
             if known is None:
                 if keeps_unknown:
                     continue
-                findings.unknown.append(render((path, name)))
+                findings.is_unknown((path, name))
                 kept = ABSENT
             else:
                 plain, check_item, null = known
