@@ -10,7 +10,15 @@ from typing import Any, TypeAlias
 from muster.cluster.apiserver.cel import operators
 from muster.cluster.apiserver.cel.library import Overload
 from muster.cluster.apiserver.cel.shapes import Shape
-from muster.cluster.apiserver.cel.values import CelError, CostLimitError, Optional, equals, no_such_overload, type_name
+from muster.cluster.apiserver.cel.values import (
+    CelError,
+    CostLimitError,
+    Optional,
+    equals,
+    extent,
+    no_such_overload,
+    type_name,
+)
 
 Frame: TypeAlias = list[Any]
 Run: TypeAlias = Callable[[Frame], Any]
@@ -161,8 +169,10 @@ def comparison(left: Run, right: Run, same: Callable[[Any, Any], bool], *, equal
         a, b = left(frame), right(frame)
         if type(a) is str and type(b) is str:
             return (a == b) is equal
-        if repeated and type(a) in _SIZED:
-            charge(frame, extent(a) // _PER_UNIT)
+        if type(a) in _SIZED:
+            cost = extent(a) // _PER_UNIT
+            if repeated:
+                charge(frame, cost)
         return same(a, b) is equal
 
     return run
@@ -174,21 +184,13 @@ def membership(left: Run, right: Run) -> Run:
     def run(frame: Frame) -> bool:
         item, container = left(frame), right(frame)
         if type(container) is list:
-            charge(frame, len(container) // _PER_UNIT)
             if type(item) is str:
+                charge(frame, len(container) // _PER_UNIT)
                 return item in container
+            charge(frame, len(container) * (extent(item) if type(item) in _SIZED else 1) // _PER_UNIT)
         return operators.contains(item, container)
 
     return run
-
-
-def extent(value: Any) -> int:
-    """How many characters and elements there are in a value, at any depth."""
-    if type(value) is dict:
-        return len(value) + sum(map(extent, value.values()))
-    if type(value) is list:
-        return len(value) + sum(map(extent, value))
-    return len(value) if type(value) in _SIZED else 1
 
 
 def function(name: str, overloads: Sequence[Overload], args: Sequence[Run]) -> Run:

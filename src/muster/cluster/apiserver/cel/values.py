@@ -83,6 +83,8 @@ def type_name(value: Any) -> str:
     return _TYPE_NAMES.get(type(value)) or str(type(value).cel_name)
 
 
+_SIZED = frozenset((str, bytes, list, dict))
+_MOST_EXTENT = 1_572_864  # no stored document has more bytes
 TYPES: Final = {name: TypeValue(name) for name in _TYPE_NAMES.values()}
 
 
@@ -101,6 +103,26 @@ def no_such_overload(function: str, *args: Any) -> CelError:
 def is_number(value: Any) -> bool:
     """Whether the value is an int, a uint or a double (a bool is not)."""
     return type(value) in _NUMBERS
+
+
+def extent(value: Any) -> int:
+    """How many characters and elements there are in a value, at any depth.
+
+    Raises `CostLimitError` for more than any document has: one list can be in others again and again, so that a short
+    expression makes what nobody could go over.
+    """
+    total, pending = 0, [value]
+    while pending:
+        item = pending.pop()
+        kind = type(item)
+        total += len(item) if kind in _SIZED else 1
+        if total > _MOST_EXTENT:
+            raise CostLimitError
+        if kind is list:
+            pending.extend(item)
+        elif kind is dict:
+            pending.extend(item.values())
+    return total
 
 
 def equals(a: Any, b: Any) -> bool:

@@ -174,6 +174,10 @@ def test_hostile_texts_are_refused(expression: str) -> None:
         value(expression)
 
 
+# A list of two lists of two lists ..., all one and the same.
+SHARED = "[1]" + ".map(x, [x, x])" * 26
+
+
 @pytest.mark.parametrize(
     ("expression", "given_"),
     [
@@ -185,6 +189,15 @@ def test_hostile_texts_are_refused(expression: str) -> None:
         ("self.all(x, [self] == [self])", [{"a": ["x"] * 1000}] * 1000),
         ("self.map(x, self.map(y, {'a': [1, 2, 3, 4]})).size()", list(range(1000))),
         ("sets.contains(self, self)", list(range(5000))),
+        ("'%s'.format([self.map(x, self[0])]) == ''", ["a" * 100_000] * 1000),
+        ("self.map(x, '%s').join('').format(self) == ''", ["a" * 100_000] * 1000),
+        (f"{SHARED} == {SHARED}", None),
+        (f"{SHARED} in [{SHARED}]", None),
+        (f"[{SHARED}].exists(x, x == {SHARED})", None),
+        (f"sets.contains({SHARED}, {SHARED})", None),
+        (f"{SHARED}.indexOf({SHARED}) == 1", None),
+        (f"{SHARED}.flatten(25) == [1]", None),
+        (f"'%s'.format({SHARED}) == ''", None),
         ("self.all(x, self.all(y, !'aaaaaaaaaaaaaaaaaaaaaaaaaaa'.matches('(a+)+$' + string(x))))", list(range(900))),
     ],
 )  # fmt: skip

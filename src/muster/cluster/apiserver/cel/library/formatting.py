@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from muster.cluster.apiserver.cel.library.times import show_duration, show_timestamp
-from muster.cluster.apiserver.cel.values import CelError, Duration, Timestamp, TypeValue, UInt, type_name
+from muster.cluster.apiserver.cel.values import CelError, Duration, Timestamp, TypeValue, UInt, extent, type_name
 
 _CLAUSE = re.compile(r"%(?:\.(\d*))?(.?)", re.DOTALL)
 _MOST_DIGITS = 1000
@@ -13,7 +13,8 @@ _DEFAULT_DIGITS = 6
 
 
 def formatted(text: str, args: list[Any]) -> str:
-    """The text with each clause replaced by what is in the list. Raises `CelError`."""
+    """The text with each clause replaced by what is in the list. Raises `CelError`, `CostLimitError`."""
+    extent(args)  # what is in lists again and again is written again and again
     rest = iter(args)
 
     def clause(match: re.Match[str]) -> str:

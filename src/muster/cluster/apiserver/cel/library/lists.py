@@ -7,7 +7,16 @@ from typing import Any
 
 from muster.cluster.apiserver.cel.library.overloads import Functions
 from muster.cluster.apiserver.cel.operators import add
-from muster.cluster.apiserver.cel.values import NONE, CelError, CostLimitError, Optional, equals, less, no_such_overload
+from muster.cluster.apiserver.cel.values import (
+    NONE,
+    CelError,
+    CostLimitError,
+    Optional,
+    equals,
+    extent,
+    less,
+    no_such_overload,
+)
 
 _MOST_PAIRS = 1_000_000  # comparisons of one call
 
@@ -32,16 +41,23 @@ def _extreme(name: str, before: Callable[[Any, Any], bool]) -> Callable[[list[An
 
 
 def _index_of(items: list[Any], item: Any) -> int:
+    _affordable(items, [item])
     return next((i for i, each in enumerate(items) if equals(each, item)), -1)
 
 
 def _last_index_of(items: list[Any], item: Any) -> int:
+    _affordable(items, [item])
     return next((i for i in range(len(items) - 1, -1, -1) if equals(items[i], item)), -1)
 
 
 def _affordable(a: list[Any], b: list[Any]) -> None:
-    if len(a) * len(b) > _MOST_PAIRS:
+    if _width(a) * len(b) > _MOST_PAIRS or len(a) * _width(b) > _MOST_PAIRS:
         raise CostLimitError
+
+
+def _width(items: list[Any]) -> int:
+    """How much there is to compare of some items."""
+    return sum(extent(item) if type(item) in (list, dict) else 1 for item in items)
 
 
 def _contains(items: list[Any], others: list[Any]) -> bool:
@@ -61,6 +77,11 @@ def _slice(items: list[Any], start: int, end: int) -> list[Any]:
 
 
 def _flatten(items: list[Any], depth: int = 1) -> list[Any]:
+    extent(items)  # or there is no end of it
+    return _flat(items, depth)
+
+
+def _flat(items: list[Any], depth: int) -> list[Any]:
     if depth < 0:
         raise CelError("level must be non-negative")
     result: list[Any] = []
@@ -68,7 +89,7 @@ def _flatten(items: list[Any], depth: int = 1) -> list[Any]:
         if type(item) is not list:
             result.append(item)
         else:
-            result.extend(_flatten(item, depth - 1) if depth > 1 else item if depth else [item])
+            result.extend(_flat(item, depth - 1) if depth > 1 else item if depth else [item])
     return result
 
 
