@@ -35,6 +35,8 @@ def shell(muster, script, **options):
         ("muster run -- echo x > /dev/full", 1, FULL),
         ("muster run -- echo x >&-", 1, CLOSED),
         ("muster run -- yes | head -1", 141, ""),
+        ("muster run -- sh -c 'echo lost >&2' 2>/dev/full", 1, ""),
+        ("muster run -- sh -c 'echo nobody wants it >&2' 2>&-", 0, ""),
     ],
 )
 def test_streams_that_do_not_take_or_give(muster, script, code, err):

@@ -1,15 +1,21 @@
 """How commands print: aligned tables, ages, and `-o json|yaml|wide|name`."""
 
 import re
-from collections.abc import Sequence
+import shutil
+import sys
+import textwrap
+from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, TextIO
 
 import click
 import msgspec
 
 # Colours that can be told apart on light and dark terminals, for rank prefixes.
 _COLOURS = ("cyan", "magenta", "green", "yellow", "blue", "bright_red", "bright_cyan", "bright_magenta")
+
+# Between two columns.
+_GAP = 3
 
 # Words that kubectl's reader of YAML takes for something else than strings, and ours does not: they are quoted.
 _GO_BOOL = re.compile(r"[yYnN]$")
@@ -19,11 +25,34 @@ _GO_NUMBER = re.compile(r"[-+]?(0[bBoOxX][0-9A-Fa-f_]+|[0-9_]*\.?[0-9_]*([eE][-+
 _NO_YAML = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 
 
-def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Columns as wide as their widest cell, three spaces apart, as kubectl prints them."""
+def table(header: Sequence[str], rows: Sequence[Sequence[str]], *, width: int = 0) -> str:
+    """Columns as wide as their widest cell, three spaces apart, as kubectl prints them.
+
+    Where that is wider than `width`, the sentences in the last column have lines of their own, below the others.
+    """
     widths = [max(len(row[i]) for row in (header, *rows)) for i in range(len(header))]
-    lines = ("   ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in (header, *rows))
+    if 0 < width < sum(widths) + _GAP * (len(widths) - 1):
+        above = table(header[:-1], [row[:-1] for row in rows]).split("\n")
+        return "\n".join(above[:1] + [line + _below(row[-1], width) for line, row in zip(above[1:], rows, strict=True)])
+    gap = " " * _GAP
+    lines = (gap.join(cell.ljust(most) for cell, most in zip(row, widths, strict=True)) for row in (header, *rows))
     return "\n".join(line.rstrip() for line in lines)
+
+
+def _below(text: str, width: int) -> str:
+    """A sentence as lines that are indented, and not broken within words; "" for none."""
+    lines = textwrap.wrap(text, max(width - _GAP, 1), break_long_words=False, break_on_hyphens=False)
+    return "".join(f"\n{' ' * _GAP}{line}" for line in lines)
+
+
+def terminal_width() -> int:
+    """Of the terminal that is written to; 0 if it is none."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
+
+
+def has_colours(stream: TextIO, environ: Mapping[str, str]) -> bool:
+    """Whether somebody sees colours there, and wants them (https://no-color.org)."""
+    return stream.isatty() and not environ.get("NO_COLOR") and environ.get("TERM") != "dumb"
 
 
 def age(since: datetime | None, now: datetime) -> str:

@@ -8,7 +8,8 @@ import threading
 from io import RawIOBase
 from typing import TextIO
 
-from muster.cli.output import prefix
+from muster.cli.output import has_colours, prefix
+from muster.cli.streams import raw_of
 from muster.runtime.containerlogs import STDERR, STDOUT
 
 # A line that goes on for longer is shown in several.
@@ -46,13 +47,12 @@ class Printer:
         self._unended.clear()
 
     def _marked(self, rank: str, stream: bytes, lines: bytes) -> bytes:
-        colour = self._files[stream].isatty() and "NO_COLOR" not in os.environ
-        head = prefix(rank, colour=colour).encode()
+        head = prefix(rank, colour=has_colours(self._files[stream], os.environ)).encode()
         return head + lines.replace(b"\n", b"\n" + head) + b"\n"
 
     async def _write(self, file: TextIO, data: bytes) -> None:
         async with self._turn:
-            await _write(file.buffer.raw, data)  # type: ignore[attr-defined]
+            await _write(raw_of(file), data)
 
 
 async def _write(file: RawIOBase, data: bytes) -> None:

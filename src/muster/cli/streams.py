@@ -9,7 +9,7 @@ import os
 import select
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TextIO
 
 # What a shell reports of a program that wrote to a pipe which nobody reads any more.
 BROKEN_PIPE_CODE = 141
@@ -62,6 +62,12 @@ def protect() -> None:
         sys.stdin = open(_IN, closefd=False)  # noqa: SIM115 - it stays
     sys.stdout = _text(_Output, _OUT, sys.stdout)
     sys.stderr = _text(_Remarks, _ERR, sys.stderr)
+
+
+def raw_of(stream: TextIO) -> io.RawIOBase:
+    """What lies below a stream, for output: where a remark would be dropped, its loss is an `OutputError`."""
+    raw: io.RawIOBase = stream.buffer.raw  # type: ignore[attr-defined]
+    return _Output(raw.fileno(), "w", closefd=False) if isinstance(raw, _Remarks) else raw
 
 
 def give_up_output() -> None:

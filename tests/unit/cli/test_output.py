@@ -1,5 +1,6 @@
 """How commands print."""
 
+import io
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -8,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from muster.api.yaml_decode import decode
-from muster.cli.output import age, dump, prefix, table
+from muster.cli.output import age, dump, has_colours, prefix, table
 
 NOW = datetime(2026, 1, 10, tzinfo=UTC)
 
@@ -40,6 +41,46 @@ def test_an_age_that_nobody_knows():
 
 def test_tables_align_and_end_without_blanks():
     assert table(["A", "LONG"], [["wide cell", ""], ["b", "c"]]) == "A           LONG\nwide cell\nb           c"
+
+
+@pytest.mark.parametrize("width", [0, 33, 100])
+def test_a_table_that_fits_stays_as_it_is(width):
+    assert (
+        table(["A", "REASON"], [["b", "it lacks a good deal of cpu"]], width=width).splitlines()[1].startswith("b   it")
+    )
+
+
+def test_in_a_narrow_terminal_the_last_column_has_lines_of_its_own():
+    rows = [["one", "Queued", "no node ever has 900 cpu; the largest has 2"], ["other", "Running", ""]]
+    assert table(["NAME", "STATE", "REASON"], rows, width=24).splitlines() == [
+        "NAME    STATE",
+        "one     Queued",
+        "   no node ever has 900",
+        "   cpu; the largest has",
+        "   2",
+        "other   Running",
+    ]
+
+
+@pytest.mark.parametrize("width", [1, 2, 3, 4])
+def test_the_narrowest_terminals(width):
+    assert table(["A", "B"], [["a", "long words"]], width=width).split() == ["A", "a", "long", "words"]
+
+
+@pytest.mark.parametrize(
+    ("terminal", "environ", "colours"),
+    [
+        (True, {}, True),
+        (True, {"TERM": "xterm", "NO_COLOR": ""}, True),
+        (True, {"NO_COLOR": "1"}, False),
+        (True, {"TERM": "dumb"}, False),
+        (False, {"TERM": "xterm"}, False),
+    ],
+)
+def test_who_sees_colours(terminal, environ, colours, monkeypatch):
+    stream = io.StringIO()
+    monkeypatch.setattr(stream, "isatty", lambda: terminal)
+    assert has_colours(stream, environ) == colours
 
 
 @pytest.mark.parametrize("form", ["json", "yaml"])

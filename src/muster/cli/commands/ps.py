@@ -162,12 +162,13 @@ _WIDE = {"PRIORITY": "priority", "CLUSTERQUEUE": "clusterQueue", "NODES": "nodes
 
 
 def _print(rows: list[dict[str, Any]], *, everywhere: bool, wide: bool) -> None:
-    from muster.cli.output import table
+    from muster.cli.output import table, terminal_width
 
     first = {"NAMESPACE": "namespace"} if everywhere else {}
     columns = first | _COLUMNS | (_WIDE if wide else {}) | {"REASON": "reason"}
     cells = [row | {"pods": f"{row['ready']}/{row['wanted']}", "nodes": ",".join(row["nodes"])} for row in rows]
-    click.echo(table(list(columns), [[_cell(row[field], field) for field in columns.values()] for row in cells]))
+    lines = [[_cell(row[field], field) for field in columns.values()] for row in cells]
+    click.echo(table(list(columns), lines, width=terminal_width()))
 
 
 def _cell(value: Any, field: str) -> str:

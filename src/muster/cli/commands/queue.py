@@ -69,7 +69,7 @@ async def _list(target: Target, output: str, *, everywhere: bool) -> None:
 
 
 def _print(rows: list[dict[str, Any]], local: list[dict[str, Any]], *, everywhere: bool, wide: bool) -> None:
-    from muster.cli.output import table
+    from muster.cli.output import table, terminal_width
     from muster.cli.quotas import resources_of, usage_cell
 
     if rows:
@@ -81,7 +81,8 @@ def _print(rows: list[dict[str, Any]], local: list[dict[str, Any]], *, everywher
             + ([row["strategy"], row["message"]] if wide else [])
             for row in rows
         ]
-        click.echo(table(header + (["STRATEGY", "MESSAGE"] if wide else []), cells))
+        width = terminal_width() if wide else 0
+        click.echo(table(header + (["STRATEGY", "MESSAGE"] if wide else []), cells, width=width))
     if rows and local:
         click.echo()
     if local:
@@ -93,7 +94,7 @@ def _print(rows: list[dict[str, Any]], local: list[dict[str, Any]], *, everywher
             + ([row["message"]] if wide else [])
             for row in local
         ]
-        click.echo(table(header, cells))
+        click.echo(table(header, cells, width=terminal_width() if wide else 0))
 
 
 @command.command(
