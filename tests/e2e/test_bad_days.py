@@ -153,3 +153,31 @@ kubectl --kubeconfig {muster.home}/kubeconfig get configmaps -o name > {tmp_path
     stored = {line for line in (tmp_path / "stored").read_text().splitlines() if "/m" in line}
     assert 10 < len(created) < 200
     assert created == stored
+
+
+@pytest.mark.skipif(
+    subprocess.run(["unshare", "-Urm", "true"], check=False, capture_output=True).returncode != 0
+    or shutil.which("mount") is None,
+    reason="needs a mount namespace for a small disk",
+)
+def test_a_start_on_a_full_disk_says_so_on_the_terminal(muster):
+    """Its log has no room for that. Once there is room, it starts, with all that it had."""
+    up = f"{muster.command} up --detach --port 0"
+    script = f"""
+mkdir -p {muster.home}
+mount -t tmpfs -o size=8m tmpfs {muster.home}
+{up} > /dev/null && {muster.command} apply -f - < {muster.home.parent}/manifest && {muster.command} down > /dev/null
+cat /dev/zero > {muster.home}/ballast 2> /dev/null
+{up}
+echo "exit code $?"
+rm {muster.home}/ballast
+{up} > /dev/null && {muster.command} ps && {muster.command} down > /dev/null
+"""
+    (muster.home.parent / "manifest").write_text(JOB)
+    inside = ["unshare", "-Urm", "sh", "-c", script]
+    done = subprocess.run(inside, env=muster.env(), capture_output=True, text=True, timeout=170, check=False)
+    assert "exit code 1" in done.stdout
+    assert "No space left on device" in done.stderr
+    assert "word" not in done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stdout.splitlines()[-1].startswith("j "), done.stdout

@@ -33,6 +33,8 @@ COMMANDS = {
     "scale": "Change the number of workers of a job.",
     "queue": "List, stop, resume and create queues.",
     "top": "Show nodes and quotas, and who uses what.",
+    "backup": "Copy all objects and keys into a file.",
+    "restore": "Begin again with what a backup holds.",
     "completion": "Print a script with which a shell completes all this.",
 }
 

@@ -9,8 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from muster.api.config import EMBEDDED, Configuration
+from muster.cluster import backups
 from muster.cluster.apiserver.access.audit import Audit, AuditLog
 from muster.cluster.apiserver.access.audit_policy import Policy
+from muster.cluster.apiserver.answers import Stream
 from muster.cluster.controlplane import ControlPlane
 from muster.cluster.embedded import Running, begun
 from muster.cluster.entrance import PKI, Entrance
@@ -53,6 +55,7 @@ async def serve(options: Options, ready: Callable[[str], None]) -> None:
         ) as running:
             if options.audit_policy is not None:
                 _keep_audit(running.plane, options.audit_policy, options.home / AUDIT_LOG)
+            _give_backups(running.plane)
             front = await entrance.open(running.plane)
             try:
                 entrance.credentials.write_kubeconfig(options.home / "kubeconfig", entrance.url)
@@ -84,6 +87,10 @@ async def _started(running: Running, stopping: asyncio.Event) -> None:
     finally:
         starting.cancel()
         ending.cancel()
+
+
+def _give_backups(plane: ControlPlane) -> None:
+    plane.server.endpoints.streams[backups.PATH] = lambda: Stream(backups.send(plane.store), backups.CONTENT_TYPE)
 
 
 def _keep_audit(plane: ControlPlane, policy: Policy, path: Path) -> None:

@@ -13,6 +13,7 @@ from muster.cli.examples import examples
 from muster.cli.home import Home
 
 PORT = 6443
+_FAILED = "Error: "  # how a line begins that says why there is no server
 
 
 @click.command(
@@ -40,6 +41,7 @@ PORT = 6443
     help="Log requests to audit.log as this audit.k8s.io/v1 Policy says.",
     shell_complete=names.files,
 )
+@click.option("--salvage", is_flag=True, help="If the store is damaged, go on with what is whole of it.")
 @click.option("--detach", is_flag=True, help="Return when it serves, and leave it running.")
 @click.option("--log-format", type=click.Choice(["text", "json"]), default="text", help="Of what goes to stderr.")
 @click.option("--ready-fd", type=int, hidden=True, help="Where to say that it serves.")
@@ -49,6 +51,7 @@ def command(
     nodes: tuple[str, ...],
     config: str | None,
     audit_policy: str | None,
+    salvage: bool,
     detach: bool,
     log_format: Literal["text", "json"],
     ready_fd: int | None,
@@ -69,6 +72,8 @@ def command(
         click.echo(f"export KUBECONFIG={home.kubeconfig}")
         return
     home.make()
+    if salvage:
+        _salvage(home)
     if detach:
         options = ["--port", str(port), "--log-format", log_format]
         options += [word for spec in nodes for word in ("--nodes", spec)]
@@ -119,18 +124,38 @@ def _audit_policy(path: str) -> Any:
         raise click.BadParameter(f"{path}: {error}", param_hint="--audit-policy") from error
 
 
+def _salvage(home: Home) -> None:
+    """Make a whole store of a damaged one, and say what is lost."""
+    from muster.cli.salvaging import report
+    from muster.cluster.backups import salvage_home
+    from muster.cluster.store import DataDirectoryError
+    from muster.runtime.clock import RealClock
+
+    try:
+        salvaged = salvage_home(home.path, RealClock().now())
+    except (DataDirectoryError, OSError) as error:
+        raise click.ClickException(str(error)) from error
+    for line in ["nothing is damaged: there is nothing to salvage"] if salvaged is None else report(salvaged):
+        click.echo(line, err=True)
+
+
 def _serve(home: Home, port: int, specs: Any, configuration: Any, policy: Any, ready_fd: int | None) -> None:
     """Serve until told to stop. A start that fails is one line."""
     import uvloop
 
     from muster.api.config import EMBEDDED
+    from muster.api.status import ApiError
     from muster.cluster.apiserver.certificates import CredentialError
     from muster.cluster.apiserver.http import AddressTaken
     from muster.cluster.serving import Options, serve
     from muster.cluster.store import DataDirectoryError
     from muster.runtime.ownership import NotOursError
 
+    is_ready = False
+
     def ready(url: str) -> None:
+        nonlocal is_ready
+        is_ready = True
         text = f"ready: {url}, process {os.getpid()}\nexport KUBECONFIG={home.kubeconfig}\n"
         if ready_fd is not None:
             os.write(ready_fd, text.encode())
@@ -141,8 +166,18 @@ def _serve(home: Home, port: int, specs: Any, configuration: Any, policy: Any, r
 
     try:
         uvloop.run(serve(Options(home.path, port, specs, configuration or EMBEDDED, policy), ready))
-    except (DataDirectoryError, AddressTaken, CredentialError, NotOursError, OSError) as error:
-        raise click.ClickException(str(error)) from error
+    except (DataDirectoryError, AddressTaken, CredentialError, NotOursError, ApiError, OSError) as error:
+        said = _said(error, home)
+        if ready_fd is not None and not is_ready:  # the log may be on a disk that is full
+            os.write(ready_fd, f"{_FAILED}{said}\n".encode())
+        raise click.ClickException(said) from error
+
+
+def _said(error: Exception, home: Home) -> str:
+    """Why it failed. When it is the writing that fails, the system names no file."""
+    if isinstance(error, OSError) and error.filename is None and error.strerror:
+        return f"cannot write to {home.path}: {error.strerror}"
+    return str(error)
 
 
 def _detach(home: Home, options: list[str]) -> None:
@@ -170,6 +205,9 @@ def _detach(home: Home, options: list[str]) -> None:
     except KeyboardInterrupt:
         child.terminate()
         raise
+    if said.startswith(_FAILED):
+        child.wait()
+        raise click.ClickException(said.removeprefix(_FAILED).rstrip())
     if said:
         click.echo(said, nl=False)
         return
@@ -182,5 +220,5 @@ def _explain(log: Path, began: int) -> None:
     with log.open() as file:
         file.seek(began)
         lines = [line.strip() for line in file if line.strip()]
-    errors = [line.removeprefix("Error: ") for line in lines if line.startswith("Error: ")]
+    errors = [line.removeprefix(_FAILED) for line in lines if line.startswith(_FAILED)]
     raise click.ClickException((errors or lines or ["it ended without a word"])[-1])

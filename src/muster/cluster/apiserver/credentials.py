@@ -92,7 +92,10 @@ class Credentials:
 
     def write_kubeconfig(self, path: Path, server: str) -> None:
         """Write the kubeconfig for its owner's eyes only. Raises `OSError`."""
-        write_private(path, self.kubeconfig(server))
+        content = self.kubeconfig(server)
+        # A full disk has no room to write what is there already.
+        if not path.exists() or path.read_bytes() != content:
+            write_private(path, content)
 
 
 def _token(file: Path, ids: Ids) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 import msgspec
 
 from muster.api.status import path_not_found
+from muster.cluster.apiserver.answers import Stream
 from muster.cluster.apiserver.discovery import Discovery
 from muster.cluster.apiserver.openapi import OpenApi
 from muster.cluster.apiserver.registry import Registry
@@ -31,10 +32,11 @@ class Endpoints:
         self._documents: tuple[int, Discovery, OpenApi] | None = None  # of a generation of the registry
         self._metrics = metrics
         self.documents: dict[str, StaticAnswer] = {}  # others' documents, by path
+        self.streams: dict[str, Callable[[], Stream]] = {}  # what is made anew for each who asks, by path
         self.live_checks: dict[str, Check] = {"ping": lambda: None}
         self.ready_checks: dict[str, Check] = {}  # what must be well, besides, before requests make sense
 
-    def respond(self, request: Request) -> Response:
+    def respond(self, request: Request) -> Response | Stream:
         """The answer to a GET of the path. Raises `ApiError` (404, 406)."""
         path = request.path.rstrip("/") or "/"
         first, _, rest = path.strip("/").partition("/")
@@ -46,6 +48,8 @@ class Endpoints:
             return Response(200, self._metrics.text(), CONTENT_TYPE)
         if path == "/":
             return Response(200, msgspec.json.encode({"paths": self._paths()}))
+        if path in self.streams:
+            return self.streams[path]()
         discovery, openapi = self._current()
         answer = self.documents.get(path) or discovery.find(path, request.accept) or openapi.find(path, request.accept)
         if answer is None:
@@ -74,6 +78,7 @@ class Endpoints:
             "/openapi/v2",
             "/openapi/v3",
             *self.documents,
+            *self.streams,
             "/version",
         ]
 

@@ -36,7 +36,7 @@ _ROW = "(?,?,?,?,?,?,?,?)"
 # Rows that a compaction removes: those that were replaced, and those that say that an object is gone.
 _REPLACED = "revision IN (SELECT previous FROM log WHERE revision > ? AND revision <= ?)"
 _GONE = "revision > ? AND revision <= ? AND deleted"
-_Statement = tuple[str, tuple[object, ...]]
+Statement = tuple[str, tuple[object, ...]]
 _NO_ROOM = {errno.ENOSPC, errno.EDQUOT}
 
 
@@ -75,7 +75,7 @@ class Database:
         # The lock comes first: the log then needs no shared memory, for which a full disk might have no room.
         self._set("locking_mode=EXCLUSIVE")
         if self._pragma("page_count") == 0:
-            self._set(f"page_size={PAGE_BYTES}", "auto_vacuum=INCREMENTAL")
+            shape(self._connection)
         self._set("journal_mode=WAL", "synchronous=FULL", "wal_autocheckpoint=0")
         self._set(f"journal_size_limit={8 * CHECKPOINT_BYTES}")
         assert self._pragma("locking_mode") == "exclusive", "no second connection may write or checkpoint"
@@ -96,11 +96,11 @@ class Database:
             raise self._broken
         digests = of_records(records)
         if len(records) <= INSERT_ROWS:
-            self._execute(_insert(records, digests))
+            self._execute(insertion(records, digests))
         else:
             starts = range(0, len(records), INSERT_ROWS)
             parts = [(records[at : at + INSERT_ROWS], digests[at : at + INSERT_ROWS]) for at in starts]
-            self._execute(("BEGIN IMMEDIATE", ()), *[_insert(*part) for part in parts])
+            self._execute(("BEGIN IMMEDIATE", ()), *[insertion(*part) for part in parts])
         self._mark = self._mark.after(records, digests)
         self._write_mark()
         self._unchecked += sum(len(record.body) for record in records)
@@ -167,7 +167,7 @@ class Database:
         self.checkpoint()
         return excess > VACUUM_PAGES
 
-    def _execute(self, *statements: _Statement) -> None:
+    def _execute(self, *statements: Statement) -> None:
         """One statement is a transaction of its own; several begin with BEGIN and are committed, or rolled back."""
         try:
             with self._connection:
@@ -205,7 +205,14 @@ class Database:
         return False
 
 
-def _insert(records: Sequence[Record], digests: Sequence[int]) -> _Statement:
+def shape(connection: sqlite3.Connection) -> None:
+    """Say how a new database is laid out."""
+    connection.execute(f"PRAGMA page_size={PAGE_BYTES}").fetchall()
+    connection.execute("PRAGMA auto_vacuum=INCREMENTAL").fetchall()
+
+
+def insertion(records: Sequence[Record], digests: Sequence[int]) -> Statement:
+    """What adds the rows of records with these checksums."""
     rows = ",".join([_ROW] * len(records))
     values = chain.from_iterable(
         (r.revision, *r.key, r.deleted, r.previous, digest, r.body) for r, digest in zip(records, digests, strict=True)

@@ -44,8 +44,8 @@ class DataDirectory:
         path = self.path / name
         try:
             os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
-            _sync(self.path)
-            _sync(self.path.parent)
+            sync(self.path)
+            sync(self.path.parent)
         except OSError as error:
             raise DataDirectoryError(f"cannot open {path}: {error.strerror}") from error
         return path
@@ -55,9 +55,10 @@ class DataDirectory:
         os.close(self._lock)
 
 
-def _sync(path: Path) -> None:
-    directory = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+def sync(path: Path) -> None:
+    """Return once a file, or what a directory lists, is on disk."""
+    opened = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        os.fsync(directory)
+        os.fsync(opened)
     finally:
-        os.close(directory)
+        os.close(opened)

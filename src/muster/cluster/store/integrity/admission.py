@@ -64,7 +64,8 @@ def read_mark(directory: Path) -> Mark | None:
 def refusal(directory: Path, damage: Damage) -> DataDirectoryError:
     """Why a store is not opened, and how to go on."""
     return DataDirectoryError(
-        f"the store in {directory} is damaged: {damage}. Nothing was changed; restore it from a backup"
+        f"the store in {directory} is damaged: {damage}. Nothing was changed. Go on with what is whole, and keep the "
+        f"damaged files aside: muster up --salvage; or go back to a backup: muster restore --force FILE"
     )
 
 

@@ -5,7 +5,6 @@ refused. So what is not yet known to be whole is opened read-only, and without l
 """
 
 import os
-import shutil
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -83,15 +82,15 @@ def _seen(path: Path) -> Iterator[str]:
     if not log.exists():
         yield f"file:{quote(str(path))}?immutable=1"
         return
-    other = path.with_name(f"{path.name}-seen")
-    shutil.rmtree(other, ignore_errors=True)  # left by a kill
-    other.mkdir(mode=0o700)
+    others = [(file, file.with_name(file.name.replace(path.name, f"{path.name}-seen"))) for file in (path, log)]
     try:
-        for file in (path, log):
-            os.link(file, other / file.name)
-        yield f"file:{quote(str(other / path.name))}?mode=ro&vfs=unix-none"
+        for file, other in others:
+            other.unlink(missing_ok=True)  # left by a kill
+            os.link(file, other)
+        yield f"file:{quote(str(others[0][1]))}?mode=ro&vfs=unix-none"
     finally:
-        shutil.rmtree(other, ignore_errors=True)
+        for _, other in others:
+            other.unlink(missing_ok=True)
 
 
 def _checked(rows: sqlite3.Cursor, compacted: int, removed: int, mark: Mark) -> Contents:

@@ -1,0 +1,43 @@
+"""`muster restore`: let the embedded cluster begin with what a backup holds."""
+
+import os
+from pathlib import Path
+
+import click
+
+from muster.cli.completion import names
+from muster.cli.examples import examples
+from muster.cli.home import Home
+
+
+@click.command(
+    epilog=examples("muster restore muster.backup && muster up --detach", "muster restore --force muster.backup"),
+)
+@click.argument("file", type=click.Path(path_type=Path), shell_complete=names.files)
+@click.option("--force", is_flag=True, help="Also if there is a cluster already: its files are kept aside.")
+@click.option(
+    "--data",
+    metavar="DIR",
+    default="",
+    help="Where the data live (default: $MUSTER_HOME or ~/.muster).",
+    shell_complete=names.directories,
+)
+def command(file: Path, force: bool, data: str) -> None:
+    """Let the next `muster up` begin with the objects and the keys in FILE, which `muster backup` has made."""
+    from muster.cluster import backups
+    from muster.cluster.store import DataDirectoryError
+    from muster.cluster.store.integrity import archive
+    from muster.runtime.clock import RealClock
+
+    home = Home.find(os.environ, data)
+    try:
+        backup = archive.load(file)
+        home.make()
+        aside = backups.restore(home.path, backup, RealClock().now(), replace=force)
+    except DataDirectoryError as error:
+        raise click.ClickException(str(error)) from error
+    except OSError as error:
+        raise click.ClickException(f"cannot restore {file}: {error.strerror or error}") from error
+    click.echo(f"{home.path} has the {len(backup.records)} objects of {file}; go on with: muster up --detach")
+    if aside is not None:
+        click.echo(f"the files that were there are in {aside}")

@@ -1,0 +1,214 @@
+"""What `muster backup`, `muster restore` and `muster up --salvage` do to a home.
+
+A backup holds all objects as of one revision, and the keys of the cluster: clients and pods that knew it before know
+what is restored from it. A server that runs gives its objects away from memory, so no write waits for it.
+"""
+
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+import msgspec
+
+from muster.cluster.apiserver.certificates import write_private
+from muster.cluster.apiserver.headers import header_of
+from muster.cluster.entrance import PKI
+from muster.cluster.store import DataDirectoryError, Key, Store
+from muster.cluster.store.database import FILE
+from muster.cluster.store.directory import DataDirectory, sync
+from muster.cluster.store.integrity import archive, mark
+from muster.cluster.store.integrity.admission import LOG, admit, read_mark
+from muster.cluster.store.integrity.archive import BEYOND, Backup
+from muster.cluster.store.integrity.inspection import Damage
+from muster.cluster.store.integrity.pages import pages_of
+from muster.cluster.store.integrity.salvage import Findings, living, salvage
+from muster.cluster.store.journal import Record
+
+PATH = "/muster/backup"  # where a server gives its objects away
+CONTENT_TYPE = "application/octet-stream"
+_PIECE_BYTES = 256 * 1024
+_LENGTH_BYTES = 4
+_STAMP = "%Y-%m-%dT%H%M%S"
+
+
+class _Sent(msgspec.Struct, array_like=True):
+    """An object on its way to a backup; the last one says how many there were, at which revision."""
+
+    revision: int
+    resource: str = ""
+    namespace: str = ""
+    name: str = ""
+    body: bytes = b""
+    count: int = 0
+
+
+async def send(store: Store) -> AsyncIterator[bytes]:
+    """All objects of a store as of now, in pieces."""
+    snapshot, encoder = store.everything(), msgspec.msgpack.Encoder()
+    piece = bytearray()
+    for entry in snapshot.entries:
+        _append(piece, encoder.encode(_Sent(entry.revision, *entry.key, entry.body)))
+        if len(piece) >= _PIECE_BYTES:
+            yield bytes(piece)
+            piece.clear()
+    _append(piece, encoder.encode(_Sent(snapshot.revision, count=len(snapshot.entries))))
+    yield bytes(piece)
+
+
+def _append(piece: bytearray, content: bytes) -> None:
+    piece += len(content).to_bytes(_LENGTH_BYTES, "big")
+    piece += content
+
+
+async def receive(pieces: AsyncIterator[bytes]) -> tuple[list[Record], int]:
+    """What `send` sent, and its revision. Raises `DataDirectoryError` if the end is missing."""
+    decoder, buffer = msgspec.msgpack.Decoder(_Sent), bytearray()
+    records: list[Record] = []
+    async for piece in pieces:
+        buffer += piece
+        at = 0
+        while len(buffer) - at >= _LENGTH_BYTES:
+            end = at + _LENGTH_BYTES + int.from_bytes(buffer[at : at + _LENGTH_BYTES], "big")
+            if end > len(buffer):
+                break
+            sent = decoder.decode(buffer[at + _LENGTH_BYTES : end])
+            if not sent.resource and sent.count == len(records):
+                return sorted(records), sent.revision
+            key = Key(sent.resource, sent.namespace, sent.name)
+            records.append(Record(sent.revision, key, False, None, sent.body))
+            at = end
+        del buffer[:at]
+    raise DataDirectoryError("the server did not send all objects; try again")
+
+
+def read(home: Path) -> tuple[list[Record], int]:
+    """The objects of a home where no server runs, and their revision. Raises `DataDirectoryError`."""
+    if not (home / FILE).exists():
+        raise DataDirectoryError(f"there is nothing to back up in {home}")
+    with _held(home):
+        try:
+            contents = admit(home, is_used=True)
+        except Damage as damage:
+            raise DataDirectoryError(f"the store in {home} is damaged: {damage}; see muster up --salvage") from damage
+    if contents is None:
+        raise DataDirectoryError(f"{home / FILE} is of an older release: start the server once, it upgrades it")
+    return [record._replace(previous=None) for record in living(contents.history.records)], contents.mark.revision
+
+
+def check_absent(file: Path, *, replace: bool) -> None:
+    """Refuse to write over a file, unless that is meant. Raises `DataDirectoryError`."""
+    if file.exists() and not replace:
+        raise DataDirectoryError(f"there is a {file} already: name another file, or replace it with --force")
+
+
+def save(file: Path, home: Path, records: list[Record], revision: int) -> None:
+    """Write a backup of these objects and of the keys in a home, and check it. Raises `OSError`."""
+    keys = {f"{PKI}/{path.name}": path.read_bytes() for path in sorted((home / PKI).glob("*")) if path.is_file()}
+    partial = file.with_name(f"{file.name}.partial")
+    partial.unlink(missing_ok=True)
+    try:
+        archive.write(partial, Backup(records, revision, keys))
+        partial.replace(file)
+    finally:
+        partial.unlink(missing_ok=True)
+    sync(file.parent)
+
+
+def restore(home: Path, backup: Backup, now: datetime, *, replace: bool) -> Path | None:
+    """Let the next server begin with a backup; returns where the files are now that were there.
+
+    Raises `DataDirectoryError`, `OSError`.
+    """
+    with _held(home):
+        there = [name for name in (FILE, LOG, mark.FILE, PKI) if _has_content(home / name)]
+        if there and not replace:
+            raise DataDirectoryError(f"{home} holds a cluster ({', '.join(there)}): --force keeps its files aside")
+        aside = home / f"before-restore-{now:{_STAMP}}"
+        revision = max(backup.revision, _newest_known(home)) + BEYOND
+        archive.install(home, Backup(backup.records, revision, {}), aside)
+        if (home / PKI).exists() and backup.files:
+            (home / PKI).rename(aside / PKI)
+        for name, content in backup.files.items():
+            (home / PKI).mkdir(mode=0o700, exist_ok=True)
+            write_private(home / PKI / Path(name).name, content)
+        sync(home)
+        if there:
+            return aside
+        aside.rmdir()
+        return None
+
+
+def _newest_known(home: Path) -> int:
+    """The newest revision that the mark of a home knows of, 0 if there is none that says anything."""
+    try:
+        found = read_mark(home)
+    except Damage:
+        return 0
+    return found.revision if found else 0
+
+
+@dataclass(frozen=True, slots=True)
+class Salvaged:
+    """What became of a damaged store."""
+
+    damage: str
+    findings: Findings
+    aside: Path
+
+
+def salvage_home(home: Path, now: datetime) -> Salvaged | None:
+    """Let the next server begin with what is whole; None if nothing is damaged.
+
+    Raises `DataDirectoryError`, `OSError`.
+    """
+    with _held(home):
+        try:
+            admit(home, is_used=(home / PKI).exists())
+        except Damage as damage:
+            said = str(damage)
+        else:
+            return None
+        try:
+            found = read_mark(home)
+        except Damage:
+            found = None
+        findings = salvage(pages_of(_content(home / FILE), _content(home / LOG)), found, _is_readable)
+        if findings.is_unchecked:
+            raise DataDirectoryError(
+                f"the store in {home} is damaged ({said}), and of an older release, whose objects have no checksums: "
+                f"what is whole cannot be told. Nothing was changed; go back to a backup: muster restore --force FILE"
+            )
+        aside = home / f"damaged-{now:{_STAMP}}"
+        records = [record._replace(previous=None) for record in findings.living]
+        archive.install(home, Backup(records, findings.newest + BEYOND, {}), aside)
+        names = "".join(f"{' '.join(key)}\n" for key in findings.doubtful)
+        write_private(aside / "lost-or-old", names.encode())
+        return Salvaged(said, findings, aside)
+
+
+def _is_readable(key: Key, body: bytes) -> bool:
+    try:
+        header_of(key.resource, body)
+    except (msgspec.MsgspecError, ValueError):
+        return False
+    return True
+
+
+def _content(path: Path) -> bytes:
+    return path.read_bytes() if path.exists() else b""
+
+
+def _has_content(path: Path) -> bool:
+    return path.exists() and (path.is_dir() or path.stat().st_size > 0)
+
+
+@contextmanager
+def _held(home: Path) -> Iterator[None]:
+    """While no server can have it. Raises `DataDirectoryError`."""
+    directory = DataDirectory(home)
+    try:
+        yield
+    finally:
+        directory.release()

@@ -1,0 +1,117 @@
+"""New databases from the objects of others: backups, and what is restored or salvaged.
+
+What a restored store knew before is compacted, and its next revision is beyond any that anybody may have seen: watches
+list again, and no revision means two things.
+"""
+
+import os
+import sqlite3
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from zlib import crc32
+
+from muster.cluster.store.database import FILE, INSERT_ROWS, insertion, shape
+from muster.cluster.store.directory import sync
+from muster.cluster.store.errors import DataDirectoryError
+from muster.cluster.store.integrity import mark as marks
+from muster.cluster.store.integrity.admission import LOG
+from muster.cluster.store.integrity.checksum import of_records
+from muster.cluster.store.integrity.inspection import Damage, read, reading, state_of
+from muster.cluster.store.integrity.mark import Mark
+from muster.cluster.store.journal import Record
+from muster.cluster.store.schema import CURRENT, prepare, set_meta, version_of
+
+# A backup of long ago is behind by as many writes as there were since: this many are made in nine hours, at 30,000/s,
+# and in decades by the clusters that we know of.
+BEYOND = 1_000_000_000
+NOTHING: Mapping[str, bytes] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Backup:
+    """What a backup holds: the objects at a revision, and files of the home by their name."""
+
+    records: Sequence[Record]
+    revision: int
+    files: Mapping[str, bytes]
+
+
+def write(path: Path, backup: Backup) -> Mark:
+    """Make a database, and return once it is on disk, checked. Raises `FileExistsError`, `OSError`, `Damage`."""
+    os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+    try:
+        with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+            mark = _fill(connection, backup, str(path))
+    except sqlite3.Error as error:
+        raise OSError(f"cannot write {path}: {error}") from error
+    sync(path)
+    load(path)
+    return mark
+
+
+def _fill(connection: sqlite3.Connection, backup: Backup, where: str) -> Mark:
+    # Without shared memory, which not every disk has, and without a journal: the file counts once it is whole.
+    for pragma in ("locking_mode=EXCLUSIVE", "journal_mode=OFF", "synchronous=OFF"):
+        connection.execute(f"PRAGMA {pragma}").fetchall()
+    shape(connection)
+    prepare(connection, where)
+    with connection:
+        connection.execute("BEGIN IMMEDIATE")
+        for at in range(0, len(backup.records), INSERT_ROWS):
+            part = backup.records[at : at + INSERT_ROWS]
+            connection.execute(*insertion(part, of_records(part)))
+        set_meta(connection, backup.revision, 0)
+        mark = state_of(connection)
+        connection.execute("INSERT INTO meta VALUES ('mark', ?)", (mark.encode(),))
+        connection.execute("CREATE TABLE files (name TEXT PRIMARY KEY, digest INTEGER NOT NULL, content BLOB NOT NULL)")
+        rows = [(name, _digest(name, content), content) for name, content in backup.files.items()]
+        connection.executemany("INSERT INTO files VALUES (?, ?, ?)", rows)
+    connection.execute("PRAGMA journal_mode=WAL").fetchall()
+    return mark
+
+
+def load(path: Path) -> Backup:
+    """What a backup holds, checked. Raises `DataDirectoryError`, `OSError`."""
+    with path.open("rb"):  # says why it cannot be read
+        pass
+    try:
+        with reading(path) as connection:
+            if version_of(connection, str(path)) != CURRENT:
+                raise DataDirectoryError(f"{path} is no backup of this release")
+            meta = dict(connection.execute("SELECT key, value FROM meta"))
+            mark = marks.decode(meta["mark"]) if isinstance(meta.get("mark"), bytes) else None
+            if mark is None:
+                raise DataDirectoryError(f"{path} is no backup: muster backup FILE makes one")
+            history = read(connection, path, mark).history
+            rows = connection.execute("SELECT name, digest, content FROM files").fetchall()
+    except Damage as damage:
+        raise DataDirectoryError(f"{path} is damaged: {damage}; use another backup") from damage
+    if any(not isinstance(content, bytes) or _digest(name, content) != digest for name, digest, content in rows):
+        raise DataDirectoryError(f"{path} is damaged: a file in it does not match its checksum; use another backup")
+    return Backup(list(history.records), history.compacted, {name: content for name, _, content in rows})
+
+
+def _digest(name: str, content: bytes) -> int:
+    return crc32(content, crc32(f"{name}\0".encode()))
+
+
+def install(directory: Path, backup: Backup, aside: Path) -> None:
+    """Let a store begin with the objects of a backup; the files that are there go to `aside`. Raises `OSError`.
+
+    The caller has the directory.
+    """
+    new = directory / f"{FILE}-new"
+    new.unlink(missing_ok=True)  # left by a kill
+    mark = write(new, backup)
+    aside.mkdir(mode=0o700, exist_ok=True)
+    for name in (FILE, LOG, marks.FILE):
+        if (directory / name).exists():
+            (directory / name).rename(aside / name)
+    # The mark first: a start that finds it alone says that a database is missing.
+    file = marks.MarkFile(directory / marks.FILE)
+    file.write(mark)
+    file.close()
+    new.rename(directory / FILE)
+    sync(directory)

@@ -1,0 +1,152 @@
+"""The rows in the pages of a database and of its log, read without SQLite: also those that it would not find any more.
+
+Pages and rows are as SQLite's file format says. What makes no sense is passed over: who reads rows checks them.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+PAGE = 8192  # as all our databases have it
+_LOG_HEADER, _FRAME_HEADER = 32, 24
+_INDEX_LEAF = 0x0A
+_MAP_ENTRIES = PAGE // 5  # of one page that maps those after it
+_FREE = 2  # in the map: the page is not in use
+
+Value = int | bytes | str | None
+Row = tuple[Value, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Pages:
+    """The newest image of each page by its number, and older ones of the same number."""
+
+    current: dict[int, bytes]
+    older: list[bytes]
+
+    def rows(self) -> Iterator[Row]:
+        """The rows of tables in the pages that are in use."""
+        for number, page in self.current.items():
+            if not self._is_free(number):
+                yield from self._rows_of(page)
+
+    def older_rows(self) -> Iterator[Row]:
+        """The rows of tables in images that were written over."""
+        for page in self.older:
+            yield from self._rows_of(page)
+
+    def entries(self) -> Iterator[Row]:
+        """The rows of tables without row ids, in the pages that are in use."""
+        for number, page in self.current.items():
+            if not self._is_free(number) and page[0] == _INDEX_LEAF:
+                for at in _cells(page):
+                    size, at = _varint(page, at)
+                    yield from _record(page[at : at + size])
+
+    def _is_free(self, number: int) -> bool:
+        if number < 3:
+            return False
+        mapping = 2 + (number - 2) // (_MAP_ENTRIES + 1) * (_MAP_ENTRIES + 1)
+        at = 5 * (number - mapping - 1)
+        return number != mapping and self.current.get(mapping, b"")[at : at + 1] == bytes([_FREE])
+
+    def _rows_of(self, page: bytes) -> Iterator[Row]:
+        # Whatever the page says that it is: that may be what is damaged, and a row is known by its checksum.
+        for at in _cells(page):
+            size, at = _varint(page, at)
+            revision, at = _varint(page, at)
+            for row in _record(self._payload(page, at, size)):
+                yield (revision, *row[1:])
+
+    def _payload(self, page: bytes, at: int, size: int) -> bytes:
+        """What a cell holds, with what other pages have of it."""
+        most, least = PAGE - 35, (PAGE - 12) * 32 // 255 - 23
+        if size <= most:
+            return page[at : at + size]
+        local = least + (size - least) % (PAGE - 4)
+        local = local if local <= most else least
+        parts, left = [page[at : at + local]], size - local
+        number = int.from_bytes(page[at + local : at + local + 4], "big")
+        while left > 0 and number in self.current:
+            content = self.current[number]
+            parts.append(content[4 : 4 + left])
+            number, left = int.from_bytes(content[:4], "big"), left - (PAGE - 4)
+        return b"".join(parts)
+
+
+def pages_of(database: bytes, log: bytes) -> Pages:
+    """All pages, as of the last transaction that the log holds whole or in part."""
+    current = {at // PAGE + 1: database[at : at + PAGE] for at in range(0, len(database) - PAGE + 1, PAGE)}
+    older: list[bytes] = []
+    committed: dict[int, bytes] = {}
+    pending: dict[int, bytes] = {}
+    for number, is_last, page in _frames(log):
+        older += [image for image in (pending.get(number), committed.get(number)) if image is not None][:1]
+        pending[number] = page
+        if is_last:
+            committed |= pending
+            pending = {}
+    older += [*pending.values(), *(current[number] for number in committed if number in current)]
+    return Pages(current | committed, older)
+
+
+def _frames(log: bytes) -> Iterator[tuple[int, bool, bytes]]:
+    """The frames since the log was last begun anew: page number, whether a transaction ends with it, and the page."""
+    size = _FRAME_HEADER + PAGE
+    starts = range(_LOG_HEADER, len(log) - size + 1, size)
+    # They carry the same salt as the header does; any of the three may be damaged.
+    salts = Counter(
+        [*(log[at + 8 : at + 16] for at in starts[:1]), log[16:24], *(log[at + 8 : at + 16] for at in starts[1:2])]
+    )
+    [salt] = [salt for salt, _ in salts.most_common(1)]
+    for at in starts:
+        if log[at + 8 : at + 16] == salt:
+            number = int.from_bytes(log[at : at + 4], "big")
+            is_last = log[at + 4 : at + 8] != bytes(4)
+            yield number, is_last, log[at + _FRAME_HEADER : at + size]
+
+
+def _cells(page: bytes) -> list[int]:
+    """Where the cells of a leaf begin."""
+    count = int.from_bytes(page[3:5], "big")
+    starts = [int.from_bytes(page[at : at + 2], "big") for at in range(8, min(8 + 2 * count, PAGE - 1), 2)]
+    return [start for start in starts if 8 <= start < PAGE]
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    """A number of variable length, and where it ends."""
+    value = 0
+    for more in range(8):
+        byte = data[at + more] if at + more < len(data) else 0
+        value = value << 7 | byte & 0x7F
+        if byte < 0x80:
+            return value, at + more + 1
+    return value << 8 | (data[at + 8] if at + 8 < len(data) else 0), at + 9
+
+
+def _record(payload: bytes) -> Iterator[Row]:
+    """The row in a payload, if it is one."""
+    end, at = _varint(payload, 0)
+    kinds: list[int] = []
+    values: list[Value] = []
+    while at < min(end, len(payload)) and len(kinds) < 20:
+        kind, at = _varint(payload, at)
+        kinds.append(kind)
+    try:
+        for kind in kinds:
+            value, at = _value(payload, at, kind)
+            values.append(value)
+    except ValueError:  # no text
+        return
+    yield tuple(values)
+
+
+def _value(payload: bytes, at: int, kind: int) -> tuple[Value, int]:
+    if kind >= 12:
+        end = at + (kind - 12) // 2
+        content = payload[at:end]
+        return (content.decode() if kind % 2 else content), end
+    if kind in (8, 9):
+        return kind - 8, at
+    size = (0, 1, 2, 3, 4, 6, 8, 8, 0, 0, 0, 0)[kind]
+    return (int.from_bytes(payload[at : at + size], "big", signed=True) if size else None), at + size
