@@ -79,6 +79,17 @@ def test_what_a_pod_leaves_goes_with_it(play, tmp_path, restart):
     play(story)
 
 
+def test_a_node_that_stops_gives_memory_back_first(play, tmp_path):
+    async def story(world):
+        await world.create(volumes=VOLUMES, volumeMounts=MOUNTS, **shell("touch /k/x; sleep 1000"))
+        await world.ready()
+        assert memory(tmp_path) != []
+        await world.stop_node()
+        assert memory(tmp_path) == []
+
+    play(story)
+
+
 def immutable(path):
     if subprocess.run(["chattr", "+i", str(path)], capture_output=True, check=False).returncode != 0:
         pytest.skip("files cannot be made immutable here")
@@ -170,7 +181,7 @@ def test_what_is_foreign_is_named_and_left_alone(play, tmp_path):
         assert os.path.lexists(tmp_path / name)
 
 
-DAMAGE = ["pod.json", "hosts", "containers/main/0/state", "containers/main/0/log", "containers/main", "containers"]
+DAMAGE = ["pod.json", "hosts", "containers/main/0/state", "containers/main/0/log.", "containers/main", "containers"]
 
 
 @pytest.mark.parametrize("what", ["file", "directory", "fifo", "link"])
@@ -184,14 +195,14 @@ def test_a_pod_whose_files_are_damaged_while_nobody_looks(play, tmp_path, where,
         pod = await world.ready()
         await world.says("\n")
         await world.stop_node(leave=True)
-        path = tmp_path / f"node-0/pods/{pod.metadata.uid}" / where
+        [path] = (tmp_path / f"node-0/pods/{pod.metadata.uid}").glob(f"{where}*")
         path.rename(path.with_name("was"))
         put(path, what)
         await world.start_node()
         await serves(world, "q")
         pod = await world.get()
         assert (tmp_path / "runs").read_text() == "ran\n"
-        if where in ("pod.json", "hosts", "containers/main/0/log"):
+        if where in ("pod.json", "hosts", "containers/main/0/log."):
             assert main(pod).state.running is not None
             assert pod.status.pod_ip
         else:

@@ -146,10 +146,10 @@ class ProcessNode:
                 runner.end(ending)
             if self._runners:
                 await self._drained.wait()
+        await self._remover.stop()
         await self._controller.stop()
         for runner in self._runners.values():
             await runner.close()
-        await self._remover.stop()
         if self._lifeline is not None:
             for descriptor in self._lifeline:
                 os.close(descriptor)
