@@ -6,10 +6,10 @@ node; a node index is reused only after the node is gone. Mutable, but pure: no 
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from muster.api.core import Node, Taint
 from muster.api.quantity import amount
@@ -24,8 +24,7 @@ Mask = npt.NDArray[np.bool_]
 _MASKS_KEPT = 1000
 
 
-@dataclass(frozen=True, slots=True)
-class NodeTraits:
+class NodeTraits(Struct, frozen=True):
     """What decides whether a pod may go to a node at all."""
 
     labels: tuple[tuple[str, str], ...]
@@ -34,8 +33,7 @@ class NodeTraits:
     ready: bool
 
 
-@dataclass(frozen=True, slots=True)
-class _Assignment:
+class _Assignment(Struct, frozen=True):
     node: str
     requests: Amounts
 

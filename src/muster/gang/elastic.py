@@ -19,13 +19,14 @@ A size n means that the indexes 0 to n - 1 run, so the pods that a smaller size 
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from itertools import groupby
 from typing import Self
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from muster.gang.capacity import Amounts, Capacity
 from muster.gang.placement import Placement, place
@@ -35,8 +36,7 @@ from muster.gang.shapes import Shape
 _LARGEST = 2**31 - 1
 
 
-@dataclass(frozen=True, slots=True)
-class Waiting:
+class Waiting(Struct, frozen=True):
     """A gang that was refused.
 
     name: for people.
@@ -51,8 +51,7 @@ class Waiting:
     count: int = 1
 
 
-@dataclass(frozen=True, slots=True)
-class Elastic:
+class Elastic(Struct, frozen=True):
     """A gang that may be resized.
 
     least: it is not shrunk below. All indexes that have ended for good are below it.
@@ -86,8 +85,7 @@ class Elastic:
         return self.between(size, _LARGEST)
 
 
-@dataclass(frozen=True, slots=True)
-class Resize:
+class Resize(Struct, frozen=True):
     """A gang gets another size. `why` completes the sentence."""
 
     key: str

@@ -6,16 +6,15 @@ finding no order is not a proof that there is none, and `Refusal.proven` says wh
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from muster.gang.capacity import Capacity, Ints
 from muster.gang.shapes import Shape
 
 
-@dataclass(frozen=True, slots=True)
-class Placement:
+class Placement(Struct, frozen=True):
     """For each shape, the nodes that take its pods and how many each."""
 
     nodes: Mapping[Shape, tuple[tuple[str, int], ...]]
@@ -26,8 +25,7 @@ class Placement:
             yield from (node for _ in range(count))
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
+class Refusal(Struct, frozen=True):
     """The gang does not fit now. `shape` is the first that did not, `fits` how many of its `wanted` pods would."""
 
     shape: Shape

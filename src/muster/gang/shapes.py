@@ -2,7 +2,8 @@
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from muster.api.core import Pod, Toleration
 from muster.api.pods import pod_requests
@@ -11,8 +12,7 @@ from muster.api.pods import pod_requests
 MOST = 1 << 48
 
 
-@dataclass(frozen=True, slots=True)
-class Shape:
+class Shape(Struct, frozen=True):
     """What a pod asks of a node. Amounts are integers: milli-CPU, and whole units of everything else."""
 
     requests: tuple[tuple[str, int], ...]  # sorted by resource, no zeros; always has "pods": 1

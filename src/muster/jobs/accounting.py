@@ -8,9 +8,9 @@ counter + UIDs + pods that still have the finalizer and are in neither.
 
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
 
 import msgspec
+from msgspec import Struct, field
 
 from muster.api.batch import JobStatus, UncountedTerminatedPods
 from muster.api.core import Pod
@@ -24,8 +24,7 @@ from muster.jobs.terms import Terms
 MAX_UNCOUNTED = 500
 
 
-@dataclass(frozen=True, slots=True)
-class Tally:
+class Tally(Struct, frozen=True):
     """What the counters come to with every pod that has ended.
 
     succeeded: for an Indexed Job the number of `completed`.
@@ -45,8 +44,7 @@ class Tally:
     awaiting: Mapping[int, Member]
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(Struct, frozen=True):
     """What one decision adds to the books.
 
     release: pods to let go of once the status is stored.
@@ -148,8 +146,7 @@ def _rank(member: Member) -> tuple[int, object]:
     return sum(failures_of_index(member.pod)), finish_time(member.pod)
 
 
-@dataclass(slots=True)
-class _Books:
+class _Books(Struct):
     """The lists that `record` fills."""
 
     succeeded: list[str]

@@ -6,8 +6,9 @@ count travels in annotations from a failed pod to its replacement, so it survive
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+
+from msgspec import Struct
 
 from muster.api.core import Pod
 from muster.api.pods import find_condition
@@ -19,8 +20,7 @@ LONGEST_DELAY = timedelta(minutes=10)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-@dataclass(frozen=True, slots=True)
-class Backoff:
+class Backoff(Struct, frozen=True):
     """The failures of a Job since its last success.
 
     failures: how many.

@@ -5,8 +5,9 @@ tracking finalizer are history that the status already holds: they appear nowher
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Self
+
+from msgspec import Struct
 
 from muster.api.batch import COMPLETION_INDEX, INDEX_FAILURE_COUNT, INDEX_IGNORED_FAILURE_COUNT, TRACKING_FINALIZER
 from muster.api.core import Pod
@@ -16,8 +17,7 @@ NO_INDEX = -1
 _MAX_INT32 = 2**31 - 1
 
 
-@dataclass(frozen=True, slots=True)
-class Member:
+class Member(Struct, frozen=True):
     """One pod of the Job.
 
     index: its completion index, or NO_INDEX if it has none that makes sense.
@@ -59,8 +59,7 @@ class Member:
         return self.failed or (self.deleting and not self.succeeded and not replace_only_failed)
 
 
-@dataclass(frozen=True, slots=True)
-class Census:
+class Census(Struct, frozen=True):
     """The Job's pods by state; each sequence in the order of completion index, then as given.
 
     active: neither ended nor being deleted.

@@ -6,8 +6,9 @@ are for ever: kube-apiserver refuses to take one back.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
+
+from msgspec import Struct
 
 from muster.api.batch import Job, JobCondition
 
@@ -20,8 +21,7 @@ FAILED = "Failed"
 Conditions = tuple[JobCondition, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(Struct, frozen=True):
     """How the Job ends, and why."""
 
     success: bool

@@ -8,10 +8,11 @@ The rules, and the order in which they are tried, are those of the built-in cont
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
 
 from muster.api.batch import INDEXED, NON_INDEXED, Job, JobStatus
 from muster.api.core import Pod
@@ -48,8 +49,7 @@ def decide(
     return _Decision.of(job, pods, now, backoff).plan(outcome)
 
 
-@dataclass(frozen=True, slots=True)
-class _Decision:
+class _Decision(Struct, frozen=True):
     """What is known once everything has been counted, before anything is done."""
 
     job: Job

@@ -5,17 +5,17 @@ was stored, finalizers are removed: the status must hold a pod before the pod is
 these writes neither loses nor counts twice.
 """
 
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
+
+from msgspec import Struct
 
 from muster.api.batch import JobStatus
 from muster.api.core import Pod
 from muster.jobs.backoff import Backoff
 
 
-@dataclass(frozen=True, slots=True)
-class Creation:
+class Creation(Struct, frozen=True):
     """A pod to create.
 
     index: its completion index; None in a NonIndexed Job.
@@ -27,8 +27,7 @@ class Creation:
     ignored_failures: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Deletion:
+class Deletion(Struct, frozen=True):
     """A pod to delete.
 
     untrack: remove the finalizer first, so that the pod never counts (surplus pods). Otherwise it goes when the
@@ -39,8 +38,7 @@ class Deletion:
     untrack: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Note:
+class Note(Struct, frozen=True):
     """An event about the Job, for people."""
 
     type: Literal["Normal", "Warning"]
@@ -48,8 +46,7 @@ class Note:
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(Struct, frozen=True):
     """How much of a plan's work on pods came true.
 
     created: how many pods were created.
@@ -60,8 +57,7 @@ class Outcome:
     undeleted: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(Struct, frozen=True):
     """What to do about one Job now.
 
     create, delete: pods, in order; never both.

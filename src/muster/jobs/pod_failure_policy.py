@@ -1,7 +1,8 @@
 """What a Job's podFailurePolicy says of one failed pod: the first rule that matches decides."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from muster.api.batch import PodFailurePolicy, PodFailurePolicyRule
 from muster.api.core import ContainerStatus, Pod
@@ -13,8 +14,7 @@ COUNT = "Count"
 _ACTIONS = (IGNORE, FAIL_JOB, FAIL_INDEX, COUNT)
 
 
-@dataclass(frozen=True, slots=True)
-class Judgement:
+class Judgement(Struct, frozen=True):
     """What to do about a failed pod.
 
     action: the matching rule's, or empty if none matches: the failure counts.

@@ -5,9 +5,10 @@ the pods at or above the new size and nothing else; lowering only its parallelis
 lose, whatever their index.
 """
 
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import groupby
+
+from msgspec import Struct
 
 from muster.api.indexes import Indexes
 from muster.api.pods import find_condition, is_ready
@@ -22,8 +23,7 @@ from muster.jobs.terms import Terms
 MAX_PODS = 500
 
 
-@dataclass(frozen=True, slots=True)
-class Resize:
+class Resize(Struct, frozen=True):
     """The change in pods.
 
     more: there is more to change than one decision does.

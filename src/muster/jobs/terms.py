@@ -4,8 +4,9 @@ A Job that reached us without defaults (an old object, another server) is read a
 different everywhere: `completions` 0 is done at once, absent makes a work queue.
 """
 
-from dataclasses import dataclass
 from typing import Self
+
+from msgspec import Struct
 
 from muster.api.batch import INDEXED, JOB_CONTROLLER_NAME, NON_INDEXED, Job, PodFailurePolicy, SuccessPolicy
 
@@ -14,8 +15,7 @@ DEFAULT_BACKOFF_LIMIT = 6
 NO_BACKOFF_LIMIT = 2**31 - 1
 
 
-@dataclass(frozen=True, slots=True)
-class Terms:
+class Terms(Struct, frozen=True):
     """The fields of a JobSpec that the algorithm reads.
 
     completions: how many successes are asked for; None for a work queue (one success and all pods ended).

@@ -7,9 +7,9 @@ or have been behind when a pod was made.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 import msgspec
+from msgspec import Struct
 
 from muster.api.batch import INDEXED, Job
 from muster.api.core import Pod
@@ -30,8 +30,7 @@ _MOST = 2**53 - 1
 _LONGEST_TEXT = 100
 
 
-@dataclass(frozen=True, slots=True)
-class Announcement:
+class Announcement(Struct, frozen=True):
     """A world that is to be written down.
 
     on_job: on the Job. Only when it is there are pods told.

@@ -1,7 +1,8 @@
 """Whether a ClusterQueue admits, a LocalQueue takes jobs, and if not, what is in the way (their condition Active)."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from muster.api.kueue import AdmissionCheck
 from muster.api.kueue.names import (
@@ -25,8 +26,7 @@ from muster.queueing.conditions import is_true
 from muster.queueing.model import FlavorSpec, QueueSpec, StopPolicy
 
 
-@dataclass(frozen=True, slots=True)
-class Activity:
+class Activity(Struct, frozen=True):
     """active: the queue is in use. reason, message: of its condition Active."""
 
     active: bool

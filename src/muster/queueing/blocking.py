@@ -7,8 +7,9 @@ then that of its flavors, then the Configuration's.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import Final
+
+from msgspec import Struct, field
 
 from muster.queueing.model import Usage, Workload
 
@@ -17,8 +18,7 @@ MESSAGE: Final = "waiting for all admitted workloads to be in PodsReady conditio
 _ALL: Final = "*"
 
 
-@dataclass(frozen=True, slots=True)
-class Blocking:
+class Blocking(Struct, frozen=True):
     """What blocks what.
 
     everything: by the Configuration. queues, flavors: where these say something themselves, what.

@@ -6,10 +6,11 @@ hold. With the incoming workload counted, it fits exactly when nothing it uses i
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from math import inf
 from types import TracebackType
 from typing import Literal, Self
+
+from msgspec import Struct, field
 
 from muster.queueing.holders import Rank, rank
 from muster.queueing.model import FlavorResource, PreemptionPolicy, Usage, Workload
@@ -18,16 +19,14 @@ from muster.queueing.quota import Node, Tree
 Reason = Literal["InClusterQueue", "InCohortReclamation", "InCohortReclaimWhileBorrowing", "InCohortFairSharing"]
 
 
-@dataclass(frozen=True, slots=True)
-class Victim:
+class Victim(Struct, frozen=True):
     """A workload that has to give back its quota, and why (the reason of its condition Preempted)."""
 
     workload: Workload
     reason: Reason
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(Struct, frozen=True):
     """A workload that could only be admitted at the expense of others.
 
     usage: all that it would be given.

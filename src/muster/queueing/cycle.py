@@ -17,9 +17,11 @@ A head whose turn depends on preemption is looked at again when its turn comes, 
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
 from datetime import datetime
 from math import inf
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from muster.queueing import explain
 from muster.queueing.blocking import MESSAGE, Closed
@@ -40,16 +42,14 @@ _DEFERRED = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Admission:
+class Admission(Struct, frozen=True):
     """A workload that holds quota from now on, and which."""
 
     workload: Workload
     assignment: Assignment
 
 
-@dataclass(frozen=True, slots=True)
-class Preemption:
+class Preemption(Struct, frozen=True):
     """Who has to go, for whom. Those evicted already are among them; so may be one admitted in the same cycle."""
 
     workload: Workload
@@ -57,8 +57,7 @@ class Preemption:
     victims: tuple[Victim, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Pending:
+class Pending(Struct, frozen=True):
     """A workload that was looked at and waits."""
 
     workload: Workload
@@ -66,8 +65,7 @@ class Pending:
     message: str
 
 
-@dataclass(slots=True)
-class Outcome:
+class Outcome(Struct):
     """What a cycle decided, in order.
 
     skips: by ClusterQueue, how many heads could have preempted if others had not been served before (metric

@@ -10,11 +10,13 @@ who is yet to come, and says how sure it is of what it knows:
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import IntEnum
 from heapq import heappop, heappush
 from statistics import median
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from muster.api.kueue.names import MISCONFIGURED, SUSPENDED
 from muster.queueing import cycle
@@ -45,8 +47,7 @@ class Certainty(IntEnum):
         return ("cannot say", "a guess", "likely", "sure")[self]
 
 
-@dataclass(frozen=True, slots=True)
-class RunTime:
+class RunTime(Struct, frozen=True):
     """How long a workload holds quota once it has it.
 
     limit: it is ended after so long at the latest; None if nothing ends it.
@@ -57,8 +58,7 @@ class RunTime:
     recent: tuple[timedelta, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Estimate:
+class Estimate(Struct, frozen=True):
     """When a workload starts: at None nobody can say. because: what it rests on, for people."""
 
     at: datetime | None
@@ -66,8 +66,7 @@ class Estimate:
     because: str
 
 
-@dataclass(frozen=True, slots=True)
-class _Rest:
+class _Rest(Struct, frozen=True):
     """How much longer a workload holds its quota."""
 
     time: timedelta
@@ -112,8 +111,7 @@ def estimate(
     return _Forecast(tree, queues, flavors, key, runs, now, settings or cycle.Settings(), names or {}).run()
 
 
-@dataclass(slots=True)
-class _Forecast:
+class _Forecast(Struct):
     tree: Tree
     queues: Queues
     flavors: Mapping[str, FlavorSpec]

@@ -1,22 +1,21 @@
 """A job of any kind, as its Workload sees it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from muster.api.core import Toleration
 from muster.api.kueue import PodSet, PriorityClassRef, ReclaimablePod
 
 
-@dataclass(frozen=True, slots=True)
-class End:
+class End(Struct, frozen=True):
     """How a job ended."""
 
     success: bool
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class JobFacts:
+class JobFacts(Struct, frozen=True):
     """What is known of a job.
 
     suspended: it makes no pods. active: pods of it run or are ending.
@@ -45,8 +44,7 @@ class JobFacts:
     annotations: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class PodSetInfo:
+class PodSetInfo(Struct, frozen=True):
     """What is injected into the pods of a podset when its job starts, and taken away again when it stops."""
 
     name: str

@@ -17,6 +17,8 @@ from fractions import Fraction
 from math import ceil
 from typing import Literal
 
+from msgspec import Struct
+
 from muster.queueing.bracket import Bracket, Key
 from muster.queueing.model import FlavorResource, Usage, Workload
 from muster.queueing.quota import Node
@@ -29,8 +31,7 @@ UNBOUNDED = (1 << 63) - 1
 _NOTHING: Usage = {}
 
 
-@dataclass(frozen=True, slots=True)
-class FairSharing:
+class FairSharing(Struct, frozen=True):
     """That fair sharing is on, and how it preempts.
 
     strategies: by which rules a workload may displace one of another ClusterQueue; the second is tried if the first
@@ -133,8 +134,7 @@ class Shares:
         return known
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Contender:
+class Contender(Struct, frozen=True, eq=False):
     """The head of a ClusterQueue, with what it would use.
 
     preemptor: it waits for its victims to go.

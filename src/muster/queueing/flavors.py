@@ -7,8 +7,10 @@ what those before it take; podsets of one group (`together`) are served as if th
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Protocol
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from muster.api.quantity import format_amount
 from muster.api.selectors import SelectorError
@@ -119,8 +121,7 @@ def _tries_next(mode: Mode, level: int, fungibility: Fungibility) -> bool:
     return level > 0 and fungibility.try_next_before_borrowing
 
 
-@dataclass(slots=True)
-class _Quote:
+class _Quote(Struct):
     """What a flavor could do for one resource."""
 
     mode: Mode
@@ -129,8 +130,7 @@ class _Quote:
     cause: Cause = ""
 
 
-@dataclass(slots=True)
-class _Offer:
+class _Offer(Struct):
     """What a flavor could do for all resources of a group; `how` is of the worst resource."""
 
     attempt: Attempt
@@ -138,8 +138,7 @@ class _Offer:
     quotes: dict[str, _Quote]
 
 
-@dataclass(slots=True)
-class _Call:
+class _Call(Struct):
     """One call of `assign`: what it was asked, and what the podsets so far take."""
 
     podsets: tuple[PodSet, ...]

@@ -6,10 +6,10 @@ its own, for the same flavors, while the rest runs on.
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import UTC, datetime
 
 import msgspec
+from msgspec.structs import replace
 
 from muster.api import kueue
 from muster.api.elastic import is_elastic

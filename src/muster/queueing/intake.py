@@ -5,10 +5,11 @@ none, in the template of a Workload) is an error for the caller to show; it neve
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
 from typing import NamedTuple, cast
+
+from msgspec import Struct, field
 
 from muster.api import kueue
 from muster.api.core import NodeSelectorTerm, PodSpec
@@ -51,8 +52,7 @@ _STAMP = timedelta(seconds=2)
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
+class Settings(Struct, frozen=True):
     """What the Configuration says about how workloads are read.
 
     rules: what pods count as.
@@ -101,7 +101,10 @@ def flavor_spec(flavor: kueue.ResourceFlavor) -> FlavorSpec:
     return FlavorSpec(flavor.metadata.name, spec.node_labels, spec.node_taints, spec.tolerations, spec.topology_name)
 
 
-def workload(obj: kueue.Workload, queue: str, settings: Settings = Settings()) -> Workload:
+_USUAL = Settings()
+
+
+def workload(obj: kueue.Workload, queue: str, settings: Settings = _USUAL) -> Workload:
     """A Workload. While it holds quota, where and how much is what its admission says. Raises `QuantityError`.
 
     queue: the ClusterQueue behind its LocalQueue.

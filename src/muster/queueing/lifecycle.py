@@ -10,11 +10,12 @@ The rules and their order are those of Kueue's workload controller (which applie
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Final, Literal
 
 import msgspec
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from muster.api.config import WaitForPodsReady
 from muster.api.kueue import Admission, Workload, WorkloadStatus
@@ -73,8 +74,7 @@ _PENDING: Final = Saying(PENDING_EVALUATION, "Workload is pending evaluation in 
 _UNGATED: Final = Saying(PENDING_EVALUATION, "AdmissionGatedBy cleared, waiting for quota reservation")
 
 
-@dataclass(frozen=True, slots=True)
-class Note:
+class Note(Struct, frozen=True):
     """An event about the workload, for people."""
 
     type: Literal["Normal", "Warning"]
@@ -82,8 +82,7 @@ class Note:
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class Surroundings:
+class Surroundings(Struct, frozen=True):
     """What the decision looks at beside the workload.
 
     local: its LocalQueue. queue: the ClusterQueue behind that, or the one whose quota it holds.
@@ -99,8 +98,7 @@ class Surroundings:
     kept: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(Struct, frozen=True):
     """What to write about a workload, in this order.
 
     status: to be stored if it is another one than before.

@@ -9,12 +9,12 @@ logarithmic time.
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
 from datetime import datetime
 from heapq import merge
 from itertools import groupby, islice
 from typing import NamedTuple
 
+from msgspec import Struct
 from sortedcontainers import SortedList
 
 from muster.queueing.model import PODS, FlavorResource, PodSet, QueueSpec, Usage, Workload
@@ -31,8 +31,7 @@ class Note(NamedTuple):
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class Parked:
+class Parked(Struct, frozen=True):
     """The head was tried, cannot be admitted yet, and stays the head.
 
     claim: what it keeps others from taking. blocker: the workload whose pods it waits for.
@@ -63,8 +62,7 @@ class Alike:
         self.entry: _Entry | None = None
 
 
-@dataclass(slots=True)
-class Waiter:
+class Waiter(Struct):
     """A workload that waits, and where it is found.
 
     until: not before then; None is at once. obstacle: why it may not be tried at all, whatever is free.

@@ -5,11 +5,12 @@ Values are frozen; what changes is held by `quota.Tree` (usage) and `queues.Queu
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import datetime
 from enum import IntEnum
 from fractions import Fraction
 from typing import Literal, NamedTuple
+
+from msgspec import Struct, field
 
 from muster.api.core import NodeSelectorTerm, Taint, Toleration
 from muster.api.selectors import LabelMatcher
@@ -28,8 +29,7 @@ class FlavorResource(NamedTuple):
 Usage = Mapping[FlavorResource, int]
 
 
-@dataclass(frozen=True, slots=True)
-class Quota:
+class Quota(Struct, frozen=True):
     """Of one flavor and resource in one ClusterQueue or Cohort.
 
     borrowing: how much more than its own it may use; None is no limit.
@@ -41,16 +41,14 @@ class Quota:
     lending: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ResourceGroup:
+class ResourceGroup(Struct, frozen=True):
     """Resources that are always taken from the same flavor, and the flavors in the order in which they are tried."""
 
     resources: tuple[str, ...]
     flavors: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Fungibility:
+class Fungibility(Struct, frozen=True):
     """When to look at the next flavor (`whenCanBorrow`, `whenCanPreempt`), and which of two is better."""
 
     try_next_before_borrowing: bool = False
@@ -61,8 +59,7 @@ class Fungibility:
 PreemptionPolicy = Literal["Never", "LowerPriority", "LowerOrNewerEqualPriority", "Any"]
 
 
-@dataclass(frozen=True, slots=True)
-class Preemption:
+class Preemption(Struct, frozen=True):
     """Whom a workload of the queue may displace.
 
     while_borrowing: `borrowWithinCohort` is LowerPriority.
@@ -78,8 +75,7 @@ class Preemption:
 StopPolicy = Literal["None", "Hold", "HoldAndDrain"]
 
 
-@dataclass(frozen=True, slots=True)
-class QueueSpec:
+class QueueSpec(Struct, frozen=True):
     """A ClusterQueue.
 
     namespaces: which namespaces may use it; None is no namespace at all.
@@ -106,8 +102,7 @@ class QueueSpec:
         return next((group for group in self.groups if resource in group.resources), None)
 
 
-@dataclass(frozen=True, slots=True)
-class CohortSpec:
+class CohortSpec(Struct, frozen=True):
     """A Cohort. Its quota comes on top of that of its members."""
 
     name: str
@@ -116,8 +111,7 @@ class CohortSpec:
     weight: Fraction = Fraction(1)
 
 
-@dataclass(frozen=True, slots=True)
-class FlavorSpec:
+class FlavorSpec(Struct, frozen=True):
     """A ResourceFlavor."""
 
     name: str
@@ -127,8 +121,7 @@ class FlavorSpec:
     topology: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class PodSet:
+class PodSet(Struct, frozen=True):
     """Identical pods of a workload.
 
     count: how many still need quota (those that can be reclaimed are not among them).
@@ -160,8 +153,7 @@ class Mode(IntEnum):
     FIT = 4
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(Struct, frozen=True):
     """The flavor of one resource of a podset.
 
     level: 0 within the quota of the queue, else the height of the subtree that the request stays within.
@@ -178,8 +170,7 @@ class Choice:
 Cause = Literal["", "WaitingForQuota", "ExceedsMaxQuota", "NoMatchingFlavor"]
 
 
-@dataclass(frozen=True, slots=True)
-class Attempt:
+class Attempt(Struct, frozen=True):
     """A flavor that was looked at for a podset.
 
     group: index of its resource group in the ClusterQueue.
@@ -195,8 +186,7 @@ class Attempt:
     cause: Cause = ""
 
 
-@dataclass(frozen=True, slots=True)
-class PodSetAssignment:
+class PodSetAssignment(Struct, frozen=True):
     """What a podset was given, or why not.
 
     requests: of all its pods together.
@@ -220,8 +210,7 @@ class PodSetAssignment:
         return min((choice.mode for choice in self.flavors.values()), default=Mode.NO_FIT if refused else Mode.FIT)
 
 
-@dataclass(frozen=True, slots=True)
-class Assignment:
+class Assignment(Struct, frozen=True):
     """What a workload would be given.
 
     usage: in all, by flavor and resource.
@@ -243,8 +232,7 @@ class Assignment:
         return any(choice.tried != -1 for podset in self.podsets for choice in podset.flavors.values())
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Workload:
+class Workload(Struct, frozen=True, eq=False):
     """A workload that waits for quota or holds some. One value is one state of it; equality is identity.
 
     key: `namespace/name`. queue: its ClusterQueue. local_queue: `namespace/name` of its LocalQueue.

@@ -5,7 +5,8 @@ from further away. Within a cycle usage only grows but for victims, so most nomi
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from muster.queueing.blocking import Blocking
 from muster.queueing.candidates import Victim
@@ -18,8 +19,7 @@ from muster.queueing.preemption import oracle, victims
 from muster.queueing.quota import UNLIMITED, Node, Tree
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
+class Settings(Struct, frozen=True):
     """How this cluster admits.
 
     fair: fair sharing is on. blocking: whose pods are waited for; None is nobody's.
@@ -33,8 +33,7 @@ class Settings:
     past: Mapping[str, float] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(Struct, frozen=True):
     """The best for a workload. mode: of the assignment."""
 
     assignment: Assignment
@@ -52,8 +51,7 @@ class Found:
         return self.mode == Mode.FIT or bool(self.victims)
 
 
-@dataclass(slots=True, eq=False)
-class Nomination:
+class Nomination(Struct, eq=False):
     """The head of a ClusterQueue, with what it would get.
 
     restless: another flavor may turn out to be better while usage grows, for then there may be somebody to displace.

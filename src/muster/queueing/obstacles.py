@@ -1,7 +1,8 @@
 """What takes a reservation away with which nothing has been started yet: a queue on the way that stopped or is gone."""
 
-from dataclasses import dataclass
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from muster.api.kueue.names import MISCONFIGURED, SUSPENDED
 from muster.queueing.model import StopPolicy
@@ -14,8 +15,7 @@ class Saying(NamedTuple):
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class QueueState:
+class QueueState(Struct, frozen=True):
     """A LocalQueue or a ClusterQueue on a workload's way to quota.
 
     stop: its stop policy; None if there is no such queue.

@@ -6,10 +6,11 @@ back quota, and a Workload that holds quota goes only once nothing of the job ru
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 import msgspec
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from muster.api.kueue import (
     WORKLOAD_PRIORITY_CLASS,
@@ -53,8 +54,7 @@ def _everything(_: Workload) -> bool:
     return True
 
 
-@dataclass(frozen=True, slots=True)
-class Rules:
+class Rules(Struct, frozen=True):
     """What the settings say.
 
     watched: whether the condition PodsReady of a Workload is kept.
@@ -65,8 +65,7 @@ class Rules:
     kept_deactivated: timedelta | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(Struct, frozen=True):
     """What to do, in this order; nothing if all is empty.
 
     workload: the one that is the job's.
@@ -107,7 +106,10 @@ class Plan:
         return lowered or self.let_go
 
 
-def decide(job: JobFacts, workloads: Sequence[Workload], now: datetime, rules: Rules = Rules()) -> Plan:
+_USUAL = Rules()
+
+
+def decide(job: JobFacts, workloads: Sequence[Workload], now: datetime, rules: Rules = _USUAL) -> Plan:
     """What to do about a job and the Workloads that belong to it, the oldest first. Raises `QuantityError`."""
     workload = match(job, workloads)
     if workload is None:

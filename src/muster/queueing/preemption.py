@@ -10,10 +10,11 @@ The rules are Kueue's (KEP-83 preemption, KEP-1337 borrowWithinCohort, KEP-79 hi
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from heapq import merge
 from math import inf
 from typing import Final
+
+from msgspec import Struct
 
 from muster.queueing.candidates import Reason, Request, Trial, Victim
 from muster.queueing.fair_preemption import fair_victims
@@ -101,8 +102,7 @@ def _search(tree: Tree, request: Request, fair: FairSharing | None) -> tuple[Vic
     return ()
 
 
-@dataclass(frozen=True, slots=True)
-class _Source:
+class _Source(Struct, frozen=True):
     """A ClusterQueue with candidates.
 
     common: the lowest Cohort that is over it and over the incoming workload; None for the workload's own ClusterQueue.

@@ -13,10 +13,12 @@ a function of who waits, so it can be rebuilt by adding everybody anew; all that
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from heapq import heappop, heappush
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from muster.queueing.line import Alike, Line, Note, Parked, Waiter
 from muster.queueing.model import FlavorResource, QueueSpec, Usage, Workload
@@ -30,8 +32,7 @@ HELD_BACK: Final = Note("PendingEvaluation", "The workload waits before it is qu
 _NOT_SELECTED: Final = Note("Misconfigured", "workload namespace doesn't match ClusterQueue selector")
 
 
-@dataclass(frozen=True, slots=True)
-class Position:
+class Position(Struct, frozen=True):
     """Of a workload that waits, both from 0."""
 
     workload: Workload

@@ -5,10 +5,11 @@ resources, with some resources counted as others. Configured factors are exact; 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from fractions import Fraction
 from math import ceil
 from typing import Self
+
+from msgspec import Struct, field
 
 from muster.api.config.types import Resources
 from muster.api.core import PodSpec
@@ -16,8 +17,7 @@ from muster.api.pods import pod_requests
 from muster.api.quantity import parse
 
 
-@dataclass(frozen=True, slots=True)
-class Transformation:
+class Transformation(Struct, frozen=True):
     """Counts a resource as others.
 
     outputs: how much of them for each unit of it.
@@ -30,8 +30,7 @@ class Transformation:
     keep: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class Rules:
+class Rules(Struct, frozen=True):
     """What the Configuration says: prefixes of resources that do not count, and transformations by resource."""
 
     excluded: tuple[str, ...] = ()

@@ -9,15 +9,16 @@ that wants more queues for it, behind the others (`growth.entry`); `affordable` 
 
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from muster.queueing.model import FlavorResource, Usage, Workload
 from muster.queueing.quota import Node, Tree
 
 
-@dataclass(frozen=True, slots=True)
-class Elastic:
+class Elastic(Struct, frozen=True):
     """A workload that holds quota and may be made smaller.
 
     size: how many pods were granted. least: with how many it goes on. pod: what each of them uses.
@@ -66,8 +67,7 @@ def affordable(growth: Workload, fits: Callable[[Workload], bool]) -> int:
     return _largest(1, growth.podsets[0].count, lambda count: fits(_of_size(growth, count))) or 0
 
 
-@dataclass(frozen=True, slots=True)
-class _Reclaim:
+class _Reclaim(Struct, frozen=True):
     """What a waiting workload may take from elastic ones. asked: the quotas that it would use. within: only its own."""
 
     queue: str

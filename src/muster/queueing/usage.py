@@ -10,14 +10,14 @@ The rules are Kueue's (KEP-4136 admission fair sharing).
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+
+from msgspec import Struct, field
 
 _CPU = "cpu"
 
 
-@dataclass(frozen=True, slots=True)
-class Decay:
+class Decay(Struct, frozen=True):
     """The settings.
 
     half_life: after which usage counts half; 0: the past never fades, and nothing is added to it.
@@ -50,8 +50,7 @@ class Decay:
         return sum(self.weights.get(resource, 1.0) * value for resource, value in units.items()) / weight
 
 
-@dataclass(frozen=True, slots=True)
-class Account:
+class Account(Struct, frozen=True):
     """Of one LocalQueue.
 
     consumed: the decayed usage as of `updated`. penalties: of workloads whose reservation is not accounted for yet.

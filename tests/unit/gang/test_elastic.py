@@ -1,7 +1,6 @@
 """Who shrinks, who grows, and by how much."""
 
 from collections import Counter
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import count
 
@@ -9,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from tests.unit.gang.conftest import make_node, make_pod
 
 from muster.gang.capacity import Capacity

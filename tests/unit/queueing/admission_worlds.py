@@ -10,10 +10,10 @@ the flavor of that name meets. `namespace=` puts a workload elsewhere than in `n
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
+from msgspec.structs import replace
 from tests.unit.queueing import worlds
 from tests.unit.queueing.worlds import START
 

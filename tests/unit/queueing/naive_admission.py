@@ -5,9 +5,10 @@ to preempt is looked at anew only when it is first, for that is how the rule rea
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
+from msgspec.structs import replace
 from tests.unit.queueing.admission_worlds import FLAVORS
 from tests.unit.queueing.worlds import START
 

@@ -2,7 +2,6 @@
 
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +9,7 @@ import pytest
 import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from tests.unit.queueing import admission_worlds as aw
 from tests.unit.queueing.naive_admission import Naive
 from tests.unit.queueing.worlds import START, state, usage_of

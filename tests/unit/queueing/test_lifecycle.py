@@ -1,6 +1,5 @@
 """The life of a Workload: the cases of `cases/lifecycle.yaml`, and laws that hold for all of them and any other."""
 
-from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ import pytest
 import yaml
 from hypothesis import given as sampled
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from tests.unit.queueing import lives
 from tests.unit.queueing.lives import NOW, at
 

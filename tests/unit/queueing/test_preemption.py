@@ -1,6 +1,5 @@
 """Whom preemption chooses: situations as data, and laws on random trees."""
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +7,7 @@ import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from tests.unit.queueing import worlds
 from tests.unit.queueing.random_worlds import built
 from tests.unit.queueing.random_worlds import worlds as random_worlds

@@ -1,7 +1,6 @@
 """Who waits where, who is to be tried, and what wakes whom; the pitfalls of queueing, by name; laws over histories."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 from datetime import timedelta
 from itertools import product
 from typing import Any
@@ -10,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from msgspec.structs import replace
 from tests.unit.queueing import admission_worlds as aw
 from tests.unit.queueing.worlds import START
 

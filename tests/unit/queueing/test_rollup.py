@@ -1,11 +1,11 @@
 """What the status of queues and Cohorts says."""
 
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 from tests.unit.queueing.given import START, cohort, queue, usage, workload
 
 from muster.api.kueue import ClusterQueueStatus, LocalQueueStatus

@@ -7,10 +7,10 @@ anew from what the server has, so it may be cut between any two writes.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from datetime import datetime
 
 import msgspec
+from msgspec.structs import replace
 
 from muster.api.config import Configuration
 from muster.api.core import POD, Pod

@@ -10,11 +10,11 @@ Why somebody waits is written down when it has been so for a moment: in a busy q
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import replace
 from functools import partial
 from itertools import takewhile
 
 import msgspec
+from msgspec.structs import replace
 
 from muster.api.kueue import WORKLOAD, PodSetRequest, Workload, WorkloadStatus
 from muster.api.kueue.names import (

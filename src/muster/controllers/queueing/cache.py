@@ -6,8 +6,9 @@ counts: such a workload is `assumed`, and what is seen of it meanwhile is older.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import cast
+
+from msgspec.structs import replace
 
 from muster.api.config import Configuration
 from muster.api.core import NAMESPACE, Namespace

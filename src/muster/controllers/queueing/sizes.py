@@ -10,7 +10,8 @@ When there is more, the cap is raised.
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from muster.api.batch import JOB, Job
 from muster.api.core import POD

@@ -4,8 +4,9 @@ A frame is a list: first the cost that is left, then a slot for each variable.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
+
+from msgspec import Struct
 
 from muster.cluster.apiserver.cel import operators
 from muster.cluster.apiserver.cel.library import Overload
@@ -289,8 +290,7 @@ def binding(slot: int, value: Run, result: Run) -> Run:
     return run
 
 
-@dataclass(frozen=True, slots=True)
-class Loop:
+class Loop(Struct, frozen=True):
     """What a macro goes over.
 
     items: the list or map.

@@ -6,9 +6,11 @@ the text of the expression, so it is taken from the frame at once, and by every 
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final, NamedTuple, TypeAlias
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from muster.cluster.apiserver.cel import closures, operators
 from muster.cluster.apiserver.cel.closures import Run
@@ -44,8 +46,7 @@ class Budget:
         self.left = left
 
 
-@dataclass(frozen=True, slots=True)
-class Program:
+class Program(Struct, frozen=True):
     """An expression that can be run.
 
     weight: what a run costs, loops aside.

@@ -8,8 +8,9 @@ uses `oldSelf` holds for changes only; a rule that a part broke before does not 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any, TypeAlias
+
+from msgspec import Struct
 
 from muster.api.status import DUPLICATE, FORBIDDEN, INVALID, REQUIRED, FieldError
 from muster.api.validation.structuralschema import RULES
@@ -68,8 +69,7 @@ class _StoppedError(Exception):
     """No further rules are run."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Walk:
+class _Walk(Struct, frozen=True):
     errors: list[FieldError]
     budget: Budget
 
@@ -92,8 +92,7 @@ def _render(path: _Path) -> str:
     return "".join(reversed(steps)).removeprefix(".") or "<nil>"
 
 
-@dataclass(frozen=True, slots=True)
-class _Rule:
+class _Rule(Struct, frozen=True):
     """One rule.
 
     text: the expression, for messages.
@@ -164,8 +163,7 @@ class _Rule:
         return FieldError(_render(path), INVALID, self.shape.schema_type, detail)
 
 
-@dataclass(frozen=True, slots=True)
-class _Place:
+class _Place(Struct, frozen=True):
     """A part of the schema.
 
     where: the steps to it, as messages have them.

@@ -8,9 +8,10 @@ import base64
 import binascii
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
+
+from msgspec import Struct, field
 
 from muster.api import durations
 from muster.api.validation.structuralschema import EMBEDDED, INT_OR_STRING, LIST_KEYS, LIST_TYPE, PRESERVE
@@ -32,8 +33,7 @@ _ESCAPED = re.compile(r"__|[.\-/]")
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
-@dataclass(frozen=True, slots=True)
-class Shape:
+class Shape(Struct, frozen=True):
     """A value's shape.
 
     type: its CEL type, as declarations spell it; `dyn` where expressions may not rely on one.

@@ -6,8 +6,9 @@ from the library and nobody else, so it is trusted to be what it says.
 
 import struct
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, TypeAlias
+
+from msgspec import Struct
 
 from muster.cluster.apiserver import wireformat
 from muster.cluster.apiserver.cel.values import Duration, Timestamp, UInt
@@ -18,24 +19,21 @@ class UnsupportedError(ValueError):
     """The expression is sound, but makes something that does not exist here."""
 
 
-@dataclass(frozen=True, slots=True)
-class Const:
+class Const(Struct, frozen=True):
     """A literal."""
 
     id: int
     value: Any
 
 
-@dataclass(frozen=True, slots=True)
-class Ident:
+class Ident(Struct, frozen=True):
     """A variable, or a type by its name."""
 
     id: int
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class Select:
+class Select(Struct, frozen=True):
     """`operand.field`, or `has(operand.field)`."""
 
     id: int
@@ -44,8 +42,7 @@ class Select:
     test_only: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(Struct, frozen=True):
     """A function or operator (`_+_`); the receiver, if it has one, is the first of the arguments."""
 
     id: int
@@ -53,8 +50,7 @@ class Call:
     args: tuple["Node", ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ListLiteral:
+class ListLiteral(Struct, frozen=True):
     """`[a, ?b]`; `optional` are the positions of the elements that come only if they have a value."""
 
     id: int
@@ -62,16 +58,14 @@ class ListLiteral:
     optional: frozenset[int]
 
 
-@dataclass(frozen=True, slots=True)
-class MapLiteral:
+class MapLiteral(Struct, frozen=True):
     """`{key: value, ?key: value}`; the third of an entry says whether it comes only if it has a value."""
 
     id: int
     entries: tuple[tuple["Node", "Node", bool], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Comprehension:
+class Comprehension(Struct, frozen=True):
     """What the macros become: a loop over a list or map that folds it into the accumulator."""
 
     id: int
@@ -88,8 +82,7 @@ class Comprehension:
 Node: TypeAlias = Const | Ident | Select | Call | ListLiteral | MapLiteral | Comprehension
 
 
-@dataclass(frozen=True, slots=True)
-class Expression:
+class Expression(Struct, frozen=True):
     """A text that was parsed and checked; `positions` are the offsets of its nodes in it."""
 
     text: str

@@ -5,8 +5,9 @@ null. What JSON lacks has a small type here. Python holds `True == 1`; CEL does 
 """
 
 import math
-from dataclasses import dataclass
 from typing import Any, Final
+
+from msgspec import Struct
 
 INT_MIN: Final = -(1 << 63)
 INT_MAX: Final = (1 << 63) - 1
@@ -28,29 +29,25 @@ class UInt(int):
     """CEL's uint."""
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Timestamp:
+class Timestamp(Struct, frozen=True, order=True):
     """A point in time, in nanoseconds since 1970."""
 
     nanos: int
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Duration:
+class Duration(Struct, frozen=True, order=True):
     """A length of time in nanoseconds."""
 
     nanos: int
 
 
-@dataclass(frozen=True, slots=True)
-class TypeValue:
+class TypeValue(Struct, frozen=True):
     """What `type(x)` is, and `int`, `string`, ... as values."""
 
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class Optional:
+class Optional(Struct, frozen=True):
     """A value that may be missing."""
 
     present: bool

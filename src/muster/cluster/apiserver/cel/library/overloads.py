@@ -1,23 +1,22 @@
 """How the functions of the library are written down, found by the types of their arguments, and declared."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 from typing import Any, ClassVar, TypeAlias
+
+from msgspec import Struct
 
 from muster.cluster.apiserver.cel.values import Duration, Optional, Timestamp, TypeValue, UInt
 
 
-@dataclass(frozen=True, slots=True)
-class Address:
+class Address(Struct, frozen=True):
     """An IP address."""
 
     cel_name: ClassVar[str] = "net.IP"
     ip: IPv4Address | IPv6Address
 
 
-@dataclass(frozen=True, slots=True)
-class Network:
+class Network(Struct, frozen=True):
     """A range of IP addresses, and the address that it was written with."""
 
     cel_name: ClassVar[str] = "net.CIDR"
@@ -25,16 +24,14 @@ class Network:
     network: IPv4Network | IPv6Network
 
 
-@dataclass(frozen=True, slots=True)
-class Amount:
+class Amount(Struct, frozen=True):
     """A quantity, in billionths; equal ones are equal however they are written."""
 
     cel_name: ClassVar[str] = "kubernetes.Quantity"
     nanos: int
 
 
-@dataclass(frozen=True, slots=True)
-class Url:
+class Url(Struct, frozen=True):
     """An absolute URL, or an absolute path."""
 
     cel_name: ClassVar[str] = "kubernetes.URL"
@@ -44,8 +41,7 @@ class Url:
     query: str
 
 
-@dataclass(frozen=True, slots=True)
-class Version:
+class Version(Struct, frozen=True):
     """A semantic version."""
 
     cel_name: ClassVar[str] = "kubernetes.Semver"
@@ -55,8 +51,7 @@ class Version:
     pre: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class NamedFormat:
+class NamedFormat(Struct, frozen=True):
     """A format by its name."""
 
     cel_name: ClassVar[str] = "kubernetes.NamedFormat"
@@ -87,8 +82,7 @@ KINDS: Mapping[str, type] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Overload:
+class Overload(Struct, frozen=True):
     """One signature of a function, and what it does.
 
     standard: the CEL library declares it itself.
@@ -116,8 +110,7 @@ class Overload:
 Function: TypeAlias = tuple[str, str, Callable[..., Any]]
 
 
-@dataclass(frozen=True, slots=True)
-class Functions:
+class Functions(Struct, frozen=True):
     """A table of functions; `standard` ones are declared by the CEL library itself."""
 
     table: Sequence[Function]
