@@ -4,13 +4,13 @@ Quota and arrivals are not the only limits: a workload of high priority displace
 of low priority may not use what is free only for a moment. This plays the decisions themselves, in virtual time.
 """
 
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from heapq import heappop, heappush
 from itertools import count
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from muster.api.kinds import Kind
 from muster.api.kueue import CLUSTER_QUEUE, COHORT, RESOURCE_FLAVOR, WORKLOAD, ClusterQueue, Cohort, ResourceFlavor

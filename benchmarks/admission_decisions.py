@@ -17,8 +17,9 @@ import gc
 import heapq
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+
+from msgspec.structs import replace
 
 from muster.api.selectors import EVERYTHING
 from muster.queueing.cycle import Outcome, Settings, run
