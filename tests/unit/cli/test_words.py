@@ -1,5 +1,6 @@
 """Names on the command line."""
 
+import click
 import pytest
 from click.testing import CliRunner
 
@@ -34,7 +35,12 @@ def test_queues(command: str, name: str) -> None:
     assert CliRunner().invoke(cli, [command, name]).exit_code == 2
 
 
-@pytest.mark.parametrize("command", [name for name in COMMANDS if name not in ("up", "down", "completion", "queue")])
+def takes_a_namespace(name: str) -> bool:
+    command = cli.get_command(click.Context(cli), name)
+    return command is not None and any(parameter.name == "namespace" for parameter in command.params)
+
+
+@pytest.mark.parametrize("command", [*filter(takes_a_namespace, COMMANDS)])
 def test_namespaces(command: str) -> None:
     rest = {"apply": ["-f", "-"], "scale": ["j", "2"], "run": ["true"]}.get(command, [])
     rest = rest or (["j"] if command in COMMANDS_OF_JOBS else [])
