@@ -94,6 +94,15 @@ def test_status_names_the_process_though_its_own_kubeconfig_is_exported(up):
     assert up("status").stdout == plain
 
 
+def test_status_counts_jobs_as_ps_shows_them(up):
+    up("apply", "-f", "-", input=job("runs", 1, "sleep 60"))
+    large = job("waits", 1).replace("image: none", "image: none\n        resources: {requests: {cpu: 500}}")
+    up("apply", "-f", "-", input=large)
+    while {row["name"]: row["state"] for row in json.loads(up("ps", "-o", "json").stdout)}["runs"] != "Running":
+        pass
+    assert "1 queued, 1 running" in up("status").stdout
+
+
 def test_the_kubeconfig_is_private(up):
     assert stat.S_IMODE(os.stat(up.home / "kubeconfig").st_mode) == 0o600
     assert stat.S_IMODE(os.stat(up.home).st_mode) == 0o700

@@ -14,10 +14,10 @@ from muster.api.kinds import Kind
 from muster.api.kueue import CLUSTER_QUEUE, LOCAL_QUEUE, WORKLOAD, WORKLOAD_PRIORITY_CLASS, Workload
 from muster.api.scheduling import PRIORITY_CLASS
 from muster.cli.choices import check_queue, priority_classes
-from muster.cli.commands.ps import _rows
 from muster.cli.explaining import Facts, levels
 from muster.cli.holding import hold_or_release, set_stop_policy
 from muster.cli.investigation import investigate
+from muster.cli.listing import job_rows
 from muster.cli.newqueue import NewQueue, documents
 from muster.cli.session import Session
 from muster.cluster.defaultqueue import create_default_queue
@@ -197,7 +197,7 @@ async def test_what_is_no_job_is_known_by_its_workload(world: World):
     facts = await why(world, "other")
     assert (facts.state.word, facts.standing and facts.standing.position) == ("Queued", 1)
     assert [holder.name for holder in facts.holders] == ["group", "job"]
-    rows = {row["name"]: row for row in await _rows(session, "default")}
+    rows = {row["name"]: row for row in await job_rows(session, "default")}
     assert {name: (row["state"], row["queue"], row["position"]) for name, row in rows.items()} == {
         "group": ("Starting", "default", None),
         "other": ("Queued", "default", 1),
