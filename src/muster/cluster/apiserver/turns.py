@@ -2,8 +2,8 @@
 
 A loop runs everything that is ready before it looks at its timers and sockets again: two hundred requests that become
 ready together would make everybody else wait for all of them. So each asks for its turn: those that come when a slice
-of time is used up wait for the next turns of the loop, one for each. They wait in lines, which take theirs one after
-the other: a line for each user, and one more for all watches of one, which keep no request waiting.
+of time is used up wait for the next turns of the loop. They wait in lines, which take theirs one after the other: one
+line for each user, and one more for all watches of a user, which keep no request waiting.
 """
 
 import asyncio
@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 SLICE_SECONDS = 0.004
+CALLED_AT_ONCE = 16  # in each turn of the loop, which costs as much as a small request
 
 
 class Line(NamedTuple):
@@ -31,7 +32,9 @@ class Turns:
         self._monotonic = monotonic
         self._slice = slice_seconds
         self._began: float | None = None  # when this turn of the loop did
+        self._is_begun = True  # the first of those who were called has gone on
         self._lines: dict[Line, deque[asyncio.Future[None]]] = {}  # next one first
+        self._passed: deque[asyncio.Future[None]] = deque()  # who were called when the slice was used up
 
     async def take(self, line: Line) -> None:
         """Return when there is time."""
@@ -40,24 +43,42 @@ class Turns:
         if self._began is None:
             self._began = now
             loop.call_soon(self._next)
-        if not self._lines and now - self._began < self._slice:
+        if not (self._lines or self._passed) and now - self._began < self._slice:
             return
         waiter = loop.create_future()
         self._lines.setdefault(line, deque()).append(waiter)
         await waiter
+        while not self._may_go_on():
+            waiter = loop.create_future()
+            self._passed.append(waiter)
+            await waiter
+
+    def _may_go_on(self) -> bool:
+        """Whether one who was called may: the first of them, and who comes while the slice lasts."""
+        now = self._monotonic()
+        if not self._is_begun:
+            self._is_begun, self._began = True, now
+        return self._began is None or now - self._began < self._slice
 
     def _next(self) -> None:
-        """The loop has come round: the next one may go on, and only then the one behind it."""
-        waiter = self._first()
-        if waiter is None:
+        """The loop has come round: call the next ones, and then those behind them."""
+        called = 0
+        while called < CALLED_AT_ONCE and (waiter := self._first()) is not None:
+            waiter.set_result(None)
+            called += 1
+        if not called:
             self._began = None
             return
+        self._is_begun = False
         self._began = self._monotonic()
-        waiter.set_result(None)
         asyncio.get_running_loop().call_soon(self._next)
 
     def _first(self) -> asyncio.Future[None] | None:
         """Take out the next one who has not gone away, of each line in turn."""
+        while self._passed:
+            waiter = self._passed.popleft()
+            if not waiter.done():
+                return waiter
         while self._lines:
             line = next(iter(self._lines))
             waiting = self._lines.pop(line)

@@ -1,0 +1,41 @@
+"""What is written to a connection in one turn of the loop goes out together, and never much at once."""
+
+import asyncio
+
+import pytest
+
+from muster.cluster.apiserver.connections import CORKED_BYTES, _Corked
+
+
+class Transport:
+    def __init__(self):
+        self.written = []
+
+    def is_closing(self):
+        return False
+
+    def write(self, data):
+        self.written.append(bytes(data))
+
+
+@pytest.mark.parametrize(
+    ("written", "sizes"),
+    [
+        ([10, 20], [30]),
+        ([10, CORKED_BYTES], [CORKED_BYTES, 10]),
+        ([3 * CORKED_BYTES + 1], [CORKED_BYTES, CORKED_BYTES, CORKED_BYTES, 1]),
+    ],
+)
+def test_writes(written, sizes):
+    async def body():
+        transport, told = Transport(), []
+        corked = _Corked(transport, told.append)
+        pieces = [bytes([number]) * size for number, size in enumerate(written)]
+        for piece in pieces:
+            corked.write(piece)
+        await asyncio.sleep(0)
+        assert [len(data) for data in transport.written] == sizes
+        assert b"".join(transport.written) == b"".join(pieces)
+        assert told == [sum(written)]
+
+    asyncio.run(body())
