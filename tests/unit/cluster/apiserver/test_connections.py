@@ -1,20 +1,22 @@
 """What is written to a connection in one turn of the loop goes out together, and never much at once."""
 
 import asyncio
+from typing import Any
 
 import pytest
 
 from muster.cluster.apiserver.connections import CORKED_BYTES, _Corked
 
 
-class Transport:
-    def __init__(self):
-        self.written = []
+class Transport(asyncio.Transport):
+    def __init__(self) -> None:
+        super().__init__()
+        self.written: list[bytes] = []
 
-    def is_closing(self):
+    def is_closing(self) -> bool:
         return False
 
-    def write(self, data):
+    def write(self, data: Any) -> None:
         self.written.append(bytes(data))
 
 
@@ -28,7 +30,8 @@ class Transport:
 )
 def test_writes(written, sizes):
     async def body():
-        transport, told = Transport(), []
+        told: list[int] = []
+        transport = Transport()
         corked = _Corked(transport, told.append)
         pieces = [bytes([number]) * size for number, size in enumerate(written)]
         for piece in pieces:
