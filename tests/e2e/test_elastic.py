@@ -11,8 +11,7 @@ from tests.e2e.conftest import ROOT
 
 from muster.api.batch import JOB_NAME_LABEL
 from muster.api.core import POD
-from muster.api.pods import is_active, restart_count
-from muster.cli.follow import rank_of
+from muster.api.pods import is_active, rank_of, restart_count
 from muster.runtime.client import Client
 from muster.runtime.clock import RealClock
 from muster.runtime.https import HttpsTransport

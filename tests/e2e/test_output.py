@@ -8,6 +8,8 @@ import time
 
 import pytest
 
+pytestmark = pytest.mark.timeout(600)
+
 # All that a pipe would carry: binary data, lines longer than the log's own, empty ones, carriage returns, and no end.
 # The argument is how often, about a megabyte each.
 GENERATOR = """

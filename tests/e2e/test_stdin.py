@@ -4,6 +4,8 @@ import subprocess
 
 import pytest
 
+pytestmark = pytest.mark.timeout(300)
+
 SOME = bytes(range(256)) * (1 << 14)  # 4 MB, more than all that lies on the way
 
 

@@ -50,7 +50,7 @@ def test_a_day_with_a_cluster(up):
     assert up("wait", "j").returncode == 0
     assert "1 completed" in up("status").stdout
     assert "cpu" in up("top").stdout.lower()
-    up("cancel", "j")
+    up("cancel", "--delete", "j")
     assert "not found" in up("logs", "j", check=False).stderr
 
 

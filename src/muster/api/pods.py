@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
+from muster.api.batch import COMPLETION_INDEX
 from muster.api.core import Container, Pod, PodCondition, PodSpec
 from muster.api.core.container import ResourceRequirements
 from muster.api.meta import OwnerReference
@@ -109,6 +110,11 @@ def find_condition(pod: Pod, type: str) -> PodCondition | None:
 def restart_count(pod: Pod) -> int:
     """How many times its containers, init containers included, were restarted."""
     return sum(status.restart_count for status in (*pod.status.init_container_statuses, *pod.status.container_statuses))
+
+
+def rank_of(pod: Pod) -> str:
+    """The worker's index in its Job, or the last part of the pod's name."""
+    return pod.metadata.annotations.get(COMPLETION_INDEX) or pod.metadata.name.rpartition("-")[2]
 
 
 def controller_of(pod: Pod) -> OwnerReference | None:

@@ -4,8 +4,32 @@ import asyncio
 import signal
 from collections.abc import Callable, Coroutine
 
+from muster.api.batch import JOB
 from muster.api.status import ApiError
-from muster.runtime.transport import TransportError
+from muster.cli.jobstate import CANCELLED
+from muster.cli.visibility import is_embedded
+from muster.jobs.conditions import FAILURE_TARGET, announced, finish
+from muster.runtime.client import Client
+from muster.runtime.transport import STRATEGIC_MERGE_PATCH, TransportError
+
+
+async def cancel(client: Client, name: str, namespace: str, *, delete: bool = False) -> str:
+    """End a job gracefully; what has become of it, in a word or two. Raises `ApiError`, `TransportError`.
+
+    In a cluster of ours it is marked as about to fail, in the words in which Kubernetes says it: the Job controller
+    then ends its pods, and the node keeps what they printed. Elsewhere logs go with the pods, and the job is deleted.
+    """
+    if delete or not await is_embedded(client):
+        await client.delete(JOB, name, namespace, propagation="Foreground")
+        return "deleted" if delete else "cancelled"
+    job = await client.get(JOB, name, namespace)
+    if finish(job) is not None:
+        return "has ended already (--delete removes what is known of it)"
+    if announced(job) is None:
+        condition = {"type": FAILURE_TARGET, "status": "True", "reason": CANCELLED, "message": "It was cancelled"}
+        patch = {"metadata": {"uid": job.metadata.uid}, "status": {"conditions": [condition]}}
+        await client.patch(JOB, name, patch, namespace, type=STRATEGIC_MERGE_PATCH, subresource="status")
+    return "cancelled"
 
 
 class Cancelling:

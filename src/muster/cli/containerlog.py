@@ -10,7 +10,7 @@ is opened first and held while the one before is read: so what that one still ha
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -88,9 +88,10 @@ class ContainerLog:
                 self._news.clear()
                 await self._news.wait()
 
-    async def copy_once(self) -> None:
-        """Show what there is now of the newest attempt. Raises `ApiError`, `TransportError`."""
-        async with self._open() as log:
+    async def copy_once(self, path: str, query: Mapping[str, str]) -> None:
+        """Show what there is now of the log that is there. Raises `ApiError`, `TransportError`."""
+        self._path = path
+        async with self._open(**query) as log:
             await self._print(log)
 
     async def _read(self) -> bool:

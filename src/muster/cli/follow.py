@@ -1,21 +1,28 @@
 """Follows a job: prints what its workers print, says on stderr what it waits for, and returns how it ended."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from muster.api.batch import COMPLETION_INDEX, JOB, Job
+import msgspec
+
+from muster.api.batch import JOB, Job
 from muster.api.core import POD, ContainerStatus, Pod
 from muster.api.kueue import WORKLOAD
+from muster.api.meta import ObjectMeta
+from muster.api.pods import rank_of
 from muster.api.status import ApiError
+from muster.cli.attempts import Attempt, attempts, chosen
 from muster.cli.containerlog import ContainerLog, has_log
 from muster.cli.jobstate import Ending, JobState, ending, job_state
 from muster.cli.queuewatch import POSITION_SECONDS, QueueWatch, has_workloads, labels_of
 from muster.cli.visibility import is_embedded
 from muster.runtime.client import Client
 from muster.runtime.clock import Clock
+from muster.runtime.containerlogs import KeptPod
 from muster.runtime.ids import Random
 from muster.runtime.informer import Informer
 from muster.runtime.objects import key_of
@@ -88,14 +95,32 @@ class Follower:
         except ExceptionGroup as failures:
             raise failures.exceptions[0] from None
 
-    async def print_once(self) -> None:
-        """Show the output that there is now, worker by worker. Raises `ApiError`, `TransportError`."""
+    async def print_once(self, number: int | None = None, *, previous: bool = False) -> None:
+        """Show the output that there is now, worker by worker: as `attempts.chosen` says.
+
+        Raises `ApiError`, `TransportError`; `LookupError` if an attempt is asked for that none has.
+        """
+        assert self.show is not None
         self._raw = await is_embedded(self.client)
+        found = await self._attempts()
+        wanted = chosen(found, number, previous=previous)
+        if not wanted and (previous or number is not None):
+            runs = Counter((attempt.rank, attempt.container) for attempt in found)
+            most = max(runs.values(), default=0)
+            raise LookupError(f"{self.name} has {most} {'attempt' if most == 1 else 'attempts'} with a log")
+        for attempt in wanted:
+            pod = Pod(metadata=ObjectMeta(name=attempt.pod, namespace=self.namespace))
+            status = ContainerStatus(name=attempt.container)
+            await self._log(pod, status, attempt.rank).copy_once(attempt.path, attempt.query)
+
+    async def _attempts(self) -> list[Attempt]:
         pods = (await self.client.list(POD, self.namespace, labels=self._labels)).items
-        for pod in sorted(pods, key=lambda pod: (len(rank_of(pod)), rank_of(pod), pod.metadata.name)):
-            for status in self._shown_of(pod):
-                if status.state.running is not None or status.state.terminated is not None:
-                    await self._log(pod, status).copy_once()
+        kept: list[KeptPod] = []
+        if self._raw:
+            answer = await self.client.raw(Request("GET", JOB.path(self.namespace, self.name, "log")))
+            kept = msgspec.json.decode(answer.body, type=_Kept).items
+        found = attempts(self.name, self.namespace, pods, kept, ours=self._raw)
+        return [attempt for attempt in found if self.rank in ("", attempt.rank)]
 
     @property
     def _labels(self) -> str:
@@ -205,7 +230,7 @@ class Follower:
                 if key in self._logs:
                     self._logs[key].observe(status)
                 elif has_log(status):
-                    self._logs[key] = log = self._log(pod, status)
+                    self._logs[key] = log = self._log(pod, status, rank_of(pod))
                     self._copies.append(group.create_task(log.copy(), name=f"logs-{key_of(pod)}"))
 
     def _shown_of(self, pod: Pod) -> Iterator[ContainerStatus]:
@@ -213,10 +238,16 @@ class Follower:
         if self.show is not None and self.rank in ("", rank_of(pod)):
             yield from (*pod.status.init_container_statuses, *pod.status.container_statuses)
 
-    def _log(self, pod: Pod, status: ContainerStatus) -> ContainerLog:
+    def _log(self, pod: Pod, status: ContainerStatus, rank: str) -> ContainerLog:
         assert self.show is not None
-        show = partial(self.show, rank_of(pod))
+        show = partial(self.show, rank)
         return ContainerLog(self.client, self.clock, pod, status, raw=self._raw, show=show, warn=self.warn)
+
+
+class _Kept(msgspec.Struct, frozen=True):
+    """What a Job's `log` says."""
+
+    items: list[KeptPod]
 
 
 class _QuietInformer(Informer[T]):
@@ -225,11 +256,6 @@ class _QuietInformer(Informer[T]):
     def _report(self, error: ApiError | TransportError) -> None:
         if isinstance(error, ApiError):
             super()._report(error)
-
-
-def rank_of(pod: Pod) -> str:
-    """The worker's index in its job, or the last part of the pod's name."""
-    return pod.metadata.annotations.get(COMPLETION_INDEX) or pod.metadata.name.rpartition("-")[2]
 
 
 def _belongs_to(pod: Pod, job_uid: str) -> bool:

@@ -13,6 +13,9 @@ from muster.cli.failures import failures, so_far, why_failed, why_waiting
 from muster.cli.standing import Standing
 from muster.queueing.conditions import is_true
 
+# Why a job has failed that somebody has cancelled.
+CANCELLED = "Cancelled"
+
 
 @dataclass(frozen=True, slots=True)
 class JobState:
@@ -37,7 +40,7 @@ class JobState:
     @property
     def finished(self) -> bool:
         """Whether it will not change any more."""
-        return self.word in ("Completed", "Failed")
+        return self.word in ("Completed", "Failed", "Cancelled")
 
     @property
     def stuck(self) -> bool:
@@ -104,6 +107,8 @@ def job_state(job: Job, pods: Sequence[Pod], standing: Standing | None = None) -
     for condition in job.status.conditions:
         if condition.status == "True" and condition.type in ("Complete", "Failed"):
             word = "Completed" if condition.type == "Complete" else "Failed"
+            if condition.reason == CANCELLED:
+                return JobState("Cancelled", job.status.succeeded, wanted)
             failed = word == "Failed"
             reason = why_failed(job, condition.reason, condition.message, pods) if failed else ""
             return JobState(word, job.status.succeeded, wanted, reason)
@@ -171,6 +176,8 @@ def ending(job: Job, pods: Sequence[Pod]) -> Ending:
     state = job_state(job, pods)
     if state.word == "Completed":
         return Ending(0)
+    if state.word == "Cancelled":
+        return Ending(1, "cancelled")
     found = failures(pods)
     return Ending(found[0].code if found else 1, f"failed: {state.reason}" if state.reason else "failed")
 

@@ -6,9 +6,11 @@ line of a log looks like, since each begins with a time.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import groupby
+
+import msgspec
 
 # `2026-01-01T12:00:00.000000000Z stdout F `
 HEAD_BYTES = 40
@@ -46,6 +48,20 @@ class Missing:
     """So many bytes of text were logged at this place and are gone."""
 
     bytes: int
+
+
+class KeptPod(msgspec.Struct, frozen=True):
+    """A pod of a Job that is gone and has left its logs.
+
+    rank: its index in the Job, or the last part of its name. created: when it was made, RFC 3339.
+    containers: the numbers of their runs that there are logs of, in order.
+    """
+
+    name: str
+    uid: str
+    rank: str
+    created: str
+    containers: Mapping[str, tuple[int, ...]]
 
 
 def runs(block: bytes) -> Iterator[Run]:

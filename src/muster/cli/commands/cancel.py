@@ -1,4 +1,4 @@
-"""`muster cancel`: stop and delete jobs."""
+"""`muster cancel`: end jobs."""
 
 from typing import Any
 
@@ -11,23 +11,26 @@ from muster.cli.words import name
 
 
 @click.command(
-    epilog=examples("muster cancel train", "muster cancel train tune -n lab"),
+    epilog=examples("muster cancel train", "muster cancel train tune -n lab", "muster cancel train --delete"),
 )
 @click.argument("jobs", nargs=-1, required=True, type=name, metavar="JOB...", shell_complete=names.jobs)
+@click.option("--delete", is_flag=True, help="Delete it too, with what it printed.")
 @target_options
-def command(jobs: tuple[str, ...], **options: Any) -> None:
-    """End the workers of every JOB gracefully, then delete it."""
-    run(_cancel(Target.of(options), jobs))
+def command(jobs: tuple[str, ...], delete: bool, **options: Any) -> None:
+    """End the workers of every JOB gracefully.
+
+    What is known of it, and what it printed, stays for as long as that of a job that ended by itself.
+    """
+    run(_cancel(Target.of(options), jobs, delete=delete))
 
 
-async def _cancel(target: Target, jobs: tuple[str, ...]) -> None:
-    from muster.api.batch import JOB
+async def _cancel(target: Target, jobs: tuple[str, ...], *, delete: bool) -> None:
+    from muster.cli.cancelling import cancel
     from muster.cli.each import each
 
     async with connect(target) as session:
 
-        async def cancel(name: str) -> None:
-            await session.client.delete(JOB, name, session.namespace, propagation="Foreground")
-            click.echo(f"{name} cancelled")
+        async def end(name: str) -> None:
+            click.echo(f"{name} {await cancel(session.client, name, session.namespace, delete=delete)}")
 
-        await each(jobs, cancel)
+        await each(jobs, end)

@@ -12,18 +12,25 @@ from muster.cli.words import name
 
 
 @click.command(
-    epilog=examples("muster logs train", "muster logs -f train --rank 0"),
+    epilog=examples("muster logs train", "muster logs -f train --rank 0", "muster logs train --previous"),
 )
 @click.argument("job", type=name, shell_complete=names.jobs)
 @click.option("-f", "--follow", is_flag=True, help="Go on until the job ends; waits for pods that are not there yet.")
 @click.option("--rank", metavar="N", default="", help="Only this worker.")
+@click.option("--attempt", metavar="N", type=click.IntRange(min=1), help="Of each worker its Nth start, from 1.")
+@click.option("--previous", is_flag=True, help="Of each worker the start before the last.")
 @target_options
-def command(job: str, follow: bool, rank: str, **options: Any) -> None:
-    """Print the output of the workers of JOB, each line with its worker's rank."""
-    sys.exit(run(_logs(Target.of(options), job, rank, follow=follow)))
+def command(job: str, follow: bool, rank: str, attempt: int | None, previous: bool, **options: Any) -> None:
+    """Print the output of the workers of JOB, each line with its worker's rank.
+
+    What a worker printed before it was preempted, or started anew, is kept for as long as the job, within limits.
+    """
+    if (attempt is not None) + previous + follow > 1:
+        raise click.UsageError("only one of --attempt, --previous and --follow can be meant")
+    sys.exit(run(_logs(Target.of(options), job, rank, attempt, follow=follow, previous=previous)))
 
 
-async def _logs(target: Target, name: str, rank: str, *, follow: bool) -> int:
+async def _logs(target: Target, name: str, rank: str, attempt: int | None, *, follow: bool, previous: bool) -> int:
     from muster.api.batch import JOB
     from muster.cli.follow import Follower
     from muster.cli.jobstate import most_workers, worker
@@ -45,6 +52,9 @@ async def _logs(target: Target, name: str, rank: str, *, follow: bool) -> int:
         if follow:
             code = (await follower.run()).code
         else:
-            await follower.print_once()
+            try:
+                await follower.print_once(attempt, previous=previous)
+            except LookupError as error:
+                raise click.ClickException(str(error)) from None
         await printer.finish()
         return code

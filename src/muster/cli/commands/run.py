@@ -187,8 +187,7 @@ async def _refuse_hopeless(session: Session, created: dict[str, Any]) -> None:
 
 async def _attend(session: Session, gang: "Gang") -> int:
     """Show the job's output until it ends; Ctrl-C cancels it, and again leaves at once."""
-    from muster.api.batch import JOB
-    from muster.cli.cancelling import Cancelling
+    from muster.cli.cancelling import Cancelling, cancel
     from muster.cli.follow import Follower
     from muster.cli.output import say
     from muster.cli.printing import Printer
@@ -208,14 +207,14 @@ async def _attend(session: Session, gang: "Gang") -> int:
         follower.observe = feeding.observe
     following = asyncio.create_task(follower.run())
 
-    async def delete() -> None:
-        await session.client.delete(JOB, name, namespace, propagation="Foreground")
+    async def end() -> None:
+        await cancel(session.client, name, namespace, delete=session.own)
 
     def leave() -> None:
         session.leave()
         following.cancel()
 
-    cancelling = Cancelling(name, delete, leave, say)
+    cancelling = Cancelling(name, end, leave, say)
     loop = asyncio.get_running_loop()
     signals = unignored()
     for number in signals:
@@ -228,7 +227,7 @@ async def _attend(session: Session, gang: "Gang") -> int:
             raise
         return cancelling.code
     except OutputError:
-        await delete()  # as what writes to a pipe that nobody reads ends
+        await end()  # as what writes to a pipe that nobody reads ends
         raise
     finally:
         for number in signals:

@@ -117,6 +117,7 @@ def _jobs(elastic: job.Elastic) -> Resource:
         JOB,
         (job.validate_create, validate_update),
         Rules(prepare_create=preparation.new_job, has_generation=True, propagation="Orphan"),
+        Subresource("log", JOB, ("get",)),
         Subresource(
             "scale",
             views.SCALE,

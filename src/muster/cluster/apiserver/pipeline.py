@@ -33,7 +33,7 @@ from muster.cluster.apiserver.pending import ACTIONS as PENDING
 from muster.cluster.apiserver.pending import PendingWorkloads, read_pending
 from muster.cluster.apiserver.podaccess import NodeConnection, PodAccess
 from muster.cluster.apiserver.podactions import PodActions
-from muster.cluster.apiserver.podlogs import read_log
+from muster.cluster.apiserver.podlogs import read_kept_log, read_log
 from muster.cluster.apiserver.read import Reader
 from muster.cluster.apiserver.registry import Registry, Resource
 from muster.cluster.apiserver.remove import Remover
@@ -104,6 +104,7 @@ class ApiServer:
             "pods/binding": self._bind,
             "pods/eviction": self._evict,
             "pods/log": self._log,
+            "jobs.batch/log": self._kept_log,
             **PodAccess(self._pod, self._admit_connection, self.nodes).actions,
             **dict.fromkeys(PENDING, self._pending),
         }
@@ -253,6 +254,9 @@ class ApiServer:
 
     async def _log(self, call: Call) -> Stream:
         return await read_log(self._pod(call), call.request.query, self.nodes)
+
+    async def _kept_log(self, call: Call) -> Response | Stream:
+        return await read_kept_log(self._pod(call), call.request.query, self.nodes)
 
     def _pod(self, call: Call) -> Entry:
         return self._reader.get(call.key, call.resource, {})

@@ -4,7 +4,7 @@ The server keeps no logs. A node that can give them is a `LogSource`, put into t
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Protocol
@@ -13,10 +13,12 @@ import msgspec
 
 from muster.api.core import POD, Pod
 from muster.api.pods import all_containers
-from muster.api.status import FORBIDDEN, INVALID, FieldError, bad_request, invalid, unavailable
+from muster.api.status import FORBIDDEN, INVALID, FieldError, bad_request, invalid, not_found, unavailable
 from muster.cluster.apiserver.answers import Stream
 from muster.cluster.apiserver.request import boolean, integer
 from muster.cluster.store import Entry
+from muster.runtime.containerlogs import KeptPod
+from muster.runtime.transport import Response
 
 TEXT = "text/plain"
 
@@ -34,6 +36,7 @@ class LogOptions:
     follow: go on until the container ends.
     previous: of its last run instead of the current one (between two runs, both are the one that has ended).
     before_newest: `previous` is the run before the newest, also between two runs. Ours: who follows misses none.
+    attempt: of its run of this number, counted from 0; of the kept ones. Ours, too.
     raw: as the node keeps it, see `muster.runtime.containerlogs`. Ours: it tells exactly what the program wrote.
     timestamps: begin every line with its time (RFC 3339).
     since_seconds: only what is not older than this.
@@ -46,6 +49,7 @@ class LogOptions:
     follow: bool = False
     previous: bool = False
     before_newest: bool = False
+    attempt: int | None = None
     raw: bool = False
     timestamps: bool = False
     since_seconds: int | None = None
@@ -61,11 +65,19 @@ class LogSource(Protocol):
         """The log, in pieces of any size. Raises `ApiError` (400) before the first piece if there is none yet."""
         ...
 
+    def kept(self, job: str) -> Sequence[KeptPod]:
+        """The pods of a Job, by its uid, that are gone and have left their logs."""
+        ...
+
+    def kept_log(self, pod: KeptPod, options: LogOptions) -> AsyncIterator[bytes]:
+        """The log of one of them."""
+        ...
+
 
 async def read_log(entry: Entry, query: Mapping[str, str], nodes: Mapping[str, LogSource]) -> Stream:
     """The log that is asked for. Raises `ApiError`: 400, 422, 503 if the pod's node is not connected."""
     pod = POD.decode(entry.body)
-    options = log_options(pod, query)
+    options = log_options(pod.metadata.name, container_of(pod, query.get("container", "")), query)
     name = pod.spec.node_name
     if not name:
         return Stream(_nothing(), TEXT)  # it has not run anywhere: upstream answers with an empty log too
@@ -75,8 +87,28 @@ async def read_log(entry: Entry, query: Mapping[str, str], nodes: Mapping[str, L
     return Stream(await _started(node.logs(pod, options)), TEXT)
 
 
-def log_options(pod: Pod, query: Mapping[str, str]) -> LogOptions:
-    """The options in a query, for this pod. Raises `ApiError` (400, 422)."""
+async def read_kept_log(job: Entry, query: Mapping[str, str], nodes: Mapping[str, LogSource]) -> Response | Stream:
+    """`jobs/log`, which is ours: the pods of a Job that are gone, or the log of the one whose uid is given.
+
+    Raises `ApiError`: 400, 404, 422.
+    """
+    found = {pod.uid: (pod, node) for node in nodes.values() for pod in node.kept(job.header.uid)}
+    uid, container = query.get("uid", ""), query.get("container", "")
+    if not uid:
+        return Response(200, msgspec.json.encode({"items": [pod for pod, _ in found.values()]}))
+    if uid not in found:
+        raise not_found("pods", uid[:100])
+    pod, node = found[uid]
+    if container not in pod.containers:
+        raise bad_request(f"container {container[:100]} is not valid for pod {pod.name}")
+    options = log_options(pod.name, container, query)
+    if options.attempt is not None and options.attempt not in pod.containers[container]:
+        raise bad_request(f"there is no log of attempt {options.attempt} of container {container} in pod {pod.name}")
+    return Stream(await _started(node.kept_log(pod, options)), TEXT)
+
+
+def log_options(name: str, container: str, query: Mapping[str, str]) -> LogOptions:
+    """The options in a query, for a container of this pod. Raises `ApiError` (400, 422)."""
     since_seconds, since_time = integer(query, "sinceSeconds"), _time(query.get("sinceTime", ""))
     tail_lines, limit_bytes = integer(query, "tailLines"), integer(query, "limitBytes")
     errors = []
@@ -90,12 +122,13 @@ def log_options(pod: Pod, query: Mapping[str, str]) -> LogOptions:
     elif since_seconds is not None and since_seconds < 1:
         errors.append(FieldError("sinceSeconds", INVALID, since_seconds, "must be greater than 0"))
     if errors:
-        raise invalid("PodLogOptions", "", pod.metadata.name, errors)
+        raise invalid("PodLogOptions", "", name, errors)
     return LogOptions(
-        container=container_of(pod, query.get("container", "")),
+        container=container,
         follow=boolean(query, "follow") or False,
         previous=boolean(query, "previous") or False,
         before_newest=boolean(query, "beforeNewest") or False,
+        attempt=integer(query, "attempt"),
         raw=boolean(query, "raw") or False,
         timestamps=boolean(query, "timestamps") or False,
         since_seconds=None if since_seconds is None else min(since_seconds, MAX_SINCE_SECONDS),

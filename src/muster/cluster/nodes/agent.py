@@ -11,6 +11,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
+from muster.api.batch import JOB, Job
 from muster.api.core import CONFIG_MAP, NODE, POD, SECRET, ConfigMap, ObjectReference, Pod, Secret
 from muster.api.pods import is_finished
 from muster.api.quantity import Quantity
@@ -27,6 +28,7 @@ from muster.cluster.nodes.leftovers import end_pod
 from muster.cluster.nodes.logs import Logs
 from muster.cluster.nodes.machine import Machine
 from muster.cluster.nodes.network import Network
+from muster.cluster.nodes.past import Past
 from muster.cluster.nodes.pod_facts import Ending
 from muster.cluster.nodes.pod_runner import PodRunner
 from muster.cluster.nodes.pod_status import SHUTDOWN_MESSAGE, SHUTDOWN_REASON
@@ -96,7 +98,8 @@ class ProcessNode:
         self._kit: Kit | None = None
         self._lifeline: tuple[int, int] | None = None
         self._runners: dict[str, PodRunner] = {}
-        self.connection = Connection(Logs(self._storage, self._clock), self._runners, self._clock)
+        self._past = Past(self._storage)
+        self.connection = Connection(Logs(self._storage, self._clock), self._past, self._runners, self._clock)
         self._gone: dict[str, set[str]] = {}  # uids of pods whose objects are gone, by key
         self._ended: dict[str, str] = {}  # uids of pods that have ended here, whatever the informer still says, by key
         self._draining = False
@@ -105,6 +108,8 @@ class ProcessNode:
         self._pods = manager.informer(POD)
         self._controller = manager.controller(self.name, self._reconcile, workers=_WORKERS)
         self._controller.watch(self._pods, when=self._concerns_us)
+        self._jobs = manager.informer(JOB)
+        self._jobs.on_change(self._job_changed)
         manager.informer(CONFIG_MAP).on_change(self._config_map_changed)
         manager.informer(SECRET).on_change(self._secret_changed)
         network.join(name)
@@ -194,7 +199,7 @@ class ProcessNode:
     async def _take_stock(self, kit: Kit) -> None:
         """Go on with the pods that were here before, and end what belongs to none."""
         ours = {pod.metadata.uid: pod for pod in self._pods.all() if pod.spec.node_name == self.node_name}
-        records = self._storage.pods()
+        records = [record for record in self._storage.pods() if not self._recalls(record)]
         running = {uid for uid, pod in ours.items() if not is_finished(pod)}
         orphans = [record for record in records if record.uid not in running]
         await asyncio.gather(*(self._end_orphan(kit, record, forget=record.uid not in ours) for record in orphans))
@@ -229,7 +234,7 @@ class ProcessNode:
         if kit.cgroups is not None:
             kit.cgroups.remove(record.uid)
         storage = self._storage.of(record.uid)
-        self._remover.add(storage.remove() if forget else storage.remove_volumes())
+        self._remover.add(self._let_go(record) if forget else storage.remove_volumes())
 
     async def _reconcile(self, key: str) -> Result:
         kit = self._kit
@@ -331,9 +336,38 @@ class ProcessNode:
             raise error
 
     async def _forget(self, uid: str) -> None:
-        """The pod's object is gone, and nothing of it runs: so go its logs and its address."""
+        """The pod's object is gone, and nothing of it runs: so go its address and, unless its Job stays, its logs."""
         self._network.forget(uid)
-        self._remover.add(self._storage.of(uid).remove())
+        record = self._storage.of(uid).read()
+        if record is not None and not record.gone:
+            self._remover.add(self._let_go(record))
+
+    def _let_go(self, record: PodRecord) -> list[Path]:
+        """A pod is gone: what is to be removed of it, or instead of it."""
+        if self._job_stays(record):
+            try:
+                return self._past.keep(record, self._clock.now().isoformat())
+            except OSError as error:
+                log.warning(
+                    "%s: the logs of pod %s/%s are lost: %s", self.node_name, record.namespace, record.name, error
+                )
+        return self._storage.of(record.uid).remove()
+
+    def _recalls(self, record: PodRecord) -> bool:
+        """Whether only the logs of the pod are left, from before a restart, and they are to stay."""
+        stays = bool(record.gone) and self._job_stays(record)
+        if stays:
+            self._past.restore(record)
+        return stays
+
+    def _job_stays(self, record: PodRecord) -> bool:
+        """Whether the pod is of a Job that is there, and is not about to go."""
+        jobs = (job.metadata for job in self._jobs.all() if record.job and job.metadata.uid == record.job)
+        return any(meta.deletion_timestamp is None for meta in jobs)
+
+    def _job_changed(self, old: Job | None, new: Job | None) -> None:
+        if old is not None and (new is None or new.metadata.uid != old.metadata.uid):
+            self._remover.add(self._past.forget(old.metadata.uid))
 
     def _stays(self, what: str) -> None:
         self._event("FailedRemoval", what)

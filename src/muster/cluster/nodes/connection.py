@@ -2,7 +2,7 @@
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 
 from muster.api.core import Pod
@@ -15,10 +15,12 @@ from muster.cluster.apiserver.tunnels.forward import Dial
 from muster.cluster.nodes import localports
 from muster.cluster.nodes.attaching import follow, join
 from muster.cluster.nodes.logs import Logs
+from muster.cluster.nodes.past import Past
 from muster.cluster.nodes.pod_runner import PodRunner
 from muster.cluster.nodes.programs import execute
 from muster.cluster.nodes.shims import Shim, ShimError
 from muster.runtime.clock import Clock
+from muster.runtime.containerlogs import KeptPod
 from muster.runtime.objects import key_of
 
 DIAL_SECONDS = 10.0
@@ -30,14 +32,23 @@ _OF_PIPES: Mapping[str, str] = {}
 class Connection:
     """One node, as the server sees it. `runners` are its pods, by key."""
 
-    def __init__(self, logs: Logs, runners: Mapping[str, PodRunner], clock: Clock) -> None:
+    def __init__(self, logs: Logs, past: Past, runners: Mapping[str, PodRunner], clock: Clock) -> None:
         self._logs = logs
+        self._past = past
         self._clock = clock
         self._runners = runners
 
     def logs(self, pod: Pod, options: LogOptions) -> AsyncIterator[bytes]:
         """The log of a container, in pieces. Raises `ApiError` before the first piece if there is none."""
         return self._logs.logs(pod, options)
+
+    def kept(self, job: str) -> Sequence[KeptPod]:
+        """The pods of a Job that are gone and have left their logs."""
+        return self._past.of(job)
+
+    def kept_log(self, pod: KeptPod, options: LogOptions) -> AsyncIterator[bytes]:
+        """The log of one of them. Raises `ApiError` before the first piece if there is none."""
+        return self._logs.kept(pod, options)
 
     def exec(self, pod: Pod, options: CommandOptions) -> Opening:
         """Run a command in a container. Raises `ApiError` (400) if that does not run."""

@@ -9,7 +9,7 @@ import contextlib
 import fcntl
 import os
 import re
-from collections.abc import AsyncIterator, Generator, Iterator
+from collections.abc import AsyncIterator, Callable, Generator, Iterator
 from dataclasses import dataclass
 from datetime import UTC, timedelta
 from pathlib import Path
@@ -21,7 +21,7 @@ from muster.cluster.nodes import shims
 from muster.cluster.nodes.shim.log import NAME
 from muster.cluster.nodes.storage import Storage
 from muster.runtime.clock import Clock
-from muster.runtime.containerlogs import STAMP_BYTES, Attempt, Missing, record, runs
+from muster.runtime.containerlogs import STAMP_BYTES, Attempt, KeptPod, Missing, record, runs
 
 _BLOCK = 1 << 18
 _FILE = re.compile(rf"{NAME}\.(\d+)\.(\d+)")
@@ -36,9 +36,17 @@ class Logs:
         self._storage = storage
         self._clock = clock
 
-    async def logs(self, pod: Pod, options: LogOptions) -> AsyncIterator[bytes]:
+    def logs(self, pod: Pod, options: LogOptions) -> AsyncIterator[bytes]:
         """The log, in pieces. Raises `ApiError` before the first piece if there is none."""
-        directory = self._directory(pod, options)
+        return self._read(lambda: self._directory(pod, options), options)
+
+    def kept(self, pod: KeptPod, options: LogOptions) -> AsyncIterator[bytes]:
+        """The log of a pod that is gone."""
+        number = options.attempt if options.attempt is not None else max(pod.containers[options.container])
+        return self._read(lambda: self._storage.of(pod.uid).attempt(options.container, number), options)
+
+    async def _read(self, find: Callable[[], Path], options: LogOptions) -> AsyncIterator[bytes]:
+        directory = find()
         since = self._since(options)
         form = Raw(since) if options.raw else Rendering(since, timestamps=options.timestamps)
         left = options.limit_bytes
@@ -74,6 +82,8 @@ class Logs:
         numbers = storage.attempts(options.container) if storage.exists() else []
         while numbers and shims.read_record(storage.attempt(options.container, numbers[-1])) is None:
             numbers.pop()  # begun, but no shim came so far
+        if options.attempt is not None:
+            numbers = [number for number in numbers if number == options.attempt]
         if options.previous:
             if numbers and (options.before_newest or not _waits_to_run_again(pod, options.container)):
                 numbers.pop()

@@ -13,7 +13,9 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from muster.api.batch import JOB
 from muster.api.core import POD, Container, Pod
+from muster.api.pods import controller_of, rank_of
 from muster.api.status import ApiError
 from muster.cluster.nodes import launching, restoring, shims
 from muster.cluster.nodes.checks import OUTPUT_BYTES, CheckFailedError, Target, hook
@@ -115,7 +117,14 @@ class PodRunner:
         meta = self.pod.metadata
         wanted = {c.name: n for c in self.pod.spec.containers if (n := launching.gpus_wanted(c))}
         gpus = self._kit.gpus.take(self.uid, wanted) if wanted else {}
-        self.storage.write(PodRecord(meta.namespace, meta.name, self.uid, self.address, gpus))
+        owner = controller_of(self.pod)
+        job = owner.uid if owner is not None and owner.kind == JOB.kind else ""
+        created = meta.creation_timestamp.isoformat() if meta.creation_timestamp is not None else ""
+        self.storage.write(
+            PodRecord(
+                meta.namespace, meta.name, self.uid, self.address, gpus, job, rank=rank_of(self.pod), created=created
+            )
+        )
 
     def restore(self) -> None:
         """Find what runs of the pod already, and how the rest ended."""

@@ -15,7 +15,7 @@ import msgspec
 from muster.api.core import NODE, POD, Node, NodeSystemInfo, Pod
 from muster.api.kinds import Kind
 from muster.api.quantity import Quantity
-from muster.api.status import ApiError, bad_request
+from muster.api.status import ApiError, bad_request, not_found
 from muster.cluster.apiserver.podaccess import CommandOptions
 from muster.cluster.apiserver.podlogs import LogOptions
 from muster.cluster.apiserver.tunnels.command import Opening
@@ -24,6 +24,7 @@ from muster.cluster.nodes import node_object
 from muster.cluster.nodes.stages import DEFAULT_STAGES, Stage, advance, delay_seconds, stage_of
 from muster.cluster.nodes.wire import pod_status_patch, to_wire
 from muster.cluster.release import GIT_VERSION
+from muster.runtime.containerlogs import KeptPod
 from muster.runtime.controller import Result
 from muster.runtime.manager import Manager
 from muster.runtime.objects import key_of
@@ -191,6 +192,14 @@ class SimulatedConnection:
     async def logs(self, pod: Pod, options: LogOptions) -> AsyncIterator[bytes]:
         """One line, so that nobody waits for more."""
         yield f"{key_of(pod)}/{options.container} is simulated: it has no output\n".encode()
+
+    def kept(self, job: str) -> Sequence[KeptPod]:  # noqa: ARG002
+        """Nothing is kept of what had nothing to say."""
+        return ()
+
+    def kept_log(self, pod: KeptPod, options: LogOptions) -> AsyncIterator[bytes]:  # noqa: ARG002
+        """Refuse. Raises `ApiError` (404)."""
+        raise not_found("pods", pod.name)
 
     def exec(self, pod: Pod, options: CommandOptions) -> Opening:  # noqa: ARG002  (it is the protocol's)
         """Refuse. Raises `ApiError` (400)."""

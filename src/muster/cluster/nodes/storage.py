@@ -44,13 +44,21 @@ _MOST_OF_A_NAME = 100
 
 
 class PodRecord(msgspec.Struct, frozen=True):
-    """Who a pod is, and what the node has given it."""
+    """Who a pod is, and what the node has given it.
+
+    job: the uid of the Job that it is of, if any. rank: its index in that, or the last part of its name.
+    created, gone: when its object was made, and when that went; RFC 3339. A pod that is gone has only logs.
+    """
 
     namespace: str
     name: str
     uid: str
     address: str = ""
     gpus: Mapping[str, tuple[str, ...]] = {}  # by container
+    job: str = ""
+    rank: str = ""
+    created: str = ""
+    gone: str = ""
 
 
 class Storage:
@@ -182,6 +190,11 @@ class PodStorage:
         """An attempt begins: those that are too old by now."""
         old = [other for other in self.attempts(container) if other <= number - KEPT_ATTEMPTS]
         return [self._away(self.attempt(container, other)) for other in old]
+
+    def log_bytes(self) -> int:
+        """How much there is of logs, and of records beside them."""
+        attempts = [self.attempt(name, number) for name in self.containers() for number in self.attempts(name)]
+        return sum((path / name).lstat().st_size for path in attempts for name in plainfiles.names(path))
 
     def remove_volumes(self) -> list[Path]:
         """The pod has ended: what lived as long as it goes; logs and records stay."""

@@ -56,6 +56,8 @@ def test_resources_of_a_group_version() -> None:
             "verbs": ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"],
             "categories": ["all"],
         },
+        # Ours: the logs of pods that are gone.
+        {"name": "jobs/log", "singularName": "", "namespaced": True, "kind": "Job", "verbs": ["get"]},
         {
             "name": "jobs/scale",
             "singularName": "",
@@ -107,6 +109,7 @@ def test_aggregated(version: str) -> None:
                     "verbs": ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"],
                     "categories": ["all"],
                     "subresources": [
+                        {"subresource": "log", "responseKind": kind, "verbs": ["get"]},
                         {"subresource": "scale", "responseKind": scale, "verbs": verbs},
                         {"subresource": "status", "responseKind": kind, "verbs": verbs},
                     ],

@@ -57,7 +57,7 @@ _WORKLOADS = {
 _STATUS = {
     "apps": ("daemonsets/status", "deployments/status", "replicasets/status", "statefulsets/status"),
     "autoscaling": ("horizontalpodautoscalers/status",),
-    "batch": ("cronjobs/status", "jobs/status"),
+    "batch": ("cronjobs/status", "jobs/log", "jobs/status"),
     "policy": ("poddisruptionbudgets/status",),
     "networking.k8s.io": ("ingresses/status",),
 }
