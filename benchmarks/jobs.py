@@ -24,9 +24,9 @@ import msgspec
 
 from muster.api.batch import JOB, Job
 from muster.api.core import POD, ObjectReference, Pod
+from muster.api.simulated import RUN_TIME
 from muster.cluster.controlplane import ControlPlane, Surroundings, control_plane
 from muster.cluster.nodes.simulated import SimulatedNodes
-from muster.cluster.nodes.stages import RUN_TIME
 from muster.cluster.store import Journal, MemoryJournal, SqliteJournal
 from muster.controllers.job import JobController
 from muster.controllers.job import controller as shell

@@ -13,9 +13,9 @@ from muster.api.core import EVENT, NODE
 from muster.api.elastic import ELASTIC_ANNOTATION
 from muster.api.meta import ObjectMeta
 from muster.api.scheduling import PRIORITY_CLASS, PriorityClass
+from muster.api.simulated import RUN_TIME, STOP_TIME
 from muster.cluster.lostpods import QUARANTINE_SECONDS
 from muster.cluster.nodes.simulated import SimulatedNodes
-from muster.cluster.nodes.stages import RUN_TIME, STOP_TIME
 from muster.controllers.scheduler import Scheduler
 from muster.runtime.client import Client
 from muster.runtime.manager import Manager

@@ -70,6 +70,14 @@ class Bounds(msgspec.Struct, frozen=True):
         return f"{self.least}:{self.most}"
 
 
+def bounds_of(annotations: Mapping[str, str]) -> Bounds | None:
+    """Between which sizes a Job asks to be moved; None if it does not, or not in words that mean something."""
+    try:
+        return Bounds.parse(annotations.get(ELASTIC_ANNOTATION, ""))
+    except ValueError:
+        return None
+
+
 class World(msgspec.Struct, frozen=True):
     """What a running worker has to know of its gang.
 

@@ -15,7 +15,7 @@ from muster.api.kueue.names import ADMITTED, EVICTED, PODS_READY, QUEUE_NAME_LAB
 from muster.api.kueue.visibility import PendingWorkload
 from muster.api.pods import find_condition, is_finished, is_ready
 from muster.api.quantity import amount
-from muster.cli.failures import failures, why_waiting
+from muster.cli.failures import count_of, failures, why_waiting
 from muster.cli.forecast import Holder, Need
 from muster.cli.jobstate import OPEN, JobState, Verdict, why_unplaced
 from muster.cli.output import age, quantity, table
@@ -218,7 +218,7 @@ def _placement(facts: Facts) -> Level:
         nodes.setdefault(pod.spec.node_name, []).append(pod)
     began = min(filter(None, (pod.status.start_time for pod in facts.live)), default=None)
     since = f", for {age(began, facts.now)}" if began is not None else ""
-    text = f"{_count(len(facts.live), 'pod')} on {_count(len(nodes), 'node')}{since}"
+    text = f"{count_of(len(facts.live), 'pod')} on {count_of(len(nodes), 'node')}{since}"
     return Level("placement", "done", text, tuple(_on_nodes(nodes)))
 
 
@@ -234,7 +234,7 @@ def _on_nodes(nodes: Mapping[str, list[Pod]]) -> list[str]:
         return [_on_node(*item) for item in sorted(nodes.items())]
     sizes = Counter(len(pods) for pods in nodes.values())
     return [
-        f"{_count(count, 'node')} with {_count(size, 'pod')}{' each' * (count > 1)}"
+        f"{count_of(count, 'node')} with {count_of(size, 'pod')}{' each' * (count > 1)}"
         for size, count in sorted(sizes.items())[::-1]
     ]
 
@@ -287,7 +287,7 @@ def _start(facts: Facts) -> Level:
 
 def _size(facts: Facts) -> Level:
     wanted = facts.state.wanted
-    text = _count(wanted, "pod")
+    text = count_of(wanted, "pod")
     partly = _admitted_in_part(facts.workload) if facts.workload is not None else ""
     if partly:
         return Level("size", "none", f"{text}, {partly}")
@@ -304,10 +304,6 @@ def _admitted_in_part(workload: Workload) -> str:
     asked = sum(podset.count for podset in workload.spec.pod_sets)
     given = sum(podset.count or 0 for podset in admission.pod_set_assignments)
     return f"admitted with {given} of {asked}" if 0 < given < asked else ""
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}" + ("" if number == 1 else "s")
 
 
 _LEVELS: dict[str, Callable[[Facts], Level]] = {

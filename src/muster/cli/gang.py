@@ -11,10 +11,8 @@ from muster.api.batch import COMPLETION_INDEX, JOB_NAME_LABEL
 from muster.api.elastic import ELASTIC_ANNOTATION, WORLD_ANNOTATION, Bounds, World
 from muster.api.expansion import escape
 from muster.api.kueue.names import PRIORITY_CLASS_LABEL, QUEUE_NAME_LABEL
+from muster.api.simulated import RUN_TIME
 from muster.jobs.world import FIRST_SIZE_ANNOTATION, annotations, birth_annotations
-
-# What `cluster/nodes/stages.py` goes by.
-RUN_TIME_ANNOTATION = "muster.dev/run-time"
 
 # A label value and a DNS label: the longest name that leaves room for `-<index>` in a host name.
 NAME_LIMIT = 52
@@ -98,7 +96,7 @@ def job(gang: Gang) -> dict[str, Any]:
     labels = {QUEUE_NAME_LABEL: gang.queue, PRIORITY_CLASS_LABEL: gang.queue_priority}
     if given := {label: value for label, value in labels.items() if value}:
         metadata["labels"] = given
-    born = {RUN_TIME_ANNOTATION: gang.run_time} if gang.run_time else {}
+    born = {RUN_TIME: gang.run_time} if gang.run_time else {}
     if gang.elastic is not None:
         world = World(size=gang.workers, epoch=1)
         metadata["annotations"] = {ELASTIC_ANNOTATION: str(gang.elastic)} | annotations(world)

@@ -11,7 +11,7 @@ import msgspec
 
 from muster.api.batch import Job
 from muster.api.core import Node, NodeCondition, Pod
-from muster.api.elastic import ELASTIC_ANNOTATION, Bounds
+from muster.api.elastic import bounds_of
 from muster.api.kueue import ClusterQueue, Cohort, LocalQueue, PodSet, Workload
 from muster.cli.forecast import quota_tree
 from muster.cli.jobstate import OPEN, JobState, Verdict
@@ -70,17 +70,10 @@ def ask_of(subject: Job | Workload) -> Ask:
     """A Job; or a Workload where the job is of another kind, and it is not known how its pods are placed."""
     if isinstance(subject, Workload):
         return Ask(tuple((one, one.min_count or one.count) for one in subject.spec.pod_sets), together=False)
-    podsets, least = JobIntegration().podsets(subject), _least(subject)
+    podsets, bounds = JobIntegration().podsets(subject), bounds_of(subject.metadata.annotations)
+    least = bounds.least if bounds is not None else None
     counts = (min(one.count, least or one.min_count or one.count) for one in podsets)
     return Ask(tuple(zip(podsets, counts, strict=True)), starts_together(subject))
-
-
-def _least(job: Job) -> int | None:
-    text = job.metadata.annotations.get(ELASTIC_ANNOTATION)
-    try:
-        return Bounds.parse(text).least if text is not None else None
-    except ValueError:
-        return None
 
 
 def prospects(subject: Job | Workload, state: JobState, room: Room) -> Verdict:

@@ -5,7 +5,7 @@ from typing import Any
 import click
 
 from muster.api.batch import INDEXED, JOB, Job
-from muster.api.elastic import ELASTIC_ANNOTATION, Bounds
+from muster.api.elastic import bounds_of
 from muster.api.status import ApiError
 from muster.cli.session import Session
 
@@ -48,7 +48,7 @@ def size(job: Job, workers: int) -> dict[str, Any]:
 
 def objection_to(job: Job, workers: int) -> str:
     """Why a size is hardly meant; "" if it may well be."""
-    name, bounds = job.metadata.name, _bounds(job)
+    name, bounds = job.metadata.name, bounds_of(job.metadata.annotations)
     if size(job, workers).get("completions") == 0:
         return f"with 0 workers {name} is complete, which cannot be taken back (`muster hold {name}` pauses it)"
     if bounds is not None and workers < bounds.least:
@@ -60,7 +60,7 @@ def afterwards(job: Job, workers: int) -> str:
     """What becomes of the size that a person has given to a job; "" if it just stays."""
     if workers == 0 and job.spec.completion_mode == INDEXED:
         return f"{job.metadata.name} is complete with 0 workers, and stays so; `muster hold` would have paused it"
-    bounds = _bounds(job)
+    bounds = bounds_of(job.metadata.annotations)
     if bounds is None:
         return ""
     if workers < bounds.least:
@@ -72,10 +72,3 @@ def afterwards(job: Job, workers: int) -> str:
     else:
         then = "it may be moved again, as room allows"
     return f"{job.metadata.name} is elastic ({bounds}): {then}"
-
-
-def _bounds(job: Job) -> Bounds | None:
-    try:
-        return Bounds.parse(job.metadata.annotations.get(ELASTIC_ANNOTATION, ""))
-    except ValueError:  # not elastic, or so in words that nobody understands
-        return None

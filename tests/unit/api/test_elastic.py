@@ -2,7 +2,7 @@
 
 import pytest
 
-from muster.api.elastic import CAP_ANNOTATION, Bounds, cap_of
+from muster.api.elastic import CAP_ANNOTATION, ELASTIC_ANNOTATION, Bounds, bounds_of, cap_of
 
 
 @pytest.mark.parametrize(
@@ -31,6 +31,14 @@ def test_what_is_no_bounds_is_refused_in_words(text, said):
     with pytest.raises(ValueError, match="M") as refused:
         Bounds.parse(text)
     assert str(refused.value) == said
+
+
+@pytest.mark.parametrize(
+    ("annotations", "bounds"),
+    [({ELASTIC_ANNOTATION: "2:8"}, Bounds(2, 8)), ({ELASTIC_ANNOTATION: "8:2"}, None), ({}, None)],
+)
+def test_a_job_that_does_not_ask_in_words_that_mean_something_is_not_moved(annotations, bounds):
+    assert bounds_of(annotations) == bounds
 
 
 @pytest.mark.parametrize(

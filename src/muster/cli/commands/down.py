@@ -60,11 +60,12 @@ def _what_ends(home: Home) -> str:
 
 def ends(names: Sequence[str], pods: int) -> str:
     """What ends with a server that runs so many pods, of these jobs."""
+    from muster.cli.failures import count_of
+
     if not names:
         return "nothing runs"
     more = f" and {len(names) - _NAMES} more" if len(names) > _NAMES else ""
-    jobs, each = "job" if len(names) == 1 else "jobs", "pod" if pods == 1 else "pods"
-    return f"{pods} {each} of {len(names)} {jobs} end: {', '.join(names[:_NAMES])}{more}"
+    return f"{count_of(pods, 'pod')} of {count_of(len(names), 'job')} end: {', '.join(names[:_NAMES])}{more}"
 
 
 async def _running_pods(home: Home) -> list[Any]:

@@ -18,7 +18,7 @@ class Guest:
     owner: whose it is; empty until a request has said it.
     """
 
-    leave: Callable[[], None]
+    leave: Callable[[], object]
     idle_since: float | None
     owner: str = ""
 

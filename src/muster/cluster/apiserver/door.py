@@ -125,7 +125,7 @@ class Door:
         client, guest, seconds_left = self._speaking.popleft()  # for the time in the line the client is not to blame
         if client.fileno() >= 0:  # it may have had to go meanwhile
             task = self._loop.create_task(self._greet(client, guest, max(seconds_left, 0.1)))
-            guest.leave = partial(_cancel, task)
+            guest.leave = task.cancel
             self._greeting.add(task)
             task.add_done_callback(self._greeting.discard)
         if self._speaking:
@@ -146,10 +146,6 @@ class Door:
             except BaseException:
                 self._crowd.left(guest)
                 raise
-
-
-def _cancel(task: asyncio.Task[None]) -> None:
-    task.cancel()
 
 
 def _warn_of_short_backlog() -> None:

@@ -33,10 +33,9 @@ from muster.api.core import (
 )
 from muster.api.durations import DurationError
 from muster.api.pods import find_condition
+from muster.api.simulated import EXIT_CODE, RUN_TIME, START_TIME, STOP_TIME
 from muster.cluster.nodes.pod_rules import BACKOFF_FIRST_SECONDS, BACKOFF_LIMIT_SECONDS, BACKOFF_RESET_SECONDS
 
-START_TIME, RUN_TIME, STOP_TIME = "muster.dev/start-time", "muster.dev/run-time", "muster.dev/stop-time"
-EXIT_CODE = "muster.dev/exit-code"
 KWOK_RUN_TIME = "pod-complete.stage.kwok.x-k8s.io/delay"
 
 

@@ -20,10 +20,7 @@ def of_row(
 
 def of_records(records: Sequence[Record]) -> list[int]:
     """The checksums of the rows of records, in order."""
-    return [
-        crc32(body, crc32(f"{revision} {previous} {deleted:d} {key[0]}\0{key[1]}\0{key[2]}\0".encode()))
-        for revision, key, deleted, previous, body in records
-    ]
+    return [of_row(revision, *key, deleted, previous, body) for revision, key, deleted, previous, body in records]
 
 
 def of_meta(compacted: int, removed: int) -> int:
