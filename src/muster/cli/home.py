@@ -9,11 +9,21 @@ from pathlib import Path
 
 import click
 
+from muster.cli.completion.names import directories
 from muster.runtime import filelock
 from muster.runtime.ownership import NotOursError, make_directory, require_directory, require_file
 
 # What lies in a home and tells or decides something; the server looks after its authority in `pki` itself.
 _SECRETS = ("lock", "kubeconfig", "server.log", "audit.log*", "store*")
+
+# How a command is told a home, for `Home.find`.
+data_option = click.option(
+    "--data",
+    metavar="DIR",
+    default="",
+    help="Where the data live (default: $MUSTER_HOME or ~/.muster).",
+    shell_complete=directories,
+)
 
 
 @dataclass(frozen=True, slots=True)

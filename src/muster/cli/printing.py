@@ -4,13 +4,14 @@ import asyncio
 import os
 import stat
 import sys
-import threading
+from functools import partial
 from io import RawIOBase
 from typing import TextIO
 
 from muster.cli.output import has_colours, prefix
 from muster.cli.streams import raw_of
 from muster.runtime.containerlogs import STDERR, STDOUT
+from muster.runtime.tasks import in_daemon
 
 # A line that goes on for longer is shown in several.
 _LINE_BYTES = 1 << 20
@@ -60,29 +61,7 @@ async def _write(file: RawIOBase, data: bytes) -> None:
     if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
         _write_now(file, data)
         return
-    loop = asyncio.get_running_loop()
-    written: asyncio.Future[None] = loop.create_future()
-
-    def tell(error: Exception | None) -> None:
-        if written.done():
-            return
-        if error is None:
-            written.set_result(None)
-        else:
-            written.set_exception(error)
-
-    def work() -> None:
-        failure = None
-        try:
-            _write_now(file, data)
-        except Exception as error:  # noqa: BLE001 - it is for who waits
-            failure = error
-        if not loop.is_closed():
-            loop.call_soon_threadsafe(tell, failure)
-
-    # A daemon, for which the end of the command does not wait.
-    threading.Thread(target=work, name="output", daemon=True).start()
-    await written
+    await in_daemon(partial(_write_now, file, data), "output")
 
 
 def _write_now(file: RawIOBase, data: bytes) -> None:

@@ -8,14 +8,13 @@ import asyncio
 import os
 import select
 import stat
-import threading
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 from muster.api.core import POD, Pod
 from muster.api.status import ApiError
 from muster.runtime.clock import Clock
-from muster.runtime.tasks import cancel
+from muster.runtime.tasks import cancel, in_daemon
 from muster.runtime.transport import Request, TransportError, Tunnels
 
 # The subprotocol in which one channel can be ended, and the messages that we send in it.
@@ -49,24 +48,15 @@ def _is_in(state: int, descriptor: int) -> bool:
 
 
 async def read(descriptor: int) -> bytes:
-    """What comes next; empty at the end. A thread waits for it, for which the end of the command does not."""
-    loop = asyncio.get_running_loop()
-    found: asyncio.Future[bytes] = loop.create_future()
+    """What comes next; empty at the end."""
 
-    def tell(data: bytes) -> None:
-        if not found.done():
-            found.set_result(data)
-
-    def work() -> None:
+    def work() -> bytes:
         try:
-            data = os.read(descriptor, _PIECE_BYTES)
+            return os.read(descriptor, _PIECE_BYTES)
         except OSError:  # closed, a directory, a terminal that has gone: nothing more will come
-            data = b""
-        if not loop.is_closed():
-            loop.call_soon_threadsafe(tell, data)
+            return b""
 
-    threading.Thread(target=work, name="input", daemon=True).start()
-    return await found
+    return await in_daemon(work, "input")
 
 
 @dataclass(slots=True)

@@ -1,9 +1,12 @@
-"""Tasks together."""
+"""Tasks together, and work beside the loop."""
 
 import asyncio
+import threading
+
+import pytest
 
 from muster.runtime.clock import run_virtual
-from muster.runtime.tasks import cancel
+from muster.runtime.tasks import cancel, in_daemon
 
 
 def test_all_have_ended_however_they_do() -> None:
@@ -31,3 +34,35 @@ def test_all_have_ended_however_they_do() -> None:
         await cancel([])
 
     run_virtual(main())
+
+
+def test_a_daemon_returns_and_raises_what_its_work_does() -> None:
+    def fail() -> None:
+        raise ValueError("it fails")
+
+    async def main() -> None:
+        assert await in_daemon(threading.current_thread, "worker") is not threading.current_thread()
+        with pytest.raises(ValueError, match="it fails"):
+            await in_daemon(fail, "worker")
+
+    asyncio.run(main())
+
+
+def test_work_that_goes_on_keeps_neither_a_cancellation_nor_the_end_of_the_loop() -> None:
+    begun, go_on, ended = threading.Event(), threading.Event(), threading.Event()
+
+    def work() -> None:
+        begun.set()
+        go_on.wait()
+        ended.set()
+
+    async def main() -> None:
+        waiting = asyncio.create_task(in_daemon(work, "worker"))
+        await asyncio.to_thread(begun.wait)
+        await cancel([waiting])
+        assert waiting.cancelled()
+
+    asyncio.run(main())
+    assert not ended.is_set()
+    go_on.set()
+    assert ended.wait(10)

@@ -8,7 +8,7 @@ import click
 
 from muster.cli.completion import names
 from muster.cli.examples import examples
-from muster.cli.home import Home
+from muster.cli.home import Home, data_option
 from muster.cli.session import Target, connect, run
 
 if TYPE_CHECKING:
@@ -20,13 +20,7 @@ if TYPE_CHECKING:
 )
 @click.argument("file", type=click.Path(path_type=Path), shell_complete=names.files)
 @click.option("--force", is_flag=True, help="Replace the file if it is there.")
-@click.option(
-    "--data",
-    metavar="DIR",
-    default="",
-    help="Where the data live (default: $MUSTER_HOME or ~/.muster).",
-    shell_complete=names.directories,
-)
+@data_option
 def command(file: Path, force: bool, data: str) -> None:
     """Write all objects, as of one moment, and the keys into FILE, whether the cluster runs or not."""
     from muster.cluster import backups

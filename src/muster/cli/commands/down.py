@@ -9,9 +9,8 @@ from typing import Any
 
 import click
 
-from muster.cli.completion import names
 from muster.cli.examples import examples
-from muster.cli.home import Home
+from muster.cli.home import Home, data_option
 from muster.cli.session import Target, connect, run
 
 # Pods have their grace period to end; then the server ends them and itself. This is for one that does not answer.
@@ -23,13 +22,7 @@ _NAMES = 5
 @click.command(
     epilog=examples("muster down", "muster down --data /srv/muster"),
 )
-@click.option(
-    "--data",
-    metavar="DIR",
-    default="",
-    help="Where its data live (default: $MUSTER_HOME or ~/.muster).",
-    shell_complete=names.directories,
-)
+@data_option
 def command(data: str) -> None:
     """End all pods gracefully, then the server. Its data stay."""
     from muster.cluster.nodes.leftovers import reap

@@ -7,7 +7,7 @@ import click
 
 from muster.cli.completion import names
 from muster.cli.examples import examples
-from muster.cli.home import Home
+from muster.cli.home import Home, data_option
 
 
 @click.command(
@@ -15,13 +15,7 @@ from muster.cli.home import Home
 )
 @click.argument("file", type=click.Path(path_type=Path), shell_complete=names.files)
 @click.option("--force", is_flag=True, help="Also if there is a cluster already: its files are kept aside.")
-@click.option(
-    "--data",
-    metavar="DIR",
-    default="",
-    help="Where the data live (default: $MUSTER_HOME or ~/.muster).",
-    shell_complete=names.directories,
-)
+@data_option
 def command(file: Path, force: bool, data: str) -> None:
     """Let the next `muster up` begin with the objects and the keys in FILE, which `muster backup` has made."""
     from muster.cluster import backups

@@ -10,7 +10,7 @@ import click
 
 from muster.cli.completion import names
 from muster.cli.examples import examples
-from muster.cli.home import Home
+from muster.cli.home import Home, data_option
 
 PORT = 6443
 _FAILED = "Error: "  # how a line begins that says why there is no server
@@ -23,13 +23,7 @@ _FAILED = "Error: "  # how a line begins that says why there is no server
         "muster up --data /srv/muster --port 0",
     ),
 )
-@click.option(
-    "--data",
-    metavar="DIR",
-    default="",
-    help="Where its data live (default: $MUSTER_HOME or ~/.muster).",
-    shell_complete=names.directories,
-)
+@data_option
 @click.option("--port", type=click.IntRange(0, 65535), default=PORT, show_default=True, help="Loopback; 0: a free one.")
 @click.option("--nodes", metavar="KIND[:COUNT][,RES=QTY]", multiple=True, help="process or simulated; repeatable.")
 @click.option(
