@@ -11,7 +11,7 @@ from muster.cli.output import say
 async def attempt(what: str, work: Awaitable[object]) -> bool:
     """Whether the work succeeded; why it did not is said, with `what` in front.
 
-    A server that cannot be reached is nobody's in particular: its `TransportError` ends the command.
+    A server that cannot be reached is the failure of all of them: its `TransportError` ends the command.
     """
     try:
         await work

@@ -55,7 +55,7 @@ class Home:
     def server_pid(self) -> int | None:
         """The process that holds the directory now, whatever stands in files: the lock tells.
 
-        Raises `click.ClickException` for a home of somebody else, or one that others can change: it may say anything.
+        Raises `click.ClickException` for a home of another user, or one that others can change: it may say anything.
         """
         self.require_ours()
         try:

@@ -93,7 +93,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except streams.OutputError as lost:
         streams.give_up_output()
         code = lost.exit_code
-        if code != streams.BROKEN_PIPE_CODE:  # whoever closes a pipe knows
+        if code != streams.BROKEN_PIPE_CODE:  # the program that closes a pipe knows
             click.echo(f"Error: {lost}", err=True)
     sys.exit(code)
 

@@ -51,7 +51,7 @@ def terminal_width() -> int:
 
 
 def has_colours(stream: TextIO, environ: Mapping[str, str]) -> bool:
-    """Whether somebody sees colours there, and wants them (https://no-color.org)."""
+    """Whether a person sees colours there, and wants them (https://no-color.org)."""
     return stream.isatty() and not environ.get("NO_COLOR") and environ.get("TERM") != "dumb"
 
 

@@ -1,4 +1,4 @@
-"""Tells the user that a server takes long to answer: whoever sees nothing does not know whether to wait."""
+"""Tells the user that a server takes long to answer: without a word there is no telling whether to wait."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable

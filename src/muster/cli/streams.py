@@ -11,14 +11,14 @@ import sys
 from collections.abc import Callable
 from typing import Any, TextIO
 
-# What a shell reports of a program that wrote to a pipe which nobody reads any more.
+# What a shell reports of a program that wrote to a pipe without a reader.
 BROKEN_PIPE_CODE = 141
 
 _IN, _OUT, _ERR = 0, 1, 2
 
 
 class OutputError(Exception):
-    """Output could not be written. It is no OSError, so that nobody takes it for one of the work itself."""
+    """Output could not be written. It is no OSError, so that it is not taken for one of the work itself."""
 
     def __init__(self, cause: OSError) -> None:
         super().__init__(f"cannot write the output: {cause.strerror}")

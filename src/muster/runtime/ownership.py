@@ -1,4 +1,4 @@
-"""Whether a directory and what lies in it belong to the user of this process, and to nobody else.
+"""Whether a directory and what lies in it belong to the user of this process alone.
 
 What others can put in the place of a file, or change, says whatever they want: whose server we talk to, with which
 credentials, what runs under our name. So a path is looked at from the root on: each directory on the way belongs to the
@@ -117,7 +117,7 @@ def _is_private_group(info: os.stat_result) -> bool:
 
 
 def _in_user_namespace() -> bool:
-    """There, whoever has no name in it looks the same, the superuser too."""
+    """There, all users who have no name in it look the same, the superuser too."""
     return _read("/proc/self/uid_map").split() != ["0", "0", "4294967295"]
 
 

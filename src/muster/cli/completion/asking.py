@@ -2,7 +2,7 @@
 
 The client of the commands takes longer to import than a person waits for a TAB, so this is one GET with what Python
 brings. It logs in with what the kubeconfig itself says or names. Where more than that is asked for (a program that logs
-in, a proxy, to act as somebody else), there are no names.
+in, a proxy, to act as another user), there are no names.
 """
 
 import http.client
@@ -16,7 +16,7 @@ from muster.runtime.kubeconfig import ConnectionConfig
 
 # A server that takes longer is of no help.
 PATIENCE_SECONDS = 1.0
-# More than anybody looks through, and a bound on what is read.
+# More than a person looks through, and a bound on what is read.
 MAX_NAMES = 500
 MAX_BYTES = 16 << 20
 

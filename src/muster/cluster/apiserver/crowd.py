@@ -53,7 +53,7 @@ class Crowd:
 def leaving(guests: Collection[Guest], count: int) -> list[Guest]:
     """Up to so many who may go: of those whose owner has the most, the ones that were idle for longest.
 
-    If nobody is idle, one with a request goes, of an owner who has more than an eighth of all; else nobody.
+    If none is idle, one with a request goes, of an owner who has more than an eighth of all; else none.
     """
     have = Counter(guest.owner for guest in guests)
     waiting = [(have[guest.owner], -guest.idle_since, guest) for guest in guests if guest.idle_since is not None]

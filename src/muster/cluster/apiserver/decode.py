@@ -69,7 +69,7 @@ def decode_any(body: bytes, content_type: str, kind: str, *, strict: bool = True
 
 
 class ReadAhead(bytes):
-    """A body that was read in advance, where that keeps nobody waiting."""
+    """A body that was read in advance, beside the event loop."""
 
     _found: dict[str, tuple[Any, tuple[str, ...]] | Exception]  # by form
 

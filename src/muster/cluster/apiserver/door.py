@@ -1,7 +1,7 @@
 """Lets clients in: accepts connections, and begins TLS with those whose client says something.
 
-A TLS handshake costs the event loop a millisecond or two, whoever it is with. So one is begun in each turn of the loop,
-and whoever is connected already does not wait for two thousand who come at once.
+A TLS handshake costs the event loop a millisecond or two, also with a client that is then refused. So one is begun in
+each turn of the loop, and clients that are connected already do not wait for two thousand who come at once.
 """
 
 import asyncio

@@ -20,7 +20,7 @@ class Exchange:
     """A request that has begun.
 
     request: its body may be still to come.
-    user: who sent it; it may be taken for somebody else's.
+    user: who sent it; an impersonated request acts as another.
     began: on the monotonic clock.
     access: what it is about to do, once that is known.
     refused: its answer, if it has one already: there is nothing more to do.
@@ -59,6 +59,6 @@ class Exchange:
         return self.answered(refusal(error, self.warnings))
 
     def given_up(self) -> None:
-        """Nobody waits for the answer: what was asked may have been done."""
+        """The client does not wait for the answer: what was asked may have been done."""
         if self.record is not None:
             self.record.given_up()

@@ -3,10 +3,10 @@
 In the spirit of upstream's API priority and fairness, with one level and a flow for each user. A request takes room
 while its body comes and is kept, and, once that is there, seats while it is worked on: one, or several if it is big. Of
 both, no user has more than half of what the others leave: the first one gets much, the more there come the less, and
-somebody else always finds some. When there is none, a request waits in its user's line, and what is free goes to the
+another user always finds some. When there is none, a request waits in its user's line, and what is free goes to the
 lines in turn. Streams take no seats, they are counted. The engine in this process asks without a wire and has no limit.
 
-Invariant: whoever waits could not be seated when it came, nor at any change since.
+Invariant: a request that waits could not be served when it came, nor at any change since.
 """
 
 import asyncio
@@ -92,7 +92,7 @@ class Shares:
         self._limits = limits
         self._refusal = refusal
         self._users: dict[str, _User] = {}
-        self._turns: deque[_User] = deque()  # those who have somebody in line, next one first
+        self._turns: deque[_User] = deque()  # those who have a request in line, next one first
         self.lent = 0
 
     @property

@@ -8,9 +8,9 @@ from muster.api.status import ApiError, Status, bad_request, too_large
 from muster.cluster.apiserver.decode import MAX_BODY_BYTES
 
 BODY_SECONDS = 30.0  # for a body to arrive
-SKIP_SECONDS = 2.0  # for the rest of one that nobody wants
+SKIP_SECONDS = 2.0  # for the rest of one whose request is refused
 SKIP_BYTES = 16 << 20  # of it
-SHORT_BYTES = 256 * 1024  # for a longer one that nobody wants a connection is not kept, as kube-apiserver
+SHORT_BYTES = 256 * 1024  # for a longer one of a refused request a connection is not kept, as kube-apiserver
 
 Receive = Callable[[], Awaitable[dict[str, Any]]]
 

@@ -48,7 +48,7 @@ def write_tree(directory: Path, files: Mapping[str, File], *, group: int | None 
         new.mkdir(exist_ok=True)
         new.chmod(_DIRECTORY_MODE)
     except BaseException:
-        with contextlib.suppress(RemovalError):  # whoever tries again would leave one more each time
+        with contextlib.suppress(RemovalError):  # each further try would leave one more
             removal.remove(new)
         raise
     following = directory / f"{_DATA}_tmp"

@@ -31,7 +31,7 @@ class Findings:
         self.unknown: list[str] = []
 
     def is_unknown(self, path: Path) -> None:
-        """Note a field that the schema does not know: nobody is told of more than some."""
+        """Note a field that the schema does not know; of very many, the first ones."""
         if len(self.unknown) < MAX_UNKNOWN:
             self.unknown.append(render(path))
 

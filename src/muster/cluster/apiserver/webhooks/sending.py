@@ -12,7 +12,7 @@ from muster.runtime.https_tls import client_context, explain
 from muster.runtime.kubeconfig import ClusterConfig
 from muster.runtime.transport import JSON, TransportError
 
-_CONNECTIONS = 100  # at once, to one webhook's server: a slow one holds up nobody who asks others
+_CONNECTIONS = 100  # at once, to one webhook's server: a slow one does not hold up calls of others
 # OpenSSL's codes for a chain that ends in no certificate of the bundle (X509_V_ERR_*).
 _UNKNOWN_AUTHORITY = frozenset({2, 18, 19, 20, 21})
 

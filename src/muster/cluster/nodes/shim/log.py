@@ -3,7 +3,7 @@
 The files are `log.<number>.<bytes>`: numbers count up from 0, bytes is how much text had been logged before. So names
 alone tell the order, whether one is missing, and how much has gone. Only the newest file is written to.
 
-Who reads a file holds a shared lock on it (flock). The oldest is not forgotten while somebody reads it: the container's
+A reader holds a shared lock on its file (flock). The oldest is not forgotten while it has a reader: the container's
 output is left in its pipe meanwhile, until the reader has moved on or the patience is at its end.
 
 Losing lines (a full disk) never stops the container: they are counted, and the log says so once there is room again.
@@ -92,7 +92,7 @@ class Log:
         self._landed = 0  # how many lines of the last append are in the file
         self._noted = 0  # how many of the lost lines the log itself tells of
         self._now = 0  # as the newest line says
-        self._waiting_since = 0.0  # for the reader of the oldest file; 0 if nobody is waited for
+        self._waiting_since = 0.0  # for the reader of the oldest file; 0 if none is waited for
 
     def copy(self, descriptor: int, stream: Stream) -> bool:
         """Log what can be read now; False at the end of the stream."""
@@ -178,7 +178,7 @@ class Log:
             data = data[written:]
 
     def _rotate(self) -> None:
-        """Begin a new file. There is one too many only if nobody has asked for a `pause`."""
+        """Begin a new file. There is one too many only if the supervisor has not asked for a `pause`."""
         name = f"{NAME}.{self._begun}.{self._text}"
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
         descriptor = os.open(name, flags, 0o600, dir_fd=self._directory)
@@ -191,7 +191,7 @@ class Log:
             pass
 
     def _forget_oldest(self, *, even_if_read: bool = False) -> bool:
-        """Remove the oldest file; False if somebody reads it."""
+        """Remove the oldest file; False if it has a reader."""
         name = self._files[0]
         try:
             descriptor = os.open(name, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW, dir_fd=self._directory)
@@ -216,7 +216,7 @@ class Log:
 
 
 def _is_read(descriptor: int) -> bool:
-    """Whether somebody reads the file; if not, it is locked for us."""
+    """Whether the file has a reader; if not, it is locked for us."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

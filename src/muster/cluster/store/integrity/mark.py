@@ -57,7 +57,7 @@ class MarkFile:
         self._is_synced = False
 
     def write(self, mark: Mark) -> None:
-        """Replace what it says, for whoever reads it; a loss of power may bring back what it said before."""
+        """Replace what it says, for the next start; a loss of power may bring back what it said before."""
         os.pwrite(self._file, mark.encode(), 0)
         self._is_synced = False
 
