@@ -39,8 +39,8 @@ def test_the_first_failure_does_not_stop_the_rest(up, tmp_path):
     assert found[0] == f"Error: {folder}/a.yaml, document 1: expected an object with apiVersion and kind"
     assert found[1] == f"Error: {folder}/b.yaml: is not text in UTF-8"
     assert found[2] == f"Error: {folder}/c.yaml: holds no object"
-    assert found[3].startswith(f"Error: {folder}/d.yaml, document 1: Job D_D: ")
-    assert found[4] == f"Error: {folder}/e.yaml: No such file or directory"
+    assert found[3] == f"Error: {folder}/e.yaml: No such file or directory"
+    assert found[4].startswith(f"Error: {folder}/d.yaml, document 1: Job D_D: ")
     assert len(found) == 5
 
     done = up("wait", "nobody", "d", "a", "d", check=False)

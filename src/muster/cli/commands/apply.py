@@ -37,8 +37,15 @@ _STRICT = "strict decoding error"
 @target_options
 def command(filename: tuple[str, ...], wait: bool, dry_run: bool, **options: Any) -> None:
     """Create or change objects until they are as their manifests say."""
+    from muster.cli.output import say
+
     found = [one for name in filename for file in _files(name) for one in _read(file)]
-    sys.exit(run(_apply(Target.of(options), found, wait=wait, dry_run=dry_run)))
+    wrong = [one for one in found if isinstance(one, ManifestError)]
+    right = [one for one in found if isinstance(one, Manifest)]
+    for error in wrong:  # before a cluster is asked for: it may not be there either
+        say(f"Error: {error}")
+    code = run(_apply(Target.of(options), right, wait=wait, dry_run=dry_run)) if right else 0
+    sys.exit(max(code, int(bool(wrong))))
 
 
 def _files(name: str) -> list[str]:
@@ -59,12 +66,11 @@ def _read(name: str) -> list[Manifest | ManifestError]:
     return manifests(data, "stdin" if name == "-" else name)
 
 
-async def _apply(target: Target, found: list[Manifest | ManifestError], *, wait: bool, dry_run: bool) -> int:
+async def _apply(target: Target, found: list[Manifest], *, wait: bool, dry_run: bool) -> int:
     """Do what can be done of it; 1 if something failed, else the highest code of the jobs that are waited for."""
     from muster.cli.commands.wait import follow_all
     from muster.cli.discovery import Discovery
     from muster.cli.each import attempt
-    from muster.cli.output import say
 
     async with connect(target) as session:
         discovery = Discovery(session.client)
@@ -80,15 +86,9 @@ async def _apply(target: Target, found: list[Manifest | ManifestError], *, wait:
             elif kind.resource == "jobs.batch":
                 jobs[stored["metadata"]["namespace"], name] = None
 
-        failed = False
-        for one in found:
-            if isinstance(one, ManifestError):
-                say(f"Error: {one}")
-                failed = True
-            elif not await attempt(_what(one), apply(one.document)):
-                failed = True
+        done = [await attempt(_what(one), apply(one.document)) for one in found]
         waited = await follow_all(session, list(jobs)) if wait and not dry_run else 0
-        return max(waited, int(failed))
+        return max(waited, int(not all(done)))
 
 
 def _what(manifest: Manifest) -> str:
