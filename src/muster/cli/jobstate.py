@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from muster.api.batch import INDEXED, Job
 from muster.api.core import Pod
-from muster.api.elastic import ELASTIC_ANNOTATION, Bounds
+from muster.api.elastic import bounds_of
 from muster.api.kueue import Workload
 from muster.api.kueue.names import PODS_READY, QUEUE_NAME_LABEL
 from muster.api.pods import is_finished, is_ready
@@ -13,7 +13,7 @@ from muster.cli.failures import failures, so_far, why_failed, why_waiting
 from muster.cli.standing import Standing
 from muster.queueing.conditions import is_true
 
-# Why a job has failed that somebody has cancelled.
+# Why a job has failed that a user has cancelled.
 CANCELLED = "Cancelled"
 
 
@@ -81,12 +81,8 @@ OPEN = Verdict()
 
 def most_workers(job: Job) -> int:
     """How many workers it can have, all in all."""
-    annotation = job.metadata.annotations.get(ELASTIC_ANNOTATION, "")
-    try:
-        most = Bounds.parse(annotation).most if annotation else 1
-    except ValueError:  # the server warned of it, and goes by the spec
-        most = 1
-    return max(most, job.spec.parallelism or 1, job.spec.completions or 1)
+    bounds = bounds_of(job.metadata.annotations)
+    return max(bounds.most if bounds is not None else 1, job.spec.parallelism or 1, job.spec.completions or 1)
 
 
 def worker(job: Job, rank: str) -> str:

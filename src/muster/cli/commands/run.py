@@ -227,7 +227,7 @@ async def _attend(session: Session, gang: "Gang") -> int:
             raise
         return cancelling.code
     except OutputError:
-        await end()  # as what writes to a pipe that nobody reads ends
+        await end()  # as a program ends that writes to a pipe without a reader
         raise
     finally:
         for number in signals:
