@@ -118,6 +118,8 @@ def chosen_bits(path: Path, long: bool) -> list[int]:
     if long:
         return list(range(size * 8))
     heads = {8 * byte + bit for byte in headers(path.name, size) for bit in (0, 3, 7)}
+    if path.name == "store.db":  # the names of the tables in the first page: what is no text any more
+        heads |= {8 * at + 7 for at, byte in enumerate(path.read_bytes()[:PAGE_BYTES]) if byte}
     return sorted(heads | set(range(0, size * 8, size * 8 // SAMPLE | 1)))
 
 

@@ -71,8 +71,8 @@ def reading(path: Path) -> Iterator[sqlite3.Connection]:
                 yield connection
             finally:
                 connection.close()
-        except sqlite3.Error as error:
-            raise Damage(str(error)) from error
+        except (sqlite3.Error, UnicodeDecodeError) as error:  # the latter if what SQLite complains of is no text
+            raise Damage(" ".join(str(error).split())) from error
 
 
 @contextmanager
