@@ -5,36 +5,32 @@ them but the integer ranges; `muster.api.schema` reads them. A field that must b
 type still decodes without it, so that validation, not decoding, tells the user what is missing.
 """
 
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
+from msgspec import Struct
 
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class RequiredField:
+class RequiredField(Struct, frozen=True):
     """The API asks for this field."""
 
 
-@dataclass(frozen=True, slots=True)
-class Format:
+class Format(Struct, frozen=True):
     """The OpenAPI `format` of a scalar, or one of the special shapes: `int-or-string`, `quantity`."""
 
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class OneOf:
+class OneOf(Struct, frozen=True):
     """The values that the API accepts, in upstream's order of definition."""
 
     values: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ListRules:
+class ListRules(Struct, frozen=True):
     """How lists are merged: `type` and `keys` by server-side apply, the rest by strategic merge patch."""
 
     type: Literal["atomic", "set", "map"]
@@ -43,37 +39,31 @@ class ListRules:
     patch_strategy: str = ""  # "", "merge" or "merge,retainKeys"
 
 
-@dataclass(frozen=True, slots=True)
-class AtomicMap:
+class AtomicMap(Struct, frozen=True):
     """An object or map that server-side apply replaces as a whole."""
 
 
-@dataclass(frozen=True, slots=True)
-class GranularMap:
+class GranularMap(Struct, frozen=True):
     """An object or map whose members server-side apply tells apart, even if it replaces others of its type whole."""
 
 
-@dataclass(frozen=True, slots=True)
-class Patched:
+class Patched(Struct, frozen=True):
     """How a strategic merge patch treats an object: `replace`, or `retainKeys`."""
 
     strategy: str
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(Struct, frozen=True):
     """What else the API asks of a value: OpenAPI keywords (`maxItems`, `pattern`) and their arguments."""
 
     keywords: tuple[tuple[str, Any], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class DefaultedField:
+class DefaultedField(Struct, frozen=True):
     """The API fills in the field's Python default where it is absent."""
 
 
-@dataclass(frozen=True, slots=True)
-class Default:
+class Default(Struct, frozen=True):
     """What the API takes an absent field for. Schemas say so, to clients and to server-side apply, whose keys of list
     items may be absent; filling it in is the business of `muster.api.defaults`.
     """

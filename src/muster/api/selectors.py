@@ -6,9 +6,10 @@ Label selectors come as text (`app in (a, b), !old`) or as a `LabelSelector` in 
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
+
+from msgspec import Struct
 
 from muster.api.meta import LabelSelector
 from muster.api.status import INVALID, FieldError
@@ -37,8 +38,7 @@ _POSITIVE = (Operator.IN, Operator.EQUALS, Operator.DOUBLE_EQUALS)
 _NEGATIVE = (Operator.NOT_IN, Operator.NOT_EQUALS)
 
 
-@dataclass(frozen=True, slots=True)
-class Requirement:
+class Requirement(Struct, frozen=True):
     """One requirement on one label."""
 
     key: str
@@ -73,8 +73,7 @@ class Requirement:
         return f"{self.key}{sign}{values}"
 
 
-@dataclass(frozen=True, slots=True)
-class LabelMatcher:
+class LabelMatcher(Struct, frozen=True):
     """Requirements that labels must meet all together; none at all matches everything."""
 
     requirements: tuple[Requirement, ...] = ()
@@ -90,8 +89,7 @@ class LabelMatcher:
         return ",".join(map(str, self.requirements))
 
 
-@dataclass(frozen=True, slots=True)
-class _Nothing(LabelMatcher):
+class _Nothing(LabelMatcher, frozen=True):
     """What an absent selector in a manifest selects."""
 
     def matches(self, labels: Mapping[str, str]) -> bool:  # noqa: ARG002  (it is an override)
@@ -184,8 +182,7 @@ _BINARY = {
 _BINARY_NAMES = "in, notin, =, ==, !=, gt, lt"
 
 
-@dataclass(frozen=True, slots=True)
-class _Token:
+class _Token(Struct, frozen=True):
     text: str  # "" at the end
     is_word: bool = False
 
@@ -282,8 +279,7 @@ def _tokens(text: str) -> Iterator[_Token]:
     yield _Token("")
 
 
-@dataclass(frozen=True, slots=True)
-class FieldRequirement:
+class FieldRequirement(Struct, frozen=True):
     """One requirement on one field."""
 
     key: str
@@ -291,8 +287,7 @@ class FieldRequirement:
     equal: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class FieldMatcher:
+class FieldMatcher(Struct, frozen=True):
     """Requirements that fields must meet all together; none at all matches everything."""
 
     requirements: tuple[FieldRequirement, ...] = ()

@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from muster.api.config import EMBEDDED, Configuration
 from muster.api.core import NODE, Node
@@ -22,7 +22,6 @@ from muster.cluster.apiserver.access.control import Trust
 from muster.cluster.apiserver.expiry import keep_events_fresh
 from muster.cluster.controlplane import ControlPlane, Surroundings, control_plane
 from muster.cluster.defaultqueue import create_default_queue
-from muster.cluster.entrance import Entrance
 from muster.cluster.nodes.addresses import Addresses
 from muster.cluster.nodes.agent import ProcessNode
 from muster.cluster.nodes.leftovers import forget_absent, remove_all
@@ -33,6 +32,9 @@ from muster.cluster.nodespec import NodeSpec
 from muster.cluster.store import Journal, MemoryJournal, keep_compacted
 from muster.runtime.clock import RealClock
 from muster.runtime.ids import Ids, Random
+
+if TYPE_CHECKING:  # it brings all that speaks HTTP, which a cluster of one command does without
+    from muster.cluster.entrance import Entrance
 
 log = logging.getLogger(__name__)
 
@@ -109,7 +111,7 @@ async def cluster(
     *,
     adopt: bool,
     default_queue: bool = False,
-    entrance: Entrance | None = None,
+    entrance: "Entrance | None" = None,
 ) -> AsyncIterator[Running]:
     """A control plane whose controllers and nodes have started; as `begun`, and with `default_queue` it has a queue."""
     async with begun(journal, state, nodes, configuration, adopt=adopt, entrance=entrance) as running:
@@ -125,7 +127,7 @@ async def begun(
     configuration: Configuration = EMBEDDED,
     *,
     adopt: bool,
-    entrance: Entrance | None = None,
+    entrance: "Entrance | None" = None,
 ) -> AsyncIterator[Running]:
     """A control plane whose controllers and nodes are starting: it can be asked, and helped if that does not end.
 

@@ -1,6 +1,6 @@
 """How long to wait before trying again: exponential, with jitter, between two bounds."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from muster.runtime.ids import Random
 
@@ -8,8 +8,7 @@ from muster.runtime.ids import Random
 _MOST_DOUBLINGS = 40
 
 
-@dataclass(frozen=True, slots=True)
-class Backoff:
+class Backoff(Struct, frozen=True):
     """Delays from `first` to `limit` seconds, doubling; the upper half of each is left to chance.
 
     Every delay lies between `first` and `limit`, and even at the limit two waiters seldom wake together.

@@ -10,9 +10,10 @@ Pure: the time is given. What is remembered is bounded; forgetting only means on
 
 from collections import OrderedDict
 from collections.abc import Hashable
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Generic, NamedTuple, TypeVar
+
+from msgspec import Struct, field
 
 from muster.api.core import EventSource, ObjectReference
 
@@ -37,8 +38,7 @@ class Occurrence(NamedTuple):
     message: str
 
 
-@dataclass(slots=True)
-class Sighting:
+class Sighting(Struct):
     """What is to be written: the event `name` with this count. It exists already if `known`."""
 
     key: Hashable
@@ -50,14 +50,12 @@ class Sighting:
     known: bool = False
 
 
-@dataclass(slots=True)
-class _Similar:
+class _Similar(Struct):
     last: datetime
     messages: set[str] = field(default_factory=set)
 
 
-@dataclass(slots=True)
-class _Bucket:
+class _Bucket(Struct):
     tokens: float
     filled: datetime
 

@@ -15,6 +15,8 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Protocol
 
+from msgspec import Struct
+
 from muster.runtime.clock import Clock
 from muster.runtime.kubeconfig import UserConfig
 from muster.runtime.transport import TransportError
@@ -136,8 +138,7 @@ def read_file(path: Path) -> bytes:
     return data
 
 
-@dataclass(frozen=True, slots=True)
-class Held:
+class Held(Struct, frozen=True):
     """The credential in use, and since when (`Clock.monotonic`)."""
 
     credential: Credential

@@ -13,8 +13,9 @@ shutdown is found again by the next list.
 import asyncio
 import heapq
 from collections import deque
-from dataclasses import dataclass
 from typing import Protocol
+
+from msgspec import Struct
 
 from muster.runtime.backoff import Backoff
 from muster.runtime.clock import Clock
@@ -46,8 +47,7 @@ class QueueObserver(Protocol):
         ...
 
 
-@dataclass(slots=True)
-class _Waiting:
+class _Waiting(Struct):
     """A key that no worker has, ready at `ready_at` (or since then, if `ready`)."""
 
     priority: int

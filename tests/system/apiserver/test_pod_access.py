@@ -4,6 +4,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+from msgspec.structs import force_setattr
 from tests.system.apiserver.harness import PODS, api, pod
 
 from muster.api.status import bad_request
@@ -114,7 +115,7 @@ async def test_admission_is_asked(api):
 
     api.server.nodes["n"] = Node()
     await api.made(PODS, pod(node="n"))
-    object.__setattr__(api.server._admission, "webhooks", Webhooks())
+    force_setattr(api.server._admission, "webhooks", Webhooks())
     answer = await ask(api, "exec", dict(STREAMS), command=("a", "b"))
     assert (answer.status, b"not here" in answer.body) == (400, True)
     options = {"kind": "PodExecOptions", "apiVersion": "v1", "stdout": True, "container": "c", "command": ["a", "b"]}

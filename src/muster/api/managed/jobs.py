@@ -6,7 +6,8 @@ and then nobody ever starts it.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from muster.api.batch import INDEXED, JOB_CONTROLLER_NAME, Job, JobSpec
 from muster.api.elastic import ELASTIC_ANNOTATION, GANG_ANNOTATION, is_elastic
@@ -39,8 +40,7 @@ _BOOLEANS = dict.fromkeys(("1", "t", "T", "TRUE", "true", "True"), True) | dict.
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Arrival:
+class Arrival(Struct, frozen=True):
     """What a new job gets. Empty and False leave it as it is."""
 
     queue: str = ""

@@ -1,8 +1,9 @@
 """What the rules for managed objects have to know beside the object."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Protocol
+
+from msgspec import Struct, field
 
 from muster.api.kueue import LocalQueue
 from muster.api.meta import ObjectMeta, OwnerReference
@@ -33,8 +34,7 @@ class Surroundings(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
+class Settings(Struct, frozen=True):
     """What the Configuration says.
 
     without_queue: jobs that name no queue are managed, too.

@@ -1,7 +1,8 @@
 """Rules of containers: what all of them, and what init and ephemeral ones alone, must keep."""
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from muster.api.core import (
     Container,
@@ -54,8 +55,7 @@ _NOT_FOR_EPHEMERAL = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class PodFacts:
+class PodFacts(Struct, frozen=True):
     """What the rules of a container ask about its pod."""
 
     volumes: Mapping[str, Volume]

@@ -1,8 +1,9 @@
 """Rules that most kinds have: of their metadata, and beside them a few of their own."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from muster.api.status import FieldError
 from muster.api.validation import names
@@ -10,8 +11,7 @@ from muster.api.validation.metadata import changed_metadata, new_metadata
 from muster.api.validation.names import NameRule
 
 
-@dataclass(frozen=True, slots=True)
-class Standard:
+class Standard(Struct, frozen=True):
     """The rules of a kind; objects come with their defaults.
 
     whole: of every version of an object.

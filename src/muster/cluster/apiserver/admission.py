@@ -7,8 +7,9 @@ at the end, and nothing waits between that and the write.
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 from typing import Any, Protocol
+
+from msgspec import Struct, field
 
 from muster.api.core import NAMESPACE
 from muster.api.meta import DeleteOptions
@@ -24,8 +25,7 @@ from muster.cluster.store import Entry, Key, Store
 PERMANENT_NAMESPACES = frozenset({"default", "kube-system", "kube-public"})
 
 
-@dataclass(frozen=True, slots=True)
-class Attempt:
+class Attempt(Struct, frozen=True):
     """One object that somebody is about to write; `old` is the stored one, None for a new object.
 
     document: as it is to be stored; of a DELETE, the stored one.
@@ -85,8 +85,7 @@ class NoWebhooks:
         """Nothing is refused."""
 
 
-@dataclass(frozen=True, slots=True)
-class Admission:
+class Admission(Struct, frozen=True):
     """All that is asked before a write, in its order.
 
     changing: may change the document.

@@ -5,7 +5,6 @@ are in files that only their owner may read. All keys are ECDSA P-256.
 """
 
 import os
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from ipaddress import ip_address
 from pathlib import Path
@@ -15,6 +14,7 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+from msgspec import Struct
 
 from muster.cluster.apiserver.users import AUTHENTICATED, User
 from muster.runtime.ownership import NotOursError, make_directory, require_file
@@ -39,8 +39,7 @@ class CredentialError(Exception):
     """A file of the authority cannot be used; says which and what to do."""
 
 
-@dataclass(frozen=True, slots=True)
-class Pair:
+class Pair(Struct, frozen=True):
     """A certificate and its key, and the file that holds both in PEM."""
 
     certificate: x509.Certificate

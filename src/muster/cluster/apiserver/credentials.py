@@ -2,11 +2,11 @@
 
 import base64
 import ssl
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
 import yaml
+from msgspec import Struct
 
 from muster.cluster.apiserver.access.control import Trust
 from muster.cluster.apiserver.access.jwt import SigningKey
@@ -18,8 +18,7 @@ from muster.runtime.ids import Ids
 CLUSTER = "muster"  # the name of the cluster, the context and the user in the kubeconfig
 
 
-@dataclass(frozen=True, slots=True)
-class Credentials:
+class Credentials(Struct, frozen=True):
     """The authority's certificate, the server's pair, what the admin is known by, and what signs other tokens."""
 
     authority_pem: bytes

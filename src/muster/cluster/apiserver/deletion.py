@@ -5,9 +5,10 @@ A marked object is removed when the last of its holds is gone: finalizers, the g
 ends), and for a namespace what is in it.
 """
 
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
+
+from msgspec import Struct
 
 from muster.api.kinds import Kind
 from muster.api.meta import FOREGROUND_FINALIZER, ORPHAN_FINALIZER, DeleteOptions
@@ -22,15 +23,13 @@ _FINISHED = ("Succeeded", "Failed")
 MAX_GRACE_SECONDS = 100 * 365 * 24 * 3600
 
 
-@dataclass(frozen=True, slots=True)
-class Removed:
+class Removed(Struct, frozen=True):
     """The object goes now; its last state."""
 
     document: Document
 
 
-@dataclass(frozen=True, slots=True)
-class Marked:
+class Marked(Struct, frozen=True):
     """The object stays for now, changed; the same object if nothing is to be written."""
 
     document: Document

@@ -4,11 +4,11 @@ What is at the pod's end comes from its node; what has no node, or one that is n
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
 
 import msgspec
+from msgspec import Struct
 
 from muster.api.core import POD, Pod
 from muster.api.core.podoptions import PodAttachOptions, PodExecOptions, PodPortForwardOptions
@@ -34,8 +34,7 @@ _PORTS_DIALECTS = ("v4.channel.k8s.io", "v4.base64.channel.k8s.io")
 MAX_PORTS = 100
 
 
-@dataclass(frozen=True, slots=True)
-class CommandOptions:
+class CommandOptions(Struct, frozen=True):
     """Which program is meant, and which of its streams.
 
     container: its name, checked.

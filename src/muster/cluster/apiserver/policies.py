@@ -6,10 +6,10 @@ it; a binding with `Warn` warns and does not refuse; each set of parameters that
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple
 
 import msgspec
+from msgspec import Struct, field
 
 from muster.api.admissionregistration import (
     GROUP,
@@ -49,8 +49,7 @@ class _FailedError(Exception):
     """A policy could not be asked; the message says why."""
 
 
-@dataclass(frozen=True, slots=True)
-class _InForce:
+class _InForce(Struct, frozen=True):
     """A policy, and a binding of it."""
 
     policy: ValidatingAdmissionPolicy
@@ -69,16 +68,14 @@ class _Case(NamedTuple):
     namespace: Document | None
 
 
-@dataclass(frozen=True, slots=True)
-class _Denial:
+class _Denial(Struct, frozen=True):
     """A rule that is broken."""
 
     message: str
     reason: str
 
 
-@dataclass(slots=True)
-class _Bound:
+class _Bound(Struct):
     """The policies that are in force, as long as neither they nor the bindings change."""
 
     policies: Sequence[Entry] = ()

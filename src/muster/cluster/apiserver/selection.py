@@ -1,7 +1,8 @@
 """Which of the stored objects a request means: its label and field selectors, against headers."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from muster.api.selectors import (
     EVERYTHING,
@@ -19,8 +20,7 @@ _NAME, _NAMESPACE = "metadata.name", "metadata.namespace"
 _ANY = FieldMatcher()
 
 
-@dataclass(frozen=True, slots=True)
-class FieldLabels:
+class FieldLabels(Struct, frozen=True):
     """The fields by which objects of a kind can be selected, besides name and namespace.
 
     fields: what a client may write, and the field of the header that it means.
@@ -36,8 +36,7 @@ class FieldLabels:
 NO_FIELDS = FieldLabels({}, '"{label}" is not a known field selector: only "metadata.name", "metadata.namespace"')
 
 
-@dataclass(frozen=True, slots=True)
-class Selection:
+class Selection(Struct, frozen=True):
     """What a list or watch asks for. `name` and `namespace` are taken out of the field selector: they are keys."""
 
     labels: LabelMatcher = EVERYTHING

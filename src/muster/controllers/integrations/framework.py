@@ -5,9 +5,10 @@ to a `JobReconciler` has a kind that waits in queues, starts whole, is preempted
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol, TypeVar
+
+from msgspec import Struct
 
 from muster.api.kinds import Kind
 from muster.api.kueue import PodSet, ReclaimablePod
@@ -17,8 +18,7 @@ T = TypeVar("T")
 T_contra = TypeVar("T_contra", contravariant=True)
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(Struct, frozen=True):
     """One write to the job: a JSON merge patch, of the object or of its status subresource.
 
     Steps are written in order, each only if the job is as it was decided on; after a crash they are decided anew.

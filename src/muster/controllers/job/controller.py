@@ -8,10 +8,10 @@ was killed, between whichever writes that was.
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from datetime import datetime
 
 import msgspec
+from msgspec import Struct, field
 
 from muster.api.batch import JOB, JOB_CONTROLLER_NAME, TRACKING_FINALIZER, Job, JobStatus
 from muster.api.core import POD, Pod
@@ -47,8 +47,7 @@ SHOW_SECONDS = 0.1
 STALE_SECONDS = 5.0
 
 
-@dataclass(slots=True)
-class _Memory:
+class _Memory(Struct):
     """What is remembered of a Job between two looks; all of it can be lost."""
 
     uid: str

@@ -7,14 +7,14 @@ watch answers the question like an event does. A deletion has no version in its 
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from muster.api.batch import Job
 from muster.api.core import Pod
 
 
-@dataclass(slots=True)
-class OwnWrites:
+class OwnWrites(Struct):
     """What we wrote about one Job.
 
     job_version: of its last status.

@@ -6,10 +6,10 @@ others go on; errors are collected, and the caller fails with the first of them 
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import msgspec
+from msgspec import Struct, field
 
 from muster.api.batch import JOB, TRACKING_FINALIZER, Job, JobStatus
 from muster.api.core import POD, Pod
@@ -34,8 +34,7 @@ T = TypeVar("T")
 UNTRACK = {"$deleteFromPrimitiveList/finalizers": [TRACKING_FINALIZER]}
 
 
-@dataclass(slots=True)
-class Report:
+class Report(Struct):
     """What came of the work on pods."""
 
     outcome: Outcome

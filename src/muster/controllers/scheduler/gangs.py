@@ -4,8 +4,9 @@ The pods of a Job are a gang, and so are pods that say that they are one group (
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from datetime import datetime
+
+from msgspec import Struct, field
 
 from muster.api.batch import INDEXED, Job
 from muster.api.core import Pod
@@ -24,8 +25,7 @@ BINDING_ANNOTATION = "muster.dev/binding-since"
 LOWEST_PRIORITY = -(2**31) - 1
 
 
-@dataclass(slots=True)
-class Gang:
+class Gang(Struct):
     """The unfinished pods of one gang, by UID. Its priority is the highest that one of them ever had."""
 
     unbound: dict[str, Pod] = field(default_factory=dict)

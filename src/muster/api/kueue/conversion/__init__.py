@@ -6,8 +6,9 @@ round what v1beta1 had that nobody reads any more.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from muster.api.kueue.checks import ADMISSION_CHECK, MULTI_KUEUE_CLUSTER, MULTI_KUEUE_CONFIG
 from muster.api.kueue.clusterqueue import CLUSTER_QUEUE
@@ -19,8 +20,7 @@ from muster.api.kueue.workload import WORKLOAD
 Json = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class _Part:
+class _Part(Struct, frozen=True):
     """How the spec and the status of a kind are converted."""
 
     spec: Callable[[Json], Json] | None = None

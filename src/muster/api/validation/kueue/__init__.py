@@ -5,8 +5,9 @@ stored, in v1beta2, whatever version they were written in.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from muster.api.kueue import (
     ADMISSION_CHECK,
@@ -47,8 +48,7 @@ def _changed_metadata(new: Any, old: Any) -> list[FieldError]:
     return changed(new.metadata, old.metadata)
 
 
-@dataclass(frozen=True, slots=True)
-class Validation:
+class Validation(Struct, frozen=True):
     """The rules of a kind beyond its schema: for new objects, for changes (new, old), for changes of the status."""
 
     create: Create = _metadata

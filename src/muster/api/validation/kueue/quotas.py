@@ -1,7 +1,8 @@
 """Rules of quotas: resource groups, and weights in fair sharing, of ClusterQueues and Cohorts."""
 
-from dataclasses import dataclass
 from fractions import Fraction
+
+from msgspec import Struct
 
 from muster.api.kueue import FairSharing, FlavorQuotas, ResourceGroup, ResourceQuota
 from muster.api.quantity import Quantity, QuantityError, parse
@@ -14,8 +15,7 @@ GROUPS = "spec.resourceGroups"
 _ZERO_WEIGHT = Fraction(1, 10**9)  # weights up to here would count as zero
 
 
-@dataclass(frozen=True, slots=True)
-class Owner:
+class Owner(Struct, frozen=True):
     """Whose quotas they are.
 
     above: what the queue or cohort borrows from, in a word.

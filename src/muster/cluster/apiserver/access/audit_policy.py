@@ -4,10 +4,10 @@ The first rule that matches a request decides. Three kinds of objects carry what
 token reviews and token requests): of them no more than metadata is kept unless a rule names them.
 """
 
-from dataclasses import dataclass
 from typing import Literal, get_args
 
 import msgspec
+from msgspec import Struct
 
 from muster.api.yaml_decode import decode
 from muster.cluster.apiserver.users import Access, User
@@ -63,8 +63,7 @@ class Policy(_Data, frozen=True, kw_only=True):
     omit_managed_fields: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Scope:
+class Scope(Struct, frozen=True):
     """What of one request is kept."""
 
     level: Level = "None"

@@ -1,8 +1,9 @@
 """Puts together who may do what: rights, reviews, tokens, and the checks of what is written."""
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
 from functools import cached_property
+
+from msgspec import Struct, field
 
 from muster.cluster.apiserver.access.escalation import escalation
 from muster.cluster.apiserver.access.jwt import SigningKey
@@ -21,8 +22,7 @@ from muster.runtime.ids import Ids
 from muster.runtime.transport import Response
 
 
-@dataclass(frozen=True, slots=True)
-class Trust:
+class Trust(Struct, frozen=True):
     """What the server proves itself by, and knows others by.
 
     key: signs the tokens of service accounts.

@@ -7,8 +7,9 @@ its writer hears that it was stored.
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any, TypeAlias
+
+from msgspec import Struct
 
 from muster.api.kinds import Kind
 from muster.api.rbac import (
@@ -38,24 +39,21 @@ _KINDS: tuple[Kind[Any], ...] = (ROLE, CLUSTER_ROLE, ROLE_BINDING, CLUSTER_ROLE_
 _Binding: TypeAlias = RoleBinding | ClusterRoleBinding
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(Struct, frozen=True):
     """Whether somebody may do something, and who gave them the right; or what kept us from finding it."""
 
     allowed: bool
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Grant:
+class Grant(Struct, frozen=True):
     """The rules that a binding gives a user, and the binding in words."""
 
     rules: tuple[PolicyRule, ...]
     source: str
 
 
-@dataclass(frozen=True, slots=True)
-class Grants:
+class Grants(Struct, frozen=True):
     """All that a user was given in a namespace (and in the whole cluster), and the roles that are missing."""
 
     given: tuple[Grant, ...]

@@ -7,10 +7,10 @@ same: what it showed is remembered; what may change is looked up every time.
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 
 import msgspec
+from msgspec import Struct
 
 from muster.api.core import NODE, POD, SECRET, SERVICE_ACCOUNT
 from muster.api.meta import Object
@@ -30,8 +30,7 @@ _OF_LEGACY = "kubernetes.io/serviceaccount/"
 _GRACE_SECONDS = 60.0
 
 
-@dataclass(frozen=True, slots=True)
-class Reference:
+class Reference(Struct, frozen=True):
     """One object, by name and uid."""
 
     kind: str  # Pod, Secret, Node, ServiceAccount
@@ -39,8 +38,7 @@ class Reference:
     uid: str
 
 
-@dataclass(frozen=True, slots=True)
-class Subject:
+class Subject(Struct, frozen=True):
     """Whose a token is to be, and the objects that it ends with."""
 
     namespace: str
@@ -48,8 +46,7 @@ class Subject:
     bound: tuple[Reference, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Owner:
+class Owner(Struct, frozen=True):
     """Whose a token is, and for whom it is."""
 
     user: User

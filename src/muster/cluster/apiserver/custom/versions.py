@@ -6,9 +6,9 @@ in the version asked for. What was stored under this one, in the version asked f
 
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 
 import msgspec
+from msgspec import Struct, field
 
 from muster.cluster.apiserver.custom.conversion import Convert, rename
 from muster.cluster.apiserver.decode import Document
@@ -22,8 +22,7 @@ _decoder = msgspec.json.Decoder()
 _encoder = msgspec.json.Encoder()
 
 
-@dataclass(slots=True)
-class Stored:
+class Stored(Struct):
     """How the objects of one definition are stored now; all its resources share this, and the newest definition counts.
 
     version: apiVersion in which objects are stored.

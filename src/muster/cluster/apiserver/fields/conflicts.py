@@ -1,16 +1,15 @@
 """The refusal of an apply that would take fields from others, in upstream's words."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 import msgspec
+from msgspec import Struct
 
 from muster.api.status import ApiError, Status, StatusCause, StatusDetails
 from muster.cluster.apiserver.fields.managers import UPDATE, Identity
 
 
-@dataclass(frozen=True, slots=True)
-class Conflict:
+class Conflict(Struct, frozen=True):
     """Fields that another manager owns, with another value."""
 
     manager: Identity

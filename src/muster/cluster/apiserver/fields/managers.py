@@ -5,8 +5,9 @@ one API version. Entries are kept as they are on the wire, and never changed in 
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
+
+from msgspec import Struct
 
 from muster.api.status import INVALID, REQUIRED, TOO_LONG, FieldError
 from muster.cluster.apiserver.decode import Document
@@ -31,8 +32,7 @@ class Identity(NamedTuple):
     subresource: str
 
 
-@dataclass(frozen=True, slots=True)
-class Writer:
+class Writer(Struct, frozen=True):
     """Who writes.
 
     manager: the field manager.

@@ -6,11 +6,11 @@ objects are granular, lists atomic.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Literal, TypeAlias
 
 import msgspec
+from msgspec import Struct, field
 
 from muster.api.kinds import Kind
 from muster.api.meta import Object
@@ -32,8 +32,7 @@ _ANY_SCALAR = (str, bool, int, float)
 _encode = msgspec.json.Encoder().encode
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class FieldSchema:
+class FieldSchema(Struct, frozen=True, eq=False):
     """One node of the compiled schema.
 
     types: Python types that the value may have.

@@ -1,10 +1,10 @@
 """The paths of a resource and what can be done there, in a form from which both versions of OpenAPI are written."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
+from msgspec import Struct, field
 
 from muster.api.kinds import Kind
 from muster.api.schema import documentation
@@ -15,8 +15,7 @@ _CUSTOM_PATCH_TYPES = ("application/apply-patch+yaml", "application/json-patch+j
 PATCH_TYPES = (*_CUSTOM_PATCH_TYPES, "application/strategic-merge-patch+json")
 
 
-@dataclass(frozen=True, slots=True)
-class Parameter:
+class Parameter(Struct, frozen=True):
     """A parameter of an operation or a path."""
 
     name: str
@@ -75,8 +74,7 @@ _PENDING = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Operation:
+class Operation(Struct, frozen=True):
     """What one method does at one path.
 
     action: upstream's word for it (`x-kubernetes-action`).
@@ -98,8 +96,7 @@ class Operation:
     body_types: tuple[str, ...] = ("*/*",)
 
 
-@dataclass(frozen=True, slots=True)
-class PathItem:
+class PathItem(Struct, frozen=True):
     """A path and its operations."""
 
     path: str

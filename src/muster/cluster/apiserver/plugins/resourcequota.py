@@ -4,7 +4,8 @@ Asked last, when nothing is left to wait for: between the answer and the write n
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from muster.api.core import POD, SERVICE
 from muster.api.core.quota import RESOURCE_QUOTA
@@ -27,8 +28,7 @@ from muster.cluster.store import Entry, Store
 _GROW = frozenset({SERVICE.resource, CLAIMS})
 
 
-@dataclass(frozen=True, slots=True)
-class _Quota:
+class _Quota(Struct, frozen=True):
     """One quota, understood."""
 
     name: str

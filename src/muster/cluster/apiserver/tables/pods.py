@@ -4,8 +4,9 @@ The word is the phase, unless something says more: a reason of the status, sched
 that is not through, the containers from the last to the first, and a deletion, each overruling the one before.
 """
 
-from dataclasses import dataclass
 from datetime import datetime
+
+from msgspec import Struct
 
 from muster.api.core import ContainerStatus, Pod
 from muster.cluster.apiserver.tables.printer import AGE, NAME, NONE, Cells, Column, Printer, RowCondition, age, wide
@@ -16,8 +17,7 @@ _COMPLETED = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class _Containers:
+class _Containers(Struct, frozen=True):
     """What a group of containers adds up to.
 
     word: what the pod is doing, as far as they say; empty if they say nothing.

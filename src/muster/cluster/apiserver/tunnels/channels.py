@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 
 from muster.api.status import Status, StatusCause, StatusDetails
 
@@ -27,8 +28,7 @@ class ChannelError(ValueError):
     """A message that says nothing."""
 
 
-@dataclass(frozen=True, slots=True)
-class Dialect:
+class Dialect(Struct, frozen=True):
     """A subprotocol.
 
     base64: messages are text: the channel as a digit, and its data in base64.
@@ -51,8 +51,7 @@ DIALECTS: Mapping[str, Dialect] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
+class Piece(Struct, frozen=True):
     """What came on a channel."""
 
     channel: int

@@ -3,8 +3,9 @@
 import asyncio
 import socket
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import TypeAlias
+
+from msgspec import Struct, field
 
 from muster.cluster.apiserver.tunnels.channels import DIALECTS, decode, encode
 from muster.cluster.apiserver.tunnels.spdy import PROTOCOL_ERROR, REFUSED_STREAM, Data, Event, Opened, Reset, Spdy
@@ -22,8 +23,7 @@ _QUEUED_PIECES = 8
 Send: TypeAlias = Callable[[bytes], Awaitable[None]]
 
 
-@dataclass(slots=True)
-class _Connection:
+class _Connection(Struct):
     """One connection: what is yet to be written to the port, and who carries it."""
 
     port: int

@@ -4,7 +4,8 @@ import base64
 import binascii
 import hashlib
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from muster.api.status import bad_request, forbidden
 
@@ -15,8 +16,7 @@ _MAX_OFFERS = 20
 UPGRADE_REQUIRED = "Upgrade request required"
 
 
-@dataclass(frozen=True, slots=True)
-class Upgrade:
+class Upgrade(Struct, frozen=True):
     """What is asked for.
 
     to: `websocket` or `spdy/3.1`.

@@ -7,9 +7,10 @@ Source: the SPDY/3.1 draft.
 """
 
 import zlib
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import TypeAlias
+
+from msgspec import Struct
 
 _VERSION = 3
 _FIN = 1
@@ -60,8 +61,7 @@ class SpdyError(ValueError):
     """The peer breaks the protocol: the connection is of no more use."""
 
 
-@dataclass(frozen=True, slots=True)
-class Opened:
+class Opened(Struct, frozen=True):
     """The client has opened a stream."""
 
     stream: int
@@ -69,8 +69,7 @@ class Opened:
     last: bool = False  # the client will write nothing to it
 
 
-@dataclass(frozen=True, slots=True)
-class Data:
+class Data(Struct, frozen=True):
     """The client has written to a stream."""
 
     stream: int
@@ -78,8 +77,7 @@ class Data:
     last: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Reset:
+class Reset(Struct, frozen=True):
     """The client has given a stream up."""
 
     stream: int

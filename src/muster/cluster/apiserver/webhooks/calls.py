@@ -6,10 +6,11 @@ its answer may be so long, and where it would send us on to, nobody goes.
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Protocol
 from urllib.parse import urlsplit
+
+from msgspec import Struct
 
 from muster.api.admissionregistration import WebhookClientConfig
 from muster.cluster.apiserver.decode import MAX_BODY_BYTES
@@ -42,8 +43,7 @@ class Calls(Protocol):
 Resolve = Callable[[str, str, int], Address]
 
 
-@dataclass(frozen=True, slots=True)
-class _Place:
+class _Place(Struct, frozen=True):
     """Where to send a question, in the words of the configuration."""
 
     url: str

@@ -7,10 +7,10 @@ judge all at once. The configurations are read as they are stored, and understoo
 import asyncio
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
+from msgspec import Struct, field
 
 from muster.api.admissionregistration import (
     MUTATING_WEBHOOK_CONFIGURATION,
@@ -44,8 +44,7 @@ VARIABLES = ("object", "oldObject", "request")  # of match conditions
 _WITHOUT_EFFECT = ("None", "NoneOnDryRun")
 
 
-@dataclass(slots=True)
-class _Hooks:
+class _Hooks(Struct):
     """The webhooks of all configurations of one kind, and who is concerned by what, as long as neither changes."""
 
     kind: Kind[MutatingWebhookConfiguration] | Kind[ValidatingWebhookConfiguration]

@@ -5,8 +5,9 @@ the request means the same objects (matchPolicy Equivalent): the webhook then se
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from muster.api.admissionregistration import GROUP, RuleWithOperations, ValidatingWebhook
 from muster.api.core import NAMESPACE
@@ -21,8 +22,7 @@ _EXEMPT = frozenset({
 })  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Hook:
+class Hook(Struct, frozen=True, eq=False):
     """One webhook, with its selectors understood."""
 
     webhook: ValidatingWebhook
@@ -35,8 +35,7 @@ class Hook:
         return cls(webhook, label_matcher(webhook.namespace_selector), label_matcher(webhook.object_selector))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Concern:
+class Concern(Struct, frozen=True, eq=False):
     """A webhook that is to be asked, and the resource in the version in which it sees the objects."""
 
     hook: Hook
