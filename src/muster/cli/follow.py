@@ -95,8 +95,8 @@ class Follower:
         except ExceptionGroup as failures:
             raise failures.exceptions[0] from None
 
-    async def print_once(self, number: int | None = None, *, previous: bool = False) -> None:
-        """Show the output that there is now, worker by worker: as `attempts.chosen` says.
+    async def print_once(self, number: int | None = None, *, previous: bool = False, gone: bool = False) -> None:
+        """Show the output that there is now, worker by worker: as `attempts.chosen` says, or only that of gone pods.
 
         Raises `ApiError`, `TransportError`; `LookupError` if an attempt is asked for that none has.
         """
@@ -109,6 +109,8 @@ class Follower:
             most = max(runs.values(), default=0)
             raise LookupError(f"{self.name} has {most} {'attempt' if most == 1 else 'attempts'} with a log")
         for attempt in wanted:
+            if gone and not attempt.gone:
+                continue
             pod = Pod(metadata=ObjectMeta(name=attempt.pod, namespace=self.namespace))
             status = ContainerStatus(name=attempt.container)
             await self._log(pod, status, attempt.rank).copy_once(attempt.path, attempt.query)
