@@ -13,7 +13,7 @@ CRDs upstream are checked by their structural schema.
 import re
 import types
 import typing
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import cache
 from typing import Any, Union, get_args, get_origin
@@ -67,6 +67,9 @@ _PACKAGES = {
     "muster.api.kueue.visibility": "io.x-k8s.kueue.visibility.v1beta2",
     "muster.api.kueue": "io.x-k8s.kueue.v1beta2",
 }
+
+# Names the type that an object schema describes (`io.k8s.api.core.v1.Container`), where that is asked for.
+DEFINITION = "x-muster-definition"
 
 # Objects that server-side apply replaces as a whole (`+structType=atomic`), without `io.k8s.api.`.
 _ATOMIC_OBJECTS = frozenset({
@@ -164,6 +167,18 @@ def _inlined(type_: type) -> Schema:
     return _object(type_, _inlined, documented=False)
 
 
+@cache
+def _named(type_: type) -> Schema:
+    return _object(type_, _named, documented=False) | {DEFINITION: component_name(type_)}
+
+
+def named(kind: Kind[Any]) -> Schema:
+    """As `inlined`, and each object says which component it is."""
+    type_: type = kind.type
+    schema = _named(type_)
+    return schema | {"properties": _BARE_TYPE_META | schema["properties"]}
+
+
 def inlined(kind: Kind[Any]) -> Schema:
     """One schema of the whole kind, apiVersion and kind included; without references, descriptions, `required`, `enum`.
 
@@ -210,7 +225,7 @@ def _reference(type_: type) -> Schema:
 
 
 def _object(type_: type, other: typing.Callable[[type], Schema], *, documented: bool) -> Schema:
-    fields = msgspec.structs.fields(type_)
+    fields = _fields(type_)
     hints = _hints(type_)
     summary, docs = documentation(type_)
     properties = {}
@@ -314,6 +329,11 @@ def _bare(hint: Any) -> tuple[Any, tuple[Any, ...]]:
                 hint = options[0]
                 continue
         return hint, markers
+
+
+@cache
+def _fields(type_: type) -> Sequence[msgspec.structs.FieldInfo]:
+    return msgspec.structs.fields(type_)
 
 
 @cache

@@ -1,17 +1,16 @@
 """Schemas of built-in kinds: what Go's JSON decoder would make of a document, and how it would refuse it.
 
-The decoder's sentences name structs, so the schema is made from the named components of a kind.
+The decoder's sentences name structs, so the schema says of each object which component it is.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from muster.api.kinds import Kind
-from muster.api.schema import component_name, kind_components
+from muster.api.schema import DEFINITION, named
 from muster.cluster.apiserver.schema.formats import is_base64, is_date_time, is_micro_time
 from muster.cluster.apiserver.schema.walk import (
     ABSENT,
-    DEFINITION,
     Check,
     Checker,
     Dialect,
@@ -24,7 +23,6 @@ from muster.cluster.apiserver.schema.walk import (
     type_of,
 )
 
-_REFERENCE = "#/components/schemas/"
 _BITS = {"int32": 32, "int64": 64}
 # What Go's decoder makes of a null inside a list or a map.
 _ZEROES: dict[str, Any] = {"string": "", "integer": 0, "number": 0, "boolean": False, "object": {}, "array": []}
@@ -36,24 +34,7 @@ class DecodeError(ValueError):
 
 def compile_builtin(kind: Kind[Any]) -> Checker:
     """The checker of a built-in kind. It raises `DecodeError` at the first value of a wrong type."""
-    components = kind_components([kind])
-    schema = _resolved({"$ref": _REFERENCE + component_name(kind.type)}, components)
-    return checker_of(compile_check(schema, _DIALECT, Field(), member=True).check)
-
-
-def _resolved(schema: Schema, components: Mapping[str, Schema]) -> Schema:
-    """The schema with every reference replaced by what it names, and the name kept. Built-in types never recurse."""
-    [target] = schema.get("allOf") or [schema]
-    if "$ref" in target:
-        name = str(target["$ref"]).removeprefix(_REFERENCE)
-        return {**_resolved(components[name], components), DEFINITION: name}
-    result = dict(schema)
-    if "properties" in schema:
-        result["properties"] = {name: _resolved(member, components) for name, member in schema["properties"].items()}
-    for inner in ("items", "additionalProperties"):
-        if inner in schema:
-            result[inner] = _resolved(schema[inner], components)
-    return result
+    return checker_of(compile_check(named(kind), _DIALECT, Field(), member=True).check)
 
 
 def _scalar(schema: Schema, field: Field) -> tuple[type | None, Check]:

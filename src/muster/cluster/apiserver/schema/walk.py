@@ -10,12 +10,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, TypeAlias
 
+from muster.api.schema import DEFINITION
 from muster.api.status import REQUIRED, FieldError
 
 Schema: TypeAlias = Mapping[str, Any]
-
-# Names the type that an object schema describes (`io.k8s.api.core.v1.Container`).
-DEFINITION = "x-muster-definition"
 Path: TypeAlias = "tuple[Path, str | int] | None"  # None is the document itself
 
 MAX_UNKNOWN = 1000  # that are named, of a document that can have hundreds of thousands
