@@ -1,5 +1,6 @@
 """What a job printed outlives its pods: of a cancelled job, and of each start of its workers, until the job goes."""
 
+import json
 import os
 import signal
 import time
@@ -80,6 +81,19 @@ def test_a_worker_that_had_to_go_keeps_its_log(up, tmp_path):
     until(lambda: logs(up) == ["[0] start 1 of 0", "[1] start 1 of 1"])
     up("scale", "train", "1")
     until(lambda: logs(up) == ["[0] start 1 of 0", "[1] bye", "[1] start 1 of 1"])
+
+
+def test_a_job_without_indexes_that_is_tried_again_has_attempts_too(up, tmp_path):
+    script = f"echo x >> {tmp_path}/n; n=$(wc -l < {tmp_path}/n); echo start $n; test $n = 2"
+    container = {"name": "c", "image": "none", "command": ["sh", "-c", script]}
+    template = {"spec": {"restartPolicy": "Never", "containers": [container]}}
+    spec = {"backoffLimit": 1, "template": template}
+    job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "train"}, "spec": spec}
+    (tmp_path / "job.json").write_text(json.dumps(job))
+    up("apply", "--wait", "-f", str(tmp_path / "job.json"))
+    assert up("logs", "train").stdout == "start 1\nstart 2\n"
+    assert up("logs", "train", "--previous").stdout == up("logs", "train", "--attempt", "1").stdout == "start 1\n"
+    assert up("logs", "train", "--attempt", "2").stdout == "start 2\n"
 
 
 @pytest.mark.parametrize("options", [["--attempt", "1", "-f"], ["--previous", "-f"], ["--previous", "--attempt", "1"]])

@@ -1,14 +1,17 @@
 """The runs of a job's workers, those of pods that are gone too, in the order in which they were. Pure.
 
 A worker has several when it failed and was started anew, was preempted, or came back after its job had been smaller.
+Workers of an Indexed Job are its indexes. Another Job of one pod at a time has one, whose pods come one after the
+other; of one with more, each pod is a worker, because nothing says in whose stead it came.
 """
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from muster.api.batch import JOB
+from muster.api.batch import INDEXED, JOB, Job
 from muster.api.core import POD, Pod
 from muster.api.pods import rank_of
+from muster.cli.jobstate import most_workers
 from muster.runtime.containerlogs import KeptPod
 
 # As many runs of one container are kept, with the current one.
@@ -19,10 +22,12 @@ _KEPT = 3
 class Attempt:
     """One run of a container of a worker.
 
+    rank: what its lines are marked with. worker: whose run it is, see above.
     path, query: where its log is. gone: its pod is no more. newest: it is the last of its pod.
     """
 
     rank: str
+    worker: str
     container: str
     pod: str
     path: str
@@ -31,20 +36,24 @@ class Attempt:
     newest: bool
 
 
-def attempts(job: str, namespace: str, pods: Iterable[Pod], kept: Iterable[KeptPod], *, ours: bool) -> list[Attempt]:
-    """All of them, by rank and container; `ours`: the server is ours, and knows more than upstream's."""
-    found = [(rank_key(pod.rank), pod.created, _of_kept(job, namespace, pod)) for pod in kept]
+def attempts(job: Job, pods: Iterable[Pod], kept: Iterable[KeptPod], *, ours: bool) -> list[Attempt]:
+    """All of them, by index and container; `ours`: the server is ours, and knows more than upstream's."""
+    found = [(pod.created, _of_kept(job, pod)) for pod in kept]
     for pod in pods:
         created = pod.metadata.creation_timestamp
-        of_pod = _of_pod(pod, ours=ours)
-        found.append((rank_key(rank_of(pod)), created.isoformat() if created is not None else "", of_pod))
-    ordered = [attempt for _, _, of_pod in sorted(found, key=lambda entry: entry[:2]) for attempt in of_pod]
-    return sorted(ordered, key=lambda attempt: (rank_key(attempt.rank), attempt.container))
+        found.append((created.isoformat() if created is not None else "", _of_pod(job, pod, ours=ours)))
+    ordered = [attempt for _, of_pod in sorted(found, key=lambda entry: entry[0]) for attempt in of_pod]
+    indexed = job.spec.completion_mode == INDEXED
+    return sorted(ordered, key=lambda attempt: (_in_order(attempt.rank) if indexed else (), attempt.container))
 
 
-def rank_key(rank: str) -> tuple[int, str]:
+def _in_order(rank: str) -> tuple[int, str]:
     """Ranks in the order of their numbers."""
     return len(rank), rank
+
+
+def _worker(job: Job, rank: str) -> str:
+    return rank if job.spec.completion_mode == INDEXED or most_workers(job) > 1 else ""
 
 
 def chosen(found: Iterable[Attempt], number: int | None, *, previous: bool) -> list[Attempt]:
@@ -54,7 +63,7 @@ def chosen(found: Iterable[Attempt], number: int | None, *, previous: bool) -> l
     """
     by_worker: dict[tuple[str, str], list[Attempt]] = {}
     for attempt in found:
-        by_worker.setdefault((attempt.rank, attempt.container), []).append(attempt)
+        by_worker.setdefault((attempt.worker, attempt.container), []).append(attempt)
     if number is not None:
         return [runs[number - 1] for runs in by_worker.values() if 0 < number <= len(runs)]
     if previous:
@@ -63,11 +72,12 @@ def chosen(found: Iterable[Attempt], number: int | None, *, previous: bool) -> l
     return [run for worker, runs in by_worker.items() for run in there[worker] or runs[-1:]]
 
 
-def _of_kept(job: str, namespace: str, pod: KeptPod) -> list[Attempt]:
-    path = JOB.path(namespace, job, "log")
+def _of_kept(job: Job, pod: KeptPod) -> list[Attempt]:
+    path = JOB.path(job.metadata.namespace, job.metadata.name, "log")
     return [
         Attempt(
             pod.rank,
+            _worker(job, pod.rank),
             container,
             pod.name,
             path,
@@ -80,8 +90,9 @@ def _of_kept(job: str, namespace: str, pod: KeptPod) -> list[Attempt]:
     ]
 
 
-def _of_pod(pod: Pod, *, ours: bool) -> list[Attempt]:
+def _of_pod(job: Job, pod: Pod, *, ours: bool) -> list[Attempt]:
     path, found = POD.path(pod.metadata.namespace, pod.metadata.name, "log"), []
+    rank, name = rank_of(pod), pod.metadata.name
     for status in (*pod.status.init_container_statuses, *pod.status.container_statuses):
         newest = status.restart_count
         states = (status.state.running, status.state.terminated, status.last_state.terminated)
@@ -90,7 +101,6 @@ def _of_pod(pod: Pod, *, ours: bool) -> list[Attempt]:
         for number in range(max(newest + 1 - (_KEPT if ours else 2), 0), newest + 1):
             older = {"attempt": str(number)} if ours else {"previous": "true"}
             query = {"container": status.name} | (older if number < newest else {})
-            found.append(
-                Attempt(rank_of(pod), status.name, pod.metadata.name, path, query, gone=False, newest=number == newest)
-            )
+            worker, is_newest = _worker(job, rank), number == newest
+            found.append(Attempt(rank, worker, status.name, name, path, query, gone=False, newest=is_newest))
     return found

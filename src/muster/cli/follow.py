@@ -95,17 +95,19 @@ class Follower:
         except ExceptionGroup as failures:
             raise failures.exceptions[0] from None
 
-    async def print_once(self, number: int | None = None, *, previous: bool = False, gone: bool = False) -> None:
-        """Show the output that there is now, worker by worker: as `attempts.chosen` says, or only that of gone pods.
+    async def print_once(
+        self, job: Job, number: int | None = None, *, previous: bool = False, gone: bool = False
+    ) -> None:
+        """Show the output of the job that there is now: as `attempts.chosen` says, or only that of gone pods.
 
         Raises `ApiError`, `TransportError`; `LookupError` if an attempt is asked for that none has.
         """
         assert self.show is not None
         self._raw = await is_embedded(self.client)
-        found = await self._attempts()
+        found = await self._attempts(job)
         wanted = chosen(found, number, previous=previous)
         if not wanted and (previous or number is not None):
-            runs = Counter((attempt.rank, attempt.container) for attempt in found)
+            runs = Counter((attempt.worker, attempt.container) for attempt in found)
             most = max(runs.values(), default=0)
             raise LookupError(f"{self.name} has {most} {'attempt' if most == 1 else 'attempts'} with a log")
         for attempt in wanted:
@@ -115,13 +117,13 @@ class Follower:
             status = ContainerStatus(name=attempt.container)
             await self._log(pod, status, attempt.rank).copy_once(attempt.path, attempt.query)
 
-    async def _attempts(self) -> list[Attempt]:
+    async def _attempts(self, job: Job) -> list[Attempt]:
         pods = (await self.client.list(POD, self.namespace, labels=self._labels)).items
         kept: list[KeptPod] = []
         if self._raw:
             answer = await self.client.raw(Request("GET", JOB.path(self.namespace, self.name, "log")))
             kept = msgspec.json.decode(answer.body, type=_Kept).items
-        found = attempts(self.name, self.namespace, pods, kept, ours=self._raw)
+        found = attempts(job, pods, kept, ours=self._raw)
         return [attempt for attempt in found if self.rank in ("", attempt.rank)]
 
     @property

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from muster.api.batch import COMPLETION_INDEX
+from muster.api.batch import COMPLETION_INDEX, INDEXED, NON_INDEXED, Job, JobSpec
 from muster.api.core import (
     ContainerState,
     ContainerStateRunning,
@@ -20,6 +20,11 @@ from muster.runtime.containerlogs import KeptPod
 RUNNING, ENDED = ContainerStateRunning(), ContainerStateTerminated()
 
 
+def job(mode=INDEXED, workers=1):
+    spec = JobSpec(completion_mode=mode, completions=workers, parallelism=workers)
+    return Job(metadata=ObjectMeta(name="j", namespace="ns"), spec=spec)
+
+
 def pod(name, rank, day, restarts=0, *, running=True, **state):
     created = datetime(2026, 1, day, tzinfo=UTC)
     status = ContainerStatus(
@@ -28,7 +33,7 @@ def pod(name, rank, day, restarts=0, *, running=True, **state):
         state=ContainerState(running=RUNNING) if running else ContainerState(),
         last_state=ContainerState(terminated=ENDED if restarts else None),
     )
-    annotations = {COMPLETION_INDEX: rank}
+    annotations = {COMPLETION_INDEX: rank} if rank else {}
     metadata = ObjectMeta(name=name, namespace="ns", creation_timestamp=created, annotations=annotations)
     return Pod(metadata=metadata, status=PodStatus(container_statuses=(status,)))
 
@@ -64,20 +69,37 @@ def shown(found, number=None, *, previous=False):
     ],
 )  # fmt: skip
 def test_starts_are_in_order(pods, gone, usual, previous, second):
-    found = attempts("j", "ns", pods, gone, ours=True)
+    found = attempts(job(), pods, gone, ours=True)
     assert shown(found) == usual
     assert shown(found, previous=True) == previous
     assert shown(found, 2) == second
 
 
+@pytest.mark.parametrize(
+    ("workers", "usual", "previous", "second"),
+    [
+        # The pods of a job of one at a time are the starts of one worker.
+        (1, ["zz", "aa"], ["zz"], ["zz"]),
+        # Of more nothing says which came instead of which: each is a worker of its own.
+        (2, ["mm", "zz", "aa"], [], []),
+    ],
+)
+def test_pods_without_an_index_are_in_the_order_in_which_they_came(workers, usual, previous, second):
+    pods, gone = [pod("j-aa", "", 3), pod("j-zz", "", 2)], [kept("j-mm", "mm", 1)]
+    found = attempts(job(NON_INDEXED, workers), pods, gone, ours=True)
+    assert [rank for rank, _, _ in shown(found)] == usual
+    assert [rank for rank, _, _ in shown(found, previous=True)] == previous
+    assert [rank for rank, _, _ in shown(found, 2)] == second
+
+
 def test_other_servers_know_the_last_run_and_the_one_before():
-    found = attempts("j", "ns", [pod("a", "0", 1, restarts=5)], [], ours=False)
+    found = attempts(job(), [pod("a", "0", 1, restarts=5)], [], ours=False)
     assert shown(found, previous=True) == [("0", "a", "true")]
     assert len(found) == 2
 
 
 def test_where_a_log_is():
-    [there, gone] = attempts("j", "ns", [pod("a", "0", 1)], [kept("b", "1", 1, 2)], ours=True)
+    [there, gone] = attempts(job(), [pod("a", "0", 1)], [kept("b", "1", 1, 2)], ours=True)
     assert (there.path, there.query) == ("/api/v1/namespaces/ns/pods/a/log", {"container": "c"})
     assert gone.path == "/apis/batch/v1/namespaces/ns/jobs/j/log"
     assert gone.query == {"uid": "uid-b", "container": "c", "attempt": "2"}

@@ -53,10 +53,10 @@ async def _logs(target: Target, name: str, rank: str, attempt: int | None, *, fo
         if follow:
             code = (await follower.run()).code
             if finish(job) is not None:  # those that were there before could not be followed
-                await follower.print_once(gone=True)
+                await follower.print_once(job, gone=True)
         else:
             try:
-                await follower.print_once(attempt, previous=previous)
+                await follower.print_once(job, attempt, previous=previous)
             except LookupError as error:
                 raise click.ClickException(str(error)) from None
         await printer.finish()
