@@ -143,7 +143,7 @@ async def test_jobs_are_held_and_released(world: World):
     await hold_or_release(session, ("j",), hold=True)
     await world.settle()
     facts = await why(world, "j")
-    assert (facts.state.word, facts.state.reason) == ("Evicting", "The workload is deactivated")
+    assert (facts.state.word, facts.state.reason) == ("Evicting", "it is held")
     assert levels(facts)[0].text.startswith("giving its quota back")
     await play_node(world)
     facts = await why(world, "j")

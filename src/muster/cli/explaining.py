@@ -19,7 +19,7 @@ from muster.cli.failures import count_of, failures, why_waiting
 from muster.cli.forecast import Holder, Need
 from muster.cli.jobstate import OPEN, JobState, Verdict, why_unplaced
 from muster.cli.output import age, quantity, table
-from muster.cli.standing import Standing, display_name
+from muster.cli.standing import UNTIL_RELEASED, Standing, display_name
 from muster.queueing.conditions import find, find_true
 from muster.queueing.estimate import Estimate
 
@@ -113,7 +113,7 @@ def _quota(facts: Facts) -> Level:
         details = [*told, *_needs(facts), *_ahead(facts), *_holders(facts), *_evicted(facts)]
         return Level("quota", "here", f"waiting in queue {_place(facts, standing)}{since}", tuple(details))
     if standing.word == "Held":
-        said = (standing.reason,) if standing.reason else ()
+        said = (standing.reason,) if standing.reason != UNTIL_RELEASED else ()
         return Level("quota", "here", f"held{since}; let it go on with: muster release {facts.name}", said)
     if standing.word == "Evicting":
         return Level("quota", "here", f"giving its quota back{since}", (standing.reason,))

@@ -16,10 +16,15 @@ from muster.api.kueue.names import (
 )
 from muster.api.meta import ObjectMeta
 from muster.queueing.conditions import find, find_true, is_true
+from muster.queueing.eviction import DEACTIVATED_MESSAGE
 
 # What comes before the numbers says nothing where there is only one podset.
 _PREAMBLE = re.compile(r"couldn't assign flavors to pod set main: (?!.*couldn't assign flavors|.*; )")
 
+
+# What a Workload that is held says of itself, in a user's words; once it is released, it is no reason any more.
+UNTIL_RELEASED = "until it is released"
+_DEACTIVATED = {"Evicting": "it is held", "Held": UNTIL_RELEASED}
 
 # What admission says of a request that no waiting will help. It alone knows how its configuration counts resources.
 _FINAL = ("> maximum capacity (", "unavailable in ClusterQueue")
@@ -77,6 +82,8 @@ def standing(workload: Workload, position: int | None = None) -> Standing:
     """Where the Workload stands; the position counts only while it waits."""
     spec, status = workload.spec, workload.status
     word, reason, since = _stage(workload)
+    if reason == DEACTIVATED_MESSAGE:
+        reason = _DEACTIVATED.get(word, "")
     return Standing(
         word=word,
         reason=_PREAMBLE.sub("", reason, count=1),
@@ -98,7 +105,8 @@ def _stage(workload: Workload) -> tuple[str, str, datetime | None]:
     if evicted is not None and is_true(conditions, QUOTA_RESERVED):
         return "Evicting", evicted.message, evicted.last_transition_time
     if not workload.spec.active:
-        return "Held", evicted.message if evicted else "", evicted.last_transition_time if evicted else created
+        said = evicted.message if evicted else DEACTIVATED_MESSAGE
+        return "Held", said, evicted.last_transition_time if evicted else created
     if (admitted := find_true(conditions, ADMITTED)) is not None:
         return "Admitted", "", admitted.last_transition_time
     if (reserved := find_true(conditions, QUOTA_RESERVED)) is not None:

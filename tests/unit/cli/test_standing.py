@@ -76,12 +76,35 @@ def pending(message, reason="WaitingForQuota"):
             f"waiting in queue q, position 3: {NO_ROOM}",
             id="has gone",
         ),
-        pytest.param(workload(active=False), "Held", "held: ", id="held from the beginning"),
+        pytest.param(workload(active=False), "Held", "held: until it is released", id="held from the beginning"),
         pytest.param(
             workload(condition("Evicted", message="The workload is deactivated"), active=False),
             "Held",
-            "held: The workload is deactivated",
+            "held: until it is released",
             id="held while it ran",
+        ),
+        pytest.param(
+            workload(condition("Evicted", message="The workload has no time left"), active=False),
+            "Held",
+            "held: The workload has no time left",
+            id="stopped for another reason",
+        ),
+        pytest.param(
+            workload(
+                RESERVED, condition("Evicted", message="The workload is deactivated"), ADMITTED, active=False, **HOLDS
+            ),
+            "Evicting",
+            "evicting: it is held",
+            id="about to be held",
+        ),
+        pytest.param(
+            workload(
+                pending("The workload is deactivated", "Inactive"),
+                condition("Evicted", message="The workload is deactivated"),
+            ),
+            "Queued",
+            "waiting in queue q, position 3",
+            id="just released",
         ),
         pytest.param(
             workload(
