@@ -73,3 +73,26 @@ def test_nothing_to_apply_is_said(up, manifest, message, tmp_path):
     done = up("apply", "-f", str(tmp_path / "home"), check=False)
     assert done.returncode == 2
     assert "no *.yaml, *.yml, *.json in it" in done.stderr
+
+
+def test_of_a_name_that_is_taken_nothing_is_made(up):
+    up("run", "--name", "taken", "--", "true")
+    done = up("run", "--name", "taken", "--", "true", check=False)
+    assert done.returncode == 1
+    [said] = errors(done)
+    assert said.startswith("Error: there is a job taken already: --name another, or remove it")
+    assert said.endswith("muster cancel --delete taken")
+    # The namespace has this Service from its beginning.
+    done = up("run", "--name", "kubernetes", "--", "true", check=False)
+    assert done.returncode == 1
+    assert errors(done) == [
+        "Error: there is a Service kubernetes already, which workers would be named by: --name another"
+    ]
+    assert "kubernetes" not in up("ps").stdout
+
+
+def test_a_detached_job_that_can_never_start_is_told_so(up):
+    done = up("run", "--detach", "--name", "big", "--memory", "9999Gi", "--", "true")
+    assert done.stdout == "big\n"
+    assert "big can never start: no node ever has 9999Gi memory" in done.stderr
+    assert "never" not in up("run", "--detach", "--name", "small", "--memory", "1Mi", "--", "true").stderr

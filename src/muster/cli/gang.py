@@ -71,6 +71,14 @@ def not_text(gang: Gang) -> str:
     return f"{what} is not UTF-8 ({parts[what]!a}), and a manifest can only carry text" if what else ""
 
 
+def no_host_name(name: str, workers: int) -> str:
+    """What is wrong with a name that a user gave a job, whose workers are hosts `NAME-INDEX`; "" if it will do."""
+    room = 63 - len(f"-{workers - 1}")
+    if not name or (re.fullmatch("[a-z0-9]([-a-z0-9]*[a-z0-9])?", name) and len(name) <= room):
+        return ""
+    return f"{name!r}: at most {room} of a-z, 0-9 and '-', but no '-' at an end: it becomes part of host names"
+
+
 def _is_text(text: str) -> bool:
     try:
         text.encode()

@@ -25,6 +25,19 @@ def name_or_queue(text: str) -> str:
     return f"queue/{name(rest)}" if slash and kind == "queue" else name(text)
 
 
+def quantity(text: str) -> str:
+    """An amount of something, as Kubernetes writes it. Raises `click.BadParameter`."""
+    from muster.api.quantity import QuantityError, parse
+
+    try:
+        below = parse(text) < 0
+    except QuantityError:
+        raise click.BadParameter(f"{text!r} is no quantity, as 8, 500m or 32Gi") from None
+    if below:
+        raise click.BadParameter(f"{text} is below 0")
+    return text
+
+
 def _is_name(text: str) -> bool:
     """Whether it can be one part of a path."""
     return text not in ("", ".", "..") and not set(text) & set("/%?# ")

@@ -5,7 +5,7 @@ import pytest
 
 from muster.api.batch import COMPLETION_INDEX, JOB
 from muster.api.elastic import Bounds, World
-from muster.cli.gang import Gang, job, name_for, not_text, service
+from muster.cli.gang import Gang, job, name_for, no_host_name, not_text, service
 from muster.cluster.nodes.environment import expand
 from muster.jobs.plan import Creation
 from muster.jobs.pods import PodTemplate
@@ -153,3 +153,22 @@ def test_the_controllers_have_nothing_to_add_to_a_new_elastic_gang():
     assert world_of(given.metadata) == current(given) == World(4, 1)
     template = given.spec.template.metadata.annotations
     assert PodTemplate(given).pod(Creation(3)).metadata.annotations == template | {COMPLETION_INDEX: "3"}
+
+
+@pytest.mark.parametrize(
+    ("name", "workers", "good"),
+    [
+        ("", 1, True),  # it gets one
+        ("train", 1, True),
+        ("2-b", 1, True),
+        ("a" * 61, 10, True),
+        ("a" * 61, 11, False),
+        ("Train", 1, False),
+        ("my_job", 1, False),
+        ("a.b", 1, False),
+        ("a-", 1, False),
+        ("é", 1, False),
+    ],
+)
+def test_names_of_gangs_are_parts_of_host_names(name, workers, good):
+    assert (no_host_name(name, workers) == "") == good

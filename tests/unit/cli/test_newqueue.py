@@ -57,9 +57,10 @@ def test_yaml_is_a_stream_of_documents():
     ("options", "message"),
     [
         ([], "a queue needs a quota: --cpu, --memory, --gpus or --quota RESOURCE=QUANTITY"),
-        (["--cpu", "lots"], "--cpu: 'lots' is no quantity"),
+        (["--cpu", "lots"], "'--cpu': 'lots' is no quantity"),
         (["--quota", "cpu"], "--quota: 'cpu': expected RESOURCE=QUANTITY"),
         (["--quota", "cpu=x"], "--quota: 'x' is no quantity"),
+        (["--memory", "-1Gi"], "'--memory': -1Gi is below 0"),
         (["--cpu", "8", "--borrow", "cpu=2"], "--borrow and --lend mean nothing without --cohort"),
         (["--cpu", "8", "--cohort", "c", "--lend", "memory=2Gi"], "a limit of memory needs a quota of it"),
     ],

@@ -45,9 +45,13 @@ def test_the_queue_is_a_label_and_without_a_cluster_a_priority_is_that_of_pods(m
         (["--elastic", "0:2"], "MIN must be at least 1"),
         (["--elastic", "2:6", "--workers", "7"], "--workers: 7 is not within --elastic 2:6"),
         (["--elastic", "2:6", "--workers", "1"], "--workers: 1 is not within --elastic 2:6"),
+        (["--memory", "4GB"], "'--memory': '4GB' is no quantity, as 8, 500m or 32Gi"),
+        (["--cpus", "2cores"], "'--cpus': '2cores' is no quantity"),
+        (["--cpus", "-1"], "'--cpus': -1 is below 0"),
+        (["--name", "My_Job"], "--name: 'My_Job': at most 61 of a-z, 0-9 and '-'"),
     ],
 )
-def test_sizes_that_cannot_be(options, message):
+def test_what_cannot_be(options, message):
     done = dry_run(*options)
     assert done.exit_code == 2
     assert message in done.stderr

@@ -9,7 +9,7 @@ from muster.cli.completion import names
 from muster.cli.examples import examples
 from muster.cli.session import Session, Target, connect, run, target_options
 from muster.cli.suggesting import SuggestingGroup
-from muster.cli.words import name
+from muster.cli.words import name, quantity
 
 _CLUSTER = click.option("--cluster", is_flag=True, help="NAME is a ClusterQueue: for all namespaces.")
 _LIMIT = "RES=Q"
@@ -139,9 +139,9 @@ async def _set_policy(target: Target, name: str, policy: str, *, cluster: bool) 
     ),
 )
 @click.argument("name", type=name)
-@click.option("--cpu", metavar="Q", help="CPUs, as 8.")
-@click.option("--memory", metavar="Q", help="Memory, as 32Gi.")
-@click.option("--gpus", metavar="N", help="GPUs (nvidia.com/gpu).")
+@click.option("--cpu", metavar="Q", type=quantity, help="CPUs, as 8.")
+@click.option("--memory", metavar="Q", type=quantity, help="Memory, as 32Gi.")
+@click.option("--gpus", metavar="N", type=quantity, help="GPUs (nvidia.com/gpu).")
 @click.option("--quota", metavar=_LIMIT, multiple=True, help="Any other resource; repeatable.")
 @click.option("--flavor", metavar="F", default="default-flavor", show_default=True, help="The ResourceFlavor.")
 @click.option("--cohort", metavar="C", default="", help="Share what is unused with the other queues of cohort C.")
@@ -216,9 +216,7 @@ def _documents(name: str, namespace: str, options: dict[str, Any]) -> list[dict[
     from muster.cli.newqueue import NewQueue, documents
 
     named = {"cpu": "cpu", "memory": "memory", "gpus": "nvidia.com/gpu"}
-    quotas = {
-        resource: _quantity(options[option], f"--{option}") for option, resource in named.items() if options[option]
-    }
+    quotas = {resource: options[option] for option, resource in named.items() if options[option]}
     quotas |= _pairs(options["quota"], "--quota")
     if not quotas:
         raise click.UsageError("a queue needs a quota: --cpu, --memory, --gpus or --quota RESOURCE=QUANTITY")
@@ -251,15 +249,8 @@ def _pairs(texts: Sequence[str], option: str) -> dict[str, str]:
         resource, given, amount = text.partition("=")
         if not resource or not given or not amount:
             raise click.BadParameter(f"{text!r}: expected RESOURCE=QUANTITY, as cpu=8", param_hint=option)
-        found[resource] = _quantity(amount, option)
+        try:
+            found[resource] = quantity(amount)
+        except click.BadParameter as error:
+            raise click.BadParameter(error.message, param_hint=option) from None
     return found
-
-
-def _quantity(text: str, option: str) -> str:
-    from muster.api.quantity import QuantityError, parse
-
-    try:
-        parse(text)
-    except QuantityError:
-        raise click.BadParameter(f"{text!r} is no quantity, as 8, 500m or 32Gi", param_hint=option) from None
-    return text

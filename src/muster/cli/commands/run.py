@@ -13,6 +13,7 @@ import click
 from muster.cli.completion import names
 from muster.cli.examples import examples
 from muster.cli.session import Session, Target, connect, has_cluster, run, target_options, unignored
+from muster.cli.words import quantity
 
 if TYPE_CHECKING:
     from muster.cli.gang import Gang
@@ -52,8 +53,8 @@ class _Run(click.Command):
 )
 @click.option("-w", "--workers", type=click.IntRange(min=1), help="How many workers (default: 1; with --elastic, MAX).")
 @click.option("--elastic", metavar="MIN:MAX", default="", help="Let the job shrink and grow while it runs.")
-@click.option("--cpus", metavar="Q", default="", help="CPUs of each worker, as 2 or 500m.")
-@click.option("--memory", metavar="Q", default="", help="Memory of each worker, as 4Gi.")
+@click.option("--cpus", metavar="Q", type=quantity, help="CPUs of each worker, as 2 or 500m.")
+@click.option("--memory", metavar="Q", type=quantity, help="Memory of each worker, as 4Gi.")
 @click.option("--gpus", type=click.IntRange(min=0), default=0, help="GPUs of each worker.")
 @click.option(
     "-q",
@@ -143,11 +144,9 @@ async def _own_cluster() -> AsyncIterator[Session]:
 
 
 async def _submit(session: Session, arguments: Sequence[str], options: dict[str, Any]) -> int:
-    from muster.api.batch import JOB
-    from muster.api.core import SERVICE
     from muster.cli.choices import check_queue, priority_classes
-    from muster.cli.gang import job, service
     from muster.cli.output import say
+    from muster.cli.submitting import submit
     from muster.cli.visibility import is_embedded, is_simulated
 
     # A Job may name what is not there, and would wait for ever: in no queue, or for pods that nobody may make.
@@ -156,21 +155,23 @@ async def _submit(session: Session, arguments: Sequence[str], options: dict[str,
     options = options | await priority_classes(session.client, options["priority"])
     embedded = await is_embedded(session.client)
     gang = _gang(arguments, options, session.namespace, on_this_machine=embedded)
-    created = await session.client.create(_dynamic(JOB), job(gang), gang.namespace)
-    await session.client.create(_dynamic(SERVICE), service(gang, created["metadata"]["uid"]), gang.namespace)
+    created = await submit(session.client, gang)
     if embedded and not session.own and await is_simulated(session.client):
         say("the nodes of this cluster are simulated: nothing is run")
-    if session.own:
-        await _refuse_hopeless(session, created)
+    if session.own and (hopeless := await _hopeless(session, created)):
+        raise click.ClickException(hopeless)  # what a cluster that goes with the command has no room for never starts
     if options["detach"]:
         click.echo(gang.name)
+        # To find out takes as long as to submit, and hardly concerns what asks for nothing but pods.
+        if (gang.cpus or gang.memory or gang.gpus) and (hopeless := await _hopeless(session, created)):
+            say(hopeless)
         say(f"follow it:  muster logs -f {gang.name}\nlook at it:  muster ps\nstop it:    muster cancel {gang.name}")
         return 0
     return await _attend(session, gang)
 
 
-async def _refuse_hopeless(session: Session, created: dict[str, Any]) -> None:
-    """What a cluster that goes with the command has no room for never starts. Raises `click.ClickException`."""
+async def _hopeless(session: Session, created: dict[str, Any]) -> str:
+    """Why the job can never start, as a sentence; "" if nothing that the user may see proves that."""
     import msgspec
 
     from muster.api.batch import Job
@@ -181,8 +182,7 @@ async def _refuse_hopeless(session: Session, created: dict[str, Any]) -> None:
     job = msgspec.convert(created, Job, strict=False)
     queue = job.metadata.labels.get(QUEUE_NAME_LABEL, "")
     found = verdict(ask_of(job), await survey(session.client), job.metadata.namespace, queue)
-    if found.text:
-        raise click.ClickException(f"{job.metadata.name} {found.sentence}")
+    return f"{job.metadata.name} {found.sentence}" if found.text else ""
 
 
 async def _attend(session: Session, gang: "Gang") -> int:
@@ -264,7 +264,7 @@ def _print(arguments: Sequence[str], options: dict[str, Any], target: Target) ->
 
 
 def _gang(arguments: Sequence[str], options: dict[str, Any], namespace: str, *, on_this_machine: bool) -> Any:
-    from muster.cli.gang import Gang, name_for, not_text
+    from muster.cli.gang import Gang, name_for, no_host_name, not_text
     from muster.runtime.ids import Ids
 
     if not arguments[0]:
@@ -276,13 +276,15 @@ def _gang(arguments: Sequence[str], options: dict[str, Any], namespace: str, *, 
     workers = options["workers"] or (elastic.most if elastic else 1)
     if elastic and not elastic.least <= workers <= elastic.most:
         raise click.BadParameter(f"{workers} is not within --elastic {elastic}", param_hint="--workers")
+    if complaint := no_host_name(options["name"], elastic.most if elastic else workers):
+        raise click.BadParameter(complaint, param_hint="--name")
     gang = Gang(
         name=options["name"] or name_for(arguments, Ids().suffix()),
         command=arguments,
         workers=workers,
         namespace=namespace,
-        cpus=options["cpus"],
-        memory=options["memory"],
+        cpus=options["cpus"] or "",
+        memory=options["memory"] or "",
         gpus=options["gpus"],
         image=options["image"],
         queue=options["queue"],
@@ -337,10 +339,3 @@ def _environment(pairs: Sequence[str]) -> dict[str, str]:
             raise click.BadParameter(f"{name} is not set here; give it a value: {name}=...", param_hint="--env")
         found[name] = value if given else os.environ[name]
     return found
-
-
-def _dynamic(kind: Any) -> Any:
-    """The same kind with plain JSON objects: what users wrote goes to the server as it is."""
-    from dataclasses import replace
-
-    return replace(kind, type=dict)
