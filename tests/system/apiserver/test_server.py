@@ -71,7 +71,7 @@ async def test_version_metrics_and_documents(api):
     assert groups[:2] == ["apiregistration.k8s.io", "apps"]
     assert {"apps", "batch", "kueue.x-k8s.io", "rbac.authorization.k8s.io"} <= set(groups)
     names = [resource["name"] for resource in (await api.get("/apis/batch/v1")).json["resources"]]
-    assert names == ["cronjobs", "cronjobs/status", "jobs", "jobs/scale", "jobs/status"]
+    assert names == ["cronjobs", "cronjobs/status", "jobs", "jobs/log", "jobs/scale", "jobs/status"]
     assert (await api.get("/openapi/v3")).json["paths"]["api/v1"]
     tagged = await api.get("/api")
     assert tagged.headers["etag"]
