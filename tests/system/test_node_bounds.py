@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from tests.system import node_world
 from tests.system.node_world import main, shell
 
-from muster.cluster.nodes import leftovers
+from muster.cluster.nodes import launching, leftovers
+from muster.cluster.nodes.pod_volumes import PodVolumes
 
 
 @pytest.fixture
@@ -91,6 +92,40 @@ def test_volumes_that_show_too_much_wait_with_the_reason(play):
         assert kind == "Warning"
         assert "the pod's volumes would show more than 67108864 bytes of objects, all together" in message
         assert (await world.get()).status.phase == "Pending"
+
+    play(story)
+
+
+def test_one_pod_at_a_time_holds_what_its_volumes_show(play, monkeypatch):
+    """Twenty pods of 4 KB that show the same 60 MiB are not 1.2 GiB of the server's memory."""
+    holding, most = 0, 0
+    fetch, put = launching.fetch, PodVolumes.put
+
+    async def counted(client, namespace, names):
+        nonlocal holding, most
+        if names:
+            holding += 1
+            most = max(most, holding)
+        return await fetch(client, namespace, names)
+
+    def counted_put(volumes, pod, objects, around):
+        nonlocal holding
+        put(volumes, pod, objects, around)
+        holding -= 1
+
+    monkeypatch.setattr(launching, "fetch", counted)
+    monkeypatch.setattr(PodVolumes, "put", counted_put)
+
+    async def story(world):
+        for n in range(10):
+            body = {"metadata": {"name": f"c{n}"}, "data": {"k": "x"}}
+            await world.client.create(node_world.DICT["ConfigMap"], body, "default")
+        volumes = [{"name": f"v{n}", "configMap": {"name": f"c{n}"}} for n in range(10)]
+        for n in range(20):
+            await world.create(f"p{n}", volumes=volumes)
+        for n in range(20):
+            await world.phase("Succeeded", f"p{n}")
+        assert most == 1
 
     play(story)
 

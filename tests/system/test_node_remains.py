@@ -14,7 +14,8 @@ from tests.system import node_world
 from tests.system.node_world import LIMIT, main, shell
 from tests.unit.cluster.nodes.test_removal import TREES, build, deep
 
-from muster.api.core import EVENT, POD
+from muster.api.core import EVENT, POD, SERVICE_ACCOUNT, ServiceAccount
+from muster.api.meta import ObjectMeta
 from muster.cluster.nodes import removal
 from muster.cluster.nodes.storage import SHARED_MEMORY, seed_of
 
@@ -212,6 +213,66 @@ def test_a_pod_whose_files_are_damaged_while_nobody_looks(play, tmp_path, where,
 
     play(story)
     (tmp_path / "over").touch()  # what is hidden even from us runs until then
+
+
+def test_secrets_and_tokens_do_not_reach_the_disk(play, tmp_path):
+    async def story(world):
+        secret = {"metadata": {"name": "s"}, "stringData": {"k": "very secret"}}
+        await world.client.create(node_world.DICT["Secret"], secret, "default")
+        await world.client.create(SERVICE_ACCOUNT, ServiceAccount(metadata=ObjectMeta(name="default")), "default")
+        sources = [{"secret": {"name": "s"}}, {"serviceAccountToken": {"path": "token"}}]
+        volumes = [{"name": "s", "secret": {"secretName": "s"}}, {"name": "t", "projected": {"sources": sources}}]
+        mounts = [{"name": "s", "mountPath": "/s"}, {"name": "t", "mountPath": "/t"}]
+        await world.create(volumes=volumes, volumeMounts=mounts, **shell("cat /s/k /t/k; echo; sleep 1000"))
+        await world.ready()
+        await world.says("very secretvery secret\n")
+        [place] = memory(tmp_path)
+        hidden = ["volumes/s/k", "volumes/t/k", "volumes/t/token"]
+        texts = [(place / name).read_bytes() for name in hidden]
+        written = [path.read_bytes() for path in (tmp_path / "node-0").rglob("*") if path.name in ("k", "token")]
+        assert all(texts)
+        assert written == []
+
+    play(story)
+
+
+LINKED = ["", "volumes", "volumes/s", "containers", "containers/main"]
+
+
+@pytest.mark.parametrize("what", ["link", "file", "fifo"])
+@pytest.mark.parametrize("where", LINKED)
+def test_where_a_link_in_the_place_of_a_directory_leads_nothing_changes(play, tmp_path, where, what):
+    """The node goes on with directories of its own, and so does the pod."""
+    elsewhere = tmp_path / "elsewhere"
+    for name in ("pod.json", "mine", "s/mine", "volumes/s/mine", "main/0/mine", "0/mine", "containers/main/0/mine"):
+        put(elsewhere / name, "file")
+    before = sorted(elsewhere.rglob("*"))
+
+    async def story(world):
+        shown = {"metadata": {"name": "s"}, "data": {"k": "v"}}
+        await world.client.create(node_world.DICT["ConfigMap"], shown, "default")
+        spec = {"volumes": [{"name": "s", "configMap": {"name": "s"}}], "restartPolicy": "Always"}
+        script = f"cat /s/k; while [ ! -e {tmp_path}/over ]; do sleep 0.1; done"
+        await world.create(volumeMounts=[{"name": "s", "mountPath": "/s"}], **spec, **shell(script))
+        pod = await world.ready()
+        await world.stop_node(leave=True)
+        path = tmp_path / f"node-0/pods/{pod.metadata.uid}" / where
+        if path.exists():
+            path.rename(tmp_path / "was")
+        if what == "link":
+            path.symlink_to(elsewhere)
+        else:
+            put(path, what)
+        await world.start_node()
+        await serves(world, "q")
+        (tmp_path / "over").touch()
+        await world.until(lambda pod: main(pod).restart_count > 0)
+        await world.client.delete(POD, "p", "default", grace_period_seconds=0)
+        await world.gone()
+        await until(lambda: removed(tmp_path) == [])
+
+    play(story)
+    assert sorted(elsewhere.rglob("*")) == before
 
 
 @settings(max_examples=15, phases=(Phase.generate,))

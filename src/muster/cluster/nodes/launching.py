@@ -1,5 +1,6 @@
 """From a container's spec to what its shim is told."""
 
+import asyncio
 import hashlib
 import os
 from collections.abc import Mapping
@@ -50,7 +51,10 @@ MESSAGE_FILE = "termination-message"
 
 @dataclass(frozen=True, slots=True)
 class Kit:
-    """What the pods of a node have in common. `lifeline` is -1 for containers that outlive the server."""
+    """What the pods of a node have in common. `lifeline` is -1 for containers that outlive the server.
+
+    showing: whose turn it is to hold the objects that its pod refers to. They may be much more than the pod itself.
+    """
 
     node_name: str
     client: Client
@@ -67,6 +71,7 @@ class Kit:
     no_cgroups_because: str = ""
     lifeline: int = -1
     defaults: Mapping[str, str] = field(default_factory=dict)
+    showing: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def surroundings(self, pod: Pod) -> Surroundings:
         """What the node knows of the pod."""

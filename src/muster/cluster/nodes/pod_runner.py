@@ -264,9 +264,11 @@ class PodRunner:
         self._trouble = Trouble(reason, message, self._kit.clock.monotonic() + RETRY_SECONDS)
 
     async def _put_volumes(self) -> None:
-        objects = await launching.fetch(self._kit.client, self.pod.metadata.namespace, PodVolumes.references(self.pod))
-        objects = replace(objects, tokens=await self._tokens.current(self.pod))
-        self._volumes.put(self.pod, objects, self._kit.surroundings(self.pod))
+        tokens = await self._tokens.current(self.pod)
+        names = PodVolumes.references(self.pod)
+        async with self._kit.showing:
+            objects = await launching.fetch(self._kit.client, self.pod.metadata.namespace, names)
+            self._volumes.put(self.pod, replace(objects, tokens=tokens), self._kit.surroundings(self.pod))
 
     async def _refresh(self) -> None:
         """Bring volumes up to date. What cannot be had now stays as it was, and users hear of it."""
@@ -333,8 +335,9 @@ class PodRunner:
         """The container's variables, read anew for every start, with its volumes in place."""
         if not self._volumes.complete(self.pod):  # they were made by the server before us
             await self._put_volumes()
-        objects = await launching.fetch(self._kit.client, self.pod.metadata.namespace, references(container))
-        found = launching.variables(self._kit, self.pod, container, objects)
+        async with self._kit.showing:
+            objects = await launching.fetch(self._kit.client, self.pod.metadata.namespace, references(container))
+            found = launching.variables(self._kit, self.pod, container, objects)
         if self._kit.isolation.kind == "none":
             mounts = self._volumes.mounts(container, found.variables)
             places = {mount.path: posixpath.normpath(f"{mount.source}/{mount.within}") for mount in mounts}

@@ -10,11 +10,11 @@ from muster.cluster.nodes.mounts import Mount
 from muster.cluster.nodes.storage import PodStorage
 from muster.cluster.nodes.volumes import (
     MOST_BYTES,
-    EmptyDirectory,
     HostPath,
     Tree,
     VolumeError,
     content,
+    in_memory,
     references,
     size_of,
 )
@@ -54,8 +54,8 @@ class PodVolumes:
                 if isinstance(found, HostPath):
                     self._sources[volume.name] = volume_files.prepare_host_path(found)
                     continue
-                in_memory = isinstance(found, EmptyDirectory) and found.in_memory
-                directory = self._sources[volume.name] = self._storage.volume(volume.name, in_memory=in_memory)
+                directory = self._storage.volume(volume.name, in_memory=in_memory(volume))
+                self._sources[volume.name] = directory
                 if isinstance(found, Tree):
                     volume_files.write_tree(directory, found.files, group=self._group)
                     self._fixed.add(volume.name)

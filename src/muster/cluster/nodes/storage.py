@@ -98,7 +98,8 @@ class Storage:
         if self._memory is not None:
             prefix = f"{self._memory.name}-"
             names = [name for name in plainfiles.names(self._memory.parent) if name.startswith(prefix)]
-            found += [self._memory.with_name(name) for name in names if name.removeprefix(prefix) not in known]
+            paths = [self._memory.with_name(name) for name in names if name.removeprefix(prefix) not in known]
+            found += [path for path in paths if _is_ours(path)]  # all users may put something there
         return list(dict.fromkeys(found))
 
     def scratch(self) -> Path:
@@ -140,6 +141,8 @@ class PodStorage:
 
     def read(self) -> PodRecord | None:
         """What was written down about the pod; only its uid if that cannot be read any more."""
+        if self.root.is_symlink():
+            return None  # where it leads is nothing of ours
         try:
             record = msgspec.json.decode(plainfiles.read(self.root / "pod.json"), type=PodRecord)
         except FileNotFoundError:
@@ -152,7 +155,7 @@ class PodStorage:
         """Write down who the pod is. Raises OSError."""
         if self.read() == record:
             return  # even a full disk lets a pod go on
-        self.root.mkdir(mode=0o700, exist_ok=True)
+        _directory(self.root)
         new, file = self.root / "pod.json.new", self.root / "pod.json"
         for path in (new, file):
             if path.is_dir() or path.is_symlink():
@@ -161,10 +164,14 @@ class PodStorage:
         new.rename(file)
 
     def volume(self, name: str, *, in_memory: bool = False) -> Path:
-        """Where a volume is."""
-        base = _private(self._memory) if in_memory and self._memory else self.root
-        place = base / "volumes" / _checked(name)
-        place.parent.mkdir(mode=0o700, exist_ok=True)
+        """Where a volume is, or is to be made. Raises OSError."""
+        base, within = self.root, Path("volumes", _checked(name))
+        # Releases before had secrets on the disk: what runs since then sees them there, and nowhere else.
+        if in_memory and self._memory and not _is_directory(base / within):
+            base = _private(self._memory)
+        place = _directory(base / within.parent) / name
+        if os.path.lexists(place) and not _is_directory(place):
+            set_aside(place)
         return place
 
     def containers(self) -> list[str]:
@@ -183,8 +190,9 @@ class PodStorage:
     def begin(self, container: str, number: int) -> Path:
         """Make the directory of an attempt. Raises OSError."""
         directory = self.attempt(container, number)
-        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        return directory
+        for path in (self.root, directory.parent.parent, directory.parent):
+            _directory(path)
+        return _directory(directory)
 
     def remove_old(self, container: str, number: int) -> list[Path]:
         """An attempt begins: those that are too old by now."""
@@ -198,7 +206,8 @@ class PodStorage:
 
     def remove_volumes(self) -> list[Path]:
         """The pod has ended: what lived as long as it goes; logs and records stay."""
-        gone = [self._away(self.root / "volumes")] if os.path.lexists(self.root / "volumes") else []
+        there = _is_directory(self.root) and os.path.lexists(self.root / "volumes")
+        gone = [self._away(self.root / "volumes")] if there else []
         if self._memory is not None and os.path.lexists(self._memory):
             gone.append(self._memory)
         return gone
@@ -245,6 +254,27 @@ def _private(directory: Path) -> Path:
     if stat.S_IMODE(status.st_mode) != 0o700:
         directory.chmod(0o700)
     return directory
+
+
+def _is_ours(path: Path) -> bool:
+    try:
+        return path.lstat().st_uid == os.getuid()
+    except FileNotFoundError:
+        return False
+
+
+def _directory(path: Path) -> Path:
+    """A directory below one of ours, made if need be; a link in its place is not followed. Raises OSError."""
+    if not _is_directory(path):
+        if os.path.lexists(path):
+            set_aside(path)
+        path.mkdir(mode=0o700)
+    return path
+
+
+def _is_directory(path: Path) -> bool:
+    """Whether there is a directory, and no link to one."""
+    return path.is_dir() and not path.is_symlink()
 
 
 def _is_name(name: str) -> bool:

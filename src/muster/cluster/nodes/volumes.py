@@ -53,8 +53,6 @@ class File:
 class EmptyDirectory:
     """A directory that begins empty and ends with the pod."""
 
-    in_memory: bool = False
-
 
 @dataclass(frozen=True, slots=True)
 class HostPath:
@@ -89,6 +87,12 @@ def references(volume: Volume) -> Names:
     return names
 
 
+def in_memory(volume: Volume) -> bool:
+    """Whether the volume is kept from the disk, as with the kubelet: it is asked for, or may show a secret."""
+    asked = volume.empty_dir is not None and volume.empty_dir.medium == "Memory"
+    return asked or volume.secret is not None or volume.projected is not None
+
+
 def asked_token(projection: ServiceAccountTokenProjection) -> AskedToken:
     """The token that a projection asks for."""
     seconds = projection.expiration_seconds
@@ -105,7 +109,7 @@ def asked_tokens(pod: Pod) -> list[AskedToken]:
 def content(pod: Pod, volume: Volume, objects: Objects, around: Surroundings, limit: int = MOST_BYTES) -> Content:
     """What the volume holds now, if its files have no more than so many bytes. Raises `VolumeError`."""
     if volume.empty_dir is not None:
-        return EmptyDirectory(in_memory=volume.empty_dir.medium == "Memory")
+        return EmptyDirectory()
     if volume.host_path is not None:
         return HostPath(volume.host_path.path, volume.host_path.type or "")
     if volume.config_map is not None:

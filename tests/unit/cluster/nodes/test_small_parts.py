@@ -286,9 +286,28 @@ def test_volumes_go_before_logs(storage, tmp_path):
     assert not place.exists()
 
 
+def test_a_volume_in_memory_stays_where_it_is(storage):
+    """Containers outlive the server, and see what they have mounted, whatever the next one would do."""
+    place = storage.of("uid-1")
+    place.write(PodRecord("ns", "p", "uid-1"))
+    on_disk = place.volume("secret")
+    on_disk.mkdir()
+    assert place.volume("secret", in_memory=True) == on_disk
+    assert place.volume("other", in_memory=True) != place.volume("other")
+
+
 def test_memory_of_a_pod_that_is_no_more_is_left_over(storage):
     memory = storage.of("uid-1").volume("b", in_memory=True)
     assert storage.left_over() == [memory.parents[1]]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only the superuser can give files away")
+def test_what_another_user_puts_beside_our_memory_is_not_ours(storage):
+    memory = storage.of("uid-1").volume("b", in_memory=True).parents[1]
+    other = memory.with_name(memory.name.replace("uid-1", "uid-2"))
+    other.mkdir()
+    os.chown(other, 65534, 65534)
+    assert storage.left_over() == [memory]
 
 
 @pytest.mark.parametrize("what", ["link", "file"])

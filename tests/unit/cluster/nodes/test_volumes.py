@@ -17,6 +17,7 @@ from muster.cluster.nodes.volumes import (
     Tree,
     VolumeError,
     content,
+    in_memory,
     references,
     relocated,
 )
@@ -41,9 +42,25 @@ def of(make_pod, around, volume, known=KNOWN):
     return content(pod, pod.spec.volumes[0], known, around)
 
 
+@pytest.mark.parametrize(
+    ("volume", "expected"),
+    [
+        ({"emptyDir": {}}, False),
+        ({"emptyDir": {"medium": "Memory"}}, True),
+        ({"hostPath": {"path": "/data"}}, False),
+        ({"configMap": {"name": "c"}}, False),
+        ({"downwardAPI": {}}, False),
+        ({"secret": {"secretName": "s"}}, True),
+        ({"projected": {"sources": [{"serviceAccountToken": {"path": "t"}}]}}, True),
+    ],
+)
+def test_which_volumes_are_in_memory(make_pod, volume, expected):
+    pod = make_pod({"volumes": [{"name": "v", **volume}]})
+    assert in_memory(pod.spec.volumes[0]) is expected
+
+
 def test_plain_volumes(make_pod, around):
     assert of(make_pod, around, {"emptyDir": {}}) == EmptyDirectory()
-    assert of(make_pod, around, {"emptyDir": {"medium": "Memory"}}) == EmptyDirectory(in_memory=True)
     path = {"hostPath": {"path": "/data", "type": "Directory"}}
     assert of(make_pod, around, path) == HostPath("/data", "Directory")
 
