@@ -385,7 +385,7 @@ COMMAND = ("argv", "env", "working_directory", "ids", "no_new_privileges", "cgro
 
 @every
 def test_logs_are_rotated_and_no_line_is_lost(node):
-    spec = node.spec("seq", "30000", log_bytes=20_000, log_files=100)
+    spec = node.spec("seq", "300000", log_bytes=20_000, log_files=1000)
 
     async def run():
         shim = await node.start(spec)
@@ -396,7 +396,7 @@ def test_logs_are_rotated_and_no_line_is_lost(node):
     directory = Path(spec["directory"])
     texts = [line.split(" ", 3)[3] for line in log_lines(directory)]
     assert len(list(directory.glob("log.*"))) >= 3
-    assert texts == [str(n) for n in range(1, 30001)]
+    assert texts == [str(n) for n in range(1, 300001)]
 
 
 @best

@@ -184,6 +184,7 @@ async def test_usage_grows_towards_what_is_in_use_and_halves_in_each_half_life(w
     assert await consumed(world, "a") == pytest.approx(most / 2, rel=0.01)
 
 
+@pytest.mark.timeout(300)  # three days of virtual time
 @fair()
 async def test_once_nothing_is_left_of_the_past_nothing_is_written(world: World) -> None:
     await two(world)
