@@ -415,4 +415,4 @@ def offered(machine: Machine, instead: Mapping[str, Quantity]) -> dict[str, Quan
 
 
 def _not_ours(path: Path) -> str:
-    return f"{path} is not the node's: it is left as it is"
+    return f"{path} is not the node's: it is left as it is".encode(errors="backslashreplace").decode()
