@@ -1,7 +1,7 @@
 """Training on scikit-learn's digits while workers come and go: rank 0 hands out the work, the others help.
 
     muster run --elastic 4:4 --name digits -- python examples/elastic_digits.py --epochs 300 --pause 0.2
-    muster scale digits 2        # from another terminal, and later 6, or whatever there is room for
+    muster scale digits 2 --force   # from another terminal, and later 6, or whatever there is room for
 
 Needs numpy and scikit-learn. Rank 0 keeps the weights; it is the last that a shrinking job loses. For every batch it
 sends each helper the weights and a share of the samples, and adds up the gradients that come back. The share of one

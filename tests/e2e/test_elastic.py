@@ -82,7 +82,7 @@ def test_training_survives_changes_of_its_size(up, train):
     training = train("--elastic", "4:4")
     training.until(4)
     four = workers(up)
-    assert "scaled from 4 to 2" in up("scale", "digits", "2").stdout
+    assert "scaled from 4 to 2" in up("scale", "digits", "2", "--force").stdout
     training.until(2)
     two = workers(up)
     up("scale", "digits", "6")

@@ -37,7 +37,7 @@ COMMANDS = [
     ["logs", "j"],
     ["cancel", "j"],
     ["queue", "list"],
-    ["apply", "-f", "-"],
+    ["apply", "-f", "examples/jobs/indexed.yaml"],
 ]
 
 

@@ -224,7 +224,8 @@ def test_all_seats_come_back(requests):
                 return
             taken[name] += got
             assert 1 <= got <= wanted
-            assert taken.total() == seats.lent <= FEW.seats
+            assert taken.total() <= seats.lent <= FEW.seats  # some are lent to a task that has yet to go on
+            assert seats.lent == sum(user.has for user in seats._users.values())
             assert all(2 * has <= FEW.seats for has in taken.values())
             assert all(user.has or seats.lent == FEW.seats for user in seats._turns)
             await asyncio.sleep(work)
