@@ -18,6 +18,7 @@ from muster.api.core import EVENT, POD, SERVICE_ACCOUNT, ServiceAccount
 from muster.api.meta import ObjectMeta
 from muster.cluster.nodes import removal
 from muster.cluster.nodes.storage import SHARED_MEMORY, seed_of
+from muster.cluster.store.directory import DataDirectory
 
 VOLUMES = [{"name": "m", "emptyDir": {}}, {"name": "k", "emptyDir": {"medium": "Memory"}}]
 MOUNTS = [{"name": "m", "mountPath": "/m"}, {"name": "k", "mountPath": "/k"}]
@@ -348,3 +349,23 @@ def test_a_private_cluster_leaves_nothing(monkeypatch, tmp_path):
 
     asyncio.run(go())
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_private_cluster_removes_what_killed_ones_have_left(monkeypatch, tmp_path):
+    from muster.cluster import embedded
+
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    killed, running, foreign = (tmp_path / f"muster-run-{name}" for name in ("killed", "running", "foreign"))
+    foreign.mkdir()  # no lock: not a cluster's, or not yet
+    DataDirectory(killed).release()
+    (killed / "node-0/pods").mkdir(parents=True)
+    deep(killed / "node-0/pods/deep", 10)
+    held = DataDirectory(running)
+
+    async def go():
+        async with embedded.ephemeral():
+            assert killed.exists()
+
+    asyncio.run(go())
+    held.release()
+    assert sorted(tmp_path.iterdir()) == [foreign, running]

@@ -1,12 +1,14 @@
 """The embedded cluster: a control plane and its nodes in one process.
 
-`ephemeral` is the cluster inside `muster run`: nothing on disk outlives it, and its containers end with the process,
-however that ends. The one that stays and is reached over HTTPS is in `serving`.
+`ephemeral` is the cluster inside `muster run`: its containers end with the process, however that ends, and nothing on
+disk outlives it: what a killed one leaves is removed by the next one. The cluster that stays and is reached over HTTPS
+is in `serving`.
 """
 
 import asyncio
 import gc
 import logging
+import os
 import tempfile
 from collections import Counter
 from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
@@ -22,14 +24,17 @@ from muster.cluster.apiserver.access.control import Trust
 from muster.cluster.apiserver.expiry import keep_events_fresh
 from muster.cluster.controlplane import ControlPlane, Surroundings, control_plane
 from muster.cluster.defaultqueue import create_default_queue
+from muster.cluster.nodes import plainfiles
 from muster.cluster.nodes.addresses import Addresses
 from muster.cluster.nodes.agent import ProcessNode
-from muster.cluster.nodes.leftovers import forget_absent, remove_all
+from muster.cluster.nodes.leftovers import end_everything, forget_absent, remove_all
 from muster.cluster.nodes.network import Network
 from muster.cluster.nodes.simulated import SimulatedNodes
 from muster.cluster.nodes.storage import seed_of, set_aside
 from muster.cluster.nodespec import NodeSpec
 from muster.cluster.store import Journal, MemoryJournal, keep_compacted
+from muster.cluster.store.directory import DataDirectory
+from muster.runtime import filelock
 from muster.runtime.clock import RealClock
 from muster.runtime.ids import Ids, Random
 
@@ -40,6 +45,7 @@ log = logging.getLogger(__name__)
 
 NO_VARIABLES: Mapping[str, str] = {}
 _REGISTRATION_SECONDS = 30.0
+_PRIVATE = "muster-run-"  # what the homes of private clusters begin with
 
 # Collections of a big heap cost more than they free: what is there after the start stays, and the rest is looked at
 # rarely (measured: unrelated code runs 3.5 times slower beside 5,000 pods with Python's own thresholds). The young are
@@ -93,13 +99,33 @@ class Running:
 @asynccontextmanager
 async def ephemeral() -> AsyncIterator[Running]:
     """A cluster with one process node for as long as the context lasts."""
-    home = Path(tempfile.mkdtemp(prefix="muster-"))
+    home = Path(tempfile.mkdtemp(prefix=_PRIVATE))
+    held = DataDirectory(home)
     try:
         async with cluster(MemoryJournal(), home, (NodeSpec(),), adopt=False, default_queue=True) as running:
             yield running
     finally:
-        for trouble in remove_all(home, home):
-            log.warning("%s", trouble)
+        held.release()
+        await _remove_abandoned(home.parent)
+
+
+async def _remove_abandoned(directory: Path) -> None:
+    """Remove the homes of private clusters that have ended: this process's, and those of killed ones."""
+    for name in plainfiles.names(directory):
+        home = directory / name
+        if name.startswith(_PRIVATE) and _is_abandoned(home):
+            await end_everything(home)
+            for trouble in await asyncio.to_thread(remove_all, home, home):
+                log.warning("%s", trouble)
+
+
+def _is_abandoned(home: Path) -> bool:
+    """Whether a directory is ours, was a cluster's, and is no more."""
+    try:
+        with plainfiles.opened(home / "lock") as lock:
+            return home.lstat().st_uid == os.getuid() and not filelock.is_taken(lock)
+    except (FileNotFoundError, plainfiles.OddFileError):
+        return False
 
 
 @asynccontextmanager
