@@ -26,7 +26,7 @@ from pathlib import Path
 import uvloop
 
 from muster.cluster.apiserver.credentials import Credentials
-from muster.cluster.apiserver.http import HttpsFront
+from muster.cluster.apiserver.front.https import HttpsFront
 from muster.cluster.apiserver.inprocess import InProcessTransport
 from muster.cluster.apiserver.pipeline import ApiServer
 from muster.cluster.controlplane import Surroundings, control_plane

@@ -11,7 +11,7 @@ from muster.api.core import SERVICE
 from muster.api.status import ApiError
 from muster.cluster.apiserver.access.control import Trust
 from muster.cluster.apiserver.credentials import Credentials
-from muster.cluster.apiserver.http import HttpsFront, bound
+from muster.cluster.apiserver.front.https import HttpsFront, bound
 from muster.cluster.controlplane import ControlPlane
 from muster.runtime.client import Client
 from muster.runtime.clock import RealClock

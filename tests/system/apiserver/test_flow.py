@@ -7,10 +7,10 @@ import pytest
 from tests.system.apiserver.harness import DEFAULT, MAPS, config_map
 from tests.system.apiserver.test_https_front import logged, over_https
 
-from muster.cluster.apiserver import http
 from muster.cluster.apiserver.certificates import Authority
-from muster.cluster.apiserver.connections import Unsent
-from muster.cluster.apiserver.flow import Limits
+from muster.cluster.apiserver.front import https, sending
+from muster.cluster.apiserver.front.flow import Limits
+from muster.cluster.apiserver.front.unsent import Unsent
 from muster.cluster.apiserver.users import User
 from muster.runtime.clock import RealClock
 
@@ -31,7 +31,7 @@ async def until(condition):
 
 @pytest.fixture
 def few(monkeypatch):
-    monkeypatch.setattr(http, "LIMITS", FEW)
+    monkeypatch.setattr(https, "LIMITS", FEW)
 
 
 def flow_of(world):
@@ -148,7 +148,7 @@ async def test_lists_come_whole_however_long_they_are(world):
         assert (await wire.ask("POST", MAPS, body(f"m{number}", data={"a": "x" * 500_000}))).status == 201
     for _ in range(2):
         answer = await wire.ask("GET", MAPS)
-        assert len(answer.body) > 3 * http.PIECE_BYTES
+        assert len(answer.body) > 3 * sending.PIECE_BYTES
         assert [len(item["data"]["a"]) for item in answer.json["items"]] == [500_000] * 8
 
 
@@ -212,7 +212,7 @@ def test_the_one_that_is_behind_for_longest_is_cut():
 
 def test_slow_watchers_together_have_a_budget(tmp_path, monkeypatch):
     limit = 4 << 20
-    monkeypatch.setattr(http, "MAX_UNSENT_BYTES", limit)
+    monkeypatch.setattr(https, "MAX_UNSENT_BYTES", limit)
 
     @over_https
     async def scenario(world):

@@ -14,12 +14,13 @@ from typing import Any
 import pytest
 from tests.system.apiserver.harness import DEFAULT, MAPS, config_map, with_parameters
 
-from muster.cluster.apiserver import connections, crowd, decode, door, http, incoming
+from muster.cluster.apiserver import decode
 from muster.cluster.apiserver.access.audit import Audit
 from muster.cluster.apiserver.access.audit_policy import parse
 from muster.cluster.apiserver.certificates import Authority, Pair
 from muster.cluster.apiserver.credentials import Credentials
-from muster.cluster.apiserver.http import AddressTaken, HttpsFront
+from muster.cluster.apiserver.front import application, crowd, door, http1, https, incoming
+from muster.cluster.apiserver.front.https import AddressTaken, HttpsFront
 from muster.cluster.apiserver.users import User
 from muster.cluster.controlplane import ControlPlane, Surroundings, control_plane
 from muster.cluster.store import MemoryJournal
@@ -520,7 +521,7 @@ async def test_what_is_too_much(world, sent, status):
     "sent", [b"", b"GET / HT", b"GET / HTTP/1.1\r\nhost: x\r\n", b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\nGET"]
 )
 def test_slow_headers_are_not_waited_for(tmp_path, monkeypatch, sent):
-    monkeypatch.setattr(connections, "HEADER_SECONDS", 0.2)
+    monkeypatch.setattr(http1, "HEADER_SECONDS", 0.2)
     monkeypatch.setattr(door, "ENTER_SECONDS", 1.0)
 
     @over_https
@@ -586,7 +587,7 @@ def test_trickled_headers_gain_no_time(tmp_path, monkeypatch):
 
 
 def test_the_idle_give_way(tmp_path, monkeypatch):
-    monkeypatch.setattr(http, "MAX_CONNECTIONS", 6)
+    monkeypatch.setattr(https, "MAX_CONNECTIONS", 6)
     monkeypatch.setattr(crowd, "LEAVING_AT_ONCE", 1)
 
     @over_https
@@ -626,7 +627,7 @@ def test_slow_bodies_are_not_waited_for(tmp_path, monkeypatch):
 
 
 def test_answers_are_not_waited_for_without_end(tmp_path, monkeypatch):
-    monkeypatch.setattr(http, "REQUEST_SECONDS", 0.2)
+    monkeypatch.setattr(application, "REQUEST_SECONDS", 0.2)
 
     @over_https
     async def body(world):
@@ -641,7 +642,7 @@ def test_answers_are_not_waited_for_without_end(tmp_path, monkeypatch):
 
 
 def test_a_client_that_takes_nothing_is_cut_off(tmp_path, monkeypatch):
-    monkeypatch.setattr(connections, "STALLED_SECONDS", 0.2)
+    monkeypatch.setattr(http1, "STALLED_SECONDS", 0.2)
 
     @over_https
     async def body(world):

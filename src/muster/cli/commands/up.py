@@ -140,7 +140,7 @@ def _serve(home: Home, port: int, specs: Any, configuration: Any, policy: Any, r
     from muster.api.config import EMBEDDED
     from muster.api.status import ApiError
     from muster.cluster.apiserver.certificates import CredentialError
-    from muster.cluster.apiserver.http import AddressTaken
+    from muster.cluster.apiserver.front.https import AddressTaken
     from muster.cluster.serving import Options, serve
     from muster.cluster.store import DataDirectoryError
     from muster.runtime.ownership import NotOursError

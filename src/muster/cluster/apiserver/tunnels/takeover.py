@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from muster.api.status import bad_request
 from muster.cluster.apiserver.answers import Tunnel
-from muster.cluster.apiserver.connections import Connection
+from muster.cluster.apiserver.front.asgi import Caller
 from muster.cluster.apiserver.tunnels.channels import ChannelError
 from muster.cluster.apiserver.tunnels.negotiation import UPGRADE_REQUIRED, choose, consent, upgrade_of
 from muster.cluster.apiserver.tunnels.spdy import SpdyError
@@ -15,31 +15,31 @@ from muster.cluster.apiserver.tunnels.wire import WebSocketWire, Wire, WireError
 log = logging.getLogger(__name__)
 
 
-async def hold(tunnel: Tunnel, headers: Iterable[tuple[bytes, bytes]], connection: Connection) -> None:
+async def hold(tunnel: Tunnel, headers: Iterable[tuple[bytes, bytes]], caller: Caller) -> None:
     """Hold the conversation to its end, and close the connection. Raises `ApiError` (400, 403) before it begins."""
     try:
-        await _hold(tunnel, headers, connection)
+        await _hold(tunnel, headers, caller)
     finally:
         tunnel.ended()
 
 
-async def _hold(tunnel: Tunnel, headers: Iterable[tuple[bytes, bytes]], connection: Connection) -> None:
+async def _hold(tunnel: Tunnel, headers: Iterable[tuple[bytes, bytes]], caller: Caller) -> None:
     upgrade = upgrade_of(headers)
     if upgrade is None:
         raise bad_request(UPGRADE_REQUIRED)
     is_socket = upgrade.to == "websocket"
     spoken = tunnel.websocket if is_socket else tunnel.spdy
     protocol = choose(upgrade, spoken)
-    raw = connection.leave_http(consent(upgrade, protocol))
+    raw = caller.leave_http(consent(upgrade, protocol))
     wire: Wire = WebSocketWire(raw, text="base64" in protocol) if is_socket else raw
-    connection.streaming = asyncio.current_task()
+    caller.streaming = asyncio.current_task()
     try:
         await spoken[protocol](wire)
     except (WireError, ChannelError, SpdyError) as error:
         log.debug("a conversation over %s ended: %s", protocol, error)
     except asyncio.CancelledError:
-        if not connection.transport.is_closing():
+        if not caller.is_gone:
             raise
     finally:
-        connection.streaming = None
-        connection.transport.close()
+        caller.streaming = None
+        caller.break_off()

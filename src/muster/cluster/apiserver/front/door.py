@@ -15,7 +15,7 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
-from muster.cluster.apiserver.crowd import Crowd, Guest
+from muster.cluster.apiserver.front.crowd import Crowd, Guest
 
 BACKLOG = 4096  # connections that wait to be accepted; the kernel bounds it by net.core.somaxconn
 ENTER_SECONDS = 10.0  # from the connection to the end of the first request's headers, TLS included

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from muster.cluster.apiserver.crowd import LEAVING_AT_ONCE, Crowd, Guest, leaving
+from muster.cluster.apiserver.front.crowd import LEAVING_AT_ONCE, Crowd, Guest, leaving
 
 BUSY = None
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from muster.api.status import ApiError
-from muster.cluster.apiserver.flow import LIST_SEATS, Flow, Limits, seats_for
+from muster.cluster.apiserver.front.flow import LIST_SEATS, Flow, Limits, seats_for
 from muster.runtime.clock import run_virtual
 from muster.runtime.metrics import Registry
 

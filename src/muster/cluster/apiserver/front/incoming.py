@@ -1,18 +1,16 @@
 """The body of a request while it comes over a connection: read to its end, or passed over."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+from collections.abc import Mapping
 
 from muster.api.status import ApiError, Status, bad_request, too_large
 from muster.cluster.apiserver.decode import MAX_BODY_BYTES
+from muster.cluster.apiserver.front.asgi import Receive
 
 BODY_SECONDS = 30.0  # for a body to arrive
 SKIP_SECONDS = 2.0  # for the rest of one whose request is refused
 SKIP_BYTES = 16 << 20  # of it
 SHORT_BYTES = 256 * 1024  # for a longer one of a refused request a connection is not kept, as kube-apiserver
-
-Receive = Callable[[], Awaitable[dict[str, Any]]]
 
 _WITH_BODY = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 

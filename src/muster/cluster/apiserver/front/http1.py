@@ -1,141 +1,26 @@
-"""Connections to the HTTPS front: uvicorn's HTTP protocol, with what it does not bring: who the client's certificate
+"""HTTP/1.1: uvicorn's HTTP protocol, with what it does not bring: who the client's certificate
 names, and limits that keep a slow or greedy client from holding anything for long.
 """
 
 import asyncio
-from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from muster.cluster.apiserver.certificates import user_of_der
-from muster.cluster.apiserver.crowd import Crowd, Guest
+from muster.cluster.apiserver.front.asgi import EXTENSION
+from muster.cluster.apiserver.front.corked import Corked
+from muster.cluster.apiserver.front.crowd import Crowd, Guest
+from muster.cluster.apiserver.front.unsent import BEHIND_BYTES, STALLED_SECONDS, Unsent
 from muster.cluster.apiserver.tunnels.wire import RawWire
 from muster.cluster.apiserver.users import User
 
-CORKED_BYTES = 64 * 1024  # what is more than this is not held back, and written in pieces of this size
 MAX_HEADER_BYTES = 64 * 1024  # of a request's line and headers
 HEADER_SECONDS = 10.0  # from the first byte to the end of the headers
-# A client that takes nothing of its answer for so long is cut off.
-STALLED_SECONDS = 60.0
-BEHIND_BYTES = 128 * 1024  # with more than this unsent a client is behind, and what it has not taken is counted
-MAX_UNSENT_BYTES = 256 << 20  # of all clients that do not take their answers as fast as they come
-
-EXTENSION = "muster.connection"  # where a request's scope has its `Connection`
-
-
-class _Gone(asyncio.Transport):
-    """The transport of a client that has gone: there is nothing more to do with it."""
-
-    def is_closing(self) -> bool:
-        """It is."""
-        return True
-
-    def write(self, data: Any) -> None:
-        """Nobody reads it."""
-
-    def close(self) -> None:
-        """It is closed."""
-
-    def abort(self) -> None:
-        """It is closed."""
-
-    def resume_reading(self) -> None:
-        """There is nothing to read."""
-
-    def pause_reading(self) -> None:
-        """There is nothing to read."""
-
-
-_GONE = _Gone()
-
-
-class _Corked:
-    """A transport that joins what is written in one turn of the loop.
-
-    uvicorn writes the headers and the body of an answer separately; with TLS each write is a record and a system
-    call, which together cost more than all the rest of a small answer.
-    """
-
-    def __init__(self, transport: asyncio.Transport, written: Callable[[int], None]) -> None:
-        """`written` is told of how much was handed on."""
-        self._transport = transport
-        self._written = written
-        self._loop = asyncio.get_running_loop()
-        self._pieces: list[bytes] = []
-        self._size = 0
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._transport, name)
-
-    def write(self, data: bytes) -> None:
-        """Write now if it is much, else with what else there is to write in this turn."""
-        if not self._pieces:
-            self._loop.call_soon(self.flush)
-        self._pieces.append(data)
-        self._size += len(data)
-        if self._size > CORKED_BYTES:
-            self.flush()
-
-    def flush(self) -> None:
-        """Write what there is."""
-        if self._pieces:
-            pieces, size, self._pieces, self._size = self._pieces, self._size, [], 0
-            if not self._transport.is_closing():
-                # No more at once: TLS keeps a buffer as big as the biggest write for as long as the connection lasts.
-                whole = memoryview(pieces[0] if len(pieces) == 1 else b"".join(pieces))
-                for first in range(0, size, CORKED_BYTES):
-                    self._transport.write(whole[first : first + CORKED_BYTES])
-                self._written(size)
-
-    def close(self) -> None:
-        """Write what there is, and close."""
-        self.flush()
-        self._transport.close()
-
-    def release(self) -> None:
-        """Let go of the transport: its TLS buffers are as big as the biggest answer, and whoever belongs to the
-        connection is in a circle that is collected much later.
-        """
-        self._transport = _GONE
-
-
-class Abortable(Protocol):
-    """A transport, as far as it is counted."""
-
-    def abort(self) -> None:
-        """Close it at once."""
-        ...
-
-
-class Unsent:
-    """What all connections together were given to send and have not sent, as far as it is much.
-
-    A connection counts from when its client falls behind until it has caught up. When all together are over the limit,
-    the one that has been behind for longest is cut off: the others go on.
-    """
-
-    def __init__(self, limit: int) -> None:
-        self._limit = limit
-        self._sizes: dict[Abortable, int] = {}  # in the order in which they fell behind
-        self.total = 0
-
-    def add(self, connection: Abortable, size: int) -> None:
-        """So many bytes more wait for this client."""
-        self._sizes[connection] = self._sizes.get(connection, 0) + size
-        self.total += size
-        while self.total > self._limit:
-            longest = next(iter(self._sizes))
-            self.forget(longest)
-            longest.abort()
-
-    def forget(self, connection: Abortable) -> None:
-        """Its client has caught up, or is gone."""
-        self.total -= self._sizes.pop(connection, 0)
 
 
 class Connection(HttpToolsProtocol):
-    """One client. Its requests find it in `scope["extensions"]`."""
+    """One client. It is the `Caller` of its requests."""
 
     unsent: Unsent  # all connections', given by who makes them
     crowd: Crowd  # as well
@@ -143,6 +28,7 @@ class Connection(HttpToolsProtocol):
     deadline: float  # on the loop's clock: by then the headers of the first request must be there
     user: User | None = None  # whom the client certificate names
     is_upgrade = False  # the request that is under way asks for another protocol than HTTP
+    is_alone = True  # one request at a time
     streaming: "asyncio.Task[Any] | None" = None  # what is to be cancelled when the client goes
 
     _header_bytes = 0  # of a request whose headers are not complete
@@ -155,7 +41,7 @@ class Connection(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """A client has come, and the TLS handshake is over."""
         transport.set_write_buffer_limits(BEHIND_BYTES)
-        self._corked = _Corked(transport, self._wrote)
+        self._corked = Corked(transport, self._wrote)
         super().connection_made(self._corked)  # type: ignore[arg-type]
         self.guest.leave = transport.abort
         tls = transport.get_extra_info("ssl_object")
@@ -231,6 +117,15 @@ class Connection(HttpToolsProtocol):
         lines = [b"HTTP/1.1 101 Switching Protocols", *(name + b": " + value for name, value in headers), b"", b""]
         self.transport.write(b"\r\n".join(lines))
         return self._wire
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether no answer can reach the client any more."""
+        return self.transport.is_closing()
+
+    def break_off(self) -> None:
+        """Send what there is, and close: the client sees that the answer is not whole."""
+        self.transport.close()
 
     def write(self, data: bytes) -> None:
         """For the wire: send, or keep for sending."""

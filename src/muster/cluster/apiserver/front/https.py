@@ -1,0 +1,122 @@
+"""The HTTPS front: listens, makes a connection of every client, and lets go gracefully.
+
+uvicorn is known here and in `http1` alone.
+"""
+
+import asyncio
+import ctypes
+import errno
+import logging
+import socket
+import ssl
+import sys
+
+import uvicorn
+from uvicorn.server import ServerState
+
+from muster.cluster.apiserver.front.application import Application
+from muster.cluster.apiserver.front.crowd import MAX_CONNECTIONS, Crowd, Guest
+from muster.cluster.apiserver.front.door import Door
+from muster.cluster.apiserver.front.flow import Flow, Limits
+from muster.cluster.apiserver.front.http1 import Connection
+from muster.cluster.apiserver.front.unsent import MAX_UNSENT_BYTES, Unsent
+from muster.cluster.apiserver.pipeline import ApiServer
+from muster.cluster.apiserver.users import Authenticator
+
+LIMITS = Limits()
+KEEP_ALIVE_SECONDS = 180  # clients let go of idle connections after 90 s and less
+
+
+class AddressTaken(Exception):  # noqa: N818  (it says what is)
+    """Another process listens there; the text says where and what to do."""
+
+
+class HttpsFront:
+    """Listens, and lets go gracefully."""
+
+    def __init__(self, server: ApiServer, authenticator: Authenticator, context: ssl.SSLContext) -> None:
+        self._server = server
+        self._context = context
+        self._unsent = Unsent(MAX_UNSENT_BYTES)
+        self._crowd = Crowd(MAX_CONNECTIONS)
+        self._config = uvicorn.Config(
+            Application(server, authenticator, Flow(server.metrics, LIMITS)),
+            http=Connection,
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            date_header=False,
+            proxy_headers=False,
+            timeout_keep_alive=KEEP_ALIVE_SECONDS,
+        )
+        self._state = ServerState()
+        self._doors: list[Door] = []
+
+    async def start(self, host: str, port: int) -> int:
+        """Listen; returns the port, which is a free one if 0 was asked for. Raises `AddressTaken`, `OSError`."""
+        return await self.listen(bound(host, port))
+
+    async def listen(self, address: socket.socket) -> int:
+        """Listen on an address that was taken before; returns the port. Raises `OSError`."""
+        tune_allocator()
+        # It warns of every request that makes no sense: any client could fill the log.
+        logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
+        self._config.load()
+        door = Door(address, self._context, self._crowd, self._connection)
+        door.open()
+        self._doors.append(door)
+        return int(address.getsockname()[1])
+
+    def _connection(self, guest: Guest, deadline: float) -> Connection:
+        connection = Connection(self._config, self._state, {})
+        connection.unsent, connection.crowd = self._unsent, self._crowd
+        connection.guest, connection.deadline = guest, deadline
+        return connection
+
+    async def stop(self, grace_seconds: float = 5.0) -> None:
+        """Take no more requests, end all streams, and wait so long for the answers that are under way."""
+        for door in self._doors:
+            door.close()
+        self._server.stop()
+        connections: list[Connection] = list(self._state.connections)  # type: ignore[arg-type]
+        for connection in connections:
+            connection.shutdown()
+        await self._finished(min(grace_seconds, 0.5))
+        for connection in connections:
+            if connection.streaming is not None:  # a log that is followed
+                connection.transport.abort()
+        await self._finished(grace_seconds)
+        for connection in connections:
+            connection.transport.abort()
+        await asyncio.sleep(0)
+
+    async def _finished(self, seconds: float) -> None:
+        tasks = list(self._state.tasks)
+        if tasks:
+            await asyncio.wait(tasks, timeout=seconds)
+
+
+def bound(host: str, port: int) -> socket.socket:
+    """Take an address, without listening yet. Raises `AddressTaken`, `OSError`."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((host, port))
+    except OSError as error:
+        listener.close()
+        if error.errno == errno.EADDRINUSE:
+            problem = f"{host}:{port} is taken by another process"
+            raise AddressTaken(f"{problem}: stop it or choose another port (0 takes any free one)") from None
+        raise
+    return listener
+
+
+def tune_allocator() -> None:
+    """Let glibc keep big blocks instead of giving every list's memory back: that makes big lists three times faster."""
+    if sys.platform == "linux" and hasattr(libc := ctypes.CDLL(None), "mallopt"):
+        m_trim_threshold, m_mmap_threshold = -1, -3
+        libc.mallopt(m_mmap_threshold, 32 << 20)
+        libc.mallopt(m_trim_threshold, 64 << 20)

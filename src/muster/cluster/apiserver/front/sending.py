@@ -1,0 +1,114 @@
+"""Answers on their way to the client: whole, in pieces, or as a stream that goes on."""
+
+import asyncio
+import zlib
+from collections.abc import Mapping
+from dataclasses import replace
+
+from muster.api.status import ApiError
+from muster.cluster.apiserver.answers import Answer, Stream, Tunnel, refusal
+from muster.cluster.apiserver.front.asgi import AUDIT_ID, Caller, Message, Scope, Send, text
+from muster.cluster.apiserver.front.incoming import Body
+from muster.cluster.apiserver.tunnels.takeover import hold
+from muster.runtime.transport import Response
+
+GZIP_FROM_BYTES = 128 * 1024  # as kube-apiserver; below it costs more than it saves
+PIECE_BYTES = 1 << 20  # of an answer, given to the connection at a time
+
+
+async def respond(
+    answer: Answer, scope: Scope, headers: Mapping[bytes, bytes], body: Body, caller: Caller, send: Send
+) -> None:
+    """Send an answer to its end."""
+    if isinstance(answer, Tunnel):
+        try:
+            await hold(answer, scope["headers"], caller)
+        except ApiError as error:
+            answer = refusal(error)
+        else:
+            return
+    if isinstance(answer, Stream):
+        await _stream(answer, headers, caller, send)
+    elif body.is_over or not caller.is_alone:
+        await _whole(_last(answer) if caller.is_upgrade else answer, headers, caller, send)
+    else:
+        await _respond_early(answer, headers, body, caller, send)
+
+
+async def _respond_early(
+    answer: Response, headers: Mapping[bytes, bytes], body: Body, caller: Caller, send: Send
+) -> None:
+    """Answer a client that is still sending."""
+    if body.is_short:
+        await body.skip()
+        await _whole(answer if body.is_over else _last(answer), headers, caller, send)
+        return
+
+    async def send_and_wait(message: Message) -> None:
+        """Closed at once, the connection would take the answer with it: the client has not read it."""
+        if message["type"] == "http.response.body" and not message.get("more_body"):
+            await send({**message, "more_body": True})
+            await body.skip()
+            message = {"type": "http.response.body", "body": b""}
+        await send(message)
+
+    await _whole(_last(answer), headers, caller, send_and_wait)
+
+
+def _last(answer: Response) -> Response:
+    """An answer with which the connection ends: after it, nobody knows which protocol the client speaks."""
+    return replace(answer, headers={**answer.headers, "connection": "close"})
+
+
+async def _whole(answer: Response, headers: Mapping[bytes, bytes], caller: Caller, send: Send) -> None:
+    body, status = answer.body, answer.status
+    fields = [(b"content-type", answer.content_type.encode("latin-1")), (AUDIT_ID, headers[AUDIT_ID])]
+    fields += [(name.encode("latin-1"), value.encode()) for name, value in answer.headers.items()]
+    etag = answer.headers.get("etag")
+    if etag and text(headers, b"if-none-match") == etag:
+        body, status = b"", 304
+    if len(body) >= GZIP_FROM_BYTES and _takes_gzip(headers.get(b"accept-encoding", b"")):
+        # Compressing lets go of the interpreter: the loop goes on meanwhile.
+        body = await asyncio.to_thread(_compress, body)
+        fields += [(b"content-encoding", b"gzip"), (b"vary", b"Accept-Encoding")]
+    if "cache-control" not in answer.headers:
+        fields.append((b"cache-control", b"no-cache, private"))
+    fields.append((b"content-length", str(len(body)).encode()))
+    await send({"type": "http.response.start", "status": status, "headers": fields})
+    if len(body) <= PIECE_BYTES:
+        await send({"type": "http.response.body", "body": body})
+        return
+    # The rest waits here, where it holds seats, not in the connection.
+    for first in range(0, len(body), PIECE_BYTES):
+        end = first + PIECE_BYTES
+        await send({"type": "http.response.body", "body": body[first:end], "more_body": end < len(body)})
+    await caller.drained()
+
+
+def _takes_gzip(accepted: bytes) -> bool:
+    return b"gzip" in accepted and any(token.strip() == b"gzip" for token in accepted.split(b","))
+
+
+def _compress(body: bytes) -> bytes:
+    return zlib.compress(body, level=1, wbits=31)
+
+
+async def _stream(stream: Stream, headers: Mapping[bytes, bytes], caller: Caller, send: Send) -> None:
+    fields = [(b"content-type", stream.content_type.encode("latin-1")), (b"cache-control", b"no-cache, private")]
+    fields.append((AUDIT_ID, headers[AUDIT_ID]))
+    fields += [(name.encode("latin-1"), value.encode()) for name, value in stream.headers.items()]
+    caller.streaming = asyncio.current_task()
+    try:
+        await send({"type": "http.response.start", "status": stream.status, "headers": fields})
+        async for chunk in stream.chunks:
+            if chunk:
+                await send({"type": "http.response.body", "body": chunk, "more_body": True})
+        await send({"type": "http.response.body", "body": b""})
+    except asyncio.CancelledError:
+        if not caller.is_gone:
+            raise
+    except ApiError:
+        caller.break_off()  # the headers are gone: all that is left to say is that it does not go on
+    finally:
+        caller.streaming = None
+        await stream.close()
