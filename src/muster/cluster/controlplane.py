@@ -19,7 +19,7 @@ from muster.cluster.apiserver.builtin_apiextensions import NameSettlement
 from muster.cluster.apiserver.custom.serving import CustomResources
 from muster.cluster.apiserver.headers import header_of
 from muster.cluster.apiserver.inprocess import InProcessTransport
-from muster.cluster.apiserver.managed import managed_plugins
+from muster.cluster.apiserver.managed import managed_plugins, queue_of_nobody
 from muster.cluster.apiserver.pipeline import ApiServer
 from muster.cluster.apiserver.plugins.limitranger import require_limits_kept, set_default_resources
 from muster.cluster.apiserver.plugins.ownerpermission import OwnerPermission
@@ -162,6 +162,7 @@ async def control_plane(
             ),
             judging=(require_limits_kept, OwnerPermission(registry, access.rbac.require), *access.judging),
             last=(QuotaAdmission(ledger), NameSettlement(clock)),
+            remarks=(queue_of_nobody(configuration),),
             webhooks=PolicyJudge(store, registry, WebhookDispatcher(store, registry, ids, calls)),
         )
         CustomResources(store, registry, calls, ids).start()

@@ -10,6 +10,7 @@ from typing import Any
 
 from tests.system.plane import running
 
+from muster.api.config import EMBEDDED, Configuration
 from muster.cluster.apiserver.inprocess import InProcessTransport
 from muster.cluster.apiserver.users import ADMIN, User
 from muster.cluster.controlplane import ControlPlane
@@ -158,17 +159,23 @@ def with_parameters(run: Callable[..., None], test: Callable[..., Any], *fixture
     return run
 
 
-def api(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
-    """Run a test that takes an `Api` first, in virtual time."""
+def api_under(configuration: Configuration) -> Callable[[Callable[..., Awaitable[None]]], Callable[..., None]]:
+    """Run a test that takes an `Api` first, in virtual time, under these settings."""
 
-    def run(**parameters: Any) -> None:
-        async def body() -> None:
-            async with running(controllers=False) as plane:
-                await test(Api(plane), **parameters)
+    def decorated(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
+        def run(**parameters: Any) -> None:
+            async def body() -> None:
+                async with running(controllers=False, configuration=configuration) as plane:
+                    await test(Api(plane), **parameters)
 
-        run_virtual(body())
+            run_virtual(body())
 
-    return with_parameters(run, test)
+        return with_parameters(run, test)
+
+    return decorated
+
+
+api = api_under(EMBEDDED)
 
 
 def pod(name: str = "p", *, node: str = "", labels: Any = None, **spec: Any) -> dict[str, Any]:

@@ -3,9 +3,11 @@
 import msgspec
 import pytest
 from tests.system import queueing_world
+from tests.system.apiserver.harness import JOBS, PODS, Api, api, api_under, job, pod
 from tests.system.plane import virtual
 
 from muster.api.batch import JOB, Job
+from muster.api.config import load
 from muster.api.core import POD, Pod
 from muster.api.kueue import (
     ADMISSION_CHECK,
@@ -17,6 +19,7 @@ from muster.api.kueue import (
 from muster.api.status import ApiError
 
 QUEUE = "kueue.x-k8s.io/queue-name"
+HEAD = "apiVersion: config.kueue.x-k8s.io/v1beta2\nkind: Configuration\n"
 TEMPLATE = {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "none"}]}}
 
 
@@ -147,3 +150,49 @@ async def test_nobody_gates_pods_of_others(world):
         }
         pod = await world.client.create(POD, msgspec.convert(document, Pod), "default")
         assert pod.spec.scheduling_gates == ()
+
+
+JOBSETS = "/apis/jobset.x-k8s.io/v1alpha2/namespaces/default/jobsets"
+
+
+async def make_jobsets(api):
+    names = {"plural": "jobsets", "kind": "JobSet"}
+    version = {"name": "v1alpha2", "served": True, "storage": True, "schema": {"openAPIV3Schema": {"type": "object"}}}
+    await api.made(
+        "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
+        {
+            "apiVersion": "apiextensions.k8s.io/v1",
+            "kind": "CustomResourceDefinition",
+            "metadata": {"name": "jobsets.jobset.x-k8s.io"},
+            "spec": {"group": "jobset.x-k8s.io", "names": names, "scope": "Namespaced", "versions": [version]},
+        },
+    )
+
+
+def jobset(name="s", **labels):
+    metadata = {"name": name, "labels": labels}
+    return {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "metadata": metadata}
+
+
+UNHEARD = f'299 - "{QUEUE}: no integration for JobSet is enabled, it does not wait in a queue"'
+
+
+@api
+async def test_a_queue_on_a_kind_that_nothing_makes_wait_is_answered_with_a_warning(api: Api):
+    await make_jobsets(api)
+    made = await api.post(JOBSETS, jobset(**{QUEUE: "lq"}))
+    assert (made.status, made.headers["warning"]) == (201, UNHEARD)
+    again = await api.merge(f"{JOBSETS}/s", {"metadata": {"labels": {"a": "b"}}})
+    assert (again.status, "warning" in again.headers) == (200, False)  # it was told once
+    other = await api.merge(f"{JOBSETS}/s", {"metadata": {"labels": {QUEUE: "other"}}})
+    assert other.headers["warning"] == UNHEARD
+    assert "warning" not in (await api.post(JOBSETS, jobset("t"))).headers
+    assert "warning" not in (await api.post(JOBS, job() | {"metadata": {"name": "j", "labels": {QUEUE: "lq"}}})).headers
+
+
+@api_under(load(f"{HEAD}integrations: {{externalFrameworks: [JobSet.v1alpha2.jobset.x-k8s.io]}}"))
+async def test_kinds_with_a_controller_of_their_own_and_those_that_are_off(api: Api):
+    await make_jobsets(api)
+    assert "warning" not in (await api.post(JOBSETS, jobset(**{QUEUE: "lq"}))).headers
+    labelled = pod() | {"metadata": {"name": "p", "labels": {QUEUE: "lq"}}}
+    assert "no integration for Pod" in (await api.post(PODS, labelled)).headers["warning"]

@@ -1,4 +1,4 @@
-"""The kinds of jobs that a configuration may name: those that come with the engine, and `Kind.version.group`."""
+"""The kinds of jobs that a configuration may name: those that come with Kueue, and `Kind.version.group`."""
 
 from typing import Final, NamedTuple
 
@@ -32,6 +32,9 @@ FRAMEWORKS: Final = {
     "trainer.kubeflow.org/trainjob": GroupVersionKind("trainer.kubeflow.org", "v1alpha1", "TrainJob"),
     "workload.codeflare.dev/appwrapper": GroupVersionKind("workload.codeflare.dev", "v1beta2", "AppWrapper"),
 }
+
+# Those that come with this engine.
+OURS: Final = frozenset({"batch/job", "pod"})
 
 # Those that have no way to other clusters of their own.
 NOT_DISPATCHED: Final = frozenset({"deployment", "sparkoperator.k8s.io/sparkapplication"})

@@ -2,14 +2,15 @@
 
 Order and sentences are those of Kueue's webhooks (jobframework/defaults.go, validation.go, job_webhook.go). Unlike
 upstream, a job in a namespace that is not managed runs as it is: there, upstream suspends a job with a queue's name,
-and then nobody ever starts it.
+and then nobody ever starts it. And a job that another controller owns does not get a queue that it does not name:
+upstream knows the owners that are integrated, and takes the jobs of all others one by one.
 """
 
 from collections.abc import Iterator
 
 from msgspec import Struct
 
-from muster.api.batch import INDEXED, JOB_CONTROLLER_NAME, Job, JobSpec
+from muster.api.batch import CRON_JOB, INDEXED, JOB_CONTROLLER_NAME, Job, JobSpec
 from muster.api.elastic import ELASTIC_ANNOTATION, GANG_ANNOTATION, is_elastic
 from muster.api.kueue.names import (
     ELASTIC_JOB,
@@ -55,7 +56,7 @@ def arrival(meta: ObjectMeta, managed_by: str | None, around: Surroundings, sett
         return Arrival()
     named = meta.labels.get(QUEUE_NAME_LABEL, "")
     local = around.local_queue(meta.namespace, named or DEFAULT_QUEUE)
-    if not named and local is None and not settings.without_queue:
+    if not named and not settings.without_queue and (local is None or _is_run_by_another(meta)):
         return Arrival()
     if managed_ancestor(meta, around.owner, without_queue=settings.without_queue) is not None:
         return Arrival()
@@ -69,6 +70,12 @@ def arrival(meta: ObjectMeta, managed_by: str | None, around: Surroundings, sett
         suspend=True,
         managed_by=MULTI_KUEUE_CONTROLLER if elsewhere else "",
     )
+
+
+def _is_run_by_another(meta: ObjectMeta) -> bool:
+    """Whether its owner starts and stops the job, and would undo what we do; a CronJob only makes its Jobs."""
+    owner = next((owner for owner in meta.owner_references if owner.controller), None)
+    return owner is not None and (owner.api_version, owner.kind) != (CRON_JOB.api_version, CRON_JOB.kind)
 
 
 def counts_follow(job: Job) -> bool:

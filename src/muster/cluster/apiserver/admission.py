@@ -61,6 +61,9 @@ class Attempt(Struct, frozen=True):
 
 Plugin = Callable[[Attempt, Store], None]
 
+# What the writer is told with the answer; "" if there is nothing to tell.
+Remark = Callable[[Attempt], str]
+
 
 class Webhooks(Protocol):
     """Those outside who are asked too. Where none is concerned, the answer is there without waiting."""
@@ -91,11 +94,13 @@ class Admission(Struct, frozen=True):
     changing: may change the document.
     judging: see what is to be stored, and may refuse it.
     last: asked when nothing is left to wait for; they keep account of what is written next.
+    remarks: what there is to say of what is allowed.
     """
 
     changing: tuple[Plugin, ...]
     judging: tuple[Plugin, ...] = ()
     last: tuple[Plugin, ...] = ()
+    remarks: tuple[Remark, ...] = ()
     webhooks: Webhooks = field(default_factory=NoWebhooks)
 
     async def change(self, attempt: Attempt, store: Store, warnings: list[str]) -> bool:
@@ -112,6 +117,7 @@ class Admission(Struct, frozen=True):
         """Raise `ApiError` if somebody refuses."""
         for plugin in self.judging:
             plugin(attempt, store)
+        warnings += filter(None, (remark(attempt) for remark in self.remarks))
         await self.webhooks.judge(attempt, warnings)
 
     def settle(self, attempt: Attempt, store: Store) -> None:

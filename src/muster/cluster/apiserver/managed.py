@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from muster.api.batch import JOB, Job
-from muster.api.config import Configuration
+from muster.api.config import Configuration, frameworks
 from muster.api.core import NAMESPACE, POD, Pod
 from muster.api.elastic import is_elastic
 from muster.api.kinds import Kind
@@ -37,7 +37,7 @@ from muster.api.pods import controller_of
 from muster.api.quantity import QuantityError
 from muster.api.selectors import EVERYTHING, label_matcher
 from muster.api.status import invalid
-from muster.cluster.apiserver.admission import Attempt, Plugin
+from muster.cluster.apiserver.admission import Attempt, Plugin, Remark
 from muster.cluster.store import Entry, Key, Store
 from muster.jobs.quota import GATE, must_wait
 from muster.jobs.terms import Terms
@@ -47,9 +47,31 @@ from muster.queueing.names import workload_name
 
 def managed_plugins(configuration: Configuration) -> tuple[Plugin, ...]:
     """What the settings ask for, to run after the server's own plugins."""
-    frameworks, settings = configuration.integrations.frameworks, _settings(configuration)
-    of_jobs = (ManagedJobs(settings), elastic_pods) if "batch/job" in frameworks else ()
-    return (*of_jobs, ManagedPods(settings)) if "pod" in frameworks else of_jobs
+    enabled, settings = configuration.integrations.frameworks, _settings(configuration)
+    of_jobs = (ManagedJobs(settings), elastic_pods) if "batch/job" in enabled else ()
+    return (*of_jobs, ManagedPods(settings)) if "pod" in enabled else of_jobs
+
+
+def queue_of_nobody(configuration: Configuration) -> Remark:
+    """Tells who writes a queue's name on an object that nothing makes wait: it runs without quota."""
+    said = configuration.integrations
+    followed = {frameworks.FRAMEWORKS[name] for name in said.frameworks if name in frameworks.OURS}
+    followed |= {kind for name in said.external_frameworks if (kind := frameworks.parse(name)) is not None}
+
+    def remark(attempt: Attempt) -> str:
+        kind = attempt.resource.kind
+        queue = _queue_of(attempt.document)
+        if attempt.subresource or not queue or attempt.operation == "DELETE" or queue == _queue_of(attempt.old or {}):
+            return ""
+        if (kind.group, kind.version, kind.kind) in followed:
+            return ""
+        return f"{QUEUE_NAME_LABEL}: no integration for {kind.kind} is enabled, it does not wait in a queue"
+
+    return remark
+
+
+def _queue_of(document: Mapping[str, Any]) -> Any:
+    return (document.get("metadata", {}).get("labels") or {}).get(QUEUE_NAME_LABEL)
 
 
 def _settings(configuration: Configuration) -> Settings:

@@ -87,7 +87,7 @@ ALL = Settings(without_queue=True, selects=parse_label_selector("managed=yes"))
             None,
             World({"default": "cq"}, parent=ObjectMeta(uid="p")),
             Settings(),
-            Arrival("default", suspend=True),
+            Arrival(),
         ),
         (
             {QUEUE: "lq"},
@@ -163,6 +163,36 @@ def job(labels=None, annotations=None, *, runs=False, **spec):
 
 
 FOUR = {"parallelism": 4, "completions": 4, "completionMode": "Indexed"}
+
+
+def owned_by(kind, api_version):
+    return OwnerReference(api_version=api_version, kind=kind, name="x", uid="x", controller=True)
+
+
+@pytest.mark.parametrize(
+    ("owner", "labels", "settings", "gets"),
+    [
+        (owned_by("JobSet", "jobset.x-k8s.io/v1alpha2"), {}, Settings(), Arrival()),
+        (owned_by("JobSet", "jobset.x-k8s.io/v1alpha2"), {QUEUE: "lq"}, Settings(), Arrival(suspend=True)),
+        (
+            owned_by("JobSet", "jobset.x-k8s.io/v1alpha2"),
+            {},
+            Settings(without_queue=True),
+            Arrival("default", suspend=True),
+        ),
+        (owned_by("CronJob", "batch/v1"), {}, Settings(), Arrival("default", suspend=True)),
+        (
+            OwnerReference(api_version="example.com/v1", kind="Run", name="x", uid="x"),
+            {},
+            Settings(),
+            Arrival("default", suspend=True),
+        ),
+    ],
+    ids=["not drawn", "its own word", "all jobs are managed", "a CronJob leaves its Jobs alone", "only owned, not run"],
+)
+def test_a_job_that_another_controller_runs_is_not_drawn_into_the_default_queue(owner, labels, settings, gets):
+    meta = ObjectMeta(namespace="ns", labels=labels, owner_references=(owner,))
+    assert arrival(meta, None, DEFAULT, settings) == gets
 
 
 @pytest.mark.parametrize(
