@@ -53,7 +53,7 @@ def served() -> Resource:
 @pytest.fixture
 def in_a_world(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[World], Awaitable[None]]], None]:
     """Runs a scenario on a control plane that serves Sweeps and has their integration."""
-    monkeypatch.setattr(controlplane, "builtin", lambda elastic: Registry((*builtin(elastic), served())))
+    monkeypatch.setattr(controlplane, "builtin", lambda *asked: Registry((*builtin(*asked), served())))
 
     async def body(scenario: Callable[[World], Awaitable[None]]) -> None:
         async with running() as plane:

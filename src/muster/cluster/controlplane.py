@@ -150,7 +150,7 @@ async def control_plane(
     failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     async with Store(journal, header_of, on_failure=failed.set_exception) as store:
         access = AccessControl(store, clock, ids, trust())
-        registry = Registry(builtin(configuration.muster.elastic))
+        registry = Registry(builtin(configuration.muster.elastic, configuration.muster.apis))
         ledger, calls = QuotaLedger(store), HttpCalls(partial(address_of, store))
         admission = Admission(
             changing=(

@@ -3,12 +3,14 @@
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import yaml
-from tests.system.apiserver.harness import TABLE, Api, api
+from tests.system.apiserver.harness import TABLE, Api, api, api_under
 
+from muster.api.config import EMBEDDED, Muster
 from muster.cluster.apiserver.builtin import BUILTIN
-from muster.cluster.apiserver.builtin_kept import KEPT
+from muster.cluster.apiserver.builtin_kept import ALPHA, KEPT
 from muster.cluster.apiserver.users import ADMIN
 
 MANIFESTS: list[dict[str, Any]] = list(yaml.safe_load_all((Path(__file__).parent / "kept.yaml").read_text()))
@@ -20,12 +22,19 @@ APPLY = "application/apply-patch+yaml"
 BARE = {"ControllerRevision", "CSIStorageCapacity", "IPAddress", "ResourceSlice", "VolumeAttachment"}
 
 
+all_served = api_under(msgspec.structs.replace(EMBEDDED, muster=Muster(apis=("scheduling.k8s.io/v1alpha2",))))
+
+
 def collection(manifest: dict[str, Any]) -> str:
     return RESOURCES[manifest["apiVersion"], manifest["kind"]].kind.path("default")
 
 
 def test_every_kind_has_an_example() -> None:
-    kept = {(resource.kind.api_version, resource.kind.kind) for resource in KEPT if resource.kind.kind not in BARE}
+    kept = {
+        (resource.kind.api_version, resource.kind.kind)
+        for resource in (*KEPT, *ALPHA)
+        if resource.kind.kind not in BARE
+    }
     assert kept == BY_KIND.keys()
 
 
@@ -34,7 +43,7 @@ def ids(manifest: dict[str, Any]) -> str:
 
 
 @pytest.mark.parametrize("manifest", MANIFESTS, ids=ids)
-@api
+@all_served
 async def test_a_life(api: Api, manifest: dict[str, Any]) -> None:
     resource = RESOURCES[manifest["apiVersion"], manifest["kind"]]
     path, name = collection(manifest), manifest["metadata"]["name"]
@@ -147,3 +156,22 @@ async def test_who_asks_for_a_certificate_is_said_by_the_server(api: Api) -> Non
     assert changed.json["spec"] == made["spec"]
     approval = {"status": {"conditions": [{"type": "Approved", "status": "True", "reason": "r", "message": "m"}]}}
     assert (await api.merge(f"{path}/csr/approval", approval)).json["status"] == approval["status"]
+
+
+async def groups(api: Api) -> list[str]:
+    return [group["name"] for group in (await api.get("/apis")).json["groups"]]
+
+
+@api
+async def test_alpha_versions_are_served_on_request_only(api: Api) -> None:
+    assert (await api.get("/apis/scheduling.k8s.io/v1alpha2")).status == 404
+    assert (await api.get("/apis/scheduling.k8s.io/v1alpha2/workloads")).status == 404
+    (versions,) = (await api.get("/apis/scheduling.k8s.io")).json["versions"]
+    assert versions["version"] == "v1"
+
+
+@all_served
+async def test_kueues_workloads_come_before_those_of_kubernetes(api: Api) -> None:
+    assert (await api.get("/apis/scheduling.k8s.io/v1alpha2/workloads")).status == 200
+    found = await groups(api)
+    assert found.index("kueue.x-k8s.io") < found.index("scheduling.k8s.io")

@@ -38,6 +38,7 @@ INCREMENTAL: Final = "kueue.x-k8s.io/multikueue-dispatcher-incremental"
 Clock: TypeAlias = Literal["Admitted", "JobStart"]
 QuotaCheckStrategy: TypeAlias = Literal["IgnoreUndeclared", "BlockUndeclared"]
 ElasticRule: TypeAlias = Literal["KEP", "Upstream"]
+AlphaVersion: TypeAlias = Literal["scheduling.k8s.io/v1alpha2"]
 
 
 class Webhook(Struct):
@@ -324,9 +325,11 @@ class Muster(Struct):
     elastic_indexed_jobs: which rule holds for a change of an Indexed Job's completions: the text of KEP-3715 (they
         equal parallelism before and after, and the Job is not finished), or what kube-apiserver checks today (they
         equal it after).
+    apis: alpha versions that are served too. Upstream serves none that nobody asks for (`--runtime-config`).
     """
 
     elastic_indexed_jobs: ElasticRule = "KEP"
+    apis: tuple[AlphaVersion, ...] = ()
 
     @property
     def elastic(self) -> Elastic:

@@ -44,7 +44,7 @@ from muster.api.validation import (
 from muster.cluster.apiserver import preparation, views
 from muster.cluster.apiserver.builtin_admission import ADMISSION
 from muster.cluster.apiserver.builtin_apiextensions import APIEXTENSIONS
-from muster.cluster.apiserver.builtin_kept import KEPT
+from muster.cluster.apiserver.builtin_kept import ALPHA, KEPT
 from muster.cluster.apiserver.builtin_kueue import KUEUE, VISIBILITY
 from muster.cluster.apiserver.builtin_rbac import RBAC, TOKEN
 from muster.cluster.apiserver.registry import VERBS, VIEW_VERBS, Registry, Resource, Rules, Subresource, View
@@ -226,8 +226,11 @@ BINDINGS = Resource(BINDING, POD, View(BINDING), verbs=("create",))
 
 
 @cache
-def builtin(elastic: job.Elastic) -> tuple[Resource, ...]:
-    """All that is served; `elastic` says which changes of an Indexed Job's completions are."""
+def builtin(elastic: job.Elastic, alpha: tuple[str, ...] = ()) -> tuple[Resource, ...]:
+    """All that is served; `elastic` says which changes of an Indexed Job's completions are.
+
+    alpha: versions of which is served, too, what is served on request only.
+    """
     return (
         CONFIG_MAPS,
         EVENTS,
@@ -248,7 +251,8 @@ def builtin(elastic: job.Elastic) -> tuple[Resource, ...]:
         *APIEXTENSIONS,
         *KUEUE,
         *VISIBILITY,
+        *(resource for resource in ALPHA if resource.kind.api_version in alpha),
     )  # fmt: skip
 
 
-BUILTIN = Registry(builtin("kep"))
+BUILTIN = Registry(builtin("kep", tuple(resource.kind.api_version for resource in ALPHA)))

@@ -280,6 +280,10 @@ OTHERS = (
         fields=FieldLabels(same("spec.nodeName", "spec.driver")),
     ),
     _kept(resource.DEVICE_CLASS, _CLUSTER, replace(_GIVEN_BACK, has_generation=True), has_status=False),
+)
+
+# Served on request only.
+ALPHA: tuple[Resource, ...] = (
     _kept(scheduling_v1alpha2.WORKLOAD, _NAMESPACED, _SPEC_ALONE, has_status=False),
     _kept(scheduling_v1alpha2.POD_GROUP, _NAMESPACED, _SPEC, but="schedules no pods by them"),
 )
