@@ -59,7 +59,7 @@ def test_a_cancelled_job_keeps_its_record_and_its_logs(up, tmp_path):
     assert logs(up) == printed
     assert up("cancel", "--delete", "train").stdout == "train deleted\n"
     until(lambda: not log_files(up))
-    assert "not found" in up("logs", "train", check=False).stderr
+    assert "there is no job train" in up("logs", "train", check=False).stderr
 
 
 def test_every_start_of_a_worker_keeps_its_log(up, tmp_path):

@@ -51,7 +51,7 @@ def test_a_day_with_a_cluster(up):
     assert "1 completed" in up("status").stdout
     assert "cpu" in up("top").stdout.lower()
     up("cancel", "--delete", "j")
-    assert "not found" in up("logs", "j", check=False).stderr
+    assert "there is no job j " in up("logs", "j", check=False).stderr
 
 
 def test_detach_prints_what_to_do_next(up):

@@ -1,4 +1,4 @@
-"""What Ctrl-C does to a job that is being watched: it is deleted gracefully, and nobody is kept waiting in the dark."""
+"""Ends jobs: what `muster cancel` does to one, and Ctrl-C to the one that is being watched."""
 
 import asyncio
 import signal
@@ -6,6 +6,7 @@ from collections.abc import Callable, Coroutine
 
 from muster.api.batch import JOB
 from muster.api.status import ApiError
+from muster.cli.choices import get_job
 from muster.cli.jobstate import CANCELLED
 from muster.cli.visibility import is_embedded
 from muster.jobs.conditions import FAILURE_TARGET, announced, finish
@@ -22,7 +23,7 @@ async def cancel(client: Client, name: str, namespace: str, *, delete: bool = Fa
     if delete or not await is_embedded(client):
         await client.delete(JOB, name, namespace, propagation="Foreground")
         return "deleted" if delete else "cancelled"
-    job = await client.get(JOB, name, namespace)
+    job = await get_job(client, name, namespace)
     if finish(job) is not None:
         return "has ended already (--delete removes what is known of it)"
     if announced(job) is None:

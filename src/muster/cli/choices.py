@@ -3,13 +3,35 @@
 from typing import Any
 
 import click
+from msgspec import structs
 
+from muster.api.batch import JOB, Job
 from muster.api.kinds import Kind
 from muster.api.kueue import LOCAL_QUEUE, WORKLOAD_PRIORITY_CLASS
 from muster.api.scheduling import PRIORITY_CLASS
 from muster.api.status import ApiError
+from muster.cli.nearest import nearest
 from muster.cli.visibility import list_or_none
 from muster.runtime.client import Client
+
+_MOST_NAMES = 500  # that a wrong one is compared with
+
+
+async def get_job(client: Client, name: str, namespace: str) -> Job:
+    """The Job. Raises `ApiError`; of one that there is not it says what may have been meant."""
+    try:
+        return await client.get(JOB, name, namespace)
+    except ApiError as error:
+        if error.code != 404:
+            raise
+        raise ApiError(structs.replace(error.status, message=await no_job(client, name, namespace))) from None
+
+
+async def no_job(client: Client, name: str, namespace: str) -> str:
+    """That there is no job of a name, and what may have been meant. Raises `ApiError`."""
+    jobs = (await client.page(JOB, namespace, limit=_MOST_NAMES)).items
+    meant = nearest(name, [job.metadata.name for job in jobs])
+    return f"there is no job {name} in namespace {namespace}" + (f"; did you mean {meant}?" if meant else "")
 
 
 async def check_queue(client: Client, namespace: str, name: str) -> None:

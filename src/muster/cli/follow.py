@@ -16,6 +16,7 @@ from muster.api.meta import ObjectMeta
 from muster.api.pods import rank_of
 from muster.api.status import ApiError
 from muster.cli.attempts import Attempt, attempts, chosen
+from muster.cli.choices import get_job
 from muster.cli.containerlog import ContainerLog, has_log
 from muster.cli.jobstate import Ending, JobState, ending, job_state
 from muster.cli.queuewatch import POSITION_SECONDS, QueueWatch, has_workloads, labels_of
@@ -71,7 +72,7 @@ class Follower:
 
         Raises `ApiError` (NotFound; output that may not be read), `TransportError` when the server is gone for good.
         """
-        job = await self.client.get(JOB, self.name, self.namespace)
+        job = await get_job(self.client, self.name, self.namespace)
         self._raw = self.show is not None and await is_embedded(self.client)
         jobs = _QuietInformer(
             self.client, JOB, self.clock, self.random, namespace=self.namespace, fields=f"metadata.name={self.name}"

@@ -5,6 +5,7 @@ import click
 from muster.api.batch import JOB, Job
 from muster.api.kueue import CLUSTER_QUEUE, LOCAL_QUEUE, WORKLOAD, Workload
 from muster.api.status import ApiError
+from muster.cli.choices import check_queue, no_job
 from muster.cli.each import each
 from muster.cli.session import Session
 from muster.cli.standing import by_owner
@@ -28,6 +29,8 @@ async def set_stop_policy(session: Session, name: str, policy: str, *, cluster: 
             raise click.ClickException(
                 f"there is no LocalQueue {name} in namespace {namespace}, but a ClusterQueue: --cluster means that"
             ) from error
+        if error.code == 404 and not cluster:
+            await check_queue(session.client, namespace, name)
         raise
     where = "" if cluster else f" (namespace {namespace})"
     return f"{kind.kind.lower()}/{name}{where} {_STOPPED[policy]}"
@@ -45,7 +48,7 @@ async def find(session: Session, name: str) -> tuple[Job | None, Workload | None
     for workload in workloads:
         if name in (workload.metadata.name, *(owner.name for owner in workload.metadata.owner_references)):
             return None, workload
-    raise click.ClickException(f"there is no job {name} in namespace {session.namespace}")
+    raise click.ClickException(await no_job(session.client, name, session.namespace))
 
 
 async def set_active(session: Session, name: str, *, active: bool) -> str:

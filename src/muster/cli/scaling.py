@@ -7,6 +7,7 @@ import click
 from muster.api.batch import INDEXED, JOB, Job
 from muster.api.elastic import bounds_of
 from muster.api.status import ApiError
+from muster.cli.choices import get_job
 from muster.cli.session import Session
 
 # How often the job may have changed between being read and being written, as a busy one does.
@@ -19,7 +20,7 @@ async def scale(session: Session, name: str, workers: int, *, force: bool = Fals
     What is hardly meant needs `force`.
     """
     for attempt in range(1, ATTEMPTS + 1):
-        job: Job = await session.client.get(JOB, name, session.namespace)
+        job = await get_job(session.client, name, session.namespace)
         if not force and (objection := objection_to(job, workers)):
             raise click.ClickException(f"{objection}; --force if that is meant")
         patch = {"metadata": {"resourceVersion": job.metadata.resource_version}, "spec": size(job, workers)}

@@ -31,7 +31,7 @@ def command(job: str, follow: bool, rank: str, attempt: int | None, previous: bo
 
 
 async def _logs(target: Target, name: str, rank: str, attempt: int | None, *, follow: bool, previous: bool) -> int:
-    from muster.api.batch import JOB
+    from muster.cli.choices import get_job
     from muster.cli.follow import Follower
     from muster.cli.jobstate import most_workers, worker
     from muster.cli.output import say
@@ -41,7 +41,7 @@ async def _logs(target: Target, name: str, rank: str, attempt: int | None, *, fo
     from muster.runtime.ids import Random
 
     async with connect(target) as session:
-        job = await session.client.get(JOB, name, session.namespace)
+        job = await get_job(session.client, name, session.namespace)
         try:
             rank = worker(job, rank) if rank else ""
         except ValueError as error:
