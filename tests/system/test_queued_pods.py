@@ -1,5 +1,6 @@
 """Plain pods and groups of pods in queues, in virtual time."""
 
+from hashlib import sha256
 from typing import Any
 
 import msgspec
@@ -58,6 +59,17 @@ async def pod(
         "spec": {"restartPolicy": "Never", "containers": [container], **spec},
     }
     return await world.client.create(POD, msgspec.convert(document, Pod), "default")
+
+
+# What Kueue's webhook hashes of such a pod, once the API server's own plugins have completed it.
+KUEUES_HASH = sha256(
+    b'{"spec":{"affinity":null,"containers":[{"ports":null,"resources":{"requests":{"cpu":"1"}}}],"initContainers":null,'
+    b'"nodeSelector":null,"overhead":null,"priority":0,"resourceClaims":null,"runtimeClassName":null,"tolerations":['
+    b'{"key":"node.kubernetes.io/not-ready","operator":"Exists","effect":"NoExecute","tolerationSeconds":300},'
+    b'{"key":"node.kubernetes.io/unreachable","operator":"Exists","effect":"NoExecute","tolerationSeconds":300}],'
+    b'"topologySpreadConstraints":null}}'
+).hexdigest()[:8]
+LOST = [f"node.kubernetes.io/{why}" for why in ("not-ready", "unreachable")]
 
 
 async def group_of(world: World, name: str, size: int, **more: Any) -> None:
@@ -125,7 +137,8 @@ async def test_a_pod_waits_behind_a_gate_until_its_workload_is_admitted(world: W
     started = await see(world, "one")
     assert not started.spec.scheduling_gates
     assert started.spec.node_selector == {"disk": "ssd"}
-    assert [toleration.key for toleration in started.spec.tolerations] == ["spot"]
+    assert [toleration.key for toleration in started.spec.tolerations] == [*LOST, "spot"]
+    assert waiting.metadata.annotations[ROLE_HASH] == KUEUES_HASH
     assert started.metadata.labels[POD_SET_LABEL] == "main"
     assert ("one", "Started") in await told(world)
 

@@ -74,10 +74,24 @@ async def test_it_comes_back_as_it_was(world):
     assert await found(world, CONFIG_MAP, ROOT, "kube-system")
 
 
+@reachable
+async def test_other_servers_are_told_whose_certificates_this_one_lets_in(world):
+    # The ConfigMap that k8s.io/apiserver reads; no keys of a front proxy, which this server does not have.
+    name, data = "extension-apiserver-authentication", {"client-ca-file": PEM.decode()}
+    await world.settle()
+    assert (await found(world, CONFIG_MAP, name, "kube-system")).data == data
+    assert await found(world, CONFIG_MAP, name) is None
+    await world.client.delete(CONFIG_MAP, name, "kube-system")
+    await world.settle()
+    await world.client.patch(CONFIG_MAP, name, {"data": {"client-ca-file": "forged", "own": "x"}}, "kube-system")
+    await world.settle()
+    assert (await found(world, CONFIG_MAP, name, "kube-system")).data == data | {"own": "x"}
+
+
 @virtual
 async def test_there_is_none_where_nobody_comes_from_outside(world):
     await world.settle()
-    assert await found(world, CONFIG_MAP, ROOT) is None
+    assert (await world.client.list(CONFIG_MAP)).items == []
 
 
 # ---- secrets that are tokens

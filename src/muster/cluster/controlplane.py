@@ -31,12 +31,13 @@ from muster.cluster.apiserver.registry import Registry
 from muster.cluster.apiserver.users import ADMIN, AUTHENTICATED, MASTERS, User
 from muster.cluster.apiserver.webhooks import HttpCalls, WebhookDispatcher
 from muster.cluster.apiserver.webhooks.services import address_of
+from muster.cluster.apiservices import ApiServices
 from muster.cluster.collector import GarbageCollector
 from muster.cluster.customresources import CustomResourceController
 from muster.cluster.lostpods import LostPodCollector
 from muster.cluster.namespaces import NamespaceController
 from muster.cluster.quotas import QuotaController
-from muster.cluster.serviceaccounts import RootCertificatePublisher, TokenSecrets
+from muster.cluster.serviceaccounts import CertificatePublisher, TokenSecrets
 from muster.cluster.store import Journal, Store
 from muster.controllers.integrations.setup import integrations
 from muster.controllers.job import JobController
@@ -103,7 +104,8 @@ class ControlPlane:
         self.manager.add(RoleAggregator(self.manager))
         trust = self.access.trust
         if trust.authority_pem:
-            self.manager.add(RootCertificatePublisher(self.manager, trust.authority_pem))
+            self.manager.add(ApiServices(self.manager, self.server.registry))
+            self.manager.add(CertificatePublisher(self.manager, trust.authority_pem))
             self.manager.add(TokenSecrets(self.manager, trust.key, trust.authority_pem))
         self.manager.add(QuotaController(self.manager, self.store, self.ledger))
         self.manager.add(JobController(self.manager, self.events.recorder("job-controller")))

@@ -164,6 +164,8 @@ async def begun(
     async with control_plane(journal, surroundings, configuration, trust) as plane:
         plane.add_controllers()
         variables = entrance.variables() if entrance else {}
+        if entrance:
+            plane.manager.add(entrance.announcer(plane.manager))
         process_nodes = await add_nodes(plane, state, nodes, adopt=adopt, variables=variables)
         manager = asyncio.create_task(plane.manager.run(), name="manager")
         clock = plane.surroundings.clock

@@ -3,22 +3,17 @@
 Pods are told the address when they start, which may be before the server is ready to answer on it.
 """
 
-import logging
 import socket
 from pathlib import Path
 
-from muster.api.core import SERVICE
-from muster.api.status import ApiError
 from muster.cluster.apiserver.access.control import Trust
 from muster.cluster.apiserver.credentials import Credentials
 from muster.cluster.apiserver.front.https import HttpsFront, bound
 from muster.cluster.controlplane import ControlPlane
-from muster.runtime.client import Client
+from muster.cluster.serverservice import ServerService
 from muster.runtime.clock import RealClock
 from muster.runtime.ids import Ids
-from muster.runtime.transport import APPLY_PATCH
-
-log = logging.getLogger(__name__)
+from muster.runtime.manager import Manager
 
 HOST = "127.0.0.1"
 PKI = "pki"  # where in its home a cluster keeps its credentials; they are made once its store is
@@ -50,32 +45,16 @@ class Entrance:
             "KUBERNETES_SERVICE_PORT_HTTPS": port,
         }
 
+    def announcer(self, manager: Manager) -> ServerService:
+        """What keeps the service `kubernetes`, which says where the server is, once the address is taken."""
+        return ServerService(manager, self._port)
+
     async def open(self, plane: ControlPlane) -> HttpsFront:
-        """Listen, and let the service `kubernetes` say where. Raises `OSError`."""
+        """Listen. Raises `OSError`."""
         authenticator = self.credentials.authenticator(plane.access.tokens.user)
         front = HttpsFront(plane.server, authenticator, self.credentials.server_context())
         await front.listen(self._listener)
-        try:
-            await self._announce(plane.client())
-        except ApiError as error:  # somebody's webhook or policy, which only those can remove who are served
-            log.warning("the service of the server could not be made: %s", error)
         return front
-
-    async def _announce(self, client: Client) -> None:
-        """What looks the server up by its service finds it."""
-        port = {"name": "https", "port": 443, "protocol": "TCP", "targetPort": self._port}
-        service = {
-            "apiVersion": "v1",
-            "kind": "Service",
-            "metadata": {
-                "name": "kubernetes",
-                "namespace": "default",
-                "labels": {"component": "apiserver", "provider": "kubernetes"},
-            },
-            "spec": {"ports": [port], "type": "ClusterIP", "sessionAffinity": "None"},
-        }
-        kind = SERVICE.seen_as(dict)
-        await client.patch(kind, "kubernetes", service, "default", type=APPLY_PATCH, force=True)
 
     @property
     def url(self) -> str:

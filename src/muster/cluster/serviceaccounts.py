@@ -1,4 +1,4 @@
-"""What service accounts need besides themselves: the authority's certificate in every namespace, and token Secrets.
+"""What service accounts need besides themselves: the authority's certificate, and token Secrets.
 
 A Secret of type `kubernetes.io/service-account-token` that names an account gets a token of it, which is good while
 both are there. (Pods get better ones, that end: see `apiserver/access`.)
@@ -7,7 +7,16 @@ both are there. (Pods get better ones, that end: see `apiserver/access`.)
 import base64
 from typing import Any
 
-from muster.api.core import CONFIG_MAP, NAMESPACE, SECRET, SERVICE_ACCOUNT, ConfigMap, Secret, ServiceAccount
+from muster.api.core import (
+    CONFIG_MAP,
+    NAMESPACE,
+    SECRET,
+    SERVICE_ACCOUNT,
+    ConfigMap,
+    Namespace,
+    Secret,
+    ServiceAccount,
+)
 from muster.api.meta import ObjectMeta
 from muster.api.status import ApiError
 from muster.cluster.apiserver.access.jwt import SigningKey
@@ -18,6 +27,8 @@ from muster.runtime.manager import Manager
 from muster.runtime.objects import key_of
 
 TOKEN_SECRET = "kubernetes.io/service-account-token"  # noqa: S105  (a type of secrets)
+# What aggregated API servers read: k8s.io/apiserver calls it so.
+CLIENT_CA = "extension-apiserver-authentication"
 ACCOUNT_NAME = "kubernetes.io/service-account.name"
 ACCOUNT_UID = "kubernetes.io/service-account.uid"
 _DESCRIPTION = "kubernetes.io/description"
@@ -28,18 +39,21 @@ _ABOUT = (
 )
 
 
-class RootCertificatePublisher:
-    """Runs under a `Manager`; keys are namespaces."""
+class CertificatePublisher:
+    """Tells where to find the authority's certificate, in ConfigMaps. Runs under a `Manager`; keys are theirs.
+
+    Pods find it in their namespace. Servers that let in who is let in here find it in one in `kube-system`.
+    """
 
     name = "root-ca-certificate-publisher-controller"
 
     def __init__(self, manager: Manager, authority_pem: bytes) -> None:
         self._client = manager.client
-        self._data = {"ca.crt": authority_pem.decode()}
+        self._pem = authority_pem.decode()
         self._namespaces = manager.informer(NAMESPACE)
         self._maps = manager.informer(CONFIG_MAP)
         self._controller = manager.controller(self.name, self._reconcile)
-        self._controller.watch(self._namespaces)
+        self._namespaces.on_change(self._namespace_changed)
         self._maps.on_change(self._map_changed)
 
     async def run(self) -> None:
@@ -50,22 +64,36 @@ class RootCertificatePublisher:
         """Finish what is being written."""
         await self._controller.stop()
 
+    def _namespace_changed(self, old: Namespace | None, new: Namespace | None) -> None:
+        if old is None and new is not None:
+            for name in self._wanted(new.metadata.name):
+                self._controller.queue.add(f"{new.metadata.name}/{name}")
+
     def _map_changed(self, old: ConfigMap | None, new: ConfigMap | None) -> None:
         changed = new or old
-        if changed is not None and changed.metadata.name == ROOT_CA:
-            self._controller.queue.add(changed.metadata.namespace)
+        if changed is not None and changed.metadata.name in self._wanted(changed.metadata.namespace):
+            self._controller.queue.add(key_of(changed))
 
-    async def _reconcile(self, name: str) -> Result:
-        namespace = self._namespaces.get(name)
+    def _wanted(self, namespace: str) -> dict[str, ConfigMap]:
+        """What a namespace has, by name."""
+        root = ConfigMap(
+            metadata=ObjectMeta(name=ROOT_CA, annotations={_DESCRIPTION: _ABOUT}), data={"ca.crt": self._pem}
+        )
+        # No proxy in front of this server says who asks, so nothing is said of its headers.
+        clients = ConfigMap(metadata=ObjectMeta(name=CLIENT_CA), data={"client-ca-file": self._pem})
+        return {one.metadata.name: one for one in ((root, clients) if namespace == "kube-system" else (root,))}
+
+    async def _reconcile(self, key: str) -> Result:
+        where, _, name = key.partition("/")
+        namespace = self._namespaces.get(where)
         if namespace is None or namespace.metadata.deletion_timestamp is not None:
             return None
-        found = self._maps.get(f"{name}/{ROOT_CA}")
+        found, wanted = self._maps.get(key), self._wanted(where)[name]
         try:
             if found is None:
-                meta = ObjectMeta(name=ROOT_CA, annotations={_DESCRIPTION: _ABOUT})
-                await self._client.create(CONFIG_MAP, ConfigMap(metadata=meta, data=self._data), name)
-            elif found.data != self._data:
-                await self._client.patch(CONFIG_MAP, ROOT_CA, {"data": self._data}, name)
+                await self._client.create(CONFIG_MAP, wanted, where)
+            elif not wanted.data.items() <= found.data.items():
+                await self._client.patch(CONFIG_MAP, name, {"data": wanted.data}, where)
         except ApiError as error:
             if error.code not in (403, 404, 409):  # the namespace is going, or somebody else was here
                 raise

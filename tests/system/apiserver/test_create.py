@@ -293,6 +293,34 @@ async def test_of_priority_classes_that_are_made_at_once_one_is_the_default(api)
     assert sorted(answer.status for answer in answers) == [201, 403, 403]
 
 
+NOT_READY, UNREACHABLE = (
+    {"key": f"node.kubernetes.io/{why}", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}
+    for why in ("not-ready", "unreachable")
+)
+OWN = {"key": "gpu", "operator": "Exists", "effect": "NoExecute"}
+# DefaultTolerationSeconds: what a pod says, and what it lacks then.
+TOLERATIONS = [
+    ([], [NOT_READY, UNREACHABLE]),
+    ([OWN], [NOT_READY, UNREACHABLE]),
+    ([NOT_READY | {"tolerationSeconds": 5}], [UNREACHABLE]),
+    ([UNREACHABLE | {"effect": "NoSchedule", "tolerationSeconds": None}], [NOT_READY, UNREACHABLE]),
+    ([{"key": UNREACHABLE["key"], "operator": "Exists"}], [NOT_READY]),
+    ([{"operator": "Exists"}], []),
+    ([{"operator": "Exists", "effect": "NoSchedule"}], [NOT_READY, UNREACHABLE]),
+]
+
+
+@pytest.mark.parametrize(("said", "added"), TOLERATIONS)
+@api
+async def test_pods_bear_a_lost_node_for_five_minutes(api, said, added):
+    said = [{name: value for name, value in one.items() if value is not None} for one in said]
+    made = await api.made(PODS, pod(tolerations=said))
+    assert made["spec"].get("tolerations", []) == [*said, *added]
+    # The manifest can be put again as it was.
+    again = await api.put(f"{PODS}/p", pod(tolerations=said, labels={"a": "b"}))
+    assert again.json["spec"].get("tolerations", []) == [*said, *added], again.body
+
+
 @api
 async def test_pods_run_as_somebody(api):
     assert (await api.made(PODS, pod("a")))["spec"]["serviceAccountName"] == "default"

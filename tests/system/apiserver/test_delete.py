@@ -2,6 +2,7 @@
 
 import pytest
 from tests.system.apiserver.harness import (
+    CLASSES,
     DEFAULT,
     EVENTS,
     JOBS,
@@ -236,6 +237,17 @@ async def test_some_namespaces_stay(api, name):
         403,
         f'namespaces "{name}" is forbidden: this namespace may not be deleted',
     )
+
+
+@pytest.mark.parametrize("name", ["system-cluster-critical", "system-node-critical"])
+@api
+async def test_classes_of_the_system_stay(api, name):
+    answer = await api.delete(f"{CLASSES}/{name}")
+    why = "this is a system priority class and cannot be deleted"
+    message = f'priorityclasses.scheduling.k8s.io "{name}" is forbidden: {why}'
+    assert (answer.status, answer.message) == (403, message)
+    assert (await api.delete(CLASSES)).status == 403
+    assert name in (await api.get(CLASSES)).names
 
 
 @api

@@ -15,6 +15,7 @@ from muster.api.core import NAMESPACE
 from muster.api.meta import DeleteOptions
 from muster.api.scheduling import PRIORITY_CLASS, PriorityClass
 from muster.api.status import ApiError, Status, StatusCause, StatusDetails, forbidden, not_found
+from muster.api.validation.priorityclass import SYSTEM_CLASSES
 from muster.cluster.apiserver.decode import Document
 from muster.cluster.apiserver.registry import Resource, View
 from muster.cluster.apiserver.request import WriteOptions
@@ -23,6 +24,9 @@ from muster.cluster.store import Entry, Key, Store
 
 # Namespaces that nobody deletes: others count on them.
 PERMANENT_NAMESPACES = frozenset({"default", "kube-system", "kube-public"})
+# For how long pods bear nodes of which nothing is heard, or nothing good.
+_TOLERATION_SECONDS = 300
+_TOLERATED = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 
 
 class Attempt(Struct, frozen=True):
@@ -165,8 +169,11 @@ def keep(attempt: Attempt, *fields: str) -> None:
 
 def priority(attempt: Attempt, store: Store) -> None:
     """A pod's priority is that of its class, or of the default class; only the server says how much that is."""
-    if attempt.resource.key == PRIORITY_CLASS.resource and attempt.operation != "DELETE":
-        _one_default(attempt, store)
+    if attempt.resource.key == PRIORITY_CLASS.resource:
+        if attempt.operation != "DELETE":
+            _one_default(attempt, store)
+        elif attempt.name in SYSTEM_CLASSES:
+            raise attempt.refused("this is a system priority class and cannot be deleted")
     elif attempt.resource.key == "pods" and attempt.operation == "CREATE":
         _set_priority(attempt, store)
     elif attempt.resource.key == "pods" and attempt.operation == "UPDATE":
@@ -214,4 +221,19 @@ def _one_default(attempt: Attempt, store: Store) -> None:
         raise attempt.refused(message)
 
 
-PLUGINS: tuple[Plugin, ...] = (namespace_lifecycle, priority)
+def default_toleration_seconds(attempt: Attempt, store: Store) -> None:  # noqa: ARG001  (it is a plugin)
+    """A pod leaves a node that is lost after five minutes, unless it says something else."""
+    if attempt.resource.key != "pods" or attempt.subresource or attempt.operation not in ("CREATE", "UPDATE"):
+        return
+    said = attempt.document["spec"].get("tolerations") or ()
+    keys = {one.get("key", "") for one in said if one.get("effect", "") in ("", "NoExecute")}
+    missing = [key for key in _TOLERATED if not keys & {"", key}]
+    if missing:
+        attempt.document["spec"]["tolerations"] = [*said, *(_toleration(key) for key in missing)]
+
+
+def _toleration(key: str) -> dict[str, Any]:
+    return {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": _TOLERATION_SECONDS}
+
+
+PLUGINS: tuple[Plugin, ...] = (namespace_lifecycle, priority, default_toleration_seconds)

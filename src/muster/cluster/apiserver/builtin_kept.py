@@ -25,6 +25,7 @@ from muster.api import (
 )
 from muster.api.batch import CRON_JOB
 from muster.api.kinds import Kind
+from muster.api.validation import apiservice as api_service_rules
 from muster.api.validation import apps as app_rules
 from muster.api.validation import networking as network_rules
 from muster.api.validation import others as other_rules
@@ -257,7 +258,7 @@ OTHERS = (
     CERTIFICATES,
     _kept(
         apiregistration.API_SERVICE,
-        _CLUSTER,
+        api_service_rules.API_SERVICE,
         replace(_PLAIN, unconditional_update=False),
         but="passes no requests on to them",
         categories=("api-extensions",),

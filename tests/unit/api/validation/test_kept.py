@@ -6,10 +6,22 @@ from typing import Any
 import msgspec
 import pytest
 
-from muster.api import apps, autoscaling_v2, core, discovery, networking, policy, resource, runtimeclass, storage
+from muster.api import (
+    apiregistration,
+    apps,
+    autoscaling_v2,
+    core,
+    discovery,
+    networking,
+    policy,
+    resource,
+    runtimeclass,
+    storage,
+)
 from muster.api.batch import CRON_JOB
 from muster.api.defaults import DEFAULTS
 from muster.api.kinds import Kind
+from muster.api.validation import apiservice as api_service_rules
 from muster.api.validation import apps as app_rules
 from muster.api.validation import networking as network_rules
 from muster.api.validation import others as other_rules
@@ -24,6 +36,7 @@ RUNNING = {"selector": {"matchLabels": {"a": "b"}}, "template": TEMPLATE}
 CLAIM = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
 PATH = {"path": "/", "pathType": "Prefix", "backend": {"service": {"name": "s", "port": {"number": 80}}}}
 DEVICES = {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "c"}}]}}
+SERVED = {"group": "a.b", "version": "v1", "groupPriorityMinimum": 20000, "versionPriority": 1000}
 
 GOOD: dict[str, tuple[Kind[Any], Standard, dict[str, Any]]] = {
     "deployment": (apps.DEPLOYMENT, app_rules.DEPLOYMENT, {"spec": RUNNING}),
@@ -83,6 +96,16 @@ GOOD: dict[str, tuple[Kind[Any], Standard, dict[str, Any]]] = {
     "runtimeclass": (runtimeclass.RUNTIME_CLASS, other_rules.RUNTIME_CLASS, {"handler": "h"}),
     "devices": (resource.RESOURCE_CLAIM, other_rules.RESOURCE_CLAIM, {"spec": DEVICES}),
     "template": (resource.RESOURCE_CLAIM_TEMPLATE, other_rules.RESOURCE_CLAIM_TEMPLATE, {"spec": {"spec": DEVICES}}),
+    "apiservice": (
+        apiregistration.API_SERVICE,
+        api_service_rules.API_SERVICE,
+        {"metadata": {"name": "v1.a.b"}, "spec": SERVED | {"service": {"namespace": "n", "name": "s"}}},
+    ),
+    "core": (
+        apiregistration.API_SERVICE,
+        api_service_rules.API_SERVICE,
+        {"metadata": {"name": "v1."}, "spec": SERVED | {"group": ""}},
+    ),
 }  # fmt: skip
 
 
@@ -90,7 +113,7 @@ def made(name: str, path: str = "", value: Any = None) -> Any:
     """The good object of that name, with its defaults; at the path there is the value, or nothing."""
     kind, rules, document = GOOD[name]
     document = copy.deepcopy(document)
-    document["metadata"] = META if rules.namespaced else {"name": "x"}
+    document.setdefault("metadata", META if rules.namespaced else {"name": "x"})
     if path:
         *parents, last = [int(part) if part.isdigit() else part for part in path.split(".")]
         place: Any = document
@@ -193,6 +216,21 @@ BAD: list[tuple[str, str, Any, str, str]] = [
      "exactly one of `exactly` or `firstAvailable` is required"),
     ("template", "spec.spec.devices.requests.0.exactly", {}, "spec.spec.devices.requests[0].exactly.deviceClassName",
      ""),
+    ("apiservice", "metadata.name", "x", "metadata.name", 'must be `spec.version+"."+spec.group`: "v1.a.b"'),
+    ("core", "metadata.name", "a/b", "metadata.name", "may not contain '/'"),
+    ("core", "spec.version", "v2", "spec.group", "only v1 may have an empty group and it better be legacy kube"),
+    ("apiservice", "spec.group", "A", "spec.group", ""),
+    ("apiservice", "spec.version", "1", "spec.version", ""),
+    ("apiservice", "spec.groupPriorityMinimum", 20001, "spec.groupPriorityMinimum",
+     "must be positive and less than 20000"),
+    ("apiservice", "spec.versionPriority", 0, "spec.versionPriority", "must be positive and less than 1000"),
+    ("core", "spec.caBundle", "eA==", "spec.caBundle", "local APIServices may not have a caBundle"),
+    ("core", "spec.insecureSkipTLSVerify", True, "spec.insecureSkipTLSVerify",
+     "local APIServices may not have insecureSkipTLSVerify"),
+    ("apiservice", "spec.service", {"name": "s"}, "spec.service.namespace", ""),
+    ("apiservice", "spec.service", {"namespace": "n"}, "spec.service.name", ""),
+    ("apiservice", "spec.service.port", 65536, "spec.service.port",
+     "port is not valid: must be between 1 and 65535, inclusive"),
 ]  # fmt: skip
 
 

@@ -1,0 +1,56 @@
+"""Keeps the service `kubernetes`, by which programs look the server up: it says the port, and comes back when deleted.
+
+It has no endpoints: the server listens on loopback, which no endpoint may name.
+"""
+
+from muster.api.core import SERVICE, Service
+from muster.runtime.controller import Result
+from muster.runtime.manager import Manager
+from muster.runtime.objects import key_of
+from muster.runtime.transport import APPLY_PATCH
+
+_NAMESPACE, _NAME = "default", "kubernetes"
+_KEY = f"{_NAMESPACE}/{_NAME}"
+
+
+class ServerService:
+    """Runs under a `Manager`; its only key is the service's."""
+
+    name = "kubernetes-service"
+
+    def __init__(self, manager: Manager, port: int) -> None:
+        self._client = manager.client
+        self._port = port
+        self._services = manager.informer(SERVICE)
+        self._controller = manager.controller(self.name, self._reconcile)
+        self._services.on_change(self._changed)
+
+    async def run(self) -> None:
+        """Work until `stop`."""
+        self._controller.queue.add(_KEY)
+        await self._controller.run()
+
+    async def stop(self) -> None:
+        """Finish what is being written."""
+        await self._controller.stop()
+
+    def _changed(self, old: Service | None, new: Service | None) -> None:
+        """As upstream, what is changed in it stays; where the server is, is said again at the next start."""
+        if new is None and old is not None and key_of(old) == _KEY:
+            self._controller.queue.add(_KEY)
+
+    async def _reconcile(self, key: str) -> Result:  # noqa: ARG002  (there is only one)
+        port = {"name": "https", "port": 443, "protocol": "TCP", "targetPort": self._port}
+        service = {
+            "apiVersion": "v1",
+            "kind": "Service",
+            "metadata": {
+                "name": _NAME,
+                "namespace": _NAMESPACE,
+                "labels": {"component": "apiserver", "provider": "kubernetes"},
+            },
+            "spec": {"ports": [port], "type": "ClusterIP", "sessionAffinity": "None"},
+        }
+        kind = SERVICE.seen_as(dict)
+        await self._client.patch(kind, _NAME, service, _NAMESPACE, type=APPLY_PATCH, force=True)
+        return None
