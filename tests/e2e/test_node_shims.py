@@ -67,6 +67,8 @@ class Node:
             "working_directory": b"/",
             "ids": None,
             "no_new_privileges": False,
+            "dropped": [],
+            "writable": None,
             "cgroup": "",
             "log_bytes": 10 << 20,
             "log_files": 5,
@@ -380,7 +382,7 @@ def test_a_command_can_be_run_inside(node):
     assert (absent_code, b"not found in $PATH" in absent_text) == (126, True)
 
 
-COMMAND = ("argv", "env", "working_directory", "ids", "no_new_privileges", "cgroup")
+COMMAND = ("argv", "env", "working_directory", "ids", "no_new_privileges", "dropped", "writable", "cgroup")
 
 
 @every

@@ -52,8 +52,8 @@ class World:
         await self.manager.stop()
         await self.running
 
-    async def create(self, name="p", *, meta=None, volumes=(), **container):
-        spec = {key: container.pop(key) for key in SPEC if key in container}
+    async def create(self, name="p", *, meta=None, volumes=(), pod=None, **container):
+        spec = {**(pod or {})} | {key: container.pop(key) for key in SPEC if key in container}
         main = {"name": "main", "image": "none", "command": ["true"], **container}
         body = {
             "metadata": {"name": name, **(meta or {})},

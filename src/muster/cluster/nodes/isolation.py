@@ -82,6 +82,8 @@ async def _try(isolation: Isolation, attempt: Path, hosts: Path) -> str:
         "working_directory": b"/",
         "ids": None,
         "no_new_privileges": False,
+        "dropped": [],
+        "writable": None,
         "cgroup": "",
         "log_bytes": 0,
         "log_files": 1,

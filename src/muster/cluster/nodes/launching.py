@@ -13,14 +13,13 @@ from muster.api.core import (
     ConfigMap,
     Container,
     Pod,
-    PodSecurityContext,
     Secret,
     SecurityContext,
 )
 from muster.api.pods import container_requests
 from muster.api.quantity import Quantity
 from muster.api.status import ApiError
-from muster.cluster.nodes import cgroups, environment
+from muster.cluster.nodes import cgroups, environment, rights
 from muster.cluster.nodes.cgroups import Cgroups
 from muster.cluster.nodes.downward import Surroundings
 from muster.cluster.nodes.environment import ConfigError, Environment, Names, Objects
@@ -28,7 +27,7 @@ from muster.cluster.nodes.gpus import RESOURCE as GPU
 from muster.cluster.nodes.gpus import Gpus
 from muster.cluster.nodes.hosts import hostname
 from muster.cluster.nodes.isolation import Isolation, command
-from muster.cluster.nodes.mounts import Mount, MountError, plan
+from muster.cluster.nodes.mounts import Mount, MountError, place, plan
 from muster.cluster.nodes.network import Network
 from muster.cluster.nodes.pod_volumes import PodVolumes
 from muster.cluster.nodes.remover import Remover
@@ -114,7 +113,13 @@ def variables(kit: Kit, pod: Pod, container: Container, objects: Objects) -> Env
 
 
 def command_of(
-    kit: Kit, pod: Pod, container: Container, argv: list[str], found: Mapping[str, str], cgroup: str
+    kit: Kit,
+    pod: Pod,
+    container: Container,
+    argv: list[str],
+    found: Mapping[str, str],
+    cgroup: str,
+    volumes: PodVolumes,
 ) -> Command:
     """A program to run in the container. Raises `ConfigError`."""
     context = container.security_context or SecurityContext()
@@ -125,8 +130,10 @@ def command_of(
         "argv": environment.encode_words(argv),
         "env": env,
         "working_directory": os.fsencode(container.working_dir or "/"),
-        "ids": _ids(pod, context),
+        "ids": rights.ids(pod, context),
         "no_new_privileges": context.allow_privilege_escalation is False,
+        "dropped": rights.dropped(context),
+        "writable": _writable(kit, container, volumes, found),
         "cgroup": cgroup,
     }
 
@@ -150,7 +157,7 @@ def spec(kit: Kit, pod: Pod, container: Container, volumes: PodVolumes, found: E
         cgroup = str(kit.cgroups.make(pod.metadata.uid, container.name, cgroups.limits(container)))
     name = hostname(pod)
     return {
-        **command_of(kit, pod, container, argv, found.variables, cgroup),
+        **command_of(kit, pod, container, argv, found.variables, cgroup, volumes),
         "directory": str(directory),
         "isolation": kit.isolation.kind,
         "own_pids": kit.isolation.own_pids,
@@ -184,7 +191,8 @@ def message_path(container: Container) -> str:
 
 
 def _own_mounts(container: Container, storage: PodStorage, directory: Path) -> list[Mount]:
-    mounts = [Mount("/etc/hosts", str(storage.hosts), is_directory=False)]
+    closed = container.security_context is not None and container.security_context.read_only_root_filesystem
+    mounts = [Mount("/etc/hosts", str(storage.hosts), is_directory=False, read_only=bool(closed))]
     if path := message_path(container):
         file = directory / MESSAGE_FILE
         file.touch(0o666)
@@ -193,27 +201,15 @@ def _own_mounts(container: Container, storage: PodStorage, directory: Path) -> l
     return mounts
 
 
+def _writable(kit: Kit, container: Container, volumes: PodVolumes, found: Mapping[str, str]) -> list[str] | None:
+    """Where the container may write if its root is read-only; None if that is not asked, or cannot be."""
+    if not rights.closes_root(container.security_context, kit.isolation):
+        return None
+    paths = [mount.path for mount in volumes.mounts(container, found) if not mount.read_only]
+    return [place(path) for path in (*paths, message_path(container)) if path]
+
+
 def volume_group(pod: Pod) -> int | None:
     """The group that owns the pod's volumes."""
     context = pod.spec.security_context
     return context.fs_group if context is not None and os.geteuid() == 0 else None
-
-
-def _ids(pod: Pod, context: SecurityContext) -> tuple[int, int, list[int]] | None:
-    """Who the processes are to be; None for who we are. Raises `ConfigError` if that cannot be."""
-    whole = pod.spec.security_context or PodSecurityContext()
-    uid = whole.run_as_user if context.run_as_user is None else context.run_as_user
-    gid = whole.run_as_group if context.run_as_group is None else context.run_as_group
-    not_root = whole.run_as_non_root if context.run_as_non_root is None else context.run_as_non_root
-    own_uid, own_gid = os.geteuid(), os.getegid()
-    if not_root and (own_uid if uid is None else uid) == 0:
-        raise ConfigError("container has runAsNonRoot and would run as root: set runAsUser, or run the node as a user")
-    if own_uid != 0:
-        if (uid is not None and uid != own_uid) or (gid is not None and gid != own_gid):
-            wanted = f"user {own_uid if uid is None else uid}, group {own_gid if gid is None else gid}"
-            raise ConfigError(f"cannot run as {wanted}: the node itself runs as user {own_uid}, group {own_gid}")
-        return None
-    groups = [*whole.supplemental_groups, *([whole.fs_group] if whole.fs_group is not None else [])]
-    if uid is None and gid is None and not groups:
-        return None
-    return uid or 0, gid or 0, groups

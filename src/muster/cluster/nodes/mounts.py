@@ -78,7 +78,7 @@ def plan(mounts: Sequence[Mount], staging: str, tree: Tree | None = None) -> lis
     Raises `MountError`.
     """
     tree = tree or Machine()
-    targets = sorted(((_target(mount, tree), mount) for mount in mounts), key=lambda pair: pair[0].count("/"))
+    targets = sorted(((place(mount.path, tree), mount) for mount in mounts), key=lambda pair: pair[0].count("/"))
     points = [target for target, _ in targets]
     anchors = {_anchor(target, tree) for target in points if not _covers(points, target) and not tree.exists(target)}
     base = staging if "/" in anchors else ""
@@ -124,11 +124,11 @@ def _entry(source: str, target: str, tree: Tree) -> list[str]:
     return ["--dev-bind-try", source, target]
 
 
-def _target(mount: Mount, tree: Tree) -> str:
-    """Where the mount goes: below the root, through no link."""
-    target = tree.real(posixpath.normpath("/" + mount.path.lstrip("/")))
+def place(path: str, tree: Tree | None = None) -> str:
+    """Where a mount goes that has this path: below the root, through no link. Raises `MountError`."""
+    target = (tree or Machine()).real(posixpath.normpath("/" + path.lstrip("/")))
     if target == "/":
-        raise MountError(f"mount path {mount.path!r}: the root directory cannot be a mount point")
+        raise MountError(f"mount path {path!r}: the root directory cannot be a mount point")
     return target
 
 

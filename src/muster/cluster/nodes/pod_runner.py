@@ -17,7 +17,7 @@ from muster.api.batch import JOB
 from muster.api.core import POD, Container, Pod
 from muster.api.pods import controller_of, rank_of
 from muster.api.status import ApiError
-from muster.cluster.nodes import launching, restoring, shims
+from muster.cluster.nodes import launching, restoring, rights, shims
 from muster.cluster.nodes.checks import OUTPUT_BYTES, CheckFailedError, Target, hook
 from muster.cluster.nodes.container_life import look_after
 from muster.cluster.nodes.environment import ConfigError, Environment, Names, TooLongError, references
@@ -293,6 +293,8 @@ class PodRunner:
         elif limited and self._kit.cgroups is None:
             why = f"CPU and memory limits are not enforced on this node: {self._kit.no_cgroups_because}"
             self._event("Warning", "LimitsNotEnforced", why)
+        if lacking := rights.lacking(self.pod, self._kit.isolation):
+            self._event("Warning", "SecurityContextNotEnforced", lacking)
 
     async def _start(self, container: Container, action: Start) -> None:
         """One attempt, up to where it runs or is known not to."""
@@ -422,7 +424,7 @@ class PodRunner:
             cgroups = self._kit.cgroups
             cgroup = str(cgroups.path(self.uid, name)) if cgroups else ""
             variables = {**defaults, **found.variables}
-            return launching.command_of(self._kit, self.pod, container, list(argv), variables, cgroup)
+            return launching.command_of(self._kit, self.pod, container, list(argv), variables, cgroup, self._volumes)
         except (ConfigError, VolumeError, ApiError, TransportError) as error:
             raise ShimError(str(error)) from error
 

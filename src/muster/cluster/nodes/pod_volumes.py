@@ -1,5 +1,6 @@
 """A pod's volumes on disk, and where its containers see them."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from muster.api.core import Container, Pod, VolumeMount
@@ -66,11 +67,11 @@ class PodVolumes:
             except OSError as error:
                 raise VolumeError(_setup_failed(volume.name, f"{error.filename}: {error.strerror}")) from error
 
-    def mounts(self, container: Container, variables: dict[str, str]) -> list[Mount]:
+    def mounts(self, container: Container, variables: Mapping[str, str]) -> list[Mount]:
         """What the container sees of them. Raises `ConfigError`."""
         return [self._mount(container, mount, variables) for mount in container.volume_mounts]
 
-    def _mount(self, container: Container, mount: VolumeMount, variables: dict[str, str]) -> Mount:
+    def _mount(self, container: Container, mount: VolumeMount, variables: Mapping[str, str]) -> Mount:
         source = self._sources.get(mount.name)
         if source is None:
             raise ConfigError(f'cannot find volume "{mount.name}" to mount into container "{container.name}"')

@@ -109,15 +109,25 @@ def resolve_within(root: Path, path: str, *, create: bool) -> str:
 
 
 def _make_beneath(root: Path, names: tuple[str, ...]) -> None:
-    """Directories below a root, following no link: a container may be putting links there at this moment."""
+    """Directories below a root, for who may use that.
+
+    No link is followed: a container may be putting some there at this moment.
+    """
     descriptor = os.open(root, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    mode = stat.S_IMODE(os.fstat(descriptor).st_mode)
     try:
         for name in names:
-            with contextlib.suppress(FileExistsError):
+            try:
                 os.mkdir(name, _DIRECTORY_MODE, dir_fd=descriptor)
-            inner = os.open(name, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=descriptor)
+                made = True
+            except FileExistsError:
+                made = False
+            how = os.O_RDONLY if made else os.O_PATH
+            inner = os.open(name, how | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=descriptor)
             os.close(descriptor)
             descriptor = inner
+            if made:
+                os.fchmod(descriptor, mode)
     except OSError as error:
         raise VolumeError(f"subPath {'/'.join(names)!r}: {error.strerror}") from None
     finally:
@@ -125,12 +135,23 @@ def _make_beneath(root: Path, names: tuple[str, ...]) -> None:
 
 
 def _write(path: Path, file: File, group: int | None) -> None:
-    path.parent.mkdir(mode=_DIRECTORY_MODE, parents=True, exist_ok=True)
+    _directories(path.parent)
     path.touch(0o600)  # whoever may read it may do so once it is whole
     path.write_bytes(file.data)
     if group is not None:
         os.chown(path, -1, group)
     path.chmod(_mode(file, group))
+
+
+def _directories(path: Path) -> None:
+    """Make what is missing of a path, for everybody to look into, whatever our umask lets others do."""
+    missing = []
+    while not path.exists():
+        missing.append(path)
+        path = path.parent
+    for directory in reversed(missing):
+        directory.mkdir()
+        directory.chmod(_DIRECTORY_MODE)
 
 
 def _mode(file: File, group: int | None) -> int:

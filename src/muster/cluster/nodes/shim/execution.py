@@ -10,9 +10,9 @@ import errno
 import fcntl
 import os
 
+from .rights import give_up
 from .system import (
     NOT_STARTED,
-    PR_SET_NO_NEW_PRIVS,
     PR_SET_PDEATHSIG,
     RefusedError,
     describe,
@@ -65,7 +65,7 @@ def execute(command: Command) -> NoReturn:
     os.umask(0o022)
     for number in (_signal.SIGPIPE, _signal.SIGXFSZ):
         _signal.signal(number, _signal.SIG_DFL)  # Python ignores them, and that would be inherited
-    _take_on(command)
+    give_up(command)
     system("prctl", PR_SET_PDEATHSIG, int(_signal.SIGKILL), 0, 0, 0)  # a change of ids would have cleared it
     directory = command["working_directory"]
     if directory:
@@ -85,19 +85,6 @@ def execute(command: Command) -> NoReturn:
                 trouble = error
                 trouble.filename = path
     raise RefusedError(f"exec: {show(program)}: {_why_not(trouble)}")
-
-
-def _take_on(command: Command) -> None:
-    if command["ids"] is not None:
-        uid, gid, groups = command["ids"]
-        try:
-            os.setgroups(groups)
-            os.setresgid(gid, gid, gid)
-            os.setresuid(uid, uid, uid)
-        except OSError as error:
-            raise RefusedError(f"cannot run as user {uid} and group {gid}: {strerror(error)}") from None
-    if command["no_new_privileges"]:
-        system("prctl", PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
 
 
 def _candidates(program: bytes, search: bytes) -> list[bytes]:

@@ -54,6 +54,13 @@ class Mounts:
 
     def apply(self) -> None:
         """Make all of them, in order. Raises `RefusedError`."""
+        ours = os.umask(0o022)  # who the container runs as has to get to what is mounted
+        try:
+            self._make_all()
+        finally:
+            os.umask(ours)
+
+    def _make_all(self) -> None:
         for index, (kind, target, *rest) in enumerate(self._operations):
             try:
                 if kind == "bind":

@@ -11,6 +11,8 @@ class Command(TypedDict):
     working_directory: bytes  # empty for wherever we are
     ids: tuple[int, int, list[int]] | None  # uid, gid, groups to take on; None to stay who we are
     no_new_privileges: bool
+    dropped: list[int]  # capabilities that no program gets
+    writable: list[str] | None  # all else is read-only, but for /dev, /proc and /sys; None if everything stays as it is
     cgroup: str  # a cgroup v2 directory for the processes; empty for none
 
 

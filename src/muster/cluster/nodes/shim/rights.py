@@ -1,0 +1,88 @@
+"""Gives up what a container's processes are not to have: writes to the root, capabilities, who we are."""
+
+from __future__ import annotations
+
+import errno
+import os
+
+from .mounting import (
+    MS_BIND,
+    MS_NOATIME,
+    MS_NODEV,
+    MS_NODIRATIME,
+    MS_NOEXEC,
+    MS_NOSUID,
+    MS_RDONLY,
+    MS_RELATIME,
+    MS_REMOUNT,
+    detach_mounts,
+    mount,
+)
+from .system import CLONE_NEWNS, PR_CAPBSET_DROP, PR_SET_NO_NEW_PRIVS, RefusedError, show, strerror, system
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .spec import Command
+
+_FLAGS = {
+    "nosuid": MS_NOSUID,
+    "nodev": MS_NODEV,
+    "noexec": MS_NOEXEC,
+    "noatime": MS_NOATIME,
+    "nodiratime": MS_NODIRATIME,
+    "relatime": MS_RELATIME,
+}
+# What a container's own file systems are elsewhere.
+_WRITABLE = ("/dev", "/proc", "/sys")
+# A mount that nobody can get to: another one hides it, or it is its user's alone.
+_HIDDEN = (errno.ENOENT, errno.ENOTDIR, errno.EINVAL, errno.EACCES)
+
+
+def give_up(command: Command) -> None:
+    """Become who the command is to run as. Raises `RefusedError`, OSError."""
+    if command["writable"] is not None:
+        _close_root((*_WRITABLE, *command["writable"]))
+    no_new_privileges = command["no_new_privileges"]
+    if command["dropped"] and not _drop(command["dropped"]):
+        no_new_privileges = True  # we have no capabilities, and no program gives us any
+    if command["ids"] is not None:
+        uid, gid, groups = command["ids"]
+        try:
+            os.setgroups(groups)
+            os.setresgid(gid, gid, gid)
+            os.setresuid(uid, uid, uid)
+        except OSError as error:
+            raise RefusedError(f"cannot run as user {uid} and group {gid}: {strerror(error)}") from None
+    if no_new_privileges:
+        system("prctl", PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+
+
+def _close_root(writable: tuple[str, ...]) -> None:
+    """Refuse writes everywhere but below these paths, in mounts of this process's own: the shim writes logs."""
+    system("unshare", CLONE_NEWNS)
+    detach_mounts()
+    with open("/proc/self/mountinfo", "rb") as file:
+        mounts = [line.split(b" ", 6)[4:6] for line in file]
+    for raw, options in mounts:
+        path, said = os.fsdecode(raw.decode("unicode_escape").encode("latin-1")), options.decode().split(",")
+        if "ro" in said or any(path == one or path.startswith(f"{one}/") for one in writable):
+            continue
+        kept = sum(_FLAGS.get(one, 0) for one in said)
+        try:
+            mount("none", path, "", MS_BIND | MS_REMOUNT | MS_RDONLY | kept)
+        except OSError as error:
+            if error.errno not in _HIDDEN:
+                raise RefusedError(f"making {show(os.fsencode(path))} read-only: {strerror(error)}") from None
+
+
+def _drop(capabilities: list[int]) -> bool:
+    """Leave nothing that could give these back to a program; False if that is not ours to say."""
+    for number in capabilities:
+        try:
+            system("prctl", PR_CAPBSET_DROP, number, 0, 0, 0)
+        except OSError as error:
+            if error.errno == errno.EPERM:
+                return False
+            if error.errno != errno.EINVAL:  # the kernel does not know it
+                raise
+    return True
