@@ -61,6 +61,7 @@ from muster.runtime.clock import Clock
 from muster.runtime.ids import Ids, Random
 from muster.runtime.manager import Manager
 from muster.runtime.recorder import EventSink
+from muster.runtime.yielding import YieldingTransport
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,10 +175,11 @@ async def control_plane(
         server.actions |= access.actions
         server.endpoints.documents |= access.documents
         system = User("system:muster", frozenset({MASTERS, AUTHENTICATED}))
-        client = Client(InProcessTransport(server, system))
-        await create_first_objects(client)
-        manager = Manager(client, clock, random, registry=server.metrics)
-        events = EventSink(client, clock, ids, random)
+        transport = InProcessTransport(server, system)
+        await create_first_objects(Client(transport))
+        events = EventSink(Client(transport), clock, ids, random)
+        yielding = YieldingTransport(transport, clock, events.recorder("muster"))
+        manager = Manager(Client(yielding), clock, random, registry=server.metrics)
         manager.add(events)
         try:
             yield ControlPlane(surroundings, configuration, store, server, access, ledger, manager, events, failed)
