@@ -14,14 +14,14 @@ from muster.runtime.transport import MERGE_PATCH, Request, Response
 from muster.runtime.yielding import OBJECTS, YieldingTransport
 
 QUEUE = "kueue.x-k8s.io/queue-name"
-TEMPLATE = {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "none"}]}}
+CONTAINER = {"name": "c", "image": "none", "resources": {"requests": {"cpu": "1"}}}
+TEMPLATE = {"spec": {"restartPolicy": "Never", "containers": [CONTAINER]}}
 
 
 async def queued_job(world: World, cpu: int = 0) -> Job:
     await queueing_world.flavor(world)
     await queueing_world.queue(world, "cq", cpu)
     document = {"metadata": {"name": "j", "labels": {QUEUE: "cq"}}, "spec": {"template": TEMPLATE}}
-    document["spec"]["template"]["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "1"}}
     return await world.client.create(JOB, msgspec.convert(document, Job), "default")
 
 

@@ -27,7 +27,7 @@ def managed(document: dict[str, Any], *entries: dict[str, Any]) -> dict[str, Any
 
 
 SUSPEND: dict[str, Any] = {"f:spec": {"f:suspend": {}}}
-READY = {"f:status": {"f:conditions": {".": {}, 'k:{"type":"Ready"}': {".": {}, "f:status": {}}}}}
+READY: dict[str, Any] = {"f:status": {"f:conditions": {".": {}, 'k:{"type":"Ready"}': {".": {}, "f:status": {}}}}}
 
 
 def conditions(**status: str) -> dict[str, Any]:
