@@ -67,13 +67,13 @@ class Request(Struct, frozen=True):
             if holder.key != mine.key and any((holder.usage or {}).get(fr) for fr in self.contested):
                 yield holder
 
-    def concerns(self, usage: Usage) -> bool:
-        """Whether any of it is contested."""
-        return any(usage.get(fr) for fr in self.contested)
-
     def borrowing(self, node: Node) -> bool:
         """Whether the node uses more than its own of something contested."""
         return any(node.borrows(fr) for fr in self.contested)
+
+    def borrowers(self, cohort: Node) -> list[Node]:
+        """Of the nodes directly below the Cohort those that do, in order."""
+        return cohort.borrowers(self.contested)
 
     def order(self, candidate: Workload) -> tuple[bool, bool, Rank]:
         """Of candidates of different ClusterQueues: those of other ClusterQueues come before its own."""

@@ -40,9 +40,21 @@ def _reachable(tree: Tree, request: Request) -> Iterator[tuple[Node, PreemptionP
     if rules.within_queue != "Never":
         yield own, rules.within_queue
     if rules.within_cohort != "Never":
-        for queue in own.root.queues():
-            if queue is not own and request.borrowing(queue):
+        for queue in _borrowers(own.root, request):
+            if queue is not own:
                 yield queue, rules.within_cohort
+
+
+def _borrowers(root: Node, request: Request) -> Iterator[Node]:
+    """The ClusterQueues below that use more than their own of something contested, in order."""
+    nodes = [root]
+    while nodes:
+        node = nodes.pop()
+        if node.is_queue:
+            yield node
+            continue
+        nodes.extend(reversed([child for child in request.borrowers(node) if child.is_queue]))
+        nodes.extend(reversed(list(node.cohorts())))
 
 
 def _candidates(request: Request, queue: Node, policy: PreemptionPolicy) -> Iterator[Workload]:

@@ -5,6 +5,7 @@ makes the first victim the first element, and the sums by priority tell what pre
 """
 
 from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
 
 from sortedcontainers import SortedKeyList
 
@@ -49,6 +50,10 @@ class Holders:
         live = not evicted
         if live or self.evicted:
             yield from self._order.irange_key((live,), (live, limit))
+
+    def any_below(self, limit: float, frs: AbstractSet[FlavorResource]) -> bool:
+        """Whether somebody of a priority below the limit holds any of this."""
+        return any(priority < limit and not frs.isdisjoint(usage) for priority, usage in self._usage.items())
 
     def usage_below(self, limit: float) -> Usage:
         """What all of a priority below the limit hold together."""

@@ -15,7 +15,7 @@ from muster.queueing.flavors import assign, level_of
 from muster.queueing.growth import is_growth
 from muster.queueing.model import Assignment, FlavorResource, FlavorSpec, Mode, PodSetAssignment, Workload
 from muster.queueing.partial import reduced
-from muster.queueing.preemption import oracle, victims
+from muster.queueing.preemption import Preemptor
 from muster.queueing.quota import UNLIMITED, Node, Tree
 
 
@@ -92,6 +92,7 @@ class _Search:
         self._workload = workload
         self._flavors = flavors
         self._settings = settings
+        self._preemptor = Preemptor(tree, workload, fair=settings.fair, past=settings.past)
         self._oracle = self._nobody
         self._pinned = {
             (index, resource): flavor
@@ -99,7 +100,7 @@ class _Search:
             for resource, flavor in podset.flavors.items()
         }
         if not (_preempts_never(self._node) or is_growth(workload)):
-            self._oracle = oracle(tree, workload, fair=settings.fair, past=settings.past)
+            self._oracle = self._preemptor.oracle
 
     def success(self, counts: Sequence[int]) -> Found | None:
         """With so many pods, if that can be had at nobody's expense.
@@ -149,8 +150,7 @@ class _Search:
     def _victims(self, assignment: Assignment, mode: Mode) -> tuple[Victim, ...]:
         if mode not in (Mode.PREEMPT, Mode.RECLAIM):
             return ()
-        settings = self._settings
-        return victims(self._tree, self._workload, assignment, fair=settings.fair, past=settings.past)
+        return self._preemptor.victims(assignment)
 
     def _nobody(self, fr: FlavorResource, amount: int) -> tuple[Mode, int]:
         return Mode.NO_CANDIDATES, level_of(self._node, fr, amount)[0]

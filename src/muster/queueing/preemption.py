@@ -19,11 +19,11 @@ from msgspec import Struct
 from muster.queueing.candidates import Reason, Request, Trial, Victim
 from muster.queueing.fair_preemption import fair_victims
 from muster.queueing.fairness import FairSharing
-from muster.queueing.flavors import Oracle, level_of
+from muster.queueing.flavors import level_of
 from muster.queueing.model import Assignment, FlavorResource, Mode, PreemptionPolicy, Usage, Workload
 from muster.queueing.quota import Node, Tree
 
-__all__ = ["Victim", "message", "oracle", "victims"]
+__all__ = ["Preemptor", "Victim", "message"]
 
 _BECAUSE: Final[Mapping[Reason, str]] = {
     "InClusterQueue": "prioritization in the ClusterQueue",
@@ -33,48 +33,62 @@ _BECAUSE: Final[Mapping[Reason, str]] = {
 }
 
 
-def victims(
-    tree: Tree,
-    workload: Workload,
-    assignment: Assignment,
-    *,
-    fair: FairSharing | None = None,
-    past: Mapping[str, float] | None = None,
-) -> tuple[Victim, ...]:
-    """Who has to go for the workload to get this assignment; empty if nobody's going would help.
+# All that it would be given, and what of it is contested.
+_Asked = tuple[frozenset[tuple[FlavorResource, int]], frozenset[FlavorResource]]
+
+
+class Preemptor:
+    """What a workload could have at the expense of others, as things stand; the same is searched for once.
 
     fair: fair sharing is on, with these settings. past: usage of LocalQueues (see `Request`).
     """
-    contested = frozenset(
-        FlavorResource(choice.flavor, resource)
-        for podset in assignment.podsets
-        for resource, choice in podset.flavors.items()
-        if Mode.NO_FIT < choice.mode < Mode.FIT
-    )
-    return _search(tree, Request(workload, assignment.usage, contested, past or {}), fair)
 
+    def __init__(
+        self,
+        tree: Tree,
+        workload: Workload,
+        *,
+        fair: FairSharing | None = None,
+        past: Mapping[str, float] | None = None,
+    ) -> None:
+        self._tree = tree
+        self._workload = workload
+        self._fair = fair
+        self._past = past or {}
+        self._found: dict[_Asked, tuple[Victim, ...]] = {}
 
-def oracle(
-    tree: Tree, workload: Workload, *, fair: FairSharing | None = None, past: Mapping[str, float] | None = None
-) -> Oracle:
-    """Answers for the assignment of flavors what preemption for one flavor and resource alone would come to.
+    def victims(self, assignment: Assignment) -> tuple[Victim, ...]:
+        """Who has to go for the workload to get this assignment; empty if nobody's going would help."""
+        contested = frozenset(
+            FlavorResource(choice.flavor, resource)
+            for podset in assignment.podsets
+            for resource, choice in podset.flavors.items()
+            if Mode.NO_FIT < choice.mode < Mode.FIT
+        )
+        return self._search(assignment.usage, contested)
 
-    How it would fit, and the level of borrowing once the victims are gone.
-    """
+    def oracle(self, fr: FlavorResource, amount: int) -> tuple[Mode, int]:
+        """Answers for the assignment of flavors what preemption for one flavor and resource alone would come to.
 
-    def ask(fr: FlavorResource, amount: int) -> tuple[Mode, int]:
-        queue = tree.queues[workload.queue]
-        found = _search(tree, Request(workload, {fr: amount}, frozenset((fr,)), past or {}), fair)
-        with Trial(tree, Request(workload, {}, frozenset())) as trial:
+        How it would fit, and the level of borrowing once the victims are gone.
+        """
+        queue = self._tree.queues[self._workload.queue]
+        found = self._search({fr: amount}, frozenset((fr,)))
+        if not found:
+            return Mode.NO_CANDIDATES, level_of(queue, fr, amount)[0]
+        with Trial(self._tree, Request(self._workload, {}, frozenset())) as trial:
             for victim in found:
                 trial.take(victim)
             level, _ = level_of(queue, fr, amount)
-        if not found:
-            return Mode.NO_CANDIDATES, level
-        own = any(victim.workload.queue == workload.queue for victim in found)
+        own = any(victim.workload.queue == queue.name for victim in found)
         return Mode.PREEMPT if own else Mode.RECLAIM, level
 
-    return ask
+    def _search(self, usage: Usage, contested: frozenset[FlavorResource]) -> tuple[Victim, ...]:
+        asked = frozenset(usage.items()), contested
+        if asked not in self._found:
+            request = Request(self._workload, usage, contested, self._past)
+            self._found[asked] = _search(self._tree, request, self._fair)
+        return self._found[asked]
 
 
 def message(tree: Tree, workload: Workload, victim: Victim, *, job_uid: str = "") -> str:
@@ -136,6 +150,8 @@ class _Classical:
         threshold = inf if self._rules.threshold is None else self._rules.threshold + 1
         # Below this priority they may be displaced even by who then borrows.
         self._while_borrowing = min(request.workload.priority, threshold) if self._rules.while_borrowing else -inf
+        # Whether those over whom it has no advantage could be displaced if only it did not borrow.
+        self._equals_count = self._rules.while_borrowing or self._under_nominal()
         others = [source for source in self._borrowers() if self._any(source)]
         self._nearer = [source for source in others if source.advantage]
         self._equal = [source for source in others if not source.advantage]
@@ -145,10 +161,11 @@ class _Classical:
 
         Without borrowing more of the others are candidates, those of high priority too.
         """
-        forbidden = not self._rules.while_borrowing
-        if not (self._nearer or self._equal) or (forbidden and not self._under_nominal()):
+        if not (self._nearer or self._equal):
+            return (True,) if self._any(self._own) else ()
+        if not self._equals_count:
             return (True,)
-        if forbidden and not self._nearer:
+        if not self._rules.while_borrowing and not self._nearer:
             return (False, True)
         return (True, False)
 
@@ -172,8 +189,9 @@ class _Classical:
         advantage, rest = _fits_in_quota(self._queue, self._request.usage)
         visited = self._queue
         for cohort in self._queue.ancestors():
-            for queue in self._over_quota(cohort, visited):
-                yield _Source(queue, cohort, advantage)
+            if advantage or self._equals_count:
+                for queue in self._over_quota(cohort, visited):
+                    yield _Source(queue, cohort, advantage)
             fits, rest = _fits_in_quota(cohort, rest)
             advantage = advantage or fits
             visited = cohort
@@ -184,8 +202,7 @@ class _Classical:
             node = nodes.pop()
             if node.is_queue:
                 yield node
-            below = reversed(node.children.values())
-            nodes.extend(child for child in below if child is not visited and self._request.borrowing(child))
+            nodes.extend(child for child in reversed(self._request.borrowers(node)) if child is not visited)
 
     def _under_nominal(self) -> bool:
         """Whether its ClusterQueue has something of its own left of everything contested."""
@@ -199,8 +216,8 @@ class _Classical:
         return self._request.limit(self._policy(source))
 
     def _any(self, source: _Source) -> bool:
-        """Whether another ClusterQueue has a candidate; only who is newer cannot be told from the sums."""
-        if not self._request.concerns(source.queue.held.usage_below(self._limit(source))):
+        """Whether a ClusterQueue has a candidate; only who is newer cannot be told from the sums."""
+        if not source.queue.held.any_below(self._limit(source), self._request.contested):
             return False
         if self._policy(source) != "LowerOrNewerEqualPriority":
             return True

@@ -9,7 +9,7 @@ A change of one node touches that node and its ancestors. Amounts may be below z
 in use; nobody is made to give back for that.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from fractions import Fraction
 from itertools import takewhile
 from typing import NamedTuple
@@ -31,6 +31,7 @@ class Node:
     subtree: the quota of the node and of everything below that is lent to it.
     local: the part of that which it does not lend.
     usage: what is taken of it.
+    over: of each flavor and resource, the children that use more than their own; see `borrowers`.
     workloads: those that hold quota in a ClusterQueue, by key. held: the same in the order of preemption.
     tallies: how many they are, and what they hold.
     height: 0 for a ClusterQueue, 1 for a Cohort with nothing but those below.
@@ -42,6 +43,7 @@ class Node:
         "held",
         "local",
         "name",
+        "over",
         "parent",
         "quotas",
         "spec",
@@ -61,6 +63,7 @@ class Node:
         self.usage: dict[FlavorResource, int] = {}
         self.height = 0 if isinstance(spec, QueueSpec) else 1
         self.local: dict[FlavorResource, int] = {}
+        self.over: dict[FlavorResource, set[Node]] = {}
         self.workloads: dict[str, Workload] = {}
         self.held = Holders()
         self.tallies = Tallies()
@@ -104,6 +107,16 @@ class Node:
             if node.is_queue:
                 yield node
             nodes.extend(reversed(node.children.values()))
+
+    def cohorts(self) -> Iterator["Node"]:
+        """The Cohorts directly below it, in order."""
+        return takewhile(lambda child: not child.is_queue, self.children.values())
+
+    def borrowers(self, frs: Iterable[FlavorResource]) -> list["Node"]:
+        """The children that use more than their own of one of these, in order; without a look at the others."""
+        over = self.over
+        found = {node for fr in frs if fr in over for node in over[fr]}
+        return sorted(found, key=lambda node: (node.is_queue, node.name))
 
     def quota(self, fr: FlavorResource) -> Quota:
         """Its own; 0 where it has none."""
@@ -152,18 +165,23 @@ class Node:
             node: Node | None = self
             while node is not None and amount > 0:
                 beyond = amount - node.local_available(fr)
-                node.usage[fr] = node.usage.get(fr, 0) + amount
-                node, amount = node.parent, beyond
+                used, own, parent = node.usage.get(fr, 0), node.subtree.get(fr, 0), node.parent
+                node.usage[fr] = used + amount
+                if used <= own < used + amount and parent is not None:
+                    parent.over.setdefault(fr, set()).add(node)
+                node, amount = parent, beyond
 
     def remove(self, usage: Usage) -> None:
         """Undo `add`."""
         for fr, amount in usage.items():
             node: Node | None = self
             while node is not None and amount > 0:
-                used = node.usage.get(fr, 0)
+                used, own, parent = node.usage.get(fr, 0), node.subtree.get(fr, 0), node.parent
                 beyond = min(amount, used - node.local.get(fr, 0))
                 node.usage[fr] = used - amount
-                node, amount = node.parent, beyond
+                if used > own >= used - amount and parent is not None:
+                    parent.over[fr].discard(node)
+                node, amount = parent, beyond
 
 
 def _insert(children: dict[tuple[bool, str], Node], key: tuple[bool, str], node: Node) -> None:
@@ -176,6 +194,12 @@ def _insert(children: dict[tuple[bool, str], Node], key: tuple[bool, str], node:
     children.update(after)
 
 
+def _remove(parent: Node, key: tuple[bool, str]) -> None:
+    child = parent.children.pop(key)
+    for nodes in parent.over.values():
+        nodes.discard(child)
+
+
 def _recompute(node: Node) -> None:
     """Quota and, of a Cohort, usage: from its own specification and its children."""
     node.subtree = {fr: quota.nominal for fr, quota in node.quotas.items()}
@@ -185,6 +209,19 @@ def _recompute(node: Node) -> None:
             _add(node, _share(child))
         node.height = _height(node)
     _keep(node)
+    _mark(node)
+
+
+def _mark(node: Node) -> None:
+    """Tell its parent of what the node uses more than its own."""
+    if node.parent is None:
+        return
+    over = node.parent.over
+    for fr in {*over, *node.usage}:
+        if node.borrows(fr):
+            over.setdefault(fr, set()).add(node)
+        elif fr in over:
+            over[fr].discard(node)
 
 
 class _Share(NamedTuple):
@@ -210,8 +247,7 @@ def _add(node: Node, share: _Share, sign: int = 1) -> None:
 
 
 def _height(node: Node) -> int:
-    cohorts = takewhile(lambda child: not child.is_queue, node.children.values())
-    return 1 + max((child.height for child in cohorts), default=0)
+    return 1 + max((child.height for child in node.cohorts()), default=0)
 
 
 def _keep(node: Node) -> None:
@@ -305,15 +341,15 @@ class Tree:
         old = node.parent
         key = (node.is_queue, node.name)
         if old is not None and old.name != cohort:
-            del old.children[key]
+            _remove(old, key)
         node.parent = self._cohort(cohort) if cohort else None
         if not node.is_queue:
             self._cut.pop(node.name, None)
             if node.parent is not None and (node.parent is node or node in node.parent.ancestors()):
                 self._cut[node.name] = cohort
                 node.parent = None
-                if old is not None:
-                    old.children.pop(key, None)
+                if old is not None and key in old.children:
+                    _remove(old, key)
         counted = _share(node) if old is not None and old is node.parent else _Share({}, {})
         if node.parent is not None and key not in node.parent.children:
             _insert(node.parent.children, key, node)
@@ -339,6 +375,7 @@ class Tree:
                 _add(parent, after)
                 parent.height = _height(parent)
                 _keep(parent)
+                _mark(parent)
             else:
                 _recompute(parent)  # what nobody has any more is not to be listed
             node, before = parent, counted

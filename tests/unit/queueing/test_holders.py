@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from tests.unit.queueing.worlds import queue_spec, workload
 
 from muster.queueing.holders import rank
-from muster.queueing.model import Workload
+from muster.queueing.model import FlavorResource, Workload
 from muster.queueing.quota import Tree
 
 lines = st.builds(
@@ -16,6 +16,7 @@ lines = st.builds(
     st.integers(0, 2),
     st.sampled_from(["", "", " evicted"]),
 )
+FRS = [FlavorResource("default", "cpu"), FlavorResource("default", "gpu")]
 # A workload with a line holds quota in that state, one with None gives it back.
 steps = st.lists(st.tuples(st.integers(0, 5), lines | st.none()), max_size=30)
 
@@ -40,4 +41,6 @@ def test_holders(history: list[tuple[int, str | None]], limit: int):
         for fr, amount in (one.usage or {}).items():
             total[fr] = total.get(fr, 0) + amount
     assert node.held.usage_below(limit) == {fr: amount for fr, amount in total.items() if amount}
+    for fr in FRS:
+        assert node.held.any_below(limit, {fr}) == bool(total.get(fr))
     assert node.held.evicted == sum(one.evicted for one in held.values())

@@ -17,7 +17,7 @@ from tests.unit.queueing.worlds import World, state, world
 from muster.queueing.candidates import Reason, Request, Trial
 from muster.queueing.fairness import FairSharing
 from muster.queueing.model import FlavorResource, Mode
-from muster.queueing.preemption import Victim, message, oracle, victims
+from muster.queueing.preemption import Preemptor, Victim, message
 
 _CASES = Path(__file__).parent / "cases"
 
@@ -35,14 +35,16 @@ def _found(found: tuple[Victim, ...]) -> dict[str, str]:
 
 
 def _victims(here: World, fair: FairSharing | None) -> tuple[Victim, ...]:
-    return victims(here.tree, here.incoming, here.assignment, fair=fair)
+    return Preemptor(here.tree, here.incoming, fair=fair).victims(here.assignment)
 
 
 @pytest.mark.parametrize(("case", "shared"), _load("preemption", "preemption_hierarchical"))
 def test_classical(case: dict[str, Any], shared: dict[str, Any]):
     here = world(case, shared)
     before = state(here.tree)
-    assert _found(victims(here.tree, here.incoming, here.assignment, past=case.get("past"))) == case["victims"]
+    assert (
+        _found(Preemptor(here.tree, here.incoming, past=case.get("past")).victims(here.assignment)) == case["victims"]
+    )
     assert state(here.tree) == before
 
 
@@ -54,7 +56,7 @@ def test_fair(case: dict[str, Any], shared: dict[str, Any]):
         within_nominal=case.get("within-nominal", True),
     )
     before = state(here.tree)
-    assert _found(victims(here.tree, here.incoming, here.assignment, fair=fair)) == case["victims"]
+    assert _found(Preemptor(here.tree, here.incoming, fair=fair).victims(here.assignment)) == case["victims"]
     assert state(here.tree) == before
 
 
@@ -79,12 +81,22 @@ def test_equals_the_slow_one(case: dict[str, Any], fair: FairSharing | None):
 
 
 @given(random_worlds(), fairness)
+def test_what_was_found_before_changes_no_answer(case: dict[str, Any], fair: FairSharing | None):
+    here = built(case)
+    once = Preemptor(here.tree, here.incoming, fair=fair)
+    for _ in range(2):
+        for fr, amount in here.assignment.usage.items():
+            assert once.oracle(fr, amount) == Preemptor(here.tree, here.incoming, fair=fair).oracle(fr, amount)
+        assert once.victims(here.assignment) == _victims(here, fair)
+
+
+@given(random_worlds(), fairness)
 def test_the_tree_is_unchanged(case: dict[str, Any], fair: FairSharing | None):
     here = built(case)
     before = state(here.tree)
     _victims(here, fair)
     for fr, amount in here.assignment.usage.items():
-        oracle(here.tree, here.incoming, fair=fair)(fr, amount)
+        Preemptor(here.tree, here.incoming, fair=fair).oracle(fr, amount)
     assert state(here.tree) == before
 
 
@@ -155,12 +167,12 @@ def test_a_trial_is_undone_when_it_fails():
 def test_a_workload_does_not_displace_itself():
     here = world({"queues": {"q": "cpu=4 within=any"}, "incoming": "q cpu=4"})
     here.tree.hold(replace(here.incoming, usage=worlds.usage_of("cpu=4"), reserved=worlds.START))
-    assert victims(here.tree, here.incoming, here.assignment) == ()
+    assert Preemptor(here.tree, here.incoming).victims(here.assignment) == ()
 
 
 def test_nothing_is_contested():
     here = world({"queues": {"q": "cpu=4 within=any"}, "admitted": {"w": "q cpu=4"}, "incoming": "q cpu=1:fit"})
-    assert victims(here.tree, here.incoming, here.assignment) == ()
+    assert Preemptor(here.tree, here.incoming).victims(here.assignment) == ()
 
 
 CPU = FlavorResource("default", "cpu")
@@ -187,7 +199,7 @@ _HOUSE = {
 def test_oracle(admitted: dict[str, str], amount: int, answer: tuple[Mode, int], fair: FairSharing | None):
     here = world({**_HOUSE, "admitted": admitted, "incoming": "home cpu=1"})
     before = state(here.tree)
-    assert oracle(here.tree, here.incoming, fair=fair)(CPU, amount) == answer
+    assert Preemptor(here.tree, here.incoming, fair=fair).oracle(CPU, amount) == answer
     assert state(here.tree) == before
 
 
@@ -250,5 +262,21 @@ def test_a_hopeless_workload_is_refused_without_a_look_at_the_admitted(incoming:
         for held in list(node.workloads.values()):
             here.tree.hold(replace(held, usage=_Counting(held.usage or {})))
     _Counting.asked = 0
-    assert victims(here.tree, here.incoming, here.assignment, fair=fair) == ()
+    assert Preemptor(here.tree, here.incoming, fair=fair).victims(here.assignment) == ()
+    assert _Counting.asked == 0
+
+
+@pytest.mark.parametrize("fair", [None, FairSharing()], ids=["classical", "fair"])
+def test_who_does_not_borrow_is_not_looked_at(fair: FairSharing | None):
+    here = world(
+        {
+            "queues": dict.fromkeys(("home", "away", "far"), "in=all cpu=5 reclaim=any within=any"),
+            "admitted": {"a": "away cpu=5", "b": "far cpu=9"},
+            "incoming": "home cpu=5",
+        }
+    )
+    away = here.tree.queues["away"]
+    away.usage = _Counting(away.usage)
+    _Counting.asked = 0
+    assert _found(_victims(here, fair)) == {"b": "InCohortReclamation"}
     assert _Counting.asked == 0

@@ -259,7 +259,8 @@ def _seen(tree: Tree, node: Node) -> Any:
     numbers = {name: _nonzero(getattr(node, name)) for name in ("subtree", "local", "usage")}
     rest = {fr: (node.available(fr), node.potential(fr)) for fr in FRS}
     parent = node.parent.name if node.parent else ""
-    return numbers, rest, node.height, parent, set(node.workloads), list(node.children)
+    over = {fr: [child.name for child in node.borrowers([fr])] for fr in FRS}
+    return numbers, rest, node.height, parent, set(node.workloads), list(node.children), over
 
 
 def _nonzero(numbers: dict[FlavorResource, int]) -> dict[FlavorResource, int]:
@@ -293,6 +294,16 @@ def test_what_is_added_and_removed_leaves_no_trace(tree: Tree, usage: dict[Flavo
         node.add(usage)
         node.remove(usage)
         assert picture(tree) == before
+
+
+@sampled(st.lists(steps, max_size=25))
+def test_a_cohort_knows_which_children_use_more_than_their_own(history: list[tuple[str, Any]]) -> None:
+    run = History()
+    for what, value in history:
+        run.step(what, value)
+        for node in run.tree.cohorts.values():
+            for fr in FRS:
+                assert node.borrowers([fr]) == [child for child in node.children.values() if child.borrows(fr)]
 
 
 @sampled(trees())
