@@ -1,5 +1,6 @@
 """Admission on a control plane in virtual time: workloads in, quota out, and what is written about it."""
 
+import msgspec
 import pytest
 from tests.system.plane import World, virtual
 from tests.system.queueing_world import (
@@ -17,7 +18,7 @@ from tests.system.queueing_world import (
 )
 
 from muster.api.core import EVENT
-from muster.api.kueue import CLUSTER_QUEUE, RESOURCE_FLAVOR, WORKLOAD
+from muster.api.kueue import ADMISSION_CHECK, CLUSTER_QUEUE, RESOURCE_FLAVOR, WORKLOAD, AdmissionCheck
 from muster.api.status import ApiError
 
 
@@ -46,7 +47,7 @@ async def test_objects_may_come_in_any_order(world: World) -> None:
     await workload(world, "early", "team")
     await local_queue(world, "team", "team")
     await world.settle()
-    assert await why(world, "early") == ("Misconfigured", "ClusterQueue team not found")
+    assert await why(world, "early") == ("Misconfigured", "ClusterQueue team doesn't exist")
     await queue(world, "team", cpu=4, local=False)
     await world.settle()
     assert await why(world, "early") == ("Suspended", "ClusterQueue team is inactive")
@@ -173,6 +174,23 @@ async def test_requests_above_limits_are_said_to_be_wrong(world: World) -> None:
     reason, message = await why(world, "odd")
     assert reason == "Misconfigured"
     assert "requests must not exceed its limits" in message
+
+
+@virtual
+async def test_a_check_in_use_does_not_go(world: World) -> None:
+    check = {"metadata": {"name": "c"}, "spec": {"controllerName": "example.com/c"}}
+    await world.client.create(ADMISSION_CHECK, msgspec.convert(check, AdmissionCheck))
+    await queue(world, "team", cpu=1, admissionChecksStrategy={"admissionChecks": [{"name": "c"}]})
+    await world.settle()
+    held = (await world.client.get(ADMISSION_CHECK, "c")).metadata
+    assert held.finalizers == ("kueue.x-k8s.io/resource-in-use",)
+    await world.client.delete(ADMISSION_CHECK, "c")
+    await world.settle()
+    assert (await world.client.get(ADMISSION_CHECK, "c")).metadata.deletion_timestamp is not None
+    await world.client.patch(CLUSTER_QUEUE, "team", {"spec": {"admissionChecksStrategy": None}})
+    await world.settle()
+    with pytest.raises(ApiError, match="not found"):
+        await world.client.get(ADMISSION_CHECK, "c")
 
 
 @virtual

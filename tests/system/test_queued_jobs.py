@@ -307,6 +307,34 @@ async def test_parameters_of_provisioning_requests_are_its_workloads_too(q):
 
 
 @story
+async def test_a_change_of_a_priority_class_is_followed_by_its_workloads(q):
+    await wpc(q, "high", 100)
+    await q.queue(cpu=2)
+    label = {"kueue.x-k8s.io/priority-class": "high"}
+    await q.job("runs", labels=label)
+    await q.job("waits", labels=label)
+    await q.job("other")
+    await q.client.patch(WORKLOAD_PRIORITY_CLASS, "high", {"value": 7})
+    await q.world.settle()
+    assert [(await q.workload(name)).spec.priority for name in ("runs", "waits", "other")] == [7, 7, 0]
+    await q.client.delete(WORKLOAD_PRIORITY_CLASS, "high")
+    await q.world.settle()
+    assert (await q.workload("runs")).spec.priority == 7
+    await wpc(q, "high", 9)
+    await q.world.settle()
+    assert [(await q.workload(name)).spec.priority for name in ("runs", "waits", "other")] == [9, 9, 0]
+
+
+@story
+async def test_a_job_that_another_controller_runs_queues_too(q):
+    await q.queue()
+    await q.job(managedBy="example.com/jobs")
+    assert (await q.workload()).status.admission is not None
+    job = await q.now()
+    assert (job.spec.suspend, job.spec.template.spec.node_selector) == (False, {"zone": "a"})
+
+
+@story
 async def test_a_priority_class_of_workloads_comes_before_that_of_the_pods(q):
     await wpc(q, "high", 100)
     pods = {"metadata": {"name": "pods"}, "value": 7}

@@ -47,9 +47,10 @@ from muster.controllers.queueing.capacity import NodeQuotaController
 from muster.controllers.queueing.clusterqueue import ClusterQueueController
 from muster.controllers.queueing.cohort import CohortController
 from muster.controllers.queueing.fairusage import fair_usage
-from muster.controllers.queueing.inuse import flavors_in_use, topologies_in_use
+from muster.controllers.queueing.inuse import checks_in_use, flavors_in_use, topologies_in_use
 from muster.controllers.queueing.localqueue import LocalQueueController
 from muster.controllers.queueing.metrics import QueueingMetrics
+from muster.controllers.queueing.priorityclass import PriorityClassController
 from muster.controllers.queueing.sizes import ElasticQuota
 from muster.controllers.queueing.visibility import Visibility
 from muster.controllers.queueing.workload import WorkloadController
@@ -128,7 +129,9 @@ class ControlPlane:
         self.manager.add(LocalQueueController(self.manager, cache, usage))
         self.manager.add(CohortController(self.manager, cache))
         self.manager.add(flavors_in_use(self.manager))
+        self.manager.add(checks_in_use(self.manager))
         self.manager.add(topologies_in_use(self.manager))
+        self.manager.add(PriorityClassController(self.manager))
         recorder = self.events.recorder("kueue-workload-controller")
         self.manager.add(WorkloadController(self.manager, recorder, self.configuration))
         for part in integrations(self.manager, self.events.recorder("kueue-job-controller"), self.configuration):

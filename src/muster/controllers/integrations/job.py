@@ -9,7 +9,6 @@ import msgspec
 from muster.api.batch import (
     CONTROLLER_UID_LABEL,
     JOB,
-    JOB_CONTROLLER_NAME,
     JOB_NAME_LABEL,
     LEGACY_CONTROLLER_UID_LABEL,
     LEGACY_JOB_NAME_LABEL,
@@ -18,13 +17,13 @@ from muster.api.batch import (
 from muster.api.elastic import is_elastic
 from muster.api.kinds import Kind
 from muster.api.kueue import MAIN_POD_SET, PodSet, ReclaimablePod
-from muster.api.kueue.names import JOB_MIN_PARALLELISM, MULTI_KUEUE_CONTROLLER
+from muster.api.kueue.names import JOB_MIN_PARALLELISM
 from muster.api.managed.jobs import is_together
 from muster.controllers.integrations.framework import Step
 from muster.controllers.integrations.templates import injecting, restoring
 from muster.controllers.scheduler.gangs import starts_together
 from muster.jobs.conditions import SUSPENDED, finish, is_true
-from muster.jobs.terms import Terms, managed_by
+from muster.jobs.terms import Terms
 from muster.queueing.facts import End, PodSetInfo
 from muster.queueing.reclaimable import reclaimable_pods
 
@@ -38,9 +37,9 @@ class JobIntegration:
     kind: Kind[Job] = JOB
     name = "batch/job"
 
-    def is_managed(self, job: Job) -> bool:
-        """By the Job controller, or dispatched to another cluster."""
-        return managed_by(job) in (JOB_CONTROLLER_NAME, MULTI_KUEUE_CONTROLLER)
+    def is_managed(self, job: Job) -> bool:  # noqa: ARG002  (all Jobs are alike)
+        """All of them, whoever makes the pods: `managedBy` only says who that is."""
+        return True
 
     def podsets(self, job: Job) -> tuple[PodSet, ...]:
         """As many pods as run side by side."""

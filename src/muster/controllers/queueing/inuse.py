@@ -1,11 +1,21 @@
-"""Keeps ResourceFlavors while ClusterQueues name them, and Topologies while ResourceFlavors do, by a finalizer."""
+"""Keeps ResourceFlavors and AdmissionChecks while ClusterQueues name them, and Topologies while ResourceFlavors do."""
 
 from collections.abc import Callable, Iterable
 from typing import Generic, TypeVar
 
 from muster.api.kinds import Kind
-from muster.api.kueue import CLUSTER_QUEUE, RESOURCE_FLAVOR, TOPOLOGY, ClusterQueue, ResourceFlavor, Topology
+from muster.api.kueue import (
+    ADMISSION_CHECK,
+    CLUSTER_QUEUE,
+    RESOURCE_FLAVOR,
+    TOPOLOGY,
+    AdmissionCheck,
+    ClusterQueue,
+    ResourceFlavor,
+    Topology,
+)
 from muster.controllers.queueing.writing import keep_held
+from muster.queueing.checks import of_queue
 from muster.runtime.controller import Result
 from muster.runtime.manager import Manager
 from muster.runtime.objects import key_of
@@ -55,6 +65,11 @@ def flavors_in_use(manager: Manager) -> InUseController[ResourceFlavor, ClusterQ
     return InUseController(manager, RESOURCE_FLAVOR, CLUSTER_QUEUE, _flavors, "resourceflavor")
 
 
+def checks_in_use(manager: Manager) -> InUseController[AdmissionCheck, ClusterQueue]:
+    """Holds AdmissionChecks."""
+    return InUseController(manager, ADMISSION_CHECK, CLUSTER_QUEUE, _checks, "admissioncheck")
+
+
 def topologies_in_use(manager: Manager) -> InUseController[Topology, ResourceFlavor]:
     """Holds Topologies."""
     return InUseController(manager, TOPOLOGY, RESOURCE_FLAVOR, _topology, "topology")
@@ -62,6 +77,10 @@ def topologies_in_use(manager: Manager) -> InUseController[Topology, ResourceFla
 
 def _flavors(queue: ClusterQueue) -> list[str]:
     return [flavor.name for group in queue.spec.resource_groups for flavor in group.flavors]
+
+
+def _checks(queue: ClusterQueue) -> list[str]:
+    return sorted(of_queue(queue.spec))
 
 
 def _topology(flavor: ResourceFlavor) -> list[str]:

@@ -118,12 +118,9 @@ def test_how_it_ended(type_, end):
     assert KIND.end(job(status={"conditions": [condition]})) == end
 
 
-@pytest.mark.parametrize(
-    ("manager", "ours"),
-    [(None, True), ("kubernetes.io/job-controller", True), ("kueue.x-k8s.io/multikueue", True), ("else.io/x", False)],
-)
-def test_jobs_of_other_controllers_are_theirs(manager, ours):
-    assert KIND.is_managed(job(managedBy=manager)) is ours
+@pytest.mark.parametrize("manager", [None, "kubernetes.io/job-controller", "kueue.x-k8s.io/multikueue", "else.io/x"])
+def test_jobs_queue_whoever_makes_their_pods(manager):
+    assert KIND.is_managed(job(managedBy=manager))
 
 
 def test_it_starts_with_what_was_injected_beside_its_own():

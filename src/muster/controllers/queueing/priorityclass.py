@@ -1,0 +1,61 @@
+"""Workloads follow the value of their WorkloadPriorityClass, also of one that is made anew."""
+
+from collections.abc import Iterable
+
+from muster.api.kueue import WORKLOAD, WORKLOAD_PRIORITY_CLASS, Workload, WorkloadPriorityClass
+from muster.api.kueue.names import FINISHED
+from muster.api.status import ApiError
+from muster.queueing.conditions import is_true
+from muster.runtime.controller import Result
+from muster.runtime.manager import Manager
+
+_BY_CLASS = "priority-class"
+
+
+class PriorityClassController:
+    """Runs under a `Manager`. The priority of a Workload that was changed by hand stands until its class changes."""
+
+    name = "workloadpriorityclass"
+
+    def __init__(self, manager: Manager) -> None:
+        self._client = manager.client
+        self._classes = manager.informer(WORKLOAD_PRIORITY_CLASS)
+        self._workloads = manager.informer(WORKLOAD, indexes={_BY_CLASS: _class_of})
+        self._controller = manager.controller(self.name, self._reconcile)
+        self._controller.watch(self._classes, when=_differs)
+
+    async def run(self) -> None:
+        """Write until `stop`."""
+        await self._controller.run()
+
+    async def stop(self) -> None:
+        """Finish what is being written."""
+        await self._controller.stop()
+
+    async def _reconcile(self, key: str) -> Result:
+        found = self._classes.get(key)
+        if found is None:
+            return None
+        for workload in list(self._workloads.by(_BY_CLASS, key)):
+            if workload.spec.priority != found.value and not is_true(workload.status.conditions, FINISHED):
+                await self._write(workload, found.value)
+        return None
+
+    async def _write(self, workload: Workload, priority: int) -> None:
+        meta = workload.metadata
+        patch = {"metadata": {"uid": meta.uid}, "spec": {"priority": priority}}
+        try:
+            await self._client.patch(WORKLOAD, meta.name, patch, meta.namespace)
+        except ApiError as error:
+            if error.code not in (404, 409):  # gone, or another of that name
+                raise
+
+
+def _class_of(workload: Workload) -> Iterable[str]:
+    ref = workload.spec.priority_class_ref
+    kind = WORKLOAD_PRIORITY_CLASS
+    return (ref.name,) if ref is not None and (ref.kind, ref.group) == (kind.kind, kind.group) else ()
+
+
+def _differs(old: WorkloadPriorityClass | None, new: WorkloadPriorityClass | None) -> bool:
+    return new is not None and (old is None or old.value != new.value)
