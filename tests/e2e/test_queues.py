@@ -114,7 +114,7 @@ def test_queues_and_jobs_are_held(teams, tmp_path):
     file = tmp_path / "red"
     teams("queue", "stop", "red")
     submit(teams, "j", 1, "red", file)
-    assert until(teams, "j", "Queued", "LocalQueue red is stopped")["queue"] == "red"
+    assert until(teams, "j", "Queued", "LocalQueue red is inactive")["queue"] == "red"
     assert "Stopped" in teams("queue", "list").stdout
     assert starts(file) == 0
     teams("queue", "resume", "red")

@@ -162,9 +162,9 @@ async def test_queues_are_stopped_and_resumed(world: World):
     await set_stop_policy(session, "team", "Hold", cluster=False)
     await submit(world, "waits", 1, queue="team")
     waits = await why(world, "waits")
-    assert (waits.state.word, waits.state.reason) == ("Queued", "LocalQueue team is stopped")
+    assert (waits.state.word, waits.state.reason) == ("Queued", "LocalQueue team is inactive")
     assert waits.estimate is not None
-    assert waits.estimate.because == "LocalQueue team is stopped"
+    assert waits.estimate.because == "LocalQueue team is inactive"
     assert (await why(world, "runs")).state.word == "Starting"
     await hold_or_release(session, ("queue/team",), hold=False)
     await set_stop_policy(session, "team", "HoldAndDrain", cluster=True)

@@ -112,7 +112,7 @@ class Line:
     def __init__(self, name: str, usage: Mapping[str, float]) -> None:
         self.name = name
         self.spec: QueueSpec | None = None
-        self.closed: Note | None = Note("Misconfigured", f"ClusterQueue {name} not found")
+        self.closed: Note | None = Note("Misconfigured", f"ClusterQueue {name} doesn't exist")
         self.parked: Parked | None = None
         self.tried = False  # whether nothing happened since the head was parked
         self.waiters: dict[str, Waiter] = {}

@@ -69,9 +69,7 @@ class Queues:
         line = self._line(spec.name)
         same = line.spec is not None and replace(line.spec, stop=spec.stop) == spec
         line.spec, line.closed = spec, None
-        if spec.stop != "None":
-            line.closed = Note("Suspended", f"ClusterQueue {spec.name} is stopped")
-        elif not active:
+        if spec.stop != "None" or not active:
             line.closed = Note("Suspended", f"ClusterQueue {spec.name} is inactive")
         if not same:
             selected: dict[str, bool] = {}
@@ -87,7 +85,7 @@ class Queues:
         """Its workloads wait for another one of that name."""
         line = self._line(name)
         line.spec = None
-        line.closed = Note("Misconfigured", f"ClusterQueue {name} not found")
+        line.closed = Note("Misconfigured", f"ClusterQueue {name} doesn't exist")
         line.refresh()
         self._changed(line)
         self._drop_if_unused(line)
@@ -298,25 +296,33 @@ class Queues:
             yield Position(self._waiters[found[-1]].workload, *self._lines[queue].position(self._waiters[found[-1]]))
 
     def counts(self, queue: str) -> tuple[int, int]:
-        """How many of a ClusterQueue are to be tried, and how many are not (metric `pending_workloads`)."""
+        """How many of a ClusterQueue are to be tried, and how many are not (metric `pending_workloads`).
+
+        Those of a LocalQueue that is stopped do not count as pending.
+        """
         self._flush()
         line = self._lines.get(queue)
         if line is None:
             return 0, 0
-        return line.active, len(line.everyone) - line.active
+        held = sum(len(line.local[name]) for name in line.local.keys() & self._stopped)
+        return line.active, len(line.everyone) - held - line.active
 
     def counts_by_local(self, queue: str) -> dict[str, tuple[int, int]]:
-        """The same for each LocalQueue of it where somebody waits."""
+        """The same for each LocalQueue of it where somebody waits, unless it is stopped."""
         line = self._lines.get(queue)
         if line is None:
             return {}
         active = line.active_by_local()
-        return {name: (active[name], len(places) - active[name]) for name, places in line.local.items()}
+        return {
+            name: (active[name], len(places) - active[name])
+            for name, places in line.local.items()
+            if name not in self._stopped
+        }
 
     def waiting_local(self, local_queue: str, queue: str) -> int:
-        """How many wait in a LocalQueue of a ClusterQueue."""
+        """How many wait in a LocalQueue of a ClusterQueue; none count that wait while it is stopped."""
         line = self._lines.get(queue)
-        return len(line.local.get(local_queue, ())) if line is not None else 0
+        return len(line.local.get(local_queue, ())) if line is not None and local_queue not in self._stopped else 0
 
     def classes_aside(self, queue: str) -> int:
         """How many kinds of workloads were tried and do not fit (metric `pending_scheduling_hashes`)."""
@@ -356,7 +362,7 @@ class Queues:
 
     def _obstacle(self, workload: Workload, *, selected: bool) -> Note | None:
         if workload.local_queue in self._stopped:
-            return Note("Suspended", f"LocalQueue {workload.local_queue.partition('/')[2]} is stopped")
+            return Note("Suspended", f"LocalQueue {workload.local_queue.partition('/')[2]} is inactive")
         return None if selected else _NOT_SELECTED
 
     def _review(self, line: Line, waiters: Iterable[Waiter]) -> None:

@@ -141,7 +141,7 @@ HOLDER = workload("one", since=-30, usage="4")
             (40, "sure", "there is room for it"),
             id="held back after an eviction",
         ),
-        pytest.param(snapshot(ME, stop="Hold"), (None, "cannot say", "LocalQueue a is stopped"), id="stopped"),
+        pytest.param(snapshot(ME, stop="Hold"), (None, "cannot say", "LocalQueue a is inactive"), id="stopped"),
         pytest.param(
             snapshot(ME, workload("bad", cpu="x", created=-20)), (0, "sure", "there is room for it"), id="nonsense"
         ),

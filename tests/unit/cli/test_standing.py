@@ -59,9 +59,9 @@ def pending(message, reason="WaitingForQuota"):
             id="several podsets keep their names",
         ),
         pytest.param(
-            workload(pending("LocalQueue q is stopped", "Suspended")),
+            workload(pending("LocalQueue q is inactive", "Suspended")),
             "Queued",
-            "waiting in queue q, position 3: LocalQueue q is stopped",
+            "waiting in queue q, position 3: LocalQueue q is inactive",
             id="stopped",
         ),
         pytest.param(

@@ -229,7 +229,7 @@ CASES = {
         {"queues": {"q": "cpu=4 stop=Hold"}, "waiting": {"me": "q | cpu=1"}},
         None,
         "cannot say",
-        "ClusterQueue q is stopped",
+        "ClusterQueue q is inactive",
     ),
 }
 

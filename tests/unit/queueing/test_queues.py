@@ -111,7 +111,7 @@ def test_what_is_aside_is_tried_again_when_it_changes(line: str) -> None:
 def test_workloads_of_a_queue_that_comes_later_wait_for_it() -> None:
     queues = Queues()
     queues.add(aw.workload("a", "later | gpu=1"))
-    assert queues.why("ns/a") == ("Misconfigured", "ClusterQueue later not found")
+    assert queues.why("ns/a") == ("Misconfigured", "ClusterQueue later doesn't exist")
     assert queues.untried == []
     queues.set_queue(aw.queue("later", "gpu=1"))
     assert queues.untried == ["later"]
@@ -131,7 +131,7 @@ def test_a_stopped_queue_is_not_tried_and_keeps_its_order() -> None:
     assert two.queues.untried == []
     assert two.order() == ["a", "b"]
     assert two.queues.counts("best") == (0, 2)
-    assert two.queues.why("ns/a") == ("Suspended", "ClusterQueue best is stopped")
+    assert two.queues.why("ns/a") == ("Suspended", "ClusterQueue best is inactive")
     two.queues.set_queue(two.specs["best"])
     assert two.active() == ["a", "b"]
 
@@ -155,11 +155,15 @@ def test_an_inactive_queue_is_not_tried() -> None:
 def test_a_stopped_local_queue_holds_only_its_own() -> None:
     two = Two(a="best lq=one | gpu=1", b="best lq=two | gpu=1")
     two.queues.stop_local("ns/one")
-    assert two.queues.why("ns/a") == ("Suspended", "LocalQueue one is stopped")
+    assert two.queues.why("ns/a") == ("Suspended", "LocalQueue one is inactive")
     two.queues.add(aw.workload("c", "best lq=one | gpu=1"))
-    assert two.queues.counts("best") == (1, 2)
+    # None of its own counts as pending.
+    assert two.queues.counts("best") == (1, 0)
+    assert two.queues.counts_by_local("best") == {"ns/two": (1, 0)}
+    assert [two.queues.waiting_local(f"ns/{name}", "best") for name in ("one", "two")] == [0, 1]
     assert two.order() == ["a", "b", "c"]
     two.queues.stop_local("ns/one", stopped=False)
+    assert (two.queues.counts("best"), two.queues.waiting_local("ns/one", "best")) == ((3, 0), 2)
     assert two.active() == ["a", "b", "c"]
 
 

@@ -503,7 +503,7 @@ def _version(obj: Workload) -> int:
 def _problem(obj: Workload, local: LocalQueue | None) -> str:
     """Why nothing can be done for a workload as it is; "" if something can."""
     if local is None:
-        return f"LocalQueue {obj.spec.queue_name} is terminating or missing"
+        return f"LocalQueue {obj.spec.queue_name} doesn't exist"
     return limits_problem(obj.spec.pod_sets)
 
 
