@@ -18,7 +18,9 @@ from tests.system.queueing_world import (
 )
 
 from muster.api.core import EVENT
-from muster.api.kueue import ADMISSION_CHECK, CLUSTER_QUEUE, RESOURCE_FLAVOR, WORKLOAD, AdmissionCheck
+from muster.api.core.quota import LIMIT_RANGE, LimitRange
+from muster.api.kueue import ADMISSION_CHECK, CLUSTER_QUEUE, RESOURCE_FLAVOR, WORKLOAD, AdmissionCheck, Workload
+from muster.api.runtimeclass import RUNTIME_CLASS, RuntimeClass
 from muster.api.status import ApiError
 
 
@@ -204,3 +206,30 @@ async def test_a_flavor_in_use_does_not_go(world: World) -> None:
     await world.settle()
     with pytest.raises(ApiError, match="not found"):
         await world.client.get(RESOURCE_FLAVOR, "default")
+
+
+@virtual
+async def test_defaults_of_the_namespace_and_overhead_of_the_class_count(world: World) -> None:
+    await flavor(world)
+    await queue(world, "team", cpu=4)
+    limit = {"metadata": {"name": "l"}, "spec": {"limits": [{"type": "Container", "defaultRequest": {"cpu": "3"}}]}}
+    await world.client.create(LIMIT_RANGE, msgspec.convert(limit, LimitRange), "default")
+    runtime = {"metadata": {"name": "vm"}, "handler": "vm", "overhead": {"podFixed": {"cpu": "500m"}}}
+    await world.client.create(RUNTIME_CLASS, msgspec.convert(runtime, RuntimeClass))
+    for name, more in {"first": {}, "second": {"runtimeClassName": "vm"}}.items():
+        podset = {"count": 1, "template": {"spec": {"containers": [{"name": "c", "image": "none"}], **more}}}
+        document = {"metadata": {"name": name}, "spec": {"queueName": "team", "podSets": [podset]}}
+        await world.client.create(WORKLOAD, msgspec.convert(document, Workload), "default")
+        await world.settle()
+    assert await admitted(world) == ["first"]
+    (assignment,) = (await get(world, "first")).status.admission.pod_set_assignments
+    assert assignment.resource_usage == {"cpu": "3"}
+    (asked,) = (await get(world, "second")).status.resource_requests
+    assert asked.resources == {"cpu": "3500m"}
+    # Those who wait are read again as the defaults change.
+    smaller = {"spec": {"limits": [{"type": "Container", "defaultRequest": {"cpu": "500m"}}]}}
+    await world.client.patch(LIMIT_RANGE, "l", smaller, "default")
+    await world.settle()
+    assert await admitted(world) == ["first", "second"]
+    (assignment,) = (await get(world, "second")).status.admission.pod_set_assignments
+    assert assignment.resource_usage == {"cpu": "1"}

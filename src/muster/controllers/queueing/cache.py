@@ -36,6 +36,7 @@ from muster.api.kueue.names import (
 )
 from muster.api.kueue.readiness import READY_ANNOTATION, ReadyAnnotationError, parse_annotation
 from muster.api.quantity import QuantityError
+from muster.controllers.queueing.additions import Additions, Concerned
 from muster.controllers.queueing.indexes import (
     HOLDERS_BY_CLUSTER_QUEUE,
     WORKLOADS_BY_LOCAL_QUEUE,
@@ -104,6 +105,7 @@ class QueueingCache:
         manager.informer(RESOURCE_FLAVOR).on_change(self._flavor_changed)
         manager.informer(ADMISSION_CHECK).on_change(self._check_changed)
         manager.informer(NAMESPACE).on_change(self._namespace_changed)
+        self._additions = Additions(manager, self._read_again)
 
     # What others ask.
 
@@ -135,7 +137,7 @@ class QueueingCache:
     def is_still(self, workload: model.Workload, obj: Workload) -> bool:
         """Whether a decision about the workload holds for what it is now."""
         if workload.key.endswith(SUFFIX):
-            now = entry(obj, workload.queue, self._reading)
+            now = entry(self._additions.complete(obj), workload.queue, self._reading)
             return now is not None and now.podsets == workload.podsets
         local = self.local_queues.get(workload.local_queue)
         now = self._read(obj, workload.queue)
@@ -238,7 +240,7 @@ class QueueingCache:
             self._queue(key, obj)
 
     def _read(self, obj: Workload, cluster_queue: str) -> model.Workload:
-        workload = read(obj, cluster_queue, self._reading)
+        workload = read(self._additions.complete(obj), cluster_queue, self._reading)
         text = obj.metadata.annotations.get(READY_ANNOTATION)
         if text is None:
             return workload
@@ -275,7 +277,8 @@ class QueueingCache:
             self.wake()
 
     def _grow(self, key: str, obj: Workload) -> None:
-        more = entry(obj, obj.status.admission.cluster_queue if obj.status.admission else "", self._reading)
+        where = obj.status.admission.cluster_queue if obj.status.admission else ""
+        more = entry(self._additions.complete(obj), where, self._reading)
         node = self.tree.queues.get(more.queue) if more is not None else None
         if more is None or node is None or node.policy.checks:  # what checks have not seen is not granted
             self.queues.remove(key + SUFFIX)
@@ -286,7 +289,7 @@ class QueueingCache:
     def _queue(self, key: str, obj: Workload) -> None:
         local = self.local_queues.get(f"{obj.metadata.namespace}/{obj.spec.queue_name}")
         admissible = _is_admissible(obj)
-        problem = _problem(obj, local)
+        problem = _problem(self._additions.complete(obj), local)
         self.unfit.pop(key, None)
         if problem and admissible:
             self.unfit[key] = problem
@@ -470,6 +473,12 @@ class QueueingCache:
         labels: Mapping[str, str] = new.metadata.labels if new is not None else {}
         self.queues.set_namespace(namespace.metadata.name, labels)
         self.wake()
+
+    def _read_again(self, concerned: Concerned) -> None:
+        """The pods of some workloads will be others."""
+        for workload in self.workloads.all():
+            if concerned(workload):
+                self._place_latest(key_of(workload))
 
     def _tell(self, obj: Workload) -> None:
         local = f"{obj.metadata.namespace}/{obj.spec.queue_name}"

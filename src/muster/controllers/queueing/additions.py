@@ -1,0 +1,58 @@
+"""Follows LimitRanges and RuntimeClasses: what the pods of workloads will have beyond their templates."""
+
+from collections.abc import Callable
+
+from muster.api.core.quota import LIMIT_RANGE, LimitRange
+from muster.api.kueue import Workload
+from muster.api.quantity import ResourceList
+from muster.api.runtimeclass import RUNTIME_CLASS, RuntimeClass
+from muster.queueing.additions import Defaults, completed, defaults_of
+from muster.runtime.manager import Manager
+
+# Whether a workload is concerned by a change.
+Concerned = Callable[[Workload], bool]
+
+_BY_NAMESPACE = "namespace"
+
+
+class Additions:
+    """As of now; `changed` is told whose pods will be others."""
+
+    def __init__(self, manager: Manager, changed: Callable[[Concerned], None]) -> None:
+        self._changed = changed
+        self._defaults: dict[str, Defaults] = {}  # of containers, by namespace
+        self._overheads: dict[str, ResourceList] = {}  # of each pod, by RuntimeClass
+        self._ranges = manager.informer(LIMIT_RANGE, indexes={_BY_NAMESPACE: lambda one: (one.metadata.namespace,)})
+        self._ranges.on_change(self._range_changed)
+        manager.informer(RUNTIME_CLASS).on_change(self._class_changed)
+
+    def complete(self, workload: Workload) -> Workload:
+        """The workload with pods as they will be; itself if nothing is added, which is so for most."""
+        defaults = self._defaults.get(workload.metadata.namespace)
+        return completed(workload, defaults, self._overheads) if defaults is not None or self._overheads else workload
+
+    def _range_changed(self, old: LimitRange | None, new: LimitRange | None) -> None:
+        changed = new if new is not None else old
+        assert changed is not None
+        namespace = changed.metadata.namespace
+        ranges = sorted(self._ranges.by(_BY_NAMESPACE, namespace), key=lambda one: one.metadata.name)
+        before, now = self._defaults.pop(namespace, None), defaults_of(ranges)
+        if now is not None:
+            self._defaults[namespace] = now
+        if now != before:
+            self._changed(lambda workload: workload.metadata.namespace == namespace)
+
+    def _class_changed(self, old: RuntimeClass | None, new: RuntimeClass | None) -> None:
+        changed = new if new is not None else old
+        assert changed is not None
+        name = changed.metadata.name
+        now = new.overhead.pod_fixed if new is not None and new.overhead is not None else {}
+        before = self._overheads.pop(name, {})
+        if now:
+            self._overheads[name] = now
+        if now != before:
+            self._changed(lambda workload: _runs_in(workload, name))
+
+
+def _runs_in(workload: Workload, runtime_class: str) -> bool:
+    return any(podset.template.spec.runtime_class_name == runtime_class for podset in workload.spec.pod_sets)

@@ -1,0 +1,70 @@
+"""What the pods of a workload will have beyond their templates: defaults of their namespace, overhead of their class.
+
+Kueue's AdjustResources. What a container's own limits say counts before a default request, as it does for the pod.
+"""
+
+from collections.abc import Iterable, Mapping
+
+import msgspec
+from msgspec import Struct, field
+
+from muster.api.core import Container, PodSpec
+from muster.api.core.quota import LimitRange
+from muster.api.kueue import PodSet, Workload
+from muster.api.quantity import ResourceList
+
+
+class Defaults(Struct, frozen=True):
+    """Of a namespace: limits and requests of containers that say nothing."""
+
+    limits: ResourceList = field(default_factory=dict)
+    requests: ResourceList = field(default_factory=dict)
+
+
+def defaults_of(ranges: Iterable[LimitRange]) -> Defaults | None:
+    """Those of all LimitRanges of a namespace, the first one first; None if there are none."""
+    items = [item for one in ranges for item in one.spec.limits if item.type == "Container"]
+    limits: ResourceList = {}
+    requests: ResourceList = {}
+    for item in reversed(items):
+        limits |= item.default
+        requests |= item.default_request
+    return Defaults(limits, requests) if limits or requests else None
+
+
+def completed(workload: Workload, defaults: Defaults | None, overheads: Mapping[str, ResourceList]) -> Workload:
+    """The workload with pods as they will be; itself if nothing is added.
+
+    overheads: of each pod, by RuntimeClass.
+    """
+    podsets = tuple(_podset(podset, defaults, overheads) for podset in workload.spec.pod_sets)
+    if podsets == workload.spec.pod_sets:
+        return workload
+    return msgspec.structs.replace(workload, spec=msgspec.structs.replace(workload.spec, pod_sets=podsets))
+
+
+def _podset(podset: PodSet, defaults: Defaults | None, overheads: Mapping[str, ResourceList]) -> PodSet:
+    spec = podset.template.spec
+    overhead = spec.overhead or overheads.get(spec.runtime_class_name or "", {})
+    spec = msgspec.structs.replace(spec, overhead=overhead)
+    if defaults is not None:
+        spec = _with_defaults(spec, defaults)
+    return msgspec.structs.replace(podset, template=msgspec.structs.replace(podset.template, spec=spec))
+
+
+def _with_defaults(spec: PodSpec, defaults: Defaults) -> PodSpec:
+    return msgspec.structs.replace(
+        spec,
+        containers=tuple(_container(one, defaults) for one in spec.containers),
+        init_containers=tuple(_container(one, defaults) for one in spec.init_containers),
+    )
+
+
+def _container(container: Container, defaults: Defaults) -> Container:
+    written = container.resources
+    resources = msgspec.structs.replace(
+        written,
+        limits=defaults.limits | written.limits,
+        requests=defaults.requests | written.limits | written.requests,
+    )
+    return msgspec.structs.replace(container, resources=resources)

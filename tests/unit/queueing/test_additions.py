@@ -1,0 +1,53 @@
+"""What pods will have beyond their templates, as their workload counts it."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from muster.api.core.quota import LimitRange
+from muster.api.kueue import Workload
+from muster.queueing.additions import completed, defaults_of
+from muster.queueing.intake import workload as read
+
+
+def limits(type_: str = "Container", **item: Any) -> LimitRange:
+    return msgspec.convert({"spec": {"limits": [{"type": type_, **item}]}}, LimitRange)
+
+
+def a_workload(resources: Any, **spec: Any) -> Workload:
+    template = {"spec": {"containers": [{"name": "c", "resources": resources}], **spec}}
+    document = {"metadata": {"name": "w", "namespace": "n"}, "spec": {"podSets": [{"count": 1, "template": template}]}}
+    return msgspec.convert(document, Workload)
+
+
+DEFAULT = (limits(default={"cpu": "4"}, defaultRequest={"cpu": "2"}),)
+
+
+@pytest.mark.parametrize(
+    ("ranges", "resources", "spec", "asked"),
+    [
+        ((), {}, {}, {}),
+        (DEFAULT, {}, {}, {"cpu": 2000}),
+        (DEFAULT, {"requests": {"cpu": "1"}}, {}, {"cpu": 1000}),
+        (DEFAULT, {"limits": {"cpu": "3"}}, {}, {"cpu": 3000}),
+        ((limits(default={"cpu": "4"}),), {}, {}, {"cpu": 4000}),
+        ((limits("Pod", max={"cpu": "4"}),), {}, {}, {}),
+        ((limits(defaultRequest={"cpu": "1"}), *DEFAULT), {}, {}, {"cpu": 1000}),
+        (DEFAULT, {"requests": {"cpu": "1"}}, {"initContainers": [{"name": "i"}]}, {"cpu": 2000}),
+        ((), {}, {"runtimeClassName": "vm"}, {"cpu": 250}),
+        ((), {"requests": {"cpu": "1"}}, {"runtimeClassName": "vm", "overhead": {"cpu": "1"}}, {"cpu": 2000}),
+        ((), {}, {"runtimeClassName": "other"}, {}),
+    ],
+    ids=["nothing", "a default request", "its own request", "its own limit", "a default limit", "limits of pods",
+         "the first one", "an init container", "overhead", "its own overhead", "an unknown class"],
+)  # fmt: skip
+def test_what_a_pod_asks_for(ranges, resources, spec, asked):
+    found = completed(a_workload(resources, **spec), defaults_of(ranges), {"vm": {"cpu": "250m"}})
+    (podset,) = read(found, "q").podsets
+    assert podset.requests == asked
+
+
+def test_a_workload_to_which_nothing_is_added_is_itself():
+    one = a_workload({"requests": {"cpu": "1"}, "limits": {"cpu": "4"}})
+    assert completed(one, defaults_of(DEFAULT), {"vm": {"cpu": "1"}}) is one
