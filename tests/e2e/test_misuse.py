@@ -48,8 +48,8 @@ def test_the_first_failure_does_not_stop_the_rest(up, tmp_path):
     assert done.stderr.count("d: completed") == 1
     assert errors(done) == ["Error: nobody: there is no job nobody in namespace default"]
     assert up("wait", "nobody", "d", check=False).returncode == 1
-    for command in (["logs"], ["logs", "-f"], ["cancel"], ["why"]):
-        assert "no job dd in namespace default; did you mean d?" in up(*command, "dd", check=False).stderr, command
+    for words in (["logs"], ["logs", "-f"], ["cancel"], ["why"]):
+        assert "no job dd in namespace default; did you mean d?" in up(*words, "dd", check=False).stderr, words
 
     done = up("logs", "d", "--rank", "7", check=False)
     assert done.returncode == 2

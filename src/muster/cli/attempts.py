@@ -23,13 +23,14 @@ class Attempt:
     """One run of a container of a worker.
 
     rank: what its lines are marked with. worker: whose run it is, see above.
-    path, query: where its log is. gone: its pod is no more. newest: it is the last of its pod.
+    pod, uid: which pod's. path, query: where its log is. gone: its pod is no more. newest: it is the last of its pod.
     """
 
     rank: str
     worker: str
     container: str
     pod: str
+    uid: str
     path: str
     query: Mapping[str, str]
     gone: bool
@@ -80,6 +81,7 @@ def _of_kept(job: Job, pod: KeptPod) -> list[Attempt]:
             _worker(job, pod.rank),
             container,
             pod.name,
+            pod.uid,
             path,
             {"uid": pod.uid, "container": container, "attempt": str(number)},
             gone=True,
@@ -92,7 +94,7 @@ def _of_kept(job: Job, pod: KeptPod) -> list[Attempt]:
 
 def _of_pod(job: Job, pod: Pod, *, ours: bool) -> list[Attempt]:
     path, found = POD.path(pod.metadata.namespace, pod.metadata.name, "log"), []
-    rank, name = rank_of(pod), pod.metadata.name
+    rank, name, uid = rank_of(pod), pod.metadata.name, pod.metadata.uid
     for status in (*pod.status.init_container_statuses, *pod.status.container_statuses):
         newest = status.restart_count
         states = (status.state.running, status.state.terminated, status.last_state.terminated)
@@ -102,5 +104,5 @@ def _of_pod(job: Job, pod: Pod, *, ours: bool) -> list[Attempt]:
             older = {"attempt": str(number)} if ours else {"previous": "true"}
             query = {"container": status.name} | (older if number < newest else {})
             worker, is_newest = _worker(job, rank), number == newest
-            found.append(Attempt(rank, worker, status.name, name, path, query, gone=False, newest=is_newest))
+            found.append(Attempt(rank, worker, status.name, name, uid, path, query, gone=False, newest=is_newest))
     return found

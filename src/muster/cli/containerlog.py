@@ -65,6 +65,7 @@ class ContainerLog:
         self._unended: set[bytes] = set()  # streams whose last line has no end so far
         self._failing_since: float | None = None
         self._over_since: float | None = None
+        self.is_cut = False  # the pod went before all of its log could be read
 
     def observe(self, status: ContainerStatus) -> None:
         """The container is now like this."""
@@ -106,6 +107,7 @@ class ContainerLog:
                 trouble: ApiError | TransportError = error
             except ApiError as error:
                 if error.code == 404:
+                    self.is_cut = True
                     return False
                 if error.code == 400 and self._status.state.running is None:
                     return True  # it ended before it had a log

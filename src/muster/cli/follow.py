@@ -96,30 +96,36 @@ class Follower:
         except ExceptionGroup as failures:
             raise failures.exceptions[0] from None
 
-    async def print_once(
-        self, job: Job, number: int | None = None, *, previous: bool = False, gone: bool = False
-    ) -> None:
-        """Show the output of the job that there is now: as `attempts.chosen` says, or only that of gone pods.
+    async def print_once(self, job: Job, number: int | None = None, *, previous: bool = False) -> None:
+        """Show the output of the job that there is now, as `attempts.chosen` says.
 
         Raises `ApiError`, `TransportError`; `LookupError` if an attempt is asked for that none has.
         """
         assert self.show is not None
         self._raw = await is_embedded(self.client)
-        found = await self._attempts(job)
+        found = await self._attempts(job, (await self.client.list(POD, self.namespace, labels=self._labels)).items)
         wanted = chosen(found, number, previous=previous)
         if not wanted and (previous or number is not None):
             runs = Counter((attempt.worker, attempt.container) for attempt in found)
             most = max(runs.values(), default=0)
             raise LookupError(f"{self.name} has {most} {'attempt' if most == 1 else 'attempts'} with a log")
         for attempt in wanted:
-            if gone and not attempt.gone:
-                continue
-            pod = Pod(metadata=ObjectMeta(name=attempt.pod, namespace=self.namespace))
-            status = ContainerStatus(name=attempt.container)
-            await self._log(pod, status, attempt.rank).copy_once(attempt.path, attempt.query)
+            await self._log_of(attempt).copy_once(attempt.path, attempt.query)
 
-    async def _attempts(self, job: Job) -> list[Attempt]:
-        pods = (await self.client.list(POD, self.namespace, labels=self._labels)).items
+    async def _print_gone(self, job: Job, pods: list[Pod]) -> None:
+        """Show what pods have left that went before they could be followed, or could be to the end."""
+        if self.show is None or not self._raw:
+            return
+        try:
+            for attempt in chosen(await self._attempts(job, pods), None, previous=False):
+                followed = self._logs.get((attempt.uid, attempt.container))
+                if attempt.gone and (followed is None or followed.is_cut):
+                    await (followed or self._log_of(attempt)).copy_once(attempt.path, attempt.query)
+        except (ApiError, TransportError) as error:
+            if not (isinstance(error, ApiError) and error.code == 404):  # the job is gone, and all of it
+                self.warn(f"what gone workers of {self.name} have printed is not shown: {error}")
+
+    async def _attempts(self, job: Job, pods: list[Pod]) -> list[Attempt]:
         kept: list[KeptPod] = []
         if self._raw:
             answer = await self.client.raw(Request("GET", JOB.path(self.namespace, self.name, "log")))
@@ -184,6 +190,7 @@ class Follower:
                 mine = await self._as_they_ended(uid, mine)
                 self._observe(group, mine)
                 await self._drain()
+                await self._print_gone(job, mine)
                 return ending(job, mine)
             await self._change(POSITION_SECONDS if stands is not None and stands.waits else None)
 
@@ -242,6 +249,10 @@ class Follower:
         """The containers whose output is wanted."""
         if self.show is not None and self.rank in ("", rank_of(pod)):
             yield from (*pod.status.init_container_statuses, *pod.status.container_statuses)
+
+    def _log_of(self, attempt: Attempt) -> ContainerLog:
+        pod = Pod(metadata=ObjectMeta(name=attempt.pod, namespace=self.namespace))
+        return self._log(pod, ContainerStatus(name=attempt.container), attempt.rank)
 
     def _log(self, pod: Pod, status: ContainerStatus, rank: str) -> ContainerLog:
         assert self.show is not None

@@ -141,6 +141,62 @@ def test_the_output_is_shown_to_its_last_line_which_needs_no_end():
     assert shown == [("0", b"hello\n"), ("0", b"no end\n")]
 
 
+class Ours(Server):
+    """A server of ours, which keeps what a pod has printed that is gone."""
+
+    kept = "- attempt F 0\n2026-01-01T00:00:00.000000001Z stdout F hello\n2026-01-01T00:00:00.000000002Z stdout F bye\n"
+
+    async def request(self, request):
+        if request.path == "/version":
+            return Response(200, b'{"gitVersion": "v1.34.0+muster"}')
+        if request.path.endswith("/jobs/j/log"):
+            pod = {"name": "j-0", "uid": "j-0", "rank": "0", "created": "", "containers": {"c": [0]}}
+            return Response(
+                200, json.dumps({"items": [] if "default/j-0" in self._collection(POD) else [pod]}).encode()
+            )
+        return await super().request(request)
+
+    @asynccontextmanager
+    async def of_gone(self, request):
+        assert (request.query["uid"], request.query["raw"]) == ("j-0", "true")
+
+        async def chunks():
+            yield self.kept.encode()
+
+        yield chunks()
+
+    def stream(self, request):
+        return self.of_gone(request) if request.path.endswith("/jobs/j/log") else super().stream(request)
+
+
+@pytest.mark.parametrize(
+    "printed",
+    [
+        pytest.param(None, id="gone before it was seen to run"),
+        pytest.param(not_found("pods", "j-0"), id="gone before its log was asked for"),
+        pytest.param(
+            b"- attempt F 0\n2026-01-01T00:00:00.000000001Z stdout F hello\n", id="gone in the midst of its log"
+        ),
+    ],
+)
+def test_what_a_pod_has_printed_that_is_gone_is_shown_in_the_end_and_once(printed):
+    server = Ours()
+    server.job()
+    server.log = [printed, not_found("pods", "j-0")] if isinstance(printed, bytes) else [printed]
+
+    async def script():
+        await asyncio.sleep(1)
+        if printed is not None:
+            server.pod("Running", running={})
+        await asyncio.sleep(1)
+        server.remove("j-0", kind=POD)
+        server.job("Failed")
+
+    ending, shown = follow(server, script)
+    assert ending.code == 1
+    assert b"".join(text for _, text in shown) == b"hello\nbye\n"
+
+
 def test_the_pods_are_looked_at_again_when_the_job_is_over():
     """The watch of the pods may be behind that of the job."""
     server = Server()

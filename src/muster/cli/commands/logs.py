@@ -36,7 +36,6 @@ async def _logs(target: Target, name: str, rank: str, attempt: int | None, *, fo
     from muster.cli.jobstate import most_workers, worker
     from muster.cli.output import say
     from muster.cli.printing import Printer
-    from muster.jobs.conditions import finish
     from muster.runtime.clock import RealClock
     from muster.runtime.ids import Random
 
@@ -52,8 +51,6 @@ async def _logs(target: Target, name: str, rank: str, attempt: int | None, *, fo
         )
         if follow:
             code = (await follower.run()).code
-            if finish(job) is not None:  # those that were there before could not be followed
-                await follower.print_once(job, gone=True)
         else:
             try:
                 await follower.print_once(job, attempt, previous=previous)
