@@ -49,7 +49,11 @@ def admission(queue: str, assignment: Assignment) -> Admission:
         PodSetAssignment(
             name=podset.name,
             flavors={resource: choice.flavor for resource, choice in podset.flavors.items()},
-            resource_usage={resource: format_amount(resource, amount) for resource, amount in podset.requests.items()},
+            resource_usage={
+                resource: format_amount(resource, amount)
+                for resource, amount in podset.requests.items()
+                if resource in podset.flavors
+            },
             count=podset.count,
         )
         for podset in assignment.podsets
