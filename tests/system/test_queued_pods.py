@@ -5,10 +5,11 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.system.plane import World, virtual
+from tests.system.plane import World, running, virtual
 from tests.system.queueing_world import admitted, flavor, get, is_, queue, why, workload
 
 from muster.api.batch import JOB, Job
+from muster.api.config import EMBEDDED, Integrations
 from muster.api.core import EVENT, POD, Pod
 from muster.api.kueue import (
     ADMISSION_CHECK,
@@ -35,6 +36,7 @@ from muster.api.managed.pods import is_held
 from muster.api.pods import is_deleting
 from muster.api.scheduling import PRIORITY_CLASS, PriorityClass
 from muster.api.status import ApiError
+from muster.runtime.clock import run_virtual
 from muster.runtime.transport import STRATEGIC_MERGE_PATCH
 
 NOW = "2026-01-01T00:00:00Z"
@@ -49,10 +51,11 @@ async def pod(
     size: int = 0,
     cpu: str = "1",
     annotations: Any = None,
+    labels: Any = None,
     **spec: Any,
 ) -> Pod:
     container = {"name": "c", "image": "none", "resources": {"requests": {"cpu": cpu}}}
-    labels = {QUEUE_NAME_LABEL: queue} | ({POD_GROUP_NAME_LABEL: group} if group else {})
+    labels = {QUEUE_NAME_LABEL: queue} | ({POD_GROUP_NAME_LABEL: group} if group else {}) | (labels or {})
     marks = {POD_GROUP_TOTAL_COUNT: str(size)} if size else {}
     document = {
         "metadata": {"name": name, "labels": labels, "annotations": marks | (annotations or {})},
@@ -333,6 +336,65 @@ async def test_an_evicted_group_is_deleted_and_comes_back_with_other_pods(world:
     assert "g" in await admitted(world)
     assert await names(world, held=True) == []
     assert sorted(one.metadata.name for one in await world.pods()) == ["h-0", "h-1", "next"]
+
+
+@virtual
+async def test_a_success_that_comes_during_an_eviction_is_kept_and_only_the_failed_pod_is_replaced(
+    world: World,
+) -> None:
+    await a_team(world, cpu=2)
+    await group_of(world, "g", 2)
+    await world.settle()
+    for name in ("g-0", "g-1"):
+        await play(world, name, "Running")
+    await evict(world, "g")
+    await world.settle()
+    await play(world, "g-0", "Succeeded")
+    await ended(world, "g-1")
+    await world.settle()
+    assert sorted(one.metadata.name for one in await world.pods()) == ["g-0", "g-1"]
+    assert await is_(world, "g", "WaitingForReplacementPods")
+    await world.client.patch(WORKLOAD, "g", {"spec": {"active": True}}, "default")
+    await pod(world, "h", group="g", size=2)
+    await world.settle()
+    assert sorted(one.metadata.name for one in await world.pods()) == ["g-0", "h"], "the failed one is let go"
+    assert "g" in await admitted(world)
+    await play(world, "h", "Succeeded")
+    await world.settle()
+    assert await why(world, "g", "Finished") == ("Succeeded", "Pods succeeded: 2/2.")
+
+
+LABELLED = msgspec.structs.replace(
+    EMBEDDED, integrations=Integrations(frameworks=("batch/job", "pod"), label_keys_to_copy=("team", "tier"))
+)
+
+
+@pytest.mark.parametrize(
+    ("labels", "copied"),
+    [
+        ([{"team": "red"}, {"tier": "1", "other": "x"}], {"team": "red", "tier": "1"}),
+        ([{"team": "red"}, {"team": "red"}], {"team": "red"}),
+        ([{"team": "red"}, {"team": "blue"}], None),
+    ],
+    ids=["some here, some there", "the same", "they disagree"],
+)
+def test_labels_to_copy_are_looked_for_in_every_pod_of_a_group(labels, copied) -> None:
+    async def body() -> None:
+        async with running(configuration=LABELLED) as plane:
+            world = World(plane)
+            await a_team(world, cpu=2)
+            for number, more in enumerate(labels):
+                await pod(world, f"g-{number}", group="g", size=2, labels=more)
+            await world.settle()
+            found = {one.metadata.name: one for one in (await world.client.list(WORKLOAD, "default")).items}
+            if copied is None:
+                assert found == {}
+                messages = [event.message for event in (await world.client.list(EVENT, "default")).items]
+                assert "constructing workload: pods have different label values" in messages
+            else:
+                assert found["g"].metadata.labels == copied
+
+    run_virtual(body())
 
 
 @virtual

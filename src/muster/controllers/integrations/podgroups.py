@@ -266,8 +266,8 @@ def _is_fast(pod: Pod) -> bool:
 
 
 def _has_succeeded(pod: Pod) -> bool:
-    """Whether its work is done. One that ends well because we told it to end has not done it."""
-    return pod.status.phase == "Succeeded" and not was_told(pod)
+    """Whether its work is done, also if it was told to end meanwhile."""
+    return pod.status.phase == "Succeeded"
 
 
 def _may_run(pod: Pod) -> bool:

@@ -44,7 +44,7 @@ from muster.controllers.integrations.podgroups import (
 from muster.controllers.integrations.podwriter import PodWriter
 from muster.controllers.integrations.priorities import Priorities, appeared
 from muster.controllers.integrations.rules import rules
-from muster.controllers.integrations.workloads import Workloads
+from muster.controllers.integrations.workloads import Workloads, copied_labels
 from muster.queueing.conditions import is_true, put
 from muster.queueing.facts import JobFacts
 from muster.queueing.names import workload_name
@@ -73,7 +73,8 @@ class PodReconciler:
         self._rules = rules(manager, configuration)
         priorities = Priorities(manager)
         self._observer = Observer(PodGroups(), priorities, configuration)
-        self._write = Workloads(manager.client, manager.clock, POD, configuration.integrations.label_keys_to_copy)
+        self._labels_to_copy = configuration.integrations.label_keys_to_copy
+        self._write = Workloads(manager.client, manager.clock, POD, self._labels_to_copy)
         self._of_pods = PodWriter(manager.client, manager.clock, recorder)
         self._flavors = manager.informer(RESOURCE_FLAVOR)
         self._pods = manager.informer(POD, indexes={_BY_TIE: _ties})
@@ -212,10 +213,13 @@ class PodReconciler:
 
     async def _create(self, lineup: Lineup, facts: JobFacts) -> None:
         group = lineup.group
-        if lineup.complaint:
-            self._tell(group.first, "Warning", "ErrWorkloadCompose", lineup.complaint)
-            return
         members = [pod.metadata for pod in group.pods]
+        complaint = lineup.complaint
+        if not complaint and copied_labels(members, self._labels_to_copy) is None:
+            complaint = "constructing workload: pods have different label values"
+        if complaint:
+            self._tell(group.first, "Warning", "ErrWorkloadCompose", complaint)
+            return
         try:
             workload = await self._write.create(group.metadata, facts, group.name, members)
         except ApiError as error:

@@ -34,7 +34,8 @@ class Workloads:
 
         group: the name of a job that is several objects, which own the Workload together.
         """
-        labels = {key: meta.labels[key] for key in self._labels_to_copy if key in meta.labels}
+        labels = copied_labels(members if group else (meta,), self._labels_to_copy)
+        assert labels is not None, "members that disagree make no Workload"
         requests = {key: text for key, text in meta.annotations.items() if key.startswith(PROVISIONING_REQUEST_PREFIX)}
         workload = Workload(
             metadata=ObjectMeta(
@@ -131,6 +132,16 @@ class Workloads:
             controller=True,
             block_owner_deletion=True,
         )
+
+
+def copied_labels(metas: Sequence[ObjectMeta], keys: Sequence[str]) -> dict[str, str] | None:
+    """The labels with these keys, whichever object has them; None if two of them say different things."""
+    found: dict[str, str] = {}
+    for meta in metas:
+        for key in keys:
+            if key in meta.labels and found.setdefault(key, meta.labels[key]) != meta.labels[key]:
+                return None
+    return found
 
 
 def _uid_label(meta: ObjectMeta) -> dict[str, str]:
