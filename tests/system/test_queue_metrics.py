@@ -1,6 +1,7 @@
 """What /metrics says of queues after things have happened in them, under Kueue's names."""
 
 from collections.abc import Awaitable, Callable
+from math import isnan
 
 import msgspec
 from prometheus_client.parser import text_string_to_metric_families
@@ -20,7 +21,7 @@ from tests.system.queueing_world import (
 
 from muster.api.config import EMBEDDED
 from muster.api.config.types import LocalQueueMetrics, Metrics
-from muster.api.kueue import CLUSTER_QUEUE, LOCAL_QUEUE, WORKLOAD
+from muster.api.kueue import CLUSTER_QUEUE, COHORT, LOCAL_QUEUE, WORKLOAD
 from muster.api.meta import LabelSelector
 from muster.runtime.clock import run_virtual
 
@@ -65,8 +66,10 @@ async def test_a_workload_that_waits_runs_and_ends(world: World) -> None:
         ("team", "default", "active"): 0,
         ("team", "default", "inadmissible"): 1,
     }
-    assert now["pending_scheduling_hashes"] == {("team",): 1}
-    assert now["unadmitted_workloads"] == {("team", "WaitingForQuota"): 1}
+    assert now["pending_scheduling_hashes"] == {("team", "active"): 0, ("team", "inadmissible"): 1}
+    why = ("NoReservation", "WaitingForQuota")
+    assert now["unadmitted_workloads"] == {("team", *why): 1}
+    assert now["local_queue_unadmitted_workloads"] == {("team", "team", "default", *why): 1}
     assert now["admission_attempts_total"] == {("success",): 1, ("inadmissible",): 1}
     assert now["admission_attempt_duration_seconds_count"] == {("success",): 1, ("inadmissible",): 1}
     assert now["reserving_active_workloads"] == now["admitted_active_workloads"] == {("team",): 1}
@@ -74,18 +77,20 @@ async def test_a_workload_that_waits_runs_and_ends(world: World) -> None:
     await world.settle()
     now = await samples(world)
     for kind, labels in (("", ("team",)), ("local_queue_", ("team", "default"))):
-        assert now[f"{kind}quota_reserved_workloads_total"] == {labels: 2}
-        assert now[f"{kind}admitted_workloads_total"] == {labels: 2}
-        assert now[f"{kind}quota_reserved_wait_time_seconds_count"] == {labels: 2}
-        assert now[f"{kind}quota_reserved_wait_time_seconds_sum"] == {labels: 20}
-        assert now[f"{kind}admission_wait_time_seconds_sum"] == {labels: 20}
-        assert now[f"{kind}admission_checks_wait_time_seconds_sum"] == {labels: 0}
-        assert now[f"{kind}finished_workloads_total"] == {labels: 1}
-        assert now[f"{kind}execution_time_seconds_sum"] == {labels: 30}
+        by_class = (*labels, "")
+        assert now[f"{kind}quota_reserved_workloads_total"] == {by_class: 2}
+        assert now[f"{kind}admitted_workloads_total"] == {by_class: 2}
+        assert now[f"{kind}quota_reserved_wait_time_seconds_count"] == {by_class: 2}
+        assert now[f"{kind}quota_reserved_wait_time_seconds_sum"] == {by_class: 20}
+        assert now[f"{kind}admission_wait_time_seconds_sum"] == {by_class: 20}
+        assert now[f"{kind}admission_checks_wait_time_seconds_sum"] == {by_class: 0}
+        assert now[f"{kind}finished_workloads_total"] == {by_class: 1}
+        assert now[f"{kind}execution_time_seconds_sum"] == {by_class: 30}
+        assert now[f"{kind}finished_workloads"] == {labels: 1}
         assert now[f"{kind}reserving_active_workloads"] == {labels: 1}
         assert now[f"{kind}admitted_active_workloads"] == {labels: 1}
-    assert now["finished_workloads"] == {("team",): 1}
     assert "unadmitted_workloads" not in now
+    assert "local_queue_unadmitted_workloads" not in now
     await world.client.delete(WORKLOAD, "first", "default")
     await world.settle()
     assert "finished_workloads" not in await samples(world)
@@ -102,8 +107,9 @@ async def test_a_preemption(world: World) -> None:
     now = await samples(world)
     assert now["preempted_workloads_total"] == {("team", "InClusterQueue"): 1}
     for kind, labels in (("", ("team",)), ("local_queue_", ("team", "default"))):
-        assert now[f"{kind}evicted_workloads_total"] == {(*labels, "Preempted", ""): 1}
-        assert now[f"{kind}evicted_workloads_once_total"] == {(*labels, "Preempted", ""): 1}
+        # by class, reason and cause, in the order of the names of the labels
+        assert now[f"{kind}evicted_workloads_total"] == {(*labels, "", "Preempted", ""): 1}
+        assert now[f"{kind}evicted_workloads_once_total"] == {(*labels, "", "Preempted", ""): 1}
     assert "workload_eviction_latency_seconds_sum" not in now
     await give_back(world, "low")
     await world.settle()
@@ -117,8 +123,8 @@ async def test_a_preemption(world: World) -> None:
     await world.settle()
     now = await samples(world)
     assert now["preempted_workloads_total"] == {("team", "InClusterQueue"): 2}
-    assert now["evicted_workloads_total"] == {("team", "Preempted", ""): 2}
-    assert now["evicted_workloads_once_total"] == {("team", "Preempted", ""): 1}
+    assert now["evicted_workloads_total"] == {("team", "", "Preempted", ""): 2}
+    assert now["evicted_workloads_once_total"] == {("team", "", "Preempted", ""): 1}
 
 
 @virtual
@@ -135,9 +141,9 @@ async def test_pods_that_get_ready(world: World) -> None:
     await world.settle(3)
     now = await samples(world)
     for kind, labels in (("", ("team",)), ("local_queue_", ("team", "default"))):
-        assert now[f"{kind}ready_wait_time_seconds_count"] == {labels: 1}
-        assert now[f"{kind}ready_wait_time_seconds_sum"] == {labels: 7}
-        assert now[f"{kind}admitted_until_ready_wait_time_seconds_sum"] == {labels: 7}
+        assert now[f"{kind}ready_wait_time_seconds_count"] == {(*labels, ""): 1}
+        assert now[f"{kind}ready_wait_time_seconds_sum"] == {(*labels, ""): 7}
+        assert now[f"{kind}admitted_until_ready_wait_time_seconds_sum"] == {(*labels, ""): 7}
 
 
 async def condition(world: World, name: str, type: str, status: str, reason: str) -> None:
@@ -167,12 +173,12 @@ async def test_the_status_of_queues(world: World) -> None:
     assert await state() == ("active", "True")
     now = await samples(world)
     assert now["cluster_queue_info"] == {("team", "left", "top"): 1}
-    assert now["cohort_info"] == {("left", "top", "top"): 1, ("top", "", ""): 1}
+    assert now["cohort_info"] == {("left", "top", "top"): 1, ("top", "", "top"): 1}
     await workload(world, "w", "team")
     await world.settle()
     now = await samples(world)
     assert now["cohort_subtree_admitted_active_workloads"] == {("left",): 1, ("top",): 1}
-    assert now["cohort_subtree_admitted_workloads_total"] == {("left",): 1, ("top",): 1}
+    assert now["cohort_subtree_admitted_workloads_total"] == {("left", ""): 1, ("top", ""): 1}
     await world.client.delete(CLUSTER_QUEUE, "team")
     await world.settle()
     assert await state() == ("terminating", "False")
@@ -181,6 +187,27 @@ async def test_the_status_of_queues(world: World) -> None:
     await world.settle()
     now = await samples(world)
     assert not [labels for values in now.values() for labels in values if "team" in labels]
+    await world.client.delete(COHORT, "left")
+    await world.settle()
+    now = await samples(world)
+    assert not [labels for values in now.values() for labels in values if {"left", "top"} & set(labels)]
+
+
+@virtual
+async def test_the_priority_class_of_a_workload(world: World) -> None:
+    await flavor(world)
+    await queue(world, "team", cpu=4, cohortName="top")
+    ref = {"group": "kueue.x-k8s.io", "kind": "WorkloadPriorityClass", "name": "high"}
+    await workload(world, "a", "team", priorityClassRef=ref, priority=1)
+    await workload(world, "b", "team")
+    await world.settle()
+    now = await samples(world)
+    assert now["admitted_workloads_total"] == {("team", "high"): 1, ("team", ""): 1}
+    assert now["local_queue_admitted_workloads_total"] == {
+        ("team", "default", "high"): 1,
+        ("team", "default", ""): 1,
+    }
+    assert now["cohort_subtree_admitted_workloads_total"] == {("top", "high"): 1, ("top", ""): 1}
 
 
 @configured(Metrics(enable_cluster_queue_resources=True, local_queue_metrics=LocalQueueMetrics(enable=False)))
@@ -200,11 +227,19 @@ async def test_resources_where_they_are_asked_for(world: World) -> None:
     assert "cluster_queue_lending_limit" not in now
     assert now["cluster_queue_resource_reservation"] == {team: 2, lender: 0}
     assert now["cluster_queue_resource_usage"] == {team: 2, lender: 0}
-    assert now["cluster_queue_weighted_share"] == {("team",): 91, ("lender",): 0}
+    assert now["cluster_queue_weighted_share"] == {("team", "top"): 1000 * 0.5 / 5.5, ("lender", "top"): 0}
+    assert now["cluster_queue_resource_pending"] == {("team", "cpu"): 0, ("lender", "cpu"): 0}
     assert now["cohort_weighted_share"] == {("top",): 0}
     assert now["cohort_subtree_quota"] == {("top", "default", "cpu"): 5.5}
     assert now["cohort_subtree_resource_reservations"] == {("top", "default", "cpu"): 2}
     assert not [name for name in now if name.startswith("local_queue")]
+    await workload(world, "x", "team", cpu=2, count=3)
+    await workload(world, "y", "team", cpu="500m")
+    await world.client.patch(CLUSTER_QUEUE, "team", {"spec": {"fairSharing": {"weight": "0"}}})
+    await world.settle()
+    now = await samples(world)
+    assert now["cluster_queue_resource_pending"] == {("team", "cpu"): 6, ("lender", "cpu"): 0}
+    assert isnan(now["cluster_queue_weighted_share"][("team", "top")])
 
 
 @virtual

@@ -106,6 +106,16 @@ def needs(workload: Workload, spec: QueueSpec | None) -> frozenset[FlavorResourc
     )
 
 
+def _requests(workload: Workload) -> Counter[str]:
+    """Of all its pods together."""
+    total = Counter[str]()
+    for podset in workload.podsets:
+        total[PODS] += podset.count
+        for resource, amount in podset.requests.items():
+            total[resource] += amount * podset.count
+    return total
+
+
 class Line:
     """The line before one ClusterQueue. `usage` is the past usage of LocalQueues, kept by `Queues`."""
 
@@ -118,6 +128,7 @@ class Line:
         self.waiters: dict[str, Waiter] = {}
         self.everyone = SortedList()
         self.local: dict[str, SortedList] = {}
+        self.asked: dict[str, Counter[str]] = {}  # what those of each LocalQueue ask for together
         self._usage = usage
         self._alike: dict[Hashable, Alike] = {}
         self._open = SortedList()
@@ -141,15 +152,18 @@ class Line:
         return Counter(waiters[place[-1]].workload.local_queue for entry in self._open for place in entry[2].places)
 
     @property
-    def classes_aside(self) -> int:
-        """How many classes were tried and do not fit."""
-        return len(self._aside)
+    def classes(self) -> tuple[int, int]:
+        """How many classes are to be tried, and how many were tried and do not fit."""
+        if self.closed is not None:
+            return 0, len(self._alike)
+        return len(self._alike) - len(self._aside), len(self._aside)
 
     def insert(self, waiter: Waiter) -> None:
         """Someone comes."""
         self.waiters[waiter.workload.key] = waiter
         self.everyone.add(waiter.place)
         self.local.setdefault(waiter.workload.local_queue, SortedList()).add(waiter.place)
+        self.asked.setdefault(waiter.workload.local_queue, Counter()).update(_requests(waiter.workload))
         self.file(waiter)
 
     def take(self, waiter: Waiter) -> None:
@@ -159,8 +173,9 @@ class Line:
         self.everyone.remove(waiter.place)
         places = self.local[waiter.workload.local_queue]
         places.remove(waiter.place)
+        self.asked[waiter.workload.local_queue].subtract(_requests(waiter.workload))
         if not places:
-            del self.local[waiter.workload.local_queue]
+            del self.local[waiter.workload.local_queue], self.asked[waiter.workload.local_queue]
 
     def file(self, waiter: Waiter) -> None:
         """Let a workload be tried with those like it, unless something is in its way."""

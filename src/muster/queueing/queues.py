@@ -12,6 +12,7 @@ here, so no event can be missed between a decision and its outcome, and no flush
 a function of who waits, so it can be rebuilt by adding everybody anew; all that is lost is who need not be tried.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from heapq import heappop, heappush
@@ -21,7 +22,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from muster.queueing.line import Alike, Line, Note, Parked, Waiter
-from muster.queueing.model import FlavorResource, QueueSpec, Usage, Workload
+from muster.queueing.model import PODS, FlavorResource, QueueSpec, Usage, Workload
 from muster.queueing.ordering import place
 from muster.queueing.quota import Node
 
@@ -324,10 +325,23 @@ class Queues:
         line = self._lines.get(queue)
         return len(line.local.get(local_queue, ())) if line is not None and local_queue not in self._stopped else 0
 
-    def classes_aside(self, queue: str) -> int:
-        """How many kinds of workloads were tried and do not fit (metric `pending_scheduling_hashes`)."""
+    def classes(self, queue: str) -> tuple[int, int]:
+        """How many kinds of workloads are to be tried, and how many are not (metric `pending_scheduling_hashes`)."""
+        self._flush()
         line = self._lines.get(queue)
-        return line.classes_aside if line is not None else 0
+        return line.classes if line is not None else (0, 0)
+
+    def asked(self, queue: str) -> dict[str, int]:
+        """What those ask for together who are pending: of what the ClusterQueue has, and of what else they name."""
+        line = self._lines.get(queue)
+        if line is None or line.spec is None:
+            return {}
+        covered = {resource: 0 for group in line.spec.groups for resource in group.resources}
+        total = Counter(covered)
+        for name, amounts in line.asked.items():
+            if name not in self._stopped:
+                total.update(amounts)
+        return {resource: amount for resource, amount in total.items() if resource in covered or resource != PODS}
 
     def __len__(self) -> int:
         return len(self._waiters)

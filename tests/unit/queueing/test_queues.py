@@ -158,6 +158,7 @@ def test_a_stopped_local_queue_holds_only_its_own() -> None:
     assert two.queues.why("ns/a") == ("Suspended", "LocalQueue one is inactive")
     two.queues.add(aw.workload("c", "best lq=one | gpu=1"))
     # None of its own counts as pending.
+    assert two.queues.asked("best") == {"gpu": 1, "tpu": 0}
     assert two.queues.counts("best") == (1, 0)
     assert two.queues.counts_by_local("best") == {"ns/two": (1, 0)}
     assert [two.queues.waiting_local(f"ns/{name}", "best") for name in ("one", "two")] == [0, 1]
@@ -232,7 +233,7 @@ def test_all_alike_are_set_aside_at_once() -> None:
     two = Two(**lines)
     two.aside("a")
     assert two.queues.counts("best") == (2, 2)
-    assert two.queues.classes_aside("best") == 1
+    assert two.queues.classes("best")[1] == 1
     assert two.queues.why("ns/b") == NOTE
     assert two.queues.why("ns/c") is None
     assert two.active() == ["c", "d"]

@@ -6,6 +6,7 @@ LocalQueues where `metrics.localQueueMetrics` selects them. CPUs are whole ones,
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
+from math import nan
 
 from muster.api.config.types import Metrics
 from muster.api.kueue.names import ACTIVE, TERMINATING
@@ -83,8 +84,9 @@ class QueueGauges:
         )
         yield queue(
             "pending_scheduling_hashes",
-            "The number of kinds of workloads that were tried and do not fit",
-            (((node.name,), queues.classes_aside(node.name)) for node in nodes),
+            "The number of kinds of pending workloads",
+            (row for node in nodes for row in _pending((node.name,), queues.classes(node.name))),
+            more=("status",),
         )
         yield queue(
             "reserving_active_workloads",
@@ -175,18 +177,28 @@ class QueueGauges:
                 [row for node in nodes for row in _amounts(_named(node), _limits(node, limit))],
             )
         yield gauges_of(
+            "cluster_queue_resource_pending",
+            "What pending workloads ask for",
+            [
+                ((node.name, name), _units(name, number))
+                for node in nodes
+                for name, number in self._cache.queues.asked(node.name).items()
+            ],
+            labels=(*QUEUE_LABELS, "resource"),
+        )
+        yield gauges_of(
             "cluster_queue_weighted_share",
-            "The share by which fair sharing goes",
-            (((node.name,), share(node).weighted) for node in nodes),
-            labels=QUEUE_LABELS,
+            "The share by which fair sharing goes; NaN without bound",
+            (((node.name, node.policy.cohort), _share(node)) for node in nodes),
+            labels=(*QUEUE_LABELS, "cohort"),
         )
 
     def _subtrees(self, cohorts: list[Node]) -> Iterator[Gauges]:
         resource = partial(gauges_of, labels=("cohort", "flavor", "resource"))
         yield gauges_of(
             "cohort_weighted_share",
-            "The share by which fair sharing goes",
-            (((node.name,), share(node).weighted) for node in cohorts),
+            "The share by which fair sharing goes; NaN without bound",
+            (((node.name,), _share(node)) for node in cohorts),
             labels=("cohort",),
         )
         yield resource(
@@ -248,12 +260,17 @@ def _one_of(name: str, states: tuple[str, ...], which: str) -> _Values:
 
 
 def _amounts(of: tuple[str, ...], usage: Usage) -> _Values:
-    return (((*of, fr.flavor, fr.resource), _units(fr, number)) for fr, number in usage.items())
+    return (((*of, fr.flavor, fr.resource), _units(fr.resource, number)) for fr, number in usage.items())
 
 
-def _units(fr: FlavorResource, number: int) -> float:
+def _units(resource: str, number: int) -> float:
     """Whole CPUs, which are kept in thousandths."""
-    return number / 1000 if fr.resource == "cpu" else number
+    return number / 1000 if resource == "cpu" else number
+
+
+def _share(node: Node) -> float:
+    found = share(node)
+    return nan if found.infinite else float(found.value)
 
 
 def _local(key: str) -> tuple[str, str]:
@@ -266,7 +283,9 @@ def _named(node: Node) -> tuple[str, str]:
 
 
 def _lineage(node: Node) -> tuple[str, str]:
-    return (node.parent.name, node.root.name) if node.parent is not None else ("", "")
+    """The Cohort above, and the root; a Cohort that is in none is a root itself."""
+    root = node.root.name if node.parent is not None or not node.is_queue else ""
+    return node.parent.name if node.parent is not None else "", root
 
 
 def _covered(node: Node, usage: Usage) -> Usage:

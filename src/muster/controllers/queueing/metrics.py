@@ -20,6 +20,7 @@ from muster.api.kueue.names import (
     ADMITTED,
     EVICTED,
     FINISHED,
+    NO_RESERVATION,
     PENDING_EVALUATION,
     PODS_READY,
     QUOTA_RESERVED,
@@ -47,19 +48,26 @@ M = TypeVar("M", bound=MetricWrapperBase)
 _BUCKETS = (1.0, *(2.5 * 2**power for power in range(13)))
 
 _EVICTION = ("reason", "underlying_cause")
+_PRIORITY = "priority_class"
 
 
 class _Where(NamedTuple):
-    """Whose numbers change. local: name and namespace of the LocalQueue, if it has numbers of its own."""
+    """Whose numbers change.
+
+    local: name and namespace of the LocalQueue, if it has numbers of its own.
+    priority_class: of the workload; "" if it has none.
+    """
 
     queue: str
     local: tuple[str, str] | None
+    priority_class: str
 
 
 class _Mirrored(Generic[M]):
     """A metric of ClusterQueues, and the same of LocalQueues."""
 
     def __init__(self, make: Callable[[str, str, tuple[str, ...]], M], name: str, text: str, *more: str) -> None:
+        self._by_priority = _PRIORITY in more
         self._queues = make(named(name), text, (*QUEUE_LABELS, *more, *ROLE_LABEL))
         self._local = make(named(f"local_queue_{name}"), text, (*LOCAL_LABELS, *more, *ROLE_LABEL))
         # Looking a series up by its labels costs more than counting.
@@ -69,9 +77,10 @@ class _Mirrored(Generic[M]):
         """Both, for these labels."""
         found = self._series.get((where, more))
         if found is None:
-            found = (self._queues.labels(where.queue, *more, *ROLE),)
+            values = (*more, where.priority_class, *ROLE) if self._by_priority else (*more, *ROLE)
+            found = (self._queues.labels(where.queue, *values),)
             if where.local is not None:
-                found = (*found, self._local.labels(*where.local, *more, *ROLE))
+                found = (*found, self._local.labels(*where.local, *values))
             self._series[where, more] = found
         return found
 
@@ -98,7 +107,7 @@ class QueueingMetrics:
         self._gauges = QueueGauges(cache, settings)
         self._skips: dict[str, int] = {}
         self._finished: Counter[str] = Counter()  # by LocalQueue
-        self._unadmitted: Counter[tuple[str, str]] = Counter()  # by LocalQueue and reason
+        self._unadmitted: Counter[tuple[str, str, str]] = Counter()  # by LocalQueue, reason and cause
         self._attempts = registry.counter(
             named("admission_attempts_total"),
             "Cycles that admitted a workload (success), or none",
@@ -115,8 +124,9 @@ class QueueingMetrics:
         self._below = registry.counter(
             named("cohort_subtree_admitted_workloads_total"),
             "Workloads admitted below the Cohort",
-            ("cohort", *ROLE_LABEL),
+            ("cohort", _PRIORITY, *ROLE_LABEL),
         )
+        self._below_known: set[str] = set()
         self._mirrored: list[_Counts | _Times] = []
 
         def counts(name: str, text: str, *more: str) -> _Counts:
@@ -129,19 +139,23 @@ class QueueingMetrics:
             self._mirrored.append(made)
             return made
 
-        self._reserved = counts("quota_reserved_workloads_total", "Workloads that got quota")
-        self._admitted = counts("admitted_workloads_total", "Workloads that were admitted")
-        self._ended = counts("finished_workloads_total", "Workloads that have finished")
-        self._evicted = counts("evicted_workloads_total", "Workloads evicted", *_EVICTION)
+        self._reserved = counts("quota_reserved_workloads_total", "Workloads that got quota", _PRIORITY)
+        self._admitted = counts("admitted_workloads_total", "Workloads that were admitted", _PRIORITY)
+        self._ended = counts("finished_workloads_total", "Workloads that have finished", _PRIORITY)
+        self._evicted = counts("evicted_workloads_total", "Workloads evicted", *_EVICTION, _PRIORITY)
         self._evicted_once = counts(
-            "evicted_workloads_once_total", "Workloads evicted for the first time for that cause", *_EVICTION
+            "evicted_workloads_once_total", "Workloads evicted for the first time for that cause", *_EVICTION, _PRIORITY
         )
-        self._reservation_wait = times("quota_reserved_wait_time_seconds", "From the queueing to the reservation")
-        self._admission_wait = times("admission_wait_time_seconds", "From the queueing to admission")
-        self._checks_wait = times("admission_checks_wait_time_seconds", "From the reservation to admission")
-        self._ready_wait = times("ready_wait_time_seconds", "From the queueing until the pods are ready")
+        self._reservation_wait = times(
+            "quota_reserved_wait_time_seconds", "From the queueing to the reservation", _PRIORITY
+        )
+        self._admission_wait = times("admission_wait_time_seconds", "From the queueing to admission", _PRIORITY)
+        self._checks_wait = times("admission_checks_wait_time_seconds", "From the reservation to admission", _PRIORITY)
+        self._ready_wait = times("ready_wait_time_seconds", "From the queueing until the pods are ready", _PRIORITY)
         self._start_wait = times(
-            "admitted_until_ready_wait_time_seconds", "From admission until the pods are ready for the first time"
+            "admitted_until_ready_wait_time_seconds",
+            "From admission until the pods are ready for the first time",
+            _PRIORITY,
         )
         self._ready_evicted = times(
             "pods_ready_to_evicted_time_seconds", "From the pods being ready to the eviction", *_EVICTION
@@ -149,9 +163,10 @@ class QueueingMetrics:
         self._latency = times(
             "workload_eviction_latency_seconds", "From the eviction until the quota is given back", "reason"
         )
-        self._execution = times("execution_time_seconds", "From admission to the end of a finished workload")
+        self._execution = times("execution_time_seconds", "From admission to the end of a finished workload", _PRIORITY)
         cache.workloads.on_change(self._changed)
         cache.cluster_queues.on_change(self._queue_changed)
+        cache.cohorts.on_change(self._tree_changed)
         cache.local_queues.on_change(self._local_queue_changed)
         registry.scraped(self._scrape)
 
@@ -178,7 +193,8 @@ class QueueingMetrics:
         admission = new.status.admission or old.status.admission
         if admission is None:
             return
-        where = _Where(admission.cluster_queue, self._local(new))
+        ref = new.spec.priority_class_ref
+        where = _Where(admission.cluster_queue, self._local(new), ref.name if ref is not None else "")
         self._got(old, new, where)
         self._ran(old, new, where)
         self._lost(old, new, where)
@@ -190,8 +206,8 @@ class QueueingMetrics:
         local = f"{workload.metadata.namespace}/{workload.spec.queue_name}"
         if is_true(workload.status.conditions, FINISHED):
             _add(self._finished, local, one)
-        elif (reason := _why_not_admitted(workload)) is not None:
-            _add(self._unadmitted, (local, reason), one)
+        elif (why := _why_not_admitted(workload)) is not None:
+            _add(self._unadmitted, (local, *why), one)
 
     def _got(self, old: Workload, new: Workload, where: _Where) -> None:
         """Quota, admission."""
@@ -204,7 +220,8 @@ class QueueingMetrics:
             _took(self._checks_wait, where, _since(new, QUOTA_RESERVED), admitted)
             node = self._cache.tree.queues.get(where.queue)
             for above in node.ancestors() if node is not None else ():
-                self._below.labels(above.name, *ROLE).inc()
+                self._below_known.add(above.name)
+                self._below.labels(above.name, where.priority_class, *ROLE).inc()
 
     def _ran(self, old: Workload, new: Workload, where: _Where) -> None:
         """Pods that are ready, a job that has ended."""
@@ -235,7 +252,14 @@ class QueueingMetrics:
         name, namespace = workload.spec.queue_name, workload.metadata.namespace
         return (name, namespace) if self._gauges.is_measured(f"{namespace}/{name}") else None
 
+    def _tree_changed(self, _old: object, _new: object) -> None:
+        """Series go with their Cohort, also with one that only its members named."""
+        for gone in self._below_known - self._cache.tree.cohorts.keys():
+            self._below_known.discard(gone)
+            self._below.remove_by_labels({"cohort": gone})
+
     def _queue_changed(self, old: ClusterQueue | None, new: ClusterQueue | None) -> None:
+        self._tree_changed(old, new)
         if old is not None and new is None:
             self._preempted.remove_by_labels({"preempting_cluster_queue": old.metadata.name})
             for metric in self._mirrored:
@@ -266,15 +290,36 @@ class QueueingMetrics:
             "unadmitted_workloads",
             "Workloads that are not admitted, and why",
             self._by_queue(self._unadmitted.items()),
-            labels=(*QUEUE_LABELS, "reason"),
+            labels=(*QUEUE_LABELS, *_EVICTION),
+        )
+        yield gauges_of(
+            "local_queue_finished_workloads",
+            "Workloads that have finished and are kept",
+            (((queue.metadata.name, queue.metadata.namespace), self._finished[key]) for key, queue in self._measured()),
+            labels=LOCAL_LABELS,
+        )
+        yield gauges_of(
+            "local_queue_unadmitted_workloads",
+            "Workloads that are not admitted, and why",
+            (
+                ((queue.metadata.name, queue.metadata.namespace, queue.spec.cluster_queue, *why), number)
+                for (local, *why), number in self._unadmitted.items()
+                if self._gauges.is_measured(local) and (queue := self._cache.local_queues.get(local)) is not None
+            ),
+            labels=(*LOCAL_LABELS, *QUEUE_LABELS, *_EVICTION),
         )
 
+    def _measured(self) -> Iterator[tuple[str, LocalQueue]]:
+        for queue in self._cache.local_queues.all():
+            if self._gauges.is_measured(key := f"{queue.metadata.namespace}/{queue.metadata.name}"):
+                yield key, queue
+
     def _by_queue(self, counts: Iterable[tuple[tuple[str, ...], int]]) -> Iterable[tuple[tuple[str, ...], float]]:
-        """Counts of LocalQueues, summed up by their ClusterQueues; those that lead nowhere count for ""."""
+        """Counts of LocalQueues, summed up by their ClusterQueues; those that lead nowhere do not count."""
         total: Counter[tuple[str, ...]] = Counter()
         for (local, *more), number in counts:
-            queue = self._cache.local_queues.get(local)
-            total[(queue.spec.cluster_queue if queue is not None else "", *more)] += number
+            if (queue := self._cache.local_queues.get(local)) is not None:
+                total[(queue.spec.cluster_queue, *more)] += number
         return total.items()
 
 
@@ -311,13 +356,16 @@ def _evictions(workload: Workload) -> dict[tuple[str, str], int]:
     return {(one.reason, one.underlying_cause): one.count for one in stats.evictions} if stats is not None else {}
 
 
-def _why_not_admitted(workload: Workload) -> str | None:
-    """The reason of the first condition that is not True on the way; None if it is admitted."""
-    for type in (QUOTA_RESERVED, ADMITTED):
-        condition = find(workload.status.conditions, type)
-        if condition is None or condition.status != "True":
-            return condition.reason if condition is not None else PENDING_EVALUATION
-    return None
+def _why_not_admitted(workload: Workload) -> tuple[str, str] | None:
+    """The reasons of Admitted and QuotaReserved ("" if it has quota); None if it is admitted."""
+    conditions = workload.status.conditions
+    if is_true(conditions, ADMITTED) or workload.metadata.deletion_timestamp is not None:
+        return None
+    admitted, reserved = find(conditions, ADMITTED), find(conditions, QUOTA_RESERVED)
+    reason = admitted.reason if admitted is not None else NO_RESERVATION
+    if reserved is None:
+        return reason, PENDING_EVALUATION
+    return reason, "" if reserved.status == "True" else reserved.reason
 
 
 def _add(counts: "Counter[Any]", key: Any, number: int) -> None:
