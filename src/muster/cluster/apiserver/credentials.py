@@ -15,6 +15,7 @@ from muster.cluster.apiserver.certificates import Authority, CredentialError, Pa
 from muster.cluster.apiserver.users import ADMIN, Authenticator, TokenCheck, fixed_tokens
 from muster.runtime.ids import Ids
 
+HTTP2 = "h2"  # as TLS names it
 CLUSTER = "muster"  # the name of the cluster, the context and the user in the kubeconfig
 
 
@@ -58,7 +59,7 @@ class Credentials(Struct, frozen=True):
         context.load_cert_chain(self.server.file)
         context.load_verify_locations(cadata=self.authority_pem.decode())
         context.verify_mode = ssl.CERT_OPTIONAL
-        context.set_alpn_protocols(["http/1.1"])
+        context.set_alpn_protocols([HTTP2, "http/1.1"])
         return context
 
     def kubeconfig(self, server: str) -> bytes:

@@ -16,6 +16,7 @@ Message = dict[str, Any]
 Scope = dict[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 EXTENSION = "muster.caller"  # where a request's scope has its `Caller`
 AUDIT_ID = b"audit-id"

@@ -7,23 +7,19 @@ from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from muster.cluster.apiserver.certificates import user_of_der
 from muster.cluster.apiserver.front.asgi import EXTENSION
 from muster.cluster.apiserver.front.corked import Corked
-from muster.cluster.apiserver.front.crowd import Crowd, Guest
-from muster.cluster.apiserver.front.unsent import BEHIND_BYTES, STALLED_SECONDS, Unsent
+from muster.cluster.apiserver.front.crowd import Guest
+from muster.cluster.apiserver.front.house import HEADER_SECONDS, MAX_HEADER_BYTES, House, known_by
+from muster.cluster.apiserver.front.unsent import BEHIND_BYTES, STALLED_SECONDS
 from muster.cluster.apiserver.tunnels.wire import RawWire
 from muster.cluster.apiserver.users import User
-
-MAX_HEADER_BYTES = 64 * 1024  # of a request's line and headers
-HEADER_SECONDS = 10.0  # from the first byte to the end of the headers
 
 
 class Connection(HttpToolsProtocol):
     """One client. It is the `Caller` of its requests."""
 
-    unsent: Unsent  # all connections', given by who makes them
-    crowd: Crowd  # as well
+    house: House  # given by who makes it, as the next two
     guest: Guest  # what this is to the crowd
     deadline: float  # on the loop's clock: by then the headers of the first request must be there
     user: User | None = None  # whom the client certificate names
@@ -44,14 +40,12 @@ class Connection(HttpToolsProtocol):
         self._corked = Corked(transport, self._wrote)
         super().connection_made(self._corked)  # type: ignore[arg-type]
         self.guest.leave = transport.abort
-        tls = transport.get_extra_info("ssl_object")
-        certificate = tls.getpeercert(binary_form=True) if tls is not None else None
-        self.user = user_of_der(certificate) if certificate else None
+        self.user = known_by(transport)
         self._header_timer = self.loop.call_at(self.deadline, transport.abort)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The client has gone."""
-        self.crowd.left(self.guest)
+        self.house.crowd.left(self.guest)
         self._headers_came()
         self.resume_writing()
         super().connection_lost(exc)
@@ -59,7 +53,7 @@ class Connection(HttpToolsProtocol):
             self._wire.end()
         if self.streaming is not None:
             self.streaming.cancel()
-        self.unsent.forget(self.transport)
+        self.house.unsent.forget(self.transport)
         self._corked.release()
 
     def data_received(self, data: bytes) -> None:
@@ -127,6 +121,15 @@ class Connection(HttpToolsProtocol):
         """Send what there is, and close: the client sees that the answer is not whole."""
         self.transport.close()
 
+    def cut_streams(self) -> None:
+        """Cut off what would go on without an end."""
+        if self.streaming is not None:
+            self.transport.abort()
+
+    def abort(self) -> None:
+        """Close at once."""
+        self.transport.abort()
+
     def write(self, data: bytes) -> None:
         """For the wire: send, or keep for sending."""
         self.transport.write(data)
@@ -153,14 +156,14 @@ class Connection(HttpToolsProtocol):
     def resume_writing(self) -> None:
         """It goes on."""
         super().resume_writing()
-        self.unsent.forget(self.transport)
+        self.house.unsent.forget(self.transport)
         if self._stall_timer is not None:
             self._stall_timer.cancel()
             self._stall_timer = None
 
     def _wrote(self, size: int) -> None:
         if self.flow.write_paused:
-            self.unsent.add(self.transport, size)
+            self.house.unsent.add(self.transport, size)
 
     def _count(self, size: int) -> None:
         """A header that never ends is not kept: nobody has seen it so far, but the parser holds it."""

@@ -10,21 +10,26 @@ import logging
 import socket
 import ssl
 import sys
+from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 import uvicorn
 from uvicorn.server import ServerState
 
+from muster.cluster.apiserver.credentials import HTTP2
+from muster.cluster.apiserver.front import http1
 from muster.cluster.apiserver.front.application import Application
 from muster.cluster.apiserver.front.crowd import MAX_CONNECTIONS, Crowd, Guest
 from muster.cluster.apiserver.front.door import Door
 from muster.cluster.apiserver.front.flow import Flow, Limits
-from muster.cluster.apiserver.front.http1 import Connection
+from muster.cluster.apiserver.front.house import KEEP_ALIVE_SECONDS, House
+from muster.cluster.apiserver.front.http2 import connection as http2
 from muster.cluster.apiserver.front.unsent import MAX_UNSENT_BYTES, Unsent
 from muster.cluster.apiserver.pipeline import ApiServer
 from muster.cluster.apiserver.users import Authenticator
 
 LIMITS = Limits()
-KEEP_ALIVE_SECONDS = 180  # clients let go of idle connections after 90 s and less
 
 
 class AddressTaken(Exception):  # noqa: N818  (it says what is)
@@ -37,11 +42,11 @@ class HttpsFront:
     def __init__(self, server: ApiServer, authenticator: Authenticator, context: ssl.SSLContext) -> None:
         self._server = server
         self._context = context
-        self._unsent = Unsent(MAX_UNSENT_BYTES)
         self._crowd = Crowd(MAX_CONNECTIONS)
+        self._application = Application(server, authenticator, Flow(server.metrics, LIMITS))
         self._config = uvicorn.Config(
-            Application(server, authenticator, Flow(server.metrics, LIMITS)),
-            http=Connection,
+            self._application,
+            http=http1.Connection,
             ws="none",
             lifespan="off",
             log_config=None,
@@ -52,6 +57,8 @@ class HttpsFront:
             timeout_keep_alive=KEEP_ALIVE_SECONDS,
         )
         self._state = ServerState()
+        connections: Any = self._state.connections  # where uvicorn puts its own
+        self._house = House(self._crowd, Unsent(MAX_UNSENT_BYTES), connections, self._state.tasks)
         self._doors: list[Door] = []
 
     async def start(self, host: str, port: int) -> int:
@@ -64,38 +71,56 @@ class HttpsFront:
         # It warns of every request that makes no sense: any client could fill the log.
         logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
         self._config.load()
-        door = Door(address, self._context, self._crowd, self._connection)
+        door = Door(address, self._context, self._crowd, self._arrival)
         door.open()
         self._doors.append(door)
         return int(address.getsockname()[1])
 
-    def _connection(self, guest: Guest, deadline: float) -> Connection:
-        connection = Connection(self._config, self._state, {})
-        connection.unsent, connection.crowd = self._unsent, self._crowd
-        connection.guest, connection.deadline = guest, deadline
+    def _arrival(self, guest: Guest, deadline: float) -> "Arrival":
+        return Arrival(partial(self._http1, guest, deadline), partial(self._http2, guest, deadline))
+
+    def _http1(self, guest: Guest, deadline: float) -> asyncio.Protocol:
+        connection = http1.Connection(self._config, self._state, {})
+        connection.house, connection.guest, connection.deadline = self._house, guest, deadline
         return connection
+
+    def _http2(self, guest: Guest, deadline: float) -> asyncio.Protocol:
+        return http2.Connection(self._application, self._house, guest, deadline)
 
     async def stop(self, grace_seconds: float = 5.0) -> None:
         """Take no more requests, end all streams, and wait so long for the answers that are under way."""
         for door in self._doors:
             door.close()
         self._server.stop()
-        connections: list[Connection] = list(self._state.connections)  # type: ignore[arg-type]
+        connections = list(self._house.connections)
         for connection in connections:
             connection.shutdown()
         await self._finished(min(grace_seconds, 0.5))
         for connection in connections:
-            if connection.streaming is not None:  # a log that is followed
-                connection.transport.abort()
+            connection.cut_streams()  # a log that is followed
         await self._finished(grace_seconds)
         for connection in connections:
-            connection.transport.abort()
+            connection.abort()
         await asyncio.sleep(0)
 
     async def _finished(self, seconds: float) -> None:
         tasks = list(self._state.tasks)
         if tasks:
             await asyncio.wait(tasks, timeout=seconds)
+
+
+class Arrival(asyncio.Protocol):
+    """A client whose TLS handshake is over: it gets the protocol that was agreed on in it."""
+
+    def __init__(self, http1: Callable[[], asyncio.Protocol], http2: Callable[[], asyncio.Protocol]) -> None:
+        self._http1, self._http2 = http1, http2
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """From now on it is the other's."""
+        tls = transport.get_extra_info("ssl_object")
+        protocol = self._http2() if tls is not None and tls.selected_alpn_protocol() == HTTP2 else self._http1()
+        transport.set_protocol(protocol)
+        protocol.connection_made(transport)
 
 
 def bound(host: str, port: int) -> socket.socket:

@@ -36,6 +36,13 @@ class Unsent:
             self.forget(longest)
             longest.abort()
 
+    def owes(self, connection: Abortable, size: int) -> None:
+        """So many bytes wait for this client, of those before and new ones together."""
+        if not size:
+            self.forget(connection)
+        elif size != self._sizes.get(connection, 0):
+            self.add(connection, size - self._sizes.get(connection, 0))
+
     def forget(self, connection: Abortable) -> None:
         """Its client has caught up, or is gone."""
         self.total -= self._sizes.pop(connection, 0)

@@ -1,0 +1,214 @@
+"""A connection of HTTP/2: what comes becomes tasks of the application, one for each stream; what they send goes out
+together.
+"""
+
+import asyncio
+from collections.abc import Iterable
+
+from muster.cluster.apiserver.front.asgi import App
+from muster.cluster.apiserver.front.crowd import Guest
+from muster.cluster.apiserver.front.house import HEADER_SECONDS, KEEP_ALIVE_SECONDS, House, known_by
+from muster.cluster.apiserver.front.http2.frames import Code
+from muster.cluster.apiserver.front.http2.session import Asked, Came, Event, Session
+from muster.cluster.apiserver.front.http2.stream import Stream
+from muster.cluster.apiserver.front.unsent import BEHIND_BYTES, STALLED_SECONDS
+from muster.cluster.apiserver.users import User
+
+PIECE_BYTES = 64 * 1024  # written at a time: TLS keeps a buffer as big as the biggest write
+MAX_BEHIND_BYTES = 1 << 20  # of heads and acknowledgements, with a client that reads nothing
+
+
+class Connection(asyncio.Protocol):
+    """One client."""
+
+    transport: asyncio.Transport
+    user: User | None = None  # whom the client certificate names
+
+    def __init__(self, app: App, house: House, guest: Guest, deadline: float) -> None:
+        """By `deadline`, on the loop's clock, the headers of the first request must be there."""
+        self.guest = guest
+        self.is_paused = False  # the client does not take what it is sent
+        self._app = app
+        self._house = house
+        self._deadline = deadline
+        self._loop = asyncio.get_running_loop()
+        self.session = Session(self._loop.time())
+        self._streams: dict[int, Stream] = {}
+        self._touched: dict[int, None] = {}  # streams that have been given more to send
+        self._is_due = False  # what there is to write will be written in this turn
+        self._is_leaving = False
+        self._header_timer: asyncio.TimerHandle | None = None
+        self._idle_timer: asyncio.TimerHandle | None = None
+        self._stall_timer: asyncio.TimerHandle | None = None
+        self._pause_timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """A client has come, and the TLS handshake is over."""
+        transport.set_write_buffer_limits(BEHIND_BYTES)
+        self.transport = transport
+        self.guest.leave = transport.abort
+        self.user = known_by(transport)
+        self._house.connections.add(self)
+        self._header_timer = self._loop.call_at(self._deadline, transport.abort)
+        self.write_soon()
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002  (whatever the reason)
+        """The client has gone."""
+        self._house.crowd.left(self.guest)
+        self._house.connections.discard(self)
+        for timer in (self._header_timer, self._idle_timer, self._stall_timer, self._pause_timer):
+            if timer is not None:
+                timer.cancel()
+        for stream in list(self._streams.values()):
+            self._house.unsent.forget(stream)
+            stream.go()
+        self._streams.clear()
+
+    def data_received(self, data: bytes) -> None:
+        """Bytes have come."""
+        for event in self.session.receive(data, self._loop.time()):
+            self._heed(event)
+        if self.session.in_headers and self._header_timer is None:
+            self._header_timer = self._loop.call_later(HEADER_SECONDS, self.transport.abort)
+        self.write_soon()
+
+    def _heed(self, event: Event) -> None:
+        if isinstance(event, Asked):
+            self._begin(event)
+        elif (stream := self._streams.get(event.stream)) is not None:
+            if isinstance(event, Came):
+                stream.came(event.data, is_over=event.is_over)
+            else:
+                self._give_up(stream)
+
+    def _begin(self, asked: Asked) -> None:
+        if self._header_timer is not None:
+            self._header_timer.cancel()
+            self._header_timer = None
+        self.guest.idle_since = None
+        stream = Stream(self, asked)
+        self._streams[stream.number] = stream
+        stream.task = task = self._loop.create_task(stream.run(self._app))
+        self._house.tasks.add(task)
+        task.add_done_callback(self._house.tasks.discard)
+
+    def _give_up(self, stream: Stream) -> None:
+        if not stream.is_gone:
+            self.session.given_up += not stream.is_done
+            stream.go()
+        self._settle((stream.number,))
+
+    def done(self, stream: Stream) -> None:
+        """The application has ended with a request."""
+        if stream.is_gone:
+            self.session.given_up -= 1
+        self._touched[stream.number] = None
+        self.write_soon()
+
+    # -- what goes out
+
+    def write_soon(self, *numbers: int) -> None:
+        """Write what there is, with what else comes in this turn of the loop; there is more of these streams."""
+        for number in numbers:
+            self._touched[number] = None
+        if not self._is_due:
+            self._is_due = True
+            self._loop.call_soon(self.write)
+
+    def write(self) -> None:
+        """Write what the windows and the client's side of the connection take."""
+        self._is_due = False
+        moved = dict(self._touched)
+        self._touched.clear()
+        now = self._loop.time()
+        while not self.transport.is_closing():
+            if not self.is_paused:
+                for number in self.session.pump(PIECE_BYTES, now):
+                    moved[number] = None
+                    self._streams[number].moved_at = now
+            data = self.session.take()
+            if not data:
+                break
+            self.transport.write(data)
+        self._settle(moved)
+        self._look_round()
+
+    def _settle(self, numbers: Iterable[int]) -> None:
+        """What was sent of these streams is known to all who count it."""
+        for number in numbers:
+            stream = self._streams.get(number)
+            if stream is None:
+                continue
+            unsent = self.session.unsent(number)
+            stream.settle(unsent)
+            self._house.unsent.owes(stream, unsent)
+            if stream.is_done and not self.session.has(number):
+                del self._streams[number]
+            elif unsent and self._stall_timer is None:
+                self._stall_timer = self._loop.call_later(STALLED_SECONDS / 4, self._look_for_stalled)
+
+    def _look_round(self) -> None:
+        if self.session.is_over or (self._is_leaving and self.session.is_idle):
+            self.transport.close()
+        elif self.is_paused and self.transport.get_write_buffer_size() > MAX_BEHIND_BYTES:
+            self.transport.abort()
+        elif self.session.is_idle and not self._streams and self.guest.idle_since is None:
+            self.guest.idle_since = self._loop.time()
+            if self._idle_timer is None:
+                self._idle_timer = self._loop.call_later(KEEP_ALIVE_SECONDS, self._look_whether_idle)
+
+    def _look_whether_idle(self) -> None:
+        self._idle_timer = None
+        if self.guest.idle_since is None:
+            return
+        end = self.guest.idle_since + KEEP_ALIVE_SECONDS
+        if end <= self._loop.time():
+            self.shutdown()
+        else:
+            self._idle_timer = self._loop.call_at(end, self._look_whether_idle)
+
+    def _look_for_stalled(self) -> None:
+        self._stall_timer = None
+        before = self._loop.time() - STALLED_SECONDS
+        waiting = [self._streams[number] for number in self.session.waiting]
+        for stream in waiting:
+            if stream.moved_at <= before:
+                stream.abort()
+        if waiting and self._stall_timer is None:
+            self._stall_timer = self._loop.call_later(STALLED_SECONDS / 4, self._look_for_stalled)
+
+    def pause_writing(self) -> None:
+        """The client does not take what it is sent."""
+        self.is_paused = True
+        self._pause_timer = self._loop.call_later(STALLED_SECONDS, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        """It goes on."""
+        self.is_paused = False
+        if self._pause_timer is not None:
+            self._pause_timer.cancel()
+        self.write_soon()
+
+    # -- how it ends
+
+    def break_off(self, stream: Stream, code: Code) -> None:
+        """Cut off the answer of one request."""
+        self.session.break_off(stream.number, code)
+        self._give_up(stream)
+        self.write_soon()
+
+    def shutdown(self) -> None:
+        """Take no more requests, and close once those that are there are answered."""
+        self._is_leaving = True
+        self.session.leave()
+        self.write_soon()
+
+    def cut_streams(self) -> None:
+        """Cut off what would go on without an end."""
+        for stream in list(self._streams.values()):
+            if stream.streaming is not None:
+                stream.abort()
+
+    def abort(self) -> None:
+        """Close at once."""
+        self.transport.abort()

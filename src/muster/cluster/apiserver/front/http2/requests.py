@@ -1,0 +1,62 @@
+"""What a header list asks for."""
+
+import re
+from typing import NamedTuple
+from urllib.parse import unquote
+
+from muster.cluster.apiserver.front.http2.headers import Field
+
+_PSEUDO = frozenset({b":method", b":scheme", b":authority", b":path"})
+# What belongs to one connection of HTTP/1.1, and has no meaning here.
+_FORBIDDEN = frozenset({b"connection", b"proxy-connection", b"keep-alive", b"transfer-encoding", b"upgrade"})
+_NAME = re.compile(rb"[!#$%&'*+\-.^_`|~0-9a-z]+")
+_METHOD = re.compile(rb"[A-Z]+")
+_TARGET = re.compile(rb"/[!-~]*")
+_NO_TEXT = re.compile(rb"[\0\r\n]")
+_MAX_LENGTH_DIGITS = 18
+
+
+class Malformed(Exception):  # noqa: N818  (it says what is)
+    """A list that is no request: its stream is of no use, and the connection goes on."""
+
+
+class Head(NamedTuple):
+    """A request, but for its body: `length` is what it says of that, None for nothing."""
+
+    method: str
+    path: str  # not percent-encoded
+    raw_path: bytes
+    query: bytes
+    headers: list[Field]
+    length: int | None
+
+
+def head_of(fields: list[Field]) -> Head:
+    """The request that a list stands for. Raises `Malformed`."""
+    count = next((number for number, (name, _) in enumerate(fields) if name[:1] != b":"), len(fields))
+    pseudo, headers = dict(fields[:count]), fields[count:]
+    if len(pseudo) < count or not pseudo.keys() <= _PSEUDO:
+        raise Malformed("pseudo-headers that are none, or twice")
+    names = [name for name, _ in headers]
+    if not (_FORBIDDEN.isdisjoint(names) and all(map(_NAME.fullmatch, names))):
+        raise Malformed("a header that is none")
+    if _NO_TEXT.search(b"\1".join([value for _, value in fields])):
+        raise Malformed("a header with a line end")
+    method, target = pseudo.get(b":method", b""), pseudo.get(b":path", b"")
+    if b":scheme" not in pseudo or not _METHOD.fullmatch(method) or not _TARGET.fullmatch(target):
+        raise Malformed("no request")
+    raw_path, _, query = target.partition(b"#")[0].partition(b"?")
+    path = raw_path.decode("ascii")
+    return Head(
+        method.decode("ascii"), unquote(path) if "%" in path else path, raw_path, query, headers, _length(headers)
+    )
+
+
+def _length(headers: list[Field]) -> int | None:
+    found = {value for name, value in headers if name == b"content-length"}
+    if not found:
+        return None
+    (text, *more) = found
+    if more or not text.isdigit() or len(text) > _MAX_LENGTH_DIGITS:
+        raise Malformed("a length that is none")
+    return int(text)
