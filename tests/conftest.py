@@ -9,13 +9,19 @@ from hypothesis import HealthCheck, settings
 settings.register_profile("muster", deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
 settings.register_profile("long", settings.get_profile("muster"), derandomize=False, max_examples=5000)
 
+LONG_SECONDS = 3600
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--long", action="store_true", help="run the long form of crash, fault and property tests")
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    settings.load_profile("long" if config.getoption("--long") else "muster")
+    long = config.getoption("--long")
+    settings.load_profile("long" if long else "muster")
+    if long and config.getoption("timeout") is None:  # of tests that do not name a limit of their own
+        config.option.timeout = LONG_SECONDS
 
 
 @pytest.hookimpl(wrapper=True)
