@@ -199,14 +199,27 @@ def too_large(message: str) -> ApiError:
     return _failure(413, "RequestEntityTooLarge", message)
 
 
+class OfWebhook(list[FieldError]):
+    """What rules say that upstream has in a webhook of Kueue's: the answer is that of the webhook."""
+
+
 def invalid(kind: str, group: str, name: str, errors: Sequence[FieldError]) -> ApiError:
     """422: the manifest breaks rules; every one is a cause. `kind` is `Job`, `group` is `batch`."""
     causes = tuple(StatusCause(reason=CAUSE_REASONS[e.type], message=e.body, field=e.path) for e in errors)
-    sentences = list(dict.fromkeys(str(e) for e in errors))
-    text = sentences[0] if len(sentences) == 1 else f"[{', '.join(sentences)}]"
     full = f"{kind}.{group}" if group else kind
     details = StatusDetails(name=name, group=group, kind=kind, causes=causes)
-    return _failure(422, "Invalid", f'{full} "{name}" is invalid: {text}', details)
+    return _failure(422, "Invalid", f'{full} "{name}" is invalid: {_together(errors)}', details)
+
+
+def denied(kind: str, errors: Sequence[FieldError]) -> ApiError:
+    """403, as Kueue's validating webhook of a kind (`Job`) says it."""
+    text = f'admission webhook "v{kind.lower()}.kb.io" denied the request: {_together(errors)}'
+    return _failure(403, "Forbidden", text)
+
+
+def _together(errors: Sequence[FieldError]) -> str:
+    sentences = list(dict.fromkeys(str(e) for e in errors))
+    return sentences[0] if len(sentences) == 1 else f"[{', '.join(sentences)}]"
 
 
 def too_many_requests(message: str, retry_after_seconds: int) -> ApiError:

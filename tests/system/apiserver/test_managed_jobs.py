@@ -105,7 +105,8 @@ def test_what_breaks_a_rule_is_refused(labels, annotations, said):
     async def body(world):
         with pytest.raises(ApiError) as refused:
             await create(world, labels=labels, metadata={"annotations": annotations})
-        assert (refused.value.code, refused.value.reason) == (422, "Invalid")
+        assert (refused.value.code, refused.value.reason) == (403, "Forbidden")
+        assert str(refused.value).startswith('admission webhook "vjob.kb.io" denied the request: metadata.')
         assert said in str(refused.value)
 
     body()

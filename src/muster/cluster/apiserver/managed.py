@@ -36,7 +36,7 @@ from muster.api.meta import ObjectMeta, OwnerReference, Struct
 from muster.api.pods import controller_of
 from muster.api.quantity import QuantityError
 from muster.api.selectors import EVERYTHING, label_matcher
-from muster.api.status import invalid
+from muster.api.status import denied
 from muster.cluster.apiserver.admission import Attempt, Plugin, Remark
 from muster.cluster.store import Entry, Key, Store
 from muster.jobs.quota import GATE, must_wait
@@ -158,7 +158,7 @@ class ManagedJobs:
                 new = _typed(attempt.document, JOB) or new
             errors = jobs.validate_update(new, old, around)
         if errors:
-            raise invalid(JOB.kind, JOB.group, attempt.name, errors)
+            raise denied(JOB.kind, errors)
 
     def _complete(self, attempt: Attempt, job: Job, around: StoredSurroundings) -> None:
         meta = msgspec.structs.replace(job.metadata, namespace=attempt.namespace)
@@ -200,7 +200,7 @@ class ManagedPods:
         else:
             errors = pods.validate_update(new, old, around)
         if errors:
-            raise invalid(POD.kind, POD.group, attempt.name, errors)
+            raise denied(POD.kind, errors)
 
     def _hold(self, attempt: Attempt, pod: Pod, around: StoredSurroundings) -> None:
         meta = msgspec.structs.replace(pod.metadata, namespace=attempt.namespace)

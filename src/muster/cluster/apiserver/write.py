@@ -14,9 +14,11 @@ import msgspec
 from muster.api.status import (
     ApiError,
     FieldError,
+    OfWebhook,
     already_exists,
     bad_request,
     conflict,
+    denied,
     invalid,
     not_found,
     unsupported_media_type,
@@ -253,11 +255,13 @@ class Writer:
     async def _require_valid(
         self, call: Call, name: str, validate: Callable[..., Sequence[FieldError]], *objects: Any
     ) -> None:
-        """Raise `ApiError` (422) if an object breaks the rules of its kind: of a big one, seen to in a thread."""
+        """Raise `ApiError` (422, 403) if an object breaks the rules of its kind: of a big one, seen to in a thread."""
         if isinstance(call.request.body, ReadAhead):
             errors = await asyncio.get_running_loop().run_in_executor(self._thread, validate, *objects)
         else:
             errors = validate(*objects)
+        if isinstance(errors, OfWebhook) and errors:
+            raise denied(call.resource.kind.kind, errors)
         if errors:
             raise invalid(call.resource.kind.kind, call.resource.kind.group, name, errors)
 

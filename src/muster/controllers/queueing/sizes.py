@@ -188,7 +188,7 @@ class ElasticQuota:
         try:
             await self._client.patch(JOB, meta.name, patch, meta.namespace)
         except ApiError as error:
-            if error.code not in (404, 422):
+            if error.code not in (403, 404, 422):
                 raise
             self._recorder.event(reference(JOB, job), "Warning", "ResizeRefused", f"Still capped at {cap}: {error}")
 
@@ -275,7 +275,7 @@ class ElasticQuota:
         try:
             await self._client.patch(JOB, job.metadata.name, patch, job.metadata.namespace)
         except ApiError as error:
-            if error.code not in (404, 422):
+            if error.code not in (403, 404, 422):
                 raise
             self._refused[job.metadata.uid] = job.metadata.generation
             self._recorder.event(reference(JOB, job), "Warning", "ResizeRefused", f"Not shrunk to {size}: {error}")

@@ -140,7 +140,7 @@ class Sizes:
         except ApiError as error:
             if error.code == 404:
                 return True
-            if error.code != 422:
+            if error.code not in (403, 422):
                 raise
             self._refused[change.key] = meta.generation
             self._recorder.event(reference(JOB, job), "Warning", "ResizeRefused", f"Not {_lower(change)}: {error}")

@@ -1,5 +1,7 @@
 """Rules of LocalQueues."""
 
+from itertools import chain
+
 from muster.api.kueue import LocalQueue
 from muster.api.status import FieldError
 from muster.api.validation.fields import Errors, immutable
@@ -9,17 +11,17 @@ from muster.api.validation.kueue.rules import changed, created, not_negative
 
 def validate_create(queue: LocalQueue) -> list[FieldError]:
     """A new LocalQueue with its defaults."""
-    return created(queue.metadata, webhook=weight(queue.spec.fair_sharing), namespaced=True)
+    return created(queue.metadata, weight(queue.spec.fair_sharing), namespaced=True)
 
 
 def validate_update(new: LocalQueue, old: LocalQueue) -> list[FieldError]:
     """A change of a LocalQueue."""
-    return changed(new.metadata, old.metadata, _same_queue(new, old), weight(new.spec.fair_sharing))
+    return changed(new.metadata, old.metadata, chain(_same_queue(new, old), weight(new.spec.fair_sharing)))
 
 
 def validate_status_update(new: LocalQueue, old: LocalQueue) -> list[FieldError]:
     """A change of the status: past usage is read from there after a restart."""
-    return changed(new.metadata, old.metadata, webhook=_past_usage(new))
+    return changed(new.metadata, old.metadata, _past_usage(new))
 
 
 def _past_usage(queue: LocalQueue) -> Errors:

@@ -14,7 +14,7 @@ from muster.api.core import Toleration
 from muster.api.kueue.readiness import READY_ANNOTATION, ReadyAnnotationError, parse_annotation
 from muster.api.meta import ObjectMeta
 from muster.api.quantity import Quantity, QuantityError, canonical, parse
-from muster.api.status import FieldError
+from muster.api.status import FieldError, OfWebhook
 from muster.api.validation import names
 from muster.api.validation.fields import IMMUTABLE, NOT_NEGATIVE, Errors, invalid
 from muster.api.validation.metadata import changed_metadata, label_key, new_metadata
@@ -41,14 +41,14 @@ def created(
 ) -> list[FieldError]:
     """What is wrong with a new object, by the rules of its CRD or else of its webhook."""
     meta = new_metadata(metadata, names.dns_subdomain, namespaced=namespaced, custom=True)
-    return list(chain(meta, crd)) or list(webhook)
+    return list(chain(meta, crd)) or OfWebhook(webhook)
 
 
 def changed(
     new: ObjectMeta, old: ObjectMeta, crd: Iterable[FieldError] = (), webhook: Iterable[FieldError] = ()
 ) -> list[FieldError]:
     """What is wrong with a change, by the rules of its CRD or else of its webhook."""
-    return list(chain(changed_metadata(new, old, custom=True), crd)) or list(webhook)
+    return list(chain(changed_metadata(new, old, custom=True), crd)) or OfWebhook(webhook)
 
 
 def annotation_path(name: str) -> str:
