@@ -64,7 +64,9 @@ TEMPLATE = {
 class Silent:
     """A recorder that tells nobody."""
 
-    def event(self, regarding: ObjectReference, type: EventType, reason: str, message: str) -> None:
+    def event(
+        self, regarding: ObjectReference, type: EventType, reason: str, message: str, *, series: bool = False
+    ) -> None:
         pass
 
 

@@ -233,3 +233,18 @@ async def test_defaults_of_the_namespace_and_overhead_of_the_class_count(world: 
     assert await admitted(world) == ["first", "second"]
     (assignment,) = (await get(world, "second")).status.admission.pod_set_assignments
     assert assignment.resource_usage == {"cpu": "1"}
+
+
+@virtual
+async def test_the_victims_of_one_workload_are_one_series_of_events(world: World) -> None:
+    await flavor(world)
+    await queue(world, "team", cpu=2, preemption={"withinClusterQueue": "LowerPriority"})
+    for name in ("a", "b"):
+        await workload(world, name, "team", priority=1)
+    await world.settle()
+    await workload(world, "high", "team", cpu=2, priority=2)
+    await world.settle()
+    events = (await world.client.list(EVENT, "default")).items
+    (told,) = [event for event in events if event.reason == "PreemptedWorkload"]
+    assert (told.involved_object.name, told.count) == ("high", 2)
+    assert len([event for event in events if event.reason == "Preempted"]) == 2

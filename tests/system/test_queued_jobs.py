@@ -326,6 +326,18 @@ async def test_a_change_of_a_priority_class_is_followed_by_its_workloads(q):
 
 
 @story
+async def test_conditions_say_for_which_generation_they_were_found(q):
+    await q.queue()
+    await q.job()
+    await q.client.patch(WORKLOAD, (await q.workload()).metadata.name, {"spec": {"active": False}}, "default")
+    await q.world.settle(60)
+    workload = await q.workload()
+    found = {one.type: one.observed_generation for one in workload.status.conditions}
+    assert workload.metadata.generation == 2
+    assert {found[type_] for type_ in ("Evicted", "QuotaReserved", "Admitted", "Requeued")} == {2}, found
+
+
+@story
 async def test_a_job_that_another_controller_runs_queues_too(q):
     await q.queue()
     await q.job(managedBy="example.com/jobs")

@@ -179,7 +179,7 @@ async def test_an_evicted_pod_is_deleted_and_its_quota_is_free_once_it_is_gone(w
     await world.settle()
     ending = await see(world, "one")
     (target,) = [one for one in ending.status.conditions if one.type == "TerminationTarget"]
-    assert (target.status, target.reason) == ("True", "WorkloadEvicted")
+    assert (target.status, target.reason) == ("True", "WorkloadEvictedDueToDeactivated")
     assert is_deleting(ending)
     assert await names(world, held=True) == ["two"]
     await ended(world, "one")

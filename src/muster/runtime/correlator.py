@@ -3,7 +3,8 @@
 1. The same event again raises the count of the one there is.
 2. Of events that differ only in their messages and come within ten minutes of each other, nine messages get events of
    their own; all others share one, whose message begins with "(combined from similar events): ".
-3. One source may write 25 events about one object at once, and one more every five minutes; the rest is dropped.
+3. What is said to be one series is one event, whatever the messages; the newest is shown.
+4. One source may write 25 events about one object at once, and one more every five minutes; the rest is dropped.
 
 Pure: the time is given. What is remembered is bounded; forgetting only means one event more than needed.
 """
@@ -36,6 +37,7 @@ class Occurrence(NamedTuple):
     type: str  # Normal or Warning
     reason: str
     message: str
+    series: bool = False
 
 
 class Sighting(Struct):
@@ -102,6 +104,8 @@ class Correlator:
 
     def _combine(self, event: Occurrence, now: datetime) -> tuple[Hashable, str]:
         key = (*_speaker(event), event.type, event.reason)
+        if event.series:
+            return key, event.message
         similar = self._similar.get(key)
         if similar is None or now - similar.last > SIMILAR_WINDOW:
             similar = _Similar(now)

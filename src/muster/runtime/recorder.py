@@ -38,8 +38,13 @@ log = logging.getLogger(__name__)
 class Recorder(Protocol):
     """Tells people what happened to an object."""
 
-    def event(self, regarding: ObjectReference, type: EventType, reason: str, message: str) -> None:
-        """Something happened. `reason` is one CamelCase word; `message` a sentence. Never waits, never fails."""
+    def event(
+        self, regarding: ObjectReference, type: EventType, reason: str, message: str, *, series: bool = False
+    ) -> None:
+        """Something happened. `reason` is one CamelCase word; `message` a sentence. Never waits, never fails.
+
+        series: all that happens to the object for that reason is one event, of which the newest message is shown.
+        """
         ...
 
 
@@ -148,8 +153,10 @@ class _ComponentRecorder:
         self._sink = sink
         self._source = source
 
-    def event(self, regarding: ObjectReference, type: EventType, reason: str, message: str) -> None:
-        self._sink.record(Occurrence(self._source, regarding, type, reason, _note(message)))
+    def event(
+        self, regarding: ObjectReference, type: EventType, reason: str, message: str, *, series: bool = False
+    ) -> None:
+        self._sink.record(Occurrence(self._source, regarding, type, reason, _note(message), series))
 
 
 def _note(message: str) -> str:

@@ -57,6 +57,14 @@ def test_version_of_the_object_does_not_matter() -> None:
     assert seen(correlator, EVENT) is seen(correlator, newer)
 
 
+def test_a_series_is_one_event_with_the_newest_message() -> None:
+    correlator = Correlator()
+    first = seen(correlator, EVENT._replace(series=True))
+    again = seen(correlator, EVENT._replace(series=True, message="another failed"), 5)
+    assert again is first
+    assert (again.count, again.message, again.last) == (2, "another failed", after(5))
+
+
 def test_similar_events_are_combined() -> None:
     correlator = Correlator()
     sightings = [seen(correlator, EVENT._replace(message=f"failure {n}")) for n in range(20)]

@@ -45,7 +45,7 @@ from muster.controllers.integrations.podwriter import PodWriter
 from muster.controllers.integrations.priorities import Priorities, appeared
 from muster.controllers.integrations.rules import rules
 from muster.controllers.integrations.workloads import Workloads, copied_labels
-from muster.queueing.conditions import is_true, put
+from muster.queueing.conditions import find_true, is_true, put
 from muster.queueing.facts import JobFacts
 from muster.queueing.names import workload_name
 from muster.queueing.pairing import WORKLOAD_DELETED, Plan, decide
@@ -167,7 +167,8 @@ class PodReconciler:
     async def _carry_out(self, lineup: Lineup, facts: JobFacts, plan: Plan, now: datetime) -> None:
         group = lineup.group
         if plan.stop is not None:
-            await self._of_pods.end([pod for pod in group.members if is_active(pod) and not is_held(pod)], plan.stop)
+            ending = [pod for pod in group.members if is_active(pod) and not is_held(pod)]
+            await self._of_pods.end(ending, plan.stop, _evicted_for(plan.workload, plan.stop))
         for unfit in plan.delete:
             await self._write.delete(unfit)
             self._tell(group.first, "Normal", "DeletedWorkload", f"Deleted not matching Workload: {key_of(unfit)}")
@@ -256,6 +257,12 @@ class PodReconciler:
 
     def _tell(self, pod: Pod, type: EventType, reason: str, message: str) -> None:
         self._recorder.event(reference(POD, pod), type, reason, message)
+
+
+def _evicted_for(workload: Workload | None, why: str) -> str:
+    """The reason of an eviction with that message; "" if that is not why."""
+    evicted = find_true(workload.status.conditions, EVICTED) if workload is not None else None
+    return evicted.reason if evicted is not None and evicted.message == why else ""
 
 
 def _runs(workload: Workload) -> bool:

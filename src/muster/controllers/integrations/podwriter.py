@@ -46,10 +46,10 @@ class PodWriter:
 
         await _each(start_one, pods)
 
-    async def end(self, pods: Sequence[Pod], why: str) -> None:
-        """Tell pods to end, in their status and by deleting them."""
+    async def end(self, pods: Sequence[Pod], why: str, evicted: str = "") -> None:
+        """Tell pods to end, in their status and by deleting them. evicted: the reason, if their Workload was."""
         moment = self._clock.now().replace(microsecond=0)
-        reason = _REASONS.get(why, "WorkloadEvicted")
+        reason = f"WorkloadEvictedDueTo{evicted}" if evicted else _REASONS.get(why, "WorkloadEvicted")
         condition = {
             "type": TERMINATION_TARGET,
             "status": "True",

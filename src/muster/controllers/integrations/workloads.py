@@ -3,11 +3,14 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import msgspec
+
 from muster.api.kinds import Kind
 from muster.api.kueue import WORKLOAD, Workload, WorkloadSpec, WorkloadStatus
 from muster.api.kueue.names import JOB_UID_LABEL, PROVISIONING_REQUEST_PREFIX, RESOURCE_IN_USE_FINALIZER
 from muster.api.meta import ObjectMeta, OwnerReference
 from muster.api.status import ApiError
+from muster.queueing.conditions import stamped
 from muster.queueing.facts import JobFacts
 from muster.queueing.intake import CREATED_ANNOTATION
 from muster.queueing.names import workload_name
@@ -72,7 +75,9 @@ class Workloads:
         return await self._patch(workload, patch, {"annotations": dict(annotations)} if annotations else {})
 
     async def set_status(self, workload: Workload, status: WorkloadStatus) -> Workload:
-        """Make its status this."""
+        """Make its status this; what is new says for which generation of the Workload it was found."""
+        conditions = stamped(workload.status.conditions, status.conditions, workload.metadata.generation)
+        status = msgspec.structs.replace(status, conditions=conditions)
         return await self._patch(workload, {"status": merge_patch(status)}, {}, "status")
 
     async def adopt(self, workload: Workload, meta: ObjectMeta) -> Workload:

@@ -225,7 +225,8 @@ class AdmissionController:
         self._tell(obj, f"EvictedDueTo{PREEMPTED}", message)
         if incoming is not None:
             where = f"{obj.metadata.namespace}/{obj.metadata.name}"
-            self._tell(incoming, "PreemptedWorkload", f"Preempted workload {where}: {victim.reason}")
+            said = f"Preempted workload {where}: {victim.reason}"
+            self._recorder.event(reference(WORKLOAD, incoming), "Normal", "PreemptedWorkload", said, series=True)
         return written
 
     async def _current(self, workload: model.Workload) -> Workload:
