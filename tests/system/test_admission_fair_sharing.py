@@ -125,10 +125,10 @@ async def test_without_the_setting_the_past_does_not_matter_and_nothing_is_kept(
 
 
 @fair()
-async def test_cluster_queues_that_do_not_ask_for_it_are_left_alone(world: World) -> None:
+async def test_cluster_queues_that_do_not_ask_for_it_go_by_the_order_of_arrival(world: World) -> None:
     await two(world, mode={})
     await ran(world, "before", "a", 3600)
-    assert await past(world, "a") is None
+    assert await consumed(world, "a") == pytest.approx(2, abs=0.1), "account is kept all the same"
     await line(world, "blocker", "a1", "b1", queues="bab")
     assert await order(world) == ["blocker", "a1", "b1"]
 
@@ -204,19 +204,24 @@ async def test_once_nothing_is_left_of_the_past_nothing_is_written(world: World)
 
 
 @fair()
-async def test_a_change_of_mode_begins_and_ends_it(world: World) -> None:
+async def test_a_change_of_mode_changes_the_order_at_once(world: World) -> None:
     await two(world, mode={})
-    await workload(world, "long", "a", 4)
-    await world.settle(3600)
-    assert await past(world, "a") is None
+    await ran(world, "before", "a", 3600)
+    await line(world, "blocker", "a1", "b1", queues="bab")
     await world.client.patch(CLUSTER_QUEUE, "cq", {"spec": BY_USAGE})
-    await world.settle(3600 + 10)
-    assert await consumed(world, "a") == pytest.approx(2, abs=0.01)
-    await world.client.patch(CLUSTER_QUEUE, "cq", {"spec": {"admissionScope": None}})
     await world.settle(10)
-    before = await past(world, "a")
-    await world.settle(3600)
-    assert await past(world, "a") == before
+    assert await order(world) == ["blocker", "b1", "a1"]
+
+
+@fair()
+async def test_a_queue_that_was_never_used_says_so_once(world: World) -> None:
+    await two(world)
+    await world.settle(10)
+    found = await past(world, "a")
+    assert (found.consumed_resources, found.last_update is not None) == ({}, True)
+    before = world.plane.store.revision
+    await world.settle(24 * 3600)
+    assert world.plane.store.revision == before
 
 
 @fair(

@@ -36,11 +36,11 @@ def shown(
     consumed: ResourceList = dict.fromkeys(before, "0")
     consumed |= {resource: format_amount(resource, round(value)) for resource, value in account.consumed.items()}
     new = AdmissionFairSharingStatus(consumed_resources=consumed, last_update=account.updated.replace(microsecond=0))
-    if used:
+    if used or old is None:
         return new
-    if new.consumed_resources == before or (old is None and account.faded):
+    if new.consumed_resources == before:
         return old
-    since = old.last_update if old is not None else None
+    since = old.last_update
     return new if since is None or account.faded or account.updated - since >= half_life else old
 
 

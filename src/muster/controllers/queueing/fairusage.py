@@ -1,8 +1,8 @@
 """Admission fair sharing (KEP-4136): keeps account of what LocalQueues used lately, by which they are ordered.
 
-Only of LocalQueues whose ClusterQueue asks for it. The accounts are in memory; LocalQueueController writes down what
-is to be shown of them, and that is where a restart goes on. A LocalQueue that has not used anything for so long that
-nothing is left of it has no account, no timer, and no writes.
+Of all LocalQueues, as upstream; the order is by it only where the ClusterQueue asks for that. The accounts are in
+memory; LocalQueueController writes down what is to be shown of them, and that is where a restart goes on. A LocalQueue
+that has not used anything for so long that nothing is left of it has no account, no timer, and no writes.
 """
 
 from collections.abc import Callable
@@ -89,8 +89,7 @@ class FairUsageController:
     # What happens in the cluster.
 
     def _changed(self, queue: str, local_queue: str) -> None:
-        node = self._cache.tree.queues.get(queue)
-        if local_queue and node is not None and node.policy.by_usage:
+        if local_queue and queue in self._cache.tree.queues:
             self._controller.queue.add(local_queue)
 
     def _queue_changed(self, old: ClusterQueue | None, new: ClusterQueue | None) -> None:
@@ -117,7 +116,7 @@ class FairUsageController:
         """Bring the account of a LocalQueue up to date; when to do so again."""
         local = self._queues.get(key)
         node = self._cache.tree.queues.get(local.spec.cluster_queue) if local is not None else None
-        if local is None or node is None or not node.policy.by_usage:
+        if local is None or node is None:
             self._accounts.forget(key)
             self._shown.pop(key, None)
             self._cache.set_usage(key, 0.0)
@@ -135,6 +134,8 @@ class FairUsageController:
         if settled or now - account.updated >= sampling:
             account = self._accounts.sample(key, current, now)
             self._show(key, local, account, used=settled or bool(current))
+        elif key not in self._shown and _status(local) is None:
+            self._show(key, local, account, used=False)
         if account.faded and not current:
             self._accounts.forget(key)
             return None
