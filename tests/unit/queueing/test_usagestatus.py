@@ -41,7 +41,14 @@ def test_account(given: AdmissionFairSharingStatus | None, expected: Account):
         pytest.param({"cpu": 500.0}, 60, False, status("1"), status("500m", NOW + HOUR), id="halved"),
         pytest.param({"cpu": 0.4}, 5, False, status("1m"), status("0", NOW + 5 * MINUTE), id="gone"),
         pytest.param({"cpu": 0.4}, 600, False, status("0"), status("0"), id="gone for long"),
-        pytest.param({}, 5, False, None, AdmissionFairSharingStatus(last_update=NOW + 5 * MINUTE), id="never used"),
+        pytest.param(
+            {},
+            5,
+            False,
+            None,
+            AdmissionFairSharingStatus(consumed_resources={}, last_update=NOW + 5 * MINUTE),
+            id="never used",
+        ),
         pytest.param({"cpu": 400.0}, 5, False, None, status("400m", NOW + 5 * MINUTE), id="used before it was shown"),
         pytest.param(
             {"cpu": 1.0}, 5, True, status("1", gpu="2"), status("1m", NOW + 5 * MINUTE, gpu="0"), id="used once"
