@@ -17,6 +17,9 @@ with atheris.instrument_imports(include=["muster"]):
     from muster.api.schema import inlined
     from muster.api.status import ApiError
     from muster.cluster.apiserver.decode import Document, decode
+    from muster.cluster.apiserver.front.http2.frames import PREFACE
+    from muster.cluster.apiserver.front.http2.headers import encode
+    from muster.cluster.apiserver.front.http2.session import Asked, Session
     from muster.cluster.apiserver.patch import json as json_patch
     from muster.cluster.apiserver.patch import merge, strategic
     from muster.cluster.apiserver.protobuf import MEDIA_TYPE
@@ -121,6 +124,18 @@ def path(data: bytes) -> None:
 
 
 # By name: the target, and how it may refuse.
+def http2(data: bytes) -> None:
+    """What comes behind the preface, and an answer to each request that is found in it."""
+    session = Session(0.0)
+    for event in session.receive(PREFACE + bytes(3) + b"\4" + bytes(5) + data, 0.0):
+        if isinstance(event, Asked):
+            session.read(event.stream)
+            session.answer(event.stream, 200, [])
+            session.send(event.stream, b"x" * 20_000, ends=True)
+    session.pump(1 << 20, 0.0)
+    session.take()
+
+
 TARGETS: Mapping[str, tuple[Callable[[bytes], None], tuple[type[Exception], ...]]] = {
     "decode_json": (decode_json, (ApiError,)),
     "decode_yaml": (decode_yaml, (ApiError,)),
@@ -134,15 +149,22 @@ TARGETS: Mapping[str, tuple[Callable[[bytes], None], tuple[type[Exception], ...]
     "quantities": (quantities, (quantity.QuantityError,)),
     "duration": (duration, (durations.DurationError,)),
     "path": (path, (ApiError,)),
+    "http2": (http2, ()),
 }
 
 
 # What the fuzzer begins with, where bytes are text of some form.
+_BLOCK = encode([(b":method", b"POST"), (b":scheme", b"https"), (b":path", b"/api"), (b"accept", b"*/*")])
+_REQUEST = bytes([0, 0, len(_BLOCK), 1, 5, 0, 0, 0, 1]) + _BLOCK
 SEEDS: Mapping[str, tuple[bytes, ...]] = {
     "decode_json": (msgspec.json.encode(POD_DOCUMENT), b'{"a":1,"a":[2,1e400,-0.0]}'),
     "decode_yaml": (b"a: &x [1, 2]\nb: *x\n<<: {c: !!str 3}\n", b"kind: Pod\nmetadata: {name: p}\n--- \n"),
     "decode_protobuf": (
         b'\n\n\n\x02v1\x12\x04Node\x12\x10\n\x0e\n\x01n\x12\x00\x1a\x00Z\x05\n\x01a\x12\x01b\x1a\x00"\x00',
+    ),
+    "http2": (
+        _REQUEST,
+        _REQUEST.replace(b"\x01\x05", b"\x01\x04", 1) + b"\0\0\1\0\1\0\0\0\1x\0\0\4\x08\0\0\0\0\0\0\0\1\0",
     ),
     "label_selector": (b"a=b,c!=d,e in (f,g),h notin (i),j,!k,l>1",),
     "field_selector": (b"metadata.name=a,spec.x!=b\\,c",),

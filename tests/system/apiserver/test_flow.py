@@ -14,7 +14,7 @@ from muster.cluster.apiserver.front.unsent import Unsent
 from muster.cluster.apiserver.users import User
 from muster.runtime.clock import RealClock
 
-FEW = Limits(seats=4, room=64, streams=4, waiting_of_one=1, wait_seconds=10)
+FEW = Limits(seats=4, room=64, streams=4, waiting=2, wait_seconds=10)
 SHARE = 2  # of seats and streams, of a user who is alone
 NOT_NOW = "Too many requests, please try again later."
 

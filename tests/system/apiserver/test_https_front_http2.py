@@ -15,7 +15,7 @@ from tests.system.apiserver.test_https_front import Answer, Wire, logged, over_h
 
 from muster.cluster.apiserver.certificates import Authority
 from muster.cluster.apiserver.front import application, https, incoming
-from muster.cluster.apiserver.front.http2 import connection, session
+from muster.cluster.apiserver.front.http2 import connection, patience, session
 from muster.cluster.apiserver.users import User
 from muster.runtime.clock import RealClock
 
@@ -76,8 +76,9 @@ class Client(asyncio.Protocol):
                 case h2.events.StreamEnded():
                     self.streams[event.stream_id].end(b"")
                 case h2.events.StreamReset():
-                    self.streams[event.stream_id].reset = event.error_code
-                    self.streams[event.stream_id].end(None)
+                    if (known := self.streams.get(event.stream_id)) is not None:
+                        known.reset = event.error_code
+                        known.end(None)
                 case h2.events.ConnectionTerminated():
                     self.left = event
                     self.h2.state_machine.state = h2.connection.ConnectionState.CLIENT_OPEN
@@ -433,26 +434,42 @@ def test_a_connection_from_which_nothing_is_taken_is_cut_off(tmp_path, monkeypat
     run(tmp_path)
 
 
-@over_https
-async def test_requests_that_are_taken_back_at_once(world):
+def test_requests_that_are_taken_back_at_once(tmp_path, monkeypatch):
     """CVE-2023-44487: the connection ends, and others notice nothing."""
-    client, other = await http2(world), await http2(world)
-    for _ in range(100):
-        for _ in range(50):
+    monkeypatch.setattr(patience, "BURST", 500.0)
+
+    @over_https
+    async def run(world):
+        client, other = await http2(world), await http2(world)
+        for _ in range(1_000):
             number = client.h2.get_next_available_stream_id()
             client.streams[number] = Stream(number, slow=False)
             client.h2.send_headers(
-                number, [(":method", "GET"), (":scheme", "https"), (":authority", "x"), (":path", MAPS)]
+                number, [(":method", "GET"), (":scheme", "https"), (":authority", "x"), (":path", "/")]
             )
             client.h2.reset_stream(number)
         client.flush()
-        await asyncio.sleep(0)
-        if client.transport.is_closing():
-            break
-    async with asyncio.timeout(20):
-        await client.ended.wait()
-    assert (await other.ask("GET", "/version")).status == 200
-    await until(lambda: not world.front._house.tasks)
+        async with asyncio.timeout(20):
+            await client.ended.wait()
+        assert (await other.ask("GET", "/version")).status == 200
+        await until(lambda: not world.front._house.tasks)
+
+    run(tmp_path)
+
+
+def test_headers_that_do_not_end_are_not_waited_for(tmp_path, monkeypatch):
+    monkeypatch.setattr(connection, "HEADER_SECONDS", 0.2)
+
+    @over_https
+    async def run(world):
+        client = await http2(world)
+        assert (await client.ask("GET", "/version")).status == 200
+        number = client.h2.get_next_available_stream_id()
+        client.transport.write(bytes([0, 0, 0, 1, 1, 0, 0, 0, number]))  # HEADERS, to be continued
+        async with asyncio.timeout(20):
+            await client.ended.wait()
+
+    run(tmp_path)
 
 
 @over_https

@@ -30,7 +30,7 @@ class _Gone(asyncio.Transport):
         """There is nothing to read."""
 
 
-_GONE = _Gone()
+GONE = _Gone()
 
 
 class Corked:
@@ -80,4 +80,4 @@ class Corked:
         """Let go of the transport: its TLS buffers are as big as the biggest answer, and whoever belongs to the
         connection is in a circle that is collected much later.
         """
-        self._transport = _GONE
+        self._transport = GONE

@@ -3,8 +3,9 @@
 In the spirit of upstream's API priority and fairness, with one level and a flow for each user. A request takes room
 while its body comes and is kept, and, once that is there, seats while it is worked on: one, or several if it is big. Of
 both, no user has more than half of what the others leave: the first one gets much, the more there come the less, and
-another user always finds some. When there is none, a request waits in its user's line, and what is free goes to the
-lines in turn. Streams take no seats, they are counted. The engine in this process asks without a wire and has no limit.
+another user always finds some. When there is none, a request waits in its user's line, for which the same holds, and
+what is free goes to the lines in turn. Streams take no seats, they are counted. The engine in this process asks without
+a wire and has no limit.
 
 Invariant: a request that waits could not be served when it came, nor at any change since.
 """
@@ -32,7 +33,7 @@ class Limits:
     room: for the bodies of all requests, in blocks of `BYTES_PER_SEAT`; of that, too.
     streams: watches, logs and the like; of those, too.
     readers: bodies that take long to read, at once.
-    waiting_of_one: requests of one user that wait for seats, and that wait for room.
+    waiting: requests that wait for seats, and that wait for room: a connection of HTTP/2 brings hundreds.
     wait_seconds: how long one may wait for either.
     """
 
@@ -40,7 +41,7 @@ class Limits:
     room: int = 2048
     streams: int = 4096
     readers: int = 1
-    waiting_of_one: int = 1024
+    waiting: int = 16_384
     wait_seconds: float = 15.0
 
 
@@ -114,7 +115,8 @@ class Shares:
         if taken := self.take_at_once(name, count):
             return taken
         user = self._users.setdefault(name, _User())
-        if len(user.line) >= self._limits.waiting_of_one:
+        others = self.waiting - len(user.line)
+        if len(user.line) >= max((self._limits.waiting - others) // 2, 1):
             raise self._refusal("queue-full")
         return await self._wait(name, user, count)
 

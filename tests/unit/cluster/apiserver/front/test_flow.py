@@ -13,7 +13,7 @@ from muster.runtime.clock import run_virtual
 from muster.runtime.metrics import Registry
 
 PODS = "/api/v1/namespaces/default/pods"
-FEW = Limits(seats=8, room=8, streams=4, waiting_of_one=5, wait_seconds=15)
+FEW = Limits(seats=8, room=8, streams=4, waiting=10, wait_seconds=15)
 SHARE = FEW.seats // 2  # of a user who is alone
 
 

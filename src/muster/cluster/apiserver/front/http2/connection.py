@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Iterable
 
 from muster.cluster.apiserver.front.asgi import App
+from muster.cluster.apiserver.front.corked import GONE
 from muster.cluster.apiserver.front.crowd import Guest
 from muster.cluster.apiserver.front.house import HEADER_SECONDS, KEEP_ALIVE_SECONDS, House, known_by
 from muster.cluster.apiserver.front.http2.frames import Code
@@ -14,6 +15,7 @@ from muster.cluster.apiserver.front.http2.stream import Stream
 from muster.cluster.apiserver.front.unsent import BEHIND_BYTES, STALLED_SECONDS
 from muster.cluster.apiserver.users import User
 
+TURN_BYTES = 4 * 1024  # looked at in one turn of the loop
 PIECE_BYTES = 64 * 1024  # written at a time: TLS keeps a buffer as big as the biggest write
 MAX_BEHIND_BYTES = 1 << 20  # of heads and acknowledgements, with a client that reads nothing
 
@@ -35,7 +37,9 @@ class Connection(asyncio.Protocol):
         self.session = Session(self._loop.time())
         self._streams: dict[int, Stream] = {}
         self._touched: dict[int, None] = {}  # streams that have been given more to send
+        self._unread = b""  # what has come in the same moment as what is looked at
         self._is_due = False  # what there is to write will be written in this turn
+        self._has_asked = False
         self._is_leaving = False
         self._header_timer: asyncio.TimerHandle | None = None
         self._idle_timer: asyncio.TimerHandle | None = None
@@ -63,14 +67,42 @@ class Connection(asyncio.Protocol):
             self._house.unsent.forget(stream)
             stream.go()
         self._streams.clear()
+        self.transport = GONE  # its TLS buffers are large, and this is in a circle that is collected much later
 
     def data_received(self, data: bytes) -> None:
-        """Bytes have come."""
-        for event in self.session.receive(data, self._loop.time()):
+        """Bytes have come: a few are looked at in each turn of the loop, as they may ask for thousands of things."""
+        if self._unread:
+            self._unread += data
+            return
+        if self._take_in(data):
+            self.transport.pause_reading()
+
+    def _go_on(self) -> None:
+        data, self._unread = self._unread, b""
+        if self.transport.is_closing():
+            return
+        if not self._take_in(data):
+            self.transport.resume_reading()
+
+    def _take_in(self, data: bytes) -> bool:
+        """Look at some of it; returns whether there is more."""
+        for event in self.session.receive(data[:TURN_BYTES], self._loop.time()):
             self._heed(event)
-        if self.session.in_headers and self._header_timer is None:
-            self._header_timer = self._loop.call_later(HEADER_SECONDS, self.transport.abort)
+        self._unread = data[TURN_BYTES:]
+        if self._unread:
+            self._loop.call_soon(self._go_on)
+        self._expect_headers()
         self.write_soon()
+        return bool(self._unread)
+
+    def _expect_headers(self) -> None:
+        """They have a while to come: the first ones from the beginning, others once they have begun."""
+        if self.session.in_headers:
+            if self._header_timer is None:
+                self._header_timer = self._loop.call_later(HEADER_SECONDS, self.transport.abort)
+        elif self._header_timer is not None and self._has_asked:
+            self._header_timer.cancel()
+            self._header_timer = None
 
     def _heed(self, event: Event) -> None:
         if isinstance(event, Asked):
@@ -82,9 +114,7 @@ class Connection(asyncio.Protocol):
                 self._give_up(stream)
 
     def _begin(self, asked: Asked) -> None:
-        if self._header_timer is not None:
-            self._header_timer.cancel()
-            self._header_timer = None
+        self._has_asked = True
         self.guest.idle_since = None
         stream = Stream(self, asked)
         self._streams[stream.number] = stream
@@ -148,6 +178,8 @@ class Connection(asyncio.Protocol):
                 self._stall_timer = self._loop.call_later(STALLED_SECONDS / 4, self._look_for_stalled)
 
     def _look_round(self) -> None:
+        if self.transport.is_closing():
+            return
         if self.session.is_over or (self._is_leaving and self.session.is_idle):
             self.transport.close()
         elif self.is_paused and self.transport.get_write_buffer_size() > MAX_BEHIND_BYTES:

@@ -53,6 +53,7 @@ class Decoder:
         self._table: deque[Field] = deque()  # newest first
         self._size = 0
         self._room = TABLE_BYTES
+        self.size = 0  # of the last list, as it is counted
 
     def decode(self, block: bytes) -> list[Field]:
         """The list of a block. Raises `HeaderError`."""
@@ -92,6 +93,7 @@ class Decoder:
             if size > self._most:
                 raise TooLongError("a header list is too long")
             fields.append(field)
+        self.size = size
         return fields
 
     def _known(self, number: int) -> Field:

@@ -3,7 +3,7 @@
 What programs do of that in earnest is little: a few for each connection, one for each watch that ends.
 """
 
-BURST = 2_000.0  # more than all the streams of a connection, several times
+BURST = 10_000.0  # a program may take back all the requests of a connection at once, and again
 PER_SECOND = 100.0
 
 

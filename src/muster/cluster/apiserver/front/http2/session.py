@@ -14,8 +14,12 @@ from muster.cluster.apiserver.front.http2.headers import Decoder, Field, HeaderE
 from muster.cluster.apiserver.front.http2.patience import Patience
 from muster.cluster.apiserver.front.http2.requests import Head, Malformed, head_of
 
-MAX_STREAMS = 250  # at once, as kube-apiserver: its clients keep the rest, or open one more connection
+# At once. kube-apiserver has 250; but programs in Go begin another connection for each request beyond it, and a TLS
+# handshake costs more than what most requests ask for.
+MAX_STREAMS = 5_000
+MAX_GIVEN_UP = 250  # requests that are worked on though nobody waits for them
 MAX_HEADER_BYTES = 64 * 1024  # of a request
+MAX_HEADERS_BYTES = 16 << 20  # of all that are under way
 # Of a body that nobody has asked for yet; those that are read get more.
 BODY_WINDOW = 16 * 1024
 READ_WINDOW = 256 * 1024
@@ -67,6 +71,7 @@ class _Stream:
 
     may_send: int
     may_come: int
+    headers_bytes: int
     length: int | None = None
     came: int = 0
     is_asked: bool = False  # all of the request has come
@@ -98,6 +103,7 @@ class Session:
         self._is_greeted = False  # the client has sent its preface
         self._is_set = False  # and its settings
         self._leaves = False
+        self._headers_bytes = 0
         self._owed = 0  # of our window, which the client does not know yet
         self._answered_by = 0  # windows that it may open, one for the connection and one for the stream of each frame
         self._was_small = False  # the last piece of an answer
@@ -243,7 +249,12 @@ class Session:
         self._request(number, fields, ends, events, now)
 
     def _request(self, number: int, fields: list[Field], ends: bool, events: list[Event], now: float) -> None:
-        if len(self._streams) >= MAX_STREAMS or self.given_up >= MAX_STREAMS:
+        size = self._decoder.size
+        if (
+            len(self._streams) >= MAX_STREAMS
+            or self.given_up >= MAX_GIVEN_UP
+            or self._headers_bytes + size > MAX_HEADERS_BYTES
+        ):
             self._spend(now)  # it knows the bound
             self._reset(number, Code.REFUSED_STREAM)  # nothing was done, and it may be sent again
             return
@@ -255,7 +266,8 @@ class Session:
             self._spend(now)
             self._out.append(frames.reset(number, Code.PROTOCOL_ERROR))
             return
-        self._streams[number] = _Stream(self._first_window, self._body_window, head.length, is_asked=ends)
+        self._streams[number] = _Stream(self._first_window, self._body_window, size, head.length, is_asked=ends)
+        self._headers_bytes += size
         events.append(Asked(number, head, ends))
 
     def _trailers(self, number: int, ends: bool, events: list[Event], now: float) -> None:
@@ -488,8 +500,10 @@ class Session:
         self._forget(number)
 
     def _forget(self, number: int) -> None:
-        self._streams.pop(number, None)
-        self._ready.pop(number, None)
+        stream = self._streams.pop(number, None)
+        if stream is not None:
+            self._headers_bytes -= stream.headers_bytes
+            self._ready.pop(number, None)
 
     def _spend(self, now: float) -> None:
         if not self._patience.lasts(now):

@@ -3,6 +3,7 @@
 import h2.connection
 import h2.events
 import h2.settings
+import hpack
 import pytest
 from h2.config import H2Configuration
 from h2.errors import ErrorCodes
@@ -157,14 +158,14 @@ def test_a_client_that_does_not_know_our_settings_yet():
 
 def test_who_is_not_read_is_held_up_and_holds_up_none():
     """All streams but one wait to be read; that one is."""
+    assert session.WINDOW - session.MAX_STREAMS * session.BODY_WINDOW >= 16 * session.READ_WINDOW
     talk = Talk()
     talk.run()
-    numbers = []
-    for _ in range(session.MAX_STREAMS - 1):
-        numbers.append(talk.client.get_next_available_stream_id())
-        talk.client.send_headers(numbers[-1], POST)
-        talk.client.send_data(numbers[-1], bytes(session.BODY_WINDOW))
-        assert talk.client.local_flow_control_window(numbers[-1]) == 0
+    for _ in range(300):
+        waiting = talk.client.get_next_available_stream_id()
+        talk.client.send_headers(waiting, POST)
+        talk.client.send_data(waiting, bytes(session.BODY_WINDOW))
+        assert talk.client.local_flow_control_window(waiting) == 0
         talk.run()
     reading = talk.client.get_next_available_stream_id()
     talk.client.send_headers(reading, POST)
@@ -290,12 +291,31 @@ def test_what_is_given_up_is_counted_until_it_ends():
     """A client that takes requests back has no more of them worked on than one that does not."""
     told = Session(0.0)
     told.receive(PREFACE + SETTINGS, 0.0)
-    told.given_up = session.MAX_STREAMS
+    told.given_up = session.MAX_GIVEN_UP
     told.take()
     assert told.receive(asked(1), 0.0) == []
     assert told.take() == frame(frames.RST_STREAM, 0, 1, number(Code.REFUSED_STREAM))
     told.given_up -= 1
     assert len(told.receive(asked(3), 0.0)) == 1
+
+
+def test_many_long_headers():
+    """Short ones that stand for long ones, too: refused when all together are too long, and taken again later."""
+    told = Session(0.0)
+    block = encode(GET) + encode_kept(b"a", b"x" * 3_900)
+    told.receive(PREFACE + SETTINGS + frame(frames.HEADERS, 5, 1, block), 0.0)
+    short = encode(GET) + b"\xbe" * 14
+    many = range(3, 803, 2)
+    events = told.receive(b"".join(frame(frames.HEADERS, 5, n, short) for n in many), 0.0)
+    assert len(events) == (session.MAX_HEADERS_BYTES - 4_100) // (14 * 3_933 + 160)
+    refused = frame(frames.RST_STREAM, 0, 801, number(Code.REFUSED_STREAM))
+    assert (told.take().endswith(refused), told.is_over) == (True, False)
+    told.receive(frame(frames.RST_STREAM, 0, 3, RESET), 0.0)
+    assert len(told.receive(frame(frames.HEADERS, 5, 803, short), 0.0)) == 1
+
+
+def encode_kept(name, value):
+    return hpack.Encoder().encode([(name, value)])
 
 
 LONG = [(b"a", b"x" * 15_000)] * 5
