@@ -46,7 +46,7 @@ _WRONG_SUFFIX = "unable to parse quantity's suffix"
 
 def parse(quantity: Quantity) -> Fraction:
     """The exact amount (to a billionth). Raises `QuantityError`."""
-    return Fraction(_nanos(quantity), _NANO)
+    return _fraction(_text(quantity))
 
 
 def milli(quantity: Quantity) -> int:
@@ -79,8 +79,7 @@ def canonical(quantity: Quantity) -> str:
 
 def rounded_up_to_milli(quantity: Quantity) -> str:
     """The canonical form of the amount in thousandths: what the API server keeps of requests and limits."""
-    nanos, form = _parse(_text(quantity))
-    return _write(_round_up(nanos, 10**6), form)
+    return _rounded_up_to_milli(_text(quantity))
 
 
 def _nanos(quantity: Quantity) -> int:
@@ -117,6 +116,20 @@ def _parse(text: str) -> tuple[int, str]:
         if 0 < nanos < _NANO:
             form = DECIMAL
     return (-nanos if sign == "-" else nanos), form
+
+
+# The same few quantities stand in most objects, so what is asked of each of them is kept.
+
+
+@lru_cache(maxsize=4096)
+def _fraction(text: str) -> Fraction:
+    return Fraction(_parse(text)[0], _NANO)
+
+
+@lru_cache(maxsize=4096)
+def _rounded_up_to_milli(text: str) -> str:
+    nanos, form = _parse(text)
+    return _write(_round_up(nanos, 10**6), form)
 
 
 def _exponent(suffix: str) -> int:

@@ -1,9 +1,12 @@
 """Roles and bindings decide who may do what; nobody gives rights that he has not; reviews tell."""
 
+import json
+
 import pytest
 from tests.system.apiserver.harness import DEFAULT, JOBS, MAPS, NAMESPACES, PODS, TABLE, Api, api, config_map, pod
 
 from muster.cluster.apiserver.users import AUTHENTICATED, MASTERS, User, account_groups, account_name
+from muster.runtime.transport import JSON, Request
 
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 ROLES = f"{RBAC}/namespaces/default/roles"
@@ -54,6 +57,18 @@ async def test_who_was_given_nothing_may_nothing(api):
         'in the namespace "default"'
     )
     assert (await api.get("/metrics", user=BOB)).message == 'forbidden: User "bob" cannot get path "/metrics"'
+
+
+@api
+async def test_who_loses_a_right_while_the_body_comes_may_not(api):
+    await give(api, rule("create", "configmaps"))
+    body = json.dumps(config_map("c")).encode()
+    for name, status in (("kept", 201), ("lost", 403)):
+        exchange = api.server.begin(Request("POST", MAPS, {}, b"", JSON), BOB)
+        if name == "lost":
+            await api.delete(f"{BINDINGS}/r")
+        exchange.body_came(body)
+        assert (await api.server.answer(exchange)).status == status
 
 
 @api

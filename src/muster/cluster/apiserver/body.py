@@ -15,7 +15,7 @@ from muster.cluster.apiserver.answers import MAX_WARNINGS
 from muster.cluster.apiserver.decode import Document, decode, in_order
 from muster.cluster.apiserver.registry import View
 from muster.cluster.apiserver.request import WriteOptions
-from muster.cluster.apiserver.schema import Checked, DecodeError
+from muster.cluster.apiserver.schema import Checked, DecodeError, sound_parts
 from muster.runtime.transport import Request
 
 _SHOWN_PATCH = 500  # characters of a patched object in a refusal
@@ -45,16 +45,21 @@ def read_object(request: Request, view: View, options: WriteOptions, warnings: l
 
 
 def check_patched(
-    document: Document, view: View, options: WriteOptions, warnings: list[str], faults: Sequence[str] = ()
+    document: Document,
+    view: View,
+    options: WriteOptions,
+    warnings: list[str],
+    faults: Sequence[str] = (),
+    stored: Document | None = None,
 ) -> Document:
     """An object that a patch has made, with what it may not have taken out. Raises `ApiError` (400, 422).
 
-    `faults` are those of the patch itself.
+    faults: those of the patch itself. stored: what was patched; parts that are its very own have been checked before.
     """
     kind = view.kind
     require_kind(document, kind)
     try:
-        checked = view.checker(document)
+        checked = view.checker(document, sound_parts(stored) if stored is not None else frozenset())
     except DecodeError as error:
         raise _bad_patch(document, str(error)) from None
     found = [*faults, *_unknown(checked.unknown)]

@@ -4,6 +4,7 @@ Whether a definition is established is decided in the write itself, so that its 
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -39,8 +40,8 @@ def _compile(kind: Kind[Any]) -> Checker:
     """The checker of definitions, which also reads their schemas."""
     check = compile_builtin(kind)
 
-    def checker(document: object) -> Checked:
-        checked = check(document)
+    def checker(document: Any, sound: AbstractSet[int] = frozenset(), /) -> Checked:
+        checked = check(document, sound)
         unknown: list[str] = []
         value = _with_schemas(checked.value, unknown)
         return Checked(value, (*checked.unknown, *unknown), checked.errors)
@@ -148,7 +149,8 @@ def _compile_v1beta1(_kind: Kind[Any]) -> Checker:
     """The checker of v1beta1 definitions: it knows the fields of v1, and nothing is taken out yet."""
     check = CUSTOM_RESOURCE_DEFINITIONS.view.checker
 
-    def checker(document: object) -> Checked:
+    def checker(document: Any, sound: AbstractSet[int] = frozenset(), /) -> Checked:
+        del sound  # it is made anew
         found = check(v1beta1.to_v1(v1beta1.require_shape(document)))
         return Checked(document, found.unknown, found.errors)
 

@@ -23,6 +23,7 @@ class Exchange:
     user: who sent it; an impersonated request acts as another.
     began: on the monotonic clock.
     access: what it is about to do, once that is known.
+    waited: its body came after it was found that the user may.
     refused: its answer, if it has one already: there is nothing more to do.
     """
 
@@ -35,6 +36,7 @@ class Exchange:
     resource: Resource | None = None
     access: Access | None = None
     record: Record | None = None
+    waited: bool = False
     refused: Answer | None = None
     warnings: list[str] = field(default_factory=list)
     annotations: dict[str, str] = field(default_factory=dict)
@@ -42,6 +44,7 @@ class Exchange:
     def body_came(self, body: bytes) -> None:
         """The request is there as a whole."""
         self.request = replace(self.request, body=body)
+        self.waited = True
 
     def answered(self, answer: Answer) -> Answer:
         """The answer as it is to go out."""

@@ -35,7 +35,7 @@ from muster.cluster.apiserver.podaccess import NodeConnection, PodAccess
 from muster.cluster.apiserver.podactions import PodActions
 from muster.cluster.apiserver.podlogs import read_kept_log, read_log
 from muster.cluster.apiserver.read import Reader
-from muster.cluster.apiserver.registry import Registry, Resource
+from muster.cluster.apiserver.registry import Registry, Resource, Subresource
 from muster.cluster.apiserver.remove import Remover
 from muster.cluster.apiserver.representation import Presentation, form_of
 from muster.cluster.apiserver.request import Target, boolean, list_options, parse_path
@@ -165,7 +165,8 @@ class ApiServer:
     async def _answer(self, exchange: Exchange) -> Answer:
         request, access, target = exchange.request, exchange.access, exchange.target
         assert access is not None, "it was not refused"
-        self._authorize(access)  # again: while the body came, rights may have gone
+        if exchange.waited:
+            self._authorize(access)  # again: while the body came, rights may have gone
         if target is None:
             if request.method != "GET":
                 raise method_not_allowed()
@@ -173,19 +174,20 @@ class ApiServer:
         resource = self._find(target, access.verb)
         if resource.deprecation:
             exchange.warnings.append(resource.deprecation)
+        subresource = resource.subresource(target.subresource) if target.subresource else None
         call = Call(
             request,
             access.user,
             access.verb,
             resource,
-            resource.view,
+            resource.view if subresource is None else subresource.bodies,
             target.namespace,
             target.name,
             target.subresource,
             exchange.warnings,
             exchange.annotations,
         )
-        return await (self._on_subresource(call) if call.subresource else self._on_resource(call))
+        return await (self._on_subresource(call, subresource) if call.subresource else self._on_resource(call))
 
     def _find(self, target: Target, verb: str) -> Resource:
         """The resource, if the target makes sense for it. Raises `ApiError` (404, 405)."""
@@ -230,13 +232,11 @@ class ApiServer:
             case _:
                 return await self._change(call)
 
-    async def _on_subresource(self, call: Call) -> Answer:
-        subresource = call.resource.subresource(call.subresource)
+    async def _on_subresource(self, call: Call, subresource: Subresource | None) -> Answer:
         if subresource is None:
             raise path_not_found()
         if call.verb not in subresource.verbs:
             raise method_not_allowed()
-        call = replace(call, view=subresource.bodies)
         if subresource.view is None:
             return await self.actions[call.action](call)
         return await (self._get(call) if call.verb == "get" else self._change(call))

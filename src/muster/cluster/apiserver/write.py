@@ -93,7 +93,8 @@ class Writer:
 
         def patched(old: Document) -> Document:
             shown = old if call.view.show is None else call.view.show(old)
-            document = check_patched(_apply(call, shown, patch), call.view, options, call.warnings, faults)
+            stored = old if shown is old else None
+            document = check_patched(_apply(call, shown, patch), call.view, options, call.warnings, faults, stored)
             metadata.check_name(document, call.name, call.namespace)
             metadata.check_uid(document, old, call.resource.kind)
             return _replaced(call, old, document)

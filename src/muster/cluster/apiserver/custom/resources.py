@@ -5,6 +5,7 @@ upstream's strategy for them (k8s.io/apiextensions-apiserver/pkg/registry/custom
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
@@ -115,7 +116,7 @@ class _Version:
     def _rules(self) -> Callable[[Any, Any], Sequence[FieldError]] | None:
         return compile_rules(self.schema)
 
-    def form(self, document: Any) -> Checked:
+    def form(self, document: Any, sound: AbstractSet[int] = frozenset(), /) -> Checked:  # noqa: ARG002  (another schema)
         """The document pruned and filled in."""
         return self._form(document)
 
@@ -192,12 +193,13 @@ class _Version:
         """The checker of bodies: their form, and that of the metadata, which is everybody's."""
         check_meta = compile_builtin(kind.seen_as(Object))
 
-        def checker(document: object) -> Checked:
+        def checker(document: Any, sound: AbstractSet[int] = frozenset(), /) -> Checked:
+            # What is stored may have been checked by another schema, but for the metadata.
             body = self._form(document)
             metadata = document.get("metadata") if isinstance(document, dict) else None
             if metadata is None:
                 return body
-            meta = check_meta({"metadata": metadata})
+            meta = check_meta({"metadata": metadata}, sound)
             value = body.value if meta.value["metadata"] is metadata else body.value | meta.value
             return Checked(value, (*meta.unknown, *body.unknown), ())
 

@@ -7,6 +7,7 @@ from muster.cluster.apiserver.fields.schema import FieldSchema
 from muster.cluster.apiserver.fields.sets import SELF, FieldSet, union
 
 _ABSENT = object()
+_CONTAINERS = (dict, list)
 
 
 class Changes(NamedTuple):
@@ -36,7 +37,8 @@ def everything(value: Any, schema: FieldSchema) -> FieldSet:
     if type(value) is dict and shape == "map":
         below: FieldSet = {SELF: {}}
         for name, item in value.items():
-            below["f:" + name] = everything(item, schema.member(name)) if item else {}
+            # Most are plain values: there is nothing in them, whatever their schema.
+            below["f:" + name] = everything(item, schema.member(name)) if item and type(item) in _CONTAINERS else {}
         return below
     if type(value) is list and schema.element is not None:
         items = schema.items_of(value)
@@ -51,7 +53,9 @@ def _members(old: Document, new: Document, schema: FieldSchema, changes: Changes
         before = old.get(name, _ABSENT)
         if before is value or before == value:
             continue
-        if before is _ABSENT:
+        if type(value) not in _CONTAINERS and type(before) not in _CONTAINERS:
+            changes.gained["f:" + name] = {}
+        elif before is _ABSENT:
             changes.gained["f:" + name] = everything(value, schema.member(name))
         else:
             _value("f:" + name, before, value, schema.member(name), changes)

@@ -132,6 +132,8 @@ def _read_entry(given: Any) -> Entry:
 
 def capped(entries: list[Entry]) -> list[Entry]:
     """The entries, with the oldest updates of each version merged as long as there are more than `MAX_UPDATERS`."""
+    if len(entries) <= MAX_UPDATERS:
+        return entries
     updates = sorted((entry for entry in entries if entry["operation"] == UPDATE), key=_age)
     surplus = len(updates) - MAX_UPDATERS
     if surplus <= 0:

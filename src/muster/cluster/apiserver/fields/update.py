@@ -114,13 +114,19 @@ def noted(entries: list[Entry], changes: Changes, writer: Writer, now: str) -> l
     """The entries after an update: the writer owns what it changed, and nobody else does. The same list if nothing
     changed that is managed.
     """
-    left = left_to(entries, changes.lost)
     own = unmanaged(changes.gained)
+    if not entries:
+        return [writer.entry(UPDATE, now, own)] if own else entries
+    left = left_to(entries, changes.lost)
     if not own:
         same = len(left) == len(entries) and all(new is old for new, old in zip(left, entries, strict=True))
         return entries if same else in_order(left)
     identity = writer.identity(UPDATE)
-    others = [entry for entry in left if identity_of(entry) != identity]
-    mine = next((entry["fieldsV1"] for entry in left if identity_of(entry) == identity), None)
+    others, mine = [], None
+    for entry in left:
+        if identity_of(entry) == identity:
+            mine = entry["fieldsV1"]
+        else:
+            others.append(entry)
     others.append(writer.entry(UPDATE, now, own if mine is None else union(mine, own)))
     return in_order(capped(others))

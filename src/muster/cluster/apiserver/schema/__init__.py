@@ -23,7 +23,7 @@ from muster.cluster.apiserver.schema.custom import (
     whole_object,
 )
 from muster.cluster.apiserver.schema.structural import compile_structural
-from muster.cluster.apiserver.schema.walk import Checked, Checker, Schema
+from muster.cluster.apiserver.schema.walk import Checked, Checker, Schema, sound_parts
 
 __all__ = [
     "Checked",
@@ -36,5 +36,6 @@ __all__ = [
     "compile_judgement",
     "compile_part",
     "compile_structural",
+    "sound_parts",
     "whole_object",
 ]

@@ -10,6 +10,8 @@ from typing import Protocol
 
 import re2
 
+_REMEMBERED = 128  # characters of a text whose answer is kept
+
 
 class PatternError(ValueError):
     """The pattern is none that we can match."""
@@ -52,7 +54,14 @@ def compile_pattern(pattern: str) -> Callable[[str], bool]:
     """A function that tells whether the pattern occurs in a text. Raises `PatternError`."""
     search = pattern_of(pattern).search
 
+    # Names, types and reasons are the same in most objects; asking the engine costs much more than to remember.
+    @lru_cache(maxsize=256)
+    def known(text: str) -> bool:
+        return search(text) is not None
+
     def matches(text: str) -> bool:
+        if len(text) <= _REMEMBERED and text.isascii():
+            return known(text)
         try:
             return search(text) is not None
         except UnicodeEncodeError:  # half a surrogate pair: no text at all

@@ -4,6 +4,7 @@ A view writes a part of an object, and only that part is judged: of a body for `
 everything but the status, which the server does not take from it.
 """
 
+from collections.abc import Set as AbstractSet
 from typing import Any
 
 from muster.api.kinds import Kind
@@ -28,12 +29,12 @@ def compile_structural(kind: Kind[Any], *, status: bool = False) -> Checker:
     check_body = compile_custom(schema, fill=False)
     check_meta = compile_builtin(kind.seen_as(Object))
 
-    def checker(document: object) -> Checked:
-        body = check_body(document)
+    def checker(document: Any, sound: AbstractSet[int] = frozenset(), /) -> Checked:
+        body = check_body(document, sound)
         metadata = document.get("metadata") if isinstance(document, dict) else None
         if metadata is None:
             return body
-        meta = check_meta({"metadata": metadata})
+        meta = check_meta({"metadata": metadata}, sound)
         value = body.value if meta.value["metadata"] is metadata else body.value | meta.value
         return Checked(value, (*meta.unknown, *body.unknown), body.errors)
 

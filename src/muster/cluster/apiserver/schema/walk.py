@@ -7,8 +7,9 @@ next to nothing at every step and spelled out only for what is found.
 
 import copy
 from collections.abc import Callable, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 from muster.api.schema import DEFINITION
 from muster.api.status import REQUIRED, FieldError
@@ -20,11 +21,12 @@ MAX_UNKNOWN = 1000  # that are named, of a document that can have hundreds of th
 
 
 class Findings:
-    """What one walk has found."""
+    """What one walk has found; `sound` are the parts (by `id`) that it need not go into."""
 
-    __slots__ = ("errors", "unknown")
+    __slots__ = ("errors", "sound", "unknown")
 
-    def __init__(self) -> None:
+    def __init__(self, sound: AbstractSet[int] = frozenset()) -> None:
+        self.sound = sound
         self.errors: list[FieldError] = []
         self.unknown: list[str] = []
 
@@ -51,7 +53,13 @@ class Checked(NamedTuple):
     errors: tuple[FieldError, ...]
 
 
-Checker: TypeAlias = Callable[[Any], Checked]
+class Checker(Protocol):
+    """A compiled schema."""
+
+    def __call__(self, document: Any, sound: AbstractSet[int] = frozenset(), /) -> Checked:
+        """Check a document; its parts that are among the `sound` ones (`sound_parts`) have been checked before."""
+        ...
+
 
 # In place of a value: the member is to go.
 ABSENT: Final = object()
@@ -122,12 +130,21 @@ def compile_check(schema: Schema, dialect: Dialect, field: Field, *, member: boo
 def checker_of(check: Check) -> Checker:
     """A check from the outside: of whole documents, with all that it finds."""
 
-    def checker(document: Any) -> Checked:
-        findings = Findings()
+    def checker(document: Any, sound: AbstractSet[int] = frozenset(), /) -> Checked:
+        findings = Findings(sound)
         value = check(document, None, findings)
         return Checked(value, tuple(findings.unknown), tuple(findings.errors))
 
     return checker
+
+
+def sound_parts(document: Mapping[str, Any]) -> AbstractSet[int]:
+    """The parts of a stored document that are the same where a change has left them: objects and lists at its top.
+
+    They are told by `id`, so the document has to be there as long as this is used.
+    """
+    tops = (*document.values(), *document["metadata"].values())
+    return {id(part) for part in tops if type(part) in (dict, list)}
 
 
 def type_of(schema: Schema) -> str:
@@ -163,7 +180,7 @@ def _object(schema: Schema, dialect: Dialect, field: Field) -> Check:
     def check(value: Any, path: Path, findings: Findings) -> Any:
         if type(value) is not dict:
             return mismatch(value, path, findings)
-        result = value
+        result, sound = value, findings.sound
         for name, item in value.items():
             known = member_of(name) or rest
             if known is None:
@@ -173,7 +190,7 @@ def _object(schema: Schema, dialect: Dialect, field: Field) -> Check:
                 kept = ABSENT
             else:
                 plain, check_item, null = known
-                if type(item) is plain:
+                if type(item) is plain or id(item) in sound:
                     continue
                 if item is None and null is not REFUSED:
                     kept = _fresh(null)

@@ -11,7 +11,7 @@ from muster.api.batch import JOB
 from muster.api.coordination import LEASE
 from muster.api.core import CONFIG_MAP, POD, SECRET
 from muster.api.kinds import Kind
-from muster.cluster.apiserver.schema import Checked, DecodeError, compile_builtin
+from muster.cluster.apiserver.schema import Checked, DecodeError, compile_builtin, sound_parts
 
 CHECKERS = {kind.kind: compile_builtin(kind) for kind in (POD, JOB, CONFIG_MAP, SECRET, LEASE)}
 
@@ -209,3 +209,20 @@ def test_whatever_it_is_checking_settles_it(document: Any) -> None:
     again = CHECKERS["Pod"](checked.value)
     assert again.value is checked.value
     assert again.unknown == ()
+
+
+def test_what_a_change_has_left_as_it_was_stored_is_not_gone_into_again() -> None:
+    stored = pod(name="c", nonsense=1) | {"status": {"phase": "Running"}}
+    stored["metadata"]["labels"] = {"app": 1}
+    changed = stored | {"metadata": stored["metadata"] | {"annotations": {"a": "b"}}, "status": {"phase": "x", "no": 1}}
+    checked = CHECKERS["Pod"](changed, sound_parts(stored))
+    assert checked.unknown == ("status.no",)
+    assert checked.value == changed | {"status": {"phase": "x"}}
+    equal = changed | {"spec": copy.deepcopy(stored["spec"])}  # but another one
+    assert CHECKERS["Pod"](equal, sound_parts(stored)).unknown == ("spec.containers[0].nonsense", "status.no")
+
+
+def test_of_plain_values_none_is_told_by_what_it_is() -> None:
+    stored = pod(name="c") | {"status": {"phase": "Running"}, "extra": True}
+    with pytest.raises(DecodeError):
+        CHECKERS["Pod"](stored | {"status": {"phase": True}}, sound_parts(stored))

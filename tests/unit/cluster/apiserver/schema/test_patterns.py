@@ -23,6 +23,14 @@ def test_patterns_mean_what_re2_means(pattern: str, matching: list[str], other: 
     assert [text for text in matching + other if matches(text)] == matching
 
 
+def test_what_was_asked_before_has_its_answer_again() -> None:
+    matches, others = compile_pattern("^a+$"), compile_pattern("^b+$")
+    texts = ["a", "b", "a" * 1000, "b" * 1000, "\N{CYRILLIC SMALL LETTER A}", ""]
+    for _ in range(2):
+        assert [matches(text) for text in texts] == [True, False, True, False, False, False]
+        assert [others(text) for text in texts] == [False, True, False, True, False, False]
+
+
 @pytest.mark.parametrize("pattern", ["(", ")", "a{2,1}", "a{1001}", "(?=a)", r"(a)\1", "(" * 2000, "\ud800", "[[:x:]]"])
 def test_patterns_that_are_refused(pattern: str) -> None:
     with pytest.raises(PatternError):
