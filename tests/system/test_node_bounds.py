@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from tests.system import node_world
 from tests.system.node_world import main, shell
 
+from muster.api.core import POD
 from muster.cluster.nodes import launching, leftovers
 from muster.cluster.nodes.pod_volumes import PodVolumes
 
@@ -108,9 +109,9 @@ def test_one_pod_at_a_time_holds_what_its_volumes_show(play, monkeypatch):
             most = max(most, holding)
         return await fetch(client, namespace, names)
 
-    def counted_put(volumes, pod, objects, around):
+    async def counted_put(volumes, pod, objects, around):
         nonlocal holding
-        put(volumes, pod, objects, around)
+        await put(volumes, pod, objects, around)
         holding -= 1
 
     monkeypatch.setattr(launching, "fetch", counted)
@@ -126,6 +127,65 @@ def test_one_pod_at_a_time_holds_what_its_volumes_show(play, monkeypatch):
         for n in range(20):
             await world.phase("Succeeded", f"p{n}")
         assert most == 1
+
+    play(story)
+
+
+def test_files_count_however_small_they_are(play):
+    """An object has room for 100,000 empty keys, each of which would be a file."""
+
+    async def story(world):
+        many = {"metadata": {"name": "many"}, "data": {f"k{n}": "" for n in range(5000)}}
+        await world.client.create(node_world.DICT["ConfigMap"], many, "default")
+        await world.create(volumes=[{"name": f"v{n}", "configMap": {"name": "many"}} for n in range(4)])
+        assert "a file takes 4096 at least" in (await world.event("FailedMount"))[1]
+
+    play(story)
+
+
+@pytest.mark.parametrize("where", ["volumes", "env"])
+def test_objects_are_not_held_beyond_what_is_shown(play, monkeypatch, where):
+    monkeypatch.setattr(launching, "MOST_BYTES", 2_000_000)
+
+    async def story(world):
+        for n in range(3):
+            body = {"metadata": {"name": f"c{n}"}, "data": {"k": "x" * 900_000}}
+            await world.client.create(node_world.DICT["ConfigMap"], body, "default")
+        why = "the ConfigMaps and Secrets that it refers to have more than 2000000 bytes"
+        if where == "volumes":
+            await world.create(volumes=[{"name": f"v{n}", "configMap": {"name": f"c{n}"}} for n in range(3)])
+            assert why in (await world.event("FailedMount"))[1]
+        else:
+            await world.create(envFrom=[{"configMapRef": {"name": f"c{n}"}} for n in range(3)])
+            assert await world.event("Failed") == ("Warning", f"Error: {why}")
+
+    play(story)
+
+
+def test_volumes_are_brought_up_to_date_as_time_allows_however_often_they_change(play, monkeypatch):
+    puts = 0
+    put = PodVolumes.put
+
+    async def counted(volumes, pod, objects, around):
+        nonlocal puts
+        puts += 1
+        await put(volumes, pod, objects, around)
+
+    monkeypatch.setattr(PodVolumes, "put", counted)
+    field = {"fieldPath": "metadata.labels['n']"}
+    volume = {"name": "v", "downwardAPI": {"items": [{"path": "n", "fieldRef": field}]}}
+
+    async def story(world):
+        mount = {"name": "v", "mountPath": "/v"}
+        await world.create(volumes=[volume], volumeMounts=[mount], **shell("exec sleep 1000"))
+        await world.ready()
+        file = world.node._storage.of((await world.get()).metadata.uid).volume("v") / "n"
+        for n in range(50):
+            await world.client.patch(POD, "p", {"metadata": {"labels": {"n": str(n)}}}, "default")
+        async with asyncio.timeout(node_world.LIMIT):
+            while file.read_text() != "49":
+                await asyncio.sleep(0.02)
+        assert puts < 25
 
     play(story)
 

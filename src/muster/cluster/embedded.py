@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,7 @@ from muster.cluster.apiserver.access.control import Trust
 from muster.cluster.apiserver.expiry import keep_events_fresh
 from muster.cluster.controlplane import ControlPlane, Surroundings, control_plane
 from muster.cluster.defaultqueue import create_default_queue
+from muster.cluster.memory import give_back
 from muster.cluster.nodes import plainfiles
 from muster.cluster.nodes.addresses import Addresses
 from muster.cluster.nodes.agent import ProcessNode
@@ -169,8 +171,9 @@ async def begun(
         process_nodes = await add_nodes(plane, state, nodes, adopt=adopt, variables=variables)
         manager = asyncio.create_task(plane.manager.run(), name="manager")
         clock = plane.surroundings.clock
+        compacting = keep_compacted(plane.store, clock, partial(asyncio.to_thread, give_back))
         upkeep = [
-            asyncio.create_task(keep_compacted(plane.store, clock), name="store-upkeep"),
+            asyncio.create_task(compacting, name="store-upkeep"),
             asyncio.create_task(keep_events_fresh(plane.store, clock), name="event-upkeep"),
         ]
         running = Running(plane, process_nodes, (manager, *upkeep))

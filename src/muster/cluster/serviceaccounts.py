@@ -51,10 +51,13 @@ class CertificatePublisher:
         self._client = manager.client
         self._pem = authority_pem.decode()
         self._namespaces = manager.informer(NAMESPACE)
-        self._maps = manager.informer(CONFIG_MAP)
+        # Of others' ConfigMaps and Secrets, which may be big, nothing is held.
+        names = (ROOT_CA, CLIENT_CA)
+        self._maps = {name: manager.informer(CONFIG_MAP, fields=f"metadata.name={name}") for name in names}
         self._controller = manager.controller(self.name, self._reconcile)
         self._namespaces.on_change(self._namespace_changed)
-        self._maps.on_change(self._map_changed)
+        for maps in self._maps.values():
+            maps.on_change(self._map_changed)
 
     async def run(self) -> None:
         """Work until `stop`."""
@@ -88,7 +91,7 @@ class CertificatePublisher:
         namespace = self._namespaces.get(where)
         if namespace is None or namespace.metadata.deletion_timestamp is not None:
             return None
-        found, wanted = self._maps.get(key), self._wanted(where)[name]
+        found, wanted = self._maps[name].get(key), self._wanted(where)[name]
         try:
             if found is None:
                 await self._client.create(CONFIG_MAP, wanted, where)
@@ -109,7 +112,7 @@ class TokenSecrets:
         self._client = manager.client
         self._key = key
         self._authority_pem = authority_pem
-        self._secrets = manager.informer(SECRET)
+        self._secrets = manager.informer(SECRET, fields=f"type={TOKEN_SECRET}")
         self._accounts = manager.informer(SERVICE_ACCOUNT)
         self._controller = manager.controller(self.name, self._reconcile)
         self._controller.watch(self._secrets, when=_is_one)

@@ -11,7 +11,10 @@ import random
 import pytest
 from tests.system.apiserver.harness import EVENTS_V1, MAPS, NAMESPACES, PARTIAL, PODS, TABLE, api, config_map, pod
 
-from muster.runtime.transport import JSON
+from muster.cluster.apiserver import read
+from muster.cluster.apiserver.answers import Stream
+from muster.cluster.apiserver.users import ADMIN
+from muster.runtime.transport import JSON, Request
 
 NO_VERSION = "resourceVersionMatch is forbidden unless resourceVersion is provided"
 NO_MATCH = "resourceVersionMatch is forbidden when continue is provided"
@@ -322,3 +325,44 @@ def test_the_tables_are_complete():
     assert {(version, match) for version, match, *_ in LISTS} >= set(
         itertools.product(("", "0", "then", "soon"), ("", "Exact", "NotOlderThan"))
     )
+
+
+BIG = {"k": "x" * 900_000}  # twenty of them are more than a list may be in memory
+
+
+@api
+async def test_long_lists_come_in_pieces_and_pages_are_as_long_as_memory_allows(api):
+    names = [f"m{number:02}" for number in range(20)]
+    for name in names:
+        await api.made(MAPS, config_map(name, data=BIG))
+    answered = await api.server.handle(Request("GET", MAPS), ADMIN)
+    assert isinstance(answered, Stream)
+    longest = max([len(piece) async for piece in answered.chunks])
+    assert longest < 2 * len(BIG["k"])
+    for accept in (JSON, TABLE, PARTIAL):
+        whole = await api.get(MAPS, accept=accept)
+        assert (whole.status, whole.content_type) == (200, JSON)
+        items = whole.json["rows"] if accept == TABLE else whole.json["items"]
+        assert [(item["object"] if accept == TABLE else item)["metadata"]["name"] for item in items] == names
+        one = await api.get(MAPS, accept=accept, fieldSelector="metadata.name=m00")
+        assert {**whole.json, "items": 0, "rows": 0} == {**one.json, "items": 0, "rows": 0}
+    first = await api.get(MAPS, limit=500)
+    assert first.names == names[:18]
+    assert first.json["metadata"]["remainingItemCount"] == 2
+    second = await api.get(MAPS, limit=500, continue_=first.json["metadata"]["continue"])
+    assert (second.names, second.json["metadata"].get("continue", "")) == (names[18:], "")
+    selected = await api.get(MAPS, limit=500, fieldSelector="metadata.name!=m00")
+    assert selected.names == names[1:19]
+    gone = await api.delete(MAPS)
+    assert gone.names == names
+    assert (await api.get(MAPS)).names == []
+
+
+@api
+async def test_a_single_object_is_a_page_however_big_it_is(api, monkeypatch):
+    monkeypatch.setattr(read, "LONG_BYTES", 10)
+    for name in ("a", "b"):
+        await api.made(MAPS, config_map(name))
+    first = await api.get(MAPS, limit=500)
+    assert first.names == ["a"]
+    assert (await api.get(MAPS, limit=500, continue_=first.json["metadata"]["continue"])).names == ["b"]

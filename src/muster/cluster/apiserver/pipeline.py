@@ -37,7 +37,7 @@ from muster.cluster.apiserver.podlogs import read_kept_log, read_log
 from muster.cluster.apiserver.read import Reader
 from muster.cluster.apiserver.registry import Registry, Resource, Subresource
 from muster.cluster.apiserver.remove import Remover
-from muster.cluster.apiserver.representation import Presentation, form_of
+from muster.cluster.apiserver.representation import Listed, Presentation, form_of
 from muster.cluster.apiserver.request import Target, boolean, list_options, parse_path
 from muster.cluster.apiserver.tables import require_include
 from muster.cluster.apiserver.traffic import Traffic
@@ -227,8 +227,7 @@ class ApiServer:
                 return self._object(call, removed)
             case "deletecollection":
                 _check_form(call)
-                body = await self._presentation(call).list(*await self._remover.delete_collection(call))
-                return Response(200, body, JSON, warning_headers(call.warnings))
+                return _listed(call, await self._presentation(call).list(*await self._remover.delete_collection(call)))
             case _:
                 return await self._change(call)
 
@@ -280,7 +279,7 @@ class ApiServer:
         reading = (call.resource, call.view, call.namespace, options, form, include)
         if options.watch:
             return Stream(self._watcher.watch(call.user.name, *reading), headers=warning_headers(call.warnings))
-        return Response(200, await self._reader.list(*reading), JSON, warning_headers(call.warnings))
+        return _listed(call, await self._reader.list(*reading))
 
     async def _change(self, call: Call) -> Response:
         _check_form(call)
@@ -302,6 +301,12 @@ class ApiServer:
         form = form_of(call.request.accept)
         include = call.request.query.get("includeObject", "") if form == "table" else ""
         return Presentation(call.resource, call.view, form, include, self._clock.now())
+
+
+def _listed(call: Call, found: Listed) -> Response | Stream:
+    """The answer that a list is: whole, or in pieces."""
+    headers = warning_headers(call.warnings)
+    return Response(200, found, JSON, headers) if isinstance(found, bytes) else Stream(found, headers=headers)
 
 
 def _check_form(call: Call) -> None:

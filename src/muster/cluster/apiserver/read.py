@@ -11,7 +11,7 @@ from muster.api.status import bad_request, expired, not_found
 from muster.cluster.apiserver import paging
 from muster.cluster.apiserver.loading import loaded
 from muster.cluster.apiserver.registry import Resource, View
-from muster.cluster.apiserver.representation import Form, Presentation
+from muster.cluster.apiserver.representation import LONG_BYTES, Form, Listed, Presentation
 from muster.cluster.apiserver.request import ListOptions, revision_of_list
 from muster.cluster.apiserver.selection import Selection, selection
 from muster.cluster.store import Entry, Key, Snapshot, Store
@@ -43,8 +43,8 @@ class Reader:
 
     async def list(
         self, resource: Resource, view: View, namespace: str, options: ListOptions, form: Form, include: str
-    ) -> bytes:
-        """The list, or the page of it, that is asked for. Raises `ApiError`."""
+    ) -> Listed:
+        """The list, or the page of it, that is asked for; a long one in pieces. Raises `ApiError`."""
         chosen = selection(options.label_selector, options.field_selector, resource.fields)
         presentation = Presentation(resource, view, form, include, self._clock.now())
         snapshot, start = self._state(resource, namespace, options)
@@ -114,28 +114,32 @@ class Reader:
             )
         return found, meta
 
-    async def _whole(self, snapshot: Snapshot, namespace: str, presentation: Presentation) -> bytes:
+    async def _whole(self, snapshot: Snapshot, namespace: str, presentation: Presentation) -> Listed:
         meta = ListMeta(resource_version=str(snapshot.revision))
         entries = await loaded(presentation.resource, snapshot.entries)
-        if entries is not snapshot.entries or not presentation.plain or len(entries) < _WORTH_CACHING:
+        is_long = sum(len(entry.body) for entry in entries) > LONG_BYTES
+        if entries is not snapshot.entries or not presentation.plain or len(entries) < _WORTH_CACHING or is_long:
             return await presentation.list([entry.body for entry in entries], meta)
         items = self._joined.get((presentation.resource.key, namespace), snapshot.entries)
         return presentation.joined(items, meta)
 
 
 def _take(entries: Sequence[Entry], first: int, chosen: Selection, limit: int) -> tuple[Sequence[Entry], int]:
-    """The chosen entries from an index on, at most `limit`, and the index after the last one looked at."""
-    if not chosen:
-        end = min(first + limit, len(entries)) if limit else len(entries)
-        return entries[first:end], end
+    """The chosen entries from an index on, and the index after the last one looked at.
+
+    With a `limit` at most so many, and no more bytes than there is to be in memory at once: a page may be shorter.
+    """
     if not limit:
-        return chosen.of(entries[first:]), len(entries)
+        return chosen.of(entries[first:]) if chosen else entries[first:], len(entries)
     found: list[Entry] = []
+    size = 0
     for index in range(first, len(entries)):
-        if chosen.matches(entries[index]):
-            if len(found) == limit:
+        entry = entries[index]
+        if not chosen or chosen.matches(entry):
+            size += len(entry.body)
+            if len(found) == limit or (found and size > LONG_BYTES):
                 return found, index
-            found.append(entries[index])
+            found.append(entry)
     return found, len(entries)
 
 
@@ -153,7 +157,7 @@ class _JoinedLists:
             self._lists.move_to_end(where)
             return known[1]
         joined = b",".join([entry.body for entry in entries])
-        self._lists[where] = entries, joined if again and len(joined) <= _CACHED_BYTES // 4 else None
+        self._lists[where] = entries, joined if again else None
         self._lists.move_to_end(where)
         while len(self._lists) > _CACHED_LISTS or self._bytes() > _CACHED_BYTES:
             self._lists.popitem(last=False)

@@ -6,10 +6,10 @@ that would rather have protobuf say that they take JSON too.
 
 import asyncio
 import copy
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from datetime import datetime
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 
@@ -20,6 +20,8 @@ from muster.cluster.apiserver.registry import Resource, View
 from muster.cluster.apiserver.static import accepted
 
 Form = Literal["object", "table", "metadata"]
+# A list as it is answered: whole, or in pieces if it is long.
+Listed: TypeAlias = bytes | AsyncIterator[bytes]
 
 _JSON_RANGES = ("application/json", "application/*", "*/*")
 _FORMS: dict[str | None, Form] = {
@@ -28,8 +30,12 @@ _FORMS: dict[str | None, Form] = {
     "PartialObjectMetadata": "metadata",
     "PartialObjectMetadataList": "metadata",
 }
-# Big answers are made in pieces of so many objects, so that others get a turn in between.
+# Lists of more bytes than this are never whole in memory, or twenty at once were twenty times all that there is.
+LONG_BYTES = 16 << 20
+# Big answers are made in pieces of so many objects or bytes, so that others get a turn in between.
 _PIECE = 100
+_PIECE_BYTES = 1 << 20
+_TAIL = b"]}"
 
 _encode = msgspec.json.encode
 _decoder = msgspec.json.Decoder()
@@ -77,35 +83,45 @@ class Presentation:
         version = msgspec.json.decode(body, type=_Versioned).metadata.resource_version
         return self._table(item, ListMeta(resource_version=version), columns=columns)
 
-    async def list(self, bodies: Sequence[bytes], meta: ListMeta) -> bytes:
-        """Objects as a list."""
+    async def list(self, bodies: Sequence[bytes], meta: ListMeta) -> Listed:
+        """Objects as a list; in pieces if it is long: each is made when the one before has been sent."""
+        if sum(map(len, bodies)) > LONG_BYTES:
+            return self._pieces(bodies, meta)
         if self.plain:
             return self.joined(b",".join(bodies), meta)
-        items: list[bytes] = []
-        for first in range(0, len(bodies), _PIECE):
-            if first:
-                await asyncio.sleep(0)
-            items += [self._item(body) for body in bodies[first : first + _PIECE]]
-        return self.joined(b",".join(items), meta)
+        return b"".join([piece async for piece in self._pieces(bodies, meta)])
 
     def joined(self, items: bytes, meta: ListMeta) -> bytes:
         """A list of items that are in this form and joined already."""
+        return b"".join((self._head(meta), items, _TAIL))
+
+    async def _pieces(self, bodies: Sequence[bytes], meta: ListMeta) -> AsyncIterator[bytes]:
+        yield self._head(meta)
+        for number, some in enumerate(_parted(bodies)):
+            if number:
+                await asyncio.sleep(0)
+                yield b","
+            yield b",".join(some if self.plain else map(self._item, some))
+        yield _TAIL
+
+    def _head(self, meta: ListMeta) -> bytes:
+        """What comes before the items."""
         if self._form == "table":
-            return self._table(items, meta, columns=True)
+            return self._table_head(meta, columns=True)
         kind = self.resource.kind
         encoded = _encode(meta)
         if self._form == "metadata":
             head = b'{"kind":"PartialObjectMetadataList","apiVersion":"meta.k8s.io/v1","metadata":%b,"items":['
-            head %= (encoded,)
-        else:
-            head = b'{"kind":"%b","apiVersion":"%b","metadata":%b,"items":['
-            head %= self.resource.kind_of_lists.encode(), kind.api_version.encode(), encoded
-        return b"".join((head, items, b"]}"))
+            return head % (encoded,)
+        head = b'{"kind":"%b","apiVersion":"%b","metadata":%b,"items":['
+        return head % (self.resource.kind_of_lists.encode(), kind.api_version.encode(), encoded)
 
     def _table(self, rows: bytes, meta: ListMeta, *, columns: bool) -> bytes:
+        return b"".join((self._table_head(meta, columns=columns), rows, _TAIL))
+
+    def _table_head(self, meta: ListMeta, *, columns: bool) -> bytes:
         head = b'{"kind":"Table","apiVersion":"meta.k8s.io/v1","metadata":%b,"columnDefinitions":%b,"rows":['
-        head %= _encode(meta), tables.columns(self._view.kind, self._view.printer) if columns else b"null"
-        return b"".join((head, rows, b"]}"))
+        return head % (_encode(meta), tables.columns(self._view.kind, self._view.printer) if columns else b"null")
 
     def empty(self, meta: dict[str, Any]) -> bytes:
         """No object, only metadata, as it stands in a bookmark: of the kind that the client has been told of."""
@@ -125,6 +141,17 @@ class Presentation:
         if self._form != "table":
             return shown
         return tables.row(self._view.kind, shown, self._now, self._include, self._view.printer)
+
+
+def _parted(bodies: Sequence[bytes]) -> Iterator[Sequence[bytes]]:
+    first = size = 0
+    for index, body in enumerate(bodies):
+        if index - first == _PIECE or (size and size + len(body) > _PIECE_BYTES):
+            yield bodies[first:index]
+            first, size = index, 0
+        size += len(body)
+    if bodies:
+        yield bodies[first:]
 
 
 class _Version(msgspec.Struct, rename="camel"):

@@ -12,7 +12,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from muster.api.batch import JOB, Job
-from muster.api.core import CONFIG_MAP, NODE, POD, SECRET, ConfigMap, ObjectReference, Pod, Secret
+from muster.api.core import CONFIG_MAP, NODE, POD, SECRET, ObjectReference, Pod
+from muster.api.meta import Object
 from muster.api.pods import is_finished
 from muster.api.quantity import Quantity
 from muster.api.status import ApiError
@@ -110,8 +111,9 @@ class ProcessNode:
         self._controller.watch(self._pods, when=self._concerns_us)
         self._jobs = manager.informer(JOB)
         self._jobs.on_change(self._job_changed)
-        manager.informer(CONFIG_MAP).on_change(self._config_map_changed)
-        manager.informer(SECRET).on_change(self._secret_changed)
+        # Only that they change is of interest: what is in them is read when it is needed, and not held.
+        manager.informer(CONFIG_MAP.seen_as(Object)).on_change(self._config_map_changed)
+        manager.informer(SECRET.seen_as(Object)).on_change(self._secret_changed)
         network.join(name)
 
     async def run(self) -> None:
@@ -383,16 +385,14 @@ class ProcessNode:
             self._gone.setdefault(key_of(old), set()).add(old.metadata.uid)
         return bool(ours)
 
-    def _config_map_changed(self, old: ConfigMap | None, new: ConfigMap | None) -> None:
+    def _config_map_changed(self, old: Object | None, new: Object | None) -> None:
         changed = new or old
-        same = old is not None and new is not None and (old.data, old.binary_data) == (new.data, new.binary_data)
-        if changed is not None and not same:
+        if changed is not None:
             self._tell(changed.metadata.namespace, Names(config_maps=frozenset({changed.metadata.name})))
 
-    def _secret_changed(self, old: Secret | None, new: Secret | None) -> None:
+    def _secret_changed(self, old: Object | None, new: Object | None) -> None:
         changed = new or old
-        same = old is not None and new is not None and old.data == new.data
-        if changed is not None and not same:
+        if changed is not None:
             self._tell(changed.metadata.namespace, Names(secrets=frozenset({changed.metadata.name})))
 
     def _tell(self, namespace: str, names: Names) -> None:

@@ -80,8 +80,14 @@ class Names:
     config_maps: frozenset[str] = frozenset()
     secrets: frozenset[str] = frozenset()
 
-    def __or__(self, other: "Names") -> "Names":
-        return Names(self.config_maps | other.config_maps, self.secrets | other.secrets)
+    @classmethod
+    def of(cls, parts: Iterable["Names"]) -> "Names":
+        """All of them. A pod has room for ten thousand."""
+        parts = list(parts)
+        return cls(
+            frozenset().union(*(part.config_maps for part in parts)),
+            frozenset().union(*(part.secrets for part in parts)),
+        )
 
     def __and__(self, other: "Names") -> "Names":
         return Names(self.config_maps & other.config_maps, self.secrets & other.secrets)

@@ -3,9 +3,10 @@
 import asyncio
 import hashlib
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
 
 from muster.api.core import (
     CONFIG_MAP,
@@ -16,6 +17,7 @@ from muster.api.core import (
     Secret,
     SecurityContext,
 )
+from muster.api.kinds import Kind
 from muster.api.pods import container_requests
 from muster.api.quantity import Quantity
 from muster.api.status import ApiError
@@ -34,9 +36,12 @@ from muster.cluster.nodes.remover import Remover
 from muster.cluster.nodes.shim.spec import Command, Spec
 from muster.cluster.nodes.shims import MARK
 from muster.cluster.nodes.storage import PodStorage, Storage
+from muster.cluster.nodes.volumes import MOST_BYTES
 from muster.runtime.client import Client
 from muster.runtime.clock import Clock
 from muster.runtime.recorder import Recorder
+
+T = TypeVar("T")
 
 LOG_BYTES, LOG_FILES = 10 << 20, 5
 # Who follows a log may hold up its container for no longer than this for each file, if others use the cluster too. In a
@@ -78,22 +83,41 @@ class Kit:
 
 
 async def fetch(client: Client, namespace: str, names: Names) -> Objects:
-    """The objects that are there now. Raises `ApiError` and `TransportError` for anything but their absence."""
+    """The objects that are there now. Raises `ConfigError` if they are too much to hold at once.
+
+    Raises `ApiError` and `TransportError` for anything but their absence.
+    """
     config_maps: dict[str, ConfigMap] = {}
     secrets: dict[str, Secret] = {}
+    held = 0
     for name in sorted(names.config_maps):
-        try:
-            config_maps[name] = await client.get(CONFIG_MAP, name, namespace)
-        except ApiError as error:
-            if error.code != 404:
-                raise
+        found = await _there(client, CONFIG_MAP, name, namespace)
+        if found is not None:
+            config_maps[name] = found
+            held = _held(held, (*found.data.values(), *found.binary_data.values()))
     for name in sorted(names.secrets):
-        try:
-            secrets[name] = await client.get(SECRET, name, namespace)
-        except ApiError as error:
-            if error.code != 404:
-                raise
+        sealed = await _there(client, SECRET, name, namespace)
+        if sealed is not None:
+            secrets[name] = sealed
+            held = _held(held, sealed.data.values())
     return Objects(config_maps, secrets)
+
+
+async def _there(client: Client, kind: Kind[T], name: str, namespace: str) -> T | None:
+    try:
+        return await client.get(kind, name, namespace)
+    except ApiError as error:
+        if error.code != 404:
+            raise
+        return None
+
+
+def _held(before: int, values: Iterable[str | bytes]) -> int:
+    """How much is held with these. Raises `ConfigError`."""
+    held = before + sum(map(len, values))
+    if held > MOST_BYTES:
+        raise ConfigError(f"the ConfigMaps and Secrets that it refers to have more than {MOST_BYTES} bytes")
+    return held
 
 
 def container_id(pod: Pod, container: str, number: int) -> str:

@@ -52,6 +52,8 @@ from muster.runtime.transport import TransportError
 
 # What could not be had is tried again after this; a change of the missing object comes before.
 RETRY_SECONDS = 10.0
+# Volumes are brought up to date no more often than this, whoever changes what they show.
+REFRESH_SECONDS = 1.0
 # A shim that was told to end everything and has not by then is killed itself.
 SHIM_PATIENCE_SECONDS = 10.0
 NO_VARIABLES: Mapping[str, str] = {}
@@ -67,6 +69,7 @@ class PodRunner:
         self.storage = kit.storage.of(pod.metadata.uid)
         self._kit = kit
         self._wake = wake
+        self._shown = PodVolumes.references(pod)  # volumes never change
         self._volumes = PodVolumes(self.storage, launching.volume_group(pod))
         self._tokens = PodTokens(kit.client, kit.clock)
         self._containers: dict[str, ContainerFacts] = {}
@@ -79,6 +82,8 @@ class PodRunner:
         self._trouble: Trouble | None = None
         self._ending: Ending | None = None
         self._gave_back = False
+        self._is_stale = False
+        self._refreshing = asyncio.Lock()
         self._deleting_since: float | None = None
         self._told: frozenset[Note] = frozenset()
         now = self._now()
@@ -141,7 +146,7 @@ class PodRunner:
             except OSError as error:  # its containers run, and have the file that they had
                 self._event("Warning", "FailedCreatePodSandBox", f"The hosts file cannot be kept: {_words(error)}")
         if self._shims:  # what its volumes show may have changed while nobody was here
-            self._spawn(self._refresh, "refresh")
+            self._soon_refresh()
             self._spawn(self._keep_tokens, "tokens")
 
     def update(self, pod: Pod) -> None:
@@ -155,18 +160,17 @@ class PodRunner:
         self.pod = pod
         self._see_deletion()
         if relabelled and self._prepared:
-            self._spawn(self._refresh, "refresh")
+            self._soon_refresh()
 
     def objects_changed(self, names: Names) -> None:
         """ConfigMaps or Secrets that the pod may refer to have changed, come or gone."""
-        wanted = PodVolumes.references(self.pod)
-        if self._prepared and names & wanted:
-            self._spawn(self._refresh, "refresh")
+        if self._prepared and names & self._shown:
+            self._soon_refresh()
         for container in (*self.pod.spec.init_containers, *self.pod.spec.containers):
             facts = self._containers.get(container.name, UNKNOWN)
             if facts.trouble is not None and names & references(container):
                 self._set(container.name, trouble=replace(facts.trouble, retry_at=self._kit.clock.monotonic()))
-        if self._trouble is not None and names & wanted:
+        if self._trouble is not None and names & self._shown:
             self._trouble = replace(self._trouble, retry_at=self._kit.clock.monotonic())
             self._wake()
 
@@ -265,10 +269,24 @@ class PodRunner:
 
     async def _put_volumes(self) -> None:
         tokens = await self._tokens.current(self.pod)
-        names = PodVolumes.references(self.pod)
         async with self._kit.showing:
-            objects = await launching.fetch(self._kit.client, self.pod.metadata.namespace, names)
-            self._volumes.put(self.pod, replace(objects, tokens=tokens), self._kit.surroundings(self.pod))
+            try:
+                objects = await launching.fetch(self._kit.client, self.pod.metadata.namespace, self._shown)
+            except ConfigError as error:
+                raise VolumeError(str(error)) from None
+            await self._volumes.put(self.pod, replace(objects, tokens=tokens), self._kit.surroundings(self.pod))
+
+    def _soon_refresh(self) -> None:
+        """Bring volumes up to date, now or after the time that is going on; however often it is asked for."""
+        asked, self._is_stale = self._is_stale, True
+        if not asked:
+            self._spawn(self._refresh_in_turn, "refresh")
+
+    async def _refresh_in_turn(self) -> None:
+        async with self._refreshing:
+            self._is_stale = False
+            await self._refresh()
+            await self._kit.clock.sleep(REFRESH_SECONDS)
 
     async def _refresh(self) -> None:
         """Bring volumes up to date. What cannot be had now stays as it was, and users hear of it."""

@@ -1,9 +1,11 @@
 """A pod's volumes on disk, and where its containers see them."""
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
-from muster.api.core import Container, Pod, VolumeMount
+from muster.api.core import Container, Pod, Volume, VolumeMount
 from muster.cluster.nodes import volume_files
 from muster.cluster.nodes.downward import Surroundings
 from muster.cluster.nodes.environment import ConfigError, Names, Objects, TooLongError, expand
@@ -11,6 +13,7 @@ from muster.cluster.nodes.mounts import Mount
 from muster.cluster.nodes.storage import PodStorage
 from muster.cluster.nodes.volumes import (
     MOST_BYTES,
+    Content,
     HostPath,
     Tree,
     VolumeError,
@@ -20,6 +23,8 @@ from muster.cluster.nodes.volumes import (
     size_of,
 )
 
+# So much is written without giving others a turn: a thread takes as long to begin with.
+_AT_ONCE = 256 * 1024
 # The kernel's limit of a path.
 _LONGEST_PATH = 4096
 
@@ -36,22 +41,35 @@ class PodVolumes:
     @staticmethod
     def references(pod: Pod) -> Names:
         """The objects that the pod's volumes show."""
-        names = Names()
-        for volume in pod.spec.volumes:
-            names |= references(volume)
-        return names
+        return Names.of(map(references, pod.spec.volumes))
 
     def complete(self, pod: Pod) -> bool:
         """Whether all volumes were put."""
         return all(volume.name in self._sources for volume in pod.spec.volumes)
 
-    def put(self, pod: Pod, objects: Objects, around: Surroundings) -> None:
+    async def put(self, pod: Pod, objects: Objects, around: Surroundings) -> None:
         """Make all volumes hold what they should. Raises `VolumeError`, with the volume's name in its text."""
         left = MOST_BYTES
+        wanted: list[tuple[Volume, Content]] = []
         for volume in pod.spec.volumes:
-            try:
+            with _of(volume):
                 found = content(pod, volume, objects, around, left)
                 left -= size_of(found)
+            wanted.append((volume, found))
+        if MOST_BYTES - left <= _AT_ONCE:
+            self._write(wanted)
+            return
+        # Everybody waits for the event loop. Who wants to stop waits until the thread has: it would write what is gone.
+        writing = asyncio.create_task(asyncio.to_thread(self._write, wanted))
+        try:
+            await asyncio.shield(writing)
+        except asyncio.CancelledError:
+            await asyncio.wait([writing])
+            raise
+
+    def _write(self, wanted: Sequence[tuple[Volume, Content]]) -> None:
+        for volume, found in wanted:
+            with _of(volume):
                 if isinstance(found, HostPath):
                     self._sources[volume.name] = volume_files.prepare_host_path(found)
                     continue
@@ -62,10 +80,6 @@ class PodVolumes:
                     self._fixed.add(volume.name)
                 else:
                     volume_files.make_empty(directory, group=self._group)
-            except VolumeError as error:
-                raise VolumeError(_setup_failed(volume.name, str(error)), waits=error.waits) from None
-            except OSError as error:
-                raise VolumeError(_setup_failed(volume.name, f"{error.filename}: {error.strerror}")) from error
 
     def mounts(self, container: Container, variables: Mapping[str, str]) -> list[Mount]:
         """What the container sees of them. Raises `ConfigError`."""
@@ -89,6 +103,17 @@ class PodVolumes:
             raise ConfigError(f"{failed}: {error}") from None
         is_directory = (source / within).is_dir()
         return Mount(mount.mount_path, str(source), within, is_directory, mount.read_only or fixed)
+
+
+@contextmanager
+def _of(volume: Volume) -> Iterator[None]:
+    """Name the volume in what goes wrong."""
+    try:
+        yield
+    except VolumeError as error:
+        raise VolumeError(_setup_failed(volume.name, str(error)), waits=error.waits) from None
+    except OSError as error:
+        raise VolumeError(_setup_failed(volume.name, f"{error.filename}: {error.strerror}")) from error
 
 
 def _setup_failed(volume: str, why: str) -> str:

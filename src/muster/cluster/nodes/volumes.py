@@ -28,9 +28,10 @@ from muster.cluster.nodes.environment import AskedToken, Names, Objects
 
 _DEFAULT_MODE = 0o644
 DEFAULT_TOKEN_SECONDS = 3600
-# What the volumes of a pod may show of objects, all together: an object has room for 1 MiB, and can be named again and
-# again. Every file is on disk once more.
+# What the volumes of a pod may show of objects, all together: an object has room for 1 MiB, or for 100,000 empty keys,
+# and can be named again and again. Every file is on disk once more, in blocks of this size.
 MOST_BYTES = 64 * 1024 * 1024
+_BLOCK = 4096
 
 
 class VolumeError(Exception):
@@ -74,17 +75,14 @@ Content = EmptyDirectory | HostPath | Tree
 
 def references(volume: Volume) -> Names:
     """The objects that the volume shows."""
-    names = Names()
+    sources = volume.projected.sources if volume.projected is not None else ()
+    config_maps = {source.config_map.name for source in sources if source.config_map is not None}
+    secrets = {source.secret.name for source in sources if source.secret is not None}
     if volume.config_map is not None:
-        names |= Names(config_maps=frozenset({volume.config_map.name}))
+        config_maps.add(volume.config_map.name)
     if volume.secret is not None:
-        names |= Names(secrets=frozenset({volume.secret.secret_name}))
-    for source in volume.projected.sources if volume.projected else ():
-        if source.config_map is not None:
-            names |= Names(config_maps=frozenset({source.config_map.name}))
-        if source.secret is not None:
-            names |= Names(secrets=frozenset({source.secret.name}))
-    return names
+        secrets.add(volume.secret.secret_name)
+    return Names(frozenset(config_maps), frozenset(secrets))
 
 
 def in_memory(volume: Volume) -> bool:
@@ -137,14 +135,18 @@ def content(pod: Pod, volume: Volume, objects: Objects, around: Surroundings, li
 
 
 def size_of(content: Content) -> int:
-    """How many bytes its files have; what a pod writes itself does not count."""
-    return sum(len(file.data) for file in content.files.values()) if isinstance(content, Tree) else 0
+    """How many bytes it takes, in whole blocks; what a pod writes itself does not count."""
+    files = content.files.values() if isinstance(content, Tree) else ()
+    return _BLOCK + sum(max(len(file.data), _BLOCK) for file in files)
 
 
 def _tree(files: Mapping[str, File], limit: int) -> Tree:
     found = Tree(files)
     if size_of(found) > limit:
-        raise VolumeError(f"the pod's volumes would show more than {MOST_BYTES} bytes of objects, all together")
+        raise VolumeError(
+            f"the pod's volumes would show more than {MOST_BYTES} bytes of objects, all together; "
+            f"a file takes {_BLOCK} at least"
+        )
     return found
 
 

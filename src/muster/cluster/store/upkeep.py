@@ -2,6 +2,7 @@
 
 import logging
 from collections import deque
+from collections.abc import Awaitable, Callable
 from typing import NoReturn
 
 from muster.cluster.store.errors import StorageFull
@@ -15,14 +16,24 @@ KEEP_INTERVALS = 5
 KEEP_REVISIONS = 100_000  # at most, however young: some 200 MB on disk
 
 
-async def keep_compacted(store: Store, clock: Clock) -> NoReturn:
-    """Forget changes older than five minutes, for ever. A store in which nothing changes is left alone."""
+async def _nothing() -> None:
+    """There is nothing else to see to."""
+
+
+async def keep_compacted(store: Store, clock: Clock, then: Callable[[], Awaitable[None]] = _nothing) -> NoReturn:
+    """Forget changes older than five minutes, for ever, and do what is to be done `then`.
+
+    A store in which nothing changes is left alone.
+    """
     marks = deque([store.revision], maxlen=KEEP_INTERVALS)
     while True:
         await clock.sleep(INTERVAL_SECONDS)
         oldest = marks[0] if len(marks) == KEEP_INTERVALS else 0
         marks.append(store.revision)
+        before = store.oldest
         try:
             await store.compact(max(oldest, store.revision - KEEP_REVISIONS))
         except StorageFull as full:
             _log.warning("history not compacted, next try in %d s: %s", INTERVAL_SECONDS, full)
+        if store.oldest != before:
+            await then()

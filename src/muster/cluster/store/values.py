@@ -9,6 +9,7 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
+LONGEST_KEPT = 64 * 1024  # bytes of a watch's line: of a longer one, a copy for each watcher is quick as well
 ChangeType = Literal["ADDED", "MODIFIED", "DELETED"]
 
 
@@ -64,10 +65,12 @@ class Change(msgspec.Struct, gc=False, eq=False):
 
     @property
     def line(self) -> bytes:
-        """The change as one line of a watch, encoded once for all watchers."""
+        """The change as one line of a watch, encoded once for all watchers unless it is too long to be kept."""
         line = self._line
         if line is None:
-            line = self._line = b'{"type":"%b","object":%b}\n' % (self.type.encode(), self.entry.body)
+            line = b'{"type":"%b","object":%b}\n' % (self.type.encode(), self.entry.body)
+            if len(line) <= LONGEST_KEPT:
+                self._line = line
         return line
 
     def forget_line(self) -> None:

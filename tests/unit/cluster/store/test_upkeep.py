@@ -24,6 +24,24 @@ class Compactions(MemoryJournal):
             raise self.refusals.pop()
 
 
+def test_what_is_to_be_done_then_is_done_once_for_each_compaction() -> None:
+    done: list[int] = []
+
+    async def body() -> None:
+        async with Store(Compactions(), header_of) as store:
+
+            async def then() -> None:
+                done.append(store.oldest)
+
+            upkeep = asyncio.create_task(keep_compacted(store, VirtualClock(), then))
+            await store.write(put(key("a")))
+            await asyncio.sleep(3600)
+            upkeep.cancel()
+
+    run_virtual(body())
+    assert done == [1]
+
+
 def on_kept(test: Callable[[Store, Compactions], Awaitable[None]]) -> None:
     """Run a test with a store that is kept compacted by a virtual clock."""
 

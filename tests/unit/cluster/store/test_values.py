@@ -1,6 +1,7 @@
 import json
 
 from muster.cluster.store import Change, Entry, Header, Key
+from muster.cluster.store.values import LONGEST_KEPT
 
 
 def entry(revision: int, body: bytes = b'{"a":1}') -> Entry:
@@ -24,6 +25,12 @@ def test_the_line_of_a_change_is_encoded_once_and_carries_the_body_as_it_is() ->
     assert change.line is change.line
     assert json.loads(change.line)["object"] == {"a": 1.5}
     assert change.revision == 7
+
+
+def test_a_long_line_is_not_kept() -> None:
+    change = Change("ADDED", entry(1, b"x" * LONGEST_KEPT), None)
+    assert change.line == change.line
+    assert change.line is not change.line
 
 
 def test_a_forgotten_line_is_made_again() -> None:
