@@ -684,6 +684,23 @@ async def test_a_watch(world):
 
 
 @over_https
+async def test_what_comes_while_a_watch_rests_goes_out_together(world):
+    gate = asyncio.Event()
+    world.front._application._rest = gate.wait
+    wire, other = await world.connect(), await world.connect()
+    wire.request("GET", f"{MAPS}?watch=1&resourceVersion={world.plane.store.revision}")
+    await wire.head()
+    changes = []
+    for name in ("a", "b", "c"):
+        assert (await other.ask("POST", MAPS, json.dumps(config_map(name)).encode())).status == 201
+        if name == "a":
+            changes.append((await wire.chunk()).count(b"\n"))
+    gate.set()
+    changes.append((await wire.chunk()).count(b"\n"))
+    assert changes == [1, 2]
+
+
+@over_https
 async def test_a_watch_warns_as_any_other_answer(world):
     wire = await world.connect()
     wire.request("GET", "/apis/apiextensions.k8s.io/v1beta1/customresourcedefinitions?watch=1")

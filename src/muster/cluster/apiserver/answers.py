@@ -17,12 +17,16 @@ MAX_WARNINGS_LENGTH = 4096  # of all
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """An answer that goes on: watches and logs."""
+    """An answer that goes on: watches, logs, long lists.
+
+    rests: a short piece of it may wait a moment for others to go with it.
+    """
 
     chunks: AsyncIterator[bytes]
     content_type: str = JSON
     status: int = 200
     headers: Mapping[str, str] = field(default_factory=dict)
+    rests: bool = False
 
     async def close(self) -> None:
         """Let go of what the rest of it would need."""

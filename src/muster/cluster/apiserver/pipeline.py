@@ -278,7 +278,8 @@ class ApiServer:
         form, include = form_of(call.request.accept), query.get("includeObject", "")
         reading = (call.resource, call.view, call.namespace, options, form, include)
         if options.watch:
-            return Stream(self._watcher.watch(call.user.name, *reading), headers=warning_headers(call.warnings))
+            chunks = self._watcher.watch(call.user.name, *reading)
+            return Stream(chunks, headers=warning_headers(call.warnings), rests=True)
         return _listed(call, await self._reader.list(*reading))
 
     async def _change(self, call: Call) -> Response:

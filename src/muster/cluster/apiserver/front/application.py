@@ -57,7 +57,12 @@ class Application:
                 if caller.is_gone:
                     return
                 raise
-            await respond(answer, scope, headers, body, caller, send)
+            await respond(answer, scope, headers, body, caller, send, self._rest)
+
+    async def _rest(self) -> None:
+        """Let more come together, after a piece of a watch that was short."""
+        if seconds := self._flow.rest_seconds:
+            await asyncio.sleep(seconds)
 
     def _user(self, caller: Caller, request: Request, headers: Mapping[bytes, bytes]) -> User:
         """Who asks. Raises `ApiError` (401)."""

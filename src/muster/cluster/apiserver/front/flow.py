@@ -23,6 +23,10 @@ BYTES_PER_SEAT = 64 * 1024  # of a request's body, and of room for one
 OBJECTS_PER_SEAT = 100  # of a list, as upstream
 LIST_SEATS = 8  # for a list without a limit, and at most
 RETRY_AFTER_SECONDS = 1
+# To wake a watch costs as much as some ten changes in it: each rests so long for every stream there is.
+REST_SECONDS = 0.0004
+MAX_REST_SECONDS = 0.05
+FEW_STREAMS = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,6 +194,11 @@ class Shares:
             del self._users[name]
 
 
+def rest_seconds(streams: int) -> float:
+    """How long a watch, one of so many streams, rests between two pieces; one of few does not."""
+    return 0.0 if streams < FEW_STREAMS else min(streams * REST_SECONDS, MAX_REST_SECONDS)
+
+
 class Flow:
     """What is lent to requests, and the numbers about it."""
 
@@ -209,6 +218,11 @@ class Flow:
         """Count a stream of this user. Raises `ApiError` (429)."""
         if not self._streams.take_at_once(name, 1):
             raise self._refusal("concurrency-limit")
+
+    @property
+    def rest_seconds(self) -> float:
+        """How long a watch rests between two pieces: the more streams there are, the more goes out together."""
+        return rest_seconds(self._streams.lent)
 
     def close_stream(self, name: str) -> None:
         """It has ended."""

@@ -2,7 +2,7 @@
 
 import asyncio
 import zlib
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 
 from muster.api.status import ApiError
@@ -13,13 +13,16 @@ from muster.cluster.apiserver.tunnels.takeover import hold
 from muster.runtime.transport import Response
 
 GZIP_FROM_BYTES = 128 * 1024  # as kube-apiserver; below it costs more than it saves
+SHORT_BYTES = 16 * 1024  # of a piece of a stream
 PIECE_BYTES = 1 << 20  # of an answer, given to the connection at a time
+
+Rest = Callable[[], Awaitable[None]]
 
 
 async def respond(
-    answer: Answer, scope: Scope, headers: Mapping[bytes, bytes], body: Body, caller: Caller, send: Send
+    answer: Answer, scope: Scope, headers: Mapping[bytes, bytes], body: Body, caller: Caller, send: Send, rest: Rest
 ) -> None:
-    """Send an answer to its end."""
+    """Send an answer to its end. A watch rests after a short piece."""
     if isinstance(answer, Tunnel):
         try:
             await hold(answer, scope["headers"], caller)
@@ -28,7 +31,7 @@ async def respond(
         else:
             return
     if isinstance(answer, Stream):
-        await _stream(answer, headers, caller, send)
+        await _stream(answer, headers, caller, send, rest)
     elif body.is_over or not caller.is_alone:
         await _whole(_last(answer) if caller.is_upgrade else answer, headers, caller, send)
     else:
@@ -93,7 +96,7 @@ def _compress(body: bytes) -> bytes:
     return zlib.compress(body, level=1, wbits=31)
 
 
-async def _stream(stream: Stream, headers: Mapping[bytes, bytes], caller: Caller, send: Send) -> None:
+async def _stream(stream: Stream, headers: Mapping[bytes, bytes], caller: Caller, send: Send, rest: Rest) -> None:
     fields = [(b"content-type", stream.content_type.encode("latin-1")), (b"cache-control", b"no-cache, private")]
     fields.append((AUDIT_ID, headers[AUDIT_ID]))
     fields += [(name.encode("latin-1"), value.encode()) for name, value in stream.headers.items()]
@@ -103,6 +106,8 @@ async def _stream(stream: Stream, headers: Mapping[bytes, bytes], caller: Caller
         async for chunk in stream.chunks:
             if chunk:
                 await send({"type": "http.response.body", "body": chunk, "more_body": True})
+                if stream.rests and len(chunk) < SHORT_BYTES:
+                    await rest()
         await send({"type": "http.response.body", "body": b""})
     except asyncio.CancelledError:
         if not caller.is_gone:

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from muster.api.status import ApiError
-from muster.cluster.apiserver.front.flow import LIST_SEATS, Flow, Limits, seats_for
+from muster.cluster.apiserver.front.flow import LIST_SEATS, Flow, Limits, rest_seconds, seats_for
 from muster.runtime.clock import run_virtual
 from muster.runtime.metrics import Registry
 
@@ -237,3 +237,8 @@ def test_all_seats_come_back(requests):
         assert (seats._users, list(seats._turns), seats.lent) == ({}, [], 0)
 
     run_virtual(body())
+
+
+@pytest.mark.parametrize(("streams", "seconds"), [(0, 0), (9, 0), (10, 0.004), (50, 0.02), (125, 0.05), (4096, 0.05)])
+def test_how_long_streams_rest(streams, seconds):
+    assert rest_seconds(streams) == pytest.approx(seconds)
