@@ -7,7 +7,7 @@ plain data, in the manner of kwok's Stages (`msgspec.convert` makes them); the b
 - with `muster.dev/run-time` (a Go duration, also under kwok's name) it ends after that, with the exit code of
   `muster.dev/exit-code`; its restart policy decides whether it then ends or, after a back-off, runs once more; without
   the annotation it runs for ever;
-- when it is deleted it ends and goes, at once or after `muster.dev/stop-time`.
+- when it is deleted it ends as by SIGTERM and goes, at once or after `muster.dev/stop-time`.
 """
 
 import zlib
@@ -35,6 +35,9 @@ from muster.api.durations import DurationError
 from muster.api.pods import find_condition
 from muster.api.simulated import EXIT_CODE, RUN_TIME, START_TIME, STOP_TIME
 from muster.cluster.nodes.pod_rules import BACKOFF_FIRST_SECONDS, BACKOFF_LIMIT_SECONDS, BACKOFF_RESET_SECONDS
+
+# Of a program that does nothing about SIGTERM.
+_TERMINATED = 143
 
 KWOK_RUN_TIME = "pod-complete.stage.kwok.x-k8s.io/delay"
 
@@ -86,7 +89,7 @@ DEFAULT_STAGES: tuple[Stage, ...] = (
         name="delete",
         match=(Requirement(key="metadata.deletionTimestamp", operator="Exists"),),
         delay=Delay(annotations=(STOP_TIME,)),
-        next=Next(to="delete"),
+        next=Next(to="delete", exit_code=_TERMINATED),
     ),
     Stage(
         name="start",

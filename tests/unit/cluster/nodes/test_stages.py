@@ -96,7 +96,7 @@ def test_a_deleted_pod_ends_and_goes(make_pod):
     running, _ = after(make_pod())
     meta = msgspec.structs.replace(running.metadata, deletion_timestamp=NOW)
     pod, delete = after(msgspec.structs.replace(running, metadata=meta), LATER)
-    assert (pod.status.phase, delete) == ("Succeeded", True)
+    assert (pod.status.phase, delete) == ("Failed", True)
     again, delete = after(msgspec.structs.replace(pod, metadata=meta), LATER)
     assert (again.status, delete) == (pod.status, True), "what is over stays as it was"
 
