@@ -12,9 +12,10 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from tests.system import node_world
 from tests.system.node_world import main, shell
+from tests.system.test_nodes_process import namespaces  # noqa: F401 - a fixture
 
 from muster.api.core import POD
-from muster.cluster.nodes import launching, leftovers
+from muster.cluster.nodes import launching, leftovers, shims
 from muster.cluster.nodes.pod_volumes import PodVolumes
 
 
@@ -186,6 +187,49 @@ def test_volumes_are_brought_up_to_date_as_time_allows_however_often_they_change
             while file.read_text() != "49":
                 await asyncio.sleep(0.02)
         assert puts < 25
+
+    play(story)
+
+
+def test_others_are_served_between_the_starts_of_any_two_containers(play, monkeypatch):
+    turn, started = 0, []
+    start = shims.start
+
+    async def seen(spec):
+        started.append(turn)
+        return await start(spec)
+
+    monkeypatch.setattr(shims, "start", seen)
+
+    async def count():
+        nonlocal turn
+        while True:
+            await asyncio.sleep(0)
+            turn += 1
+
+    async def story(world):
+        started.clear()  # of the probe
+        counting = asyncio.create_task(count())
+        names = [f"c{number}" for number in range(20)]
+        await world.create(containers=[{"name": name, "image": "none", "command": ["true"]} for name in names])
+        await world.phase("Succeeded")
+        counting.cancel()
+        assert len(started) == len(set(started)) == len(names)
+
+    play(story)
+
+
+@pytest.mark.usefixtures("namespaces")
+def test_mounts_without_end_are_made(play):
+    """As many as there is room for, and as deep."""
+
+    async def story(world):
+        mounts = [{"name": "v", "mountPath": f"/made/{number}"} for number in range(200)]
+        mounts.append({"name": "v", "mountPath": "/deep" + "/a" * 1900})
+        script = "ls /made | wc -l; echo x > /made/7/x; cat /made/199/x"
+        await world.create(volumes=[{"name": "v", "emptyDir": {}}], volumeMounts=mounts, **shell(script))
+        await world.phase("Succeeded")
+        assert (await world.log()).split() == ["200", "x"]
 
     play(story)
 

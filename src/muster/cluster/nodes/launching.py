@@ -47,6 +47,8 @@ LOG_BYTES, LOG_FILES = 10 << 20, 5
 # Who follows a log may hold up its container for no longer than this for each file, if others use the cluster too. In a
 # cluster of the command's own it may for ever, as a pipe does.
 LOG_PATIENCE_SECONDS, FOR_EVER = 5.0, -1.0
+# So many mounts, or characters in their paths, are looked up without giving others a turn.
+_MOUNTS_AT_ONCE, _PATHS_AT_ONCE = 50, 5_000
 # What container runtimes give a process that asks for nothing.
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 DEFAULT_MESSAGE_PATH = "/dev/termination-log"
@@ -58,6 +60,7 @@ class Kit:
     """What the pods of a node have in common. `lifeline` is -1 for containers that outlive the server.
 
     showing: whose turn it is to hold the objects that its pod refers to. They may be much more than the pod itself.
+    starting: whose turn it is to start a process, which takes the whole loop's time.
     """
 
     node_name: str
@@ -76,6 +79,7 @@ class Kit:
     lifeline: int = -1
     defaults: Mapping[str, str] = field(default_factory=dict)
     showing: asyncio.Lock = field(default_factory=asyncio.Lock)
+    starting: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def surroundings(self, pod: Pod) -> Surroundings:
         """What the node knows of the pod."""
@@ -197,6 +201,12 @@ def spec(kit: Kit, pod: Pod, container: Container, volumes: PodVolumes, found: E
         "report": -1,
         "lifeline": kit.lifeline,
     }
+
+
+def takes_long(container: Container) -> bool:
+    """Whether working out where its mounts go would keep others waiting."""
+    mounts = container.volume_mounts
+    return len(mounts) > _MOUNTS_AT_ONCE or sum(len(m.mount_path) + len(m.sub_path) for m in mounts) > _PATHS_AT_ONCE
 
 
 def gpus_wanted(container: Container) -> int:

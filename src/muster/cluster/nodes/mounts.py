@@ -79,7 +79,7 @@ def plan(mounts: Sequence[Mount], staging: str, tree: Tree | None = None) -> lis
     """
     tree = tree or Machine()
     targets = sorted(((place(mount.path, tree), mount) for mount in mounts), key=lambda pair: pair[0].count("/"))
-    points = [target for target, _ in targets]
+    points = frozenset(target for target, _ in targets)
     anchors = {_anchor(target, tree) for target in points if not _covers(points, target) and not tree.exists(target)}
     base = staging if "/" in anchors else ""
     operations: list[Operation] = []
@@ -132,9 +132,14 @@ def place(path: str, tree: Tree | None = None) -> str:
     return target
 
 
-def _covers(points: Sequence[str], target: str) -> bool:
-    """Whether the target lies within another mount."""
-    return any(target != point and target.startswith(point + "/") for point in points)
+def _covers(points: frozenset[str], target: str) -> bool:
+    """Whether the target lies within another mount. A pod has room for ten thousand."""
+    end = target.rfind("/")
+    while end > 0:
+        if target[:end] in points:
+            return True
+        end = target.rfind("/", 0, end)
+    return False
 
 
 def _anchor(target: str, tree: Tree) -> str:

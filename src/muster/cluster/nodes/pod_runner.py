@@ -11,7 +11,7 @@ import signal
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from muster.api.batch import JOB
 from muster.api.core import POD, Container, Pod
@@ -57,6 +57,7 @@ REFRESH_SECONDS = 1.0
 # A shim that was told to end everything and has not by then is killed itself.
 SHIM_PATIENCE_SECONDS = 10.0
 NO_VARIABLES: Mapping[str, str] = {}
+T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
@@ -345,11 +346,17 @@ class PodRunner:
         environment = await self._environment(container)
         directory = self.storage.begin(container.name, number)
         self._kit.remover.add(self.storage.remove_old(container.name, number))
-        spec = launching.spec(self._kit, self.pod, container, self._volumes, environment, directory)
+        arguments = (self._kit, self.pod, container, self._volumes, environment, directory)
+        spec = await self._worked_out(container, partial(launching.spec, *arguments))
+        async with self._kit.starting:  # a pod may have thousands: others are served between any two
+            await asyncio.sleep(0)
         try:
             return await shims.start(spec)
         except ClaimedError:  # by a shim that the server before us had sent on its way
             return shims.find(directory)
+
+    async def _worked_out(self, container: Container, work: Callable[[], T]) -> T:
+        return await asyncio.to_thread(work) if launching.takes_long(container) else work()
 
     async def _environment(self, container: Container) -> Environment:
         """The container's variables, read anew for every start, with its volumes in place."""
@@ -442,7 +449,8 @@ class PodRunner:
             cgroups = self._kit.cgroups
             cgroup = str(cgroups.path(self.uid, name)) if cgroups else ""
             variables = {**defaults, **found.variables}
-            return launching.command_of(self._kit, self.pod, container, list(argv), variables, cgroup, self._volumes)
+            arguments = (self._kit, self.pod, container, list(argv), variables, cgroup, self._volumes)
+            return await self._worked_out(container, partial(launching.command_of, *arguments))
         except (ConfigError, VolumeError, ApiError, TransportError) as error:
             raise ShimError(str(error)) from error
 

@@ -129,3 +129,24 @@ def test_a_new_root_for_bubblewrap_is_its_own():
     arguments = bubblewrap(planned(Mount("/data", "/pod/v")), MACHINE)
     assert arguments[:3] == ["--symlink", "/usr/bin", "/bin"]
     assert arguments[-4:] == ["/data", "--dev-bind", "/pod/v", "/data"]
+
+
+def test_many_mounts_are_planned_one_after_the_other():
+    """Each was compared with each of the others: 3,000 took the server 16 s."""
+    mounts = [Mount(f"/tmp/none-{number // 2}{'/inner' * (number % 2)}", "/v") for number in range(20_000)]
+    operations = plan(mounts, "/staging", Flat())
+    assert sum(kind == "bind" for kind, *_ in operations) == len(mounts)
+    assert [operation for operation in operations if operation[0] == "mirror"] == [("mirror", "/tmp", "/tmp")]
+
+
+class Flat:
+    """A machine that has nothing but /tmp."""
+
+    def real(self, path):
+        return path
+
+    def exists(self, path):
+        return path in ("/", "/tmp")
+
+    def entries(self, path):
+        return ["tmp"] if path == "/" else []

@@ -3,7 +3,7 @@
 All sources are opened before the first mount is made, for a mount may hide the source of the next.
 """
 
-# ruff: noqa: PTH102, PTH103, PTH116, PTH118, PTH120, PTH208, PTH211
+# ruff: noqa: PTH102, PTH112, PTH116, PTH118, PTH120, PTH208, PTH211
 # Importing pathlib takes as long as all the rest.
 
 from __future__ import annotations
@@ -68,9 +68,9 @@ class Mounts:
                 elif kind == "mirror":
                     _mirror(target, rest[0], self._children[index])
                 elif kind == "directory":
-                    os.makedirs(target, 0o755, exist_ok=True)
+                    _make_directories(target)
                 elif kind == "file":
-                    os.makedirs(os.path.dirname(target), 0o755, exist_ok=True)
+                    _make_directories(os.path.dirname(target))
                     _touch(target)
                 elif kind == "read-only":
                     _make_read_only(target)
@@ -149,6 +149,23 @@ def _change_root(root: str) -> None:
     system("syscall", _PIVOT_ROOT.get(os.uname().machine, 41), b".", b".")
     system("umount2", b".", MNT_DETACH)
     os.chdir("/")
+
+
+def _make_directories(path: str) -> None:
+    """Make what is missing of a path, which has room for 2,000 names: `makedirs` calls itself for each."""
+    end = path.find("/", 1)
+    while end > 0:
+        _make_directory(path[:end])
+        end = path.find("/", end + 1)
+    _make_directory(path)
+
+
+def _make_directory(path: str) -> None:
+    try:
+        os.mkdir(path, 0o755)
+    except OSError:  # of one that is there it may be said that it cannot be made
+        if not os.path.isdir(path):
+            raise
 
 
 def _touch(path: str) -> None:
