@@ -390,8 +390,9 @@ def test_a_failed_liveness_probe_starts_the_container_again(play, tmp_path):
     async def story(world):
         sick = tmp_path / "sick"
         probe = {"exec": {"command": ["sh", "-c", f"! test -e {sick}"]}, "periodSeconds": 1, "failureThreshold": 1}
-        await world.create(restartPolicy="OnFailure", livenessProbe=probe, **shell(f"rm -f {sick}; sleep 1000"))
+        await world.create(restartPolicy="OnFailure", livenessProbe=probe, **shell(f"rm -f {sick}; echo up; sleep 1000"))
         await world.ready()
+        await world.says("up\n")
         sick.touch()
         pod = await world.until(lambda pod: main(pod).restart_count == 1 and main(pod).ready)
         assert main(pod).last_state.terminated.exit_code == 143
