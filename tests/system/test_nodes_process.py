@@ -390,7 +390,8 @@ def test_a_failed_liveness_probe_starts_the_container_again(play, tmp_path):
     async def story(world):
         sick = tmp_path / "sick"
         probe = {"exec": {"command": ["sh", "-c", f"! test -e {sick}"]}, "periodSeconds": 1, "failureThreshold": 1}
-        await world.create(restartPolicy="OnFailure", livenessProbe=probe, **shell(f"rm -f {sick}; echo up; sleep 1000"))
+        script = f"rm -f {sick}; echo up; sleep 1000"
+        await world.create(restartPolicy="OnFailure", livenessProbe=probe, **shell(script))
         await world.ready()
         await world.says("up\n")
         sick.touch()
