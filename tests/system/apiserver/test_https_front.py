@@ -612,6 +612,23 @@ def test_the_idle_give_way(tmp_path, monkeypatch):
     body(tmp_path)
 
 
+def test_many_who_come_at_once_wait_their_turn(tmp_path, monkeypatch):
+    monkeypatch.setattr(https, "MAX_CONNECTIONS", 8)
+    monkeypatch.setattr(crowd, "PATIENCE_SECONDS", 60.0)
+
+    @over_https
+    async def body(world):
+        async def visit():
+            wire = await world.connect()
+            status = (await wire.ask("GET", "/healthz")).status
+            wire.writer.transport.abort()
+            return status
+
+        assert await asyncio.gather(*(visit() for _ in range(100))) == [200] * 100
+
+    body(tmp_path)
+
+
 def test_slow_bodies_are_not_waited_for(tmp_path, monkeypatch):
     monkeypatch.setattr(incoming, "BODY_SECONDS", 0.2)
 

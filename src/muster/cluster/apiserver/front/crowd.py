@@ -7,6 +7,9 @@ from heapq import nlargest
 
 MAX_CONNECTIONS = 4096
 LEAVING_AT_ONCE = 16  # to look for them costs as much as to let some in
+# When so many came at once that there is no room, most of them are soon gone. So long nobody has to go who was idle for
+# less than this, or is busy.
+PATIENCE_SECONDS = 1.0
 
 
 @dataclass(slots=True, eq=False)
@@ -29,21 +32,29 @@ class Crowd:
     def __init__(self, most: int) -> None:
         self._most = most
         self._guests: dict[Guest, None] = {}
+        self._full_since: float | None = None  # and since then nobody went by himself
 
     def __len__(self) -> int:
         """How many there are."""
         return len(self._guests)
 
-    def enter(self, guest: Guest) -> bool:
-        """Let one more in, for whom others may have to go; False if there is no room for it."""
-        if len(self._guests) >= self._most:
-            for other in leaving(self._guests, LEAVING_AT_ONCE):
+    def make_room(self, now: float) -> bool:
+        """Whether one more may come, for whom others may have to go."""
+        if len(self._guests) < self._most:
+            self._full_since = None
+            return True
+        if self._full_since is None:
+            self._full_since = now
+        long_ago = now - PATIENCE_SECONDS
+        for other in leaving(self._guests, LEAVING_AT_ONCE):
+            if self._full_since <= long_ago or (other.idle_since is not None and other.idle_since <= long_ago):
                 self.left(other)
                 other.leave()
-        if len(self._guests) >= self._most:
-            return False
+        return len(self._guests) < self._most
+
+    def enter(self, guest: Guest) -> None:
+        """One more has come, for whom there was room."""
         self._guests[guest] = None
-        return True
 
     def left(self, guest: Guest) -> None:
         """It is gone, or as good as gone."""

@@ -1,7 +1,8 @@
 """Lets clients in: accepts connections, and begins TLS with those whose client says something.
 
 A TLS handshake costs the event loop a millisecond or two, also with a client that is then refused. So one is begun in
-each turn of the loop, and clients that are connected already do not wait for two thousand who come at once.
+each turn of the loop, and clients that are connected already do not wait for two thousand who come at once. While there
+is no room, no more are accepted: they wait in the kernel's line.
 """
 
 import asyncio
@@ -22,6 +23,7 @@ ENTER_SECONDS = 10.0  # from the connection to the end of the first request's he
 CLOSE_SECONDS = 10.0  # for what is left to send, and the client's goodbye
 ACCEPTED_AT_ONCE = 64
 PAUSE_SECONDS = 1.0  # when the process may open no more files
+FULL_SECONDS = 0.05  # when there is no room
 _SOMAXCONN = Path("/proc/sys/net/core/somaxconn")
 
 log = logging.getLogger(__name__)
@@ -39,6 +41,7 @@ class Door:
         self._crowd = crowd
         self._welcome = welcome
         self._loop = asyncio.get_running_loop()
+        self._outside: socket.socket | None = None  # it is accepted, and there is no room
         self._silent: dict[socket.socket, asyncio.TimerHandle] = {}  # whose clients have said nothing yet
         self._speaking: deque[tuple[socket.socket, Guest, float]] = deque()  # with whom TLS is to begin
         self._greeting: set[asyncio.Task[None]] = set()
@@ -58,6 +61,8 @@ class Door:
         self._is_closed = True
         self._loop.remove_reader(self._listener)
         self._listener.close()
+        if self._outside is not None:
+            self._outside.close()
         for client in [*self._silent]:
             self._forget(client)
             client.close()
@@ -71,33 +76,40 @@ class Door:
     def _accept(self) -> None:
         for _ in range(ACCEPTED_AT_ONCE):
             try:
-                client, _ = self._listener.accept()
+                client = self._outside or self._listener.accept()[0]
             except (BlockingIOError, InterruptedError):
                 return
             except OSError as error:
                 if error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM):
-                    self._pause(error)
+                    self._run_short(error)
                     return
                 continue  # the client has gone
+            if not self._crowd.make_room(self._loop.time()):
+                self._outside = client
+                self._pause(FULL_SECONDS)
+                return
+            self._outside = None
             self._take_in(client)
 
-    def _pause(self, error: OSError) -> None:
+    def _run_short(self, error: OSError) -> None:
         log.error("no connections are accepted for a moment: %s", error.strerror)
+        self._pause(PAUSE_SECONDS)
+
+    def _pause(self, seconds: float) -> None:
         self._loop.remove_reader(self._listener)
-        self._loop.call_later(PAUSE_SECONDS, self._go_on)
+        self._loop.call_later(seconds, self._go_on)
 
     def _go_on(self) -> None:
         if not self._is_closed:
             self._loop.add_reader(self._listener, self._accept)
+            self._accept()
 
     def _take_in(self, client: socket.socket) -> None:
         client.setblocking(False)
         now = self._loop.time()
         guest = Guest(client.close, now)
         guest.leave = partial(self._drop, client, guest)
-        if not self._crowd.enter(guest):
-            client.close()
-            return
+        self._crowd.enter(guest)
         deadline = now + ENTER_SECONDS
         self._silent[client] = self._loop.call_at(deadline, guest.leave)
         self._loop.add_reader(client, self._speaks, client, guest, deadline)

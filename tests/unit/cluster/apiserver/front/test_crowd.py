@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from muster.cluster.apiserver.front.crowd import LEAVING_AT_ONCE, Crowd, Guest, leaving
+from muster.cluster.apiserver.front.crowd import LEAVING_AT_ONCE, PATIENCE_SECONDS, Crowd, Guest, leaving
 
 BUSY = None
 
@@ -41,15 +41,43 @@ def test_some_go_at_once_because_looking_for_them_costs():
     assert [guest.idle_since for guest in leaving(all_, 3)] == [0, 1, 2]
 
 
-@given(st.lists(st.tuples(st.sampled_from("ab"), st.none() | st.integers(0, 5)), max_size=60))
+@given(st.lists(st.tuples(st.sampled_from("ab"), st.none() | st.integers(0, 5), st.floats(0, 1)), max_size=60))
 def test_there_are_never_too_many(comers):
     crowd = Crowd(20)
     gone: list[int] = []
-    for number, (owner, idle) in enumerate(comers):
-        guest = Guest(partial(gone.append, number), idle, owner)
+    now, full_since = 10.0, None
+    for number, (owner, idle, seconds) in enumerate(comers):
+        now += seconds
         before = len(crowd)
-        assert crowd.enter(guest)  # two who share all have more than an eighth each
+        full_since = None if before < 20 else now if full_since is None else full_since
+        if not crowd.make_room(now):
+            assert full_since is not None
+            assert now - full_since < PATIENCE_SECONDS
+            continue  # two who share all have more than an eighth each
+        crowd.enter(Guest(partial(gone.append, number), idle, owner))
         assert len(crowd) <= 20
         assert before < 20 or gone
         assert before - len(crowd) < LEAVING_AT_ONCE
-    assert len(gone) == len(set(gone)) == len(comers) - len(crowd)
+    assert len(gone) == len(set(gone))
+
+
+def test_in_a_throng_nobody_has_to_go_before_its_time():
+    crowd = Crowd(2)
+    gone: list[str] = []
+
+    def come(name, idle_since):
+        crowd.enter(Guest(partial(gone.append, name), idle_since))
+
+    come("busy", BUSY)
+    come("new", 9.5)
+    assert not crowd.make_room(10.0)
+    assert not crowd.make_room(10.4)
+    assert crowd.make_room(10.5)  # by now it was idle for a second
+    assert gone == ["new"]
+    come("busy too", BUSY)
+    assert not crowd.make_room(10.9)
+    assert crowd.make_room(11.0)  # the house was full for a second
+    assert gone == ["new", "busy too"]
+    assert crowd.make_room(11.1)
+    come("busy as well", BUSY)
+    assert not crowd.make_room(12.0)  # there was room in between
