@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, settings
 settings.register_profile("muster", deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
 settings.register_profile("long", settings.get_profile("muster"), derandomize=False, max_examples=5000)
 
-LONG_SECONDS = 3600
+LONG_SECONDS = 2 * 3600
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
