@@ -58,7 +58,8 @@ class Quarrel(Struct, frozen=True):
     @property
     def free_at(self) -> float:
         """When the field may be set again: later each time."""
-        return self.at + (min(2.0 ** (self.times - NOTICED), LONGEST_SECONDS) if self.is_noticed else 0.0)
+        # Ten times twice as long is longer than the longest; a quarrel of days would be a number too large.
+        return self.at + (min(2.0 ** min(self.times - NOTICED, 10), LONGEST_SECONDS) if self.is_noticed else 0.0)
 
     def is_over(self, now: float) -> bool:
         """Whether it was so long ago that the next time is the first one again."""

@@ -11,6 +11,7 @@ from muster.runtime.rivals import (
     NEXT_LOOK,
     NOTICED,
     Dealings,
+    Quarrel,
     Undone,
     counted,
     judged,
@@ -137,3 +138,8 @@ def test_what_we_take_back_ourselves_is_no_quarrel():
         dealings = judged(dealings, "u", {"status": {"active": 1}}, [ours], 0.0)
         dealings = judged(dealings, "u", back, (), 0.0)
     assert dealings.quarrels == {}
+
+
+def test_a_quarrel_of_months_waits_as_long_as_one_of_hours():
+    about = Undone(("spec", "suspend"), ours=True, theirs=False, rival="jobset")
+    assert {Quarrel(about, times, 0.0).free_at for times in (NOTICED + 9, 1_100, 10**6)} == {LONGEST_SECONDS}

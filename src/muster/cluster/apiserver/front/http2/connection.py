@@ -173,7 +173,7 @@ class Connection(asyncio.Protocol):
             stream.settle(unsent)
             self._house.unsent.owes(stream, unsent)
             if stream.is_done and not self.session.has(number):
-                del self._streams[number]
+                self._streams.pop(number, None)  # it may have been cut off just now, to make room
             elif unsent and self._stall_timer is None:
                 self._stall_timer = self._loop.call_later(STALLED_SECONDS / 4, self._look_for_stalled)
 

@@ -14,11 +14,11 @@ class Patience:
         self._left = BURST
         self._at = now
 
-    def lasts(self, now: float) -> bool:
-        """Spend one; False if there is none left."""
+    def lasts(self, now: float, count: int = 1) -> bool:
+        """Spend so many; False if there is none left."""
         self._left = min(BURST, self._left + (now - self._at) * PER_SECOND)
         self._at = now
-        if self._left < 1:
+        if self._left < count:
             return False
-        self._left -= 1
+        self._left -= count
         return True

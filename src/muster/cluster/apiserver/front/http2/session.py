@@ -192,7 +192,7 @@ class Session:
         stream.may_come -= size
         stream.came += len(data)
         stream.is_asked = bool(frame.flags & frames.END_STREAM)
-        if stream.may_come < 0:
+        if size and stream.may_come < 0:
             self._give_back(size)
             self._drop(frame.stream, Code.FLOW_CONTROL_ERROR, events)
         elif stream.length is not None and (
@@ -297,26 +297,30 @@ class Session:
         if frame.flags & frames.ACK:
             if frame.payload:
                 raise BadConnection(Code.FRAME_SIZE_ERROR, "a frame of a wrong size")
-            self._our_settings_came()
+            self._our_settings_came(now)
             return
         self._spend(now)
         self._is_set = True
-        for name, value in frames.settings_of(frame.payload):
-            self._set(name, value)
+        for name, value in dict(frames.settings_of(frame.payload)).items():  # of several of a name, the last
+            self._set(name, value, now)
         self._out.append(frames.head(0, frames.SETTINGS, frames.ACK, 0))
 
-    def _our_settings_came(self) -> None:
+    def _our_settings_came(self, now: float) -> None:
         if not self._is_set:
             raise BadConnection(Code.PROTOCOL_ERROR, "the first frame has no settings")
+        if self._body_window == BODY_WINDOW:  # it has said so before
+            self._spend(now)
+            return
         for stream in self._streams.values():
             stream.may_come += BODY_WINDOW - self._body_window
         self._body_window = BODY_WINDOW
 
-    def _set(self, name: int, value: int) -> None:
+    def _set(self, name: int, value: int, now: float) -> None:
         if name == frames.INITIAL_WINDOW_SIZE:
             if value > MAX_WINDOW:
                 raise BadConnection(Code.FLOW_CONTROL_ERROR, "a window that is too large")
             difference, self._first_window = value - self._first_window, value
+            self._spend(now, len(self._streams) // 50)  # each of them has to be told
             for number in self._streams:
                 self._open(number, difference)
         elif (name == frames.MAX_FRAME_SIZE and not frames.MAX_FRAME_BYTES <= value < 1 << 24) or (
@@ -399,7 +403,8 @@ class Session:
 
     def _let_out(self, number: int, stream: _Stream, now: float) -> int:
         """One frame."""
-        size = min(stream.unsent_bytes, stream.may_send, self._may_send, frames.MAX_FRAME_BYTES)
+        # The client may have made the window smaller than what was sent already.
+        size = max(min(stream.unsent_bytes, stream.may_send, self._may_send, frames.MAX_FRAME_BYTES), 0)
         data = _first(stream.unsent, size)
         stream.unsent_bytes -= size
         stream.may_send -= size
@@ -505,8 +510,8 @@ class Session:
             self._headers_bytes -= stream.headers_bytes
             self._ready.pop(number, None)
 
-    def _spend(self, now: float) -> None:
-        if not self._patience.lasts(now):
+    def _spend(self, now: float, count: int = 1) -> None:
+        if not self._patience.lasts(now, count):
             raise BadConnection(Code.ENHANCE_YOUR_CALM, "too much that leads to nothing")
 
     def _fail(self, code: Code, text: str) -> None:

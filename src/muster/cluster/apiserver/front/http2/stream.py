@@ -99,7 +99,8 @@ class Stream:
         if not self._is_read:
             self._is_read = True
             session.read(self.number)
-            if not self._came and not self._is_over and (b"expect", b"100-continue") in self._head.headers:
+            is_awaited = not (self._came or self._is_over or self.is_gone)
+            if is_awaited and (b"expect", b"100-continue") in self._head.headers:
                 session.answer(self.number, 100, [])
             self._carrier.write_soon()
         while not (self._came or self._is_over or self.is_gone):
@@ -125,6 +126,8 @@ class Stream:
         else:
             self._has_ended = not message.get("more_body", False)
             body = b"" if self._head.method == "HEAD" else message["body"]
+            if not session.unsent(self.number):
+                self.moved_at = asyncio.get_running_loop().time()  # it has taken all there was
             self._unsent = session.send(self.number, body, ends=self._has_ended)
             self._carrier.write_soon(self.number)
 

@@ -1,5 +1,7 @@
 """A session with a peer of other people's making (h2), and with peers that do what they should not."""
 
+import struct
+
 import h2.connection
 import h2.events
 import h2.settings
@@ -437,3 +439,69 @@ def test_answers_take_turns():
     assert told.pump(1, 0.0) == [1]
     assert told.pump(1, 0.0) == [3]
     assert (told.unsent(1), told.has(3)) == (40_000 - frames.MAX_FRAME_BYTES, False)
+
+
+def windows(*sizes):
+    """Settings that make the window of every stream so large, one after the other."""
+    payload = b"".join(struct.pack(">HI", frames.INITIAL_WINDOW_SIZE, size) for size in sizes)
+    return head(len(payload), frames.SETTINGS, 0, 0) + payload
+
+
+@pytest.mark.parametrize("already", [1_000, 65_535])
+def test_a_window_that_is_made_smaller_than_what_was_sent(already):
+    talk = Talk()
+    number, other = talk.ask(), talk.ask()
+    talk.run()
+    for asked in (number, other):
+        talk.session.answer(asked, 200, [])
+    talk.session.send(number, b"." * already, ends=False)
+    talk.run()
+    talk.client.update_settings({h2.settings.SettingCodes.INITIAL_WINDOW_SIZE: 0})
+    talk.run()
+    talk.session.send(number, b"!" * 5_000, ends=True)
+    talk.session.send(other, b"", ends=True)
+    talk.run()
+    assert talk.ended == {other}
+    talk.client.update_settings({h2.settings.SettingCodes.INITIAL_WINDOW_SIZE: 1 << 20})
+    talk.run()
+    assert (talk.bodies[number], talk.ended, talk.gone) == (b"." * already + b"!" * 5_000, {number, other}, None)
+
+
+def test_an_answer_ends_whatever_its_window():
+    talk = Talk()
+    number = talk.ask()
+    talk.run()
+    talk.session.answer(number, 200, [])
+    talk.session.send(number, b"." * 1_000, ends=False)
+    talk.run()
+    talk.session.receive(windows(0), 0.0)
+    talk.session.send(number, b"", ends=True)
+    talk.session.pump(1 << 20, 0.0)  # h2 takes no empty frame here, though its end needs no window (RFC 9113, 6.9)
+    assert talk.session.take().endswith(head(0, frames.DATA, frames.END_STREAM, number))
+
+
+@pytest.mark.parametrize(
+    ("said", "is_borne"),
+    [
+        pytest.param(windows(*range(2_730)), True, id="of many sizes in one frame the last counts"),
+        pytest.param(windows(0) * 200, False, id="many frames, each of which all streams have to be told of"),
+        pytest.param(head(0, frames.SETTINGS, frames.ACK, 0) * (int(patience.BURST) + 10), False, id="many thanks"),
+    ],
+)
+def test_settings_cost_by_how_many_have_to_be_told(said, is_borne):
+    talk = Talk(window=0)
+    for _ in range(4_000):
+        talk.ask()
+    talk.run()
+    talk.session.receive(said, 0.0)
+    assert talk.session.is_over is not is_borne
+
+
+def test_a_body_may_end_while_its_window_is_used_up():
+    """What came before the client knew of our settings may be more than they allow; its end takes no room."""
+    fields = encode(POST)
+    opening = PREFACE + SETTINGS + head(len(fields), frames.HEADERS, frames.END_HEADERS, 1) + fields
+    asked = Session(0.0)
+    asked.receive(opening + 2 * (head(16_384, frames.DATA, 0, 1) + b"z" * 16_384), 0.0)
+    thanks, end = head(0, frames.SETTINGS, frames.ACK, 0), head(0, frames.DATA, frames.END_STREAM, 1)
+    assert asked.receive(thanks + end, 0.0) == [Came(1, b"", is_over=True)]
