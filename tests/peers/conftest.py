@@ -35,14 +35,14 @@ class Server:
 
 
 @contextmanager
-def start(home: Path) -> Iterator[Server]:
+def start(home: Path, *options: str) -> Iterator[Server]:
     """An embedded cluster with this machine as its node, as the installed command starts it."""
     command = shutil.which("muster", path=str(Path(sys.executable).parent))
     assert command, "the package is not installed in this environment"
     log = home.parent / "server.log"
     with log.open("w") as errors:
         process = subprocess.Popen(
-            [command, "up", "--port", "0"],
+            [command, "up", "--port", "0", *options],
             env=os.environ | {"MUSTER_HOME": str(home)},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,

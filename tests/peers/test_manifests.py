@@ -26,6 +26,17 @@ UNKNOWN_GROUPS = (
 # The annotation that client-side apply would need for them is longer than an object may have.
 TOO_LONG_FOR_CLIENT_SIDE = ("jobsets.jobset.x-k8s.io", "workloads.kueue.x-k8s.io")
 
+# What is served on request only, and the kinds that have a controller outside which lets them wait in a queue.
+CONFIGURATION = """
+apiVersion: config.kueue.x-k8s.io/v1beta2
+kind: Configuration
+integrations:
+  frameworks: [batch/job, pod]
+  externalFrameworks: [JobSet.v1alpha2.jobset.x-k8s.io]
+muster:
+  apis: [scheduling.k8s.io/v1alpha2]
+"""
+
 # The CRD asks for a name of every rule, which JobSet's own webhook would fill in.
 NEEDS_A_WEBHOOK = (
     "failure-policy-failjobset-action",
@@ -64,7 +75,9 @@ def newest(tmp_path_factory: pytest.TempPathFactory) -> Any:
     from tests.peers.conftest import Kubectl, releases, start
 
     home = tmp_path_factory.mktemp("manifests") / "home"
-    with start(home) as server:
+    settings = home.with_name("configuration.yaml")
+    settings.write_text(CONFIGURATION)
+    with start(home, "--config", str(settings)) as server:
         assert server.kubeconfig == home / "kubeconfig"
         kubectl = Kubectl(releases()[-1], home, "default")
         kubectl("delete", "localqueue/default", "clusterqueue/default", "resourceflavor/default-flavor")
