@@ -183,6 +183,7 @@ class Wire(asyncio.Protocol):
     def __init__(self) -> None:
         self._buffer = bytearray()
         self._need = -1
+        self._in_pieces = False
         self._answer: asyncio.Future[bytes] | None = None
         self.changes = 0  # lines of a watch that are still to come
 
@@ -211,9 +212,11 @@ class Wire(asyncio.Protocol):
             end = self._buffer.find(b"\r\n\r\n")
             if end < 0:
                 return
-            head = bytes(self._buffer[:end])
-            self._need = end + 4 + int(head.partition(b"content-length: ")[2].split(b"\r\n")[0])
-        if len(self._buffer) >= self._need and answer is not None:
+            length = bytes(self._buffer[:end]).partition(b"content-length: ")[2].split(b"\r\n")[0]
+            self._in_pieces = not length  # as long lists come
+            self._need = end + 4 + int(length or 0)
+        is_whole = self._buffer.endswith(b"\r\n0\r\n\r\n") if self._in_pieces else len(self._buffer) >= self._need
+        if is_whole and answer is not None:
             whole = bytes(self._buffer)
             self._buffer.clear()
             self._need = -1
@@ -296,7 +299,18 @@ async def measure(target: Target, writers: tuple[int, ...], seconds: float, pods
 
 
 def _body(answer: bytes) -> bytes:
-    return answer[answer.index(b"{") :] if answer.startswith(b"HTTP") else answer
+    """What an answer holds, joined if it came in pieces."""
+    if not answer.startswith(b"HTTP"):
+        return answer
+    head, _, rest = answer.partition(b"\r\n\r\n")
+    if b"transfer-encoding: chunked" not in head:
+        return rest
+    pieces = []
+    while size := int(rest.partition(b"\r\n")[0], 16):
+        begin = rest.index(b"\r\n") + 2
+        pieces.append(rest[begin : begin + size])
+        rest = rest[begin + size + 2 :]
+    return b"".join(pieces)
 
 
 async def lists(target: Target, ask: Ask, have: int, pods: int) -> None:
