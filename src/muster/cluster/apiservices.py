@@ -89,7 +89,7 @@ class ApiServices:
                 if served is not None:
                     await self._client.create(API_SERVICE.seen_as(dict), api_service(*served))
             elif found.spec.service is not None:
-                return None  # somebody says that another server serves it
+                return None  # its writer says that another server serves it
             elif served is None:
                 if MANAGED in found.metadata.labels:
                     await self._client.delete(API_SERVICE, name, uid=found.metadata.uid)

@@ -52,7 +52,7 @@ class Holders:
             yield from self._order.irange_key((live,), (live, limit))
 
     def any_below(self, limit: float, frs: AbstractSet[FlavorResource]) -> bool:
-        """Whether somebody of a priority below the limit holds any of this."""
+        """Whether a workload of a priority below the limit holds any of this."""
         return any(priority < limit and not frs.isdisjoint(usage) for priority, usage in self._usage.items())
 
     def usage_below(self, limit: float) -> Usage:

@@ -26,7 +26,7 @@ _LONGEST_VALUE = 64
 
 
 class YieldingTransport:
-    """Passes everything on, but for patches that somebody keeps undoing."""
+    """Passes everything on, but for patches that another writer keeps undoing."""
 
     def __init__(self, inner: Transport, clock: Clock, recorder: Recorder) -> None:
         self._inner = inner

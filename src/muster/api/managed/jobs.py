@@ -2,7 +2,7 @@
 
 Order and sentences are those of Kueue's webhooks (jobframework/defaults.go, validation.go, job_webhook.go). Unlike
 upstream, a job in a namespace that is not managed runs as it is: there, upstream suspends a job with a queue's name,
-and then nobody ever starts it. And a job that another controller owns does not get a queue that it does not name:
+and no controller ever starts it. And a job that another controller owns does not get a queue that it does not name:
 upstream knows the owners that are integrated, and takes the jobs of all others one by one.
 """
 

@@ -7,8 +7,8 @@ from heapq import nlargest
 
 MAX_CONNECTIONS = 4096
 LEAVING_AT_ONCE = 16  # to look for them costs as much as to let some in
-# When so many came at once that there is no room, most of them are soon gone. So long nobody has to go who was idle for
-# less than this, or is busy.
+# When so many came at once that there is no room, most of them are soon gone. For so long no connection has to
+# go that was idle for less than this, or is busy.
 PATIENCE_SECONDS = 1.0
 
 
@@ -32,7 +32,7 @@ class Crowd:
     def __init__(self, most: int) -> None:
         self._most = most
         self._guests: dict[Guest, None] = {}
-        self._full_since: float | None = None  # and since then nobody went by himself
+        self._full_since: float | None = None  # and no connection has ended by itself since
 
     def __len__(self) -> int:
         """How many there are."""

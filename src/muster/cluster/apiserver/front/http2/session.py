@@ -17,10 +17,10 @@ from muster.cluster.apiserver.front.http2.requests import Head, Malformed, head_
 # At once. kube-apiserver has 250; but programs in Go begin another connection for each request beyond it, and a TLS
 # handshake costs more than what most requests ask for.
 MAX_STREAMS = 5_000
-MAX_GIVEN_UP = 250  # requests that are worked on though nobody waits for them
+MAX_GIVEN_UP = 250  # requests that are worked on though the client has given them up
 MAX_HEADER_BYTES = 64 * 1024  # of a request
 MAX_HEADERS_BYTES = 16 << 20  # of all that are under way
-# Of a body that nobody has asked for yet; those that are read get more.
+# Of a body that the application has not asked for yet; those that are read get more.
 BODY_WINDOW = 16 * 1024
 READ_WINDOW = 256 * 1024
 # Of all bodies: those that wait never keep those that are read from coming.
