@@ -4,13 +4,23 @@ import asyncio
 from typing import Any
 
 import msgspec
+import pytest
 from tests.system import queueing_world
 from tests.system.plane import World, virtual
 
 from muster.api.batch import JOB, Job
 from muster.api.core import EVENT
-from muster.api.kueue import CLUSTER_QUEUE
-from muster.runtime.transport import MERGE_PATCH, Request, Response
+from muster.api.kueue import CLUSTER_QUEUE, WORKLOAD
+from muster.api.status import ApiError
+from muster.runtime.client import Client
+from muster.runtime.transport import (
+    APPLY_PATCH,
+    JSON_PATCH,
+    MERGE_PATCH,
+    STRATEGIC_MERGE_PATCH,
+    Request,
+    Response,
+)
 from muster.runtime.yielding import OBJECTS, YieldingTransport
 
 QUEUE = "kueue.x-k8s.io/queue-name"
@@ -42,8 +52,9 @@ class Rival:
             await self._clock.sleep(0.1)
 
 
-async def told(world: World) -> list[Any]:
-    return [event for event in (await world.client.list(EVENT, "default")).items if event.reason == "FieldContested"]
+async def told(world: World, reason: str = "FieldContested") -> list[Any]:
+    await world.settle()
+    return [event for event in (await world.client.list(EVENT, "default")).items if event.reason == reason]
 
 
 @virtual
@@ -75,6 +86,135 @@ async def test_jobs_that_are_evicted_and_started_again_by_us_are_no_quarrel(worl
         starts += not (await world.client.get(JOB, "j", "default")).spec.suspend
     assert starts == 30
     assert await told(world) == []
+
+
+PATH = "/api/v1/namespaces/default/configmaps"
+
+
+def config_map(value: str, **metadata: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", **metadata}, "data": {"a": value, "b": "1"}
+    }  # fmt: skip
+
+
+class Writer:
+    """Sends requests about one ConfigMap, under a name."""
+
+    def __init__(self, client: Client, manager: str) -> None:
+        self._client = client
+        self._query = {"fieldManager": manager, "force": "true"}
+
+    async def send(self, method: str, body: Any = None, type: str = "application/json", path: str = f"{PATH}/c") -> int:
+        """The status of the answer."""
+        query = {name: self._query[name] for name in self._query if name != "force" or type == APPLY_PATCH}
+        try:
+            answer = await self._client.raw(Request(method, path, query, msgspec.json.encode(body), type))
+        except ApiError as error:
+            return error.code
+        return answer.status
+
+    async def create(self, value: str = "ours", **metadata: Any) -> int:
+        return await self.send("POST", config_map(value, **metadata), path=PATH)
+
+
+def writers(world: World) -> tuple[Writer, Writer]:
+    """One of ours, which gives way, and a rival."""
+    yielding = YieldingTransport(world.client.transport, world.clock, world.plane.events.recorder("muster"))
+    return Writer(Client(yielding), "muster"), Writer(world.client, "argo")
+
+
+DATA = {"data": {"a": "ours"}}
+SET = 'muster sets data.a to "ours" and "argo" sets it to "theirs", again and again: muster slows down'
+
+
+@pytest.mark.parametrize(
+    ("method", "body", "type"),
+    [
+        ("PATCH", DATA, MERGE_PATCH),
+        ("PATCH", DATA, STRATEGIC_MERGE_PATCH),
+        ("PATCH", {**config_map("ours"), **DATA}, APPLY_PATCH),
+        ("PATCH", [{"op": "replace", "path": "/data/a", "value": "ours"}], JSON_PATCH),
+        ("PUT", config_map("ours"), "application/json"),
+    ],
+    ids=["merge patch", "strategic merge patch", "apply", "JSON patch", "update"],
+)
+def test_a_field_is_fought_for_by_any_form_of_write(method, body, type):
+    @virtual
+    async def fight(world: World) -> None:
+        us, rival = writers(world)
+        await rival.create("theirs")
+        answers = []
+        for _ in range(600):
+            answers.append(await us.send(method, body, type))
+            await rival.send("PATCH", {"data": {"a": "theirs"}}, MERGE_PATCH)
+            await world.clock.sleep(0.1)
+        assert set(answers) == {200, 429}
+        assert answers.count(200) < 30
+        (event,) = await told(world)
+        assert (event.message, event.involved_object.name) == (SET, "c")
+
+    fight()
+
+
+@pytest.mark.parametrize("ours", ["POST", "DELETE"])
+def test_that_an_object_is_there_is_fought_for(ours):
+    @virtual
+    async def fight(world: World) -> None:
+        us, rival = writers(world)
+        maker, deleter = (us, rival) if ours == "POST" else (rival, us)
+        changes: dict[Writer, int] = {us: 0, rival: 0}
+        for _ in range(600):
+            changes[maker] += await maker.create() == 201
+            changes[deleter] += await deleter.send("DELETE", {}) == 200
+            await world.clock.sleep(0.1)
+        assert 12 <= changes[us] < 30
+        assert {event.message for event in await told(world, "ObjectContested")} == {
+            "POST": {"muster creates it and another program deletes it, again and again: muster slows down"},
+            "DELETE": {'muster deletes it and "argo" creates it, again and again: muster slows down'},
+        }[ours]  # fmt: skip
+
+    fight()
+
+
+@virtual
+async def test_what_has_the_name_of_another_object_has_no_quarrel_of_its(world: World):
+    us, rival = writers(world)
+    await rival.create("theirs")
+    for _ in range(20):
+        last = await us.send("PATCH", DATA, MERGE_PATCH)
+        await rival.send("PATCH", {"data": {"a": "theirs"}}, MERGE_PATCH)
+    assert last == 429
+    await rival.send("DELETE", {})
+    await rival.create("theirs")
+    assert await us.send("PATCH", DATA, MERGE_PATCH) == 200
+
+
+@virtual
+async def test_what_goes_with_its_owner_or_its_namespace_time_and_again_is_no_quarrel(world: World):
+    us, rival = writers(world)
+    for number in range(100):
+        owner = {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": f"of the {number}th"}
+        assert await rival.create(ownerReferences=[owner]) == 201
+        assert await us.send("DELETE", {}) == 200
+    for _ in range(100):
+        assert await us.create() == 201
+        assert await us.send("DELETE", {}, path=PATH) == 200
+    assert await told(world, "ObjectContested") == []
+
+
+@virtual
+async def test_a_workload_that_another_deletes_comes_back_slower_each_time(world: World):
+    await queued_job(world)
+    deletions = 0
+    for _ in range(600):
+        for workload in (await world.client.list(WORKLOAD, "default")).items:
+            await world.client.delete(WORKLOAD, workload.metadata.name, "default")
+            deletions += 1
+        await world.clock.sleep(0.1)
+    assert deletions < 30
+    assert await told(world, "ObjectContested")
+    await world.settle(600)
+    assert len((await world.client.list(WORKLOAD, "default")).items) == 1
 
 
 class Server:

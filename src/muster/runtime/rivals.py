@@ -1,6 +1,7 @@
 """Writers that undo each other: how one sees that another sets back what it has set, and how long it then waits. Pure.
 
-Nothing is known of kinds: a patch is compared with the object as it is, and the object says who manages which field.
+Nothing is known of kinds or of forms of requests: an object before a write is compared with the one after it, and the
+object says who manages which field. Whether there is an object at all is what the empty path says.
 Who only reacts to what another does (a check that is reset, a status that follows) is not slowed down unless the same
 field goes to and fro several times within a minute.
 """
@@ -20,16 +21,26 @@ LONGEST_SECONDS = 300.0
 # What is further apart is no quarrel, and after so long without a write all is forgotten.
 FAR_APART_SECONDS = 60.0
 
-# A name, or of an item of a list the field that it is known by and its value there.
+# A name, or of an item of a list the field that it is known by and its value there. Empty: the whole object.
 Path: TypeAlias = tuple[str | tuple[str, str], ...]
+Document: TypeAlias = Mapping[str, Any]
 
 _IDENTITIES = ("type", "name", "uid")
-# Of metadata: what a write says of which object it means.
-_PRECONDITIONS = frozenset({("metadata", "resourceVersion"), ("metadata", "uid")})
+# Who deletes an object leaves no trace of itself.
+ANOTHER = "another program"
+_NOTHING: tuple[Any, ...] = (None, [], {})
+# Of metadata: what the server sets in each write.
+_SERVERS = frozenset(
+    ("metadata", name)
+    for name in ("creationTimestamp", "deletionTimestamp", "generation", "managedFields", "resourceVersion", "uid")
+)
 
 
-class Undone(Struct, frozen=True):
-    """A field that is about to be set to `ours`, where another has set it to `theirs`; None: it is not there."""
+class Change(Struct, frozen=True):
+    """A field that a write of ours sets from `theirs` to `ours`; None: it is not there. No rival: it was our own word.
+
+    Of an object that we delete, `theirs` is who owns it.
+    """
 
     path: Path
     ours: Any
@@ -42,11 +53,15 @@ class Undone(Struct, frozen=True):
         steps = (step if isinstance(step, str) else f"[{step[0]}={step[1]}]" for step in self.path)
         return ".".join(steps).replace(".[", "[")
 
+    def repeats(self, other: "Change") -> bool:
+        """Whether it sets the same again. What is deleted for other owners is another object that has its name."""
+        return self.ours == other.ours and (bool(self.path) or self.theirs == other.theirs)
+
 
 class Quarrel(Struct, frozen=True):
     """A field that we have set so many times against another's word, the last time at `at` (seconds)."""
 
-    about: Undone
+    about: Change
     times: int
     at: float
 
@@ -67,7 +82,7 @@ class Quarrel(Struct, frozen=True):
 
 
 class Dealings(Struct, frozen=True):
-    """What is remembered of our writes to one object."""
+    """What is remembered of our writes to one object, or to what has its name."""
 
     writes: int = 0
     look_at: int = FIRST_LOOK
@@ -75,15 +90,21 @@ class Dealings(Struct, frozen=True):
     uid: str = ""
     quarrels: Mapping[Path, Quarrel] = field(default_factory=dict)
 
-    @property
-    def is_suspicious(self) -> bool:
-        """Whether this write is worth a look at the object."""
-        return self.writes >= self.look_at
+    def are_suspicious(self, *, of_fields: bool) -> bool:
+        """Whether this write is worth a look at the object. Beginnings and ends are so few that each is."""
+        return self.writes >= (self.look_at if of_fields else FIRST_LOOK)
 
-    def held_by(self, patch: Any, now: float) -> Quarrel | None:
-        """The quarrel that a patch would go on with before its time."""
-        held = (quarrel for quarrel in self.quarrels.values() if now < quarrel.free_at)
-        return next((one for one in held if _at(patch, one.about.path) == one.about.ours), None)
+    def waits(self, now: float) -> bool:
+        """Whether some field may not be set again yet."""
+        return any(now < quarrel.free_at for quarrel in self.quarrels.values())
+
+    def held_by(self, found: Sequence[Change], now: float) -> Quarrel | None:
+        """The quarrel that a write would go on with before its time."""
+        for change in found:
+            old = self.quarrels.get(change.path)
+            if old is not None and now < old.free_at and change.repeats(old.about):
+                return old
+        return None
 
 
 def counted(dealings: Dealings, now: float) -> Dealings:
@@ -93,40 +114,79 @@ def counted(dealings: Dealings, now: float) -> Dealings:
     return Dealings(dealings.writes + 1, dealings.look_at, now, dealings.uid, dealings.quarrels)
 
 
-def judged(dealings: Dealings, uid: str, patch: Any, found: Sequence[Undone], now: float) -> Dealings:
-    """After a look, and a write that went through over what was found. What we set over our own word is ours."""
-    known = dealings.quarrels if uid == dealings.uid else {}
-    before = {path: old for path, old in known.items() if not old.is_over(now)}
-    quarrels = {path: old for path, old in before.items() if _at(patch, path) is path}
-    for about in found:
-        old = before.get(about.path)
-        times = old.times + 1 if old is not None and old.about.ours == about.ours else 1
-        quarrels[about.path] = Quarrel(about, times, now)
+def met(dealings: Dealings, uid: str) -> Dealings:
+    """With the object that has the name now. Quarrels about fields of an earlier one were its own."""
+    if uid == dealings.uid:
+        return dealings
+    quarrels = {path: quarrel for path, quarrel in dealings.quarrels.items() if not path}
+    return msgspec.structs.replace(dealings, uid=uid, quarrels=quarrels)
+
+
+def judged(dealings: Dealings, found: Sequence[Change], now: float) -> Dealings:
+    """After a look, and a write that went through. What we set over our own word is ours."""
+    quarrels = {path: old for path, old in dealings.quarrels.items() if not old.is_over(now)}
+    for change in found:
+        old = quarrels.pop(change.path, None)
+        if change.rival:
+            times = old.times + 1 if old is not None and change.repeats(old.about) else 1
+            quarrels[change.path] = Quarrel(change, times, now)
     look_at = dealings.writes + (1 if quarrels else NEXT_LOOK)
-    return msgspec.structs.replace(dealings, uid=uid, quarrels=quarrels, look_at=look_at)
+    return msgspec.structs.replace(dealings, quarrels=quarrels, look_at=look_at)
 
 
-def undone(patch: Mapping[str, Any], current: Mapping[str, Any], us: str) -> list[Undone]:
-    """What a merge patch sets that is set otherwise, by another, in the object as it is."""
-    managers = [entry for entry in current.get("metadata", {}).get("managedFields") or () if isinstance(entry, dict)]
-    found = []
-    for path, ours, theirs in _differences(patch, current, ()):
-        if path not in _PRECONDITIONS and (rival := _rival(managers, path, us)):
-            found.append(Undone(path, ours, theirs, rival))
-    return found
+def changes(before: Document | None, after: Document | None, us: str) -> list[Change]:
+    """What a write of ours changes; None: there is no such object."""
+    if before is None or after is None:
+        return [*_begun(after), *_ended(before)]
+    managers = _managers(before)
+    return [
+        Change(path, ours, theirs, _rival(managers, path, us))
+        for path, ours, theirs in _differences(after, before, ())
+        if path not in _SERVERS
+    ]
 
 
-def _differences(wanted: Any, there: Any, path: Path) -> Iterator[tuple[Path, Any, Any]]:
-    if isinstance(wanted, dict):
-        known = there if isinstance(there, dict) else {}
-        for name, value in wanted.items():
-            yield from _differences(value, known.get(name), (*path, name))
-    elif isinstance(wanted, list) and (key := _identity(wanted)):
-        items = {_known_by(item, key): item for item in there} if isinstance(there, list) else {}
-        for item in wanted:
-            yield from _differences(item, items.get(item[key]), (*path, (key, item[key])))
-    elif wanted != there and not (wanted == [] and there is None):
-        yield path, wanted, there
+def _begun(after: Document | None) -> Iterator[Change]:
+    if after is not None and _is_object(after):
+        yield Change((), True, None, ANOTHER)
+
+
+def _ended(before: Document | None) -> Iterator[Change]:
+    """An object that is going already is not deleted once more."""
+    if before is not None and _is_object(before) and not before["metadata"].get("deletionTimestamp"):
+        owners = [owner["uid"] for owner in before["metadata"].get("ownerReferences") or ()]
+        first = min(_managers(before), key=lambda entry: (bool(entry.get("subresource")), _time(entry)), default={})
+        yield Change((), None, owners, str(first.get("manager", ANOTHER)))
+
+
+def _is_object(document: Document) -> bool:
+    """What has no uid is a list, or the answer to a question."""
+    return bool(document["metadata"].get("uid"))
+
+
+def _managers(document: Document) -> list[Document]:
+    return [entry for entry in document["metadata"].get("managedFields") or () if isinstance(entry, dict)]
+
+
+def _time(manager: Document) -> str:
+    return str(manager.get("time", ""))
+
+
+def _differences(after: Any, before: Any, path: Path) -> Iterator[tuple[Path, Any, Any]]:
+    if isinstance(after, dict):
+        known = before if isinstance(before, dict) else {}
+        for name in {**after, **known}:
+            yield from _differences(after.get(name), known.get(name), (*path, name))
+    elif isinstance(after, list) and (key := _identity(_items(after) + _items(before))):
+        new, old = ({item[key]: item for item in _items(some)} for some in (after, before))
+        for name in {**new, **old}:
+            yield from _differences(new.get(name), old.get(name), (*path, (key, name)))
+    elif after != before and not (after in _NOTHING and before in _NOTHING):
+        yield path, after, before
+
+
+def _items(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
 
 
 def _identity(items: list[Any]) -> str:
@@ -139,29 +199,13 @@ def _known_by(item: Any, key: str) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _at(document: Any, path: Path) -> Any:
-    """What a patch says of a field; the path itself, which is no value, if it says nothing."""
-    for step in path:
-        if isinstance(step, str):
-            if not isinstance(document, dict) or step not in document:
-                return path
-            document = document[step]
-        else:
-            items = document if isinstance(document, list) else []
-            found = [item for item in items if _known_by(item, step[0]) == step[1]]
-            if not found:
-                return path
-            document = found[0]
-    return document
-
-
-def _rival(managers: Sequence[Mapping[str, Any]], path: Path, us: str) -> str:
+def _rival(managers: Sequence[Document], path: Path, us: str) -> str:
     """Who set a field last; "" if that was us. Who took a field away left no trace: the latest writer did."""
     holders = [entry for entry in managers if _holds(entry.get("fieldsV1"), path)]
     if any(entry.get("manager") == us for entry in holders):
         return ""
     others = holders or [entry for entry in managers if entry.get("manager") != us]
-    latest = max(others, key=lambda entry: str(entry.get("time", "")), default=None)
+    latest = max(others, key=_time, default=None)
     return str(latest.get("manager", "")) if latest is not None else ""
 
 

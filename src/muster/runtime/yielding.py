@@ -1,14 +1,15 @@
 """A transport for controllers that gives way: who and another undo each other's writes, again and again, slows down.
 
-Two programs that disagree about a field would else write as fast as the server answers, for ever. A write that has been
-undone several times waits, longer each time: it is refused with 429, as a busy server would refuse it, and an event
-names the field and the rival. `runtime.rivals` decides.
+Two programs that disagree about a field, or about whether an object is there, would else write as fast as the server
+answers, for ever. A write that has been undone several times waits, longer each time: it is refused with 429, as a busy
+server would refuse it, and an event names the field and the rival. `runtime.rivals` decides.
 """
 
 import math
 from collections import OrderedDict
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -17,8 +18,8 @@ from muster.api.core import ObjectReference
 from muster.api.status import ApiError, too_many_requests
 from muster.runtime.clock import Clock
 from muster.runtime.recorder import Recorder
-from muster.runtime.rivals import Dealings, Quarrel, counted, judged, undone
-from muster.runtime.transport import MERGE_PATCH, STRATEGIC_MERGE_PATCH, Request, Response, Transport
+from muster.runtime.rivals import ANOTHER, Change, Dealings, Document, Quarrel, changes, counted, judged, met
+from muster.runtime.transport import Request, Response, Transport
 
 # Of so many objects it is known how often they were written; the one that was written longest ago is forgotten.
 OBJECTS = 4096
@@ -26,7 +27,7 @@ _LONGEST_VALUE = 64
 
 
 class YieldingTransport:
-    """Passes everything on, but for patches that another writer keeps undoing."""
+    """Passes everything on, but for writes that another writer keeps undoing."""
 
     def __init__(self, inner: Transport, clock: Clock, recorder: Recorder) -> None:
         self._inner = inner
@@ -36,15 +37,19 @@ class YieldingTransport:
 
     async def request(self, request: Request) -> Response:
         """The answer, whatever its status. Raises `TransportError` if there is none."""
-        merges = request.content_type in (MERGE_PATCH, STRATEGIC_MERGE_PATCH)
-        if request.method != "PATCH" or not merges or "dryRun" in request.query:
+        path = "" if request.method == "GET" or "dryRun" in request.query else _written_path(request)
+        if not path:
             return await self._inner.request(request)
         now = self._clock.monotonic()
-        dealings = counted(self._known.pop(request.path, _UNKNOWN), now)
-        self._remember(request.path, dealings)
-        if not dealings.is_suspicious:
-            return await self._inner.request(request)
-        return await self._look(request, dealings, now)
+        dealings = counted(self._known.pop(path, _UNKNOWN), now)
+        self._remember(path, dealings)
+        if dealings.are_suspicious(of_fields=request.method not in ("POST", "DELETE")):
+            answer = await self._look(request, path, dealings, now)
+        else:
+            answer = await self._inner.request(request)
+        if request.method == "DELETE":
+            self._forget_listed(path, answer)
+        return answer
 
     def stream(self, request: Request) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
         """The body as it comes. Raises as the transport below does."""
@@ -54,23 +59,41 @@ class YieldingTransport:
         """Let go of connections."""
         await self._inner.close()
 
-    async def _look(self, request: Request, dealings: Dealings, now: float) -> Response:
-        us, patch = request.query.get("fieldManager", ""), msgspec.json.decode(request.body)
-        held = dealings.held_by(patch, now)
-        if held is not None:
-            wait = math.ceil(held.free_at - now)
-            return _refusal(too_many_requests(f"{_sentence(held, us)}; the next try is in {wait} s", wait))
-        there = await self._inner.request(Request("GET", request.path))
+    async def _look(self, request: Request, path: str, dealings: Dealings, now: float) -> Response:
+        us = request.query.get("fieldManager", "")
+        before = None if request.method == "POST" else _document(await self._inner.request(Request("GET", path)))
+        if before is None and request.method != "POST":  # nothing to compare with
+            return await self._inner.request(request)
+        dealings = met(dealings, _uid(before))
+        if dealings.waits(now):
+            held = dealings.held_by(await self._would_change(request, before, us), now)
+            if held is not None:
+                wait = math.ceil(held.free_at - now)
+                return _refusal(too_many_requests(f"{_sentence(held, us)}; the next try is in {wait} s", wait))
         answer = await self._inner.request(request)
-        if there.status >= 400 or answer.status >= 400:  # nothing was set
+        if answer.status >= 400:  # nothing was set
             return answer
-        current = msgspec.json.decode(there.body)
-        known = judged(dealings, str(current["metadata"].get("uid", "")), patch, undone(patch, current, us), now)
-        self._remember(request.path, known)
+        after = None if request.method == "DELETE" else _document(answer)
+        known = judged(dealings, changes(before, after, us), now)
+        self._remember(path, known)
         for quarrel in known.quarrels.values():
             if quarrel.at == now and quarrel.is_noticed:
-                self._recorder.event(_reference(current), "Warning", "FieldContested", _sentence(quarrel, us))
+                reason = "FieldContested" if quarrel.about.path else "ObjectContested"
+                self._recorder.event(_reference(after or before or {}), "Warning", reason, _sentence(quarrel, us))
         return answer
+
+    async def _would_change(self, request: Request, before: Document | None, us: str) -> list[Change]:
+        """What the server says that a write would do."""
+        if request.method == "DELETE":
+            return changes(before, None, us)
+        after = _document(await self._inner.request(replace(request, query={**request.query, "dryRun": "All"})))
+        return [] if after is None else changes(before, after, us)
+
+    def _forget_listed(self, path: str, answer: Response) -> None:
+        """Objects that were deleted together are gone by our own word."""
+        if answer.status < 400 and not (body := _body(answer.body)).metadata.uid:
+            for item in _bodies(body.items):
+                self._known.pop(f"{path}/{item.metadata.name}", None)
 
     def _remember(self, path: str, dealings: Dealings) -> None:
         self._known[path] = dealings
@@ -78,15 +101,47 @@ class YieldingTransport:
             self._known.popitem(last=False)
 
 
+class _Meta(msgspec.Struct):
+    name: str = ""
+    uid: str = ""
+
+
+class _Body(msgspec.Struct):
+    metadata: _Meta = msgspec.field(default_factory=_Meta)
+    items: msgspec.Raw = msgspec.Raw(b"[]")
+
+
 _UNKNOWN = Dealings()
+_body = msgspec.json.Decoder(_Body).decode
+_bodies = msgspec.json.Decoder(list[_Body]).decode
+
+
+def _written_path(request: Request) -> str:
+    """The path of the object that a request writes; "" if its name is not known yet."""
+    if request.method != "POST":
+        return request.path
+    name = _body(request.body).metadata.name
+    return name and f"{request.path}/{name}"
+
+
+def _document(answer: Response) -> dict[str, Any] | None:
+    return msgspec.json.decode(answer.body) if answer.status < 400 else None
+
+
+def _uid(document: Document | None) -> str:
+    return str(document["metadata"].get("uid", "")) if document is not None else ""
 
 
 def _sentence(quarrel: Quarrel, us: str) -> str:
-    about = quarrel.about
-    who, ours, theirs = us or "the controller", _written(about.ours), _written(about.theirs)
-    return (
-        f'{who} sets {about.name} to {ours} and "{about.rival}" sets it to {theirs}, again and again: {who} slows down'
-    )
+    about, who = quarrel.about, us or "the controller"
+    rival = about.rival if about.rival == ANOTHER else f'"{about.rival}"'
+    return f"{who} {_words(about, rival)}, again and again: {who} slows down"
+
+
+def _words(about: Change, rival: str) -> str:
+    if about.path:
+        return f"sets {about.name} to {_written(about.ours)} and {rival} sets it to {_written(about.theirs)}"
+    return f"creates it and {rival} deletes it" if about.ours else f"deletes it and {rival} creates it"
 
 
 def _written(value: Any) -> str:
@@ -94,7 +149,7 @@ def _written(value: Any) -> str:
     return text if len(text) <= _LONGEST_VALUE else f"{text[:_LONGEST_VALUE]}..."
 
 
-def _reference(document: dict[str, Any]) -> ObjectReference:
+def _reference(document: Document) -> ObjectReference:
     meta = document["metadata"]
     return ObjectReference(
         api_version=document.get("apiVersion", ""),
