@@ -5,7 +5,7 @@ import gzip
 import json
 import ssl
 import threading
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -113,6 +113,11 @@ class Wire:
         async with asyncio.timeout(20):
             size = int(await self.reader.readline(), 16)
             return (await self.reader.readexactly(size + 2))[:-2]
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        """All pieces to the end."""
+        while piece := await self.chunk():
+            yield piece
 
     async def is_closed(self) -> bool:
         """Whether the server closes the connection before long."""
@@ -746,6 +751,39 @@ async def test_a_graceful_end(world):
     assert (answer.status, answer.headers["connection"]) == (201, "close")
     await stop
     assert await writing.is_closed()
+
+
+@over_https
+async def test_a_large_answer_goes_out_whole_at_the_end(world):
+    """Much of it is still the connection's when the server has nothing more to do with it."""
+    slow, other = await world.connect(), await world.connect()
+    document = config_map(data={"a": "x" * 900_000})
+    for number in range(20):
+        document["metadata"]["name"] = f"m{number}"
+        assert (await other.ask("POST", MAPS, json.dumps(document).encode())).status == 201
+    slow.request("GET", MAPS)
+    await slow.head()
+    slow.writer.transport.pause_reading()
+    stop = asyncio.create_task(world.front.stop(600))
+    assert await other.is_closed()
+    await asyncio.sleep(1.0)  # what has no end is cut off meanwhile
+    slow.writer.transport.resume_reading()
+    pieces = [piece async for piece in slow.chunks()]
+    assert len(json.loads(b"".join(pieces))["items"]) == 20
+    slow.writer.close()
+    async with asyncio.timeout(20):
+        await stop
+
+
+@over_https
+async def test_who_only_keeps_a_connection_does_not_hold_up_the_end(world, monkeypatch):
+    monkeypatch.setattr(https, "SETTLED_SECONDS", 0.0)
+    monkeypatch.setattr(door, "CLOSE_SECONDS", 600.0)
+    absent = await world.connect()
+    assert (await absent.ask("GET", "/healthz")).status == 200
+    absent.writer.transport.pause_reading()
+    async with asyncio.timeout(20):
+        await world.front.stop(600)
 
 
 @over_https

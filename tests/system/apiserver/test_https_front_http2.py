@@ -552,6 +552,26 @@ async def test_a_graceful_end(world):
 
 
 @over_https
+async def test_an_answer_that_waits_for_windows_goes_out_whole_at_the_end(world):
+    client = await http2(world)
+    assert (await client.ask("POST", MAPS, body(data={"a": "x" * 900_000}))).status == 201
+    slow = client.begin("GET", f"{MAPS}/m", slow=True)
+    await slow.head
+    await until(lambda: not world.front._house.tasks)  # all of it is the connection's
+    stop = asyncio.create_task(world.front.stop(600))
+    await until(lambda: client.left is not None)
+    taken = b""
+    async for piece in slow:
+        taken += piece
+        client.h2.acknowledge_received_data(len(piece), slow.number)
+        client.flush()
+        await asyncio.sleep(0)
+    assert json.loads(taken)["data"] == {"a": "x" * 900_000}
+    async with asyncio.timeout(20):
+        await stop
+
+
+@over_https
 async def test_a_followed_log_ends_with_the_server(world):
     class Node:
         async def logs(self, _pod, _options):

@@ -20,6 +20,7 @@ class Stream:
     """An answer that goes on: watches, logs, long lists.
 
     rests: a short piece of it may wait a moment for others to go with it.
+    is_endless: it ends when the client or the server wants.
     """
 
     chunks: AsyncIterator[bytes]
@@ -27,6 +28,7 @@ class Stream:
     status: int = 200
     headers: Mapping[str, str] = field(default_factory=dict)
     rests: bool = False
+    is_endless: bool = False
 
     async def close(self) -> None:
         """Let go of what the rest of it would need."""

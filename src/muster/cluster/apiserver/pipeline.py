@@ -279,7 +279,7 @@ class ApiServer:
         reading = (call.resource, call.view, call.namespace, options, form, include)
         if options.watch:
             chunks = self._watcher.watch(call.user.name, *reading)
-            return Stream(chunks, headers=warning_headers(call.warnings), rests=True)
+            return Stream(chunks, headers=warning_headers(call.warnings), rests=True, is_endless=True)
         return _listed(call, await self._reader.list(*reading))
 
     async def _change(self, call: Call) -> Response:

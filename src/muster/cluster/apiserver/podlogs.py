@@ -84,7 +84,7 @@ async def read_log(entry: Entry, query: Mapping[str, str], nodes: Mapping[str, L
     node = nodes.get(name)
     if node is None:
         raise unavailable(f'the node "{name}" of pod "{pod.metadata.name}" is not connected: no log can be read')
-    return Stream(await _started(node.logs(pod, options)), TEXT)
+    return Stream(await _started(node.logs(pod, options)), TEXT, is_endless=options.follow)
 
 
 async def read_kept_log(job: Entry, query: Mapping[str, str], nodes: Mapping[str, LogSource]) -> Response | Stream:

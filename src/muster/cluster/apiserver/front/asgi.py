@@ -30,6 +30,7 @@ class Caller(Protocol):
     is_upgrade: the request asks for another protocol than HTTP.
     is_alone: it has the connection for itself, so that what is left of its body has to go before another request comes.
     streaming: what is to be cancelled when the client goes.
+    is_endless: the answer under way ends when the client or the server wants.
     """
 
     user: User | None
@@ -37,6 +38,7 @@ class Caller(Protocol):
     is_upgrade: bool
     is_alone: bool
     streaming: "asyncio.Task[Any] | None"
+    is_endless: bool
 
     @property
     def is_gone(self) -> bool:

@@ -1,11 +1,12 @@
 """What all connections share, and what one is to who closes the house."""
 
 import asyncio
+import select
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from muster.cluster.apiserver.certificates import user_of_der
-from muster.cluster.apiserver.front.crowd import Crowd
+from muster.cluster.apiserver.front.crowd import Crowd, Guest
 from muster.cluster.apiserver.front.unsent import Unsent
 from muster.cluster.apiserver.users import User
 
@@ -16,6 +17,13 @@ HEADER_SECONDS = 10.0  # from the first byte to the end of the headers
 
 class Served(Protocol):
     """A connection."""
+
+    guest: Guest
+
+    @property
+    def transport(self) -> asyncio.Transport:
+        """Where it is written to."""
+        ...
 
     def shutdown(self) -> None:
         """Take no more requests, and close once those that are there are answered."""
@@ -32,12 +40,19 @@ class Served(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class House:
-    """`tasks` are requests that are worked on."""
+    """`tasks` are requests that are worked on; `departed` is set when a connection has ended."""
 
     crowd: Crowd
     unsent: Unsent
     connections: set[Served]
     tasks: "set[asyncio.Task[Any]]"
+    departed: asyncio.Event
+
+    def left(self, connection: Served) -> None:
+        """A connection has ended."""
+        self.crowd.left(connection.guest)
+        self.connections.discard(connection)
+        self.departed.set()
 
 
 def known_by(transport: asyncio.BaseTransport) -> User | None:
@@ -45,3 +60,13 @@ def known_by(transport: asyncio.BaseTransport) -> User | None:
     tls = transport.get_extra_info("ssl_object")
     certificate = tls.getpeercert(binary_form=True) if tls is not None else None
     return user_of_der(certificate) if certificate else None
+
+
+def owes(transport: asyncio.Transport) -> bool:
+    """Whether there is something written that has not left yet."""
+    if transport.get_write_buffer_size():
+        return True
+    # TLS has a buffer of its own, which is not counted there: it fills when the kernel takes no more.
+    line = select.poll()
+    line.register(transport.get_extra_info("socket"), select.POLLOUT)
+    return not line.poll(0)

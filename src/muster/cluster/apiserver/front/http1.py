@@ -26,6 +26,7 @@ class Connection(HttpToolsProtocol):
     is_upgrade = False  # the request that is under way asks for another protocol than HTTP
     is_alone = True  # one request at a time
     streaming: "asyncio.Task[Any] | None" = None  # what is to be cancelled when the client goes
+    is_endless = False  # the answer under way
 
     _header_bytes = 0  # of a request whose headers are not complete
     _in_headers = False
@@ -45,7 +46,7 @@ class Connection(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The client has gone."""
-        self.house.crowd.left(self.guest)
+        self.house.left(self)
         self._headers_came()
         self.resume_writing()
         super().connection_lost(exc)
@@ -123,7 +124,7 @@ class Connection(HttpToolsProtocol):
 
     def cut_streams(self) -> None:
         """Cut off what would go on without an end."""
-        if self.streaming is not None:
+        if self.is_endless:
             self.transport.abort()
 
     def abort(self) -> None:

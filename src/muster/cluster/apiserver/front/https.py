@@ -11,6 +11,7 @@ import socket
 import ssl
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -23,13 +24,14 @@ from muster.cluster.apiserver.front.application import Application
 from muster.cluster.apiserver.front.crowd import MAX_CONNECTIONS, Crowd, Guest
 from muster.cluster.apiserver.front.door import Door
 from muster.cluster.apiserver.front.flow import Flow, Limits
-from muster.cluster.apiserver.front.house import KEEP_ALIVE_SECONDS, House
+from muster.cluster.apiserver.front.house import KEEP_ALIVE_SECONDS, House, Served, owes
 from muster.cluster.apiserver.front.http2 import connection as http2
 from muster.cluster.apiserver.front.unsent import MAX_UNSENT_BYTES, Unsent
 from muster.cluster.apiserver.pipeline import ApiServer
 from muster.cluster.apiserver.users import Authenticator
 
 LIMITS = Limits()
+SETTLED_SECONDS = 1.0  # who got the last answer so long ago has taken all of it
 
 
 class AddressTaken(Exception):  # noqa: N818  (it says what is)
@@ -58,7 +60,8 @@ class HttpsFront:
         )
         self._state = ServerState()
         connections: Any = self._state.connections  # where uvicorn puts its own
-        self._house = House(self._crowd, Unsent(MAX_UNSENT_BYTES), connections, self._state.tasks)
+        unsent = Unsent(MAX_UNSENT_BYTES)
+        self._house = House(self._crowd, unsent, connections, self._state.tasks, asyncio.Event())
         self._doors: list[Door] = []
 
     async def start(self, host: str, port: int) -> int:
@@ -88,25 +91,36 @@ class HttpsFront:
         return http2.Connection(self._application, self._house, guest, deadline)
 
     async def stop(self, grace_seconds: float = 5.0) -> None:
-        """Take no more requests, end all streams, and wait so long for the answers that are under way."""
+        """Take no more requests, end all streams, and wait so long for clients to take the answers under way."""
         for door in self._doors:
             door.close()
         self._server.stop()
         connections = list(self._house.connections)
+        # A client that only keeps its connection may not be there to say good-bye.
+        busy = set(filter(self._is_busy, connections))
         for connection in connections:
             connection.shutdown()
-        await self._finished(min(grace_seconds, 0.5))
+        await self._gone(busy, min(grace_seconds, 0.5))
         for connection in connections:
             connection.cut_streams()  # a log that is followed
-        await self._finished(grace_seconds)
+        await self._gone(busy, grace_seconds)
         for connection in connections:
             connection.abort()
         await asyncio.sleep(0)
 
-    async def _finished(self, seconds: float) -> None:
-        tasks = list(self._state.tasks)
-        if tasks:
-            await asyncio.wait(tasks, timeout=seconds)
+    def _is_busy(self, connection: Served) -> bool:
+        """Whether an answer is on its way, or has just arrived."""
+        idle_since = connection.guest.idle_since
+        settled = asyncio.get_running_loop().time() - SETTLED_SECONDS
+        return idle_since is None or idle_since > settled or owes(connection.transport)
+
+    async def _gone(self, connections: set[Served], seconds: float) -> None:
+        """Wait until all of these have ended, but no longer."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                while not connections.isdisjoint(self._house.connections):
+                    self._house.departed.clear()
+                    await self._house.departed.wait()
 
 
 class Arrival(asyncio.Protocol):

@@ -100,7 +100,7 @@ async def _stream(stream: Stream, headers: Mapping[bytes, bytes], caller: Caller
     fields = [(b"content-type", stream.content_type.encode("latin-1")), (b"cache-control", b"no-cache, private")]
     fields.append((AUDIT_ID, headers[AUDIT_ID]))
     fields += [(name.encode("latin-1"), value.encode()) for name, value in stream.headers.items()]
-    caller.streaming = asyncio.current_task()
+    caller.streaming, caller.is_endless = asyncio.current_task(), stream.is_endless
     try:
         await send({"type": "http.response.start", "status": stream.status, "headers": fields})
         async for chunk in stream.chunks:
@@ -115,5 +115,5 @@ async def _stream(stream: Stream, headers: Mapping[bytes, bytes], caller: Caller
     except ApiError:
         caller.break_off()  # the headers are gone: all that is left to say is that it does not go on
     finally:
-        caller.streaming = None
+        caller.streaming, caller.is_endless = None, False
         await stream.close()

@@ -32,7 +32,7 @@ async def _hold(tunnel: Tunnel, headers: Iterable[tuple[bytes, bytes]], caller: 
     protocol = choose(upgrade, spoken)
     raw = caller.leave_http(consent(upgrade, protocol))
     wire: Wire = WebSocketWire(raw, text="base64" in protocol) if is_socket else raw
-    caller.streaming = asyncio.current_task()
+    caller.streaming, caller.is_endless = asyncio.current_task(), True
     try:
         await spoken[protocol](wire)
     except (WireError, ChannelError, SpdyError) as error:
@@ -41,5 +41,5 @@ async def _hold(tunnel: Tunnel, headers: Iterable[tuple[bytes, bytes]], caller: 
         if not caller.is_gone:
             raise
     finally:
-        caller.streaming = None
+        caller.streaming, caller.is_endless = None, False
         caller.break_off()

@@ -58,8 +58,7 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002  (whatever the reason)
         """The client has gone."""
-        self._house.crowd.left(self.guest)
-        self._house.connections.discard(self)
+        self._house.left(self)
         for timer in (self._header_timer, self._idle_timer, self._stall_timer, self._pause_timer):
             if timer is not None:
                 timer.cancel()
@@ -238,7 +237,7 @@ class Connection(asyncio.Protocol):
     def cut_streams(self) -> None:
         """Cut off what would go on without an end."""
         for stream in list(self._streams.values()):
-            if stream.streaming is not None:
+            if stream.is_endless:
                 stream.abort()
 
     def abort(self) -> None:

@@ -51,6 +51,7 @@ class Stream:
     is_upgrade = False
     is_alone = False
     streaming: "asyncio.Task[Any] | None" = None
+    is_endless = False
     task: "asyncio.Task[None]"
 
     def __init__(self, carrier: Carrier, asked: Asked) -> None:
