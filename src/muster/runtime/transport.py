@@ -6,8 +6,9 @@ There are two transports: `muster.runtime.https` reaches a server over TLS, and
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field
 from typing import Protocol
+
+from msgspec import Struct, field
 
 JSON = "application/json"
 JSON_PATCH = "application/json-patch+json"
@@ -16,8 +17,7 @@ STRATEGIC_MERGE_PATCH = "application/strategic-merge-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(Struct, frozen=True):
     """One HTTP request, decoded as far as a transport needs."""
 
     method: str  # GET, POST, PUT, PATCH, DELETE
@@ -33,8 +33,7 @@ class Request:
     audit_id: str = ""  # by which the audit log knows it; empty: by one of its own
 
 
-@dataclass(frozen=True, slots=True)
-class Response:
+class Response(Struct, frozen=True):
     """One whole answer."""
 
     status: int

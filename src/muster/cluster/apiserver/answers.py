@@ -1,10 +1,10 @@
 """What goes back to the client: whole answers, streams, tunnels, and Status objects; and the warnings with them."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import msgspec
+from msgspec import Struct, field
 
 from muster.api.status import ApiError, Status, StatusDetails
 from muster.cluster.apiserver.tunnels.wire import Wire
@@ -15,8 +15,7 @@ MAX_WARNING_LENGTH = 256  # of one sentence: they travel in a header
 MAX_WARNINGS_LENGTH = 4096  # of all
 
 
-@dataclass(frozen=True, slots=True)
-class Stream:
+class Stream(Struct, frozen=True):
     """An answer that goes on: watches, logs, long lists.
 
     rests: a short piece of it may wait a moment for others to go with it.
@@ -49,8 +48,7 @@ Talk: TypeAlias = Callable[[Wire], Awaitable[None]]
 """Holds a conversation to its end. Raises `WireError`, `ChannelError`, `SpdyError` if the client breaks its rules."""
 
 
-@dataclass(frozen=True, slots=True)
-class Tunnel:
+class Tunnel(Struct, frozen=True):
     """An answer that is a conversation: the connection leaves HTTP for it.
 
     websocket: how to hold it on a WebSocket, by subprotocol; the empty one for clients that name none.

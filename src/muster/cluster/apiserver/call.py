@@ -1,6 +1,6 @@
 """One request, understood: who wants what of which resource. What every verb gets."""
 
-from dataclasses import dataclass, field
+from msgspec import Struct, field
 
 from muster.cluster.apiserver.admission import Attempt
 from muster.cluster.apiserver.decode import Document
@@ -13,8 +13,7 @@ from muster.runtime.transport import Request
 _PLAIN = WriteOptions()
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(Struct, frozen=True):
     """A request on a resource, with the warnings that its answer is to carry, and what the audit log says of it."""
 
     request: Request

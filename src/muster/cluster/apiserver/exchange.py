@@ -1,7 +1,9 @@
 """One request from its arrival to its answer: what it was found to ask for, and what logs and numbers say of it."""
 
 import logging
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+
+from msgspec.structs import replace
 
 from muster.api.status import ApiError, bad_request, internal_error
 from muster.cluster.apiserver.access.audit import Record

@@ -6,8 +6,9 @@ verb; then the verb's own module does it. HTTP is in `http`, calls without it in
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
-from dataclasses import replace
 from typing import TypeAlias
+
+from msgspec.structs import replace
 
 from muster.api.selectors import SelectorError, parse_field_selector
 from muster.api.status import (

@@ -5,7 +5,9 @@ The rules of the paths are those of the API server (k8s.io/apiserver, request in
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from muster.api import durations
 from muster.api.status import FORBIDDEN, NOT_SUPPORTED, FieldError, bad_request, invalid, path_not_found
@@ -15,8 +17,7 @@ from muster.cluster.apiserver.fields import manager_errors
 _NAMESPACE_SUBRESOURCES = ("status", "finalize")
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
+class Target(Struct, frozen=True):
     """A resource, a collection of them, or a subresource, as named by a path."""
 
     group: str
@@ -77,8 +78,7 @@ def is_long_running(method: str, path: str, query: Mapping[str, str]) -> bool:
 _DEPTH_OF_SUBRESOURCES = 7  # /api/v1/namespaces/default/pods/p/log
 
 
-@dataclass(frozen=True, slots=True)
-class ListOptions:
+class ListOptions(Struct, frozen=True):
     """How to list or watch; None where the query says nothing.
 
     send_initial_events: of a watch: begin with what is there. Upstream's default (SetListOptionsDefaults) is filled in:
@@ -97,8 +97,7 @@ class ListOptions:
     timeout_seconds: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class WriteOptions:
+class WriteOptions(Struct, frozen=True):
     """How to write."""
 
     dry_run: bool = False

@@ -33,6 +33,7 @@ class Turns:
         self._slice = slice_seconds
         self._began: float | None = None  # when this turn of the loop did
         self._is_begun = True  # the first of those who were called has gone on
+        self._gone_on = 0  # how many have in this turn
         self._lines: dict[Line, deque[asyncio.Future[None]]] = {}  # next one first
         self._passed: deque[asyncio.Future[None]] = deque()  # who were called when the slice was used up
 
@@ -43,15 +44,15 @@ class Turns:
         if self._began is None:
             self._began = now
             loop.call_soon(self._next)
-        if not (self._lines or self._passed) and now - self._began < self._slice:
-            return
-        waiter = loop.create_future()
-        self._lines.setdefault(line, deque()).append(waiter)
-        await waiter
-        while not self._may_go_on():
+        if self._lines or self._passed or now - self._began >= self._slice:
             waiter = loop.create_future()
-            self._passed.append(waiter)
+            self._lines.setdefault(line, deque()).append(waiter)
             await waiter
+            while not self._may_go_on():
+                waiter = loop.create_future()
+                self._passed.append(waiter)
+                await waiter
+        self._gone_on += 1
 
     def _may_go_on(self) -> bool:
         """Whether one who was called may: the first of them, and who comes while the slice lasts."""
@@ -61,9 +62,14 @@ class Turns:
         return self._began is None or now - self._began < self._slice
 
     def _next(self) -> None:
-        """The loop has come round: call the next ones, and then those behind them."""
+        """The loop has come round: call the next ones, and then those behind them.
+
+        One more than could go on in the last turn: to be called in vain costs a good part of what a small request does.
+        But all who were called already, for they keep their order among themselves.
+        """
+        at_most, self._gone_on = max(min(self._gone_on + 1, CALLED_AT_ONCE), len(self._passed)), 0
         called = 0
-        while called < CALLED_AT_ONCE and (waiter := self._first()) is not None:
+        while called < at_most and (waiter := self._first()) is not None:
             waiter.set_result(None)
             called += 1
         if not called:

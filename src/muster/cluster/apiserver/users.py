@@ -9,6 +9,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from msgspec import Struct
+
 from muster.api.status import ApiError, forbidden, unauthorized
 
 MASTERS = "system:masters"
@@ -97,8 +99,7 @@ class Authenticator:
         return user
 
 
-@dataclass(frozen=True, slots=True)
-class Access:
+class Access(Struct, frozen=True):
     """What a request is about to do, in the words that rights are given in.
 
     resource: plural, with the subresource (`pods/log`); empty for a path that is no resource's.

@@ -215,21 +215,32 @@ class Writer:
             if entry is None:
                 raise not_found(call.resource.name, call.name)
             loaded = await loaded_entry(call.resource, entry)
-            document = change(decode_entry(loaded))
-            body = await self._replace(call, entry, loaded, document, options, applied=applied)
+            old = decode_entry(loaded)
+            # A patch of the whole leaves much of it as it was, and what is left is completed in place.
+            is_patched = not call.subresource and call.verb == "patch"
+            document = change(decode_entry(loaded) if is_patched else old)
+            body = await self._replace(call, entry, old, document, options, as_stored=loaded is entry, applied=applied)
             if body is not None:
                 return body
         raise conflict(call.resource.name, call.name)
 
     async def _replace(
-        self, call: Call, entry: Entry, loaded: Entry, document: Document, options: WriteOptions, *, applied: bool
+        self,
+        call: Call,
+        entry: Entry,
+        old: Document,
+        document: Document,
+        options: WriteOptions,
+        *,
+        as_stored: bool,
+        applied: bool,
     ) -> bytes | None:
-        """Write the changed object; None if somebody else has changed it meanwhile.
+        """Write the changed object; None if another writer has changed it meanwhile.
 
-        `entry` is what is stored, `loaded` the same as the resource has it.
+        `entry` is what is stored, `old` the same as the resource has it; `as_stored` says that this is no difference.
+        `document` may share with `old` what a write of its kind never changes.
         """
         resource, rules, store = call.resource, call.resource.rules, self._documents.store
-        old = decode_entry(loaded)
         managers = metadata.meta_of(document).get("managedFields")
         metadata.carry_over(document, old)
         rules.default(document)
@@ -242,7 +253,7 @@ class Writer:
             self._admission.complete(attempt, store)
         if rules.has_generation and document.get("spec") != old.get("spec"):
             document["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
-        if loaded is entry and fields.same_but_times(old, document):
+        if as_stored and fields.same_but_times(old, document):
             return entry.body
         await self._require_valid(call, call.name, call.view.validate_update, _typed(call, document), _typed(call, old))
         await self._admission.judge(attempt, store, call.warnings)

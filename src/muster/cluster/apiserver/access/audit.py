@@ -9,13 +9,13 @@ import logging
 import os
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import suppress
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode
 
 import msgspec
+from msgspec.structs import replace
 
 from muster.api.status import ApiError
 from muster.cluster.apiserver.access.audit_policy import Policy, Scope, Stage, scope

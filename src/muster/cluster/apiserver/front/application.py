@@ -3,9 +3,10 @@
 import asyncio
 from collections.abc import Mapping
 from contextlib import ExitStack
-from dataclasses import replace
 from functools import lru_cache
 from urllib.parse import parse_qsl
+
+from msgspec.structs import replace
 
 from muster.api.status import ApiError, Status, bad_request
 from muster.cluster.apiserver.answers import Answer, refusal

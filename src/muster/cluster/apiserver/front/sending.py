@@ -3,7 +3,8 @@
 import asyncio
 import zlib
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from muster.api.status import ApiError
 from muster.cluster.apiserver.answers import Answer, Stream, Tunnel, refusal

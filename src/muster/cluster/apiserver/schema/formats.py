@@ -11,7 +11,7 @@ from collections.abc import Callable
 from datetime import date, datetime
 from urllib.parse import urlsplit
 
-_DATE_TIME = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)")
+_DATE_TIME = re.compile(r"(\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d)(?:\.\d+)?([Zz]|[+-]\d\d:\d\d)")
 _DURATION = re.compile(r"(\d+(\.\d+)?\s*(ns|us|µs|ms|s|m|h|hr|d|w|nano|micro|milli|sec|min|hour|day|week)s?\s*)+")
 _MICROSECONDS = re.compile(r"\.\d{6}[Z+-]")
 _HOST_LABEL = re.compile(r"[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?")
@@ -22,10 +22,9 @@ _EMAIL = re.compile(r"[^\s@<>]+@[^\s@<>]+")
 
 def is_date_time(text: str) -> bool:
     """RFC 3339, the form of every time in the API."""
-    if not _DATE_TIME.fullmatch(text):
-        return False
+    found = _DATE_TIME.fullmatch(text)
     # The fraction may have any length, and only its presence matters here.
-    return _parses(datetime.fromisoformat, re.sub(r"\.\d+", "", text.upper()))
+    return found is not None and _parses(datetime.fromisoformat, (found[1] + found[2]).upper())
 
 
 def is_micro_time(text: str) -> bool:
