@@ -209,6 +209,9 @@ def _certificates(configuration: Configuration) -> Errors:
 
 def _namespaces(configuration: Configuration) -> Errors:
     """Jobs of the system itself are never managed: that could leave it without what it needs to go on."""
+    if configuration.namespace and (sentences := names.dns_label(configuration.namespace)):
+        yield invalid("namespace", configuration.namespace, ",".join(sentences))
+        return  # a selector that is not written is made of it
     path, selector = "managedJobsNamespaceSelector", configuration.managed_jobs_namespace_selector
     if selector is None:
         return

@@ -104,6 +104,7 @@ STRICT = [
     ("clientConnection: {qps: fast}", 'clientConnection.qps: must be a number, not "fast"'),
     ("namespace: 5", "namespace: must be a string, not 5"),
     ("namespace: {}", "namespace: must be a string, not a mapping"),
+    ("namespace: 'a:b'", 'namespace: Invalid value: "a:b": a lowercase RFC 1123 label must consist of'),
     ("manageJobsWithoutQueueName: 'yes'", 'manageJobsWithoutQueueName: must be true or false, not "yes"'),
     ("manageJobsWithoutQueueName: 1", "manageJobsWithoutQueueName: must be true or false, not 1"),
     ("integrations: {frameworks: batch/job}", 'integrations.frameworks: must be a list, not "batch/job"'),
