@@ -41,7 +41,7 @@ class World:
         network = Network(self.manager, Addresses(), machine_hosts=self.state / "no-hosts")
         recorder = self.plane.events.recorder("kubelet", "node-0")
         self.node = ProcessNode(self.manager, recorder, network, name="node-0", state=self.state / "node-0", **options)
-        self.plane.server.nodes["node-0"] = self.node.connection
+        self.plane.nodes["node-0"] = self.node.connection
         self.manager.add(network)
         self.manager.add(self.node)
         self.running = asyncio.create_task(self.manager.run())

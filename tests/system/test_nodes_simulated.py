@@ -32,7 +32,7 @@ class World:
         given = self.plane.surroundings
         self.manager = Manager(self.plane.manager.client, given.clock, given.random)
         self.nodes = SimulatedNodes(self.manager, names, **options)
-        self.plane.server.nodes.update(dict.fromkeys(names, self.nodes.connection))
+        self.plane.nodes.update(dict.fromkeys(names, self.nodes.connection))
         self.manager.add(self.nodes)
         self.running = asyncio.create_task(self.manager.run())
         await self.nodes.ready.wait()

@@ -79,7 +79,9 @@ class Engine:
         manager = Manager(client, given.clock, given.random)
         events = EventSink(client, given.clock, given.ids, given.random)
         manager.add(events)
-        replace(self._plane, manager=manager, events=events).add_controllers()
+        visibility = replace(self._plane, manager=manager, events=events).add_controllers().visibility
+        assert visibility is not None
+        self.visibility: Visibility = visibility
         self._running = manager, asyncio.create_task(manager.run())
         await manager.ready.wait()
 
@@ -375,9 +377,7 @@ async def equals_one_made_anew(story: Story) -> None:
     await manager.ready.wait()
     try:
         for name in QUEUES:
-            kept, anew = (
-                one.in_cluster_queue(name, 0, 1000) for one in (plane.server.pending, fresh) if one is not None
-            )
+            kept, anew = (one.in_cluster_queue(name, 0, 1000) for one in (story.engine.visibility, fresh))
             assert kept == anew
             queue = await story.client.get(CLUSTER_QUEUE, name)
             told = {

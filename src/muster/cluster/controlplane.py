@@ -4,7 +4,7 @@ All of it on one event loop, in virtual time too. Nodes are not part of it: they
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, MutableMapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -20,12 +20,14 @@ from muster.cluster.apiserver.custom.serving import CustomResources
 from muster.cluster.apiserver.headers import header_of
 from muster.cluster.apiserver.inprocess import InProcessTransport
 from muster.cluster.apiserver.managed import managed_plugins, queue_of_nobody
+from muster.cluster.apiserver.pending import pending_actions
 from muster.cluster.apiserver.pipeline import ApiServer
 from muster.cluster.apiserver.plugins.limitranger import require_limits_kept, set_default_resources
 from muster.cluster.apiserver.plugins.ownerpermission import OwnerPermission
 from muster.cluster.apiserver.plugins.quotaledger import QuotaLedger
 from muster.cluster.apiserver.plugins.requester import note_requester
 from muster.cluster.apiserver.plugins.resourcequota import QuotaAdmission
+from muster.cluster.apiserver.podaccess import NodeConnection
 from muster.cluster.apiserver.policies import PolicyJudge
 from muster.cluster.apiserver.registry import Registry
 from muster.cluster.apiserver.users import ADMIN, AUTHENTICATED, MASTERS, User
@@ -39,24 +41,7 @@ from muster.cluster.namespaces import NamespaceController
 from muster.cluster.quotas import QuotaController
 from muster.cluster.serviceaccounts import CertificatePublisher, TokenSecrets
 from muster.cluster.store import Journal, Store
-from muster.controllers.integrations.setup import integrations
-from muster.controllers.job import JobController
-from muster.controllers.queueing.admission import AdmissionController
-from muster.controllers.queueing.cache import QueueingCache
-from muster.controllers.queueing.capacity import NodeQuotaController
-from muster.controllers.queueing.clusterqueue import ClusterQueueController
-from muster.controllers.queueing.cohort import CohortController
-from muster.controllers.queueing.fairusage import fair_usage
-from muster.controllers.queueing.inuse import checks_in_use, flavors_in_use, topologies_in_use
-from muster.controllers.queueing.localqueue import LocalQueueController
-from muster.controllers.queueing.metrics import QueueingMetrics
-from muster.controllers.queueing.priorityclass import PriorityClassController
-from muster.controllers.queueing.sizes import ElasticQuota
-from muster.controllers.queueing.visibility import Visibility
-from muster.controllers.queueing.workload import WorkloadController
-from muster.controllers.scheduler import Scheduler
-from muster.controllers.ttl import TtlController
-from muster.controllers.world import WorldController
+from muster.controllers.engine import Engine, assemble
 from muster.runtime.client import Client
 from muster.runtime.clock import Clock
 from muster.runtime.ids import Ids, Random
@@ -76,7 +61,11 @@ class Surroundings:
 
 @dataclass(frozen=True, slots=True)
 class ControlPlane:
-    """A running store and server, and a manager that is still to run. `failed` is set if the disk fails for good."""
+    """A running store and server, and a manager that is still to run.
+
+    nodes: how the server reaches into their pods, by name; those who run nodes put them here.
+    failed: set if the disk fails for good.
+    """
 
     surroundings: Surroundings
     configuration: Configuration
@@ -86,13 +75,14 @@ class ControlPlane:
     ledger: QuotaLedger
     manager: Manager
     events: EventSink
+    nodes: MutableMapping[str, NodeConnection]
     failed: asyncio.Future[None]
 
     def client(self, user: User = ADMIN, manager: str = "muster") -> Client:
         """A client of the server, without a socket."""
         return Client(InProcessTransport(self.server, user), field_manager=manager)
 
-    def add_controllers(self) -> None:
+    def add_controllers(self) -> Engine:
         """Everything that a cluster does by itself, except for running pods."""
         # Custom resources come and go: who deals with all kinds follows their definitions.
         served = [each for each in self.server.registry if "watch" in each.verbs]  # reviews are not kept
@@ -110,33 +100,9 @@ class ControlPlane:
             self.manager.add(CertificatePublisher(self.manager, trust.authority_pem))
             self.manager.add(TokenSecrets(self.manager, trust.key, trust.authority_pem))
         self.manager.add(QuotaController(self.manager, self.store, self.ledger))
-        self.manager.add(JobController(self.manager, self.events.recorder("job-controller")))
-        self.manager.add(TtlController(self.manager))
-        self.manager.add(WorldController(self.manager))
-        self.manager.add(NodeQuotaController(self.manager))
-        cache = QueueingCache(self.manager, self.configuration)
-        metrics = QueueingMetrics(self.manager.registry, cache, self.configuration.metrics)
-        recorder = self.events.recorder("kueue-admission")
-        usage = fair_usage(self.manager, cache, self.configuration)
-        if usage is not None:
-            self.manager.add(usage)
-        elastic = ElasticQuota(self.manager, cache, recorder)
-        listeners = (metrics.cycled, elastic.cycled)
-        self.manager.add(AdmissionController(self.manager, cache, recorder, cycled=listeners, spare=elastic.instead))
-        self.manager.add(elastic)
-        self.server.pending = Visibility(cache)
-        self.manager.add(ClusterQueueController(self.manager, cache, self.events.recorder("kueue-clusterqueue")))
-        self.manager.add(LocalQueueController(self.manager, cache, usage))
-        self.manager.add(CohortController(self.manager, cache))
-        self.manager.add(flavors_in_use(self.manager))
-        self.manager.add(checks_in_use(self.manager))
-        self.manager.add(topologies_in_use(self.manager))
-        self.manager.add(PriorityClassController(self.manager))
-        recorder = self.events.recorder("kueue-workload-controller")
-        self.manager.add(WorkloadController(self.manager, recorder, self.configuration))
-        for part in integrations(self.manager, self.events.recorder("kueue-job-controller"), self.configuration):
-            self.manager.add(part)
-        self.manager.add(Scheduler(self.manager, self.events.recorder("default-scheduler")))
+        engine = assemble(self.manager, self.events, self.configuration)
+        self.server.actions |= pending_actions(engine.visibility)
+        return engine
 
 
 @asynccontextmanager
@@ -172,8 +138,16 @@ async def control_plane(
             webhooks=PolicyJudge(store, registry, WebhookDispatcher(store, registry, ids, calls)),
         )
         CustomResources(store, registry, calls, ids).start()
+        nodes: dict[str, NodeConnection] = {}
         server = ApiServer(
-            store, clock, ids, random, registry=registry, admission=admission, authorizer=access.rbac.require
+            store,
+            clock,
+            ids,
+            random,
+            registry=registry,
+            admission=admission,
+            authorizer=access.rbac.require,
+            nodes=nodes,
         )
         server.actions |= access.actions
         server.endpoints.documents |= access.documents
@@ -185,7 +159,9 @@ async def control_plane(
         manager = Manager(Client(yielding), clock, random, registry=server.metrics)
         manager.add(events)
         try:
-            yield ControlPlane(surroundings, configuration, store, server, access, ledger, manager, events, failed)
+            yield ControlPlane(
+                surroundings, configuration, store, server, access, ledger, manager, events, nodes, failed
+            )
         finally:
             server.stop()
             await calls.close()

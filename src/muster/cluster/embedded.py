@@ -199,7 +199,7 @@ async def _registered(plane: ControlPlane) -> None:
 
     Not for ever: a webhook that refuses what nodes say could only be removed by somebody who is served.
     """
-    missing = set(plane.server.nodes)
+    missing = set(plane.nodes)
     all_there = asyncio.Event()
 
     def seen(_: Node | None, node: Node | None) -> None:
@@ -240,7 +240,7 @@ async def add_nodes(
         if spec.kind == "simulated":
             simulated = SimulatedNodes(manager, names, resources=spec.resources)
             manager.add(simulated)
-            plane.server.nodes.update(dict.fromkeys(names, simulated.connection))
+            plane.nodes.update(dict.fromkeys(names, simulated.connection))
             continue
         for name in names:
             node = ProcessNode(
@@ -258,8 +258,8 @@ async def add_nodes(
             node.leave_pods_running = adopt
             manager.add(node)
             process_nodes.append(node)
-            plane.server.nodes[name] = node.connection
-    await forget_absent(manager.client, state, frozenset(plane.server.nodes))
+            plane.nodes[name] = node.connection
+    await forget_absent(manager.client, state, frozenset(plane.nodes))
     return process_nodes
 
 

@@ -41,13 +41,15 @@ class Position(Struct, frozen=True):
     in_local: int
 
 
+# A workload got this.
+Charge = Callable[[Workload, Usage], None]
+
+
 class Queues:
     """All lines. Names of LocalQueues and keys of workloads are `namespace/name`."""
 
     def __init__(self) -> None:
-        # A workload of a ClusterQueue that goes by past usage got this: who keeps account of it sets the usage anew,
-        # before it is asked who is next.
-        self.charge: Callable[[Workload, Usage], None] = lambda workload, taken: None  # noqa: ARG005
+        self._charges: list[Charge] = []
         self._lines: dict[str, Line] = {}
         self._waiters: dict[str, Waiter] = {}
         self._usage: dict[str, float] = {}
@@ -154,7 +156,15 @@ class Queues:
             self._changed(line)
             self._drop_if_unused(line)
             if taken is not None and line.by_usage:
-                self.charge(waiter.workload, taken)
+                for charge in self._charges:
+                    charge(waiter.workload, taken)
+
+    def on_charge(self, charge: Charge) -> None:
+        """Call `charge(workload, taken)` when a workload of a ClusterQueue that goes by past usage got something.
+
+        The account sets the usage anew in that call, before the queues are asked which workload is next.
+        """
+        self._charges.append(charge)
 
     def flush(self, node: Node, freed: Iterable[FlavorResource] | None = None) -> None:
         """Something happened in the tree of the node that could help those who do not fit.

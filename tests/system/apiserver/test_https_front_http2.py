@@ -578,7 +578,7 @@ async def test_a_followed_log_ends_with_the_server(world):
             yield b"one\n"
             await asyncio.Event().wait()
 
-    world.plane.server.nodes["n"] = Node()
+    world.plane.nodes["n"] = Node()
     client = await http2(world)
     pod = {"metadata": {"name": "p"}, "spec": {"nodeName": "n", "containers": [{"name": "c", "image": "i"}]}}
     assert (await client.ask("POST", f"{DEFAULT}/pods", json.dumps(pod).encode())).status == 201

@@ -105,7 +105,7 @@ class Node:
 
 async def noded(world):
     """The world's one node, on which the pod `p` runs."""
-    node = world.plane.server.nodes["n"] = Node()
+    node = world.plane.nodes["n"] = Node()
     wire = await world.connect()
     assert (await wire.ask("POST", PODS, json.dumps(pod(node="n")).encode())).status == 201
     return node

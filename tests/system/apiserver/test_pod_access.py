@@ -51,7 +51,7 @@ async def ask(api, action, query, method="GET", **lists):
 
 @api
 async def test_a_command_is_asked_for(api):
-    node = api.server.nodes["n"] = Node()
+    node = api.plane.nodes["n"] = Node()
     await api.made(PODS, pod(node="n"))
     query = {"stdin": "true", "stdout": "true", "stderr": "true", "tty": "true", "container": "c"}
     for method in ("GET", "POST"):
@@ -67,7 +67,7 @@ async def test_a_command_is_asked_for(api):
 
 @api
 async def test_ports_are_asked_for(api):
-    api.server.nodes["n"] = Reachable()
+    api.plane.nodes["n"] = Reachable()
     await api.made(PODS, pod(node="n"))
     answer = await ask(api, "portforward", {})
     assert (set(answer.websocket), set(answer.spdy)) == ({"SPDY/3.1+portforward.k8s.io"}, {"portforward.k8s.io"})
@@ -93,7 +93,7 @@ async def test_ports_are_asked_for(api):
 )
 @api
 async def test_what_makes_no_sense_is_refused(api, action, query, lists, code, message):
-    api.server.nodes["n"] = Node()
+    api.plane.nodes["n"] = Node()
     for made in (pod(node="n"), pod("waits"), pod("lost", node="gone")):
         await api.made(PODS, made)
     answer = await ask(api, action, dict(query), **lists)
@@ -113,7 +113,7 @@ async def test_admission_is_asked(api):
             seen.append((attempt.operation, attempt.resource.name, attempt.subresource, attempt.document))
             raise bad_request("not here")
 
-    api.server.nodes["n"] = Node()
+    api.plane.nodes["n"] = Node()
     await api.made(PODS, pod(node="n"))
     force_setattr(api.server._admission, "webhooks", Webhooks())
     answer = await ask(api, "exec", dict(STREAMS), command=("a", "b"))
@@ -124,7 +124,7 @@ async def test_admission_is_asked(api):
 
 @api
 async def test_without_a_wire_there_is_no_conversation(api):
-    api.server.nodes["n"] = Node()
+    api.plane.nodes["n"] = Node()
     await api.made(PODS, pod(node="n"))
     answer = await api.get(f"{PODS}/p/attach", stdout="1")
     assert (answer.status, answer.message) == (400, "Upgrade request required")

@@ -195,7 +195,7 @@ class Node:
 @api
 async def test_logs_come_from_the_node(api):
     await api.made(PODS, pod(node="n"))
-    node = api.server.nodes["n"] = Node(b"one\n", b"two\n")
+    node = api.plane.nodes["n"] = Node(b"one\n", b"two\n")
     answer = await api.get(f"{PODS}/p/log", tailLines=5, timestamps="true", limitBytes=100, sinceSeconds=7, previous=1)
     assert (answer.status, answer.content_type, answer.body) == (200, "text/plain", b"one\ntwo\n")
     assert node.asked == LogOptions("c", previous=True, timestamps=True, since_seconds=7, tail_lines=5, limit_bytes=100)
@@ -210,7 +210,7 @@ async def test_following_begins_before_there_is_anything(api):
 
     await api.made(PODS, pod(node="n"))
     for pieces in ((), (b"one\n",)):
-        node = api.server.nodes["n"] = Node(*pieces, waits=True)
+        node = api.plane.nodes["n"] = Node(*pieces, waits=True)
         request = Request("GET", f"{PODS}/p/log", {"follow": "true"})
         async with InProcessTransport(api.server).stream(request) as chunks:
             for piece in pieces:
@@ -259,7 +259,7 @@ async def test_log_refusals(api, query, status, message):
 @api
 async def test_what_the_node_refuses(api):
     await api.made(PODS, pod(node="n"))
-    api.server.nodes["n"] = Node(error=bad_request('container "c" in pod "p" is waiting to start: ContainerCreating'))
+    api.plane.nodes["n"] = Node(error=bad_request('container "c" in pod "p" is waiting to start: ContainerCreating'))
     answer = await api.get(f"{PODS}/p/log")
     assert (answer.status, answer.message) == (400, 'container "c" in pod "p" is waiting to start: ContainerCreating')
     assert (await api.get(f"{PODS}/none/log")).status == 404

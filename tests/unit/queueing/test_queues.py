@@ -367,7 +367,7 @@ def test_an_admission_is_charged_before_the_next_decision_of_its_queue(by_usage:
         charged.append((workload.uid, sum(taken.values())))
         two.queues.set_usage(workload.local_queue, two.queues.usage.get(workload.local_queue, 0.0) + 1)
 
-    two.queues.charge = charge
+    two.queues.on_charge(charge)
     assert [one.workload.uid for one in cycle(two).admitted] == admitted
     assert charged == ([(name, 1) for name in admitted] if by_usage else [])
 
@@ -379,7 +379,7 @@ def test_a_charge_that_fails_leaves_nobody_half_removed() -> None:
     def charge(workload: Workload, taken: Usage) -> None:
         raise OverflowError
 
-    two.queues.charge = charge
+    two.queues.on_charge(charge)
     with pytest.raises(OverflowError):
         two.queues.remove("ns/a", taken={GPU: 1})
     assert (two.order(), two.queues.untried, two.active()) == (["b"], ["best"], ["b"])

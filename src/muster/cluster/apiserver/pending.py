@@ -1,11 +1,11 @@
 """`pendingworkloads`: who waits in a queue, in order, as Kueue's visibility server answers it.
 
-Nothing of it is stored. Whoever keeps the queues is the server's `pending`; without one there is no answer.
+Nothing of it is stored: the part of the engine that keeps the queues answers. Where none runs there is no answer.
 """
 
-from typing import Any, Protocol
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Protocol
 
-from muster.api.kinds import Kind
 from muster.api.kueue.visibility import (
     DEFAULT_PENDING_LIMIT,
     MAX_PENDING_LIMIT,
@@ -17,7 +17,7 @@ from muster.cluster.apiserver.call import Call
 from muster.cluster.apiserver.request import integer
 from muster.runtime.transport import JSON, Response
 
-ACTIONS = tuple(f"{queues}.{VISIBILITY_GROUP}/pendingworkloads" for queues in ("clusterqueues", "localqueues"))
+_ACTIONS = tuple(f"{queues}.{VISIBILITY_GROUP}/pendingworkloads" for queues in ("clusterqueues", "localqueues"))
 
 
 class PendingWorkloads(Protocol):
@@ -32,7 +32,16 @@ class PendingWorkloads(Protocol):
         ...
 
 
-def read_pending(call: Call, kind: Kind[Any], pending: PendingWorkloads | None) -> Response:
+def pending_actions(pending: PendingWorkloads | None) -> Mapping[str, Callable[[Call], Awaitable[Response]]]:
+    """The answers by name, from what keeps the queues; None: every answer is 503."""
+
+    async def read(call: Call) -> Response:
+        return _read(call, pending)
+
+    return dict.fromkeys(_ACTIONS, read)
+
+
+def _read(call: Call, pending: PendingWorkloads | None) -> Response:
     """The part of the line that the query asks for, as that kind. Raises `ApiError` (400, 404, 503)."""
     offset = max(integer(call.request.query, "offset") or 0, 0)
     limit = min(max(integer(call.request.query, "limit") or DEFAULT_PENDING_LIMIT, 0), MAX_PENDING_LIMIT)
@@ -44,4 +53,4 @@ def read_pending(call: Call, kind: Kind[Any], pending: PendingWorkloads | None) 
         summary = pending.in_cluster_queue(call.name, offset, limit)
     if summary is None:
         raise not_found(f"{call.resource.singular}.{call.resource.kind.group}", call.name)
-    return Response(200, kind.encode(summary), JSON)
+    return Response(200, call.view.kind.encode(summary), JSON)

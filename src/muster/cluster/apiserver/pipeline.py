@@ -5,7 +5,7 @@ verb; then the verb's own module does it. HTTP is in `http`, calls without it in
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import TypeAlias
 
 from msgspec.structs import replace
@@ -30,8 +30,7 @@ from muster.cluster.apiserver.documents import Documents
 from muster.cluster.apiserver.endpoints import Endpoints
 from muster.cluster.apiserver.exchange import Exchange
 from muster.cluster.apiserver.loading import loaded_entry
-from muster.cluster.apiserver.pending import ACTIONS as PENDING
-from muster.cluster.apiserver.pending import PendingWorkloads, read_pending
+from muster.cluster.apiserver.pending import pending_actions
 from muster.cluster.apiserver.podaccess import NodeConnection, PodAccess
 from muster.cluster.apiserver.podactions import PodActions
 from muster.cluster.apiserver.podlogs import read_kept_log, read_log
@@ -53,6 +52,7 @@ from muster.runtime.ids import Ids, Random
 from muster.runtime.transport import APPLY_PATCH, JSON, Request, Response
 
 _WRITE_VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
+_NO_NODES: Mapping[str, NodeConnection] = {}
 _NO_HEADERS: Mapping[str, str] = {}
 _METHODS = frozenset({"GET", *_WRITE_VERBS})
 # Verbs that work on a collection of namespaces at once.
@@ -79,10 +79,10 @@ class ApiServer:
         admission: Admission,
         authorizer: Authorizer = authorize,
         metrics_registry: metrics.Registry | None = None,
+        nodes: Mapping[str, NodeConnection] = _NO_NODES,
     ) -> None:
+        """nodes: how to reach into their pods, by name; they may come and go."""
         self.registry = registry
-        self.nodes: MutableMapping[str, NodeConnection] = {}  # by name; filled by whoever runs the nodes
-        self.pending: PendingWorkloads | None = None  # set by whoever keeps the queues
         self.audit: Audit | None = None  # set by whoever keeps a log of requests
         self.metrics = metrics_registry or metrics.Registry()
         self.endpoints = Endpoints(registry, self.metrics)
@@ -91,6 +91,7 @@ class ApiServer:
         self._admission, self._store = admission, store
         self.ids = ids
         self._clock = clock
+        self._nodes = nodes
         documents = Documents(store)
         self._reader = Reader(store, clock)
         self._turns = Turns(clock.monotonic)
@@ -106,8 +107,8 @@ class ApiServer:
             "pods/eviction": self._evict,
             "pods/log": self._log,
             "jobs.batch/log": self._kept_log,
-            **PodAccess(self._pod, self._admit_connection, self.nodes).actions,
-            **dict.fromkeys(PENDING, self._pending),
+            **PodAccess(self._pod, self._admit_connection, self._nodes).actions,
+            **pending_actions(None),
         }
 
     def stop(self) -> None:
@@ -253,10 +254,10 @@ class ApiServer:
         return success(code=201, warnings=call.warnings)
 
     async def _log(self, call: Call) -> Stream:
-        return await read_log(self._pod(call), call.request.query, self.nodes)
+        return await read_log(self._pod(call), call.request.query, self._nodes)
 
     async def _kept_log(self, call: Call) -> Response | Stream:
-        return await read_kept_log(self._pod(call), call.request.query, self.nodes)
+        return await read_kept_log(self._pod(call), call.request.query, self._nodes)
 
     def _pod(self, call: Call) -> Entry:
         return self._reader.get(call.key, call.resource, {})
@@ -265,9 +266,6 @@ class ApiServer:
         attempt = call.attempt("CONNECT", options)
         await self._admission.change(attempt, self._store, call.warnings)
         await self._admission.judge(attempt, self._store, call.warnings)
-
-    async def _pending(self, call: Call) -> Response:
-        return read_pending(call, call.view.kind, self.pending)
 
     async def _get(self, call: Call) -> Response:
         entry = self._reader.get(call.key, call.resource, call.request.query)

@@ -96,8 +96,8 @@ class AdmissionController:
         self._writes: dict[str, asyncio.Task[None]] = {}  # the last one about each workload
         self._limit = asyncio.Semaphore(AT_ONCE)
         self._stopping = False
-        cache.wake = lambda: self._controller.queue.add(_CYCLE)
-        cache.waits = self._wait
+        cache.on_wake(partial(self._controller.queue.add, _CYCLE))
+        cache.on_wait(self._wait)
 
     async def run(self) -> None:
         """Admit until `stop`."""

@@ -72,9 +72,6 @@ class QueueingCache:
         self.flavors: dict[str, model.FlavorSpec] = {}
         self.checks: dict[str, AdmissionCheck] = {}
         self.unfit: dict[str, str] = {}  # workloads that nothing can be done for, by key, and why
-        # For admission: there may be something to decide, and a workload waits that may have to be told why.
-        self.wake: Callable[[], None] = lambda: None
-        self.waits: Callable[[str], None] = lambda key: None  # noqa: ARG005
         self._base = configuration.wait_for_pods_ready
         self._by_queue: dict[str, bool] = {}  # whether a ClusterQueue says itself that its workloads block
         self._by_flavor: dict[str, bool] = {}
@@ -93,6 +90,8 @@ class QueueingCache:
         self._active: dict[str, Activity] = {}
         self._users: dict[str, set[str]] = {}  # ClusterQueues by flavor, and by `check/` and the name of a check
         self._listeners: list[Listener] = []
+        self._wake_listeners: list[Callable[[], None]] = []
+        self._wait_listeners: list[Callable[[str], None]] = []
         self.workloads = manager.informer(
             WORKLOAD, indexes={WORKLOADS_BY_LOCAL_QUEUE: by_local_queue, HOLDERS_BY_CLUSTER_QUEUE: by_holding}
         )
@@ -113,6 +112,24 @@ class QueueingCache:
     def on_change(self, listener: Listener) -> None:
         """Call `listener(cluster_queue, local_queue)` when something changed about who waits or holds quota there."""
         self._listeners.append(listener)
+
+    def on_wake(self, listener: Callable[[], None]) -> None:
+        """Call `listener()` when there may be something to decide."""
+        self._wake_listeners.append(listener)
+
+    def on_wait(self, listener: Callable[[str], None]) -> None:
+        """Call `listener(workload)` when a workload waits that may have to be told why."""
+        self._wait_listeners.append(listener)
+
+    def wake(self) -> None:
+        """There may be something to decide."""
+        for listener in self._wake_listeners:
+            listener()
+
+    def waits(self, key: str) -> None:
+        """A workload waits, and may have to be told why."""
+        for listener in self._wait_listeners:
+            listener(key)
 
     def activity(self, cluster_queue: str) -> Activity | None:
         """Whether a ClusterQueue admits; None if there is no such queue."""

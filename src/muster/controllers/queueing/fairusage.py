@@ -62,7 +62,7 @@ class FairUsageController:
         cache.cluster_queues.on_change(self._queue_changed)
         if half_life:
             cache.on_change(self._changed)
-            cache.queues.charge = self._charge
+            cache.queues.on_charge(self._charge)
 
     def on_sample(self, listener: Callable[[str], None]) -> None:
         """Call `listener(local_queue)` when something else is to be shown of a LocalQueue."""

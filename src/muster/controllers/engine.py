@@ -1,0 +1,85 @@
+"""The engine: quota, Jobs and placement under one manager, whatever server that manager talks to.
+
+The embedded cluster, an operator in a cluster and a simulation differ in their server and their clock, not in this.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from muster.api.config import Configuration
+from muster.controllers.integrations.setup import integrations
+from muster.controllers.job import JobController
+from muster.controllers.queueing.admission import AdmissionController
+from muster.controllers.queueing.cache import QueueingCache
+from muster.controllers.queueing.capacity import NodeQuotaController
+from muster.controllers.queueing.clusterqueue import ClusterQueueController
+from muster.controllers.queueing.cohort import CohortController
+from muster.controllers.queueing.fairusage import fair_usage
+from muster.controllers.queueing.inuse import checks_in_use, flavors_in_use, topologies_in_use
+from muster.controllers.queueing.localqueue import LocalQueueController
+from muster.controllers.queueing.metrics import QueueingMetrics
+from muster.controllers.queueing.priorityclass import PriorityClassController
+from muster.controllers.queueing.sizes import ElasticQuota
+from muster.controllers.queueing.visibility import Visibility
+from muster.controllers.queueing.workload import WorkloadController
+from muster.controllers.scheduler import Scheduler
+from muster.controllers.ttl import TtlController
+from muster.controllers.world import WorldController
+from muster.runtime.manager import Manager
+from muster.runtime.recorder import EventSink
+
+
+class Part(StrEnum):
+    """What may run in one process or in several, or be left to a controller of the cluster's own."""
+
+    JOBS = "jobs"  # Jobs make pods, elastic ones too, and go when their time is over
+    QUEUEING = "queueing"  # workloads get quota, and what they are made of starts and stops with it
+    SCHEDULING = "scheduling"  # pods get nodes
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """What the parts let their host read."""
+
+    visibility: Visibility | None  # None: no queues are kept here
+
+
+def assemble(
+    manager: Manager, events: EventSink, configuration: Configuration, parts: Iterable[Part] = tuple(Part)
+) -> Engine:
+    """Put the parts under the manager, before it runs."""
+    chosen, visibility = frozenset(parts), None
+    if Part.JOBS in chosen:
+        manager.add(JobController(manager, events.recorder("job-controller")))
+        manager.add(TtlController(manager))
+        manager.add(WorldController(manager))
+    if Part.QUEUEING in chosen:
+        visibility = _add_queueing(manager, events, configuration)
+    if Part.SCHEDULING in chosen:
+        manager.add(Scheduler(manager, events.recorder("default-scheduler")))
+    return Engine(visibility)
+
+
+def _add_queueing(manager: Manager, events: EventSink, configuration: Configuration) -> Visibility:
+    manager.add(NodeQuotaController(manager))
+    cache = QueueingCache(manager, configuration)
+    metrics = QueueingMetrics(manager.registry, cache, configuration.metrics)
+    usage = fair_usage(manager, cache, configuration)
+    if usage is not None:
+        manager.add(usage)
+    recorder = events.recorder("kueue-admission")
+    elastic = ElasticQuota(manager, cache, recorder)
+    listeners = (metrics.cycled, elastic.cycled)
+    manager.add(AdmissionController(manager, cache, recorder, cycled=listeners, spare=elastic.instead))
+    manager.add(elastic)
+    manager.add(ClusterQueueController(manager, cache, events.recorder("kueue-clusterqueue")))
+    manager.add(LocalQueueController(manager, cache, usage))
+    manager.add(CohortController(manager, cache))
+    for in_use in (flavors_in_use, checks_in_use, topologies_in_use):
+        manager.add(in_use(manager))
+    manager.add(PriorityClassController(manager))
+    manager.add(WorkloadController(manager, events.recorder("kueue-workload-controller"), configuration))
+    for part in integrations(manager, events.recorder("kueue-job-controller"), configuration):
+        manager.add(part)
+    return Visibility(cache)
