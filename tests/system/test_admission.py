@@ -1,5 +1,7 @@
 """Admission on a control plane in virtual time: workloads in, quota out, and what is written about it."""
 
+from typing import Any
+
 import msgspec
 import pytest
 from tests.system.plane import World, virtual
@@ -233,6 +235,27 @@ async def test_defaults_of_the_namespace_and_overhead_of_the_class_count(world: 
     assert await admitted(world) == ["first", "second"]
     (assignment,) = (await get(world, "second")).status.admission.pod_set_assignments
     assert assignment.resource_usage == {"cpu": "1"}
+
+
+@virtual
+async def test_what_a_limit_range_forbids_waits_until_it_allows_it(world: World) -> None:
+    def limits(most: str) -> dict[str, Any]:
+        return {"metadata": {"name": "l"}, "spec": {"limits": [{"type": "Pod", "max": {"cpu": most}}]}}
+
+    await flavor(world)
+    await queue(world, "team", cpu=4)
+    await world.client.create(LIMIT_RANGE, msgspec.convert(limits("1"), LimitRange), "default")
+    await workload(world, "large", "team", cpu=2)
+    await world.settle()
+    reason, message = await why(world, "large")
+    assert reason == "Misconfigured"
+    assert message == (
+        "resources didn't satisfy LimitRange constraints: spec.podSets[0].template.spec: "
+        'Invalid value: ["cpu"]: requests must not be above the limitRange max'
+    )
+    await world.client.patch(LIMIT_RANGE, "l", limits("2"), "default")
+    await world.settle()
+    assert await admitted(world) == ["large"]
 
 
 @virtual

@@ -9,6 +9,7 @@ from tests.system.plane import virtual
 
 from muster.api.batch import JOB
 from muster.api.core import EVENT, NODE, POD, Pod
+from muster.api.runtimeclass import RUNTIME_CLASS, RuntimeClass
 from muster.controllers.scheduler import BINDING_ANNOTATION, Scheduler
 from muster.runtime.client import Client
 from muster.runtime.manager import Manager
@@ -52,6 +53,21 @@ async def test_a_waiting_gang_starts_when_a_node_comes(world):
     await world.job("j", 2)
     await world.settle()
     await world.node("b", cpu="1")
+    await world.settle()
+    assert await world.nodes_of("j") == ["a", "b"]
+
+
+@virtual
+async def test_what_a_runtime_class_takes_beside_the_pods_counts(world):
+    vm = {"metadata": {"name": "vm"}, "handler": "vm", "overhead": {"podFixed": {"cpu": "1"}}}
+    await world.client.create(RUNTIME_CLASS, msgspec.convert(vm, RuntimeClass))
+    await world.node("a", cpu="3")
+    container = {"name": "c", "image": "none", "resources": {"limits": {"cpu": "1"}}}
+    spec = {"restartPolicy": "Never", "runtimeClassName": "vm", "containers": [container]}
+    await world.job("j", 2, template={"spec": spec})
+    await world.settle()
+    assert await world.nodes_of("j") == ["", ""]
+    await world.node("b", cpu="2")
     await world.settle()
     assert await world.nodes_of("j") == ["a", "b"]
 

@@ -5,14 +5,16 @@ borrow, an elastic job at its least size. Pure.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import msgspec
 
 from muster.api.batch import Job
 from muster.api.core import Node, NodeCondition, Pod
+from muster.api.core.quota import LimitRange
 from muster.api.elastic import bounds_of
 from muster.api.kueue import ClusterQueue, Cohort, LocalQueue, PodSet, Workload
+from muster.api.runtimeclass import RuntimeClass
 from muster.cli.forecast import quota_tree
 from muster.cli.jobstate import OPEN, JobState, Verdict
 from muster.cli.output import quantity
@@ -21,6 +23,7 @@ from muster.controllers.scheduler.gangs import starts_together
 from muster.gang.capacity import Capacity
 from muster.gang.placement import Refusal, place
 from muster.gang.shapes import Shape, shape_of
+from muster.queueing.additions import completed_podset, defaults_of
 from muster.queueing.model import PODS, FlavorResource, ResourceGroup
 from muster.queueing.quota import Node as QuotaNode
 from muster.queueing.requests import Rules, requests_of
@@ -53,6 +56,8 @@ class Room:
         cluster_queues: Iterable[ClusterQueue] = (),
         cohorts: Iterable[Cohort] = (),
         local_queues: Iterable[LocalQueue] = (),
+        limit_ranges: Iterable[LimitRange] = (),
+        runtime_classes: Iterable[RuntimeClass] = (),
     ) -> None:
         self.fixed = fixed
         self.capacity = Capacity()
@@ -60,10 +65,18 @@ class Room:
             self.capacity.set_node(_at_its_best(node))
         self.tree = quota_tree(cluster_queues, cohorts)
         self._behind = {key_of(queue): queue.spec.cluster_queue for queue in local_queues}
+        self._ranges = tuple(limit_ranges)
+        self._overheads = {one.metadata.name: one.overhead.pod_fixed for one in runtime_classes if one.overhead}
 
     def quota_of(self, namespace: str, queue: str) -> QuotaNode | None:
         """That of a LocalQueue."""
         return self.tree.queues.get(self._behind.get(f"{namespace}/{queue}", ""))
+
+    def completed(self, podset: PodSet, namespace: str) -> PodSet:
+        """With what the cluster adds to such pods there."""
+        ranges = (one for one in self._ranges if one.metadata.namespace == namespace)
+        defaults = defaults_of(item for one in ranges for item in one.spec.limits)
+        return completed_podset(podset, defaults, self._overheads)
 
 
 def ask_of(subject: Job | Workload) -> Ask:
@@ -94,6 +107,7 @@ def doubted(subject: Job | Workload, state: JobState, room: Room) -> JobState:
 def verdict(ask: Ask, room: Room, namespace: str = "", queue: str = "") -> Verdict:
     """Whether it can never start. queue: the LocalQueue that it needs quota of; "" if it needs none."""
     quota = room.quota_of(namespace, queue) if queue else None
+    ask = replace(ask, podsets=tuple((room.completed(podset, namespace), count) for podset, count in ask.podsets))
     try:
         by_nodes = _by_nodes(ask, room) if len(room.capacity) else {}
         by_quota = _by_quota(ask, quota, queue) if quota is not None else {}

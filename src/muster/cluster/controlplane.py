@@ -27,6 +27,7 @@ from muster.cluster.apiserver.plugins.ownerpermission import OwnerPermission
 from muster.cluster.apiserver.plugins.quotaledger import QuotaLedger
 from muster.cluster.apiserver.plugins.requester import note_requester
 from muster.cluster.apiserver.plugins.resourcequota import QuotaAdmission
+from muster.cluster.apiserver.plugins.runtimeclass import follow_runtime_class, require_overhead_of_class
 from muster.cluster.apiserver.podaccess import NodeConnection
 from muster.cluster.apiserver.policies import PolicyJudge
 from muster.cluster.apiserver.registry import Registry
@@ -127,12 +128,18 @@ async def control_plane(
         admission = Admission(
             changing=(
                 *PLUGINS,
+                follow_runtime_class,
                 set_default_resources,
                 note_requester,
                 *access.changing,
                 *managed_plugins(configuration),
             ),
-            judging=(require_limits_kept, OwnerPermission(registry, access.rbac.require), *access.judging),
+            judging=(
+                require_limits_kept,
+                require_overhead_of_class,
+                OwnerPermission(registry, access.rbac.require),
+                *access.judging,
+            ),
             last=(QuotaAdmission(ledger), NameSettlement(clock)),
             remarks=(queue_of_nobody(configuration),),
             webhooks=PolicyJudge(store, registry, WebhookDispatcher(store, registry, ids, calls)),

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Struct, field
 
 from muster.api.core import Container, PodSpec
-from muster.api.core.quota import LimitRange
+from muster.api.core.quota import LimitRangeItem
 from muster.api.kueue import PodSet, Workload
 from muster.api.quantity import ResourceList
 
@@ -21,12 +21,11 @@ class Defaults(Struct, frozen=True):
     requests: ResourceList = field(default_factory=dict)
 
 
-def defaults_of(ranges: Iterable[LimitRange]) -> Defaults | None:
+def defaults_of(items: Iterable[LimitRangeItem]) -> Defaults | None:
     """Those of all LimitRanges of a namespace, the first one first; None if there are none."""
-    items = [item for one in ranges for item in one.spec.limits if item.type == "Container"]
     limits: ResourceList = {}
     requests: ResourceList = {}
-    for item in reversed(items):
+    for item in reversed([item for item in items if item.type == "Container"]):
         limits |= item.default
         requests |= item.default_request
     return Defaults(limits, requests) if limits or requests else None
@@ -37,13 +36,14 @@ def completed(workload: Workload, defaults: Defaults | None, overheads: Mapping[
 
     overheads: of each pod, by RuntimeClass.
     """
-    podsets = tuple(_podset(podset, defaults, overheads) for podset in workload.spec.pod_sets)
+    podsets = tuple(completed_podset(podset, defaults, overheads) for podset in workload.spec.pod_sets)
     if podsets == workload.spec.pod_sets:
         return workload
     return msgspec.structs.replace(workload, spec=msgspec.structs.replace(workload.spec, pod_sets=podsets))
 
 
-def _podset(podset: PodSet, defaults: Defaults | None, overheads: Mapping[str, ResourceList]) -> PodSet:
+def completed_podset(podset: PodSet, defaults: Defaults | None, overheads: Mapping[str, ResourceList]) -> PodSet:
+    """The same of one podset."""
     spec = podset.template.spec
     overhead = spec.overhead or overheads.get(spec.runtime_class_name or "", {})
     spec = msgspec.structs.replace(spec, overhead=overhead)

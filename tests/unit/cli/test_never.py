@@ -9,7 +9,9 @@ from hypothesis import strategies as st
 
 from muster.api.batch import Job
 from muster.api.core import Node, Pod
+from muster.api.core.quota import LimitRange
 from muster.api.kueue import ClusterQueue, Cohort, LocalQueue, Workload
+from muster.api.runtimeclass import RuntimeClass
 from muster.cli.jobstate import JobState
 from muster.cli.never import Room, ask_of, doubted, verdict
 from muster.cli.standing import Standing
@@ -66,7 +68,7 @@ def cluster_queue(name: str, flavors: Any, cohort: str = "", borrow: Any = None)
     return msgspec.convert({"metadata": {"name": name}, "spec": spec}, ClusterQueue)
 
 
-def room(*nodes: Node, fixed: bool = True, queues: Any = (), cohorts: Any = ()) -> Room:
+def room(*nodes: Node, fixed: bool = True, queues: Any = (), cohorts: Any = (), **added: Any) -> Room:
     """With a LocalQueue of the name of each ClusterQueue."""
     local = [
         {"metadata": {"name": one.metadata.name, "namespace": "ns"}, "spec": {"clusterQueue": one.metadata.name}}
@@ -78,6 +80,7 @@ def room(*nodes: Node, fixed: bool = True, queues: Any = (), cohorts: Any = ()) 
         cluster_queues=queues,
         cohorts=msgspec.convert([{"metadata": {"name": name}} for name in cohorts], list[Cohort]),
         local_queues=msgspec.convert(local, list[LocalQueue]),
+        **added,
     )
 
 
@@ -175,6 +178,26 @@ LENDER = cluster_queue("other", {"f": {"cpu": "10"}}, "lab")
 def test_what_no_quota_covers(asked, queues, text):
     found = verdict(ask_of(asked), room(queues=queues, cohorts=["lab"]), "ns", "q")
     assert (found.text, found.certain) == (text, bool(text))
+
+
+def test_what_a_cluster_adds_to_pods_counts():
+    vm = {"metadata": {"name": "vm"}, "handler": "vm", "overhead": {"podFixed": {"cpu": "1"}}}
+    ranges = [
+        {"metadata": {"namespace": name}, "spec": {"limits": [{"type": "Container", "defaultRequest": {"cpu": most}}]}}
+        for name, most in {"ns": "8", "others": "99"}.items()
+    ]
+    added = {
+        "runtime_classes": msgspec.convert([vm], list[RuntimeClass]),
+        "limit_ranges": msgspec.convert(ranges, list[LimitRange]),
+    }
+    asked = job(cpu="4")
+    podset = {"count": 1, "template": {"spec": {"containers": [{"name": "c"}], "runtimeClassName": "vm"}}}
+    virtual = msgspec.convert({"metadata": {"namespace": "ns"}, "spec": {"podSets": [podset]}}, Workload)
+    there = room(LARGE, queues=[cluster_queue("q", {"f": {"cpu": "4"}})], **added)
+    assert not verdict(ask_of(asked), there, "ns", "q").text
+    found = verdict(ask_of(virtual), there, "ns", "q")
+    assert found.text == "no node ever has 9 cpu; the largest has 8"
+    assert not verdict(ask_of(virtual), room(node("huge", cpu=9), **added), "ns").text
 
 
 def test_what_nodes_and_quota_lack_is_said_once():

@@ -5,14 +5,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from muster.api.core.quota import LimitRange
+from muster.api.core.quota import LimitRangeItem
 from muster.api.kueue import Workload
 from muster.queueing.additions import completed, defaults_of
 from muster.queueing.intake import workload as read
 
 
-def limits(type_: str = "Container", **item: Any) -> LimitRange:
-    return msgspec.convert({"spec": {"limits": [{"type": type_, **item}]}}, LimitRange)
+def limits(type_: str = "Container", **item: Any) -> LimitRangeItem:
+    return msgspec.convert({"type": type_, **item}, LimitRangeItem)
 
 
 def a_workload(resources: Any, **spec: Any) -> Workload:

@@ -1,10 +1,11 @@
-"""Requests above limits."""
+"""Requests above limits, or beyond LimitRanges."""
 
 from typing import Any
 
 import msgspec
 import pytest
 
+from muster.api.core.quota import LimitRangeItem
 from muster.api.kueue import PodSet
 from muster.queueing.limits import limits_problem
 
@@ -45,3 +46,44 @@ SEVERAL = [
 )
 def test_requests_above_limits(podsets: list[PodSet], problem: str) -> None:
     assert limits_problem(podsets) == (problem and f"resources validation failed: {problem}")
+
+
+ABOVE, BELOW = "requests must not be above the limitRange max", "requests must not be below the limitRange min"
+FIRST = "spec.podSets[0].template.spec.containers[0]"
+
+
+def item(type_: str = "Container", **bounds: Any) -> LimitRangeItem:
+    return msgspec.convert({"type": type_, **bounds}, LimitRangeItem)
+
+
+@pytest.mark.parametrize(
+    ("resources", "items", "problem"),
+    [
+        (FINE, [item(max={"cpu": "1", "memory": "1Gi"}, min={"cpu": "1"})], ""),
+        ({}, [item(max={"cpu": "1"}, min={"cpu": "1"})], ""),
+        ({"requests": {"cpu": "2"}}, [item(max={"cpu": "1"})], f'{FIRST}: Invalid value: ["cpu"]: {ABOVE}'),
+        ({"requests": {"cpu": "1"}, "limits": {"cpu": "2"}}, [item(max={"cpu": "1"})],
+         f'{FIRST}: Invalid value: ["cpu"]: {ABOVE}'),
+        ({"requests": {"cpu": "1"}, "limits": {"cpu": "3"}}, [item(min={"cpu": "2"})],
+         f'{FIRST}: Invalid value: ["cpu"]: {BELOW}'),
+        ({"requests": {"cpu": "2", "memory": "4"}}, [item(max={"cpu": "3"}), item(max={"memory": "3", "cpu": "1"})],
+         f'{FIRST}: Invalid value: ["cpu","memory"]: {ABOVE}'),
+        ({"requests": {"cpu": "2", "memory": "1"}}, [item(max={"cpu": "1"}, min={"memory": "2"})],
+         f'[{FIRST}: Invalid value: ["cpu"]: {ABOVE}, {FIRST}: Invalid value: ["memory"]: {BELOW}]'),
+        ({"requests": {"cpu": "2"}}, [item("Pod", max={"cpu": "1"})],
+         f'spec.podSets[0].template.spec: Invalid value: ["cpu"]: {ABOVE}'),
+        ({"limits": {"cpu": "2"}}, [item("Pod", min={"cpu": "3"})],
+         f'spec.podSets[0].template.spec: Invalid value: ["cpu"]: {BELOW}'),
+        ({"requests": {"cpu": "2"}}, [item("PersistentVolumeClaim", max={"cpu": "1"})], ""),
+    ],
+    ids=["within", "says nothing", "request above", "limit above", "request below", "the least of several", "both ways",
+         "pod above", "a limit is a request: pod below", "of other kinds"],
+)  # fmt: skip
+def test_requests_beyond_limit_ranges(resources: Any, items: list[LimitRangeItem], problem: str) -> None:
+    said = f"resources didn't satisfy LimitRange constraints: {problem}"
+    assert limits_problem([podset(resources)], items) == (problem and said)
+
+
+def test_limits_are_looked_at_first() -> None:
+    problem = error("[0].template.spec.containers[0]", "cpu")
+    assert limits_problem([podset(CPU)], [item(max={"cpu": "1m"})]) == f"resources validation failed: {problem}"

@@ -1,12 +1,13 @@
-"""Follows LimitRanges and RuntimeClasses: what the pods of workloads will have beyond their templates."""
+"""Follows LimitRanges and RuntimeClasses: what the pods of workloads will have beyond their templates, and may have."""
 
 from collections.abc import Callable
 
-from muster.api.core.quota import LIMIT_RANGE, LimitRange
+from muster.api.core.quota import LIMIT_RANGE, LimitRange, LimitRangeItem
 from muster.api.kueue import Workload
 from muster.api.quantity import ResourceList
 from muster.api.runtimeclass import RUNTIME_CLASS, RuntimeClass
 from muster.queueing.additions import Defaults, completed, defaults_of
+from muster.queueing.limits import limits_problem
 from muster.runtime.manager import Manager
 
 # Whether a workload is concerned by a change.
@@ -21,6 +22,7 @@ class Additions:
     def __init__(self, manager: Manager, changed: Callable[[Concerned], None]) -> None:
         self._changed = changed
         self._defaults: dict[str, Defaults] = {}  # of containers, by namespace
+        self._items: dict[str, tuple[LimitRangeItem, ...]] = {}  # of LimitRanges, by namespace
         self._overheads: dict[str, ResourceList] = {}  # of each pod, by RuntimeClass
         self._ranges = manager.informer(LIMIT_RANGE, indexes={_BY_NAMESPACE: lambda one: (one.metadata.namespace,)})
         self._ranges.on_change(self._range_changed)
@@ -31,14 +33,22 @@ class Additions:
         defaults = self._defaults.get(workload.metadata.namespace)
         return completed(workload, defaults, self._overheads) if defaults is not None or self._overheads else workload
 
+    def problem(self, workload: Workload) -> str:
+        """Why its pods could never be created; "" if they can. Raises `QuantityError`."""
+        items = self._items.get(workload.metadata.namespace, ())
+        return limits_problem(self.complete(workload).spec.pod_sets, items)
+
     def _range_changed(self, old: LimitRange | None, new: LimitRange | None) -> None:
         changed = new if new is not None else old
         assert changed is not None
         namespace = changed.metadata.namespace
         ranges = sorted(self._ranges.by(_BY_NAMESPACE, namespace), key=lambda one: one.metadata.name)
-        before, now = self._defaults.pop(namespace, None), defaults_of(ranges)
-        if now is not None:
-            self._defaults[namespace] = now
+        before = self._items.pop(namespace, ())
+        self._defaults.pop(namespace, None)
+        if now := tuple(item for one in ranges for item in one.spec.limits):
+            self._items[namespace] = now
+        if (defaults := defaults_of(now)) is not None:
+            self._defaults[namespace] = defaults
         if now != before:
             self._changed(lambda workload: workload.metadata.namespace == namespace)
 

@@ -52,7 +52,6 @@ from muster.queueing.growth import SUFFIX, entry
 from muster.queueing.intake import Settings as Reading
 from muster.queueing.intake import cohort_spec, flavor_spec, queue_spec
 from muster.queueing.intake import workload as read
-from muster.queueing.limits import limits_problem
 from muster.queueing.nomination import Settings
 from muster.queueing.queues import NEVER, Queues
 from muster.queueing.quota import Node, Tree
@@ -307,7 +306,8 @@ class QueueingCache:
     def _queue(self, key: str, obj: Workload) -> None:
         local = self.local_queues.get(f"{obj.metadata.namespace}/{obj.spec.queue_name}")
         admissible = _is_admissible(obj)
-        problem = _problem(self._additions.complete(obj), local)
+        missing = f"LocalQueue {obj.spec.queue_name} doesn't exist" if local is None else ""
+        problem = missing or self._additions.problem(obj)
         self.unfit.pop(key, None)
         if problem and admissible:
             self.unfit[key] = problem
@@ -525,13 +525,6 @@ def _version(obj: Workload) -> int:
     """Of two states of one object the newer has the greater (Kubernetes orders them so since 1.35)."""
     version = obj.metadata.resource_version
     return int(version) if version.isdecimal() else 0
-
-
-def _problem(obj: Workload, local: LocalQueue | None) -> str:
-    """Why nothing can be done for a workload as it is; "" if something can."""
-    if local is None:
-        return f"LocalQueue {obj.spec.queue_name} doesn't exist"
-    return limits_problem(obj.spec.pod_sets)
 
 
 def _is_admissible(obj: Workload) -> bool:
