@@ -7,8 +7,9 @@ import socket
 from contextlib import asynccontextmanager
 
 import pytest
-from tests.system.apiserver.harness import PODS, pod
+from tests.system.apiserver.harness import MAPS, PODS, config_map, pod
 from tests.system.apiserver.test_https_front import over_https
+from tests.system.apiserver.test_https_front_http2 import http2
 from tests.unit.cluster.apiserver.tunnels.spdy_client import Client, data
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
@@ -295,6 +296,35 @@ async def test_ports_over_spdy_in_a_websocket(world):
         talk.receive_data(await asyncio.wait_for(wire.reader.read(4096), LIMIT))
         heard += b"".join(bytes(frame.data) for frame in talk.events_received())
     assert data(3, b"HELLO") + data(3, b"", last=True) in heard
+
+
+@over_https
+async def test_conversations_beside_http_2(world):
+    """A client that offers both asks for a conversation over HTTP/1.1, and goes on with all else on a stream."""
+    node = await noded(world)
+    client = await http2(world)
+    watches = [client.begin("GET", f"{MAPS}?watch=1&resourceVersion={world.plane.store.revision}") for _ in range(20)]
+    assert {(await watch.head)[":status"] for watch in watches} == {"200"}
+    wire, _ = await spdy(world, "portforward", "portforward.k8s.io")
+    port, pairs = Client(), (("port", "80"), ("requestid", "0"))
+    wire.send(port.open(1, ("streamtype", "error"), *pairs, last=True) + port.open(3, ("streamtype", "data"), *pairs))
+    async with talking(world, EXEC, "v5.channel.k8s.io") as talk:
+        assert await talk.recv() == b"\1"
+        for number in range(5):
+            text = b"hello %d" % number
+            created = asyncio.create_task(client.ask("POST", MAPS, json.dumps(config_map(f"m{number}")).encode()))
+            await talk.send(b"\0" + text)
+            wire.send(data(3, text))
+            assert await talk.recv() == b"\1" + text
+            await read_frames(wire, lambda found, text=text: data(3, text.upper()) in found)
+            assert (await created).status == 201
+            names = {json.loads(await watch.line())["object"]["metadata"]["name"] for watch in watches}
+            assert names == {f"m{number}"}
+    wire.send(data(3, b"", last=True))
+    await read_frames(wire, lambda found: data(3, b"", last=True) in found)
+    assert (await client.ask("GET", f"{PODS}/p/{EXEC}")).status == 400
+    assert (await client.ask("GET", "/version")).status == 200
+    await node.comes_to(0)
 
 
 @over_https

@@ -40,6 +40,7 @@ class Connection(asyncio.Protocol):
         self._unread = b""  # what has come in the same moment as what is looked at
         self._is_due = False  # what there is to write will be written in this turn
         self._has_asked = False
+        self._awaited: int | None = 0  # the stream whose headers are to come; 0 for the first, whichever it is
         self._is_leaving = False
         self._header_timer: asyncio.TimerHandle | None = None
         self._idle_timer: asyncio.TimerHandle | None = None
@@ -95,13 +96,14 @@ class Connection(asyncio.Protocol):
         return bool(self._unread)
 
     def _expect_headers(self) -> None:
-        """They have a while to come: the first ones from the beginning, others once they have begun."""
-        if self.session.in_headers:
-            if self._header_timer is None:
-                self._header_timer = self._loop.call_later(HEADER_SECONDS, self.transport.abort)
-        elif self._header_timer is not None and self._has_asked:
+        """They have a while to come: the first ones from the beginning, others from when they have begun."""
+        begun = self.session.in_headers
+        if not self._has_asked or begun == self._awaited:
+            return
+        self._awaited = begun
+        if self._header_timer is not None:
             self._header_timer.cancel()
-            self._header_timer = None
+        self._header_timer = self._loop.call_later(HEADER_SECONDS, self.transport.abort) if begun else None
 
     def _heed(self, event: Event) -> None:
         if isinstance(event, Asked):

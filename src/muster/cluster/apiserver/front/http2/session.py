@@ -126,9 +126,9 @@ class Session:
         return events
 
     @property
-    def in_headers(self) -> bool:
-        """Whether a header list has begun, and not ended."""
-        return self._block is not None
+    def in_headers(self) -> int | None:
+        """The stream whose header list has begun, and not ended."""
+        return self._block[0] if self._block else None
 
     def _frames(self, data: bytes) -> Iterator[Frame]:
         buffer = self._buffer + data if self._buffer else data
