@@ -1,7 +1,7 @@
 """A control plane in virtual time, and a few words to play nodes with."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -13,6 +13,7 @@ from muster.api.core import NODE, POD, Node, Pod
 from muster.cluster.apiserver.access.control import Trust
 from muster.cluster.controlplane import ControlPlane, Surroundings, control_plane
 from muster.cluster.store import MemoryJournal
+from muster.controllers.engine import Part, assemble
 from muster.runtime.client import Client
 from muster.runtime.clock import VirtualClock, run_virtual
 from muster.runtime.ids import Ids, Random
@@ -23,14 +24,17 @@ from muster.runtime.transport import STRATEGIC_MERGE_PATCH
 async def running(
     *,
     controllers: bool = True,
+    parts: Collection[Part] = (),
     seed: int = 1,
     configuration: Configuration = EMBEDDED,
     trust: Callable[[], Trust] = Trust,
 ) -> AsyncIterator[ControlPlane]:
-    """A control plane whose controllers run. Only on a virtual loop."""
+    """A control plane whose controllers run, or these parts of the engine alone. Only on a virtual loop."""
     surroundings = Surroundings(VirtualClock(), Ids(seed), Random(seed))
     async with control_plane(MemoryJournal(), surroundings, configuration, trust) as plane:
-        if controllers:
+        if parts:
+            assemble(plane.manager, plane.events, configuration, parts)
+        elif controllers:
             plane.add_controllers()
         run = asyncio.create_task(plane.manager.run())
         await plane.manager.ready.wait()

@@ -156,6 +156,35 @@ async def test_cordoned_nodes_and_gates_are_respected(world):
 
 
 @virtual
+async def test_no_pod_is_bound_against_its_node_affinity(world):
+    await world.node("a")
+    zone = {"nodeSelectorTerms": [{"matchExpressions": [{"key": "zone", "operator": "In", "values": ["x"]}]}]}
+    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": zone}}
+    container = {"name": "c", "image": "none", "command": ["x"]}
+    template = {"spec": {"restartPolicy": "Never", "containers": [container], "affinity": affinity}}
+    await world.job("j", 2, template=template)
+    await world.settle()
+    assert await world.nodes_of("j") == ["", ""]
+    assert any(
+        "didn't match Pod's node affinity/selector" in reason for reason in (await reasons(world, "Job")).values()
+    )
+    await world.client.patch(NODE, "a", {"metadata": {"labels": {"zone": "x"}}})
+    await world.settle()
+    assert await world.nodes_of("j") == ["a", "a"]
+
+
+@virtual
+async def test_a_pod_whose_owner_is_a_job_of_another_group_is_bound(world):
+    await world.node("a")
+    owner = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "name": "j", "uid": "u", "controller": True}
+    container = {"name": "c", "image": "none", "command": ["x"]}
+    pod = {"metadata": {"name": "p", "ownerReferences": [owner]}, "spec": {"containers": [container]}}
+    await world.client.create(POD, msgspec.convert(pod, Pod), "default")
+    await world.settle()
+    assert [pod.spec.node_name for pod in await world.pods()] == ["a"]
+
+
+@virtual
 async def test_absurd_amounts_wait_with_a_reason_or_fill_their_node_and_harm_nobody_else(world):
     await world.node("a", cpu="2")
     await world.job("absurd", 1, cpu="10E")

@@ -7,7 +7,7 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from muster.api.meta import ListMeta
+from muster.api.meta import ListMeta, OwnerReference
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -47,6 +47,10 @@ class Kind(Generic[T]):
     def names(self) -> dict[str, str]:
         """Group, version and kind, as several documents list them."""
         return {"group": self.group, "version": self.version, "kind": self.kind}
+
+    def is_of(self, owner: OwnerReference) -> bool:
+        """Whether the owner is of this kind: a Job of another group is none of ours."""
+        return (owner.api_version, owner.kind) == (self.api_version, self.kind)
 
     def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
         """The URL path; an empty namespace means all of them (for lists and watches)."""

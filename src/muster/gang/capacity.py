@@ -12,6 +12,7 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from muster.api.core import Node, Taint
+from muster.api.nodeaffinity import matches_any
 from muster.api.quantity import amount
 from muster.api.taints import untolerated
 from muster.gang.shapes import MOST, Shape
@@ -27,6 +28,7 @@ _MASKS_KEPT = 1000
 class NodeTraits(Struct, frozen=True):
     """What decides whether a pod may go to a node at all."""
 
+    name: str
     labels: tuple[tuple[str, str], ...]
     taints: tuple[Taint, ...]
     unschedulable: bool
@@ -51,7 +53,7 @@ class Capacity:
         self._used: Ints = np.zeros((0, 0), np.int64)
         self._assigned: dict[str, _Assignment] = {}  # by pod UID; also pods on nodes not (yet) known
         self._on_node: dict[str, set[str]] = {}
-        self._masks: dict[tuple[object, object], tuple[Mask, Counter[str]]] = {}
+        self._masks: dict[tuple[object, ...], tuple[Mask, Counter[str]]] = {}
 
     def __len__(self) -> int:
         return len(self._index)
@@ -153,7 +155,7 @@ class Capacity:
         return self._openness(shape)[1]
 
     def _openness(self, shape: Shape) -> tuple[Mask, Counter[str]]:
-        key = (shape.node_selector, shape.tolerations)
+        key = (shape.node_selector, shape.tolerations, shape.node_terms)
         known = self._masks.get(key)
         if known is None:
             if len(self._masks) >= _MASKS_KEPT:
@@ -206,7 +208,7 @@ class Capacity:
 def _traits(node: Node) -> NodeTraits:
     ready = any(c.type == "Ready" and c.status == "True" for c in node.status.conditions)
     labels = tuple(sorted(node.metadata.labels.items()))
-    return NodeTraits(labels, tuple(node.spec.taints), bool(node.spec.unschedulable), ready)
+    return NodeTraits(node.metadata.name, labels, tuple(node.spec.taints), bool(node.spec.unschedulable), ready)
 
 
 def obstacle(traits: NodeTraits | None, shape: Shape) -> str | None:
@@ -218,7 +220,8 @@ def obstacle(traits: NodeTraits | None, shape: Shape) -> str | None:
     if traits.unschedulable and not _tolerates_cordon(shape):
         return "node(s) were unschedulable"
     labels = dict(traits.labels)
-    if any(labels.get(key) != value for key, value in shape.node_selector):
+    selected = all(labels.get(key) == value for key, value in shape.node_selector)
+    if not selected or (shape.node_terms and not matches_any(shape.node_terms, traits.name, labels)):
         return "node(s) didn't match Pod's node affinity/selector"
     if (taint := untolerated(traits.taints, shape.tolerations)) is not None:
         return f"node(s) had untolerated taint {{{taint.key}: {taint.value}}}"

@@ -5,7 +5,8 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from muster.api.core import Pod, Toleration
+from muster.api.core import NodeSelectorTerm, Pod, Toleration
+from muster.api.nodeaffinity import required_terms
 from muster.api.pods import pod_requests
 
 # No node has so much of anything (256 TiB of memory), and thousands of such pods still add up in 64 bits.
@@ -18,6 +19,7 @@ class Shape(Struct, frozen=True):
     requests: tuple[tuple[str, int], ...]  # sorted by resource, no zeros; always has "pods": 1
     node_selector: tuple[tuple[str, str], ...] = ()
     tolerations: tuple[Toleration, ...] = ()
+    node_terms: tuple[NodeSelectorTerm, ...] = ()  # of which a node has to match one; empty: any will do
 
 
 def shape_of(pod: Pod) -> Shape:
@@ -28,6 +30,7 @@ def shape_of(pod: Pod) -> Shape:
         requests=tuple(sorted(requests.items())),
         node_selector=tuple(sorted(pod.spec.node_selector.items())),
         tolerations=tuple(pod.spec.tolerations),
+        node_terms=required_terms(pod.spec),
     )
 
 

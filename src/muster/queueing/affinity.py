@@ -6,21 +6,10 @@ affinity only what is about those labels is looked at; the rest is left to the s
 
 from collections.abc import Mapping
 
-from muster.api.core import NodeSelectorRequirement, NodeSelectorTerm, Taint
-from muster.api.selectors import Operator, Requirement, SelectorError
+from muster.api.core import NodeSelectorTerm, Taint
+from muster.api.nodeaffinity import requirement
 from muster.api.taints import untolerated
 from muster.queueing.model import FlavorSpec, PodSet
-
-_OPERATORS = {
-    "In": Operator.IN,
-    "NotIn": Operator.NOT_IN,
-    "Exists": Operator.EXISTS,
-    "DoesNotExist": Operator.DOES_NOT_EXIST,
-    "Gt": Operator.GREATER_THAN,
-    "Lt": Operator.LESS_THAN,
-}
-_SETS = (Operator.IN, Operator.NOT_IN)
-_COMPARISONS = (Operator.GREATER_THAN, Operator.LESS_THAN)
 
 
 def mismatch(podset: PodSet, flavor: FlavorSpec) -> str:
@@ -41,19 +30,7 @@ def _wanted(terms: tuple[NodeSelectorTerm, ...], labels: Mapping[str, str]) -> b
     relevant = [[r for r in term.match_expressions if r.key in labels] for term in terms]
     if not all(relevant):
         return True
-    return not terms or any(all(_requirement(r).matches(labels) for r in term) for term in relevant)
-
-
-def _requirement(written: NodeSelectorRequirement) -> Requirement:
-    """As a requirement on labels. Templates in a Workload are not validated as pods are, so it is checked here."""
-    operator = _OPERATORS.get(written.operator)
-    if operator is None:
-        raise SelectorError(f'"{written.operator}" is not a valid node selector operator')
-    if operator in _SETS and not written.values:
-        raise SelectorError("for 'in', 'notin' operators, values set can't be empty")
-    if operator in _COMPARISONS and len(written.values) != 1:
-        raise SelectorError("for 'Gt', 'Lt' operators, exactly one value is required")
-    return Requirement(written.key, operator, frozenset(written.values))
+    return not terms or any(all(requirement(r).matches(labels) for r in term) for term in relevant)
 
 
 def _shown(taint: Taint) -> str:

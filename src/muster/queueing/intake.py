@@ -12,7 +12,6 @@ from typing import NamedTuple, cast
 from msgspec import Struct, field
 
 from muster.api import kueue
-from muster.api.core import NodeSelectorTerm, PodSpec
 from muster.api.kueue.names import (
     ADMISSION_CHECK_EVICTION,
     ADMITTED,
@@ -23,6 +22,7 @@ from muster.api.kueue.names import (
     QUOTA_RESERVED,
 )
 from muster.api.meta import ObjectMeta
+from muster.api.nodeaffinity import required_terms
 from muster.api.pods import amounts
 from muster.api.quantity import Quantity, amount, parse
 from muster.api.selectors import label_matcher
@@ -179,16 +179,10 @@ def _podset(podset: kueue.PodSet, count: int, rules: Rules) -> PodSet:
         requests=requests_of(spec, rules),
         least=podset.min_count,
         selector=spec.node_selector,
-        terms=_required_terms(spec),
+        terms=required_terms(spec),
         tolerations=spec.tolerations,
         together=(topology.pod_set_group_name or "") if topology is not None else "",
     )
-
-
-def _required_terms(spec: PodSpec) -> tuple[NodeSelectorTerm, ...]:
-    affinity = spec.affinity.node_affinity if spec.affinity is not None else None
-    required = affinity.required_during_scheduling_ignored_during_execution if affinity is not None else None
-    return required.node_selector_terms if required is not None else ()
 
 
 class _Count(NamedTuple):

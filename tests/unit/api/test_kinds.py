@@ -5,7 +5,7 @@ import pytest
 from muster.api.batch import JOB
 from muster.api.core import NODE, POD
 from muster.api.kinds import Kind
-from muster.api.meta import Object, ObjectMeta
+from muster.api.meta import Object, ObjectMeta, OwnerReference
 
 DEVICE: Kind[dict[str, object]] = Kind("a.b", "v1alpha1", "Device", "devices", dict)
 
@@ -27,6 +27,12 @@ def test_path(path: str, expected: str) -> None:
 def test_names() -> None:
     assert (JOB.api_version, JOB.resource) == ("batch/v1", "jobs.batch")
     assert (POD.api_version, POD.resource) == ("v1", "pods")
+
+
+def test_an_owner_is_of_a_kind_by_its_group_too() -> None:
+    owners = [OwnerReference(api_version=version, kind="Job") for version in ("batch/v1", "batch.volcano.sh/v1alpha1")]
+    assert [JOB.is_of(owner) for owner in owners] == [True, False]
+    assert not POD.is_of(owners[0])
 
 
 def test_the_same_kind_through_another_type() -> None:

@@ -101,6 +101,53 @@ def test_a_node_that_is_not_ready_takes_nothing(node, pod, cluster):
     assert isinstance(place(capacity, gang(pod)), Placement)
 
 
+def required(*terms):
+    """A pod's affinity for nodes that match one of the terms: expressions as (key, operator, values...)."""
+
+    def expressions(found):
+        return [{"key": key, "operator": operator, "values": values} for key, operator, *values in found]
+
+    selector = [
+        {
+            "matchExpressions": expressions(one for one in term if one[0] != "metadata.name"),
+            "matchFields": expressions(one for one in term if one[0] == "metadata.name"),
+        }
+        for term in terms
+    ]
+    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": selector}}}
+
+
+@pytest.mark.parametrize(
+    ("terms", "open_nodes"),
+    [
+        ([[("zone", "In", "x", "y")]], "ab"),
+        ([[("zone", "NotIn", "x")]], "bc"),
+        ([[("gpus", "Exists")]], "b"),
+        ([[("gpus", "DoesNotExist")]], "ac"),
+        ([[("gpus", "Gt", "4")]], "b"),
+        ([[("gpus", "Lt", "4")]], ""),
+        ([[("zone", "In", "x"), ("gpus", "Exists")]], ""),
+        ([[("zone", "In", "x")], [("gpus", "Exists")]], "ab"),
+        ([[("metadata.name", "In", "c")]], "c"),
+        ([[("metadata.name", "NotIn", "c"), ("zone", "Exists")]], "ab"),
+        ([[]], ""),
+        ([[("zone", "Near", "x")], [("metadata.name", "In", "a")]], "a"),
+    ],
+)
+def test_a_pod_goes_only_where_its_node_affinity_allows(node, pod, cluster, terms, open_nodes):
+    capacity = cluster(
+        node("a", labels={"zone": "x"}), node("b", labels={"zone": "y", "gpus": "8"}), node("c", labels={})
+    )
+    eligible = capacity.eligible(shape_of(pod(affinity=required(*terms))))
+    assert "".join(name for name, suits in zip(capacity.names, eligible, strict=True) if suits) == open_nodes
+
+
+def test_what_a_node_affinity_prefers_closes_no_node(node, pod, cluster):
+    wish = {"weight": 1, "preference": {"matchExpressions": [{"key": "zone", "operator": "Exists"}]}}
+    affinity = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [wish]}}
+    assert isinstance(place(cluster(node("a")), gang(pod, affinity=affinity)), Placement)
+
+
 def test_several_shapes_scarcest_first(node, pod, cluster):
     """Eight CPU pods would fill the GPU node if they came first."""
     capacity = cluster(node("gpu", resources={"cpu": "4", "nvidia.com/gpu": "1"}), node("cpu", resources={"cpu": "8"}))

@@ -75,7 +75,7 @@ def arrival(meta: ObjectMeta, managed_by: str | None, around: Surroundings, sett
 def _is_run_by_another(meta: ObjectMeta) -> bool:
     """Whether its owner starts and stops the job, and would undo what we do; a CronJob only makes its Jobs."""
     owner = next((owner for owner in meta.owner_references if owner.controller), None)
-    return owner is not None and (owner.api_version, owner.kind) != (CRON_JOB.api_version, CRON_JOB.kind)
+    return owner is not None and not CRON_JOB.is_of(owner)
 
 
 def counts_follow(job: Job) -> bool:

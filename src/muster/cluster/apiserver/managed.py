@@ -221,7 +221,7 @@ def elastic_pods(attempt: Attempt, store: Store) -> None:
         return  # not of a job that was admitted
     pod = _typed(attempt.document, POD)
     owner = controller_of(pod) if pod is not None else None
-    if pod is None or owner is None or (owner.api_version, owner.kind) != (JOB.api_version, JOB.kind):
+    if pod is None or owner is None or not JOB.is_of(owner):
         return
     entry = store.latest(Key(JOB.resource, attempt.namespace, owner.name))
     if entry is None or entry.header.uid != owner.uid:

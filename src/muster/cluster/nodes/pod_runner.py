@@ -124,7 +124,7 @@ class PodRunner:
         wanted = {c.name: n for c in self.pod.spec.containers if (n := launching.gpus_wanted(c))}
         gpus = self._kit.gpus.take(self.uid, wanted) if wanted else {}
         owner = controller_of(self.pod)
-        job = owner.uid if owner is not None and owner.kind == JOB.kind else ""
+        job = owner.uid if owner is not None and JOB.is_of(owner) else ""
         created = meta.creation_timestamp.isoformat() if meta.creation_timestamp is not None else ""
         self.storage.write(
             PodRecord(

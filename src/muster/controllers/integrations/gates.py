@@ -73,6 +73,6 @@ def _job_of_pod(pod: Pod) -> list[str]:
 
 def _job_of_workload(workload: Workload) -> list[str]:
     owner = controller_of(workload.metadata)
-    if owner is None or owner.kind != JOB.kind or not is_elastic(workload.metadata.annotations):
+    if owner is None or not JOB.is_of(owner) or not is_elastic(workload.metadata.annotations):
         return []
     return [f"{workload.metadata.namespace}/{owner.name}"]

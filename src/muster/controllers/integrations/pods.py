@@ -311,6 +311,5 @@ def _keys_of_workload(workload: Workload) -> Iterable[str]:
     """The pod or the group that it says it belongs to."""
     meta, owner = workload.metadata, controller_of(workload.metadata)
     if owner is not None:
-        is_pod = (owner.kind, owner.api_version) == (POD.kind, POD.api_version)
-        return [f"pod/{meta.namespace}/{owner.name}"] if is_pod else []
+        return [f"pod/{meta.namespace}/{owner.name}"] if POD.is_of(owner) else []
     return [f"group/{key_of(workload)}"] if _is_of_group(workload) and meta.owner_references else []

@@ -121,7 +121,7 @@ class JobReconciler(Generic[T]):
         keys = self._tied(f"workload/{meta.namespace}/{meta.name}")
         if owner is not None:
             keys += self._tied(f"owner/{owner.uid}")
-            if (owner.kind, owner.api_version) == (self._kind.kind, self._kind.api_version):
+            if self._kind.is_of(owner):
                 keys.append(f"{meta.namespace}/{owner.name}")
         return keys
 

@@ -24,7 +24,7 @@ MANUAL = "job-manual-selector"  # Jobs with a selector of the user's, by namespa
 def job_reference(pod: Pod) -> OwnerReference | None:
     """The pod's controller, if it is a Job."""
     owner = controller_of(pod)
-    return owner if owner and owner.kind == JOB.kind and owner.api_version == JOB.api_version else None
+    return owner if owner is not None and JOB.is_of(owner) else None
 
 
 def by_controller(pod: Pod) -> tuple[str, ...]:

@@ -237,7 +237,7 @@ class ElasticQuota:
     def _job_of(self, workload: Workload) -> Job | None:
         meta = workload.metadata
         for owner in meta.owner_references:
-            if owner.controller and owner.kind == JOB.kind and owner.api_version == JOB.api_version:
+            if owner.controller and JOB.is_of(owner):
                 job = self._jobs.get(f"{meta.namespace}/{owner.name}")
                 return job if job is not None and job.metadata.uid == owner.uid else None
         return None

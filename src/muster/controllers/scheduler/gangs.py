@@ -15,6 +15,7 @@ from muster.api.indexes import Indexes
 from muster.api.kueue.names import POD_GROUP_FAST_ADMISSION
 from muster.api.managed.pods import group_name, group_size
 from muster.api.meta import ObjectMeta
+from muster.controllers.job.claims import job_reference
 from muster.jobs.census import completion_index
 from muster.jobs.sizing import wanted_active
 from muster.jobs.terms import Terms
@@ -41,9 +42,8 @@ class Gang(Struct):
 def gang_key(pod: Pod) -> str:
     """`namespace/job/uid`, `namespace/group/pods`, or `namespace/uid` for a pod that stands alone."""
     meta = pod.metadata
-    for owner in meta.owner_references:
-        if owner.controller and owner.kind == "Job":
-            return f"{meta.namespace}/{owner.name}/{owner.uid}"
+    if (owner := job_reference(pod)) is not None:
+        return f"{meta.namespace}/{owner.name}/{owner.uid}"
     if size_of_group(pod):
         return f"{meta.namespace}/{group_name(meta)}/pods"
     return f"{meta.namespace}/{meta.uid}"
@@ -63,7 +63,7 @@ def group_keys(pod: Pod) -> Iterable[str]:
 
 def has_job(pod: Pod) -> bool:
     """Whether it belongs to a Job."""
-    return any(owner.controller and owner.kind == "Job" for owner in pod.metadata.owner_references)
+    return job_reference(pod) is not None
 
 
 def starts_together(job: Job) -> bool:

@@ -28,6 +28,7 @@ def test_pods_above_the_range_are_not(spec, indexes, left):
 
 
 OWNER = {"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "u", "controller": True}
+FOREIGN = OWNER | {"apiVersion": "batch.volcano.sh/v1alpha1"}
 GROUP = {"kueue.x-k8s.io/pod-group-name": "g"}
 COUNT = {"kueue.x-k8s.io/pod-group-total-count": "2"}
 
@@ -37,6 +38,13 @@ COUNT = {"kueue.x-k8s.io/pod-group-total-count": "2"}
     [
         pytest.param({}, "ns/1", False, id="alone"),
         pytest.param({"ownerReferences": [OWNER]}, "ns/j/u", False, id="of a Job"),
+        pytest.param({"ownerReferences": [FOREIGN]}, "ns/1", False, id="of a Job of another group"),
+        pytest.param(
+            {"labels": GROUP, "annotations": COUNT, "ownerReferences": [FOREIGN]},
+            "ns/g/pods",
+            True,
+            id="of a group that a Job of another group made",
+        ),
         pytest.param({"labels": GROUP, "annotations": COUNT}, "ns/g/pods", True, id="of a group"),
         pytest.param({"annotations": GROUP | COUNT}, "ns/g/pods", True, id="of a group by annotation"),
         pytest.param({"annotations": GROUP}, "ns/1", False, id="of a group of unknown size"),
