@@ -7,11 +7,11 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from aiohttp import web
+from msgspec.structs import replace
 from tests.system.scripted_server import (
     AUTHORITY,
     OTHER_AUTHORITY,

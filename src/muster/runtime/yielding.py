@@ -9,10 +9,10 @@ import math
 from collections import OrderedDict
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager
-from dataclasses import replace
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from muster.api.core import ObjectReference
 from muster.api.status import ApiError, too_many_requests
