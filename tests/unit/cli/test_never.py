@@ -186,7 +186,7 @@ def test_what_a_cluster_adds_to_pods_counts():
         {"metadata": {"namespace": name}, "spec": {"limits": [{"type": "Container", "defaultRequest": {"cpu": most}}]}}
         for name, most in {"ns": "8", "others": "99"}.items()
     ]
-    added = {
+    added: Any = {
         "runtime_classes": msgspec.convert([vm], list[RuntimeClass]),
         "limit_ranges": msgspec.convert(ranges, list[LimitRange]),
     }
