@@ -1,9 +1,11 @@
 """What /metrics says of queues after things have happened in them, under Kueue's names."""
 
 from collections.abc import Awaitable, Callable
-from math import isnan
+from math import inf, isnan
+from typing import Any
 
 import msgspec
+import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from tests.system.apiserver.harness import Api
 from tests.system.plane import World, running, virtual
@@ -20,7 +22,8 @@ from tests.system.queueing_world import (
 )
 
 from muster.api.config import EMBEDDED
-from muster.api.config.types import LocalQueueMetrics, Metrics
+from muster.api.config.types import AdmissionFairSharing, LocalQueueMetrics, Metrics
+from muster.api.durations import HOUR, MINUTE
 from muster.api.kueue import CLUSTER_QUEUE, COHORT, LOCAL_QUEUE, WORKLOAD
 from muster.api.meta import LabelSelector
 from muster.runtime.clock import run_virtual
@@ -39,8 +42,8 @@ async def samples(world: World) -> dict[str, dict[tuple[str, ...], float]]:
     return found
 
 
-def configured(metrics: Metrics) -> Callable[[Callable[[World], Awaitable[None]]], Callable[[], None]]:
-    configuration = msgspec.structs.replace(EMBEDDED, metrics=metrics)
+def configured(metrics: Metrics, **more: Any) -> Callable[[Callable[[World], Awaitable[None]]], Callable[[], None]]:
+    configuration = msgspec.structs.replace(EMBEDDED, metrics=metrics, **more)
 
     def wrap(test: Callable[[World], Awaitable[None]]) -> Callable[[], None]:
         async def body() -> None:
@@ -272,3 +275,32 @@ async def test_local_queues_that_are_selected(world: World) -> None:
     locals_ = [values for name, values in now.items() if name.startswith("local_queue_")]
     assert locals_
     assert not [labels for values in locals_ for labels in values if "other" in labels]
+
+
+FAIR = AdmissionFairSharing(usage_half_life_time=HOUR, usage_sampling_interval=MINUTE, resource_weights={"cpu": 2.0})
+
+
+@configured(EMBEDDED.metrics, admission_fair_sharing=FAIR)
+async def test_what_local_queues_used_lately(world: World) -> None:
+    await flavor(world)
+    await queue(world, "cq", cpu=4, local=False)
+    for name, weight in {"a": "1", "b": "2", "c": "0"}.items():
+        await local_queue(world, name, "cq", fairSharing={"weight": weight})
+    for name in ("a", "b"):
+        await workload(world, f"of-{name}", name)
+    # What has just got quota counts as if it had been used for long.
+    await world.settle(3600)
+    usage = (await samples(world))["local_queue_admission_fair_sharing_usage"]
+    assert usage == {
+        ("cq", "a", "default"): pytest.approx(2 * usage["cq", "b", "default"]),
+        ("cq", "b", "default"): pytest.approx(0.5, rel=0.05),
+        ("cq", "c", "default"): inf,
+    }
+
+
+@virtual
+async def test_without_admission_fair_sharing_its_usage_is_no_metric(world: World) -> None:
+    await flavor(world)
+    await queue(world, "cq", cpu=4)
+    await world.settle()
+    assert "local_queue_admission_fair_sharing_usage" not in await samples(world)

@@ -64,8 +64,8 @@ def assemble(
 def _add_queueing(manager: Manager, events: EventSink, configuration: Configuration) -> Visibility:
     manager.add(NodeQuotaController(manager))
     cache = QueueingCache(manager, configuration)
-    metrics = QueueingMetrics(manager.registry, cache, configuration.metrics)
     usage = fair_usage(manager, cache, configuration)
+    metrics = QueueingMetrics(manager.registry, cache, configuration.metrics, by_usage=usage is not None)
     if usage is not None:
         manager.add(usage)
     recorder = events.recorder("kueue-admission")

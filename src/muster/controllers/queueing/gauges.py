@@ -45,10 +45,11 @@ _Values = Iterable[tuple[tuple[str, ...], float]]
 
 
 class QueueGauges:
-    """What `Registry.scraped` asks."""
+    """What `Registry.scraped` asks. by_usage: there is admission fair sharing."""
 
-    def __init__(self, cache: QueueingCache, settings: Metrics) -> None:
+    def __init__(self, cache: QueueingCache, settings: Metrics, *, by_usage: bool) -> None:
         self._cache = cache
+        self._by_usage = by_usage
         self._resources = settings.enable_cluster_queue_resources
         local = settings.local_queue_metrics
         self._local = local.enable
@@ -154,6 +155,13 @@ class QueueGauges:
             ),
             more=("active",),
         )
+        if self._by_usage:
+            yield gauges_of(
+                "local_queue_admission_fair_sharing_usage",
+                "What the LocalQueue used lately and is about to use, by the weights of resources and by its own",
+                [((*_local(key), queue), self._cache.queues.usage.get(key, 0.0)) for key, queue in self._measured()],
+                labels=(*LOCAL_LABELS, *QUEUE_LABELS),
+            )
         for name, text, of in _HOLDINGS if self._resources else ():
             yield local(
                 f"local_queue_{name}",
@@ -225,18 +233,21 @@ class QueueGauges:
 
     def _local_tallies(self) -> Iterator[tuple[str, Tally]]:
         nothing = Tally()
-        for queue in self._cache.local_queues.all():
-            key = f"{queue.metadata.namespace}/{queue.metadata.name}"
-            if self.is_measured(key):
-                node = self._cache.tree.queues.get(queue.spec.cluster_queue)
-                yield key, node.tallies.of(key) if node is not None else nothing
+        for key, queue in self._measured():
+            node = self._cache.tree.queues.get(queue)
+            yield key, node.tallies.of(key) if node is not None else nothing
 
     def _local_counts(self) -> Iterator[tuple[str, tuple[int, int]]]:
         found = {name: self._cache.queues.counts_by_local(name) for name in self._cache.tree.queues}
+        for key, queue in self._measured():
+            yield key, found.get(queue, {}).get(key, (0, 0))
+
+    def _measured(self) -> Iterator[tuple[str, str]]:
+        """LocalQueues that have metrics of their own, each with its ClusterQueue."""
         for queue in self._cache.local_queues.all():
             key = f"{queue.metadata.namespace}/{queue.metadata.name}"
             if self.is_measured(key):
-                yield key, found.get(queue.spec.cluster_queue, {}).get(key, (0, 0))
+                yield key, queue.spec.cluster_queue
 
 
 def named(name: str) -> str:

@@ -100,11 +100,14 @@ _Times = _Mirrored[prometheus_client.Histogram]
 
 
 class QueueingMetrics:
-    """Counts from the moment it is made; what happened before has been counted by somebody else."""
+    """Counts from the moment it is made; what happened before has been counted by somebody else.
 
-    def __init__(self, registry: Registry, cache: QueueingCache, settings: Metrics) -> None:
+    by_usage: there is admission fair sharing.
+    """
+
+    def __init__(self, registry: Registry, cache: QueueingCache, settings: Metrics, *, by_usage: bool) -> None:
         self._cache = cache
-        self._gauges = QueueGauges(cache, settings)
+        self._gauges = QueueGauges(cache, settings, by_usage=by_usage)
         self._skips: dict[str, int] = {}
         self._finished: Counter[str] = Counter()  # by LocalQueue
         self._unadmitted: Counter[tuple[str, str, str]] = Counter()  # by LocalQueue, reason and cause
