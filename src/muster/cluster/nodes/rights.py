@@ -3,7 +3,7 @@
 import os
 from collections.abc import Iterator
 
-from muster.api.core import Container, Pod, PodSecurityContext, SecurityContext
+from muster.api.core import Container, Pod, PodSecurityContext, PodSpec, SecurityContext
 from muster.cluster.nodes.environment import ConfigError
 from muster.cluster.nodes.isolation import Isolation
 
@@ -18,6 +18,7 @@ _CAPABILITIES = (
 )  # fmt: skip
 _ALL_NUMBERS = range(64)  # of a newer kernel too
 _OWN_MOUNTS = ("namespaces", "user-namespaces")
+_OWN_USERS = ("user-namespaces", "bubblewrap")
 
 
 def ids(pod: Pod, context: SecurityContext) -> tuple[int, int, list[int]] | None:
@@ -58,16 +59,28 @@ def closes_root(context: SecurityContext | None, isolation: Isolation) -> bool:
 
 def lacking(pod: Pod, isolation: Isolation) -> str:
     """What the pod's security contexts ask and do not get, for an event; "" if they get all."""
-    found = list(_of_pod(pod.spec.security_context or PodSecurityContext()))
+    found = [*_of_spec(pod.spec, isolation), *_of_pod(pod.spec.security_context or PodSecurityContext())]
     for container in (*pod.spec.init_containers, *pod.spec.containers):
         found += [f"{what} (container {container.name})" for what in _of_container(container, isolation)]
     return f"This node does not do what the security context asks: {', '.join(found)}." if found else ""
+
+
+def _of_spec(spec: PodSpec, isolation: Isolation) -> Iterator[str]:
+    """Network and IPC are the node's for all pods; each container has process ids of its own, if any."""
+    if spec.host_pid and isolation.own_pids:
+        yield "hostPID"
+    if spec.share_process_namespace and isolation.own_pids:
+        yield "shareProcessNamespace"
+    if spec.host_users is False and isolation.kind not in _OWN_USERS:
+        yield "hostUsers: false"
 
 
 def _of_pod(context: PodSecurityContext) -> Iterator[str]:
     yield from _profiles(context)
     if context.sysctls:
         yield "sysctls"
+    if context.supplemental_groups_policy == "Merge":
+        yield "supplementalGroupsPolicy Merge"
     if os.geteuid() != 0 and not set(_groups(context)) <= {os.getegid(), *os.getgroups()}:
         yield "fsGroup and supplementalGroups, as the node does not run as root"
 
@@ -79,6 +92,8 @@ def _of_container(container: Container, isolation: Isolation) -> Iterator[str]:
     yield from _profiles(context)
     if context.read_only_root_filesystem and not closes_root(context, isolation):
         yield "readOnlyRootFilesystem"
+    if context.proc_mount == "Default":
+        yield "procMount Default"
     if os.geteuid() != 0:
         if context.privileged:
             yield "privileged, as the node does not run as root"
@@ -93,6 +108,8 @@ def _profiles(context: PodSecurityContext | SecurityContext) -> Iterator[str]:
         yield f"appArmorProfile {context.app_armor_profile.type}"
     if context.se_linux_options is not None:
         yield "seLinuxOptions"
+    if context.windows_options is not None:
+        yield "windowsOptions"
 
 
 def _groups(context: PodSecurityContext) -> list[int]:
