@@ -46,6 +46,13 @@ def test_streams_that_do_not_take_or_give(muster, script, code, err):
     assert "".join(line for line in done.stderr.splitlines(keepends=True) if line.startswith("Error")) == err
 
 
+def test_a_job_that_is_cancelled_while_it_starts_leaves_no_word_of_a_controller(muster):
+    said = [
+        line for _ in range(3) for line in shell(muster, "muster run -- seq 100000 > /dev/full").stderr.splitlines()
+    ]
+    assert {line for line in said if not line.endswith(": running")} == {FULL.rstrip()}
+
+
 def test_a_job_whose_output_nobody_reads_any_more_does_not_run_on(up):
     assert shell(up, "muster run --name loud -- yes | head -1").stdout == "y\n"
     up("wait", "loud", check=False)

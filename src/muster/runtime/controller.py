@@ -29,6 +29,9 @@ Outcome: TypeAlias = Literal["success", "requeue_after", "conflict", "error"]
 # How long a stop waits for running reconciles before it cuts them.
 STOP_LIMIT_SECONDS = 30.0
 
+# What is not found is no failure as long as the next look comes sooner: watches may lag as much.
+HEARD_WITHIN_SECONDS = 1.0
+
 log = logging.getLogger(__name__)
 
 
@@ -152,7 +155,7 @@ class Controller:
             retry_after = float(error.status.details.retry_after_seconds)
         delay = self.queue.add_rate_limited(key, at_least=retry_after)
         fields: dict[str, Any] = {"controller": self.name, "key": key, "retry_seconds": round(delay, 3)}
-        if isinstance(error, ApiError) and error.reason == "Conflict":
+        if _is_behind(error, delay):
             log.debug("%s: %s changed meanwhile, looking again: %s", self.name, key, error, extra=fields)
             return "conflict"
         text = f"{type(error).__name__}: {error}"
@@ -171,6 +174,13 @@ class Controller:
             extra=fields,
         )
         return "error"
+
+
+def _is_behind(error: Exception, delay: float) -> bool:
+    """Whether only our knowledge is old: what we write to has changed, or has gone and we are about to hear of it."""
+    if not isinstance(error, ApiError):
+        return False
+    return error.reason == "Conflict" or (error.reason == "NotFound" and delay < HEARD_WITHIN_SECONDS)
 
 
 def _own_key(obj: Any) -> tuple[str]:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from tests.unit.runtime.conftest import THING, MemoryServer, Thing
 
-from muster.api.status import conflict, too_many_requests
+from muster.api.status import conflict, not_found, too_many_requests
 from muster.runtime.client import Client
 from muster.runtime.clock import VirtualClock, run_virtual
 from muster.runtime.controller import Controller, Reconcile, Result
@@ -195,6 +195,13 @@ def test_refusals_are_logged_without_traceback(caplog: pytest.LogCaptureFixture)
 
 def test_conflict_is_quiet_and_counted(caplog: pytest.LogCaptureFixture) -> None:
     assert logged(caplog, conflict("things", "a"), 5) == []
+
+
+def test_what_has_gone_meanwhile_is_no_failure_unless_it_stays_unfound(caplog: pytest.LogCaptureFixture) -> None:
+    assert logged(caplog, not_found("things", "a"), 5) == []
+    lasting = [record.getMessage() for record in logged(caplog, not_found("things", "a"), 12)]
+    assert 0 < len(lasting) < 6
+    assert 'things "a" not found' in lasting[0]
 
 
 def test_server_that_asks_for_patience_gets_it() -> None:
