@@ -20,7 +20,7 @@ T = TypeVar("T")
 # At most one write about an object in this time: everything that happens meanwhile goes into it. The more objects
 # change, the longer: the statuses of a thousand busy queues must not take the server from those who wait in them.
 GATHER_SECONDS = 0.5
-GATHER_SECONDS_PER_OBJECT = 0.003
+GATHER_SECONDS_PER_OBJECT = 0.01
 
 
 def look_soon(queue: WorkQueue, key: str) -> None:
