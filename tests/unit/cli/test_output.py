@@ -96,7 +96,8 @@ TEXTS = st.text(alphabet=st.sampled_from("-+.0123eExoby_:# \t\n\r|>'\"\\\x85\u20
 @pytest.mark.parametrize("form", ["json", "yaml"])
 @given(text=TEXTS)
 def test_any_text_reads_back(form, text):
-    assert decode(dump({"command": ["sh", text]}, form).encode()) == ({"command": ["sh", text]}, ())
+    printed = dump({"command": ["sh", text]}, form) + "\n"
+    assert decode(printed.encode()) == ({"command": ["sh", text]}, ())
 
 
 @pytest.mark.parametrize("word", ["y", "N", "1e3", "+.5e3", "0o17", "0X1F", "08", "1_000"])
