@@ -11,18 +11,21 @@ far that its nomination may not hold.
 - One that does not fit is set aside, with all like it, and its successor becomes a head; of a StrictFIFO queue it stays
   the head, and if it waits for preemption to become possible, what it may have is kept for it. Growth of one that
   runs already (`growth.entry`) is set aside everywhere, and nothing is kept for it.
+- One that fits at the expense of others, where smaller elastic workloads would do, stays the head as well and keeps
+  what it will get; nobody is evicted.
 - One that fits while the pods of another must get ready first stays the head and keeps what it will get.
 
 A head whose turn depends on preemption is looked at again when its turn comes, and goes back in line if that changed.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from math import inf
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from muster.api.kueue.names import WAITING_FOR_PREEMPTED_WORKLOADS
 from muster.queueing import explain
 from muster.queueing.blocking import MESSAGE, Closed
 from muster.queueing.candidates import Victim
@@ -36,6 +39,9 @@ from muster.queueing.queues import Queues
 from muster.queueing.quota import Node, Tree
 
 __all__ = ["Admission", "Outcome", "Pending", "Preemption", "Settings", "run"]
+
+# Whether elastic workloads that shrink would do, so that nobody need be evicted.
+Spare = Callable[["Preemption"], bool]
 
 _DEFERRED = (
     "Workload has overlapping preemption targets with another workload, but will fit after these preemptions complete"
@@ -57,6 +63,11 @@ class Preemption(Struct, frozen=True):
     victims: tuple[Victim, ...]
 
 
+def spare_none(decision: Preemption) -> bool:  # noqa: ARG001  (a `Spare`)
+    """Where no workload is elastic."""
+    return False
+
+
 class Pending(Struct, frozen=True):
     """A workload that was looked at and waits."""
 
@@ -68,12 +79,14 @@ class Pending(Struct, frozen=True):
 class Outcome(Struct):
     """What a cycle decided, in order.
 
+    spared: those for which elastic workloads are to shrink instead.
     skips: by ClusterQueue, how many heads could have preempted if others had not been served before (metric
     `admission_cycle_preemption_skips`). looks: how many nominations were made.
     """
 
     admitted: list[Admission] = field(default_factory=list)
     preemptions: list[Preemption] = field(default_factory=list)
+    spared: list[Preemption] = field(default_factory=list)
     pending: list[Pending] = field(default_factory=list)
     skips: dict[str, int] = field(default_factory=dict)
     looks: int = 0
@@ -87,6 +100,7 @@ def run(
     now: datetime,
     *,
     limit: float = inf,
+    spare: Spare = spare_none,
 ) -> Outcome:
     """Serve the heads of all ClusterQueues in which something changed.
 
@@ -95,19 +109,27 @@ def run(
 
     limit: after about so many nominations stop, so that the caller can do something else before it goes on. The heads
         have to be nominated again by the next call, so at least as many as there are heads are made beside theirs.
+    spare: asked before anybody is evicted; it reads the tree as the decisions before this one leave it.
     """
-    return _Cycle(tree, queues, flavors, settings, now).run(limit)
+    return _Cycle(tree, queues, flavors, settings, now, spare).run(limit)
 
 
 class _Cycle:
     def __init__(
-        self, tree: Tree, queues: Queues, flavors: Mapping[str, FlavorSpec], settings: Settings, now: datetime
+        self,
+        tree: Tree,
+        queues: Queues,
+        flavors: Mapping[str, FlavorSpec],
+        settings: Settings,
+        now: datetime,
+        spare: Spare,
     ) -> None:
         self._tree = tree
         self._queues = queues
         self._flavors = flavors
         self._settings = settings
         self._now = now
+        self._spare = spare
         self._closed = Closed(settings.blocking, tree.unready.values())
         self._lineup = Lineup(settings)
         self._groves: dict[Node, Grove] = {}
@@ -224,7 +246,7 @@ class _Cycle:
         if grove.victims and not self._fits_now(node, assignment.usage, grove):
             elsewhere = self._without_victims(workload, grove)
             if not elsewhere.fits:
-                note = Note("WaitingForPreemptedWorkloads", _DEFERRED)
+                note = Note(WAITING_FOR_PREEMPTED_WORKLOADS, _DEFERRED)
                 if is_growth(workload):
                     self._set_aside(workload, note)
                     self._enter(node.name)
@@ -250,10 +272,17 @@ class _Cycle:
 
     def _preempt(self, nomination: Nomination, grove: Grove) -> None:
         node, workload, assignment = nomination.node, nomination.workload, nomination.found.assignment
-        self._outcome.preemptions.append(Preemption(workload, assignment, nomination.found.victims))
+        decision = Preemption(workload, assignment, nomination.found.victims)
+        if self._spare(decision):
+            self._outcome.spared.append(decision)
+            message = f"{explain.message(assignment)}. Pending elastic workload(s) that shrink"
+            self._park(workload, Note(WAITING_FOR_PREEMPTED_WORKLOADS, message), assignment.usage, sticky=True)
+            self._claim(node, assignment.usage, grove)
+            return
+        self._outcome.preemptions.append(decision)
         count = len(nomination.found.victims)
         message = f"{explain.message(assignment)}. Pending the preemption of {count} workload(s)"
-        self._park(workload, Note("WaitingForPreemptedWorkloads", message), assignment.usage, sticky=True)
+        self._park(workload, Note(WAITING_FOR_PREEMPTED_WORKLOADS, message), assignment.usage, sticky=True)
         for victim in nomination.found.victims:
             grove.victims.append(victim.workload)
             self._tree.release(victim.workload)

@@ -15,7 +15,7 @@ from tests.unit.queueing.naive_admission import Naive
 from tests.unit.queueing.worlds import START, state, usage_of
 
 from muster.queueing.blocking import Blocking
-from muster.queueing.cycle import Outcome, Settings, run
+from muster.queueing.cycle import Outcome, Preemption, Settings, run
 from muster.queueing.fairness import FairSharing
 from muster.queueing.model import CohortSpec, Workload
 from muster.queueing.quota import Tree
@@ -129,6 +129,26 @@ def test_situation(case: dict[str, Any]) -> None:
     for step in case.get("then", []):
         played.happen(step)
         played.check(step["expect"])
+
+
+def test_where_elastic_workloads_shrink_instead_none_is_evicted_and_the_head_keeps_what_it_will_get() -> None:
+    case = {"queues": {"q": "cpu=4 within=lower"}, "admitted": {"low": "q cpu=4 p=0"}}
+    tree = aw.tree(case)
+    queues = aw.queues((node.policy for node in tree.queues.values()), {"high": "q p=1 | cpu=2"})
+    held: list[int] = []
+
+    def spare(decision: Preemption) -> bool:
+        held.append(sum(tree.queues["q"].usage.values()))
+        return [_name(victim.workload) for victim in decision.victims] == ["low"]
+
+    before = usage(tree)
+    outcome = run(tree, queues, aw.FLAVORS, Settings(), START, spare=spare)
+    assert (outcome.admitted, outcome.preemptions, held) == ([], [], [4])
+    assert [_name(one.workload) for one in outcome.spared] == ["high"]
+    assert usage(tree) == before
+    [parked] = queues.parked.values()
+    assert parked.claim == outcome.spared[0].assignment.usage
+    assert (queues.sticky("ns/high"), parked.note.reason) == (True, "WaitingForPreemptedWorkloads")
 
 
 @st.composite

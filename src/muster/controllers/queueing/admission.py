@@ -64,7 +64,6 @@ _SWEEP = "sweep"  # no workload's key: those have a namespace
 
 # What a cycle decided, and how many seconds it took.
 Cycled = Callable[[cycle.Outcome, float], None]
-Spare = Callable[[cycle.Preemption], bool]
 
 log = logging.getLogger(__name__)
 
@@ -81,9 +80,9 @@ class AdmissionController:
         recorder: Recorder,
         *,
         cycled: Sequence[Cycled] = (),
-        spare: Spare | None = None,
+        spare: cycle.Spare = cycle.spare_none,
     ) -> None:
-        """cycled: they are told of each cycle. spare: whether nobody need be evicted for a decision after all."""
+        """cycled: they are told of each cycle. spare: whether elastic workloads shrink for a decision instead."""
         self._client = manager.client
         self._clock: Clock = manager.clock
         self._cache = cache
@@ -116,14 +115,15 @@ class AdmissionController:
     async def _cycle(self, key: str) -> Result:  # noqa: ARG002  (there is one)
         cache, now = self._cache, self._clock.now()
         started = self._clock.monotonic()
-        outcome = cycle.run(cache.tree, cache.queues, cache.flavors, cache.settings, now, limit=LOOKS_AT_ONCE)
+        outcome = cycle.run(
+            cache.tree, cache.queues, cache.flavors, cache.settings, now, limit=LOOKS_AT_ONCE, spare=self._spare
+        )
         for listener in self._cycled:
             listener(outcome, self._clock.monotonic() - started)
         for admission in outcome.admitted:
             self._write(admission.workload.key, partial(self._admit, admission))
         for decision in outcome.preemptions:
-            if self._spare is None or not self._spare(decision):
-                self._preempt(decision)
+            self._preempt(decision)
         for waiting in outcome.pending:
             cache.waits(waiting.workload.key.removesuffix(SUFFIX))
         if cache.queues.untried:

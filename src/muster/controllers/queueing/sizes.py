@@ -70,7 +70,10 @@ class ElasticQuota:
         await self._controller.stop()
 
     def cycled(self, outcome: Outcome, seconds: float) -> None:  # noqa: ARG002  (metrics want to know)
-        """Those who wait for quota may be helped by elastic ones."""
+        """Those who wait for quota may be helped by elastic ones; so are those for whom the cycle counts on that."""
+        for decision in outcome.spared:
+            self._instead.add(decision.workload.key)
+            self._controller.queue.add(decision.workload.key)
         if not self._workloads.by(_ELASTIC, ""):
             return
         for pending in outcome.pending:
@@ -78,15 +81,14 @@ class ElasticQuota:
                 self._controller.queue.add_after(pending.workload.key, GATHER_SECONDS)
 
     def instead(self, decision: Preemption) -> bool:
-        """Whether elastic workloads shrink, and nobody need be evicted. What has begun to be evicted goes anyway."""
+        """Whether elastic workloads can shrink, so that nobody need be evicted; for `cycle.run`.
+
+        What has begun to be evicted goes anyway.
+        """
         if not self._workloads.by(_ELASTIC, ""):
             return False
         holders = [self._cache.tree.holder(victim.workload.key) for victim in decision.victims]
-        if any(one is None or one.evicted for one in holders) or not self._sizes(decision.workload):
-            return False
-        self._instead.add(decision.workload.key)
-        self._controller.queue.add(decision.workload.key)
-        return True
+        return all(one is not None and not one.evicted for one in holders) and bool(self._sizes(decision.workload))
 
     def _usage_changed(self, cluster_queue: str, local_queue: str) -> None:  # noqa: ARG002  (a listener's)
         """There may be quota for more."""
