@@ -28,6 +28,7 @@ _SETTING = struct.Struct(">HI")
 _NUMBER = struct.Struct(">I")
 _TWO_NUMBERS = struct.Struct(">II")
 HEAD_BYTES = 9
+PRIORITY_BYTES = 5
 
 
 class Code(IntEnum):

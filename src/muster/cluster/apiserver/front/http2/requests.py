@@ -40,6 +40,8 @@ def head_of(fields: list[Field]) -> Head:
     names = [name for name, _ in headers]
     if not (_FORBIDDEN.isdisjoint(names) and all(map(_NAME.fullmatch, names))):
         raise Malformed("a header that is none")
+    if b"te" in names and any(value != b"trailers" for name, value in headers if name == b"te"):
+        raise Malformed("an encoding of HTTP/1.1")
     if _NO_TEXT.search(b"\1".join([value for _, value in fields])):
         raise Malformed("a header with a line end")
     method, target = pseudo.get(b":method", b""), pseudo.get(b":path", b"")

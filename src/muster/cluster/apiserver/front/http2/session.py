@@ -171,9 +171,11 @@ class Session:
                 self._on_continuation(frame, events, now)
             case frames.PUSH_PROMISE:
                 raise BadConnection(Code.PROTOCOL_ERROR, "a client does not push")
-            case (
-                _
-            ):  # nobody is preferred; who says good-bye waits for answers; what others have invented is passed over
+            case frames.PRIORITY if not frame.stream or len(frame.payload) != frames.PRIORITY_BYTES:
+                raise BadConnection(Code.FRAME_SIZE_ERROR if frame.stream else Code.PROTOCOL_ERROR, "no priority")
+            case frames.GOAWAY if frame.stream:
+                raise BadConnection(Code.PROTOCOL_ERROR, "a good-bye of a stream")
+            case _:  # none is preferred; who says good-bye waits for answers; what others invented is passed over
                 self._spend(now)
 
     def _on_data(self, frame: Frame, events: list[Event], now: float) -> None:
@@ -209,9 +211,9 @@ class Session:
     def _on_headers(self, frame: Frame, events: list[Event], now: float) -> None:
         payload = frames.unpadded(frame)
         if frame.flags & frames.HAS_PRIORITY:
-            if len(payload) < 5:
+            if len(payload) < frames.PRIORITY_BYTES:
                 raise BadConnection(Code.FRAME_SIZE_ERROR, "a frame of a wrong size")
-            payload = payload[5:]
+            payload = payload[frames.PRIORITY_BYTES :]
         self._block = frame.stream, frame.flags, bytearray(payload)
         if frame.flags & frames.END_HEADERS:
             self._headers_end(events, now)
@@ -276,6 +278,7 @@ class Session:
         if stream is None:
             self._no_stream(number)
             self._spend(now)
+            self._out.append(frames.reset(number, Code.STREAM_CLOSED))  # or it would wait for an answer
         elif not ends or stream.is_asked or (stream.length or stream.came) != stream.came:
             self._drop(number, Code.STREAM_CLOSED if stream.is_asked else Code.PROTOCOL_ERROR, events)
         else:

@@ -345,6 +345,12 @@ BAD = {
     "a short ping": (PREFACE + SETTINGS + frame(frames.PING, 0, 0, b"x"), Code.FRAME_SIZE_ERROR),
     "settings of a stream": (PREFACE + SETTINGS + frame(frames.SETTINGS, 0, 1), Code.PROTOCOL_ERROR),
     "half a setting": (PREFACE + frame(frames.SETTINGS, 0, 0, b"abc"), Code.FRAME_SIZE_ERROR),
+    "a priority of the connection": (
+        PREFACE + SETTINGS + frame(frames.PRIORITY, 0, 0, b"x" * 5), Code.PROTOCOL_ERROR
+    ),
+    "a short priority": (PREFACE + SETTINGS + frame(frames.PRIORITY, 0, 1, b"x" * 4), Code.FRAME_SIZE_ERROR),
+    "a good-bye of a stream": (PREFACE + SETTINGS + frame(frames.GOAWAY, 0, 1, b"x" * 8), Code.PROTOCOL_ERROR),
+    "a request of the connection": (PREFACE + SETTINGS + asked(0), Code.PROTOCOL_ERROR),
     "a push": (PREFACE + SETTINGS + frame(frames.PUSH_PROMISE, 0, 1, b"x" * 4), Code.PROTOCOL_ERROR),
     "a stream of ours": (PREFACE + SETTINGS + asked(2), Code.PROTOCOL_ERROR),
     "a body without a request": (PREFACE + SETTINGS + frame(frames.DATA, 0, 7, b"x"), Code.PROTOCOL_ERROR),
@@ -382,6 +388,7 @@ STREAM_ERRORS = {
     "no name": asked(1, [*GET, (b"", b"x")]),
     "a header of HTTP/1.1": asked(1, [*GET, (b"connection", b"upgrade")]),
     "chunks of HTTP/1.1": asked(1, [*GET, (b"transfer-encoding", b"chunked")]),
+    "an encoding of HTTP/1.1": asked(1, [*GET, (b"te", b"trailers, gzip")]),
     "another target": asked(1, [*GET[:3], (b":path", b"http://x/")]),
     "no letters": asked(1, [*GET[:3], (b":path", b"/\xff")]),
     "connect": asked(1, [(b":method", b"CONNECT"), (b":authority", b"x")]),
@@ -418,6 +425,23 @@ def test_whatever_comes_nothing_is_raised(payload, type_, flags, stream):
     told.receive(frame(type_, flags, stream, payload) + payload, 0.0)
     told.pump(1 << 20, 0.0)
     told.take()
+
+
+def test_a_number_that_is_used_again():
+    """Or was passed over: there is no answer, and the client does not wait for one."""
+    told = Session(0.0)
+    told.receive(PREFACE + SETTINGS + asked(5), 0.0)
+    told.answer(5, 200, [])
+    told.send(5, b"", ends=True)
+    told.pump(1, 0.0)
+    for used in (5, 3):
+        told.take()
+        assert told.receive(asked(used), 0.0) == []
+        assert (told.take(), told.is_over) == (frame(frames.RST_STREAM, 0, used, number(Code.STREAM_CLOSED)), False)
+
+
+def test_a_client_that_takes_trailers():
+    assert len(Session(0.0).receive(PREFACE + SETTINGS + asked(1, [*GET, (b"te", b"trailers")]), 0.0)) == 1
 
 
 def test_a_client_that_lets_an_answer_out_in_crumbs():
