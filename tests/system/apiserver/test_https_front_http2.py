@@ -15,7 +15,7 @@ from tests.system.apiserver.test_https_front import Answer, Wire, logged, over_h
 
 from muster.cluster.apiserver.certificates import Authority
 from muster.cluster.apiserver.front import application, https, incoming
-from muster.cluster.apiserver.front.http2 import connection, patience, session
+from muster.cluster.apiserver.front.http2 import bounds, connection
 from muster.cluster.apiserver.users import User
 from muster.runtime.clock import RealClock
 
@@ -436,7 +436,7 @@ def test_a_connection_from_which_nothing_is_taken_is_cut_off(tmp_path, monkeypat
 
 def test_requests_that_are_taken_back_at_once(tmp_path, monkeypatch):
     """CVE-2023-44487: the connection ends, and others notice nothing."""
-    monkeypatch.setattr(patience, "BURST", 500.0)
+    monkeypatch.setattr(bounds, "BURST", 500.0)
 
     @over_https
     async def run(world):
@@ -519,8 +519,8 @@ def test_who_has_nothing_more_to_ask_is_told_to_go(tmp_path, monkeypatch):
 async def test_more_streams_than_are_allowed(world):
     client = await http2(world)
     assert (await client.ask("GET", "/version")).status == 200
-    assert client.h2.remote_settings.max_concurrent_streams == session.MAX_STREAMS
-    assert client.h2.remote_settings.max_header_list_size == session.MAX_HEADER_BYTES
+    assert client.h2.remote_settings.max_concurrent_streams == bounds.MAX_STREAMS
+    assert client.h2.remote_settings.max_header_list_size == bounds.MAX_HEADER_BYTES
 
 
 # -- the end

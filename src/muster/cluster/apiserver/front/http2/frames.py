@@ -7,6 +7,7 @@ from typing import NamedTuple
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 MAX_FRAME_BYTES = 16_384  # of a payload, either way: the protocol's default
 MAX_WINDOW = (1 << 31) - 1
+DEFAULT_WINDOW = 65_535
 
 DATA, HEADERS, PRIORITY, RST_STREAM, SETTINGS, PUSH_PROMISE, PING, GOAWAY, WINDOW_UPDATE, CONTINUATION = range(10)
 

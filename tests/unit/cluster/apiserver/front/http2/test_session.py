@@ -12,7 +12,7 @@ from h2.errors import ErrorCodes
 from hypothesis import given
 from hypothesis import strategies as st
 
-from muster.cluster.apiserver.front.http2 import frames, patience, session
+from muster.cluster.apiserver.front.http2 import bounds, frames, session
 from muster.cluster.apiserver.front.http2.frames import PREFACE, Code, head
 from muster.cluster.apiserver.front.http2.headers import encode
 from muster.cluster.apiserver.front.http2.session import Asked, Came, GaveUp, Session
@@ -154,19 +154,19 @@ def test_a_client_that_does_not_know_our_settings_yet():
     told.receive(frame(frames.SETTINGS, frames.ACK, 0), 0.0)
     told.take()
     told.read(1)
-    assert told.take() == frame(frames.WINDOW_UPDATE, 0, 1, number(session.READ_WINDOW - session.BODY_WINDOW + 64_000))
+    assert told.take() == frame(frames.WINDOW_UPDATE, 0, 1, number(bounds.READ_WINDOW - bounds.BODY_WINDOW + 64_000))
     assert not told.is_idle
 
 
 def test_who_is_not_read_is_held_up_and_holds_up_none():
     """All streams but one wait to be read; that one is."""
-    assert session.WINDOW - session.MAX_STREAMS * session.BODY_WINDOW >= 16 * session.READ_WINDOW
+    assert bounds.WINDOW - bounds.MAX_STREAMS * bounds.BODY_WINDOW >= 16 * bounds.READ_WINDOW
     talk = Talk()
     talk.run()
     for _ in range(300):
         waiting = talk.client.get_next_available_stream_id()
         talk.client.send_headers(waiting, POST)
-        talk.client.send_data(waiting, bytes(session.BODY_WINDOW))
+        talk.client.send_data(waiting, bytes(bounds.BODY_WINDOW))
         assert talk.client.local_flow_control_window(waiting) == 0
         talk.run()
     reading = talk.client.get_next_available_stream_id()
@@ -174,7 +174,7 @@ def test_who_is_not_read_is_held_up_and_holds_up_none():
     talk.run()
     talk.session.read(reading)
     talk.run()
-    assert talk.client.local_flow_control_window(reading) == session.READ_WINDOW
+    assert talk.client.local_flow_control_window(reading) == bounds.READ_WINDOW
     assert (talk.gone, talk.resets) == (None, {})
 
 
@@ -265,12 +265,12 @@ FLOODS = {
 @pytest.mark.parametrize("flood", FLOODS)
 def test_what_costs_nothing_is_not_done_for_ever(flood):
     """At most as often as there is patience, and the connection ends."""
-    many = FLOODS[flood](int(patience.BURST) + session.MAX_STREAMS + 10)
+    many = FLOODS[flood](int(bounds.BURST) + bounds.MAX_STREAMS + 10)
     told = Session(0.0)
     events = told.receive(PREFACE + SETTINGS + many, 0.0)
     assert told.is_over
     assert told.take().endswith(b"too much that leads to nothing")
-    assert len([event for event in events if isinstance(event, Asked)]) <= patience.BURST
+    assert len([event for event in events if isinstance(event, Asked)]) <= bounds.BURST
     assert told.receive(SETTINGS, 0.0) == []
 
 
@@ -285,7 +285,7 @@ def test_patience_grows_again():
     told = Session(0.0)
     told.receive(PREFACE + SETTINGS, 0.0)
     for second in range(100):
-        told.receive(FLOODS["pings"](int(patience.PER_SECOND)), float(second))
+        told.receive(FLOODS["pings"](int(bounds.PER_SECOND)), float(second))
     assert not told.is_over
 
 
@@ -293,7 +293,7 @@ def test_what_is_given_up_is_counted_until_it_ends():
     """A client that takes requests back has no more of them worked on than one that does not."""
     told = Session(0.0)
     told.receive(PREFACE + SETTINGS, 0.0)
-    told.given_up = session.MAX_GIVEN_UP
+    told.given_up = bounds.MAX_GIVEN_UP
     told.take()
     assert told.receive(asked(1), 0.0) == []
     assert told.take() == frame(frames.RST_STREAM, 0, 1, number(Code.REFUSED_STREAM))
@@ -309,7 +309,7 @@ def test_many_long_headers():
     short = encode(GET) + b"\xbe" * 14
     many = range(3, 803, 2)
     events = told.receive(b"".join(frame(frames.HEADERS, 5, n, short) for n in many), 0.0)
-    assert len(events) == (session.MAX_HEADERS_BYTES - 4_100) // (14 * 3_933 + 160)
+    assert len(events) == (bounds.MAX_HEADERS_BYTES - 4_100) // (14 * 3_933 + 160)
     refused = frame(frames.RST_STREAM, 0, 801, number(Code.REFUSED_STREAM))
     assert (told.take().endswith(refused), told.is_over) == (True, False)
     told.receive(frame(frames.RST_STREAM, 0, 3, RESET), 0.0)
@@ -449,7 +449,7 @@ def test_a_client_that_lets_an_answer_out_in_crumbs():
     told.receive(PREFACE + frame(frames.SETTINGS, 0, 0, b"\0\4" + number(1)) + asked(1), 0.0)
     told.answer(1, 200, [])
     told.send(1, b"x" * 100_000, ends=True)
-    for _ in range(int(patience.BURST) + 10):
+    for _ in range(int(bounds.BURST) + 10):
         told.receive(frame(frames.WINDOW_UPDATE, 0, 1, number(1)), 0.0)
         told.pump(1 << 20, 0.0)
     assert told.is_over
@@ -509,7 +509,7 @@ def test_an_answer_ends_whatever_its_window():
     [
         pytest.param(windows(*range(2_730)), True, id="of many sizes in one frame the last counts"),
         pytest.param(windows(0) * 200, False, id="many frames, each of which all streams have to be told of"),
-        pytest.param(head(0, frames.SETTINGS, frames.ACK, 0) * (int(patience.BURST) + 10), False, id="many thanks"),
+        pytest.param(head(0, frames.SETTINGS, frames.ACK, 0) * (int(bounds.BURST) + 10), False, id="many thanks"),
     ],
 )
 def test_settings_cost_by_how_many_have_to_be_told(said, is_borne):

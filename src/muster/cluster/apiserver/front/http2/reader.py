@@ -1,0 +1,30 @@
+"""Makes frames of bytes that come in pieces of any size."""
+
+from collections.abc import Iterator
+
+from muster.cluster.apiserver.front.http2.frames import PREFACE, BadConnection, Code, Frame, next_frame
+
+
+class Reader:
+    """What has come of one connection and is not a whole frame yet."""
+
+    def __init__(self) -> None:
+        self._buffer = b""
+        self._is_greeted = False  # the client has sent its preface
+
+    def frames(self, data: bytes) -> Iterator[Frame]:
+        """The frames that are whole now. Raises `BadConnection`."""
+        buffer = self._buffer + data if self._buffer else data
+        at = 0
+        if not self._is_greeted:
+            if not PREFACE.startswith(buffer[: len(PREFACE)]):
+                raise BadConnection(Code.PROTOCOL_ERROR, "this is no HTTP/2")
+            if len(buffer) < len(PREFACE):
+                self._buffer = buffer
+                return
+            self._is_greeted, at = True, len(PREFACE)
+        frame, at = next_frame(buffer, at)
+        while frame is not None:
+            yield frame
+            frame, at = next_frame(buffer, at)
+        self._buffer = buffer[at:]
