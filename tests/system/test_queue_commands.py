@@ -14,13 +14,13 @@ from muster.api.kinds import Kind
 from muster.api.kueue import CLUSTER_QUEUE, LOCAL_QUEUE, WORKLOAD, WORKLOAD_PRIORITY_CLASS, Workload
 from muster.api.scheduling import PRIORITY_CLASS
 from muster.cli.choices import check_queue, priority_classes
-from muster.cli.explaining import Facts, levels
-from muster.cli.holding import hold_or_release, set_stop_policy
-from muster.cli.investigation import investigate
-from muster.cli.listing import job_rows
+from muster.cli.holding import hold_or_release, set_active, set_stop_policy
 from muster.cli.newqueue import NewQueue, documents
 from muster.cli.session import Session
 from muster.cluster.defaultqueue import create_default_queue
+from muster.insight.reader.job import investigate
+from muster.insight.reader.jobs import job_rows
+from muster.insight.why import Facts, levels
 
 KINDS: dict[str, Kind[Any]] = {"ClusterQueue": CLUSTER_QUEUE, "LocalQueue": LOCAL_QUEUE}
 
@@ -64,7 +64,9 @@ async def play_node(world: World) -> None:
 
 
 async def why(world: World, name: str) -> Facts:
-    return await investigate(Session(world.client, "default"), name, world.clock.now())
+    facts = await investigate(world.client, "default", name, world.clock.now())
+    assert facts is not None
+    return facts
 
 
 @virtual
@@ -132,7 +134,8 @@ async def test_a_queue_that_is_not_there(world: World):
         await check_queue(session.client, "kube-system", "q")
     await check_queue(session.client, "default", "default")
     with pytest.raises(click.ClickException, match="there is no job nobody in namespace default"):
-        await why(world, "nobody")
+        await set_active(session, "nobody", active=False)
+    assert await investigate(world.client, "default", "nobody", world.clock.now()) is None
 
 
 @virtual
@@ -186,7 +189,7 @@ async def test_who_means_the_other_kind_of_queue_is_told(world: World):
 
 @virtual
 async def test_what_is_no_job_is_known_by_its_workload(world: World):
-    session = await cluster(world)
+    await cluster(world)
     container = {"name": "c", "resources": {"requests": {"cpu": "3"}}}
     podset = {"name": "main", "count": 1, "template": {"spec": {"containers": [container]}}}
     for name in ("group", "other"):
@@ -197,7 +200,9 @@ async def test_what_is_no_job_is_known_by_its_workload(world: World):
     facts = await why(world, "other")
     assert (facts.state.word, facts.standing and facts.standing.position) == ("Queued", 1)
     assert [holder.name for holder in facts.holders] == ["group", "job"]
-    rows = {row["name"]: row for row in await job_rows(session, "default")}
+    said: list[str] = []
+    rows = {row["name"]: row for row in await job_rows(world.client, "default", world.clock.now(), said.append)}
+    assert said == []
     assert {name: (row["state"], row["queue"], row["position"]) for name, row in rows.items()} == {
         "group": ("Starting", "default", None),
         "other": ("Queued", "default", 1),

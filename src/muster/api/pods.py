@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
-from muster.api.batch import COMPLETION_INDEX
+from muster.api.batch import COMPLETION_INDEX, JOB
 from muster.api.core import Container, Pod, PodCondition, PodSpec
 from muster.api.core.container import ResourceRequirements
 from muster.api.meta import OwnerReference
@@ -120,6 +120,12 @@ def rank_of(pod: Pod) -> str:
 def controller_of(pod: Pod) -> OwnerReference | None:
     """Its controller, whatever that is."""
     return next((owner for owner in pod.metadata.owner_references if owner.controller), None)
+
+
+def job_reference(pod: Pod) -> OwnerReference | None:
+    """The pod's controller, if it is a Job."""
+    owner = controller_of(pod)
+    return owner if owner is not None and JOB.is_of(owner) else None
 
 
 def qos_class(spec: PodSpec) -> str:

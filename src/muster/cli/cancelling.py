@@ -7,8 +7,8 @@ from collections.abc import Callable, Coroutine
 from muster.api.batch import JOB
 from muster.api.status import ApiError
 from muster.cli.choices import get_job
-from muster.cli.jobstate import CANCELLED
-from muster.cli.visibility import is_embedded
+from muster.insight.jobstate import CANCELLED
+from muster.insight.reader.queues import is_embedded
 from muster.jobs.conditions import FAILURE_TARGET, announced, finish
 from muster.runtime.client import Client
 from muster.runtime.transport import STRATEGIC_MERGE_PATCH, TransportError

@@ -11,7 +11,7 @@ from muster.api.kueue import LOCAL_QUEUE, WORKLOAD_PRIORITY_CLASS
 from muster.api.scheduling import PRIORITY_CLASS
 from muster.api.status import ApiError
 from muster.cli.nearest import nearest
-from muster.cli.visibility import list_or_none
+from muster.insight.reader.queues import list_or_none
 from muster.runtime.client import Client
 
 _MOST_NAMES = 500  # that a wrong one is compared with

@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
-from muster.api.batch import JOB, Job
+from muster.api.batch import JOB, JOB_NAME_LABEL, Job
 from muster.api.core import POD, ContainerStatus, Pod
 from muster.api.kueue import WORKLOAD
 from muster.api.meta import ObjectMeta
 from muster.api.pods import rank_of
 from muster.api.status import ApiError
-from muster.cli.attempts import Attempt, attempts, chosen
 from muster.cli.choices import get_job
 from muster.cli.containerlog import ContainerLog, has_log
-from muster.cli.jobstate import Ending, JobState, ending, job_state
 from muster.cli.queuewatch import POSITION_SECONDS, QueueWatch, has_workloads, labels_of
-from muster.cli.visibility import is_embedded
+from muster.insight.attempts import Attempt, attempts, chosen
+from muster.insight.jobstate import Ending, JobState, ending, job_state
+from muster.insight.reader.queues import is_embedded
 from muster.runtime.client import Client
 from muster.runtime.clock import Clock
 from muster.runtime.containerlogs import KeptPod
@@ -30,11 +30,10 @@ from muster.runtime.objects import key_of
 from muster.runtime.transport import Request, TransportError
 
 if TYPE_CHECKING:
-    from muster.cli.never import Room
+    from muster.insight.never import Room
 
 T = TypeVar("T")
 
-JOB_NAME_LABEL = "batch.kubernetes.io/job-name"
 
 # The server is asked this often whether it is there, waited for that long, and given up after so long without a word.
 PROBE_SECONDS = 2.0
@@ -199,13 +198,13 @@ class Follower:
         if not state.stuck:
             return state
         if self._room is None or self._room[0] != state.reason:
-            from muster.cli.survey import survey
+            from muster.insight.reader.room import survey
 
             try:
                 self._room = state.reason, await survey(self.client)
             except (ApiError, TransportError):
                 return state
-        from muster.cli.never import doubted  # it takes a while to load
+        from muster.insight.never import doubted  # it takes a while to load
 
         return doubted(job, state, self._room[1])
 

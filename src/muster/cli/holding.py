@@ -8,8 +8,8 @@ from muster.api.status import ApiError
 from muster.cli.choices import check_queue, no_job
 from muster.cli.each import each
 from muster.cli.session import Session
-from muster.cli.standing import by_owner
-from muster.cli.visibility import get_or_none, list_or_none
+from muster.insight.reader.job import find
+from muster.insight.reader.queues import get_or_none
 
 _STOPPED = {
     "Hold": "stopped: nothing starts from it any more, what runs goes on",
@@ -36,24 +36,17 @@ async def set_stop_policy(session: Session, name: str, policy: str, *, cluster: 
     return f"{kind.kind.lower()}/{name}{where} {_STOPPED[policy]}"
 
 
-async def find(session: Session, name: str) -> tuple[Job | None, Workload | None]:
-    """The Job of that name and its Workload; or a Workload of that name, or of another kind of job of that name.
-
-    Raises `click.ClickException` if there is neither.
-    """
-    job = await get_or_none(session.client, JOB, name, session.namespace)
-    workloads = await list_or_none(session.client, WORKLOAD, session.namespace) or []
-    if job is not None:
-        return job, by_owner(workloads).get(job.metadata.uid)
-    for workload in workloads:
-        if name in (workload.metadata.name, *(owner.name for owner in workload.metadata.owner_references)):
-            return None, workload
-    raise click.ClickException(await no_job(session.client, name, session.namespace))
+async def _found(session: Session, name: str) -> tuple[Job | None, Workload | None]:
+    """The job of that name and its Workload, or either. Raises `click.ClickException` if there is neither."""
+    job, workload = await find(session.client, session.namespace, name)
+    if job is None and workload is None:
+        raise click.ClickException(await no_job(session.client, name, session.namespace))
+    return job, workload
 
 
 async def set_active(session: Session, name: str, *, active: bool) -> str:
     """Hold or release a job, by its Workload if it has one; what happened, for people."""
-    job, workload = await find(session, name)
+    job, workload = await _found(session, name)
     now = workload.spec.active if workload is not None else not (job is not None and job.spec.suspend)
     if now == active:
         return f"{name} is {'not held' if active else 'held already'}"

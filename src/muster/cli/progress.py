@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from muster.cli.jobstate import JobState
+from muster.insight.jobstate import JobState
 
 
 @dataclass(slots=True)

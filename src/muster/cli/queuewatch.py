@@ -4,8 +4,8 @@ from dataclasses import dataclass, field
 
 from muster.api.kueue import WORKLOAD, Workload
 from muster.api.kueue.names import JOB_UID_LABEL
-from muster.cli.standing import Standing, by_owner, standing
-from muster.cli.visibility import Visibility, list_or_none
+from muster.insight.reader.queues import Visibility, list_or_none
+from muster.insight.standing import Standing, by_owner, standing
 from muster.runtime.client import Client
 from muster.runtime.clock import Clock
 from muster.runtime.informer import Informer

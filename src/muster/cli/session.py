@@ -25,9 +25,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Command = Callable[..., Any]
 
-# What the server of an embedded cluster says of itself in /version.
-EMBEDDED_MARK = "muster"
-
 
 @dataclass(frozen=True, slots=True)
 class Target:

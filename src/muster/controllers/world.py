@@ -11,7 +11,7 @@ from muster.api.batch import JOB, Job
 from muster.api.core import POD, Pod
 from muster.api.elastic import ELASTIC_ANNOTATION, WORLD_ANNOTATION
 from muster.api.kinds import Kind
-from muster.api.pods import is_active
+from muster.api.pods import is_active, job_reference
 from muster.api.status import ApiError
 from muster.controllers.job import claims
 from muster.jobs.world import annotations, announce, has_world, pod_annotations
@@ -84,7 +84,7 @@ class WorldController:
 
 def _job_of(pod: Pod) -> tuple[str, ...]:
     """The key of the Job that controls the pod."""
-    owner = claims.job_reference(pod)
+    owner = job_reference(pod)
     return (f"{pod.metadata.namespace}/{owner.name}",) if owner is not None else ()
 
 

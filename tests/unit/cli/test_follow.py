@@ -12,9 +12,9 @@ from muster.api.core import POD
 from muster.api.kueue import WORKLOAD
 from muster.api.status import ApiError, forbidden, not_found
 from muster.cli.follow import GONE_SECONDS, Follower
-from muster.cli.jobstate import Ending
 from muster.cli.progress import Progress
 from muster.cli.queuewatch import POSITION_SECONDS
+from muster.insight.jobstate import Ending
 from muster.runtime.client import Client
 from muster.runtime.clock import VirtualClock, run_virtual
 from muster.runtime.containerlogs import STDOUT

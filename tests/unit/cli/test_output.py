@@ -1,7 +1,6 @@
 """How commands print."""
 
 import io
-from datetime import UTC, datetime, timedelta
 
 import pytest
 import yaml
@@ -9,62 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from muster.api.yaml_decode import decode
-from muster.cli.output import age, dump, has_colours, prefix, table
-
-NOW = datetime(2026, 1, 10, tzinfo=UTC)
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [
-        (0, "0s"),
-        (119, "119s"),
-        (120, "2m"),
-        (125, "2m5s"),
-        (600, "10m"),
-        (10799, "179m"),
-        (10800, "3h"),
-        (12000, "3h20m"),
-        (8 * 3600, "8h"),
-        (47 * 3600, "47h"),
-        (48 * 3600, "2d"),
-        (-5, "0s"),
-    ],
-)
-def test_age(seconds, text):
-    assert age(NOW - timedelta(seconds=seconds), NOW) == text
-
-
-def test_an_age_that_nobody_knows():
-    assert age(None, NOW) == "<unknown>"
-
-
-def test_tables_align_and_end_without_blanks():
-    assert table(["A", "LONG"], [["wide cell", ""], ["b", "c"]]) == "A           LONG\nwide cell\nb           c"
-
-
-@pytest.mark.parametrize("width", [0, 33, 100])
-def test_a_table_that_fits_stays_as_it_is(width):
-    assert (
-        table(["A", "REASON"], [["b", "it lacks a good deal of cpu"]], width=width).splitlines()[1].startswith("b   it")
-    )
-
-
-def test_in_a_narrow_terminal_the_last_column_has_lines_of_its_own():
-    rows = [["one", "Queued", "no node ever has 900 cpu; the largest has 2"], ["other", "Running", ""]]
-    assert table(["NAME", "STATE", "REASON"], rows, width=24).splitlines() == [
-        "NAME    STATE",
-        "one     Queued",
-        "   no node ever has 900",
-        "   cpu; the largest has",
-        "   2",
-        "other   Running",
-    ]
-
-
-@pytest.mark.parametrize("width", [1, 2, 3, 4])
-def test_the_narrowest_terminals(width):
-    assert table(["A", "B"], [["a", "long words"]], width=width).split() == ["A", "a", "long", "words"]
+from muster.cli.output import dump, has_colours, prefix
 
 
 @pytest.mark.parametrize(

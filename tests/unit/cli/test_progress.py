@@ -2,9 +2,9 @@
 
 import pytest
 
-from muster.cli.jobstate import JobState
 from muster.cli.progress import Progress
-from muster.cli.standing import Standing
+from muster.insight.jobstate import JobState
+from muster.insight.standing import Standing
 
 
 def queued(position, reason="no room"):

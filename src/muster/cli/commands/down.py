@@ -53,7 +53,7 @@ def _what_ends(home: Home) -> str:
 
 def ends(names: Sequence[str], pods: int) -> str:
     """What ends with a server that runs so many pods, of these jobs."""
-    from muster.cli.failures import count_of
+    from muster.insight.failures import count_of
 
     if not names:
         return "nothing runs"

@@ -33,9 +33,9 @@ def command(job: str, follow: bool, rank: str, attempt: int | None, previous: bo
 async def _logs(target: Target, name: str, rank: str, attempt: int | None, *, follow: bool, previous: bool) -> int:
     from muster.cli.choices import get_job
     from muster.cli.follow import Follower
-    from muster.cli.jobstate import most_workers, worker
     from muster.cli.output import say
     from muster.cli.printing import Printer
+    from muster.insight.jobstate import most_workers, worker
     from muster.runtime.clock import RealClock
     from muster.runtime.ids import Random
 

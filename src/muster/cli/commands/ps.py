@@ -20,10 +20,12 @@ def command(all_namespaces: bool, output: str | None, **options: Any) -> None:
 
 
 async def _ps(target: Target, output: str, *, everywhere: bool) -> None:
-    from muster.cli.listing import job_rows
+    from muster.cli.output import say
+    from muster.insight.reader.jobs import job_rows
+    from muster.runtime.clock import RealClock
 
     async with connect(target) as session:
-        rows = await job_rows(session, "" if everywhere else session.namespace)
+        rows = await job_rows(session.client, "" if everywhere else session.namespace, RealClock().now(), say)
     if output in ("json", "yaml"):
         from muster.cli.output import dump
 
@@ -43,7 +45,8 @@ _WIDE = {"PRIORITY": "priority", "CLUSTERQUEUE": "clusterQueue", "NODES": "nodes
 
 
 def _print(rows: list[dict[str, Any]], *, everywhere: bool, wide: bool) -> None:
-    from muster.cli.output import table, terminal_width
+    from muster.cli.output import terminal_width
+    from muster.insight.text import table
 
     first = {"NAMESPACE": "namespace"} if everywhere else {}
     columns = first | _COLUMNS | (_WIDE if wide else {}) | {"REASON": "reason"}

@@ -41,8 +41,8 @@ def list_(all_namespaces: bool, output: str | None, **options: Any) -> None:
 
 async def _list(target: Target, output: str, *, everywhere: bool) -> None:
     from muster.api.kueue import CLUSTER_QUEUE, LOCAL_QUEUE
-    from muster.cli.quotas import cluster_queue_row, local_queue_row, written
-    from muster.cli.visibility import list_or_none
+    from muster.insight.quotas import cluster_queue_row, local_queue_row, written
+    from muster.insight.reader.queues import list_or_none
 
     async with connect(target) as session:
         cluster = await list_or_none(session.client, CLUSTER_QUEUE)
@@ -69,8 +69,9 @@ async def _list(target: Target, output: str, *, everywhere: bool) -> None:
 
 
 def _print(rows: list[dict[str, Any]], local: list[dict[str, Any]], *, everywhere: bool, wide: bool) -> None:
-    from muster.cli.output import table, terminal_width
-    from muster.cli.quotas import resources_of, usage_cell
+    from muster.cli.output import terminal_width
+    from muster.insight.quotas import resources_of, usage_cell
+    from muster.insight.text import table
 
     if rows:
         resources = resources_of(rows, everything=wide)

@@ -147,7 +147,7 @@ async def _submit(session: Session, arguments: Sequence[str], options: dict[str,
     from muster.cli.choices import check_queue, priority_classes
     from muster.cli.output import say
     from muster.cli.submitting import submit
-    from muster.cli.visibility import is_embedded, is_simulated
+    from muster.insight.reader.queues import is_embedded, is_simulated
 
     # A Job may name what is not there, and would wait for ever: in no queue, or for pods that nobody may make.
     if options["queue"]:
@@ -176,8 +176,8 @@ async def _hopeless(session: Session, created: dict[str, Any]) -> str:
 
     from muster.api.batch import Job
     from muster.api.kueue.names import QUEUE_NAME_LABEL
-    from muster.cli.never import ask_of, verdict
-    from muster.cli.survey import survey
+    from muster.insight.never import ask_of, verdict
+    from muster.insight.reader.room import survey
 
     job = msgspec.convert(created, Job, strict=False)
     queue = job.metadata.labels.get(QUEUE_NAME_LABEL, "")

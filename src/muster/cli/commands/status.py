@@ -30,18 +30,21 @@ async def _status(target: Target, home: Home) -> int:
     import msgspec
 
     from muster.api.core import NODE
-    from muster.cli.listing import job_rows
+    from muster.cli.output import say
+    from muster.insight.reader.jobs import job_rows
+    from muster.runtime.clock import RealClock
     from muster.runtime.transport import Request
 
     async with connect(target) as session:
         version = msgspec.json.decode((await session.client.raw(Request("GET", "/version"))).body)["gitVersion"]
         ready = await session.client.transport.request(Request("GET", "/readyz", {"verbose": ""}))
         nodes = (await session.client.list(NODE)).items
-        words = Counter(row["state"] for row in await job_rows(session, ""))
+        rows = await job_rows(session.client, "", RealClock().now(), say)
     pid = None if names_another(target, home) else home.server_pid()
     click.echo(f"server   {version}" + (f", process {pid}, data in {home.path}" if pid else ""))
     well = sum(any(c.type == "Ready" and c.status == "True" for c in node.status.conditions) for node in nodes)
     click.echo(f"nodes    {well} of {len(nodes)} ready")
+    words = Counter(row["state"] for row in rows)
     click.echo("jobs     " + (", ".join(f"{count} {word.lower()}" for word, count in sorted(words.items())) or "none"))
     if ready.status != 200:
         click.echo(ready.body.decode(errors="replace").rstrip())

@@ -25,9 +25,9 @@ async def _top(target: Target) -> None:
     from muster.api.kueue import CLUSTER_QUEUE, WORKLOAD
     from muster.api.pods import controller_of, is_finished, pod_requests
     from muster.api.quantity import amount
-    from muster.cli.output import quantity, table
-    from muster.cli.standing import by_owner, standing
-    from muster.cli.visibility import list_or_none
+    from muster.insight.reader.queues import list_or_none
+    from muster.insight.standing import by_owner, standing
+    from muster.insight.text import quantity, table
 
     async with connect(target) as session:
         nodes = (await session.client.list(NODE)).items
@@ -60,8 +60,8 @@ async def _top(target: Target) -> None:
 
 
 def _print_quotas(queues: Any) -> None:
-    from muster.cli.output import table
-    from muster.cli.quotas import cluster_queue_row, resources_of, usage_cell
+    from muster.insight.quotas import cluster_queue_row, resources_of, usage_cell
+    from muster.insight.text import table
 
     rows = [cluster_queue_row(queue) for queue in queues]
     resources = resources_of(rows)
@@ -80,6 +80,6 @@ def _health(node: Any) -> str:
 
 
 def _share(resource: str, used: int, has: int) -> str:
-    from muster.cli.output import quantity
+    from muster.insight.text import quantity
 
     return f"{quantity(resource, used)}/{quantity(resource, has)}"

@@ -22,13 +22,16 @@ def command(job: str, output: str | None, **options: Any) -> None:
 
 
 async def _why(target: Target, name: str, output: str) -> None:
-    from muster.cli.explaining import levels
-    from muster.cli.investigation import investigate
+    from muster.cli.choices import no_job
     from muster.cli.output import dump
+    from muster.insight.reader.job import investigate
+    from muster.insight.why import levels
     from muster.runtime.clock import RealClock
 
     async with connect(target) as session:
-        facts = await investigate(session, name, RealClock().now())
+        facts = await investigate(session.client, session.namespace, name, RealClock().now())
+        if facts is None:
+            raise click.ClickException(await no_job(session.client, name, session.namespace))
     found = levels(facts)
     if output:
         click.echo(dump(_document(facts, found), output))
@@ -40,7 +43,7 @@ _MARKS = {"done": "ok", "here": ">>", "later": "", "none": "-"}
 
 
 def _lines(facts: Any, found: Any) -> list[str]:
-    from muster.cli.explaining import failed, when
+    from muster.insight.why import failed, when
 
     state = facts.state
     count = f" ({state.ready} of {state.wanted} ready)" if state.word in ("Running", "Starting") else ""

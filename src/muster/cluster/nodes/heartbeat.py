@@ -8,6 +8,7 @@ from typing import Any
 
 from muster.api.coordination import LEASE
 from muster.api.core import NAMESPACE, NODE, Namespace, Node, NodeStatus, NodeSystemInfo
+from muster.api.embedded import PROCESS
 from muster.api.meta import ObjectMeta
 from muster.api.quantity import Quantity
 from muster.api.status import ApiError
@@ -139,7 +140,7 @@ class Heartbeat:
         conditions = node_object.conditions(
             self._known.conditions, self._clock.now(), problem=problem, full_disk=self._full_disk()
         )
-        labels = node_object.labels(self._name, node_object.PROCESS, self._machine.architecture, self._machine.labels)
+        labels = node_object.labels(self._name, PROCESS, self._machine.architecture, self._machine.labels)
         return node_object.node(self._name, labels, self._resources, self._address, self._info(), conditions)
 
     def _info(self) -> NodeSystemInfo:

@@ -9,8 +9,9 @@ from collections.abc import Collection, Iterable
 from pathlib import Path
 
 from muster.api.core import NODE
+from muster.api.embedded import NODE_KIND_LABEL
 from muster.api.status import ApiError
-from muster.cluster.nodes import launching, node_object, plainfiles, removal, shims
+from muster.cluster.nodes import launching, plainfiles, removal, shims
 from muster.cluster.nodes.removal import RemovalError
 from muster.cluster.nodes.shims import Shim
 from muster.cluster.nodes.storage import Storage
@@ -48,7 +49,7 @@ async def forget_absent(client: Client, state: Path, present: Collection[str]) -
     for path in _absent(state, present):
         for trouble in await asyncio.to_thread(_remove, path):
             log.warning("%s", trouble)
-    for node in (await client.list(NODE, labels=node_object.KIND_LABEL)).items:
+    for node in (await client.list(NODE, labels=NODE_KIND_LABEL)).items:
         if node.metadata.name not in present:
             log.info("node %s is not there any more", node.metadata.name)
             try:

@@ -7,6 +7,7 @@ import msgspec
 
 from muster.api.coordination import Lease, LeaseSpec
 from muster.api.core import Node, NodeAddress, NodeCondition, NodeStatus, NodeSystemInfo
+from muster.api.embedded import NODE_KIND_LABEL
 from muster.api.meta import ObjectMeta, OwnerReference
 from muster.api.quantity import Quantity
 
@@ -14,9 +15,6 @@ LEASE_NAMESPACE = "kube-node-lease"
 # The kubelet's: a lease of 40 s, renewed four times in that.
 LEASE_SECONDS, RENEW_SECONDS = 40, 10.0
 REGISTER_SECONDS = 2.0  # until a node that was refused registers again
-KIND_LABEL = "muster.dev/node-kind"
-
-PROCESS, SIMULATED = "process", "simulated"
 _PRESSURES = (
     ("MemoryPressure", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
     ("DiskPressure", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
@@ -32,7 +30,7 @@ def labels(name: str, kind: str, architecture: str, more: Mapping[str, str]) -> 
         "kubernetes.io/arch": architecture,
         "beta.kubernetes.io/os": "linux",
         "beta.kubernetes.io/arch": architecture,
-        KIND_LABEL: kind,
+        NODE_KIND_LABEL: kind,
         **more,
     }
 

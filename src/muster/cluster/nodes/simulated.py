@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from muster.api.core import NODE, POD, Node, NodeSystemInfo, Pod
+from muster.api.embedded import SIMULATED
 from muster.api.kinds import Kind
 from muster.api.quantity import Quantity
 from muster.api.status import ApiError, bad_request, not_found
@@ -110,7 +111,7 @@ class SimulatedNodes:
         before = known.status.conditions if known else ()
         return node_object.node(
             name,
-            node_object.labels(name, node_object.SIMULATED, "amd64", self._labels),
+            node_object.labels(name, SIMULATED, "amd64", self._labels),
             self._resources,
             _ADDRESS,
             NodeSystemInfo(

@@ -4,9 +4,10 @@ from muster.api.batch import JOB
 from muster.api.core import POD, Pod
 from muster.api.elastic import is_elastic
 from muster.api.kueue import Workload
+from muster.api.pods import job_reference
 from muster.api.status import ApiError
 from muster.controllers.integrations.owners import Owners, controller_of
-from muster.controllers.job.claims import BY_CONTROLLER, by_controller, job_reference
+from muster.controllers.job.claims import BY_CONTROLLER, by_controller
 from muster.jobs.quota import GATE, is_gated, may_go
 from muster.jobs.terms import Terms
 from muster.queueing.growth import granted

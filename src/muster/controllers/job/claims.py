@@ -7,10 +7,9 @@ while its Job is gone or has ended is an orphan: the finalizer must go, or the p
 
 from collections.abc import Iterator, Sequence
 
-from muster.api.batch import CONTROLLER_UID_LABEL, JOB, TRACKING_FINALIZER, Job
+from muster.api.batch import CONTROLLER_UID_LABEL, TRACKING_FINALIZER, Job
 from muster.api.core import Pod
-from muster.api.meta import OwnerReference
-from muster.api.pods import controller_of
+from muster.api.pods import controller_of, job_reference
 from muster.api.selectors import LabelMatcher, SelectorError, label_matcher
 from muster.runtime.informer import Informer
 
@@ -19,12 +18,6 @@ BY_CONTROLLER = "job-controller-uid"  # pods, by the UID of the Job that control
 UNCONTROLLED = "job-uncontrolled"  # pods without a controller, by namespace and by the UID in their label
 BY_UID = "job-uid"  # Jobs
 MANUAL = "job-manual-selector"  # Jobs with a selector of the user's, by namespace
-
-
-def job_reference(pod: Pod) -> OwnerReference | None:
-    """The pod's controller, if it is a Job."""
-    owner = controller_of(pod)
-    return owner if owner is not None and JOB.is_of(owner) else None
 
 
 def by_controller(pod: Pod) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ from msgspec import Struct, field
 from muster.api.batch import JOB, JOB_CONTROLLER_NAME, TRACKING_FINALIZER, Job, JobStatus
 from muster.api.core import POD, Pod
 from muster.api.meta import OwnerReference
-from muster.api.pods import controller_of, is_finished
+from muster.api.pods import controller_of, is_finished, job_reference
 from muster.api.status import ApiError
 from muster.controllers.job import claims
 from muster.controllers.job.metrics import JobMetrics
@@ -122,13 +122,13 @@ class JobController:
         self._metrics.pod_changed(old, new)
         if new is not None:
             self._orphans.pod_changed(new)
-        owner = claims.job_reference(pod)
+        owner = job_reference(pod)
         if owner is not None:
             self._pod_of_job_changed(owner, pod, new)
         elif new is not None and controller_of(new) is None:
             for job in claims.adopters(new, self._jobs):
                 self._controller.queue.add_after(key_of(job), SHOW_SECONDS)
-        before = claims.job_reference(old) if old is not None else None
+        before = job_reference(old) if old is not None else None
         if before is not None and (owner is None or before.uid != owner.uid):
             self._controller.queue.add(f"{pod.metadata.namespace}/{before.name}")
 

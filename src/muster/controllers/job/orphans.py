@@ -6,7 +6,7 @@ reference and no Job adopts it. A Job that our cache does not know may be too ne
 
 from muster.api.batch import JOB, Job
 from muster.api.core import Pod
-from muster.api.pods import controller_of
+from muster.api.pods import controller_of, job_reference
 from muster.api.status import ApiError
 from muster.controllers.job import claims
 from muster.controllers.job.observed import OwnWrites
@@ -70,7 +70,7 @@ class Orphans:
         elif (owner := controller_of(pod)) is None:
             if any(finish(adopter) is None for adopter in claims.adopters(pod, self._jobs)):
                 return None
-        elif claims.job_reference(pod) is None:
+        elif job_reference(pod) is None:
             return None  # another controller's pod: its finalizer is none of our business
         elif owner.uid not in self._deleted and await self._exists(pod.metadata.namespace, owner.name, owner.uid):
             return _UNKNOWN_JOB_SECONDS
@@ -79,7 +79,7 @@ class Orphans:
         return None
 
     def _job_of(self, pod: Pod) -> Job | None:
-        owner = claims.job_reference(pod)
+        owner = job_reference(pod)
         job = self._jobs.get(f"{pod.metadata.namespace}/{owner.name}") if owner else None
         return job if job is not None and owner is not None and job.metadata.uid == owner.uid else None
 

@@ -15,7 +15,7 @@ from muster.api.indexes import Indexes
 from muster.api.kueue.names import POD_GROUP_FAST_ADMISSION
 from muster.api.managed.pods import group_name, group_size
 from muster.api.meta import ObjectMeta
-from muster.controllers.job.claims import job_reference
+from muster.api.pods import job_reference
 from muster.jobs.census import completion_index
 from muster.jobs.sizing import wanted_active
 from muster.jobs.terms import Terms

@@ -14,7 +14,7 @@ from muster.api.core import (
     PodStatus,
 )
 from muster.api.meta import ObjectMeta
-from muster.cli.attempts import attempts, chosen
+from muster.insight.attempts import attempts, chosen
 from muster.runtime.containerlogs import KeptPod
 
 RUNNING, ENDED = ContainerStateRunning(), ContainerStateTerminated()

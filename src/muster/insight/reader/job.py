@@ -3,41 +3,50 @@
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from muster.api.batch import JOB
+from muster.api.batch import JOB, JOB_NAME_LABEL, Job
 from muster.api.core import NAMESPACE, POD, Pod
 from muster.api.kueue import CLUSTER_QUEUE, COHORT, LOCAL_QUEUE, RESOURCE_FLAVOR, WORKLOAD, Workload
 from muster.api.kueue.names import ADMISSION_GATED, QUOTA_RESERVED, WAITING_FOR_PODS_READY
 from muster.api.kueue.visibility import PendingWorkload
-from muster.cli.explaining import Facts
-from muster.cli.follow import JOB_NAME_LABEL
-from muster.cli.forecast import Outlook, Snapshot
-from muster.cli.holding import find
-from muster.cli.jobstate import job_state, workload_state
-from muster.cli.session import Session
-from muster.cli.standing import Standing, standing
-from muster.cli.visibility import Visibility, get_or_none, list_or_none
+from muster.insight.forecast import Outlook, Snapshot
+from muster.insight.jobstate import job_state, workload_state
+from muster.insight.reader.queues import Visibility, get_or_none, list_or_none
+from muster.insight.standing import Standing, by_owner, standing
+from muster.insight.why import Facts
 from muster.queueing.conditions import find as find_condition
 from muster.queueing.estimate import Certainty, Estimate
 from muster.runtime.client import Client
 from muster.runtime.objects import key_of
 
 
-async def investigate(session: Session, name: str, now: datetime) -> Facts:
-    """The facts about a job, or another Workload, of that name. Raises `click.ClickException` if there is none."""
-    client = session.client
-    job, workload = await find(session, name)
+async def find(client: Client, namespace: str, name: str) -> tuple[Job | None, Workload | None]:
+    """The Job of that name and its Workload; or a Workload of that name, or of another kind of job of that name."""
+    job = await get_or_none(client, JOB, name, namespace)
+    workloads = await list_or_none(client, WORKLOAD, namespace) or []
+    if job is not None:
+        return job, by_owner(workloads).get(job.metadata.uid)
+    for workload in workloads:
+        if name in (workload.metadata.name, *(owner.name for owner in workload.metadata.owner_references)):
+            return None, workload
+    return None, None
+
+
+async def investigate(client: Client, namespace: str, name: str, now: datetime) -> Facts | None:
+    """The facts about a job, or another Workload, of that name; None if there is none."""
+    job, workload = await find(client, namespace, name)
     stands = standing(workload) if workload is not None else None
     pods: list[Pod] = []
     if job is not None:
-        pods = (await client.list(POD, session.namespace, labels=f"{JOB_NAME_LABEL}={name}")).items
+        pods = (await client.list(POD, namespace, labels=f"{JOB_NAME_LABEL}={name}")).items
         state = job_state(job, pods, stands)
-    else:
-        assert workload is not None, "there is a job or a Workload"
+    elif workload is not None:
         state = workload_state(workload, standing(workload))
-    facts = Facts(namespace=session.namespace, name=name, now=now, state=state, job=job, pods=pods)
+    else:
+        return None
+    facts = Facts(namespace=namespace, name=name, now=now, state=state, job=job, pods=pods)
     if state.stuck:
-        from muster.cli.never import prospects  # it takes a while to load
-        from muster.cli.survey import survey
+        from muster.insight.never import prospects  # it takes a while to load
+        from muster.insight.reader.room import survey
 
         subject = job if job is not None else workload
         assert subject is not None, "there is a job or a Workload"

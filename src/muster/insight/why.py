@@ -15,11 +15,11 @@ from muster.api.kueue.names import ADMITTED, EVICTED, PODS_READY, QUEUE_NAME_LAB
 from muster.api.kueue.visibility import PendingWorkload
 from muster.api.pods import find_condition, is_finished, is_ready
 from muster.api.quantity import amount
-from muster.cli.failures import count_of, failures, why_waiting
-from muster.cli.forecast import Holder, Need
-from muster.cli.jobstate import OPEN, JobState, Verdict, why_unplaced
-from muster.cli.output import age, quantity, table
-from muster.cli.standing import UNTIL_RELEASED, Standing, display_name
+from muster.insight.failures import count_of, failures, why_waiting
+from muster.insight.forecast import Holder, Need
+from muster.insight.jobstate import OPEN, JobState, Verdict, why_unplaced
+from muster.insight.standing import UNTIL_RELEASED, Standing, display_name
+from muster.insight.text import age, quantity, table
 from muster.queueing.conditions import find, find_true
 from muster.queueing.estimate import Estimate
 

@@ -1,27 +1,27 @@
 """The jobs of a cluster, and what each does: what `muster ps` prints, and `muster status` counts."""
 
 from collections import defaultdict
+from collections.abc import Callable
+from datetime import datetime
 from typing import Any
 
-from muster.cli.session import Session
+from muster.runtime.client import Client
 
 
-async def job_rows(session: Session, namespace: str) -> list[dict[str, Any]]:
-    """Jobs, and what else has a Workload of its own; the oldest first."""
+async def job_rows(client: Client, namespace: str, now: datetime, say: Callable[[str], None]) -> list[dict[str, Any]]:
+    """Jobs, and what else has a Workload of its own; the oldest first. What may not be seen is said."""
     from muster.api.batch import JOB
-    from muster.cli.jobstate import job_state, workload_state
-    from muster.cli.output import age, say
-    from muster.cli.standing import by_owner, owner_uids, standing
-    from muster.cli.visibility import Visibility, workloads_of
-    from muster.runtime.clock import RealClock
+    from muster.insight.jobstate import job_state, workload_state
+    from muster.insight.reader.queues import Visibility, workloads_of
+    from muster.insight.standing import by_owner, owner_uids, standing
+    from muster.insight.text import age
 
-    jobs = (await session.client.list(JOB, namespace)).items
-    pods = await _pods_by_owner(session, namespace)
-    workloads = await workloads_of(session.client, namespace, say)
+    jobs = (await client.list(JOB, namespace)).items
+    pods = await _pods_by_owner(client, namespace)
+    workloads = await workloads_of(client, namespace, say)
     waiting = {(w.metadata.namespace, w.spec.queue_name) for w in workloads if standing(w).waits}
-    positions = await Visibility(session.client).positions(waiting)
-    refused = await _refused_pods(session, namespace)
-    now = RealClock().now()
+    positions = await Visibility(client).positions(waiting)
+    refused = await _refused_pods(client, namespace)
 
     def stands(workload: Any) -> Any:
         return standing(workload, positions.get((workload.metadata.namespace, workload.metadata.name)))
@@ -37,9 +37,9 @@ async def job_rows(session: Session, namespace: str) -> list[dict[str, Any]]:
         if not owner_uids(workload) & uids:
             stand = stands(workload)
             found.append((workload, workload_state(workload, stand), stand))
-    free = await _quota_free(session, jobs, namespace, set(mine))
+    free = await _quota_free(client, jobs, namespace, set(mine))
     rows = []
-    for subject, state, stand in await _doubted(session.client, found):
+    for subject, state, stand in await _doubted(client, found):
         meta = subject.metadata
         if meta.uid in uids:
             row = _job_row(subject, pods[meta.uid], state, stand, refused.get(meta.uid, ""))
@@ -52,43 +52,43 @@ async def job_rows(session: Session, namespace: str) -> list[dict[str, Any]]:
     return [row | {"age": age(created, now)} for created, row in rows]
 
 
-async def _quota_free(session: Session, jobs: Any, namespace: str, queued: set[str]) -> set[str]:
+async def _quota_free(client: Client, jobs: Any, namespace: str, queued: set[str]) -> set[str]:
     """The UIDs of jobs that are in no queue, on a cluster that has queues."""
     from muster.api.kueue import LOCAL_QUEUE
     from muster.api.kueue.names import QUEUE_NAME_LABEL
-    from muster.cli.visibility import list_or_none
+    from muster.insight.reader.queues import list_or_none
 
     uids = {job.metadata.uid for job in jobs if QUEUE_NAME_LABEL not in job.metadata.labels} - queued
-    return uids if uids and await list_or_none(session.client, LOCAL_QUEUE, namespace) is not None else set()
+    return uids if uids and await list_or_none(client, LOCAL_QUEUE, namespace) is not None else set()
 
 
 async def _doubted(client: Any, found: list[tuple[Any, Any, Any]]) -> list[tuple[Any, Any, Any]]:
     """With the reason of those that can never start: it takes a look at all that the cluster has."""
     if not any(state.hopeless for _, state, _ in found):
         return found
-    from muster.cli.never import doubted
-    from muster.cli.survey import survey
+    from muster.insight.never import doubted
+    from muster.insight.reader.room import survey
 
     room = await survey(client)
     return [(one, doubted(one, state, room) if state.hopeless else state, stand) for one, state, stand in found]
 
 
-async def _pods_by_owner(session: Session, namespace: str) -> dict[str, list[Any]]:
+async def _pods_by_owner(client: Client, namespace: str) -> dict[str, list[Any]]:
+    from muster.api.batch import JOB_NAME_LABEL
     from muster.api.core import POD
-    from muster.cli.follow import JOB_NAME_LABEL
 
     found: dict[str, list[Any]] = defaultdict(list)
-    for pod in (await session.client.list(POD, namespace, labels=JOB_NAME_LABEL)).items:
+    for pod in (await client.list(POD, namespace, labels=JOB_NAME_LABEL)).items:
         for owner in pod.metadata.owner_references:
             found[owner.uid].append(pod)
     return found
 
 
-async def _refused_pods(session: Session, namespace: str) -> dict[str, str]:
+async def _refused_pods(client: Client, namespace: str) -> dict[str, str]:
     """Why the pods of jobs could not be made, by the job's UID: the newest event that says so."""
     from muster.api.core import EVENT
 
-    events = await session.client.list(EVENT, namespace, fields="reason=FailedCreate,involvedObject.kind=Job")
+    events = await client.list(EVENT, namespace, fields="reason=FailedCreate,involvedObject.kind=Job")
     newest = sorted(events.items, key=lambda event: str(event.last_timestamp))
     return {event.involved_object.uid: event.message for event in newest}
 
@@ -104,7 +104,7 @@ def _job_row(job: Any, pods: list[Any], state: Any, stands: Any, refused: str) -
 
 def _workload_row(workload: Any, state: Any, stands: Any) -> dict[str, Any]:
     """Of a pod group, or another kind of job."""
-    from muster.cli.standing import display_name
+    from muster.insight.standing import display_name
 
     namespace = workload.metadata.namespace
     name = display_name(workload.metadata, namespace)

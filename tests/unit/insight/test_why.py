@@ -5,15 +5,15 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.unit.cli.test_jobstate import READY, UNSCHEDULABLE, job
-from tests.unit.cli.test_standing import HOLDS, MINUTE, NO_ROOM, condition, pending, workload
+from tests.unit.insight.test_jobstate import READY, UNSCHEDULABLE, job
+from tests.unit.insight.test_standing import HOLDS, MINUTE, NO_ROOM, condition, pending, workload
 
 from muster.api.core import Pod
 from muster.api.kueue.visibility import PendingWorkload
-from muster.cli.explaining import NODES_NAMED, Facts, Level, failed, levels, when
-from muster.cli.forecast import Holder, Need
-from muster.cli.jobstate import Verdict, job_state
-from muster.cli.standing import standing
+from muster.insight.forecast import Holder, Need
+from muster.insight.jobstate import Verdict, job_state
+from muster.insight.standing import standing
+from muster.insight.why import NODES_NAMED, Facts, Level, failed, levels, when
 from muster.queueing.estimate import Certainty, Estimate
 
 NOW = datetime(2026, 1, 1, 0, 6, tzinfo=UTC)

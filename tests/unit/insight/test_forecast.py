@@ -8,7 +8,7 @@ import pytest
 
 from muster.api.core import Namespace
 from muster.api.kueue import ClusterQueue, LocalQueue, ResourceFlavor, Workload
-from muster.cli.forecast import RECENT, Holder, Need, Outlook, Snapshot, run_times
+from muster.insight.forecast import RECENT, Holder, Need, Outlook, Snapshot, run_times
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 

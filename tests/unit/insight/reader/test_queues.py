@@ -8,7 +8,7 @@ from tests.unit.runtime.conftest import ScriptedTransport
 
 from muster.api.kueue import LOCAL_QUEUE
 from muster.api.status import ApiError
-from muster.cli.visibility import Visibility, get_or_none, list_or_none, workloads_of
+from muster.insight.reader.queues import Visibility, get_or_none, list_or_none, workloads_of
 from muster.runtime.client import Client
 from muster.runtime.transport import Response, UnreadableAnswerError
 

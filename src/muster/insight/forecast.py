@@ -29,7 +29,7 @@ from muster.api.kueue.names import (
 )
 from muster.api.quantity import QuantityError
 from muster.api.selectors import SelectorError
-from muster.cli.standing import display_name, owner_uids
+from muster.insight.standing import display_name, owner_uids
 from muster.queueing import intake
 from muster.queueing.conditions import find, find_true, is_true
 from muster.queueing.estimate import Estimate, RunTime, estimate

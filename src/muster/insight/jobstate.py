@@ -9,8 +9,8 @@ from muster.api.elastic import bounds_of
 from muster.api.kueue import Workload
 from muster.api.kueue.names import PODS_READY, QUEUE_NAME_LABEL
 from muster.api.pods import is_finished, is_ready
-from muster.cli.failures import failures, so_far, why_failed, why_waiting
-from muster.cli.standing import Standing
+from muster.insight.failures import failures, so_far, why_failed, why_waiting
+from muster.insight.standing import Standing
 from muster.queueing.conditions import is_true
 
 # Why a job has failed that a user has cancelled.

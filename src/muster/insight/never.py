@@ -15,14 +15,14 @@ from muster.api.core.quota import LimitRange
 from muster.api.elastic import bounds_of
 from muster.api.kueue import ClusterQueue, Cohort, LocalQueue, PodSet, Workload
 from muster.api.runtimeclass import RuntimeClass
-from muster.cli.forecast import quota_tree
-from muster.cli.jobstate import OPEN, JobState, Verdict
-from muster.cli.output import quantity
 from muster.controllers.integrations.job import JobIntegration
 from muster.controllers.scheduler.gangs import starts_together
 from muster.gang.capacity import Capacity
 from muster.gang.placement import Refusal, place
 from muster.gang.shapes import Shape, shape_of
+from muster.insight.forecast import quota_tree
+from muster.insight.jobstate import OPEN, JobState, Verdict
+from muster.insight.text import quantity
 from muster.queueing.additions import completed_podset, defaults_of
 from muster.queueing.model import PODS, FlavorResource, ResourceGroup
 from muster.queueing.quota import Node as QuotaNode

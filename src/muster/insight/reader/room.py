@@ -4,8 +4,8 @@ from muster.api.core import NODE
 from muster.api.core.quota import LIMIT_RANGE
 from muster.api.kueue import CLUSTER_QUEUE, COHORT, LOCAL_QUEUE
 from muster.api.runtimeclass import RUNTIME_CLASS
-from muster.cli.never import Room
-from muster.cli.visibility import is_embedded, list_or_none
+from muster.insight.never import Room
+from muster.insight.reader.queues import is_embedded, list_or_none
 from muster.runtime.client import Client
 
 

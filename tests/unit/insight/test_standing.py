@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from muster.api.kueue import Workload
-from muster.cli.standing import by_owner, display_name, owner_uids, standing
+from muster.insight.standing import by_owner, display_name, owner_uids, standing
 
 MINUTE = "2026-01-01T00:01:00Z"
 NO_ROOM = "insufficient unused quota for cpu in flavor f, 2 more needed"

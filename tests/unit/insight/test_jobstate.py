@@ -6,8 +6,8 @@ import pytest
 from muster.api.batch import Job
 from muster.api.core import Pod
 from muster.api.meta import ObjectMeta
-from muster.cli.jobstate import Ending, JobState, ending, job_state, worker
-from muster.cli.standing import Standing
+from muster.insight.jobstate import Ending, JobState, ending, job_state, worker
+from muster.insight.standing import Standing
 
 
 def job(conditions=(), suspend=None, succeeded=0, deleting=False, parallelism=2, completions=2):

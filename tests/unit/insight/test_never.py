@@ -12,12 +12,12 @@ from muster.api.core import Node, Pod
 from muster.api.core.quota import LimitRange
 from muster.api.kueue import ClusterQueue, Cohort, LocalQueue, Workload
 from muster.api.runtimeclass import RuntimeClass
-from muster.cli.jobstate import JobState
-from muster.cli.never import Room, ask_of, doubted, verdict
-from muster.cli.standing import Standing
 from muster.gang.capacity import Capacity
 from muster.gang.placement import Placement, place
 from muster.gang.shapes import shape_of
+from muster.insight.jobstate import JobState
+from muster.insight.never import Room, ask_of, doubted, verdict
+from muster.insight.standing import Standing
 
 
 def node(name: str, ready: bool = True, cordoned: bool = False, taint: str = "", labels: Any = (), **has: Any) -> Node:

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from muster.api.core import NODE
+from muster.api.embedded import NODE_KIND_LABEL, SERVER_MARK, SIMULATED
 from muster.api.kinds import Kind
 from muster.api.kueue import LOCAL_QUEUE, WORKLOAD, Workload
 from muster.api.kueue.visibility import (
@@ -20,8 +21,6 @@ from muster.api.kueue.visibility import (
     PendingWorkloadsSummary,
 )
 from muster.api.status import ApiError
-from muster.cli.session import EMBEDDED_MARK
-from muster.cluster.nodes.node_object import KIND_LABEL, SIMULATED
 from muster.runtime.client import Client
 from muster.runtime.transport import Request, UnreadableAnswerError
 
@@ -66,7 +65,7 @@ async def workloads_of(client: Client, namespace: str, say: Callable[[str], None
 async def is_embedded(client: Client) -> bool:
     """Whether the cluster is one of ours, on one machine."""
     version: Any = msgspec.json.decode((await client.raw(Request("GET", "/version"))).body)
-    return EMBEDDED_MARK in str(version.get("gitVersion"))
+    return SERVER_MARK in str(version.get("gitVersion"))
 
 
 async def is_simulated(client: Client) -> bool:
@@ -76,7 +75,9 @@ async def is_simulated(client: Client) -> bool:
         return bool((await client.page(NODE, labels=labels, limit=1)).items)
 
     try:
-        return not await any_node(f"{KIND_LABEL}!={SIMULATED}") and await any_node(f"{KIND_LABEL}={SIMULATED}")
+        return not await any_node(f"{NODE_KIND_LABEL}!={SIMULATED}") and await any_node(
+            f"{NODE_KIND_LABEL}={SIMULATED}"
+        )
     except ApiError as error:
         if error.code not in _UNSEEN:
             raise

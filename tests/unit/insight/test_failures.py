@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from muster.api.batch import Job
 from muster.api.core import Pod
-from muster.cli.failures import LINE_LENGTH, failures, last_line, so_far, why_failed, why_waiting
+from muster.insight.failures import LINE_LENGTH, failures, last_line, so_far, why_failed, why_waiting
 
 TRACEBACK = 'Traceback (most recent call last):\n  File "t.py", line 1, in <module>\nValueError: boom\n'
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from muster.api.batch import INDEXED, JOB, Job
 from muster.api.core import POD, Pod
 from muster.api.pods import rank_of
-from muster.cli.jobstate import most_workers
+from muster.insight.jobstate import most_workers
 from muster.runtime.containerlogs import KeptPod
 
 # As many runs of one container are kept, with the current one.

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from muster.api.kueue import ClusterQueue, LocalQueue
-from muster.cli.quotas import cluster_queue_row, local_queue_row, resources_of, usage_cell, written
+from muster.insight.quotas import cluster_queue_row, local_queue_row, resources_of, usage_cell, written
 
 
 def queue(stop="None", active=None):

@@ -1,0 +1,1 @@
+"""What people are told of their jobs and queues, as values: whoever shows them brings the terminal, or the page."""

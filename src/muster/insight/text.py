@@ -1,0 +1,55 @@
+"""How ages, amounts and tables read, wherever they are shown."""
+
+import textwrap
+from collections.abc import Sequence
+from datetime import datetime
+
+from muster.api.quantity import format_amount
+
+# Between two columns.
+_GAP = 3
+
+
+def age(since: datetime | None, now: datetime) -> str:
+    """`42s`, `5m`, `3h20m`, `12d`: how long ago, in two figures or fewer."""
+    if since is None:
+        return "<unknown>"
+    seconds = max(int((now - since).total_seconds()), 0)
+    minutes, hours, days = seconds // 60, seconds // 3600, seconds // 86400
+    if seconds < 120:
+        return f"{seconds}s"
+    if minutes < 10:
+        return f"{minutes}m{seconds % 60}s" if seconds % 60 else f"{minutes}m"
+    if minutes < 180:
+        return f"{minutes}m"
+    if hours < 8:
+        return f"{hours}h{minutes % 60}m" if minutes % 60 else f"{hours}h"
+    return f"{hours}h" if hours < 48 else f"{days}d"
+
+
+def quantity(resource: str, value: int) -> str:
+    """An amount in the units of decisions, for people: bytes in GiB."""
+    if resource in ("memory", "ephemeral-storage") and value:
+        text = f"{value / 2**30:.1f}"
+        return f"{text.removesuffix('.0')}Gi"
+    return format_amount(resource, value)
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[str]], *, width: int = 0) -> str:
+    """Columns as wide as their widest cell, three spaces apart, as kubectl prints them.
+
+    Where that is wider than `width`, the sentences in the last column have lines of their own, below the others.
+    """
+    widths = [max(len(row[i]) for row in (header, *rows)) for i in range(len(header))]
+    if 0 < width < sum(widths) + _GAP * (len(widths) - 1):
+        above = table(header[:-1], [row[:-1] for row in rows]).split("\n")
+        return "\n".join(above[:1] + [line + _below(row[-1], width) for line, row in zip(above[1:], rows, strict=True)])
+    gap = " " * _GAP
+    lines = (gap.join(cell.ljust(most) for cell, most in zip(row, widths, strict=True)) for row in (header, *rows))
+    return "\n".join(line.rstrip() for line in lines)
+
+
+def _below(text: str, width: int) -> str:
+    """A sentence as lines that are indented, and not broken within words; "" for none."""
+    lines = textwrap.wrap(text, max(width - _GAP, 1), break_long_words=False, break_on_hyphens=False)
+    return "".join(f"\n{' ' * _GAP}{line}" for line in lines)
