@@ -74,7 +74,7 @@ def format_amount(resource: str, number: int) -> str:
 
 def canonical(quantity: Quantity) -> str:
     """The same amount as the API server writes it: `0.5` is `500m`, `1024Mi` is `1Gi`. Raises `QuantityError`."""
-    return _write(*_parse(_text(quantity)))
+    return _canonical(_text(quantity))
 
 
 def rounded_up_to_milli(quantity: Quantity) -> str:
@@ -127,9 +127,30 @@ def _fraction(text: str) -> Fraction:
 
 
 @lru_cache(maxsize=4096)
+def _canonical(text: str) -> str:
+    nanos, form = _parse(text)
+    return text if _stays(text, -9) else _write(nanos, form)
+
+
+@lru_cache(maxsize=4096)
 def _rounded_up_to_milli(text: str) -> str:
     nanos, form = _parse(text)
-    return _write(_round_up(nanos, 10**6), form)
+    return text if _stays(text, -3) else _write(_round_up(nanos, 10**6), form)
+
+
+def _stays(text: str, finest: int) -> bool:
+    """Whether upstream's parser takes a text for canonical: most that are, and some with signs and zeros in front."""
+    shape = _SHAPE.fullmatch(text)
+    assert shape is not None, "it was parsed"
+    _, whole, fraction, suffix = shape.groups(default="")
+    digits = whole.lstrip("0") or "0"
+    if suffix in _BINARY_SUFFIXES:
+        room = 14 - len(digits) - _BINARY_SUFFIXES[suffix] * 3 // 10
+        return not fraction and room >= 0 and int(digits) % 8 != 0
+    shifted = digits + fraction
+    power = (_DECIMAL_SUFFIXES[suffix] if suffix in _DECIMAL_SUFFIXES else _exponent(suffix)) - len(fraction)
+    fits = len(shifted) <= 18 and power >= finest and power % 3 == 0
+    return fits and shifted[0] != "0" and not shifted.endswith("000")
 
 
 def _exponent(suffix: str) -> int:

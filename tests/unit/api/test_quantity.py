@@ -113,6 +113,21 @@ def test_parse_refuses(text: Any, sentence: Any) -> None:
         ("0.0001Ki", "102400u"),
         (2000, "2k"),
         (0.1, "100m"),
+        # What upstream's parser takes for canonical stays as it is written.
+        ("12E6", "12E6"),
+        ("1000E3", "1e6"),
+        ("1e+3", "1e+3"),
+        ("1e4", "10e3"),
+        ("1e0", "1e0"),
+        ("+1", "+1"),
+        ("+0", "0"),
+        ("+5Ki", "+5Ki"),
+        ("+8Ki", "8Ki"),
+        ("010", "010"),
+        ("01000", "1k"),
+        ("1.", "1."),
+        ("1.0", "1"),
+        ("1.500", "1.500"),
     ],
 )
 def test_canonical(quantity: Any, text: Any) -> None:
