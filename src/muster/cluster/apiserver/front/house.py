@@ -67,6 +67,9 @@ def owes(transport: asyncio.Transport) -> bool:
     if transport.get_write_buffer_size():
         return True
     # TLS has a buffer of its own, which is not counted there: it fills when the kernel takes no more.
+    socket = transport.get_extra_info("socket")
+    if socket is None:  # the client has gone
+        return False
     line = select.poll()
-    line.register(transport.get_extra_info("socket"), select.POLLOUT)
+    line.register(socket, select.POLLOUT)
     return not line.poll(0)
