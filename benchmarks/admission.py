@@ -38,7 +38,8 @@ import msgspec
 import uvloop
 import yaml
 from admission_at_once import Played
-from apiserver import Lag, Refused, Times, Wire
+from apiserver import Lag
+from clients import Refused, Times, Wire
 
 from muster.api.kinds import Kind
 from muster.api.kueue import CLUSTER_QUEUE, COHORT, LOCAL_QUEUE, RESOURCE_FLAVOR, WORKLOAD

@@ -1,9 +1,10 @@
 """The API server as its clients see it: in process, and over HTTPS from another process.
 
-    python benchmarks/apiserver.py [--seconds 3] [--pods 5000] [--directory DIR]
+    python benchmarks/apiserver.py [--seconds 3] [--pods 5000] [--directory DIR] [--only TABLE] [--beside KUBECONFIG]
 
 Objects are pods of about 2 KB, on disk before they are acknowledged. "lag" is how late the server's event loop runs
-meanwhile: the delay of a callback that asks to run every millisecond. Times over HTTPS are the client's.
+meanwhile: the delay of a callback that asks to run every millisecond. Times over HTTPS are the client's. Of the
+protocols there is a table of its own; with `--beside` the same client asks another API server too, row by row.
 """
 
 import argparse
@@ -17,19 +18,22 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
+from typing import Any
 
+import protocols
 import uvloop
+from clients import Ask, Times, Wire, at_once
 
 from muster.cluster.apiserver.credentials import Credentials
 from muster.cluster.apiserver.front.https import HttpsFront
 from muster.cluster.apiserver.inprocess import InProcessTransport
 from muster.cluster.apiserver.pipeline import ApiServer
 from muster.cluster.controlplane import Surroundings, control_plane
+from muster.cluster.serving import allow_descriptors
 from muster.cluster.store import SqliteJournal
 from muster.runtime.clock import RealClock
 from muster.runtime.ids import Ids, Random
@@ -69,23 +73,6 @@ def pod(number: int) -> bytes:
     }, separators=(",", ":")).encode()  # fmt: skip
 
 
-@dataclass
-class Times:
-    """Durations in seconds of the same thing done many times."""
-
-    values: list[float] = field(default_factory=list)
-
-    @contextmanager
-    def one(self) -> Iterator[None]:
-        start = time.perf_counter()
-        yield
-        self.values.append(time.perf_counter() - start)
-
-    def percentile(self, percent: int) -> float:
-        ordered = sorted(self.values) or [0.0]
-        return ordered[min(len(ordered) * percent // 100, len(ordered) - 1)]
-
-
 class Lag:
     """How late the running loop calls what is due every millisecond."""
 
@@ -103,7 +90,8 @@ class Lag:
 
     def take(self) -> float:
         """The 99th percentile since the last call, in seconds."""
-        return self.taken().percentile(99)
+        late: float = self.taken().percentile(99)
+        return late
 
     def taken(self) -> Times:
         """All of it since the last call."""
@@ -114,10 +102,6 @@ class Lag:
 def resident() -> float:
     """Megabytes of memory in use now."""
     return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize() / 1e6
-
-
-# A target answers requests, opens watches, and knows how its server is doing.
-Ask = Callable[[str, str, bytes], Awaitable[bytes]]
 
 
 class Target:
@@ -173,59 +157,6 @@ class InProcess(Target):
         return self._lag.take(), resident()
 
 
-class Refused(Exception):  # noqa: N818  (it is an answer)
-    """The server's answer is no success."""
-
-
-class Wire(asyncio.Protocol):
-    """One HTTP/1.1 connection, as thin as it can be: the client must not be what is measured."""
-
-    def __init__(self) -> None:
-        self._buffer = bytearray()
-        self._need = -1
-        self._in_pieces = False
-        self._answer: asyncio.Future[bytes] | None = None
-        self.changes = 0  # lines of a watch that are still to come
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.transport = transport
-
-    def ask(self, method: str, path: str, body: bytes = b"", type_: str = "") -> asyncio.Future[bytes]:
-        """The whole answer, with its head; raises `Refused`."""
-        type_ = type_ or ("application/merge-patch+json" if method == "PATCH" else "application/json")
-        head = f"{method} {path} HTTP/1.1\r\nhost: localhost\r\n"
-        if body:
-            head += f"content-type: {type_}\r\ncontent-length: {len(body)}\r\n"
-        self.transport.write(head.encode() + b"\r\n" + body)  # type: ignore[attr-defined]
-        self._answer = asyncio.get_running_loop().create_future()
-        return self._answer
-
-    def data_received(self, data: bytes) -> None:
-        answer = self._answer
-        if self.changes:
-            self.changes -= data.count(b"\n") - data.count(b"\r\n")
-            if self.changes <= 0 and answer is not None:
-                answer.set_result(b"")
-            return
-        self._buffer += data
-        if self._need < 0:
-            end = self._buffer.find(b"\r\n\r\n")
-            if end < 0:
-                return
-            length = bytes(self._buffer[:end]).partition(b"content-length: ")[2].split(b"\r\n")[0]
-            self._in_pieces = not length  # as long lists come
-            self._need = end + 4 + int(length or 0)
-        is_whole = self._buffer.endswith(b"\r\n0\r\n\r\n") if self._in_pieces else len(self._buffer) >= self._need
-        if is_whole and answer is not None:
-            whole = bytes(self._buffer)
-            self._buffer.clear()
-            self._need = -1
-            if whole[9:11] == b"20":
-                answer.set_result(whole)
-            else:
-                answer.set_exception(Refused(whole.decode()))
-
-
 class OverHttps(Target):
     def __init__(self, process: subprocess.Popen[bytes], port: int, context: ssl.SSLContext) -> None:
         self._process, self._port, self._context = process, port, context
@@ -259,22 +190,6 @@ async def row(target: Target, name: str, rate: float, unit: str, times: Times, n
     percentiles = f"p50 {times.percentile(50) * 1e3:8.2f} ms   p99 {times.percentile(99) * 1e3:8.2f} ms"
     state = f"lag p99 {lag * 1e3:6.1f} ms   {memory:5.0f} MB"
     print(f"  {name:<30}{rate:>10,.0f} {unit:<9}{percentiles}   {state}   {note}", flush=True)
-
-
-async def at_once(
-    connections: list[Ask], seconds: float, job: Callable[[Ask], Awaitable[object]]
-) -> tuple[float, Times]:
-    """Every connection does the job over and over; the rate, and how long each took."""
-    times, end = Times(), time.perf_counter() + seconds
-
-    async def work(ask: Ask) -> None:
-        while time.perf_counter() < end:
-            with times.one():
-                await job(ask)
-
-    start = time.perf_counter()
-    await asyncio.gather(*map(work, connections))
-    return len(times.values) / (time.perf_counter() - start), times
 
 
 async def measure(target: Target, writers: tuple[int, ...], seconds: float, pods: int) -> None:
@@ -360,6 +275,7 @@ async def fan_out(target: Target, connections: list[Ask], names: list[str]) -> N
 
 async def serve(directory: Path) -> None:
     """The server for the other process: its state for every line on standard input, until that ends."""
+    allow_descriptors(protocols.DESCRIPTORS)
     credentials = Credentials.load(directory / "pki", RealClock().now(), Ids())
     async with server(directory / "data") as api:
         front = HttpsFront(api, credentials.authenticator(), credentials.server_context())
@@ -379,17 +295,31 @@ async def serve(directory: Path) -> None:
         await front.stop()
 
 
-async def over_https(directory: Path, seconds: float, pods: int) -> None:
+@contextmanager
+def other_process(directory: Path) -> Iterator[tuple[subprocess.Popen[bytes], int, Credentials]]:
+    """A server that serves; its port, and who may ask it."""
     command = [sys.executable, __file__, "--serve", str(directory)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdin is not None
         assert process.stdout is not None
-        port = int(await asyncio.to_thread(process.stdout.readline))
-        credentials = Credentials.load(directory / "pki", RealClock().now(), Ids())
+        port = int(process.stdout.readline())
+        yield process, port, Credentials.load(directory / "pki", RealClock().now(), Ids())
+        process.stdin.close()
+
+
+async def over_https(directory: Path, seconds: float, pods: int) -> None:
+    with other_process(directory) as (process, port, credentials):
         context = ssl.create_default_context(cadata=credentials.authority_pem.decode())
         context.load_cert_chain(credentials.admin.file)
         await measure(OverHttps(process, port, context), (1, 16, 32, 128), seconds, pods)
-        assert process.stdin is not None
-        process.stdin.close()
+
+
+async def by_protocol(directory: Path, seconds: float, beside: Path | None) -> None:
+    with other_process(directory) as (_, port, credentials):
+        servers = [protocols.Server("muster", "127.0.0.1", port, credentials.authority_pem.decode(), credentials.token)]
+        if beside is not None:
+            servers.append(protocols.server_of(beside))
+        await protocols.measure(servers, seconds)
 
 
 async def in_process(directory: Path, seconds: float, pods: int) -> None:
@@ -403,6 +333,8 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=3.0)
     parser.add_argument("--pods", type=int, default=5_000)
     parser.add_argument("--directory", type=Path, default=None)
+    parser.add_argument("--only", choices=("in-process", "https", "protocols"), help="one table of the three")
+    parser.add_argument("--beside", type=Path, metavar="KUBECONFIG", help="another API server, with a token for it")
     parser.add_argument("--serve", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.serve is not None:
@@ -411,10 +343,21 @@ def main() -> None:
     size = len(pod(0))
     print(f"{os.cpu_count()} cores, Python {sys.version.split()[0]}, pods of {size:,} bytes as sent")
     with tempfile.TemporaryDirectory(dir=options.directory) as directory:
-        print("\nin process")
-        uvloop.run(in_process(Path(directory) / "a", options.seconds, options.pods))
-        print("\nover HTTPS, the client in another process")
-        uvloop.run(over_https(Path(directory) / "b", options.seconds, options.pods))
+        tables: dict[str, tuple[str, Callable[[], Coroutine[Any, Any, None]]]] = {
+            "in-process": ("in process", lambda: in_process(Path(directory) / "a", options.seconds, options.pods)),
+            "https": (
+                "over HTTPS, the client in another process",
+                lambda: over_https(Path(directory) / "b", options.seconds, options.pods),
+            ),
+            "protocols": (
+                "by protocol; ConfigMaps of about 1 KB",
+                lambda: by_protocol(Path(directory) / "c", options.seconds, options.beside),
+            ),
+        }
+        for name in [options.only] if options.only else tables:
+            title, table = tables[name]
+            print(f"\n{title}")
+            uvloop.run(table())
 
 
 if __name__ == "__main__":

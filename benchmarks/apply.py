@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any
 
 import uvloop
-from apiserver import InProcess, at_once, pod, server
+from apiserver import InProcess, pod, server
+from clients import at_once
 
 from muster.cluster.apiserver.inprocess import InProcessTransport
 from muster.cluster.apiserver.pipeline import ApiServer
