@@ -48,7 +48,7 @@ from muster.cluster.apiserver.front.https import HttpsFront
 from muster.cluster.embedded import cluster
 from muster.cluster.nodespec import NodeSpec
 from muster.cluster.store import SqliteJournal
-from muster.queueing.eviction import released_after_eviction
+from muster.queueing.workload.eviction import released_after_eviction
 from muster.runtime.clock import RealClock
 from muster.runtime.ids import Ids
 from muster.runtime.objects import merge_patch

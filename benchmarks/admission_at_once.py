@@ -14,10 +14,11 @@ from msgspec.structs import replace
 
 from muster.api.kinds import Kind
 from muster.api.kueue import CLUSTER_QUEUE, COHORT, RESOURCE_FLAVOR, WORKLOAD, ClusterQueue, Cohort, ResourceFlavor
-from muster.queueing import cycle, intake, model
-from muster.queueing.nomination import Settings
-from muster.queueing.queues import Queues
-from muster.queueing.quota import Tree
+from muster.queueing import convert, model
+from muster.queueing.pending.queues import Queues
+from muster.queueing.quota.tree import Tree
+from muster.queueing.scheduling import cycle
+from muster.queueing.scheduling.nomination import Settings
 
 _START = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -40,18 +41,18 @@ class Played:
         for due, body, queue, seconds in work:
             created = _START + timedelta(seconds=due)
             obj = WORKLOAD.decode(body)
-            workload = replace(intake.workload(obj, queue), created=created, queued=created, uid=obj.metadata.name)
+            workload = replace(convert.workload(obj, queue), created=created, queued=created, uid=obj.metadata.name)
             self._run[workload.key] = seconds
             heappush(self._events, (due, next(self._numbers), workload))
 
     def _set_up(self, kind: Kind[Any], document: dict[str, Any]) -> None:
         if kind is RESOURCE_FLAVOR:
-            flavor = intake.flavor_spec(msgspec.convert(document, ResourceFlavor))
+            flavor = convert.flavor_spec(msgspec.convert(document, ResourceFlavor))
             self._flavors[flavor.name] = flavor
         elif kind is COHORT:
-            self._tree.set_cohort(intake.cohort_spec(msgspec.convert(document, Cohort)))
+            self._tree.set_cohort(convert.cohort_spec(msgspec.convert(document, Cohort)))
         elif kind is CLUSTER_QUEUE:
-            spec = intake.queue_spec(msgspec.convert(document, ClusterQueue))
+            spec = convert.queue_spec(msgspec.convert(document, ClusterQueue))
             self._tree.set_queue(spec)
             self._queues.set_queue(spec)
 

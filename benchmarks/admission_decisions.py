@@ -22,7 +22,6 @@ from datetime import UTC, datetime, timedelta
 from msgspec.structs import replace
 
 from muster.api.selectors import EVERYTHING
-from muster.queueing.cycle import Outcome, Settings, run
 from muster.queueing.model import (
     FlavorResource,
     FlavorSpec,
@@ -33,8 +32,9 @@ from muster.queueing.model import (
     ResourceGroup,
     Workload,
 )
-from muster.queueing.queues import Queues
-from muster.queueing.quota import Tree
+from muster.queueing.pending.queues import Queues
+from muster.queueing.quota.tree import Tree
+from muster.queueing.scheduling.cycle import Outcome, Settings, run
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 CPU = FlavorResource("default", "cpu")

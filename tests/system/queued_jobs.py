@@ -15,7 +15,7 @@ from muster.api.kueue import WORKLOAD, Workload
 from muster.api.kueue.names import POD_SET_LABEL, QUEUE_NAME_LABEL
 from muster.cluster.nodes.simulated import SimulatedNodes
 from muster.queueing.conditions import Conditions, put
-from muster.queueing.eviction import evict
+from muster.queueing.workload.eviction import evict
 from muster.runtime.clock import run_virtual
 from muster.runtime.manager import Manager
 from muster.runtime.objects import merge_patch

@@ -18,7 +18,7 @@ from muster.api.kueue import (
     Workload,
 )
 from muster.queueing.conditions import find, is_true
-from muster.queueing.eviction import released_after_eviction
+from muster.queueing.workload.eviction import released_after_eviction
 from muster.runtime.objects import merge_patch
 
 

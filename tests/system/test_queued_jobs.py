@@ -23,7 +23,7 @@ from muster.api.kueue import (
 )
 from muster.api.scheduling import PRIORITY_CLASS, PriorityClass
 from muster.api.status import ApiError
-from muster.queueing.names import workload_name
+from muster.queueing.jobframework.names import workload_name
 
 QUEUE = "kueue.x-k8s.io/queue-name"
 PREBUILT = "kueue.x-k8s.io/prebuilt-workload-name"

@@ -30,12 +30,12 @@ from muster.api.kueue.names import (
 from muster.api.quantity import QuantityError
 from muster.api.selectors import SelectorError
 from muster.insight.standing import display_name, owner_uids
-from muster.queueing import intake
+from muster.queueing import convert
 from muster.queueing.conditions import find, find_true, is_true
-from muster.queueing.estimate import Estimate, RunTime, estimate
 from muster.queueing.model import PODS, FlavorResource, FlavorSpec
-from muster.queueing.queues import NEVER, Queues
-from muster.queueing.quota import Node, Tree
+from muster.queueing.pending.queues import NEVER, Queues
+from muster.queueing.quota.tree import Node, Tree
+from muster.queueing.scheduling.estimate import Estimate, RunTime, estimate
 from muster.runtime.objects import key_of
 
 # So many of those that finished last tell how long the next will take.
@@ -96,7 +96,7 @@ class Outlook:
 
     def __init__(self, snapshot: Snapshot, cluster_queue: str, namespace: str) -> None:
         self.names = {key_of(one): display_name(one.metadata, namespace) for one in snapshot.workloads}
-        self.flavors: dict[str, FlavorSpec] = {one.metadata.name: intake.flavor_spec(one) for one in snapshot.flavors}
+        self.flavors: dict[str, FlavorSpec] = {one.metadata.name: convert.flavor_spec(one) for one in snapshot.flavors}
         self.tree = _tree(snapshot, cluster_queue)
         self.queues = Queues()
         self.runs = run_times(snapshot)
@@ -119,7 +119,7 @@ class Outlook:
         """What the Workload asks for, in every flavor that it could get it from."""
         asked: dict[str, int] = {}
         try:
-            podsets = intake.workload(workload, cluster_queue).podsets
+            podsets = convert.workload(workload, cluster_queue).podsets
         except _INVALID:
             return []
         for podset in podsets:
@@ -164,7 +164,7 @@ class Outlook:
         if is_true(status.conditions, FINISHED):
             return
         try:
-            seen = intake.workload(workload, cluster_queue)
+            seen = convert.workload(workload, cluster_queue)
         except _INVALID:
             return
         if seen.queue not in self.tree.queues:
@@ -192,12 +192,12 @@ def quota_tree(cluster_queues: Iterable[ClusterQueue], cohorts: Iterable[Cohort]
     tree = Tree()
     for cohort in cohorts:
         try:
-            tree.set_cohort(intake.cohort_spec(cohort))
+            tree.set_cohort(convert.cohort_spec(cohort))
         except _INVALID:
             continue
     for queue in cluster_queues:
         try:
-            tree.set_queue(intake.queue_spec(queue))
+            tree.set_queue(convert.queue_spec(queue))
         except _INVALID:
             continue
     return tree

@@ -25,7 +25,7 @@ from muster.insight.jobstate import OPEN, JobState, Verdict
 from muster.insight.text import quantity
 from muster.queueing.additions import completed_podset, defaults_of
 from muster.queueing.model import PODS, FlavorResource, ResourceGroup
-from muster.queueing.quota import Node as QuotaNode
+from muster.queueing.quota.tree import Node as QuotaNode
 from muster.queueing.requests import Rules, requests_of
 from muster.runtime.objects import key_of
 

@@ -16,7 +16,7 @@ from muster.api.kueue.names import (
 )
 from muster.api.meta import ObjectMeta
 from muster.queueing.conditions import find, find_true, is_true
-from muster.queueing.eviction import DEACTIVATED_MESSAGE
+from muster.queueing.workload.eviction import DEACTIVATED_MESSAGE
 
 # What comes before the numbers says nothing where there is only one podset.
 _PREAMBLE = re.compile(r"couldn't assign flavors to pod set main: (?!.*couldn't assign flavors|.*; )")

@@ -21,7 +21,7 @@ from muster.insight.jobstate import OPEN, JobState, Verdict, why_unplaced
 from muster.insight.standing import UNTIL_RELEASED, Standing, display_name
 from muster.insight.text import age, quantity, table
 from muster.queueing.conditions import find, find_true
-from muster.queueing.estimate import Estimate
+from muster.queueing.scheduling.estimate import Estimate
 
 # How many of those who are ahead, or hold what is missing, are named.
 NAMED = 5

@@ -14,7 +14,7 @@ from muster.insight.forecast import Holder, Need
 from muster.insight.jobstate import Verdict, job_state
 from muster.insight.standing import standing
 from muster.insight.why import NODES_NAMED, Facts, Level, failed, levels, when
-from muster.queueing.estimate import Certainty, Estimate
+from muster.queueing.scheduling.estimate import Certainty, Estimate
 
 NOW = datetime(2026, 1, 1, 0, 6, tzinfo=UTC)
 

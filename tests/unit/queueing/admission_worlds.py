@@ -19,8 +19,8 @@ from tests.unit.queueing.worlds import START
 
 from muster.api.selectors import EVERYTHING, LabelMatcher, parse_label_selector
 from muster.queueing.model import FlavorSpec, Fungibility, PodSet, QueueSpec, ResourceGroup, Workload
-from muster.queueing.queues import Queues
-from muster.queueing.quota import Tree
+from muster.queueing.pending.queues import Queues
+from muster.queueing.quota.tree import Tree
 
 _NAMES = ("default", "spot", "solid", "model-a", "model-b")
 FLAVORS = {name: FlavorSpec(name, {"flavor": name}) for name in _NAMES}

@@ -19,7 +19,7 @@ from muster.queueing.model import (
     ResourceGroup,
     Workload,
 )
-from muster.queueing.quota import Tree
+from muster.queueing.quota.tree import Tree
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 

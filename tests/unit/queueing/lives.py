@@ -26,8 +26,8 @@ from muster.api.kueue import (
 )
 from muster.api.kueue.names import JOB_UID_LABEL, RESOURCE_IN_USE_FINALIZER
 from muster.api.meta import Condition, ObjectMeta, OwnerReference
-from muster.queueing.lifecycle import Surroundings
-from muster.queueing.obstacles import QueueState
+from muster.queueing.workload.lifecycle import Surroundings
+from muster.queueing.workload.obstacles import QueueState
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 GENERATION = 7

@@ -12,14 +12,14 @@ from msgspec.structs import replace
 from tests.unit.queueing.admission_worlds import FLAVORS
 from tests.unit.queueing.worlds import START
 
-from muster.queueing.candidates import Victim
-from muster.queueing.cycle import Settings
-from muster.queueing.fairness import Contender, Tournament
-from muster.queueing.line import shape
 from muster.queueing.model import Assignment, Mode, Usage, Workload
-from muster.queueing.nomination import nominate
-from muster.queueing.ordering import place
-from muster.queueing.quota import Node, Tree
+from muster.queueing.pending.ordering import place
+from muster.queueing.pending.queue import shape
+from muster.queueing.quota.tree import Node, Tree
+from muster.queueing.scheduling.cycle import Settings
+from muster.queueing.scheduling.fairness import Contender, Tournament
+from muster.queueing.scheduling.nomination import nominate
+from muster.queueing.scheduling.preemption.candidates import Victim
 
 
 @dataclass

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from functools import partial
 from itertools import takewhile
 
-from muster.queueing.fairness import FairSharing, share
 from muster.queueing.model import Assignment, FlavorResource, Mode, Workload
-from muster.queueing.quota import Node, Tree
+from muster.queueing.quota.tree import Node, Tree
+from muster.queueing.scheduling.fairness import FairSharing, share
 
 Result = list[tuple[str, str]]
 Candidate = tuple[Workload, Node | None, str, bool]  # with the common Cohort, and whether borrowing rules it out

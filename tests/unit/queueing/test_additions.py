@@ -8,7 +8,7 @@ import pytest
 from muster.api.core.quota import LimitRangeItem
 from muster.api.kueue import Workload
 from muster.queueing.additions import completed, defaults_of
-from muster.queueing.intake import workload as read
+from muster.queueing.convert import workload as read
 
 
 def limits(type_: str = "Container", **item: Any) -> LimitRangeItem:

@@ -8,8 +8,8 @@ from tests.unit.queueing import lives
 from tests.unit.queueing.lives import NOW
 
 from muster.queueing.conditions import find
-from muster.queueing.lifecycle import decide
 from muster.queueing.moments import FIRST, LAST, later
+from muster.queueing.workload.lifecycle import decide
 
 SECOND = timedelta(seconds=1)
 EAST = timezone(timedelta(hours=14))

@@ -31,7 +31,7 @@ from muster.queueing.model import (
     Usage,
     Workload,
 )
-from muster.queueing.quota import Node, Tree
+from muster.queueing.quota.tree import Node, Tree
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -41,8 +41,8 @@ from muster.cluster.apiserver.admission import Attempt, Plugin, Remark
 from muster.cluster.store import Entry, Key, Store
 from muster.jobs.quota import GATE, must_wait
 from muster.jobs.terms import Terms
-from muster.queueing.growth import granted
-from muster.queueing.names import workload_name
+from muster.queueing.elastic.growth import granted
+from muster.queueing.jobframework.names import workload_name
 
 
 def managed_plugins(configuration: Configuration) -> tuple[Plugin, ...]:

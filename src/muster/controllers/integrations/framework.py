@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from muster.api.kinds import Kind
 from muster.api.kueue import PodSet, ReclaimablePod
-from muster.queueing.facts import End, PodSetInfo
+from muster.queueing.jobframework.observed import End, PodSetInfo
 
 T = TypeVar("T")
 T_contra = TypeVar("T_contra", contravariant=True)

@@ -10,7 +10,7 @@ from muster.controllers.integrations.owners import Owners, controller_of
 from muster.controllers.job.claims import BY_CONTROLLER, by_controller
 from muster.jobs.quota import GATE, is_gated, may_go
 from muster.jobs.terms import Terms
-from muster.queueing.growth import granted
+from muster.queueing.elastic.growth import granted
 from muster.runtime.controller import Result
 from muster.runtime.manager import Manager
 

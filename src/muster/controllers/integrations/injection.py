@@ -9,7 +9,7 @@ from muster.api.core import PodTemplateSpec, Toleration
 from muster.api.kueue import CHECK_READY, PodSet, PodSetAssignment, PodSetUpdate, ResourceFlavor, Workload
 from muster.api.kueue.names import CLUSTER_QUEUE_NAME_LABEL, LOCAL_QUEUE_NAME_LABEL, POD_SET_LABEL
 from muster.api.status import not_found
-from muster.queueing.facts import PodSetInfo
+from muster.queueing.jobframework.observed import PodSetInfo
 
 _LONGEST_LABEL = 63
 

@@ -24,8 +24,8 @@ from muster.controllers.integrations.templates import injecting, restoring
 from muster.controllers.scheduler.gangs import starts_together
 from muster.jobs.conditions import SUSPENDED, finish, is_true
 from muster.jobs.terms import Terms
-from muster.queueing.facts import End, PodSetInfo
-from muster.queueing.reclaimable import reclaimable_pods
+from muster.queueing.jobframework.observed import End, PodSetInfo
+from muster.queueing.jobframework.reclaimable import reclaimable_pods
 
 # Labels that the API server puts on a Job's pods. A Workload has only the name; the server insists that they stay.
 _OWN_LABELS = (LEGACY_JOB_NAME_LABEL, LEGACY_CONTROLLER_UID_LABEL, CONTROLLER_UID_LABEL)

@@ -15,8 +15,8 @@ from muster.api.kueue.readiness import JOB_START_ANNOTATION, READY_ANNOTATION
 from muster.api.managed.jobs import prebuilt_name
 from muster.controllers.integrations.framework import Observable
 from muster.controllers.integrations.priorities import Priorities
-from muster.queueing.equivalence import sanitized
-from muster.queueing.facts import JobFacts
+from muster.queueing.jobframework.equivalence import sanitized
+from muster.queueing.jobframework.observed import JobFacts
 from muster.runtime.objects import meta_of
 
 T = TypeVar("T")

@@ -30,7 +30,7 @@ from muster.api.managed.pods import group_size, is_held, is_unretriable, role_of
 from muster.api.meta import ObjectMeta
 from muster.api.pods import find_condition, is_deleting, is_finished, is_ready
 from muster.queueing.conditions import find, find_true, is_true, put
-from muster.queueing.facts import End
+from muster.queueing.jobframework.observed import End
 
 # So many kinds of pods can be in one Workload (upstream).
 MAX_ROLES = 18

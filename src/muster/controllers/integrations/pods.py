@@ -2,8 +2,8 @@
 
 Pods are not suspended and resumed as jobs are: they wait behind a gate, and whoever has to stop is deleted. A pod of a
 group that was stopped, or has failed, stays until another takes its place: a finalizer holds it, which is also how it
-is known what became of it. Everything else is as for jobs, and decided by the same `queueing.pairing`. All is decided
-anew from what the server has, so it may be cut between any two writes.
+is known what became of it. Everything else is as for jobs, and decided by the same `jobframework.pairing`. All is
+decided anew from what the server has, so it may be cut between any two writes.
 """
 
 from collections.abc import Iterable, Sequence
@@ -46,9 +46,9 @@ from muster.controllers.integrations.priorities import Priorities, appeared
 from muster.controllers.integrations.rules import rules
 from muster.controllers.integrations.workloads import Workloads, copied_labels
 from muster.queueing.conditions import find_true, is_true, put
-from muster.queueing.facts import JobFacts
-from muster.queueing.names import workload_name
-from muster.queueing.pairing import WORKLOAD_DELETED, Plan, decide
+from muster.queueing.jobframework.names import workload_name
+from muster.queueing.jobframework.observed import JobFacts
+from muster.queueing.jobframework.pairing import WORKLOAD_DELETED, Plan, decide
 from muster.runtime.controller import Result
 from muster.runtime.manager import Manager
 from muster.runtime.objects import key_of, reference, split_key

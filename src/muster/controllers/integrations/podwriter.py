@@ -10,8 +10,8 @@ from muster.api.pods import is_deleting
 from muster.api.status import ApiError
 from muster.controllers.integrations.injection import tolerations
 from muster.controllers.integrations.podgroups import TERMINATION_TARGET, was_told
-from muster.queueing.facts import PodSetInfo
-from muster.queueing.pairing import CANNOT_RESTORE, NO_MATCH, NOT_ADMITTED, WORKLOAD_DELETED
+from muster.queueing.jobframework.observed import PodSetInfo
+from muster.queueing.jobframework.pairing import CANNOT_RESTORE, NO_MATCH, NOT_ADMITTED, WORKLOAD_DELETED
 from muster.runtime.client import Client
 from muster.runtime.clock import Clock
 from muster.runtime.objects import reference

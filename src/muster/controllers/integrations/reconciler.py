@@ -1,4 +1,4 @@
-"""Keeps the jobs of one kind in step with their Workloads: objects in, `queueing.pairing` decides, writes out.
+"""Keeps the jobs of one kind in step with their Workloads: objects in, `jobframework.pairing` decides, writes out.
 
 Every write is made only if what it was decided on is still so (resourceVersion), and every decision is made anew from
 what the server has, so it may be cut anywhere and goes on. The order of writes is that of the plan: quota is given back
@@ -36,9 +36,9 @@ from muster.controllers.integrations.priorities import Priorities, appeared
 from muster.controllers.integrations.rules import rules
 from muster.controllers.integrations.workloads import Workloads
 from muster.queueing.conditions import put
-from muster.queueing.facts import JobFacts
-from muster.queueing.matching import injected
-from muster.queueing.pairing import Plan, decide
+from muster.queueing.jobframework.matching import injected
+from muster.queueing.jobframework.observed import JobFacts
+from muster.queueing.jobframework.pairing import Plan, decide
 from muster.runtime.controller import Result
 from muster.runtime.manager import Manager
 from muster.runtime.objects import key_of, meta_of, reference, split_key

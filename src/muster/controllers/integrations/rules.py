@@ -4,8 +4,8 @@ from datetime import timedelta
 
 from muster.api.config import Configuration
 from muster.api.kueue import CLUSTER_QUEUE, RESOURCE_FLAVOR, Workload
-from muster.queueing.pairing import Rules
-from muster.queueing.ready import settings_for
+from muster.queueing.jobframework.pairing import Rules
+from muster.queueing.workload.readiness import settings_for
 from muster.runtime.manager import Manager
 
 

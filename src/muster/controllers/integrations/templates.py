@@ -5,7 +5,7 @@ from typing import Any
 
 from muster.api.core import PodTemplateSpec
 from muster.controllers.integrations.injection import tolerations
-from muster.queueing.facts import PodSetInfo
+from muster.queueing.jobframework.observed import PodSetInfo
 
 
 def injecting(template: PodTemplateSpec, info: PodSetInfo) -> dict[str, Any]:

@@ -11,9 +11,9 @@ from muster.api.kueue.names import JOB_UID_LABEL, PROVISIONING_REQUEST_PREFIX, R
 from muster.api.meta import ObjectMeta, OwnerReference
 from muster.api.status import ApiError
 from muster.queueing.conditions import stamped
-from muster.queueing.facts import JobFacts
-from muster.queueing.intake import CREATED_ANNOTATION
-from muster.queueing.names import workload_name
+from muster.queueing.convert import CREATED_ANNOTATION
+from muster.queueing.jobframework.names import workload_name
+from muster.queueing.jobframework.observed import JobFacts
 from muster.runtime.client import Client
 from muster.runtime.clock import Clock
 from muster.runtime.objects import merge_patch

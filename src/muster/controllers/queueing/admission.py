@@ -30,13 +30,15 @@ from muster.api.kueue.names import (
 from muster.api.quantity import format_amount
 from muster.api.status import ApiError
 from muster.controllers.queueing.cache import QueueingCache
-from muster.queueing import cycle, explain, model, preemption
+from muster.queueing import model
 from muster.queueing.conditions import find, is_true, stamped
-from muster.queueing.eviction import release
-from muster.queueing.growth import SUFFIX, raised
-from muster.queueing.queues import HELD_BACK
-from muster.queueing.reservation import admission as admission_of
-from muster.queueing.reservation import preempted, reserved
+from muster.queueing.elastic.growth import SUFFIX, raised
+from muster.queueing.pending.queues import HELD_BACK
+from muster.queueing.scheduling import cycle, explain
+from muster.queueing.scheduling.preemption import classical
+from muster.queueing.workload.eviction import release
+from muster.queueing.workload.reservation import admission as admission_of
+from muster.queueing.workload.reservation import preempted, reserved
 from muster.runtime.clock import Clock
 from muster.runtime.controller import Result
 from muster.runtime.manager import Manager
@@ -208,14 +210,14 @@ class AdmissionController:
             current = self._cache.tree.holder(victim.workload.key)
             if current is None or current.evicted:
                 continue
-            message = preemption.message(self._cache.tree, decision.workload, victim, job_uid=job_uid)
+            message = classical.message(self._cache.tree, decision.workload, victim, job_uid=job_uid)
             self._cache.tree.hold(replace(current, evicted=True))
             self._write(
                 current.key,
                 partial(self._evict, victim, message, incoming),
             )
 
-    async def _evict(self, victim: preemption.Victim, message: str, incoming: Workload | None) -> Workload:
+    async def _evict(self, victim: classical.Victim, message: str, incoming: Workload | None) -> Workload:
         obj = await self._current(victim.workload)
         conditions = obj.status.conditions
         if not is_true(conditions, QUOTA_RESERVED) or is_true(conditions, EVICTED) or is_true(conditions, FINISHED):

@@ -44,18 +44,18 @@ from muster.controllers.queueing.indexes import (
     by_local_queue,
 )
 from muster.queueing import model
-from muster.queueing.activity import Activity, activity
-from muster.queueing.blocking import Blocking
 from muster.queueing.conditions import find, is_true
-from muster.queueing.fairness import FairSharing, Strategy
-from muster.queueing.growth import SUFFIX, entry
-from muster.queueing.intake import Settings as Reading
-from muster.queueing.intake import cohort_spec, flavor_spec, queue_spec
-from muster.queueing.intake import workload as read
-from muster.queueing.nomination import Settings
-from muster.queueing.queues import NEVER, Queues
-from muster.queueing.quota import Node, Tree
+from muster.queueing.convert import Settings as Reading
+from muster.queueing.convert import cohort_spec, flavor_spec, queue_spec
+from muster.queueing.convert import workload as read
+from muster.queueing.elastic.growth import SUFFIX, entry
+from muster.queueing.pending.activity import Activity, activity
+from muster.queueing.pending.queues import NEVER, Queues
+from muster.queueing.quota.tree import Node, Tree
 from muster.queueing.requests import Rules
+from muster.queueing.scheduling.blocking import Blocking
+from muster.queueing.scheduling.fairness import FairSharing, Strategy
+from muster.queueing.scheduling.nomination import Settings
 from muster.runtime.manager import Manager
 from muster.runtime.objects import key_of
 

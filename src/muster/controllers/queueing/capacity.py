@@ -3,7 +3,7 @@
 from muster.api.core import NODE, Node
 from muster.api.kueue import CLUSTER_QUEUE, RESOURCE_FLAVOR, ClusterQueue
 from muster.api.status import ApiError
-from muster.queueing.capacity import FOLLOWS_NODES, quota_from_nodes
+from muster.queueing.quota.nodes import FOLLOWS_NODES, quota_from_nodes
 from muster.runtime.controller import Result
 from muster.runtime.manager import Manager
 from muster.runtime.objects import key_of

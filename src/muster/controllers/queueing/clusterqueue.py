@@ -7,7 +7,7 @@ from muster.api.kueue.names import ACTIVE
 from muster.controllers.queueing.cache import QueueingCache
 from muster.controllers.queueing.writing import keep_held, look_soon, set_status
 from muster.queueing.conditions import find
-from muster.queueing.rollup import queue_status, with_activity
+from muster.queueing.quota.status import queue_status, with_activity
 from muster.runtime.controller import Result
 from muster.runtime.manager import Manager
 from muster.runtime.objects import reference

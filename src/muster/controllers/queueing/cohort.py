@@ -3,7 +3,7 @@
 from muster.api.kueue import COHORT, ClusterQueue, Cohort
 from muster.controllers.queueing.cache import QueueingCache
 from muster.controllers.queueing.writing import look_soon, set_status
-from muster.queueing.rollup import cohort_status
+from muster.queueing.quota.status import cohort_status
 from muster.runtime.controller import Result
 from muster.runtime.manager import Manager
 

@@ -22,10 +22,10 @@ from muster.api.kueue import (
 from muster.api.quantity import parse
 from muster.controllers.queueing.cache import QueueingCache
 from muster.controllers.queueing.indexes import LOCAL_QUEUES_BY_CLUSTER_QUEUE, by_cluster_queue
-from muster.queueing import usagestatus
-from muster.queueing.growth import SUFFIX
+from muster.queueing.elastic.growth import SUFFIX
 from muster.queueing.model import Usage, Workload
-from muster.queueing.usage import Account, Accounts, Decay
+from muster.queueing.pending import usagestatus
+from muster.queueing.pending.usage import Account, Accounts, Decay
 from muster.runtime.controller import Result
 from muster.runtime.manager import Manager
 from muster.runtime.objects import key_of

@@ -13,10 +13,10 @@ from muster.api.kueue.names import ACTIVE, TERMINATING
 from muster.api.selectors import label_matcher
 from muster.controllers.queueing.cache import QueueingCache
 from muster.queueing.conditions import find
-from muster.queueing.fairness import share
 from muster.queueing.model import FlavorResource, Quota, Usage
-from muster.queueing.quota import Node
-from muster.queueing.tallies import Tally
+from muster.queueing.quota.tallies import Tally
+from muster.queueing.quota.tree import Node
+from muster.queueing.scheduling.fairness import share
 from muster.runtime.metrics import Gauges
 from muster.runtime.objects import split_key
 

@@ -15,7 +15,7 @@ from muster.api.kueue import (
     Topology,
 )
 from muster.controllers.queueing.writing import keep_held
-from muster.queueing.checks import of_queue
+from muster.queueing.workload.checks import of_queue
 from muster.runtime.controller import Result
 from muster.runtime.manager import Manager
 from muster.runtime.objects import key_of

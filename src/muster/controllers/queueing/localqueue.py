@@ -8,10 +8,10 @@ from muster.api.kueue import LOCAL_QUEUE, ClusterQueue, LocalQueue
 from muster.controllers.queueing.cache import QueueingCache
 from muster.controllers.queueing.fairusage import FairUsageController
 from muster.controllers.queueing.writing import look_soon, set_status
-from muster.queueing.activity import local_activity
 from muster.queueing.model import StopPolicy
-from muster.queueing.rollup import local_status, with_activity
-from muster.queueing.tallies import Tally
+from muster.queueing.pending.activity import local_activity
+from muster.queueing.quota.status import local_status, with_activity
+from muster.queueing.quota.tallies import Tally
 from muster.runtime.controller import Result
 from muster.runtime.manager import Manager
 from muster.runtime.objects import key_of

@@ -39,7 +39,7 @@ from muster.controllers.queueing.gauges import (
     named,
 )
 from muster.queueing.conditions import find, find_true, is_true
-from muster.queueing.cycle import Outcome
+from muster.queueing.scheduling.cycle import Outcome
 from muster.runtime.metrics import Gauges, Registry
 
 M = TypeVar("M", bound=MetricWrapperBase)

@@ -1,4 +1,4 @@
-"""The size of elastic Jobs when quota is short: `queueing.sizing` decides, here it is written on the Jobs.
+"""The size of elastic Jobs when quota is short: `queueing.elastic.sizing` decides, here it is written on the Jobs.
 
 The Workloads follow their Jobs, and quota follows the Workloads; so a shrink that is under way is found again, and
 nothing more is asked for. Where nodes, not quota, are short, the scheduler does the same.
@@ -23,11 +23,11 @@ from muster.controllers.job.claims import BY_CONTROLLER, by_controller
 from muster.controllers.queueing.cache import QueueingCache
 from muster.controllers.scheduler.sizes import elastic_bounds, ended_indexes, least_size, resizing
 from muster.jobs.conditions import announced, finish
-from muster.queueing.cycle import Outcome, Preemption
-from muster.queueing.growth import SUFFIX, granted
+from muster.queueing.elastic.growth import SUFFIX, granted
+from muster.queueing.elastic.sizing import Elastic, affordable, smaller
 from muster.queueing.model import Workload as Claim
-from muster.queueing.nomination import nominate
-from muster.queueing.sizing import Elastic, affordable, smaller
+from muster.queueing.scheduling.cycle import Outcome, Preemption
+from muster.queueing.scheduling.nomination import nominate
 from muster.runtime.controller import Result
 from muster.runtime.manager import Manager
 from muster.runtime.objects import key_of, reference

@@ -6,8 +6,8 @@ from muster.api.kueue import Workload
 from muster.api.kueue.visibility import PendingWorkload, PendingWorkloadsSummary
 from muster.api.meta import ObjectMeta
 from muster.controllers.queueing.cache import QueueingCache
-from muster.queueing.growth import SUFFIX
-from muster.queueing.queues import Position
+from muster.queueing.elastic.growth import SUFFIX
+from muster.queueing.pending.queues import Position
 
 
 class Visibility:

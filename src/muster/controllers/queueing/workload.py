@@ -29,12 +29,12 @@ from muster.controllers.queueing.indexes import (
     by_holding,
     by_local_queue,
 )
-from muster.queueing import checks
 from muster.queueing.conditions import is_true
-from muster.queueing.lifecycle import Plan, Surroundings, decide
 from muster.queueing.model import StopPolicy
-from muster.queueing.obstacles import QueueState
-from muster.queueing.ready import settings_for
+from muster.queueing.workload import checks
+from muster.queueing.workload.lifecycle import Plan, Surroundings, decide
+from muster.queueing.workload.obstacles import QueueState
+from muster.queueing.workload.readiness import settings_for
 from muster.runtime.controller import Result
 from muster.runtime.manager import Manager
 from muster.runtime.objects import key_of, merge_patch, reference

@@ -14,7 +14,7 @@ from muster.insight.reader.queues import Visibility, get_or_none, list_or_none
 from muster.insight.standing import Standing, by_owner, standing
 from muster.insight.why import Facts
 from muster.queueing.conditions import find as find_condition
-from muster.queueing.estimate import Certainty, Estimate
+from muster.queueing.scheduling.estimate import Certainty, Estimate
 from muster.runtime.client import Client
 from muster.runtime.objects import key_of
 

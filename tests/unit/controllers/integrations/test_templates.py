@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from muster.api.core import PodTemplateSpec, Toleration
 from muster.cluster.apiserver.patch import merge
 from muster.controllers.integrations.templates import injecting, restoring
-from muster.queueing.facts import PodSetInfo
+from muster.queueing.jobframework.observed import PodSetInfo
 
 WORDS = st.dictionaries(st.sampled_from("abcd"), st.sampled_from("xyz"), max_size=4)
 BORNE = st.lists(st.sampled_from("kl").map(lambda key: Toleration(key=key, operator="Exists")), unique=True)

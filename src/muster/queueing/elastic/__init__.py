@@ -1,0 +1,1 @@
+"""Workloads that change size while they run."""

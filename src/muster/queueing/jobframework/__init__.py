@@ -1,0 +1,1 @@
+"""A job of any kind and its Workload."""

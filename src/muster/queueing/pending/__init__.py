@@ -1,0 +1,1 @@
+"""Who waits for quota, and in which order."""

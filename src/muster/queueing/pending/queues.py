@@ -1,0 +1,427 @@
+"""Who waits for quota, ClusterQueue by ClusterQueue, and when somebody is worth another look.
+
+A workload that waits is either to be tried, or it was tried and does not fit (inadmissible, whole classes at a time),
+or something is in its way whatever is free: it is held back after an eviction, its LocalQueue is stopped, its namespace
+is not selected. It is tried again only once something happened that could help; what that is:
+
+- a flush of its tree (`flush`), for those who might take some of what was freed;
+- its own change, the end of what held it back (`advance`), a namespace or a LocalQueue that changes.
+
+The requeue rules are Kueue's, but for two things that only a queue with a lock and a pause needs: nothing is in flight
+here, so no event can be missed between a decision and its outcome, and no flush waits for a second. What is kept is
+a function of who waits, so it can be rebuilt by adding everybody anew; all that is lost is who need not be tried.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import UTC, datetime
+from heapq import heappop, heappush
+from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from muster.queueing.model import PODS, FlavorResource, QueueSpec, Usage, Workload
+from muster.queueing.pending.ordering import place
+from muster.queueing.pending.queue import Alike, Line, Note, Parked, Waiter
+from muster.queueing.quota.tree import Node
+
+# Held back until it is added again without.
+NEVER: Final = datetime.max.replace(tzinfo=UTC)
+
+HELD_BACK: Final = Note("PendingEvaluation", "The workload waits before it is queued again")
+_NOT_SELECTED: Final = Note("Misconfigured", "workload namespace doesn't match ClusterQueue selector")
+
+
+class Position(Struct, frozen=True):
+    """Of a workload that waits, both from 0."""
+
+    workload: Workload
+    in_queue: int
+    in_local: int
+
+
+# A workload got this.
+Charge = Callable[[Workload, Usage], None]
+
+
+class Queues:
+    """All lines. Names of LocalQueues and keys of workloads are `namespace/name`."""
+
+    def __init__(self) -> None:
+        self._charges: list[Charge] = []
+        self._lines: dict[str, Line] = {}
+        self._waiters: dict[str, Waiter] = {}
+        self._usage: dict[str, float] = {}
+        self._labels: dict[str, Mapping[str, str]] = {}
+        self._stopped: set[str] = set()  # LocalQueues
+        self._wakes: list[tuple[datetime, str]] = []  # an entry is void if the waiter has another time
+        self._untried: dict[str, None] = {}
+        self._parked: dict[str, Parked] = {}  # by ClusterQueue; those who claim something or wait for pods
+        self._claims: dict[str, Usage] = {}  # as of the last `take_lifted`
+        self._reparked: set[str] = set()  # since then
+        self._freed: dict[Node, set[FlavorResource] | None] = {}  # flushes that were asked for
+
+    # What the shell tells.
+
+    def set_queue(self, spec: QueueSpec, *, active: bool = True) -> None:
+        """Add or change a ClusterQueue. Whom that could help in its tree is for `flush` to wake.
+
+        active: whether it can admit at all (its flavors and checks exist); a stopped one cannot either.
+        """
+        line = self._line(spec.name)
+        same = line.spec is not None and replace(line.spec, stop=spec.stop) == spec
+        line.spec, line.closed = spec, None
+        if spec.stop != "None" or not active:
+            line.closed = Note("Suspended", f"ClusterQueue {spec.name} is inactive")
+        if not same:
+            selected: dict[str, bool] = {}
+            for waiter in line.waiters.values():
+                namespace = waiter.workload.namespace
+                if namespace not in selected:
+                    selected[namespace] = self._selects(line, namespace)
+                waiter.obstacle = self._obstacle(waiter.workload, selected=selected[namespace])
+            line.refresh()
+        self._changed(line)
+
+    def remove_queue(self, name: str) -> None:
+        """Its workloads wait for another one of that name."""
+        line = self._line(name)
+        line.spec = None
+        line.closed = Note("Misconfigured", f"ClusterQueue {name} doesn't exist")
+        line.refresh()
+        self._changed(line)
+        self._drop_if_unused(line)
+
+    def stop_local(self, local_queue: str, *, stopped: bool = True) -> None:
+        """A LocalQueue is stopped, or no longer, as is one that is gone."""
+        if stopped == (local_queue in self._stopped):
+            return
+        (self._stopped.add if stopped else self._stopped.discard)(local_queue)
+        for line in self._lines.values():
+            if local_queue in line.local:
+                self._review(line, [self._waiters[place[-1]] for place in line.local[local_queue]])
+
+    def set_namespace(self, name: str, labels: Mapping[str, str]) -> None:
+        """A namespace has these labels now; none if it is gone."""
+        before = self._labels.pop(name, {})
+        if labels:
+            self._labels[name] = labels
+        if before == labels:
+            return
+        for line in self._lines.values():
+            matcher = line.spec.namespaces if line.spec is not None else None
+            if matcher is not None and matcher.matches(before) != matcher.matches(labels):
+                self._review(line, [one for one in line.waiters.values() if one.workload.namespace == name])
+
+    def set_usage(self, local_queue: str, usage: float) -> None:
+        """The past usage of a LocalQueue, for ClusterQueues that go by it; infinite if its weight is 0."""
+        if self._usage.get(local_queue, 0.0) == usage:
+            return
+        if usage:
+            self._usage[local_queue] = usage
+        else:
+            del self._usage[local_queue]
+        for line in self._lines.values():
+            if line.by_usage and local_queue in line.local:
+                line.weigh(local_queue)
+                self._changed(line)
+
+    def add(self, workload: Workload, *, until: datetime | None = None) -> None:
+        """A workload waits, or is another than it was.
+
+        until: it is held back after an eviction (`requeueAt`); `NEVER` until it is added again.
+        """
+        old = self._waiters.get(workload.key)
+        if old is not None and self._same(old, workload, until):
+            old.workload = workload
+            return
+        if old is not None:
+            self.remove(workload.key)
+        line = self._line(workload.queue)
+        obstacle = self._obstacle(workload, selected=self._selects(line, workload.namespace))
+        waiter = self._waiters[workload.key] = Waiter(workload, place(workload), until, obstacle)
+        if until is not None and until != NEVER:
+            heappush(self._wakes, (until, workload.key))
+        line.insert(waiter)
+        self._changed(line)
+
+    def remove(self, key: str, *, taken: Usage | None = None) -> None:
+        """A workload waits no longer; it was admitted if something was taken."""
+        if (waiter := self._waiters.pop(key, None)) is not None:
+            line = self._lines[waiter.workload.queue]
+            if line.parked is not None and line.parked.claim == taken:
+                self._claims.pop(line.name, None)  # what it kept from others it has now
+            line.take(waiter)
+            self._changed(line)
+            self._drop_if_unused(line)
+            if taken is not None and line.by_usage:
+                for charge in self._charges:
+                    charge(waiter.workload, taken)
+
+    def on_charge(self, charge: Charge) -> None:
+        """Call `charge(workload, taken)` when a workload of a ClusterQueue that goes by past usage got something.
+
+        The account sets the usage anew in that call, before the queues are asked which workload is next.
+        """
+        self._charges.append(charge)
+
+    def flush(self, node: Node, freed: Iterable[FlavorResource] | None = None) -> None:
+        """Something happened in the tree of the node that could help those who do not fit.
+
+        freed: it could help only who might take some of this; None is everybody.
+        """
+        known = self._freed.get(node, set())
+        self._freed[node] = None if freed is None or known is None else known.union(freed)
+
+    def _flush(self) -> None:
+        """Do what was asked for by `flush`; once for a tree, however much ended in it."""
+        if not self._freed:
+            return
+        freed: dict[Node, set[FlavorResource] | None] = {}
+        for node, some in self._freed.items():
+            known = freed.setdefault(node.root, set())
+            freed[node.root] = None if some is None or known is None else known | some
+        self._freed.clear()
+        for root, some in freed.items():
+            for queue in root.queues():
+                if (line := self._lines.get(queue.name)) is not None and line.wake(some):
+                    self._changed(line)
+
+    @property
+    def usage(self) -> Mapping[str, float]:
+        """The past usage of LocalQueues, as it is set from time to time; 0 of those that are not here."""
+        return self._usage
+
+    # What admission asks and decides.
+
+    def advance(self, now: datetime) -> None:
+        """Let those be tried who were held back until now."""
+        while (at := self.next_wake) is not None and at <= now:
+            waiter = self._waiters[heappop(self._wakes)[1]]
+            waiter.until = None
+            line = self._lines[waiter.workload.queue]
+            line.file(waiter)
+            self._changed(line)
+
+    @property
+    def next_wake(self) -> datetime | None:
+        """When `advance` will find somebody."""
+        while self._wakes:
+            at, key = self._wakes[0]
+            waiter = self._waiters.get(key)
+            if waiter is not None and waiter.until == at:
+                return at
+            heappop(self._wakes)
+        return None
+
+    @property
+    def untried(self) -> list[str]:
+        """ClusterQueues whose head has not been tried since something changed."""
+        self._flush()
+        return list(self._untried)
+
+    @property
+    def parked(self) -> Mapping[str, Parked]:
+        """ClusterQueues whose head was tried and keeps something from others, or waits for pods."""
+        return self._parked
+
+    def sticky(self, key: str) -> bool:
+        """Whether it stays the head until its victims are gone."""
+        waiter = self._waiters.get(key)
+        return waiter is not None and not waiter.place[0]
+
+    def head(self, queue: str) -> Workload | None:
+        """Who is to be tried next in a ClusterQueue."""
+        self._flush()
+        line = self._lines.get(queue)
+        return line.head() if line is not None else None
+
+    def set_aside(self, workload: Workload, note: Note) -> None:
+        """It does not fit, and no other like it does."""
+        line = self._lines[workload.queue]
+        self._stick(self._waiters[workload.key], sticky=False)
+        line.set_aside(self._alike(workload), note)
+        self._changed(line)
+
+    def park(self, workload: Workload, note: Note, claim: Usage, *, sticky: bool = False, blocker: str = "") -> None:
+        """The head of a ClusterQueue cannot be admitted yet, and stays the head; see `queue.Parked`."""
+        waiter, line = self._waiters[workload.key], self._lines[workload.queue]
+        self._stick(waiter, sticky=sticky and not (line.spec is not None and line.spec.strict))
+        self._alike(workload).note = note
+        line.parked, line.tried = Parked(waiter.place, note, claim, blocker), True
+        self._changed(line)
+
+    def retry(self, queue: str) -> None:
+        """Try the head again."""
+        if (line := self._lines.get(queue)) is not None:
+            line.tried = False
+            self._changed(line)
+
+    def take_lifted(self) -> Mapping[str, frozenset[FlavorResource]]:
+        """What ClusterQueues kept from others at the last call, where they no longer keep just that."""
+        lifted = {}
+        for name in sorted(self._reparked):
+            parked = self._parked.get(name)
+            old, new = self._claims.pop(name, None), parked.claim if parked is not None else {}
+            if old and old != new:
+                lifted[name] = frozenset(old)
+            if new:
+                self._claims[name] = new
+        self._reparked.clear()
+        return lifted
+
+    # What users ask.
+
+    def why(self, key: str) -> Note | None:
+        """Why it waits, as far as is known: that of the last decision about it or one like it."""
+        waiter = self._waiters.get(key)
+        if waiter is None:
+            return None
+        if (closed := self._lines[waiter.workload.queue].closed) is not None:
+            return closed
+        if waiter.obstacle is not None:
+            return waiter.obstacle
+        return waiter.alike.note if waiter.alike is not None else HELD_BACK
+
+    def position(self, key: str) -> Position | None:
+        """Where a workload stands; None if it does not wait."""
+        waiter = self._waiters.get(key)
+        if waiter is None:
+            return None
+        return Position(waiter.workload, *self._lines[waiter.workload.queue].position(waiter))
+
+    def pending(self, queue: str, *, offset: int = 0, limit: int = 1000) -> Iterator[Position]:
+        """Who waits in a ClusterQueue, in order, whether tried or not."""
+        if (line := self._lines.get(queue)) is not None:
+            for number, found in enumerate(line.places(offset, limit), offset):
+                waiter = self._waiters[found[-1]]
+                in_local = line.local[waiter.workload.local_queue].bisect_left(found)
+                yield Position(waiter.workload, number, in_local)
+
+    def pending_local(self, local_queue: str, queue: str, *, offset: int = 0, limit: int = 1000) -> Iterator[Position]:
+        """Who waits in a LocalQueue of a ClusterQueue, in order."""
+        line = self._lines.get(queue)
+        places = line.local.get(local_queue, ()) if line is not None else ()
+        for found in places.islice(offset, offset + limit) if places else ():
+            yield Position(self._waiters[found[-1]].workload, *self._lines[queue].position(self._waiters[found[-1]]))
+
+    def counts(self, queue: str) -> tuple[int, int]:
+        """How many of a ClusterQueue are to be tried, and how many are not (metric `pending_workloads`).
+
+        Those of a LocalQueue that is stopped do not count as pending.
+        """
+        self._flush()
+        line = self._lines.get(queue)
+        if line is None:
+            return 0, 0
+        held = sum(len(line.local[name]) for name in line.local.keys() & self._stopped)
+        return line.active, len(line.everyone) - held - line.active
+
+    def counts_by_local(self, queue: str) -> dict[str, tuple[int, int]]:
+        """The same for each LocalQueue of it where somebody waits, unless it is stopped."""
+        line = self._lines.get(queue)
+        if line is None:
+            return {}
+        active = line.active_by_local()
+        return {
+            name: (active[name], len(places) - active[name])
+            for name, places in line.local.items()
+            if name not in self._stopped
+        }
+
+    def waiting_local(self, local_queue: str, queue: str) -> int:
+        """How many wait in a LocalQueue of a ClusterQueue; none count that wait while it is stopped."""
+        line = self._lines.get(queue)
+        return len(line.local.get(local_queue, ())) if line is not None and local_queue not in self._stopped else 0
+
+    def classes(self, queue: str) -> tuple[int, int]:
+        """How many kinds of workloads are to be tried, and how many are not (metric `pending_scheduling_hashes`)."""
+        self._flush()
+        line = self._lines.get(queue)
+        return line.classes if line is not None else (0, 0)
+
+    def asked(self, queue: str) -> dict[str, int]:
+        """What those ask for together who are pending: of what the ClusterQueue has, and of what else they name."""
+        line = self._lines.get(queue)
+        if line is None or line.spec is None:
+            return {}
+        covered = {resource: 0 for group in line.spec.groups for resource in group.resources}
+        total = Counter(covered)
+        for name, amounts in line.asked.items():
+            if name not in self._stopped:
+                total.update(amounts)
+        return {resource: amount for resource, amount in total.items() if resource in covered or resource != PODS}
+
+    def __len__(self) -> int:
+        return len(self._waiters)
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._waiters
+
+    def _line(self, name: str) -> Line:
+        if name not in self._lines:
+            self._lines[name] = Line(name, self._usage)
+        return self._lines[name]
+
+    def _drop_if_unused(self, line: Line) -> None:
+        if line.spec is None and not line.waiters:
+            del self._lines[line.name]
+
+    def _stick(self, waiter: Waiter, *, sticky: bool) -> None:
+        if waiter.place[0] == sticky:
+            line = self._lines[waiter.workload.queue]
+            line.take(waiter)
+            waiter.place = place(waiter.workload, sticky=sticky)
+            line.insert(waiter)
+
+    def _alike(self, workload: Workload) -> Alike:
+        alike = self._waiters[workload.key].alike
+        assert alike is not None, f"{workload.key} was not to be tried"
+        return alike
+
+    def _selects(self, line: Line, namespace: str) -> bool:
+        matcher = line.spec.namespaces if line.spec is not None else None
+        return matcher is not None and matcher.matches(self._labels.get(namespace, {}))
+
+    def _obstacle(self, workload: Workload, *, selected: bool) -> Note | None:
+        if workload.local_queue in self._stopped:
+            return Note("Suspended", f"LocalQueue {workload.local_queue.partition('/')[2]} is inactive")
+        return None if selected else _NOT_SELECTED
+
+    def _review(self, line: Line, waiters: Iterable[Waiter]) -> None:
+        """What is in the way of some may be another."""
+        for waiter in waiters:
+            selected = self._selects(line, waiter.workload.namespace)
+            waiter.obstacle = self._obstacle(waiter.workload, selected=selected)
+            line.unfile(waiter)
+            line.file(waiter)
+        self._changed(line)
+
+    def _same(self, old: Waiter, workload: Workload, until: datetime | None) -> bool:
+        """Whether nothing changed that admission looks at."""
+        was = old.workload
+        return (
+            old.until == until
+            and was.podsets == workload.podsets
+            and place(was) == place(workload)
+            and (was.queue, was.local_queue, was.blocks) == (workload.queue, workload.local_queue, workload.blocks)
+        )
+
+    def _changed(self, line: Line) -> None:
+        """Note whether the head of a line is to be tried, and what its former head no longer claims."""
+        head = line.head()
+        if line.parked is not None and (head is None or head.key != line.parked.place[-1]):
+            line.parked = None
+        line.tried = line.tried and line.parked is not None
+        if head is not None and not line.tried:
+            self._untried[line.name] = None
+        else:
+            self._untried.pop(line.name, None)
+        parked = line.parked if line.parked is not None and (line.parked.claim or line.parked.blocker) else None
+        if parked is not self._parked.get(line.name):
+            self._reparked.add(line.name)
+            if parked is not None:
+                self._parked[line.name] = parked
+            else:
+                del self._parked[line.name]

@@ -1,0 +1,116 @@
+"""The status of queues and Cohorts: who waits, who holds quota, and how much of it is used or borrowed.
+
+All of it is read from sums that are kept anyway (`tallies`, `quota`): what a status costs depends on how many flavors a
+queue has, not on how many workloads. Flavors and resources come in the order of the ClusterQueue's specification.
+"""
+
+from collections.abc import Iterator
+from datetime import datetime
+
+import msgspec
+
+from muster.api.kueue import (
+    ClusterQueueStatus,
+    CohortStatus,
+    FairSharingStatus,
+    FlavorUsage,
+    LocalQueueFlavorUsage,
+    LocalQueueResourceUsage,
+    LocalQueueStatus,
+    ResourceUsage,
+)
+from muster.api.kueue.names import ACTIVE
+from muster.api.quantity import format_amount
+from muster.queueing.conditions import Conditions, find, put
+from muster.queueing.model import FlavorResource, QueueSpec, Usage
+from muster.queueing.pending.activity import Activity
+from muster.queueing.quota.tallies import Tally
+from muster.queueing.quota.tree import Node
+from muster.queueing.scheduling.fairness import share
+
+
+def queue_status(old: ClusterQueueStatus, node: Node, waiting: int, *, fair: bool) -> ClusterQueueStatus:
+    """Of a ClusterQueue, but for its conditions.
+
+    waiting: how many wait in it. fair: fair sharing is on, so the share is shown.
+    """
+    tally = node.tallies.total
+    return msgspec.structs.replace(
+        old,
+        flavors_reservation=_flavors(node, tally.reserved),
+        flavors_usage=_flavors(node, tally.used),
+        pending_workloads=waiting,
+        reserving_workloads=tally.reserving,
+        admitted_workloads=tally.admitted,
+        fair_sharing=_sharing(node) if fair else None,
+    )
+
+
+def local_status(old: LocalQueueStatus, tally: Tally, queue: QueueSpec | None, waiting: int) -> LocalQueueStatus:
+    """Of a LocalQueue, but for its conditions and its past usage; it shows every flavor of its ClusterQueue."""
+    return msgspec.structs.replace(
+        old,
+        flavors_reservation=_local_flavors(queue, tally.reserved),
+        flavors_usage=_local_flavors(queue, tally.used),
+        pending_workloads=waiting,
+        reserving_workloads=tally.reserving,
+        admitted_workloads=tally.admitted,
+    )
+
+
+def cohort_status(node: Node) -> CohortStatus:
+    """Of a Cohort, where fair sharing is on."""
+    return CohortStatus(fair_sharing=_sharing(node))
+
+
+def with_activity(conditions: Conditions, found: Activity, now: datetime, generation: int) -> Conditions:
+    """The conditions of a queue of that generation with what is known of its activity; the same if nothing changes."""
+    conditions = put(conditions, ACTIVE, found.active, found.reason, found.message, now)
+    active = find(conditions, ACTIVE)
+    if active is None or active.observed_generation == generation:
+        return conditions
+    observed = msgspec.structs.replace(active, observed_generation=generation)
+    return tuple(observed if condition is active else condition for condition in conditions)
+
+
+def _sharing(node: Node) -> FairSharingStatus:
+    return FairSharingStatus(weighted_share=share(node).weighted)
+
+
+def _flavors(node: Node, usage: Usage) -> tuple[FlavorUsage, ...]:
+    return tuple(
+        FlavorUsage(
+            name=flavor, resources=tuple(_used(node, FlavorResource(flavor, name), usage) for name in resources)
+        )
+        for flavor, resources in _covered(node.policy)
+    )
+
+
+def _used(node: Node, fr: FlavorResource, usage: Usage) -> ResourceUsage:
+    total = usage.get(fr, 0)
+    borrowed = max(0, total - node.quota(fr).nominal)
+    return ResourceUsage(
+        name=fr.resource, total=format_amount(fr.resource, total), borrowed=format_amount(fr.resource, borrowed)
+    )
+
+
+def _local_flavors(queue: QueueSpec | None, usage: Usage) -> tuple[LocalQueueFlavorUsage, ...]:
+    return tuple(
+        LocalQueueFlavorUsage(
+            name=flavor,
+            resources=tuple(
+                LocalQueueResourceUsage(
+                    name=name, total=format_amount(name, usage.get(FlavorResource(flavor, name), 0))
+                )
+                for name in resources
+            ),
+        )
+        for flavor, resources in (_covered(queue) if queue is not None else ())
+    )
+
+
+def _covered(queue: QueueSpec) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Each flavor with the resources that it has quota for; a flavor is in one group only."""
+    for group in queue.groups:
+        for flavor in group.flavors:
+            yield flavor, group.resources

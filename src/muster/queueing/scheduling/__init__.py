@@ -1,0 +1,1 @@
+"""The admission cycle: who gets quota now."""

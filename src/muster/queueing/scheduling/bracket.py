@@ -1,0 +1,41 @@
+"""Which child of each node is the best, while what decides it changes.
+
+A heap for each node, in which an entry is void once its child has got another one: a change costs the logarithm of the
+number of children, and nobody compares all of them again.
+"""
+
+from collections import defaultdict
+from heapq import heappop, heappush
+from typing import Any
+
+from muster.queueing.quota.tree import Node
+
+Key = tuple[Any, ...]
+
+
+class Bracket:
+    """Children by key, the lowest key first; `None` is the parent of the roots."""
+
+    def __init__(self) -> None:
+        self._current: dict[Node, int] = {}
+        self._heaps: defaultdict[Node | None, list[tuple[Key, int, Node]]] = defaultdict(list)
+        self._serial = 0
+
+    def put(self, node: Node, key: Key | None) -> None:
+        """The key of the node is another; None: it is out."""
+        if key is None:
+            self._current.pop(node, None)
+            return
+        self._serial += 1
+        self._current[node] = self._serial
+        heappush(self._heaps[node.parent], (key, self._serial, node))
+
+    def best(self, parent: Node | None) -> Node | None:
+        """The child with the lowest key; None if all are out."""
+        heap = self._heaps[parent]
+        while heap:
+            _, serial, node = heap[0]
+            if self._current.get(node) == serial:
+                return node
+            heappop(heap)
+        return None

@@ -1,0 +1,373 @@
+"""The admission cycle: who gets quota now, at whose expense, and why the others do not.
+
+The rule: of the heads of all ClusterQueues, each looked at as things stand, the first in order is served; then the
+next, until no head is left that could be served. This is what a scheduler that admits one workload at a time would do
+(the order is upstream's, KEP-1714 and `scheduler.go`), but here a head is looked at again only when usage changed so
+far that its nomination may not hold.
+
+- One that fits is admitted, and the next of its ClusterQueue becomes a head.
+- One that fits at the expense of others stays the head until they are gone. For the rest of the cycle its usage counts,
+  and theirs does not. Who fits only because they go waits as well, and keeps what it will get.
+- One that does not fit is set aside, with all like it, and its successor becomes a head; of a StrictFIFO queue it stays
+  the head, and if it waits for preemption to become possible, what it may have is kept for it. Growth of one that
+  runs already (`growth.entry`) is set aside everywhere, and nothing is kept for it.
+- One that fits at the expense of others, where smaller elastic workloads would do, stays the head as well and keeps
+  what it will get; nobody is evicted.
+- One that fits while the pods of another must get ready first stays the head and keeps what it will get.
+
+A head whose turn depends on preemption is looked at again when its turn comes, and goes back in line if that changed.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime
+from math import inf
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from muster.api.kueue.names import WAITING_FOR_PREEMPTED_WORKLOADS
+from muster.queueing.elastic.growth import is_growth
+from muster.queueing.model import Assignment, FlavorSpec, Mode, Usage, Workload
+from muster.queueing.pending.queue import Note
+from muster.queueing.pending.queues import Queues
+from muster.queueing.quota.tree import Node, Tree
+from muster.queueing.scheduling import explain
+from muster.queueing.scheduling.blocking import MESSAGE, Closed
+from muster.queueing.scheduling.fairness import Contender
+from muster.queueing.scheduling.heads import Grove, Lineup
+from muster.queueing.scheduling.nomination import Found, Nomination, Settings, is_restless, nominate
+from muster.queueing.scheduling.preemption.candidates import Victim
+
+__all__ = ["Admission", "Outcome", "Pending", "Preemption", "Settings", "run"]
+
+# Whether elastic workloads that shrink would do, so that nobody need be evicted.
+Spare = Callable[["Preemption"], bool]
+
+_DEFERRED = (
+    "Workload has overlapping preemption targets with another workload, but will fit after these preemptions complete"
+)
+
+
+class Admission(Struct, frozen=True):
+    """A workload that holds quota from now on, and which."""
+
+    workload: Workload
+    assignment: Assignment
+
+
+class Preemption(Struct, frozen=True):
+    """Who has to go, for whom. Those evicted already are among them; so may be one admitted in the same cycle."""
+
+    workload: Workload
+    assignment: Assignment
+    victims: tuple[Victim, ...]
+
+
+def spare_none(decision: Preemption) -> bool:  # noqa: ARG001  (a `Spare`)
+    """Where no workload is elastic."""
+    return False
+
+
+class Pending(Struct, frozen=True):
+    """A workload that was looked at and waits."""
+
+    workload: Workload
+    reason: str
+    message: str
+
+
+class Outcome(Struct):
+    """What a cycle decided, in order.
+
+    spared: those for which elastic workloads are to shrink instead.
+    skips: by ClusterQueue, how many heads could have preempted if others had not been served before (metric
+    `admission_cycle_preemption_skips`). looks: how many nominations were made.
+    """
+
+    admitted: list[Admission] = field(default_factory=list)
+    preemptions: list[Preemption] = field(default_factory=list)
+    spared: list[Preemption] = field(default_factory=list)
+    pending: list[Pending] = field(default_factory=list)
+    skips: dict[str, int] = field(default_factory=dict)
+    looks: int = 0
+
+
+def run(
+    tree: Tree,
+    queues: Queues,
+    flavors: Mapping[str, FlavorSpec],
+    settings: Settings,
+    now: datetime,
+    *,
+    limit: float = inf,
+    spare: Spare = spare_none,
+) -> Outcome:
+    """Serve the heads of all ClusterQueues in which something changed.
+
+    Those admitted leave the queues and hold their usage in the tree; otherwise the tree is as it was. More is to be
+    done at once if `queues.untried` is not empty afterwards.
+
+    limit: after about so many nominations stop, so that the caller can do something else before it goes on. The heads
+        have to be nominated again by the next call, so at least as many as there are heads are made beside theirs.
+    spare: asked before anybody is evicted; it reads the tree as the decisions before this one leave it.
+    """
+    return _Cycle(tree, queues, flavors, settings, now, spare).run(limit)
+
+
+class _Cycle:
+    def __init__(
+        self,
+        tree: Tree,
+        queues: Queues,
+        flavors: Mapping[str, FlavorSpec],
+        settings: Settings,
+        now: datetime,
+        spare: Spare,
+    ) -> None:
+        self._tree = tree
+        self._queues = queues
+        self._flavors = flavors
+        self._settings = settings
+        self._now = now
+        self._spare = spare
+        self._closed = Closed(settings.blocking, tree.unready.values())
+        self._lineup = Lineup(settings)
+        self._groves: dict[Node, Grove] = {}
+        self._outcome = Outcome()
+        self._most = inf  # nominations, until now and in all
+
+    @property
+    def _spent(self) -> bool:
+        return self._outcome.looks >= self._most
+
+    def run(self, limit: float) -> Outcome:
+        self._queues.advance(self._now)
+        self._wake()
+        heads = self._heads()
+        more = max(limit, len(heads))
+        self._most = len(heads) + more
+        for name in heads:
+            self._enter(name)
+        try:
+            # Without all heads nobody knows whose turn it is: then the next call goes on with setting aside.
+            if not self._spent:
+                self._most = self._outcome.looks + more
+            while not self._spent and (nomination := self._lineup.pop()) is not None:
+                self._serve(nomination)
+        finally:
+            self._undo()
+        self._wake()
+        return self._outcome
+
+    def _wake(self) -> None:
+        """Let those try again from whom somebody kept something, and those who waited for pods."""
+        for name, parked in list(self._queues.parked.items()):
+            if parked.blocker and parked.blocker not in self._tree.unready:
+                self._queues.retry(name)
+        for name, freed in self._queues.take_lifted().items():
+            if (node := self._tree.queues.get(name)) is not None:
+                self._queues.flush(node, freed)
+
+    def _heads(self) -> list[str]:
+        """The ClusterQueues whose head is to be tried, and in their trees those whose head claims something."""
+        names = [name for name in self._queues.untried if name in self._tree.queues]
+        for name in names:
+            self._groves.setdefault(self._tree.queues[name].root, Grove())
+        rest = [
+            name
+            for name, parked in self._queues.parked.items()
+            if parked.claim and name in self._tree.queues and self._tree.queues[name].root in self._groves
+        ]
+        return list(dict.fromkeys(names + rest))
+
+    def _grove(self, node: Node) -> Grove:
+        return self._groves[node.root]
+
+    def _enter(self, name: str) -> None:
+        """Put the head of a ClusterQueue in line, in place of the former one."""
+        node = self._tree.queues[name]
+        grove = self._grove(node)
+        nomination = self._next(node)
+        if nomination is None:
+            grove.heads.pop(name, None)
+            self._lineup.withdraw(node)
+        else:
+            grove.watch(nomination)
+            self._lineup.enter(nomination)
+
+    def _next(self, node: Node) -> Nomination | None:
+        """The head of a ClusterQueue, if it can be served; those before it that do not fit are set aside.
+
+        Once enough was looked at for now, nobody; then nobody at all is served any more, so the order is kept.
+        """
+        while not self._spent and (head := self._queues.head(node.name)) is not None:
+            if self._tree.in_circle(node):
+                self._park(head, Note("Suspended", f"ClusterQueue {node.name} is inactive"), {})
+                return None
+            nomination = self._look(node, head)
+            found = nomination.found
+            strict = node.policy.strict and not is_growth(head)
+            if found.possible or (strict and found.mode > Mode.NO_FIT):
+                return nomination
+            note = _note(found.assignment)
+            if strict:
+                self._park(head, note, {})
+                return None
+            self._set_aside(head, note)
+        return None
+
+    def _look(self, node: Node, workload: Workload) -> Nomination:
+        self._outcome.looks += 1
+        found = nominate(self._tree, workload, self._flavors, self._settings)
+        contender = Contender(node, workload, found.assignment.usage, self._queues.sticky(workload.key))
+        return Nomination(contender, found, is_restless(node, found.assignment), self._grove(node).version)
+
+    def _serve(self, nomination: Nomination) -> None:
+        node, grove = nomination.node, self._grove(nomination.node)
+        found = nomination.found
+        if not found.fits and nomination.version != grove.version:
+            self._enter(node.name)
+            again = grove.heads.get(node.name)
+            if found.victims and (
+                again is None or again.workload is not nomination.workload or not again.found.possible
+            ):
+                self._outcome.skips[node.name] = self._outcome.skips.get(node.name, 0) + 1
+            return
+        grove.heads.pop(node.name, None)
+        if found.fits:
+            self._serve_fitting(nomination, grove)
+        elif found.victims:
+            self._preempt(nomination, grove)
+        else:
+            self._reserve(nomination, grove)
+
+    def _serve_fitting(self, nomination: Nomination, grove: Grove) -> None:
+        node, workload, assignment = nomination.node, nomination.workload, nomination.found.assignment
+        if grove.victims and not self._fits_now(node, assignment.usage, grove):
+            elsewhere = self._without_victims(workload, grove)
+            if not elsewhere.fits:
+                note = Note(WAITING_FOR_PREEMPTED_WORKLOADS, _DEFERRED)
+                if is_growth(workload):
+                    self._set_aside(workload, note)
+                    self._enter(node.name)
+                    return
+                self._claim(node, assignment.usage, grove)
+                self._park(workload, note, assignment.usage, sticky=True)
+                return
+            assignment = elsewhere.assignment
+        if blocker := self._closed.blocker(workload, assignment.usage):
+            self._claim(node, assignment.usage, grove)
+            self._park(workload, Note("WaitingForPodsReady", MESSAGE), assignment.usage, blocker=blocker)
+            return
+        self._admit(node, workload, assignment, grove)
+
+    def _admit(self, node: Node, workload: Workload, assignment: Assignment, grove: Grove) -> None:
+        holder = replace(workload, usage=assignment.usage, reserved=self._now, evicted=False, ready=False)
+        self._tree.hold(holder)
+        self._closed.close(holder)
+        self._queues.remove(workload.key, taken=assignment.usage)
+        self._outcome.admitted.append(Admission(holder, assignment))
+        self._look_again(grove.grow(assignment.usage))
+        self._enter(node.name)
+
+    def _preempt(self, nomination: Nomination, grove: Grove) -> None:
+        node, workload, assignment = nomination.node, nomination.workload, nomination.found.assignment
+        decision = Preemption(workload, assignment, nomination.found.victims)
+        if self._spare(decision):
+            self._outcome.spared.append(decision)
+            message = f"{explain.message(assignment)}. Pending elastic workload(s) that shrink"
+            self._park(workload, Note(WAITING_FOR_PREEMPTED_WORKLOADS, message), assignment.usage, sticky=True)
+            self._claim(node, assignment.usage, grove)
+            return
+        self._outcome.preemptions.append(decision)
+        count = len(nomination.found.victims)
+        message = f"{explain.message(assignment)}. Pending the preemption of {count} workload(s)"
+        self._park(workload, Note(WAITING_FOR_PREEMPTED_WORKLOADS, message), assignment.usage, sticky=True)
+        for victim in nomination.found.victims:
+            grove.victims.append(victim.workload)
+            self._tree.release(victim.workload)
+            self._lineup.changed(self._tree.queues[victim.workload.queue])
+        node.add(assignment.usage)
+        grove.claims.append((node, assignment.usage))
+        grove.grow(assignment.usage)
+        # Usage shrank as well, so even those may be better off whose nomination still holds.
+        self._look_again(grove.fitting())
+
+    def _reserve(self, nomination: Nomination, grove: Grove) -> None:
+        """The head of a StrictFIFO queue cannot preempt anybody: keep for it what it may have without."""
+        node, assignment = nomination.node, nomination.found.assignment
+        claim: Usage = {}
+        if node.policy.preemption.within_cohort != "Any":
+            claim = _reservation(node, assignment)
+        self._park(nomination.workload, _note(assignment), claim)
+        self._claim(node, claim, grove)
+
+    def _claim(self, node: Node, usage: Usage, grove: Grove) -> None:
+        node.add(usage)
+        grove.claims.append((node, usage))
+        self._look_again(grove.grow(usage))
+
+    def _look_again(self, nominations: Iterable[Nomination]) -> None:
+        for nomination in nominations:
+            self._enter(nomination.node.name)
+
+    def _fits_now(self, node: Node, usage: Usage, grove: Grove) -> bool:
+        """Whether it fits as things are: nobody has gone yet, and nobody else has what he waits for."""
+        for claimant, claim in grove.claims:
+            claimant.remove(claim)
+        self._count_victims(grove)
+        fits = node.fits(usage)
+        self._discount_victims(grove)
+        for claimant, claim in grove.claims:
+            claimant.add(claim)
+        return fits
+
+    def _without_victims(self, workload: Workload, grove: Grove) -> Found:
+        """What it could have now beside what others wait for, from another flavor perhaps."""
+        self._count_victims(grove)
+        found = nominate(self._tree, workload, self._flavors, self._settings)
+        self._discount_victims(grove)
+        return found
+
+    def _count_victims(self, grove: Grove) -> None:
+        for victim in grove.victims:
+            self._tree.queues[victim.queue].add(victim.usage or {})
+
+    def _discount_victims(self, grove: Grove) -> None:
+        for victim in grove.victims:
+            self._tree.queues[victim.queue].remove(victim.usage or {})
+
+    def _park(self, workload: Workload, note: Note, claim: Usage, *, sticky: bool = False, blocker: str = "") -> None:
+        self._queues.park(workload, note, claim, sticky=sticky, blocker=blocker)
+        self._tell(workload, note)
+
+    def _set_aside(self, workload: Workload, note: Note) -> None:
+        self._queues.set_aside(workload, note)
+        self._tell(workload, note)
+
+    def _tell(self, workload: Workload, note: Note) -> None:
+        self._outcome.pending.append(Pending(workload, note.reason, note.message))
+
+    def _undo(self) -> None:
+        for grove in self._groves.values():
+            for node, usage in grove.claims:
+                node.remove(usage)
+            for victim in grove.victims:
+                self._tree.hold(victim)
+
+
+def _note(assignment: Assignment) -> Note:
+    return Note(explain.cause(assignment) or "WaitingForQuota", explain.message(assignment))
+
+
+def _reservation(node: Node, assignment: Assignment) -> Usage:
+    """Of what a workload asks for, what its ClusterQueue may use without displacing anybody (upstream #805)."""
+    claim = {}
+    for fr, amount in assignment.usage.items():
+        quota = node.quota(fr)
+        limit = quota.nominal
+        if assignment.level:
+            limit = node.usage.get(fr, 0) + amount if quota.borrowing is None else quota.nominal + quota.borrowing
+        if (kept := min(amount, limit - node.usage.get(fr, 0))) > 0:
+            claim[fr] = kept
+    return claim

@@ -1,0 +1,220 @@
+"""When a workload that waits will start: the admission cycle itself, played forward on what is known of the others.
+
+Those that hold quota end one after the other, by their time limit or as those of their queue usually do; after each end
+the cycle decides as it would then. So the estimate follows every rule of quota, order and preemption. It cannot know
+who is yet to come, and says how sure it is of what it knows:
+
+- sure: only time limits, which are kept to, stand between now and the start, and nobody else is let in before.
+- likely: others are let in or have to go first, or it rests on run times that were much alike.
+- a guess: it rests on run times that differ widely, are few, or are exceeded already.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from enum import IntEnum
+from heapq import heappop, heappush
+from statistics import median
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from muster.api.kueue.names import MISCONFIGURED, SUSPENDED
+from muster.queueing.model import FlavorSpec, Workload
+from muster.queueing.pending.queues import Queues
+from muster.queueing.quota.tree import Tree
+from muster.queueing.scheduling import cycle
+
+# Who has to wait for more ends than this is told that it is far away.
+MOST_ENDS = 2000
+# Cycles in a row that change something: more only if workloads displace each other for ever.
+_MOST_CYCLES = 200
+
+# From so many run times on, of which none is more than so many times another, the next is likely to be like them.
+_ENOUGH, _ALIKE = 3, 2.0
+
+_NAMED = 3
+
+
+class Certainty(IntEnum):
+    """How sure an estimate is."""
+
+    NONE = 0
+    GUESS = 1
+    LIKELY = 2
+    SURE = 3
+
+    def __str__(self) -> str:
+        return ("cannot say", "a guess", "likely", "sure")[self]
+
+
+class RunTime(Struct, frozen=True):
+    """How long a workload holds quota once it has it.
+
+    limit: it is ended after so long at the latest; None if nothing ends it.
+    recent: how long others of its queue held theirs.
+    """
+
+    limit: timedelta | None = None
+    recent: tuple[timedelta, ...] = ()
+
+
+class Estimate(Struct, frozen=True):
+    """When a workload starts: at None nobody can say. because: what it rests on, for people."""
+
+    at: datetime | None
+    certainty: Certainty
+    because: str
+
+
+class _Rest(Struct, frozen=True):
+    """How much longer a workload holds its quota."""
+
+    time: timedelta
+    certainty: Certainty
+    because: str
+
+
+def remaining(run: RunTime, ran: timedelta) -> _Rest | None:
+    """For a workload that has held quota for some time; None if nothing says when it ends."""
+    limit = run.limit - ran if run.limit is not None else None
+    longer = [time for time in run.recent if time > ran]
+    if longer:
+        alike = len(run.recent) >= _ENOUGH and max(run.recent) <= _ALIKE * min(run.recent)
+        middle = timedelta(seconds=median(time.total_seconds() for time in longer))
+        usual = _Rest(middle - ran, Certainty.LIKELY if alike else Certainty.GUESS, "as those before it")
+    elif run.recent:
+        # It takes longer than all before it: nothing is better known than that it may take as long again.
+        usual = _Rest(ran, Certainty.GUESS, "though it runs longer than those before it")
+    elif limit is None:
+        return None
+    else:
+        usual = None
+    if limit is not None and (usual is None or limit <= usual.time):
+        return _Rest(max(limit, timedelta()), Certainty.SURE, "by its time limit")
+    return usual
+
+
+def estimate(
+    tree: Tree,
+    queues: Queues,
+    flavors: Mapping[str, FlavorSpec],
+    key: str,
+    runs: Mapping[str, RunTime],
+    now: datetime,
+    settings: cycle.Settings | None = None,
+    names: Mapping[str, str] | None = None,
+) -> Estimate:
+    """When the workload gets quota. The tree and the queues are used up.
+
+    runs: by key, of all whose end is known somehow, running or waiting. names: what people call workloads, by key.
+    """
+    return _Forecast(tree, queues, flavors, key, runs, now, settings or cycle.Settings(), names or {}).run()
+
+
+class _Forecast(Struct):
+    tree: Tree
+    queues: Queues
+    flavors: Mapping[str, FlavorSpec]
+    key: str
+    runs: Mapping[str, RunTime]
+    now: datetime
+    settings: cycle.Settings
+    names: Mapping[str, str]
+    _certainty: Certainty = Certainty.SURE
+    _because: str = "there is room for it"
+    _ends: list[tuple[datetime, str, datetime | None, _Rest]] = field(default_factory=list)
+
+    def run(self) -> Estimate:
+        for node in self.tree.queues.values():
+            for holder in node.workloads.values():
+                self._expect_end(holder)
+        for _ in range(MOST_ENDS):
+            if self._admit():
+                return Estimate(self.now, self._certainty, self._because)
+            if not self._pass_time():
+                return Estimate(None, Certainty.NONE, self._stuck())
+        return Estimate(None, Certainty.NONE, f"more than {MOST_ENDS} others have to end before")
+
+    def _admit(self) -> bool:
+        """Let in whoever can be now; whether it is among them."""
+        for _ in range(_MOST_CYCLES):
+            outcome = cycle.run(self.tree, self.queues, self.flavors, self.settings, self.now)
+            for preemption in outcome.preemptions:
+                self._displace(preemption)
+            for admission in outcome.admitted:
+                if admission.workload.key == self.key:
+                    return True
+                self._certainty = min(self._certainty, Certainty.LIKELY)
+                self._expect_end(admission.workload)
+            if not outcome.preemptions and not self.queues.untried:
+                break
+        return False
+
+    def _displace(self, preemption: cycle.Preemption) -> None:
+        """The victims give back at once, and wait again."""
+        victims = [victim.workload for victim in preemption.victims]
+        if preemption.workload.key == self.key:
+            self._certainty = min(self._certainty, Certainty.LIKELY)
+            self._because = f"it takes the place of {self._listed([victim.key for victim in victims])}"
+        for victim in victims:
+            self.tree.release(victim)
+            self.queues.flush(self.tree.queues[victim.queue], victim.usage)
+            self.queues.add(replace(victim, usage=None, reserved=None, evicted=False))
+
+    def _expect_end(self, holder: Workload) -> None:
+        ran = self.now - holder.reserved if holder.reserved is not None else timedelta()
+        rest: _Rest | None
+        if holder.evicted:
+            rest = _Rest(timedelta(), Certainty.LIKELY, "as it has been told to")
+        else:
+            rest = remaining(self.runs.get(holder.key, RunTime()), max(ran, timedelta()))
+        if rest is not None:
+            heappush(self._ends, (self.now + rest.time, holder.key, holder.reserved, rest))
+
+    def _pass_time(self) -> bool:
+        """Until somebody ends or may be tried again; false if that never happens."""
+        wake = self.queues.next_wake
+        end = self._next_end()
+        if end is None or (wake is not None and wake < end[0]):
+            if wake is None:
+                return False
+            self.now = wake
+            return True
+        at, key, _, rest = heappop(self._ends)
+        holder = self._holder(key)
+        assert holder is not None, "only the ends of holders are next"
+        self.now = max(at, self.now)
+        self._certainty = min(self._certainty, rest.certainty)
+        self._because = f"{self.names.get(key, key)} ends then, {rest.because}"
+        self.tree.release(holder)
+        self.queues.flush(self.tree.queues[holder.queue], holder.usage)
+        return True
+
+    def _next_end(self) -> tuple[datetime, str, datetime | None, _Rest] | None:
+        """Without those of workloads that had to go before."""
+        while self._ends:
+            _, key, since, _ = self._ends[0]
+            holder = self._holder(key)
+            if holder is not None and holder.reserved == since:
+                return self._ends[0]
+            heappop(self._ends)
+        return None
+
+    def _holder(self, key: str) -> Workload | None:
+        return next((node.workloads[key] for node in self.tree.queues.values() if key in node.workloads), None)
+
+    def _stuck(self) -> str:
+        """Nobody ends any more, and still it waits."""
+        why = self.queues.why(self.key)
+        if why is not None and why.reason in (SUSPENDED, MISCONFIGURED):
+            return why.message
+        holders = sorted(key for node in self.tree.queues.values() for key in node.workloads)
+        if holders:
+            return f"nothing says when {self._listed(holders)} {'ends' if len(holders) == 1 else 'end'}"
+        return f"it does not fit even if nothing else runs{f': {why.message}' if why is not None else ''}"
+
+    def _listed(self, keys: list[str]) -> str:
+        """A few of them by name."""
+        more = len(keys) - _NAMED
+        names = (self.names.get(key, key) for key in keys[:_NAMED])
+        return ", ".join(names) + (f" and {more} more" if more > 0 else "")

@@ -1,0 +1,1 @@
+"""Whom to displace so that a workload can have its quota."""

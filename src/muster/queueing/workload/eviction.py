@@ -1,0 +1,141 @@
+"""Eviction: a workload is told to give its quota back; it is released once nothing of its job runs any more.
+
+Evicting only says so. The quota stays taken until the job has stopped (`release`), so that it is never given twice.
+"""
+
+from datetime import datetime, timedelta
+
+import msgspec
+
+from muster.api.config import WaitForPodsReady
+from muster.api.kueue import (
+    GATE_CLOSED,
+    PreemptionGateState,
+    RequeueState,
+    SchedulingStats,
+    WorkloadSchedulingStatsEviction,
+    WorkloadStatus,
+)
+from muster.api.kueue.names import (
+    ADMITTED,
+    BLOCKED_ON_PREEMPTION_GATES,
+    DEACTIVATED,
+    DEACTIVATED_DUE_TO,
+    EVICTED,
+    NO_RESERVATION,
+    NODE_FAILURES,
+    PENDING_EVALUATION,
+    PODS_READY,
+    PREEMPTED,
+    QUOTA_RESERVED,
+    REQUEUED,
+)
+from muster.queueing.conditions import find, find_true, is_true, put, since
+from muster.queueing.workload import checks
+from muster.queueing.workload.readiness import with_readiness
+
+# Beyond this exponent every wait is the longest.
+_MAX_DOUBLINGS = 40
+
+DEACTIVATED_MESSAGE = "The workload is deactivated"
+
+
+def full_reason(reason: str, cause: str = "") -> str:
+    """The reason of the condition Evicted; that of a deactivation names what is behind it."""
+    return DEACTIVATED_DUE_TO + cause if reason == DEACTIVATED and cause else reason
+
+
+def evict(status: WorkloadStatus, reason: str, message: str, now: datetime, cause: str = "") -> WorkloadStatus:
+    """The status of a workload that has to give back what it holds. `cause` is what is behind the reason."""
+    full = full_reason(reason, cause)
+    conditions = put(status.conditions, EVICTED, True, full, message, now)
+    if is_true(conditions, BLOCKED_ON_PREEMPTION_GATES):
+        conditions = put(conditions, BLOCKED_ON_PREEMPTION_GATES, False, full, message, now)
+    moment = now.replace(microsecond=0)
+    return msgspec.structs.replace(
+        status,
+        conditions=conditions,
+        admission_checks=checks.restarted(status.admission_checks, now),
+        cluster_name=None,
+        nominated_cluster_names=(),
+        unhealthy_nodes=(),
+        preemption_gates=tuple(
+            PreemptionGateState(name=gate.name, position=GATE_CLOSED, last_transition_time=moment)
+            for gate in status.preemption_gates
+        ),
+        scheduling_stats=_counted(status.scheduling_stats, reason, cause),
+    )
+
+
+def _counted(stats: SchedulingStats | None, reason: str, cause: str) -> SchedulingStats:
+    evictions = stats.evictions if stats is not None else ()
+    counts = {(one.reason, one.underlying_cause): one.count for one in evictions}
+    counts[reason, cause] = counts.get((reason, cause), 0) + 1
+    return SchedulingStats(
+        evictions=tuple(
+            WorkloadSchedulingStatsEviction(reason=reason, underlying_cause=cause, count=count)
+            for (reason, cause), count in counts.items()
+        )
+    )
+
+
+def release(status: WorkloadStatus, message: str, now: datetime, reason: str = PENDING_EVALUATION) -> WorkloadStatus:
+    """The status of a workload that holds nothing (any more), and why; the same if that is what it says."""
+    conditions = put(status.conditions, QUOTA_RESERVED, False, reason, message, now)
+    if conditions is not status.conditions:
+        status = msgspec.structs.replace(status, conditions=conditions)
+    return unadmitted(status, now)
+
+
+def unadmitted(status: WorkloadStatus, now: datetime) -> WorkloadStatus:
+    """The status of a workload whose quota is not reserved (any more); the same if that is what it says.
+
+    How long it was admitted is remembered; whether its pods were ready is not.
+    """
+    conditions, past = status.conditions, status.accumulated_past_execution_time_seconds
+    if (admitted := find_true(conditions, ADMITTED)) is not None:
+        past = (past or 0) + max(0, int((now - since(admitted, now)).total_seconds()))
+    conditions = put(conditions, ADMITTED, False, NO_RESERVATION, "The workload has no reservation", now)
+    if find(conditions, PODS_READY) is not None:
+        conditions = with_readiness(conditions, False, now)
+    if conditions is status.conditions and status.admission is None:
+        return status
+    return msgspec.structs.replace(
+        status, conditions=conditions, admission=None, accumulated_past_execution_time_seconds=past
+    )
+
+
+def released_after_eviction(status: WorkloadStatus, now: datetime) -> WorkloadStatus:
+    """`release` of an evicted workload whose job has stopped: whether it may queue again at once depends on why."""
+    evicted = find_true(status.conditions, EVICTED)
+    assert evicted is not None, "only evicted workloads give back"
+    if evicted.reason.startswith(DEACTIVATED):
+        status = release(status, DEACTIVATED_MESSAGE, now, DEACTIVATED)
+    else:
+        status = release(status, evicted.message, now)
+    at_once = evicted.reason in (PREEMPTED, NODE_FAILURES)
+    requeued = put(status.conditions, REQUEUED, at_once, evicted.reason, evicted.message, now)
+    return msgspec.structs.replace(status, conditions=requeued)
+
+
+def not_before(status: WorkloadStatus, at: datetime) -> WorkloadStatus:
+    """The status of a workload that may not queue again before a moment. A wait is never made shorter."""
+    state = status.requeue_state or RequeueState()
+    if state.requeue_at is not None and state.requeue_at >= at:
+        return status
+    return msgspec.structs.replace(status, requeue_state=msgspec.structs.replace(state, requeue_at=at))
+
+
+def backed_off(status: WorkloadStatus, settings: WaitForPodsReady, now: datetime) -> WorkloadStatus | None:
+    """The status of a workload that has to wait before it is considered again, longer each time (KEP-1282).
+
+    None if it has been given all the chances that the settings allow.
+    """
+    strategy = settings.requeuing_strategy
+    state = status.requeue_state or RequeueState()
+    count = (state.count or 0) + 1
+    if strategy.backoff_limit_count is not None and count > strategy.backoff_limit_count:
+        return None
+    doubled = strategy.backoff_base_seconds * 2 ** min(count - 1, _MAX_DOUBLINGS)
+    at = now.replace(microsecond=0) + timedelta(seconds=min(strategy.backoff_max_seconds, doubled))
+    return not_before(msgspec.structs.replace(status, requeue_state=msgspec.structs.replace(state, count=count)), at)

@@ -1,0 +1,67 @@
+"""What an admission, and a preemption, make of a Workload's status."""
+
+from datetime import datetime
+
+import msgspec
+
+from muster.api.kueue import Admission, PodSetAssignment, WorkloadStatus
+from muster.api.kueue.names import (
+    ADMITTED,
+    BLOCKED_ON_PREEMPTION_GATES,
+    EVICTED,
+    PREEMPTED,
+    QUOTA_RESERVED,
+    UNSATISFIED_ADMISSION_CHECKS,
+)
+from muster.api.quantity import format_amount
+from muster.queueing.conditions import put, reset
+from muster.queueing.model import Assignment, QueueSpec
+from muster.queueing.workload import checks
+from muster.queueing.workload.eviction import evict
+
+
+def reserved(status: WorkloadStatus, queue: QueueSpec, assignment: Assignment, now: datetime) -> WorkloadStatus:
+    """The status of a workload that has got quota; admitted at once if nothing is to be checked."""
+    conditions = status.conditions
+    for old in (EVICTED, PREEMPTED, BLOCKED_ON_PREEMPTION_GATES):
+        conditions = reset(conditions, old, QUOTA_RESERVED, now)
+    message = f"Quota reserved in ClusterQueue {queue.name}"
+    conditions = put(conditions, QUOTA_RESERVED, True, QUOTA_RESERVED, message, now)
+    flavors = {choice.flavor for podset in assignment.podsets for choice in podset.flavors.values()}
+    states = checks.synced(status.admission_checks, checks.wanted(queue.checks, flavors), now)
+    if checks.all_ready(states):
+        conditions = put(conditions, ADMITTED, True, ADMITTED, "The workload is admitted", now)
+    else:
+        message = "The workload has not all checks ready"
+        conditions = put(conditions, ADMITTED, False, UNSATISFIED_ADMISSION_CHECKS, message, now)
+    return msgspec.structs.replace(
+        status,
+        conditions=conditions,
+        admission=admission(queue.name, assignment),
+        admission_checks=states,
+        resource_requests=(),
+    )
+
+
+def admission(queue: str, assignment: Assignment) -> Admission:
+    """What was assigned, as a Workload's status has it."""
+    podsets = tuple(
+        PodSetAssignment(
+            name=podset.name,
+            flavors={resource: choice.flavor for resource, choice in podset.flavors.items()},
+            resource_usage={
+                resource: format_amount(resource, amount)
+                for resource, amount in podset.requests.items()
+                if resource in podset.flavors
+            },
+            count=podset.count,
+        )
+        for podset in assignment.podsets
+    )
+    return Admission(cluster_queue=queue, pod_set_assignments=podsets)
+
+
+def preempted(status: WorkloadStatus, reason: str, message: str, now: datetime) -> WorkloadStatus:
+    """The status of a workload that has to go for another one, for a reason of the condition Preempted."""
+    status = evict(status, PREEMPTED, message, now)
+    return msgspec.structs.replace(status, conditions=put(status.conditions, PREEMPTED, True, reason, message, now))

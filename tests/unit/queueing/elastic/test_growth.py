@@ -1,0 +1,119 @@
+"""Elastic workloads: what is granted is lowered at once, what is missing queues for the same flavors."""
+
+from datetime import UTC, datetime
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from muster.api.kueue import Admission, Workload
+from muster.api.quantity import format_amount
+from muster.queueing.convert import workload as read
+from muster.queueing.elastic import growth
+from muster.queueing.model import FlavorResource
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+ELASTIC = {"kueue.x-k8s.io/elastic-job": "true"}
+ADMITTED = ("QuotaReserved", "Admitted")
+
+
+def workload(wanted=4, granted=2, *, annotations=ELASTIC, true=ADMITTED):
+    container = {"name": "c", "resources": {"requests": {"cpu": "500m", "memory": "1Gi"}}}
+    condition = {"status": "True", "reason": "r", "message": "m", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+    document = {
+        "metadata": {
+            "name": "w",
+            "namespace": "ns",
+            "annotations": annotations,
+            "creationTimestamp": "2026-01-01T00:00:00Z",
+        },
+        "spec": {
+            "queueName": "lq",
+            "podSets": [{"name": "main", "count": wanted, "template": {"spec": {"containers": [container]}}}],
+        },
+        "status": {
+            "conditions": [condition | {"type": type_} for type_ in true],
+            "admission": {"clusterQueue": "cq", "podSetAssignments": [assigned(granted)]},
+        },
+    }
+    return msgspec.convert(document, Workload)
+
+
+def assigned(count):
+    return {
+        "name": "main",
+        "count": count,
+        "flavors": {"cpu": "f", "memory": "f"},
+        "resourceUsage": {"cpu": format_amount("cpu", count * 500), "memory": format_amount("memory", count * 2**30)},
+    }
+
+
+def usage(made):
+    held = read(made, "cq").usage
+    assert held is not None
+    return dict(held)
+
+
+def test_what_is_missing_waits_under_its_own_key_for_the_same_flavors():
+    entry = growth.entry(workload(wanted=5), "cq")
+    assert (entry.key, entry.queue, entry.local_queue, entry.usage) == ("ns/w+", "cq", "ns/lq", None)
+    (podset,) = entry.podsets
+    assert (podset.count, podset.least, podset.flavors) == (3, None, {"cpu": "f", "memory": "f"})
+    assert podset.requests == {"cpu": 500, "memory": 2**30}
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        workload(wanted=2),
+        workload(wanted=1),
+        workload(annotations={}),
+        workload(true=("QuotaReserved",)),
+        workload(true=(*ADMITTED, "Evicted")),
+        workload(true=(*ADMITTED, "Finished")),
+    ],
+    ids=["it has all", "it has more", "not elastic", "not admitted yet", "evicted", "finished"],
+)
+def test_nothing_waits(made):
+    assert growth.entry(made, "cq") is None
+
+
+def test_what_is_granted():
+    assert growth.granted(workload()) == {"main": 2}
+    assert growth.granted(workload(true=("QuotaReserved",))) == {}
+    assert growth.granted(Workload()) == {}
+
+
+def test_it_is_lowered_to_what_is_wanted_and_never_raised():
+    status = workload(granted=4).status
+    assert growth.lowered(status, {"main": 9}) is status
+    made = msgspec.structs.replace(workload(wanted=1), status=growth.lowered(status, {"main": 1}))
+    (given_,) = made.status.admission.pod_set_assignments
+    assert (given_.count, given_.resource_usage) == (1, {"cpu": "500m", "memory": "1Gi"})
+    assert usage(made) == {FlavorResource("f", "cpu"): 500, FlavorResource("f", "memory"): 2**30}
+
+
+@given(st.integers(1, 50), st.integers(1, 50), st.integers(1, 50))
+def test_up_and_down_are_the_same_way(first, more, least):
+    """Whatever the way, the usage is that of so many pods."""
+    before = workload(wanted=first, granted=first)
+    extra = msgspec.convert({"clusterQueue": "cq", "podSetAssignments": [assigned(more)]}, Admission)
+    grown = growth.raised(before.status, extra)
+    assert growth.lowered(grown, {"main": first}) == before.status
+    made = msgspec.structs.replace(workload(wanted=first + more), status=grown)
+    assert usage(made)[FlavorResource("f", "cpu")] == (first + more) * 500
+    small = msgspec.structs.replace(workload(wanted=least), status=growth.lowered(grown, {"main": least}))
+    assert usage(small)[FlavorResource("f", "memory")] == min(least, first + more) * 2**30
+
+
+def test_while_it_shrinks_what_ended_in_the_part_that_goes_is_not_given_back_twice():
+    """The spec is written before the status: in between nothing of what still runs may be free (pitfall 40)."""
+    made = workload(wanted=2, granted=4)
+    stale = msgspec.structs.replace(
+        made,
+        status=msgspec.convert(
+            msgspec.to_builtins(made.status) | {"reclaimablePods": [{"name": "main", "count": 2}]}, type(made.status)
+        ),
+    )
+    assert usage(stale)[FlavorResource("f", "cpu")] == 1000

@@ -1,0 +1,59 @@
+"""The sums are what counting all holders anew would give, whatever came and went."""
+
+from collections import Counter
+from datetime import UTC, datetime
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from muster.queueing.elastic.growth import SUFFIX
+from muster.queueing.model import FlavorResource, QueueSpec, Workload
+from muster.queueing.quota.tallies import Tally
+from muster.queueing.quota.tree import Tree
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+CPU, GPU = FlavorResource("f", "cpu"), FlavorResource("f", "gpu")
+
+holders = st.builds(
+    Workload,
+    key=st.sampled_from([f"ns/{name}{suffix}" for name in "abc" for suffix in ("", SUFFIX)]),
+    uid=st.just("u"),
+    queue=st.sampled_from(["x", "y"]),
+    local_queue=st.sampled_from(["ns/l", "ns/m"]),
+    priority=st.integers(0, 1),
+    created=st.just(START),
+    queued=st.just(START),
+    podsets=st.just(()),
+    usage=st.dictionaries(st.sampled_from([CPU, GPU]), st.integers(0, 5)),
+    admitted=st.booleans(),
+)
+
+
+def numbers(tally: Tally) -> tuple[object, ...]:
+    return tally.reserving, tally.admitted, tally.reserved, tally.used
+
+
+def counted(workloads: list[Workload]) -> tuple[object, ...]:
+    whole = [one for one in workloads if not one.key.endswith(SUFFIX)]
+    reserved: Counter[FlavorResource] = Counter()
+    used: Counter[FlavorResource] = Counter()
+    for one in workloads:
+        reserved.update(one.usage or {})
+        if one.admitted:
+            used.update(one.usage or {})
+    return len(whole), sum(one.admitted for one in whole), dict(+reserved), dict(+used)
+
+
+@given(st.lists(st.tuples(holders, st.booleans()), max_size=30))
+def test_sums(history: list[tuple[Workload, bool]]) -> None:
+    tree = Tree()
+    for name in ("x", "y"):
+        tree.set_queue(QueueSpec(name))
+    for workload, holds in history:
+        (tree.hold if holds else tree.release)(workload)
+    for node in tree.queues.values():
+        here = list(node.workloads.values())
+        assert numbers(node.tallies.total) == counted(here)
+        assert set(node.tallies.local) == {one.local_queue for one in here}
+        for name in ("ns/l", "ns/m"):
+            assert numbers(node.tallies.of(name)) == counted([one for one in here if one.local_queue == name])
