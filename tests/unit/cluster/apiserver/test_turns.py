@@ -13,8 +13,10 @@ class Clock:
 
     def __init__(self):
         self.time = 0.0
+        self.asked = 0
 
     def monotonic(self):
+        self.asked += 1
         return self.time
 
 
@@ -80,6 +82,22 @@ def test_watches_keep_no_request_of_their_user_waiting():
         assert order == ["watch0", "watch1", "write0", "watch2", "write1", "watch3"]
 
     asyncio.run(body())
+
+
+def test_few_are_called_in_vain():
+    async def body():
+        clock = Clock()
+        turns = Turns(clock.monotonic, slice_seconds=0.004)
+
+        async def work():
+            await turns.take(Line("a"))
+            clock.time += 0.001
+
+        await asyncio.gather(*(work() for _ in range(100)))
+        return clock.asked
+
+    # Who comes looks at the clock once, and again when it is called; so does each turn, in which four go on.
+    assert asyncio.run(body()) <= 100 + 100 * 5 / 4 + 100 / 4 + 4
 
 
 def test_who_goes_away_leaves_the_queue():
