@@ -40,7 +40,7 @@ def amount(path: str, resource: str, quantity: Quantity) -> Errors:
     except QuantityError as error:
         yield invalid(path, quantity, str(error))
         return
-    if number < 0:
+    if number.numerator < 0:
         yield invalid(path, canonical(quantity), NOT_NEGATIVE)
     if (resource in _COUNTED or is_extended(resource)) and number.denominator != 1:
         yield invalid(path, quantity, "must be an integer")
@@ -98,13 +98,12 @@ def _request_and_limit(path: str, resource: str, request: Quantity, limits: Amou
             yield required(f"{path}.limits", "Limit must be set for non overcommitable resources")
         return
     wanted, most = _number(request), _number(limits[resource])
-    if wanted is None or most is None:
+    if wanted is None or most is None or wanted == most:
         return
-    shown, limit = canonical(request), canonical(limits[resource])
-    if wanted != most and not may_overcommit(resource):
-        yield invalid(f"{path}.requests", shown, f"must be equal to {resource} limit of {limit}")
-    elif wanted > most:
-        yield invalid(f"{path}.requests", shown, f"must be less than or equal to {resource} limit of {limit}")
+    rule = "less than or equal to" if may_overcommit(resource) else "equal to"
+    if rule == "equal to" or wanted > most:
+        sentence = f"must be {rule} {resource} limit of {canonical(limits[resource])}"
+        yield invalid(f"{path}.requests", canonical(request), sentence)
 
 
 def _number(quantity: Quantity) -> Fraction | None:

@@ -51,14 +51,14 @@ def everything(value: Any, schema: FieldSchema) -> FieldSet:
 def _members(old: Document, new: Document, schema: FieldSchema, changes: Changes) -> None:
     for name, value in new.items():
         before = old.get(name, _ABSENT)
-        if before is value or before == value:
+        if before is _ABSENT:
+            changes.gained["f:" + name] = everything(value, schema.member(name)) if type(value) in _CONTAINERS else {}
+        elif before is value or before == value:
             continue
-        if type(value) not in _CONTAINERS and type(before) not in _CONTAINERS:
-            changes.gained["f:" + name] = {}
-        elif before is _ABSENT:
-            changes.gained["f:" + name] = everything(value, schema.member(name))
-        else:
+        elif type(value) in _CONTAINERS or type(before) in _CONTAINERS:
             _value("f:" + name, before, value, schema.member(name), changes)
+        else:
+            changes.gained["f:" + name] = {}
     for name, before in old.items():
         if name not in new:
             changes.removed["f:" + name] = everything(before, schema.member(name))

@@ -83,7 +83,7 @@ class FieldSchema(Struct, frozen=True, eq=False):
                 repeated.setdefault(key, [found[key]]).append(item)
             else:
                 found[key] = item
-        return found | {key: tuple(equal) for key, equal in repeated.items()}
+        return found | {key: tuple(equal) for key, equal in repeated.items()} if repeated else found
 
     def key_of(self, item: Any) -> str | None:
         """The path element of a list's item; None if there is nothing to tell it by."""
