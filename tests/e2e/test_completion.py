@@ -55,6 +55,8 @@ def at_work(shared_muster):
         (["hold", "queue/v"], ["queue/vision"]),
         (["queue", "stop", "--cluster", ""], ["default", "vision"]),
         (["ps", "-n", "kube-s"], ["kube-system"]),
+        (["ps", "--state", "s"], ["suspended", "starting"]),
+        (["ps", "tr"], ["train"]),
     ],
 )
 def test_bash_completes(at_work, words, expected):

@@ -98,3 +98,20 @@ def test_a_detached_job_that_can_never_start_is_told_so(up):
     assert done.stdout == "big\n"
     assert "big can never start: no node ever has 9999Gi memory" in done.stderr
     assert "never" not in up("run", "--detach", "--name", "small", "--memory", "1Mi", "--", "true").stderr
+
+
+def test_ps_shows_what_is_named_and_says_what_there_is_not(up):
+    for name in ("train", "tune"):
+        up("run", "--detach", "--name", name, "--", "sleep", "100")
+    assert up("ps", "tune", "-o", "name").stdout == "tune\n"
+    done = up("ps", "train", "tun", "-o", "name", check=False)
+    assert (done.returncode, done.stdout) == (1, "train\n")
+    assert errors(done) == ["Error: there is no job tun in namespace default; did you mean tune?"]
+    done = up("ps", "--state", "cancelled")
+    assert (done.stdout, done.stderr) == ("", "no jobs\n")
+    up("cancel", "tune")
+    assert up("ps", "--state", "CANCELLED", "-o", "name").stdout == "tune\n"
+    assert up("ps", "-q", "default", "-o", "name").stdout == "train\ntune\n"
+    assert up("ps", "--queue", "none").stderr == "no jobs\n"
+    done = up("ps", "-A", "nothing-like-it", check=False)
+    assert (done.returncode, errors(done)) == (1, ["Error: there is no job nothing-like-it"])

@@ -28,13 +28,14 @@ async def get_job(client: Client, name: str, namespace: str) -> Job:
 
 
 async def no_job(client: Client, name: str, namespace: str) -> str:
-    """That there is no job of a name, and what may have been meant, if the user may see that."""
+    """That there is no job of a name (in any namespace: ""), and what may have been meant, if the user may see that."""
     try:
         names = [job.metadata.name for job in (await client.page(JOB, namespace, limit=_MOST_NAMES)).items]
     except ApiError:
         names = []
     meant = nearest(name, names)
-    return f"there is no job {name} in namespace {namespace}" + (f"; did you mean {meant}?" if meant else "")
+    where = f" in namespace {namespace}" if namespace else ""
+    return f"there is no job {name}{where}" + (f"; did you mean {meant}?" if meant else "")
 
 
 async def check_queue(client: Client, namespace: str, name: str) -> None:

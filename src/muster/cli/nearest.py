@@ -90,6 +90,14 @@ OPTIONS = {
     "--home": "--data",
 }
 
+# What this has nothing for, and how it is done.
+_TIME_LIMIT = "a time limit is activeDeadlineSeconds in the Job that --dry-run prints, or: -- timeout 1h COMMAND"
+ELSEWHERE = dict.fromkeys(
+    ("--time", "--time-limit", "--timelimit", "--walltime", "--timeout", "--deadline"), _TIME_LIMIT
+)
+# How much like another a word has to be, and an option, where less would take --time for --image.
+_LIKENESS, _LIKENESS_OF_OPTIONS = 0.6, 0.7
+
 
 def nearest(word: str, known: Iterable[str], elsewhere: Mapping[str, str] = MappingProxyType({})) -> str:
     """What `word` is called here, or the known word that is most like it; "" if nothing is."""
@@ -101,5 +109,9 @@ def nearest(word: str, known: Iterable[str], elsewhere: Mapping[str, str] = Mapp
 
     known = list(known)
     begun = [one for one in known if one.startswith(word)]
-    found = begun if len(begun) == 1 else get_close_matches(word, known, n=1)
-    return found[0] if found else ""
+    if len(begun) == 1:
+        return begun[0]
+    cutoff = _LIKENESS_OF_OPTIONS if word.startswith("-") else _LIKENESS
+    bare = {one.lstrip("-"): one for one in known}  # that both are options makes them no more alike
+    found = get_close_matches(word.lstrip("-"), bare, n=1, cutoff=cutoff)
+    return bare[found[0]] if found else ""

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from muster.cli.nearest import OPTIONS, nearest
+from muster.cli.nearest import ELSEWHERE, OPTIONS, nearest
 
 
 class SuggestingGroup(click.Group):
@@ -46,4 +46,6 @@ def _suggesting() -> Iterator[None]:
         elsewhere = {word: name for word, name in OPTIONS.items() if name in known}
         found = nearest(wrong.option_name, known, elsewhere)
         end = f"; did you mean {found}?" if found else ""
+        if wrong.option_name in ELSEWHERE and "--dry-run" in known:
+            end = f"; {ELSEWHERE[wrong.option_name]}"
         raise click.UsageError(f"no such option: {wrong.option_name}{end}", wrong.ctx) from None

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Literal, TypeAlias
 
 from muster.api.batch import INDEXED, Job
 from muster.api.core import Pod
@@ -10,19 +11,23 @@ from muster.api.kueue import Workload
 from muster.api.kueue.names import PODS_READY, QUEUE_NAME_LABEL
 from muster.api.pods import is_finished, is_ready
 from muster.insight.failures import failures, so_far, why_failed, why_waiting
-from muster.insight.standing import Standing
+from muster.insight.standing import Stage, Standing
 from muster.queueing.conditions import is_true
 
 # Why a job has failed that a user has cancelled.
 CANCELLED = "Cancelled"
 
 
+Word: TypeAlias = (
+    Stage | Literal["Suspended", "Pending", "Starting", "Running", "Finishing", "Retrying", "Cancelled", "Deleting"]
+)
+
+
 @dataclass(frozen=True, slots=True)
 class JobState:
     """One line of `muster ps`.
 
-    word: Suspended, Pending, Starting, Running, Finishing, Retrying, Completed, Failed or Deleting; before a job may
-        make pods, that of its standing: Queued, Checking, Evicting or Held.
+    word: before a job may make pods, that of its standing: Queued, Checking, Evicting or Held.
     ready: pods that are ready, or that have succeeded.
     wanted: pods that should be.
     reason: why it is not further, as the level that holds it says.
@@ -30,7 +35,7 @@ class JobState:
     standing: where it stands in its queue, as long as that is what holds it.
     """
 
-    word: str
+    word: Word
     ready: int
     wanted: int
     reason: str = ""
@@ -102,7 +107,7 @@ def job_state(job: Job, pods: Sequence[Pod], standing: Standing | None = None) -
     done = job.status.succeeded + sum(1 for pod in live if is_ready(pod))
     for condition in job.status.conditions:
         if condition.status == "True" and condition.type in ("Complete", "Failed"):
-            word = "Completed" if condition.type == "Complete" else "Failed"
+            word: Word = "Completed" if condition.type == "Complete" else "Failed"
             if condition.reason == CANCELLED:
                 return JobState("Cancelled", job.status.succeeded, wanted)
             failed = word == "Failed"
@@ -132,7 +137,7 @@ def workload_state(workload: Workload, standing: Standing) -> JobState:
     """The state of a pod group, or of another kind of job: it is known by its Workload only."""
     wanted = sum(podset.count for podset in workload.spec.pod_sets)
     ready = is_true(workload.status.conditions, PODS_READY)
-    word = ("Running" if ready else "Starting") if standing.word == "Admitted" else standing.word
+    word: Word = ("Running" if ready else "Starting") if standing.word == "Admitted" else standing.word
     return JobState(word, wanted if ready else 0, wanted, standing.reason, standing=standing)
 
 

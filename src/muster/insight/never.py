@@ -14,6 +14,7 @@ from muster.api.core import Node, NodeCondition, Pod
 from muster.api.core.quota import LimitRange
 from muster.api.elastic import bounds_of
 from muster.api.kueue import ClusterQueue, Cohort, LocalQueue, PodSet, Workload
+from muster.api.pods import pod_requests
 from muster.api.runtimeclass import RuntimeClass
 from muster.controllers.integrations.job import JobIntegration
 from muster.controllers.scheduler.gangs import starts_together
@@ -125,17 +126,19 @@ def _by_nodes(ask: Ask, room: Room) -> dict[str, str]:
     """What the nodes lack, by resource ("" for what is of none)."""
     capacity, together = room.capacity, ask.together and room.fixed  # elsewhere other schedulers may place them
     counts: dict[Shape, int] = {}
+    asked: dict[Shape, Mapping[str, int]] = {}  # of one pod: shapes know no more than would fill any node
     for podset, count in ask.podsets:
         shape = shape_of(Pod(spec=podset.template.spec))
+        asked.setdefault(shape, pod_requests(podset.template.spec))
         counts[shape] = counts.get(shape, 0) + count if together else min(count, 1)
     ever = " ever" if room.fixed else ""
     for shape, count in counts.items():
-        if count and (found := _of_one(capacity, shape, ever)):
+        if count and (found := _of_one(capacity, shape, asked[shape], ever)):
             return found
     outcome = place(capacity, {shape: count for shape, count in counts.items() if count})
     if isinstance(outcome, Refusal) and outcome.proven:
         nodes = "the nodes have" if len(capacity) != 1 else "the node has"
-        each = f" with {asked} each" if (asked := _asked(outcome.shape)) else ""
+        each = f" with {words} each" if (words := _words(asked[outcome.shape])) else ""
         return {"": f"its {outcome.wanted} pods{each} never fit at once; empty, {nodes} room for {outcome.fits}"}
     return {}
 
@@ -152,7 +155,7 @@ def _at_its_best(node: Node) -> Node:
     )
 
 
-def _of_one(capacity: Capacity, shape: Shape, ever: str) -> dict[str, str]:
+def _of_one(capacity: Capacity, shape: Shape, asked: Mapping[str, int], ever: str) -> dict[str, str]:
     """What no node has for one pod."""
     if capacity.fitting(shape).any():
         return {}
@@ -165,13 +168,14 @@ def _of_one(capacity: Capacity, shape: Shape, ever: str) -> dict[str, str]:
         most = int(capacity.allocatable_of(resource)[eligible].max(initial=0))
         if wanted > most:
             largest = f"the largest has {quantity(resource, most)}" if most else "none has any"
-            lacking[resource] = f"no node{ever} has {quantity(resource, wanted)} {resource}; {largest}"
-    return lacking or {"": f"no node{ever} has {_asked(shape)} at once"}
+            needed = quantity(resource, asked.get(resource, wanted))
+            lacking[resource] = f"no node{ever} has {needed} {resource}; {largest}"
+    return lacking or {"": f"no node{ever} has {_words(asked)} at once"}
 
 
-def _asked(shape: Shape) -> str:
+def _words(amounts: Mapping[str, int]) -> str:
     """`2 cpu and 4Gi memory`."""
-    return _and([f"{quantity(resource, wanted)} {resource}" for resource, wanted in shape.requests if resource != PODS])
+    return _and([f"{quantity(resource, amount)} {resource}" for resource, amount in amounts.items() if amount])
 
 
 def _and(words: Sequence[str]) -> str:
@@ -208,8 +212,7 @@ def _of_one_podset(node: QuotaNode, asked: Mapping[str, int], name: str) -> dict
             for flavor in group.flavors
         )
         if wanted and not found.keys() & wanted.keys() and not any(fits):
-            words = _and([f"{quantity(resource, amount)} {resource}" for resource, amount in wanted.items()])
-            found[""] = f"no flavor in the quota of queue {name} has {words} at once"
+            found[""] = f"no flavor in the quota of queue {name} has {_words(wanted)} at once"
     return found
 
 

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Literal, TypeAlias
 
 from muster.api.kueue import CHECK_READY, Workload
 from muster.api.kueue.names import (
@@ -30,18 +31,20 @@ _DEACTIVATED = {"Evicting": "it is held", "Held": UNTIL_RELEASED}
 _FINAL = ("> maximum capacity (", "unavailable in ClusterQueue")
 
 
+Stage: TypeAlias = Literal["Queued", "Checking", "Evicting", "Held", "Admitted", "Completed", "Failed"]
+
+
 @dataclass(frozen=True, slots=True)
 class Standing:
     """A Workload as its queue sees it.
 
-    word: Queued, Checking, Evicting, Held, Admitted, Completed or Failed.
     reason: why it is not further, as the queue says it; "" if the queue has not said anything yet.
     queue: its LocalQueue. cluster_queue: whose quota it holds; "" if it holds none.
     position: from 1, among all that wait for the same ClusterQueue; None if nobody tells.
     since: since when it is so.
     """
 
-    word: str
+    word: Stage
     reason: str = ""
     queue: str = ""
     cluster_queue: str = ""
@@ -95,12 +98,13 @@ def standing(workload: Workload, position: int | None = None) -> Standing:
     )
 
 
-def _stage(workload: Workload) -> tuple[str, str, datetime | None]:
+def _stage(workload: Workload) -> tuple[Stage, str, datetime | None]:
     """Word, reason, and since when."""
     conditions, created = workload.status.conditions, workload.metadata.creation_timestamp
     if (finished := find_true(conditions, FINISHED)) is not None:
-        word = "Failed" if finished.reason == FAILED else "Completed"
-        return word, finished.message if word == "Failed" else "", finished.last_transition_time
+        if finished.reason == FAILED:
+            return "Failed", finished.message, finished.last_transition_time
+        return "Completed", "", finished.last_transition_time
     evicted = find_true(conditions, EVICTED)
     if evicted is not None and is_true(conditions, QUOTA_RESERVED):
         return "Evicting", evicted.message, evicted.last_transition_time

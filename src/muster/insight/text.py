@@ -6,6 +6,8 @@ from datetime import datetime
 
 from muster.api.quantity import format_amount
 
+_LONGEST = 10_000
+_BYTES = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 # Between two columns.
 _GAP = 3
 
@@ -28,11 +30,18 @@ def age(since: datetime | None, now: datetime) -> str:
 
 
 def quantity(resource: str, value: int) -> str:
-    """An amount in the units of decisions, for people: bytes in GiB."""
-    if resource in ("memory", "ephemeral-storage") and value:
-        text = f"{value / 2**30:.1f}"
-        return f"{text.removesuffix('.0')}Gi"
-    return format_amount(resource, value)
+    """An amount in the units of decisions, for people: bytes to a tenth of the largest unit of which there is one.
+
+    What is round in a smaller unit is shown in that: so it was written.
+    """
+    if resource not in ("memory", "ephemeral-storage"):
+        return format_amount(resource, value)
+    largest = min(max(abs(value).bit_length() - 1, 0) // 10, len(_BYTES) - 1)
+    round_ones = (power for power in range(largest, -1, -1) if value * 10 % 1024**power == 0)
+    power = next(round_ones, largest)
+    if abs(value) >= _LONGEST * 1024**power:
+        power = largest
+    return f"{value / 1024**power:.1f}".removesuffix(".0") + _BYTES[power]
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]], *, width: int = 0) -> str:

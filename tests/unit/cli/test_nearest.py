@@ -48,6 +48,10 @@ def test_options_of_other_systems_are_called_what_some_command_has() -> None:
     [
         (["run", "--ntasks", "4", "ls"], "no such option: --ntasks; did you mean --workers?"),
         (["run", "--nodes", "4", "ls"], "no such option: --nodes; did you mean --workers?"),
+        (["run", "--time", "1h", "ls"], "no such option: --time; a time limit is activeDeadlineSeconds in the Job"),
+        (["run", "--imgae", "x", "ls"], "no such option: --imgae; did you mean --image?"),
+        (["run", "--fame", "x", "ls"], "no such option: --fame; did you mean --name?"),
+        (["logs", "--time", "1h", "j"], "no such option: --time\n"),
         (["ps", "--all-name"], "no such option: --all-name; did you mean --all-namespaces?"),
         (["ps", "--folow"], "no such option: --folow\n"),
         (["logs", "--folow", "j"], "no such option: --folow; did you mean --follow?"),

@@ -94,6 +94,8 @@ SMALL, LARGE = node("s", cpu=4, memory="8Gi"), node("l", cpu=8, memory="24684084
         (job(cpu="8"), [SMALL, LARGE], ""),
         (job(cpu="64"), [SMALL, LARGE], "no node ever has 64 cpu; the largest has 8"),
         (job(memory="32Gi"), [SMALL, LARGE], "no node ever has 32Gi memory; the largest has 23.5Gi"),
+        (job(memory="500Ti"), [LARGE], "no node ever has 500Ti memory; the largest has 23.5Gi"),
+        (job(memory="64Mi"), [node("tiny", memory="32Mi")], "no node ever has 64Mi memory; the largest has 32Mi"),
         (job(**GPU), [LARGE], "no node ever has 1 nvidia.com/gpu; none has any"),
         (
             job(cpu="6", memory="10Gi"),

@@ -1,10 +1,11 @@
-"""Ages and tables."""
+"""Ages, amounts and tables."""
 
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from muster.insight.text import age, table
+from muster.api.quantity import value
+from muster.insight.text import age, quantity, table
 
 NOW = datetime(2026, 1, 10, tzinfo=UTC)
 
@@ -28,6 +29,28 @@ NOW = datetime(2026, 1, 10, tzinfo=UTC)
 )
 def test_age(seconds, text):
     assert age(NOW - timedelta(seconds=seconds), NOW) == text
+
+
+@pytest.mark.parametrize(
+    ("written", "text"),
+    [
+        ("0", "0"),
+        ("100", "100"),
+        ("1Ki", "1Ki"),
+        ("100Mi", "100Mi"),
+        ("512Mi", "512Mi"),
+        ("1536Mi", "1.5Gi"),
+        ("1100Mi", "1100Mi"),
+        ("4Gi", "4Gi"),
+        ("24684084Ki", "23.5Gi"),
+        ("1G", "953.7Mi"),
+        ("9999Gi", "9999Gi"),
+        ("512000Gi", "500Ti"),
+        ("500Ti", "500Ti"),
+    ],
+)
+def test_bytes_are_shown_in_the_unit_in_which_they_are_round(written, text):
+    assert quantity("memory", value(written)) == text
 
 
 def test_an_age_that_nobody_knows():
