@@ -26,6 +26,7 @@ from muster.api.validation.names import NameRule
 
 MAX_ANNOTATIONS_BYTES = 256 * 1024
 
+_EMPTY = ObjectMeta()
 _UNQUALIFIED_FINALIZERS = frozenset({NAMESPACE_FINALIZER, ORPHAN_FINALIZER, FOREGROUND_FINALIZER})
 
 
@@ -48,7 +49,7 @@ def new_metadata(meta: ObjectMeta, rule: NameRule, *, namespaced: bool = True, c
     else:
         yield required("metadata.namespace")
     yield from not_negative("metadata.generation", meta.generation)
-    yield from _common(meta)
+    yield from _common(meta, _EMPTY)
     yield from _finalizers(meta.finalizers)
     if not custom:
         yield from qualified_finalizers("metadata.finalizers", meta.finalizers)
@@ -73,7 +74,7 @@ def changed_metadata(new: ObjectMeta, old: ObjectMeta, *, custom: bool = False) 
     yield from immutable(
         "metadata.deletionGracePeriodSeconds", new.deletion_grace_period_seconds, old.deletion_grace_period_seconds
     )
-    yield from _common(new)
+    yield from _common(new, old)
     if not custom:
         yield from qualified_finalizers("metadata.finalizers", new.finalizers)
 
@@ -123,10 +124,14 @@ def qualified_finalizers(path: str, finalizers: Iterable[str]) -> Errors:
             yield invalid(f"{path}[{i}]", finalizer, sentence)
 
 
-def _common(meta: ObjectMeta) -> Errors:
-    yield from labels("metadata.labels", meta.labels)
-    yield from annotations("metadata.annotations", meta.annotations)
-    yield from _owner_references("metadata.ownerReferences", meta.owner_references)
+def _common(meta: ObjectMeta, old: ObjectMeta) -> Errors:
+    """What is as it was has been looked at when it was written."""
+    if meta.labels != old.labels:
+        yield from labels("metadata.labels", meta.labels)
+    if meta.annotations != old.annotations:
+        yield from annotations("metadata.annotations", meta.annotations)
+    if meta.owner_references != old.owner_references:
+        yield from _owner_references("metadata.ownerReferences", meta.owner_references)
 
 
 def _owner_references(path: str, references: tuple[OwnerReference, ...]) -> Errors:
