@@ -103,7 +103,7 @@ def test_changed_metadata(new: Any, old: Any, expected: Any, sentences: Any) -> 
 
 
 @pytest.mark.parametrize(
-    "bad", [{"labels": {"a b": ""}}, {"annotations": {"a b": ""}}, {"owner_references": (OWNER,) * 2}]
+    "bad", [{"labels": {"a b": ""}}, {"annotations": {"a b": ""}}, {"owner_references": (OwnerReference(),)}]
 )
 def test_only_what_changed_is_looked_at(bad: Any, sentences: Any) -> None:
     assert sentences(changed_metadata(change(**bad), GOOD)) != []
