@@ -59,6 +59,12 @@ class ApiError(Exception):
         """The machine word: NotFound, AlreadyExists, Conflict, Invalid, Expired, ..."""
         return self.status.reason
 
+    @property
+    def namespace_goes(self) -> bool:
+        """Whether nothing new may be created because the namespace is being deleted."""
+        causes = self.status.details.causes if self.status.details is not None else ()
+        return any(cause.reason == "NamespaceTerminating" for cause in causes)
+
 
 # For errors about a value that is too big, or too secret, to be repeated.
 NO_VALUE: Final = ("<no value>",)

@@ -177,10 +177,14 @@ class Controller:
 
 
 def _is_behind(error: Exception, delay: float) -> bool:
-    """Whether only our knowledge is old: what we write to has changed, or has gone and we are about to hear of it."""
+    """Whether only our knowledge is old: what we write to has changed, or is going, or has gone as we shall hear."""
     if not isinstance(error, ApiError):
         return False
-    return error.reason == "Conflict" or (error.reason == "NotFound" and delay < HEARD_WITHIN_SECONDS)
+    return (
+        error.reason == "Conflict"
+        or error.namespace_goes
+        or (error.reason == "NotFound" and delay < HEARD_WITHIN_SECONDS)
+    )
 
 
 def _own_key(obj: Any) -> tuple[str]:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from tests.unit.runtime.conftest import THING, MemoryServer, Thing
 
-from muster.api.status import conflict, not_found, too_many_requests
+from muster.api.status import ApiError, Status, StatusCause, StatusDetails, conflict, not_found, too_many_requests
 from muster.runtime.client import Client
 from muster.runtime.clock import VirtualClock, run_virtual
 from muster.runtime.controller import Controller, Reconcile, Result
@@ -202,6 +202,12 @@ def test_what_has_gone_meanwhile_is_no_failure_unless_it_stays_unfound(caplog: p
     lasting = [record.getMessage() for record in logged(caplog, not_found("things", "a"), 12)]
     assert 0 < len(lasting) < 6
     assert 'things "a" not found' in lasting[0]
+
+
+def test_what_goes_with_its_namespace_is_no_failure(caplog: pytest.LogCaptureFixture) -> None:
+    details = StatusDetails(causes=(StatusCause(reason="NamespaceTerminating", field="metadata.namespace"),))
+    assert logged(caplog, ApiError(Status(code=403, reason="Forbidden", details=details)), 12) == []
+    assert logged(caplog, ApiError(Status(code=403, reason="Forbidden")), 1) != []
 
 
 def test_server_that_asks_for_patience_gets_it() -> None:

@@ -73,7 +73,7 @@ class Writer:
             start, size = start + size, size * 2
         self._tell(job, "SuccessfulCreate", "Created", created)
         # Of a namespace that goes, all pods go: nothing to report, and no use in trying again.
-        errors = [error for error in errors if not _namespace_goes(error)]
+        errors = [error for error in errors if not (isinstance(error, ApiError) and error.namespace_goes)]
         if errors:
             self.note(job, "Warning", "FailedCreate", f"Error creating: {errors[0]}")
         return Report(Outcome(len(created)), errors)
@@ -202,8 +202,3 @@ def is_unsure(error: Refusal) -> bool:
 
 def _is_conflict(error: Refusal) -> bool:
     return isinstance(error, ApiError) and error.reason == "Conflict"
-
-
-def _namespace_goes(error: Refusal) -> bool:
-    details = error.status.details if isinstance(error, ApiError) else None
-    return details is not None and any(cause.reason == "NamespaceTerminating" for cause in details.causes)
