@@ -29,7 +29,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from muster.gang.capacity import Amounts, Capacity
-from muster.gang.placement import Placement, place
+from muster.gang.placement import Placement, fit_in_any_order, place
 from muster.gang.shapes import Shape
 
 # What a Job's `completions` can be.
@@ -316,14 +316,17 @@ def _grow(capacity: Capacity, elastic: Sequence[Elastic], waiting: set[str]) -> 
 
 
 class _Growth:
-    """Hands out room. Invariant: all that is granted fits, together with what running gangs still miss."""
+    """Hands out room.
+
+    Invariant: all that is granted fits, together with what running gangs still miss, whichever of them the scheduler
+    comes to first. What fitted in one order only would be taken back again.
+    """
 
     def __init__(self, capacity: Capacity, running: Sequence[Elastic]) -> None:
         self.granted: Counter[str] = Counter()
         self._capacity = capacity
-        self._taken: Counter[Shape] = Counter()
-        for gang in running:
-            self._taken.update(gang.missing(gang.size))
+        self._shapes = {gang.key: gang.shape for gang in running}
+        self._taken = Counter({gang.key: sum(gang.missing(gang.size).values()) for gang in running})
         self._open = self._fits([], 0)
 
     def share(self, equals: Sequence[Elastic]) -> None:
@@ -344,14 +347,14 @@ class _Growth:
         for gang in gangs:
             more = min(rounds, self._left(gang))
             self.granted[gang.key] += more
-            self._taken[gang.shape] += more
+            self._taken[gang.key] += more
 
     def _fits(self, gangs: Iterable[Elastic], rounds: int) -> bool:
         """Whether they could have so many pods more, or as many as they may."""
         taken = self._taken.copy()
         for gang in gangs:
-            taken[gang.shape] += min(rounds, self._left(gang))
-        return isinstance(place(self._capacity, +taken), Placement)
+            taken[gang.key] += min(rounds, self._left(gang))
+        return fit_in_any_order(self._capacity, [(self._shapes[key], count) for key, count in (+taken).items()])
 
     def _left(self, gang: Elastic) -> int:
         return min(gang.most, _LARGEST) - gang.size - self.granted[gang.key]

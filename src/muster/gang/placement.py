@@ -5,13 +5,17 @@ to its size. Several shapes are placed one after the other, scarcest first, and 
 finding no order is not a proof that there is none, and `Refusal.proven` says which it is.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import permutations
 
 import numpy as np
 from msgspec import Struct
 
 from muster.gang.capacity import Capacity, Ints
 from muster.gang.shapes import Shape
+
+# Of so many groups all orders are tried: 24.
+_ALL_ORDERS = 4
 
 
 class Placement(Struct, frozen=True):
@@ -49,6 +53,31 @@ def place(capacity: Capacity, gang: Mapping[Shape, int]) -> Placement | Refusal:
         refusal = refusal or outcome
     assert refusal is not None, "an empty gang is placed by its first order"
     return refusal
+
+
+def fit_in_any_order(capacity: Capacity, groups: Sequence[tuple[Shape, int]]) -> bool:
+    """Whether groups of like pods, each placed by itself, all find room, whichever of them comes first.
+
+    Of many groups not every order is tried, but each of them is first once, and last.
+    """
+    if len({shape for shape, _ in groups}) <= 1:
+        orders: Iterable[Sequence[tuple[Shape, int]]] = [groups]
+    elif len(groups) <= _ALL_ORDERS:
+        orders = permutations(groups)
+    else:
+        orders = ([*groups[first:], *groups[:first]] for first in range(len(groups)))
+    return all(_fit_in_order(capacity, order) for order in orders)
+
+
+def _fit_in_order(capacity: Capacity, groups: Iterable[tuple[Shape, int]]) -> bool:
+    taken: Ints | None = None
+    for shape, wanted in groups:
+        counts = _fill(capacity.fitting(shape, taken), wanted)
+        if counts is None:
+            return False
+        used = capacity.taking(shape, counts)
+        taken = used if taken is None else taken + used
+    return True
 
 
 def _orders(gang: Mapping[Shape, int], alone: Mapping[Shape, Ints]) -> Iterator[list[Shape]]:

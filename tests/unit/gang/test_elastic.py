@@ -267,6 +267,14 @@ class TestGrowth:
         gang = elastic(capacity, "e", ["n0"] * 3, (1, 6), size=2)
         assert resize(capacity, [], [], [gang]) == []
 
+    def test_no_further_than_fits_whichever_gang_is_placed_first(self):
+        """A second small pod, if the small ones are placed first, would take the one place that the large one has."""
+        capacity = cluster(2, 5)
+        small = elastic(capacity, "small", ["n0"], (1, 3), age=1)
+        large = elastic(capacity, "large", ["n1"], (1, 2), asks=shape(2))
+        grown = {change.key: change.new for change in resize(capacity, [], [], [small, large])}
+        assert grown == {"small": 2, "large": 2}
+
     @pytest.mark.parametrize("most", [10**6, 2**31, 10**30])
     def test_absurd_bounds_cost_nothing(self, most):
         capacity = cluster(6)
