@@ -324,6 +324,26 @@ async def test_large_bodies_and_large_answers(world):
     assert (await chunked.answer()).status == 201
 
 
+@pytest.mark.parametrize("size", [10, 1000])
+@pytest.mark.parametrize("padding", [None, 100])
+@pytest.mark.parametrize("trailers", [[], [("x-sum", "1")]])
+@over_https
+async def test_a_body_that_comes_with_its_headers(world, size, padding, trailers):
+    """Of no length that is told before, and all of it at once."""
+    client, sent = await http2(world), body()
+    number = client.h2.get_next_available_stream_id()
+    stream = client.streams[number] = Stream(number, slow=False)
+    fields = [(":method", "POST"), (":scheme", "https"), (":authority", "x"), (":path", MAPS)]
+    client.h2.send_headers(number, [*fields, ("content-type", "application/json")])
+    for first in range(0, len(sent), size):
+        ends = first + size >= len(sent) and not trailers
+        client.h2.send_data(number, sent[first : first + size], end_stream=ends, pad_length=padding)
+    if trailers:
+        client.h2.send_headers(number, trailers, end_stream=True)
+    client.flush()
+    assert (await stream.answer()).status == 201
+
+
 @pytest.mark.parametrize(
     ("length", "who", "status"), [(3_000_000, "eve", 403), (4_000_000, "admin", 413), (None, "admin", 413)]
 )

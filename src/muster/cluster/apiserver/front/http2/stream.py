@@ -63,6 +63,7 @@ class Stream:
         self.moved_at = 0.0  # when the client last took something
         self._carrier = carrier
         self._head = asked.head
+        self._has_body = not asked.is_over
         self._is_over = asked.is_over  # all of the body has come
         self._came: deque[bytes] = deque()
         self._is_read = False
@@ -74,7 +75,7 @@ class Stream:
     async def run(self, app: App) -> None:
         """Have the request answered."""
         try:
-            await app(scope_of(self._head, self, is_over=self._is_over), self.receive, self.send)
+            await app(scope_of(self._head, self, has_body=self._has_body), self.receive, self.send)
             if not self._has_ended and not self.is_gone:
                 log.error("a request was left without an answer")
         except Exception:
@@ -191,9 +192,9 @@ class Stream:
             self._news.set_result(None)
 
 
-def scope_of(head: Head, stream: Stream, *, is_over: bool) -> dict[str, Any]:
+def scope_of(head: Head, stream: Stream, *, has_body: bool) -> dict[str, Any]:
     """The request in the words of ASGI; a body of unknown length is announced as HTTP/1.1 does."""
-    is_endless = head.length is None and not is_over
+    is_chunked = has_body and head.length is None
     return {
         "type": "http",
         "http_version": "2",
@@ -201,7 +202,7 @@ def scope_of(head: Head, stream: Stream, *, is_over: bool) -> dict[str, Any]:
         "path": head.path,
         "raw_path": head.raw_path,
         "query_string": head.query,
-        "headers": [*head.headers, (b"transfer-encoding", b"chunked")] if is_endless else head.headers,
+        "headers": [*head.headers, (b"transfer-encoding", b"chunked")] if is_chunked else head.headers,
         "extensions": {EXTENSION: stream},
     }
 
