@@ -21,7 +21,7 @@ from muster.queueing.model import PODS, FlavorResource, PodSet, QueueSpec, Usage
 from muster.queueing.pending.ordering import Place
 
 # Usage of a LocalQueue, place, and the class whose first member stands there.
-_Entry = tuple[float, Place, "Alike"]
+_Entry = tuple[float, Place, "EquivalenceClass"]
 
 
 class Note(NamedTuple):
@@ -43,7 +43,7 @@ class Parked(Struct, frozen=True):
     blocker: str = ""
 
 
-class Alike:
+class EquivalenceClass:
     """A class of workloads.
 
     needs: every flavor and resource that it might take. places: of its members. aside: it was tried and does not fit.
@@ -72,7 +72,7 @@ class Waiter(Struct):
     place: Place
     until: datetime | None = None
     obstacle: Note | None = None
-    alike: Alike | None = None
+    equivalence: EquivalenceClass | None = None
 
 
 def shape(podsets: Iterable[PodSet]) -> Hashable:
@@ -116,8 +116,8 @@ def _requests(workload: Workload) -> Counter[str]:
     return total
 
 
-class Line:
-    """The line before one ClusterQueue. `usage` is the past usage of LocalQueues, kept by `Queues`."""
+class PendingQueue:
+    """The pending queue of one ClusterQueue. `usage` is the past usage of LocalQueues, kept by `Queues`."""
 
     def __init__(self, name: str, usage: Mapping[str, float]) -> None:
         self.name = name
@@ -130,9 +130,9 @@ class Line:
         self.local: dict[str, SortedList] = {}
         self.asked: dict[str, Counter[str]] = {}  # what those of each LocalQueue ask for together
         self._usage = usage
-        self._alike: dict[Hashable, Alike] = {}
+        self._classes: dict[Hashable, EquivalenceClass] = {}
         self._open = SortedList()
-        self._aside: dict[Alike, None] = {}
+        self._aside: dict[EquivalenceClass, None] = {}
 
     @property
     def by_usage(self) -> bool:
@@ -155,8 +155,8 @@ class Line:
     def classes(self) -> tuple[int, int]:
         """How many classes are to be tried, and how many were tried and do not fit."""
         if self.closed is not None:
-            return 0, len(self._alike)
-        return len(self._alike) - len(self._aside), len(self._aside)
+            return 0, len(self._classes)
+        return len(self._classes) - len(self._aside), len(self._aside)
 
     def insert(self, waiter: Waiter) -> None:
         """Someone comes."""
@@ -184,26 +184,26 @@ class Line:
         workload = waiter.workload
         local_queue = workload.local_queue if self.by_usage else ""
         identity = (local_queue, workload.priority, waiter.place[0], shape(workload.podsets))
-        alike = self._alike.get(identity)
-        if alike is None:
-            alike = self._alike[identity] = Alike(identity, local_queue, needs(workload, self.spec))
-        alike.places.add(waiter.place)
-        waiter.alike = alike
-        if alike.aside and alike.places[0] is waiter.place:
+        equivalence = self._classes.get(identity)
+        if equivalence is None:
+            equivalence = self._classes[identity] = EquivalenceClass(identity, local_queue, needs(workload, self.spec))
+        equivalence.places.add(waiter.place)
+        waiter.equivalence = equivalence
+        if equivalence.aside and equivalence.places[0] is waiter.place:
             # The order is also a right, to displace those who are newer: the first may succeed where others did not.
-            self.reopen(alike)
+            self.reopen(equivalence)
         else:
-            self._refile(alike)
+            self._refile(equivalence)
 
     def unfile(self, waiter: Waiter) -> None:
         """It is not to be tried."""
-        if (alike := waiter.alike) is not None:
-            alike.places.remove(waiter.place)
-            waiter.alike = None
-            if not alike.places:
-                del self._alike[alike.identity]
-                self._aside.pop(alike, None)
-            self._refile(alike)
+        if (equivalence := waiter.equivalence) is not None:
+            equivalence.places.remove(waiter.place)
+            waiter.equivalence = None
+            if not equivalence.places:
+                del self._classes[equivalence.identity]
+                self._aside.pop(equivalence, None)
+            self._refile(equivalence)
 
     def head(self) -> Workload | None:
         """Who is to be tried next."""
@@ -212,57 +212,57 @@ class Line:
         entry: _Entry = self._open[0]
         return self.waiters[entry[1][-1]].workload
 
-    def set_aside(self, alike: Alike, note: Note) -> None:
+    def set_aside(self, equivalence: EquivalenceClass, note: Note) -> None:
         """None of the class fits now."""
-        alike.note = note
-        alike.aside = True
-        self._aside[alike] = None
-        self._refile(alike)
+        equivalence.note = note
+        equivalence.aside = True
+        self._aside[equivalence] = None
+        self._refile(equivalence)
 
-    def reopen(self, alike: Alike) -> None:
+    def reopen(self, equivalence: EquivalenceClass) -> None:
         """Try the class again."""
-        alike.aside = False
-        self._aside.pop(alike, None)
-        self._refile(alike)
+        equivalence.aside = False
+        self._aside.pop(equivalence, None)
+        self._refile(equivalence)
 
     def wake(self, freed: AbstractSet[FlavorResource] | None) -> bool:
         """Something is free that was not (None: anything): try again whoever might take some; whether anybody might."""
-        woken = [alike for alike in self._aside if freed is None or not alike.needs.isdisjoint(freed)]
-        for alike in woken:
-            self.reopen(alike)
+        woken = [equivalence for equivalence in self._aside if freed is None or not equivalence.needs.isdisjoint(freed)]
+        for equivalence in woken:
+            self.reopen(equivalence)
         if self.parked is not None and self.tried:
-            head = self.waiters[self.parked.place[-1]].alike
+            head = self.waiters[self.parked.place[-1]].equivalence
             self.tried = not (freed is None or head is None or not head.needs.isdisjoint(freed))
             return bool(woken) or not self.tried
         return bool(woken)
 
     def refresh(self) -> None:
         """The specification, or what is in the way of whom, is another."""
-        self._alike.clear()
+        self._classes.clear()
         self._open.clear()
         self._aside.clear()
         self.parked = None
         for waiter in self.waiters.values():
-            waiter.alike = None
+            waiter.equivalence = None
             self.file(waiter)
 
     def weigh(self, local_queue: str) -> None:
         """The past usage of a LocalQueue is another."""
-        for alike in self._alike.values():
-            if alike.local_queue == local_queue:
-                self._refile(alike)
+        for equivalence in self._classes.values():
+            if equivalence.local_queue == local_queue:
+                self._refile(equivalence)
 
-    def _refile(self, alike: Alike) -> None:
+    def _refile(self, equivalence: EquivalenceClass) -> None:
         entry: _Entry | None = None
-        if alike.places and not alike.aside:
-            entry = (self._usage.get(alike.local_queue, 0.0), alike.places[0], alike)
-        if entry == alike.entry:
+        if equivalence.places and not equivalence.aside:
+            entry = (self._usage.get(equivalence.local_queue, 0.0), equivalence.places[0], equivalence)
+        if entry == equivalence.entry:
             return
-        if alike.entry is not None:
-            self._open.remove(alike.entry)
+        if equivalence.entry is not None:
+            self._open.remove(equivalence.entry)
         if entry is not None:
             self._open.add(entry)
-        alike.entry = entry
+        equivalence.entry = entry
 
     # Positions: of everybody who waits, whether tried or not.
 
@@ -283,7 +283,7 @@ class Line:
         return before, in_local
 
     def places(self, start: int, limit: int) -> Iterator[Place]:
-        """A part of the line, in order."""
+        """A part of the queue, in order."""
         if not self.by_usage:
             return iter(self.everyone.islice(start, start + limit))
         return islice(self._by_usage(), start, start + limit)

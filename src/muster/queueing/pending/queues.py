@@ -23,7 +23,7 @@ from msgspec.structs import replace
 
 from muster.queueing.model import PODS, FlavorResource, QueueSpec, Usage, Workload
 from muster.queueing.pending.ordering import place
-from muster.queueing.pending.queue import Alike, Line, Note, Parked, Waiter
+from muster.queueing.pending.queue import EquivalenceClass, Note, Parked, PendingQueue, Waiter
 from muster.queueing.quota.tree import Node
 
 # Held back until it is added again without.
@@ -46,11 +46,11 @@ Charge = Callable[[Workload, Usage], None]
 
 
 class Queues:
-    """All lines. Names of LocalQueues and keys of workloads are `namespace/name`."""
+    """The pending queues of all ClusterQueues. Names of LocalQueues and keys of workloads are `namespace/name`."""
 
     def __init__(self) -> None:
         self._charges: list[Charge] = []
-        self._lines: dict[str, Line] = {}
+        self._pending: dict[str, PendingQueue] = {}
         self._waiters: dict[str, Waiter] = {}
         self._usage: dict[str, float] = {}
         self._labels: dict[str, Mapping[str, str]] = {}
@@ -69,38 +69,38 @@ class Queues:
 
         active: whether it can admit at all (its flavors and checks exist); a stopped one cannot either.
         """
-        line = self._line(spec.name)
-        same = line.spec is not None and replace(line.spec, stop=spec.stop) == spec
-        line.spec, line.closed = spec, None
+        pending = self._pending_queue(spec.name)
+        same = pending.spec is not None and replace(pending.spec, stop=spec.stop) == spec
+        pending.spec, pending.closed = spec, None
         if spec.stop != "None" or not active:
-            line.closed = Note("Suspended", f"ClusterQueue {spec.name} is inactive")
+            pending.closed = Note("Suspended", f"ClusterQueue {spec.name} is inactive")
         if not same:
             selected: dict[str, bool] = {}
-            for waiter in line.waiters.values():
+            for waiter in pending.waiters.values():
                 namespace = waiter.workload.namespace
                 if namespace not in selected:
-                    selected[namespace] = self._selects(line, namespace)
+                    selected[namespace] = self._selects(pending, namespace)
                 waiter.obstacle = self._obstacle(waiter.workload, selected=selected[namespace])
-            line.refresh()
-        self._changed(line)
+            pending.refresh()
+        self._changed(pending)
 
     def remove_queue(self, name: str) -> None:
         """Its workloads wait for another one of that name."""
-        line = self._line(name)
-        line.spec = None
-        line.closed = Note("Misconfigured", f"ClusterQueue {name} doesn't exist")
-        line.refresh()
-        self._changed(line)
-        self._drop_if_unused(line)
+        pending = self._pending_queue(name)
+        pending.spec = None
+        pending.closed = Note("Misconfigured", f"ClusterQueue {name} doesn't exist")
+        pending.refresh()
+        self._changed(pending)
+        self._drop_if_unused(pending)
 
     def stop_local(self, local_queue: str, *, stopped: bool = True) -> None:
         """A LocalQueue is stopped, or no longer, as is one that is gone."""
         if stopped == (local_queue in self._stopped):
             return
         (self._stopped.add if stopped else self._stopped.discard)(local_queue)
-        for line in self._lines.values():
-            if local_queue in line.local:
-                self._review(line, [self._waiters[place[-1]] for place in line.local[local_queue]])
+        for pending in self._pending.values():
+            if local_queue in pending.local:
+                self._review(pending, [self._waiters[place[-1]] for place in pending.local[local_queue]])
 
     def set_namespace(self, name: str, labels: Mapping[str, str]) -> None:
         """A namespace has these labels now; none if it is gone."""
@@ -109,10 +109,10 @@ class Queues:
             self._labels[name] = labels
         if before == labels:
             return
-        for line in self._lines.values():
-            matcher = line.spec.namespaces if line.spec is not None else None
+        for pending in self._pending.values():
+            matcher = pending.spec.namespaces if pending.spec is not None else None
             if matcher is not None and matcher.matches(before) != matcher.matches(labels):
-                self._review(line, [one for one in line.waiters.values() if one.workload.namespace == name])
+                self._review(pending, [one for one in pending.waiters.values() if one.workload.namespace == name])
 
     def set_usage(self, local_queue: str, usage: float) -> None:
         """The past usage of a LocalQueue, for ClusterQueues that go by it; infinite if its weight is 0."""
@@ -122,10 +122,10 @@ class Queues:
             self._usage[local_queue] = usage
         else:
             del self._usage[local_queue]
-        for line in self._lines.values():
-            if line.by_usage and local_queue in line.local:
-                line.weigh(local_queue)
-                self._changed(line)
+        for pending in self._pending.values():
+            if pending.by_usage and local_queue in pending.local:
+                pending.weigh(local_queue)
+                self._changed(pending)
 
     def add(self, workload: Workload, *, until: datetime | None = None) -> None:
         """A workload waits, or is another than it was.
@@ -138,24 +138,24 @@ class Queues:
             return
         if old is not None:
             self.remove(workload.key)
-        line = self._line(workload.queue)
-        obstacle = self._obstacle(workload, selected=self._selects(line, workload.namespace))
+        pending = self._pending_queue(workload.queue)
+        obstacle = self._obstacle(workload, selected=self._selects(pending, workload.namespace))
         waiter = self._waiters[workload.key] = Waiter(workload, place(workload), until, obstacle)
         if until is not None and until != NEVER:
             heappush(self._wakes, (until, workload.key))
-        line.insert(waiter)
-        self._changed(line)
+        pending.insert(waiter)
+        self._changed(pending)
 
     def remove(self, key: str, *, taken: Usage | None = None) -> None:
         """A workload waits no longer; it was admitted if something was taken."""
         if (waiter := self._waiters.pop(key, None)) is not None:
-            line = self._lines[waiter.workload.queue]
-            if line.parked is not None and line.parked.claim == taken:
-                self._claims.pop(line.name, None)  # what it kept from others it has now
-            line.take(waiter)
-            self._changed(line)
-            self._drop_if_unused(line)
-            if taken is not None and line.by_usage:
+            pending = self._pending[waiter.workload.queue]
+            if pending.parked is not None and pending.parked.claim == taken:
+                self._claims.pop(pending.name, None)  # what it kept from others it has now
+            pending.take(waiter)
+            self._changed(pending)
+            self._drop_if_unused(pending)
+            if taken is not None and pending.by_usage:
                 for charge in self._charges:
                     charge(waiter.workload, taken)
 
@@ -185,8 +185,8 @@ class Queues:
         self._freed.clear()
         for root, some in freed.items():
             for queue in root.queues():
-                if (line := self._lines.get(queue.name)) is not None and line.wake(some):
-                    self._changed(line)
+                if (pending := self._pending.get(queue.name)) is not None and pending.wake(some):
+                    self._changed(pending)
 
     @property
     def usage(self) -> Mapping[str, float]:
@@ -200,9 +200,9 @@ class Queues:
         while (at := self.next_wake) is not None and at <= now:
             waiter = self._waiters[heappop(self._wakes)[1]]
             waiter.until = None
-            line = self._lines[waiter.workload.queue]
-            line.file(waiter)
-            self._changed(line)
+            pending = self._pending[waiter.workload.queue]
+            pending.file(waiter)
+            self._changed(pending)
 
     @property
     def next_wake(self) -> datetime | None:
@@ -234,29 +234,29 @@ class Queues:
     def head(self, queue: str) -> Workload | None:
         """Who is to be tried next in a ClusterQueue."""
         self._flush()
-        line = self._lines.get(queue)
-        return line.head() if line is not None else None
+        pending = self._pending.get(queue)
+        return pending.head() if pending is not None else None
 
     def set_aside(self, workload: Workload, note: Note) -> None:
         """It does not fit, and no other like it does."""
-        line = self._lines[workload.queue]
+        pending = self._pending[workload.queue]
         self._stick(self._waiters[workload.key], sticky=False)
-        line.set_aside(self._alike(workload), note)
-        self._changed(line)
+        pending.set_aside(self._class_of(workload), note)
+        self._changed(pending)
 
     def park(self, workload: Workload, note: Note, claim: Usage, *, sticky: bool = False, blocker: str = "") -> None:
         """The head of a ClusterQueue cannot be admitted yet, and stays the head; see `queue.Parked`."""
-        waiter, line = self._waiters[workload.key], self._lines[workload.queue]
-        self._stick(waiter, sticky=sticky and not (line.spec is not None and line.spec.strict))
-        self._alike(workload).note = note
-        line.parked, line.tried = Parked(waiter.place, note, claim, blocker), True
-        self._changed(line)
+        waiter, pending = self._waiters[workload.key], self._pending[workload.queue]
+        self._stick(waiter, sticky=sticky and not (pending.spec is not None and pending.spec.strict))
+        self._class_of(workload).note = note
+        pending.parked, pending.tried = Parked(waiter.place, note, claim, blocker), True
+        self._changed(pending)
 
     def retry(self, queue: str) -> None:
         """Try the head again."""
-        if (line := self._lines.get(queue)) is not None:
-            line.tried = False
-            self._changed(line)
+        if (pending := self._pending.get(queue)) is not None:
+            pending.tried = False
+            self._changed(pending)
 
     def take_lifted(self) -> Mapping[str, frozenset[FlavorResource]]:
         """What ClusterQueues kept from others at the last call, where they no longer keep just that."""
@@ -278,33 +278,33 @@ class Queues:
         waiter = self._waiters.get(key)
         if waiter is None:
             return None
-        if (closed := self._lines[waiter.workload.queue].closed) is not None:
+        if (closed := self._pending[waiter.workload.queue].closed) is not None:
             return closed
         if waiter.obstacle is not None:
             return waiter.obstacle
-        return waiter.alike.note if waiter.alike is not None else HELD_BACK
+        return waiter.equivalence.note if waiter.equivalence is not None else HELD_BACK
 
     def position(self, key: str) -> Position | None:
         """Where a workload stands; None if it does not wait."""
         waiter = self._waiters.get(key)
         if waiter is None:
             return None
-        return Position(waiter.workload, *self._lines[waiter.workload.queue].position(waiter))
+        return Position(waiter.workload, *self._pending[waiter.workload.queue].position(waiter))
 
     def pending(self, queue: str, *, offset: int = 0, limit: int = 1000) -> Iterator[Position]:
         """Who waits in a ClusterQueue, in order, whether tried or not."""
-        if (line := self._lines.get(queue)) is not None:
-            for number, found in enumerate(line.places(offset, limit), offset):
+        if (pending := self._pending.get(queue)) is not None:
+            for number, found in enumerate(pending.places(offset, limit), offset):
                 waiter = self._waiters[found[-1]]
-                in_local = line.local[waiter.workload.local_queue].bisect_left(found)
+                in_local = pending.local[waiter.workload.local_queue].bisect_left(found)
                 yield Position(waiter.workload, number, in_local)
 
     def pending_local(self, local_queue: str, queue: str, *, offset: int = 0, limit: int = 1000) -> Iterator[Position]:
         """Who waits in a LocalQueue of a ClusterQueue, in order."""
-        line = self._lines.get(queue)
-        places = line.local.get(local_queue, ()) if line is not None else ()
+        pending = self._pending.get(queue)
+        places = pending.local.get(local_queue, ()) if pending is not None else ()
         for found in places.islice(offset, offset + limit) if places else ():
-            yield Position(self._waiters[found[-1]].workload, *self._lines[queue].position(self._waiters[found[-1]]))
+            yield Position(self._waiters[found[-1]].workload, *self._pending[queue].position(self._waiters[found[-1]]))
 
     def counts(self, queue: str) -> tuple[int, int]:
         """How many of a ClusterQueue are to be tried, and how many are not (metric `pending_workloads`).
@@ -312,43 +312,45 @@ class Queues:
         Those of a LocalQueue that is stopped do not count as pending.
         """
         self._flush()
-        line = self._lines.get(queue)
-        if line is None:
+        pending = self._pending.get(queue)
+        if pending is None:
             return 0, 0
-        held = sum(len(line.local[name]) for name in line.local.keys() & self._stopped)
-        return line.active, len(line.everyone) - held - line.active
+        held = sum(len(pending.local[name]) for name in pending.local.keys() & self._stopped)
+        return pending.active, len(pending.everyone) - held - pending.active
 
     def counts_by_local(self, queue: str) -> dict[str, tuple[int, int]]:
         """The same for each LocalQueue of it where somebody waits, unless it is stopped."""
-        line = self._lines.get(queue)
-        if line is None:
+        pending = self._pending.get(queue)
+        if pending is None:
             return {}
-        active = line.active_by_local()
+        active = pending.active_by_local()
         return {
             name: (active[name], len(places) - active[name])
-            for name, places in line.local.items()
+            for name, places in pending.local.items()
             if name not in self._stopped
         }
 
     def waiting_local(self, local_queue: str, queue: str) -> int:
         """How many wait in a LocalQueue of a ClusterQueue; none count that wait while it is stopped."""
-        line = self._lines.get(queue)
-        return len(line.local.get(local_queue, ())) if line is not None and local_queue not in self._stopped else 0
+        pending = self._pending.get(queue)
+        return (
+            len(pending.local.get(local_queue, ())) if pending is not None and local_queue not in self._stopped else 0
+        )
 
     def classes(self, queue: str) -> tuple[int, int]:
         """How many kinds of workloads are to be tried, and how many are not (metric `pending_scheduling_hashes`)."""
         self._flush()
-        line = self._lines.get(queue)
-        return line.classes if line is not None else (0, 0)
+        pending = self._pending.get(queue)
+        return pending.classes if pending is not None else (0, 0)
 
     def asked(self, queue: str) -> dict[str, int]:
         """What those ask for together who are pending: of what the ClusterQueue has, and of what else they name."""
-        line = self._lines.get(queue)
-        if line is None or line.spec is None:
+        pending = self._pending.get(queue)
+        if pending is None or pending.spec is None:
             return {}
-        covered = {resource: 0 for group in line.spec.groups for resource in group.resources}
+        covered = {resource: 0 for group in pending.spec.groups for resource in group.resources}
         total = Counter(covered)
-        for name, amounts in line.asked.items():
+        for name, amounts in pending.asked.items():
             if name not in self._stopped:
                 total.update(amounts)
         return {resource: amount for resource, amount in total.items() if resource in covered or resource != PODS}
@@ -359,29 +361,29 @@ class Queues:
     def __contains__(self, key: str) -> bool:
         return key in self._waiters
 
-    def _line(self, name: str) -> Line:
-        if name not in self._lines:
-            self._lines[name] = Line(name, self._usage)
-        return self._lines[name]
+    def _pending_queue(self, name: str) -> PendingQueue:
+        if name not in self._pending:
+            self._pending[name] = PendingQueue(name, self._usage)
+        return self._pending[name]
 
-    def _drop_if_unused(self, line: Line) -> None:
-        if line.spec is None and not line.waiters:
-            del self._lines[line.name]
+    def _drop_if_unused(self, pending: PendingQueue) -> None:
+        if pending.spec is None and not pending.waiters:
+            del self._pending[pending.name]
 
     def _stick(self, waiter: Waiter, *, sticky: bool) -> None:
         if waiter.place[0] == sticky:
-            line = self._lines[waiter.workload.queue]
-            line.take(waiter)
+            pending = self._pending[waiter.workload.queue]
+            pending.take(waiter)
             waiter.place = place(waiter.workload, sticky=sticky)
-            line.insert(waiter)
+            pending.insert(waiter)
 
-    def _alike(self, workload: Workload) -> Alike:
-        alike = self._waiters[workload.key].alike
-        assert alike is not None, f"{workload.key} was not to be tried"
-        return alike
+    def _class_of(self, workload: Workload) -> EquivalenceClass:
+        equivalence = self._waiters[workload.key].equivalence
+        assert equivalence is not None, f"{workload.key} was not to be tried"
+        return equivalence
 
-    def _selects(self, line: Line, namespace: str) -> bool:
-        matcher = line.spec.namespaces if line.spec is not None else None
+    def _selects(self, pending: PendingQueue, namespace: str) -> bool:
+        matcher = pending.spec.namespaces if pending.spec is not None else None
         return matcher is not None and matcher.matches(self._labels.get(namespace, {}))
 
     def _obstacle(self, workload: Workload, *, selected: bool) -> Note | None:
@@ -389,14 +391,14 @@ class Queues:
             return Note("Suspended", f"LocalQueue {workload.local_queue.partition('/')[2]} is inactive")
         return None if selected else _NOT_SELECTED
 
-    def _review(self, line: Line, waiters: Iterable[Waiter]) -> None:
+    def _review(self, pending: PendingQueue, waiters: Iterable[Waiter]) -> None:
         """What is in the way of some may be another."""
         for waiter in waiters:
-            selected = self._selects(line, waiter.workload.namespace)
+            selected = self._selects(pending, waiter.workload.namespace)
             waiter.obstacle = self._obstacle(waiter.workload, selected=selected)
-            line.unfile(waiter)
-            line.file(waiter)
-        self._changed(line)
+            pending.unfile(waiter)
+            pending.file(waiter)
+        self._changed(pending)
 
     def _same(self, old: Waiter, workload: Workload, until: datetime | None) -> bool:
         """Whether nothing changed that admission looks at."""
@@ -408,20 +410,22 @@ class Queues:
             and (was.queue, was.local_queue, was.blocks) == (workload.queue, workload.local_queue, workload.blocks)
         )
 
-    def _changed(self, line: Line) -> None:
-        """Note whether the head of a line is to be tried, and what its former head no longer claims."""
-        head = line.head()
-        if line.parked is not None and (head is None or head.key != line.parked.place[-1]):
-            line.parked = None
-        line.tried = line.tried and line.parked is not None
-        if head is not None and not line.tried:
-            self._untried[line.name] = None
+    def _changed(self, pending: PendingQueue) -> None:
+        """Note whether the head of a pending queue is to be tried, and what its former head no longer claims."""
+        head = pending.head()
+        if pending.parked is not None and (head is None or head.key != pending.parked.place[-1]):
+            pending.parked = None
+        pending.tried = pending.tried and pending.parked is not None
+        if head is not None and not pending.tried:
+            self._untried[pending.name] = None
         else:
-            self._untried.pop(line.name, None)
-        parked = line.parked if line.parked is not None and (line.parked.claim or line.parked.blocker) else None
-        if parked is not self._parked.get(line.name):
-            self._reparked.add(line.name)
+            self._untried.pop(pending.name, None)
+        parked = (
+            pending.parked if pending.parked is not None and (pending.parked.claim or pending.parked.blocker) else None
+        )
+        if parked is not self._parked.get(pending.name):
+            self._reparked.add(pending.name)
             if parked is not None:
-                self._parked[line.name] = parked
+                self._parked[pending.name] = parked
             else:
-                del self._parked[line.name]
+                del self._parked[pending.name]

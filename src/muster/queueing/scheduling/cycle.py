@@ -34,8 +34,8 @@ from muster.queueing.quota.tree import Node, Tree
 from muster.queueing.scheduling import explain
 from muster.queueing.scheduling.blocking import MESSAGE, Closed
 from muster.queueing.scheduling.fairness import Contender
-from muster.queueing.scheduling.heads import Grove, Lineup
-from muster.queueing.scheduling.nomination import Found, Nomination, Settings, is_restless, nominate
+from muster.queueing.scheduling.heads import CohortTree, Heads
+from muster.queueing.scheduling.nomination import Found, Nomination, Settings, may_improve, nominate
 from muster.queueing.scheduling.preemption.candidates import Victim
 
 __all__ = ["Admission", "Outcome", "Pending", "Preemption", "Settings", "run"]
@@ -131,8 +131,8 @@ class _Cycle:
         self._now = now
         self._spare = spare
         self._closed = Closed(settings.blocking, tree.unready.values())
-        self._lineup = Lineup(settings)
-        self._groves: dict[Node, Grove] = {}
+        self._heads = Heads(settings)
+        self._forest: dict[Node, CohortTree] = {}
         self._outcome = Outcome()
         self._most = inf  # nominations, until now and in all
 
@@ -143,7 +143,7 @@ class _Cycle:
     def run(self, limit: float) -> Outcome:
         self._queues.advance(self._now)
         self._wake()
-        heads = self._heads()
+        heads = self._to_try()
         more = max(limit, len(heads))
         self._most = len(heads) + more
         for name in heads:
@@ -152,7 +152,7 @@ class _Cycle:
             # Without all heads nobody knows whose turn it is: then the next call goes on with setting aside.
             if not self._spent:
                 self._most = self._outcome.looks + more
-            while not self._spent and (nomination := self._lineup.pop()) is not None:
+            while not self._spent and (nomination := self._heads.pop()) is not None:
                 self._serve(nomination)
         finally:
             self._undo()
@@ -168,32 +168,32 @@ class _Cycle:
             if (node := self._tree.queues.get(name)) is not None:
                 self._queues.flush(node, freed)
 
-    def _heads(self) -> list[str]:
+    def _to_try(self) -> list[str]:
         """The ClusterQueues whose head is to be tried, and in their trees those whose head claims something."""
         names = [name for name in self._queues.untried if name in self._tree.queues]
         for name in names:
-            self._groves.setdefault(self._tree.queues[name].root, Grove())
+            self._forest.setdefault(self._tree.queues[name].root, CohortTree())
         rest = [
             name
             for name, parked in self._queues.parked.items()
-            if parked.claim and name in self._tree.queues and self._tree.queues[name].root in self._groves
+            if parked.claim and name in self._tree.queues and self._tree.queues[name].root in self._forest
         ]
         return list(dict.fromkeys(names + rest))
 
-    def _grove(self, node: Node) -> Grove:
-        return self._groves[node.root]
+    def _cohorts(self, node: Node) -> CohortTree:
+        return self._forest[node.root]
 
     def _enter(self, name: str) -> None:
         """Put the head of a ClusterQueue in line, in place of the former one."""
         node = self._tree.queues[name]
-        grove = self._grove(node)
+        cohorts = self._cohorts(node)
         nomination = self._next(node)
         if nomination is None:
-            grove.heads.pop(name, None)
-            self._lineup.withdraw(node)
+            cohorts.heads.pop(name, None)
+            self._heads.withdraw(node)
         else:
-            grove.watch(nomination)
-            self._lineup.enter(nomination)
+            cohorts.watch(nomination)
+            self._heads.enter(nomination)
 
     def _next(self, node: Node) -> Nomination | None:
         """The head of a ClusterQueue, if it can be served; those before it that do not fit are set aside.
@@ -220,121 +220,121 @@ class _Cycle:
         self._outcome.looks += 1
         found = nominate(self._tree, workload, self._flavors, self._settings)
         contender = Contender(node, workload, found.assignment.usage, self._queues.sticky(workload.key))
-        return Nomination(contender, found, is_restless(node, found.assignment), self._grove(node).version)
+        return Nomination(contender, found, may_improve(node, found.assignment), self._cohorts(node).version)
 
     def _serve(self, nomination: Nomination) -> None:
-        node, grove = nomination.node, self._grove(nomination.node)
+        node, cohorts = nomination.node, self._cohorts(nomination.node)
         found = nomination.found
-        if not found.fits and nomination.version != grove.version:
+        if not found.fits and nomination.version != cohorts.version:
             self._enter(node.name)
-            again = grove.heads.get(node.name)
+            again = cohorts.heads.get(node.name)
             if found.victims and (
                 again is None or again.workload is not nomination.workload or not again.found.possible
             ):
                 self._outcome.skips[node.name] = self._outcome.skips.get(node.name, 0) + 1
             return
-        grove.heads.pop(node.name, None)
+        cohorts.heads.pop(node.name, None)
         if found.fits:
-            self._serve_fitting(nomination, grove)
+            self._serve_fitting(nomination, cohorts)
         elif found.victims:
-            self._preempt(nomination, grove)
+            self._preempt(nomination, cohorts)
         else:
-            self._reserve(nomination, grove)
+            self._reserve(nomination, cohorts)
 
-    def _serve_fitting(self, nomination: Nomination, grove: Grove) -> None:
+    def _serve_fitting(self, nomination: Nomination, cohorts: CohortTree) -> None:
         node, workload, assignment = nomination.node, nomination.workload, nomination.found.assignment
-        if grove.victims and not self._fits_now(node, assignment.usage, grove):
-            elsewhere = self._without_victims(workload, grove)
+        if cohorts.victims and not self._fits_now(node, assignment.usage, cohorts):
+            elsewhere = self._without_victims(workload, cohorts)
             if not elsewhere.fits:
                 note = Note(WAITING_FOR_PREEMPTED_WORKLOADS, _DEFERRED)
                 if is_growth(workload):
                     self._set_aside(workload, note)
                     self._enter(node.name)
                     return
-                self._claim(node, assignment.usage, grove)
+                self._claim(node, assignment.usage, cohorts)
                 self._park(workload, note, assignment.usage, sticky=True)
                 return
             assignment = elsewhere.assignment
         if blocker := self._closed.blocker(workload, assignment.usage):
-            self._claim(node, assignment.usage, grove)
+            self._claim(node, assignment.usage, cohorts)
             self._park(workload, Note("WaitingForPodsReady", MESSAGE), assignment.usage, blocker=blocker)
             return
-        self._admit(node, workload, assignment, grove)
+        self._admit(node, workload, assignment, cohorts)
 
-    def _admit(self, node: Node, workload: Workload, assignment: Assignment, grove: Grove) -> None:
+    def _admit(self, node: Node, workload: Workload, assignment: Assignment, cohorts: CohortTree) -> None:
         holder = replace(workload, usage=assignment.usage, reserved=self._now, evicted=False, ready=False)
         self._tree.hold(holder)
         self._closed.close(holder)
         self._queues.remove(workload.key, taken=assignment.usage)
         self._outcome.admitted.append(Admission(holder, assignment))
-        self._look_again(grove.grow(assignment.usage))
+        self._look_again(cohorts.grow(assignment.usage))
         self._enter(node.name)
 
-    def _preempt(self, nomination: Nomination, grove: Grove) -> None:
+    def _preempt(self, nomination: Nomination, cohorts: CohortTree) -> None:
         node, workload, assignment = nomination.node, nomination.workload, nomination.found.assignment
         decision = Preemption(workload, assignment, nomination.found.victims)
         if self._spare(decision):
             self._outcome.spared.append(decision)
             message = f"{explain.message(assignment)}. Pending elastic workload(s) that shrink"
             self._park(workload, Note(WAITING_FOR_PREEMPTED_WORKLOADS, message), assignment.usage, sticky=True)
-            self._claim(node, assignment.usage, grove)
+            self._claim(node, assignment.usage, cohorts)
             return
         self._outcome.preemptions.append(decision)
         count = len(nomination.found.victims)
         message = f"{explain.message(assignment)}. Pending the preemption of {count} workload(s)"
         self._park(workload, Note(WAITING_FOR_PREEMPTED_WORKLOADS, message), assignment.usage, sticky=True)
         for victim in nomination.found.victims:
-            grove.victims.append(victim.workload)
+            cohorts.victims.append(victim.workload)
             self._tree.release(victim.workload)
-            self._lineup.changed(self._tree.queues[victim.workload.queue])
+            self._heads.changed(self._tree.queues[victim.workload.queue])
         node.add(assignment.usage)
-        grove.claims.append((node, assignment.usage))
-        grove.grow(assignment.usage)
+        cohorts.claims.append((node, assignment.usage))
+        cohorts.grow(assignment.usage)
         # Usage shrank as well, so even those may be better off whose nomination still holds.
-        self._look_again(grove.fitting())
+        self._look_again(cohorts.fitting())
 
-    def _reserve(self, nomination: Nomination, grove: Grove) -> None:
+    def _reserve(self, nomination: Nomination, cohorts: CohortTree) -> None:
         """The head of a StrictFIFO queue cannot preempt anybody: keep for it what it may have without."""
         node, assignment = nomination.node, nomination.found.assignment
         claim: Usage = {}
         if node.policy.preemption.within_cohort != "Any":
             claim = _reservation(node, assignment)
         self._park(nomination.workload, _note(assignment), claim)
-        self._claim(node, claim, grove)
+        self._claim(node, claim, cohorts)
 
-    def _claim(self, node: Node, usage: Usage, grove: Grove) -> None:
+    def _claim(self, node: Node, usage: Usage, cohorts: CohortTree) -> None:
         node.add(usage)
-        grove.claims.append((node, usage))
-        self._look_again(grove.grow(usage))
+        cohorts.claims.append((node, usage))
+        self._look_again(cohorts.grow(usage))
 
     def _look_again(self, nominations: Iterable[Nomination]) -> None:
         for nomination in nominations:
             self._enter(nomination.node.name)
 
-    def _fits_now(self, node: Node, usage: Usage, grove: Grove) -> bool:
+    def _fits_now(self, node: Node, usage: Usage, cohorts: CohortTree) -> bool:
         """Whether it fits as things are: nobody has gone yet, and nobody else has what he waits for."""
-        for claimant, claim in grove.claims:
+        for claimant, claim in cohorts.claims:
             claimant.remove(claim)
-        self._count_victims(grove)
+        self._count_victims(cohorts)
         fits = node.fits(usage)
-        self._discount_victims(grove)
-        for claimant, claim in grove.claims:
+        self._discount_victims(cohorts)
+        for claimant, claim in cohorts.claims:
             claimant.add(claim)
         return fits
 
-    def _without_victims(self, workload: Workload, grove: Grove) -> Found:
+    def _without_victims(self, workload: Workload, cohorts: CohortTree) -> Found:
         """What it could have now beside what others wait for, from another flavor perhaps."""
-        self._count_victims(grove)
+        self._count_victims(cohorts)
         found = nominate(self._tree, workload, self._flavors, self._settings)
-        self._discount_victims(grove)
+        self._discount_victims(cohorts)
         return found
 
-    def _count_victims(self, grove: Grove) -> None:
-        for victim in grove.victims:
+    def _count_victims(self, cohorts: CohortTree) -> None:
+        for victim in cohorts.victims:
             self._tree.queues[victim.queue].add(victim.usage or {})
 
-    def _discount_victims(self, grove: Grove) -> None:
-        for victim in grove.victims:
+    def _discount_victims(self, cohorts: CohortTree) -> None:
+        for victim in cohorts.victims:
             self._tree.queues[victim.queue].remove(victim.usage or {})
 
     def _park(self, workload: Workload, note: Note, claim: Usage, *, sticky: bool = False, blocker: str = "") -> None:
@@ -349,10 +349,10 @@ class _Cycle:
         self._outcome.pending.append(Pending(workload, note.reason, note.message))
 
     def _undo(self) -> None:
-        for grove in self._groves.values():
-            for node, usage in grove.claims:
+        for cohorts in self._forest.values():
+            for node, usage in cohorts.claims:
                 node.remove(usage)
-            for victim in grove.victims:
+            for victim in cohorts.victims:
                 self._tree.hold(victim)
 
 

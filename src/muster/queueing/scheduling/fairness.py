@@ -21,7 +21,7 @@ from msgspec import Struct
 
 from muster.queueing.model import FlavorResource, Usage, Workload
 from muster.queueing.quota.tree import Node
-from muster.queueing.scheduling.bracket import Bracket, Key
+from muster.queueing.scheduling.childheap import ChildHeap, Key
 
 Strategy = Literal["LessThanOrEqualToFinalShare", "LessThanInitialShare"]
 
@@ -157,7 +157,7 @@ class Tournament:
         self._fair = fair
         self._shares = Shares()
         self._nominees: dict[Node, Contender] = {}
-        self._bracket = Bracket()
+        self._children = ChildHeap()
         self._last: Node | None = None
         for contender in contenders:
             self.enter(contender)
@@ -179,7 +179,7 @@ class Tournament:
         """
         if self._last is not None:
             self.changed(self._last)
-        root = self._bracket.best(None)
+        root = self._children.best(None)
         if root is None:
             self._last = None
             return None
@@ -193,13 +193,13 @@ class Tournament:
         """Usage of the ClusterQueue, or its head, is another: play again what depends on it."""
         for node in (queue, *queue.ancestors()):
             if not node.is_queue:
-                best = self._bracket.best(node)
+                best = self._children.best(node)
                 if best is None:
                     self._nominees.pop(node, None)
                 else:
                     self._nominees[node] = self._nominees[best]
             nominee = self._nominees.get(node)
-            self._bracket.put(node, None if nominee is None else self._key(node, nominee))
+            self._children.put(node, None if nominee is None else self._key(node, nominee))
 
     def _key(self, node: Node, nominee: Contender) -> Key:
         """What decides between the children of a Cohort, the lowest first."""

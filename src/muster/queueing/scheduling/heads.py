@@ -18,7 +18,7 @@ _Key = tuple[int, int, datetime, str]
 
 
 @dataclass(eq=False)
-class Grove:
+class CohortTree:
     """A tree of Cohorts, or a ClusterQueue alone, during a cycle.
 
     version: counts changes of usage. heads: the current nominations, by ClusterQueue. claims: what is kept from others
@@ -31,7 +31,7 @@ class Grove:
     victims: list[Workload] = field(default_factory=list)
     _grown: dict[FlavorResource, int] = field(default_factory=dict)
     _until: dict[FlavorResource, list[tuple[int, int, Nomination]]] = field(default_factory=dict)
-    _restless: dict[FlavorResource, dict[str, Nomination]] = field(default_factory=dict)
+    _improvable: dict[FlavorResource, dict[str, Nomination]] = field(default_factory=dict)
     _serial: int = 0
 
     def watch(self, nomination: Nomination) -> None:
@@ -44,9 +44,9 @@ class Grove:
             self._serial += 1
             limit = self._grown.get(fr, 0) + slack(node, fr, amount)
             heappush(self._until.setdefault(fr, []), (limit, self._serial, nomination))
-        if nomination.restless:
+        if nomination.improvable:
             for fr in needs(nomination.workload, node.policy):
-                self._restless.setdefault(fr, {})[node.name] = nomination
+                self._improvable.setdefault(fr, {})[node.name] = nomination
 
     def grow(self, usage: Usage) -> list[Nomination]:
         """Usage grew somewhere in the tree; whose nominations may not hold any more."""
@@ -57,7 +57,7 @@ class Grove:
             until = self._until.get(fr, [])
             while until and until[0][0] < grown:
                 self._collect(heappop(until)[2], found)
-            for nomination in self._restless.pop(fr, {}).values():
+            for nomination in self._improvable.pop(fr, {}).values():
                 self._collect(nomination, found)
         return list(found.values())
 
@@ -71,7 +71,7 @@ class Grove:
             found[name] = nomination
 
 
-class Lineup:
+class Heads:
     """Who is next, over all trees."""
 
     def __init__(self, settings: Settings) -> None:

@@ -54,13 +54,13 @@ class Found(Struct, frozen=True):
 class Nomination(Struct, eq=False):
     """The head of a ClusterQueue, with what it would get.
 
-    restless: another flavor may turn out to be better while usage grows, for then there may be somebody to displace.
+    improvable: another flavor may turn out to be better while usage grows, for then there may be somebody to displace.
     version: of the usage of its tree.
     """
 
     contender: Contender
     found: Found
-    restless: bool
+    improvable: bool
     version: int
 
     @property
@@ -161,7 +161,7 @@ def _preempts_never(node: Node) -> bool:
     return rules.within_queue == "Never" and rules.within_cohort == "Never"
 
 
-def is_restless(node: Node, assignment: Assignment) -> bool:
+def may_improve(node: Node, assignment: Assignment) -> bool:
     """Whether a flavor that was passed over might be taken later in the cycle; see `Nomination`.
 
     While usage grows a flavor only gets worse, but for one thing: there may come to be somebody to displace in it.

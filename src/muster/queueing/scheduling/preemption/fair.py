@@ -14,7 +14,7 @@ from fractions import Fraction
 
 from muster.queueing.model import PreemptionPolicy, Usage, Workload
 from muster.queueing.quota.tree import Node, Tree
-from muster.queueing.scheduling.bracket import Bracket, Key
+from muster.queueing.scheduling.childheap import ChildHeap, Key
 from muster.queueing.scheduling.fairness import FairSharing, Share, Shares
 from muster.queueing.scheduling.preemption.candidates import Request, Trial, Victim
 
@@ -93,7 +93,7 @@ class _Targets:
         self._path = {own, *own.ancestors()}
         self._shares = shares
         self._lines = lines
-        self._bracket = Bracket()
+        self._children = ChildHeap()
         self._closed: set[Node] = set()
         self._values: dict[Fraction, Fraction] = {}
         for queue in lines:
@@ -103,14 +103,14 @@ class _Targets:
         """None if nobody is left."""
         node: Node | None = self._root
         while node is not None and not node.is_queue:
-            node = self._bracket.best(node) if node not in self._closed else None
+            node = self._children.best(node) if node not in self._closed else None
         line = self._lines.get(node) if node is not None else None
         return node if line is not None and line.head is not None else None
 
     def update(self, queue: Node) -> None:
         """Its line, or what it uses, is another."""
         for node in (queue, *queue.ancestors()):
-            self._bracket.put(node, self._key(node))
+            self._children.put(node, self._key(node))
 
     def close(self, cohort: Node) -> None:
         """Nobody is to be taken from below the Cohort any more."""
@@ -120,7 +120,7 @@ class _Targets:
     def _key(self, node: Node) -> Key | None:
         order: Key = (node.name,)
         if not node.is_queue:
-            if node in self._closed or self._bracket.best(node) is None:
+            if node in self._closed or self._children.best(node) is None:
                 return None
         elif (head := self._lines[node].head) is None:
             return None

@@ -13,7 +13,7 @@ from muster.queueing.quota.tree import Node
 Key = tuple[Any, ...]
 
 
-class Bracket:
+class ChildHeap:
     """Children by key, the lowest key first; `None` is the parent of the roots."""
 
     def __init__(self) -> None:
