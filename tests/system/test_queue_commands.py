@@ -10,8 +10,10 @@ from tests.system.plane import World, virtual
 
 from muster.api.batch import JOB, Job
 from muster.api.core import NODE, POD
+from muster.api.core.quota import LIMIT_RANGE, LimitRange
 from muster.api.kinds import Kind
 from muster.api.kueue import CLUSTER_QUEUE, LOCAL_QUEUE, WORKLOAD, WORKLOAD_PRIORITY_CLASS, Workload
+from muster.api.runtimeclass import RUNTIME_CLASS, RuntimeClass
 from muster.api.scheduling import PRIORITY_CLASS
 from muster.cli.choices import check_queue, priority_classes
 from muster.cli.holding import hold_or_release, set_active, set_stop_policy
@@ -21,6 +23,7 @@ from muster.cluster.defaultqueue import create_default_queue
 from muster.insight.reader.job import investigate
 from muster.insight.reader.jobs import job_rows
 from muster.insight.why import Facts, levels
+from muster.queueing.scheduling.estimate import Certainty
 
 KINDS: dict[str, Kind[Any]] = {"ClusterQueue": CLUSTER_QUEUE, "LocalQueue": LOCAL_QUEUE}
 
@@ -209,6 +212,26 @@ async def test_what_is_no_job_is_known_by_its_workload(world: World):
         "job": ("Starting", "default", None),
     }
     assert rows["other"]["reason"].startswith("insufficient unused quota for cpu")
+
+
+@virtual
+async def test_what_the_cluster_adds_to_pods_is_asked_for_too(world: World):
+    await cluster(world)
+    vm = {"metadata": {"name": "vm"}, "handler": "vm", "overhead": {"podFixed": {"cpu": "4"}}}
+    await world.client.create(RUNTIME_CLASS, msgspec.convert(vm, RuntimeClass))
+    limits = {"metadata": {"name": "l"}, "spec": {"limits": [{"type": "Container", "max": {"cpu": "2"}}]}}
+    await world.client.create(LIMIT_RANGE, msgspec.convert(limits, LimitRange), "default")
+    for name, most, more in (("virtual", "1", {"runtimeClassName": "vm"}), ("large", "3", {})):
+        container = {"name": "c", "resources": {"limits": {"cpu": most}}}
+        podset = {"name": "main", "count": 1, "template": {"spec": {"containers": [container], **more}}}
+        document = {"metadata": {"name": name}, "spec": {"podSets": [podset], "queueName": "default"}}
+        await world.client.create(WORKLOAD, msgspec.convert(document, Workload), "default")
+    await world.settle()
+    assert [need.asked for need in (await why(world, "virtual")).needs if need.resource == "cpu"] == [5000]
+    estimate = (await why(world, "large")).estimate
+    assert estimate is not None
+    assert estimate.certainty == Certainty.NONE
+    assert estimate.because.startswith("resources didn't satisfy LimitRange constraints")
 
 
 @virtual

@@ -11,11 +11,9 @@ import msgspec
 
 from muster.api.batch import Job
 from muster.api.core import Node, NodeCondition, Pod
-from muster.api.core.quota import LimitRange
 from muster.api.elastic import bounds_of
 from muster.api.kueue import ClusterQueue, Cohort, LocalQueue, PodSet, Workload
 from muster.api.pods import pod_requests
-from muster.api.runtimeclass import RuntimeClass
 from muster.controllers.integrations.job import JobIntegration
 from muster.controllers.scheduler.gangs import starts_together
 from muster.gang.capacity import Capacity
@@ -24,7 +22,7 @@ from muster.gang.shapes import Shape, shape_of
 from muster.insight.forecast import quota_tree
 from muster.insight.jobstate import OPEN, JobState, Verdict
 from muster.insight.text import quantity
-from muster.queueing.additions import completed_podset, defaults_of
+from muster.queueing.additions import Completion
 from muster.queueing.model import PODS, FlavorResource, ResourceGroup
 from muster.queueing.quota.tree import Node as QuotaNode
 from muster.queueing.requests import Rules, requests_of
@@ -36,6 +34,7 @@ _PASSING = "node.kubernetes.io/"
 _READY = NodeCondition(type="Ready", status="True")
 
 _AT_ALL = " at all"
+_NOTHING_ADDED = Completion()
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +56,7 @@ class Room:
         cluster_queues: Iterable[ClusterQueue] = (),
         cohorts: Iterable[Cohort] = (),
         local_queues: Iterable[LocalQueue] = (),
-        limit_ranges: Iterable[LimitRange] = (),
-        runtime_classes: Iterable[RuntimeClass] = (),
+        completion: Completion = _NOTHING_ADDED,
     ) -> None:
         self.fixed = fixed
         self.capacity = Capacity()
@@ -66,18 +64,11 @@ class Room:
             self.capacity.set_node(_at_its_best(node))
         self.tree = quota_tree(cluster_queues, cohorts)
         self._behind = {key_of(queue): queue.spec.cluster_queue for queue in local_queues}
-        self._ranges = tuple(limit_ranges)
-        self._overheads = {one.metadata.name: one.overhead.pod_fixed for one in runtime_classes if one.overhead}
+        self.completion = completion
 
     def quota_of(self, namespace: str, queue: str) -> QuotaNode | None:
         """That of a LocalQueue."""
         return self.tree.queues.get(self._behind.get(f"{namespace}/{queue}", ""))
-
-    def completed(self, podset: PodSet, namespace: str) -> PodSet:
-        """With what the cluster adds to such pods there."""
-        ranges = (one for one in self._ranges if one.metadata.namespace == namespace)
-        defaults = defaults_of(item for one in ranges for item in one.spec.limits)
-        return completed_podset(podset, defaults, self._overheads)
 
 
 def ask_of(subject: Job | Workload) -> Ask:
@@ -108,7 +99,9 @@ def doubted(subject: Job | Workload, state: JobState, room: Room) -> JobState:
 def verdict(ask: Ask, room: Room, namespace: str = "", queue: str = "") -> Verdict:
     """Whether it can never start. queue: the LocalQueue that it needs quota of; "" if it needs none."""
     quota = room.quota_of(namespace, queue) if queue else None
-    ask = replace(ask, podsets=tuple((room.completed(podset, namespace), count) for podset, count in ask.podsets))
+    ask = replace(
+        ask, podsets=tuple((room.completion.podset(podset, namespace), count) for podset, count in ask.podsets)
+    )
     try:
         by_nodes = _by_nodes(ask, room) if len(room.capacity) else {}
         by_quota = _by_quota(ask, quota, queue) if quota is not None else {}

@@ -4,14 +4,16 @@ Kueue's AdjustResources. What a container's own limits say counts before a defau
 """
 
 from collections.abc import Iterable, Mapping
+from typing import Self
 
 import msgspec
 from msgspec import Struct, field
 
 from muster.api.core import Container, PodSpec
-from muster.api.core.quota import LimitRangeItem
+from muster.api.core.quota import LimitRange, LimitRangeItem
 from muster.api.kueue import PodSet, Workload
 from muster.api.quantity import ResourceList
+from muster.api.runtimeclass import RuntimeClass
 
 
 class Defaults(Struct, frozen=True):
@@ -29,6 +31,33 @@ def defaults_of(items: Iterable[LimitRangeItem]) -> Defaults | None:
         limits |= item.default
         requests |= item.default_request
     return Defaults(limits, requests) if limits or requests else None
+
+
+class Completion(Struct, frozen=True):
+    """All that a cluster adds: defaults by namespace, and overheads by RuntimeClass."""
+
+    defaults: Mapping[str, Defaults] = field(default_factory=dict)
+    overheads: Mapping[str, ResourceList] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, ranges: Iterable[LimitRange], classes: Iterable[RuntimeClass]) -> Self:
+        """As they are defined."""
+        items: dict[str, list[LimitRangeItem]] = {}
+        for one in ranges:
+            items.setdefault(one.metadata.namespace, []).extend(one.spec.limits)
+        found = {namespace: defaults_of(some) for namespace, some in items.items()}
+        return cls(
+            {namespace: defaults for namespace, defaults in found.items() if defaults is not None},
+            {one.metadata.name: one.overhead.pod_fixed for one in classes if one.overhead is not None},
+        )
+
+    def podset(self, podset: PodSet, namespace: str) -> PodSet:
+        """With pods as they will be there."""
+        return completed_podset(podset, self.defaults.get(namespace), self.overheads)
+
+    def workload(self, workload: Workload) -> Workload:
+        """The workload with pods as they will be; itself if nothing is added."""
+        return completed(workload, self.defaults.get(workload.metadata.namespace), self.overheads)
 
 
 def completed(workload: Workload, defaults: Defaults | None, overheads: Mapping[str, ResourceList]) -> Workload:

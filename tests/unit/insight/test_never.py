@@ -18,6 +18,7 @@ from muster.gang.shapes import shape_of
 from muster.insight.jobstate import JobState
 from muster.insight.never import Room, ask_of, doubted, verdict
 from muster.insight.standing import Standing
+from muster.queueing.additions import Completion
 
 
 def node(name: str, ready: bool = True, cordoned: bool = False, taint: str = "", labels: Any = (), **has: Any) -> Node:
@@ -189,8 +190,9 @@ def test_what_a_cluster_adds_to_pods_counts():
         for name, most in {"ns": "8", "others": "99"}.items()
     ]
     added: Any = {
-        "runtime_classes": msgspec.convert([vm], list[RuntimeClass]),
-        "limit_ranges": msgspec.convert(ranges, list[LimitRange]),
+        "completion": Completion.of(
+            msgspec.convert(ranges, list[LimitRange]), msgspec.convert([vm], list[RuntimeClass])
+        )
     }
     asked = job(cpu="4")
     podset = {"count": 1, "template": {"spec": {"containers": [{"name": "c"}], "runtimeClassName": "vm"}}}

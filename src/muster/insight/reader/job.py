@@ -6,17 +6,21 @@ from datetime import datetime, timedelta
 from muster.api.batch import JOB, JOB_NAME_LABEL, Job
 from muster.api.core import NAMESPACE, POD, Pod
 from muster.api.kueue import CLUSTER_QUEUE, COHORT, LOCAL_QUEUE, RESOURCE_FLAVOR, WORKLOAD, Workload
-from muster.api.kueue.names import ADMISSION_GATED, QUOTA_RESERVED, WAITING_FOR_PODS_READY
+from muster.api.kueue.names import ADMISSION_GATED, MISCONFIGURED, QUOTA_RESERVED, WAITING_FOR_PODS_READY
 from muster.api.kueue.visibility import PendingWorkload
 from muster.insight.forecast import Outlook, Snapshot
 from muster.insight.jobstate import job_state, workload_state
-from muster.insight.reader.queues import Visibility, get_or_none, list_or_none
+from muster.insight.reader.queues import Visibility, completion, get_or_none, list_or_none
 from muster.insight.standing import Standing, by_owner, standing
 from muster.insight.why import Facts
+from muster.queueing.additions import Completion
 from muster.queueing.conditions import find as find_condition
 from muster.queueing.scheduling.estimate import Certainty, Estimate
 from muster.runtime.client import Client
 from muster.runtime.objects import key_of
+
+# Why a workload waits, whatever becomes free.
+_NOT_BY_QUOTA = (ADMISSION_GATED, MISCONFIGURED, WAITING_FOR_PODS_READY)
 
 
 async def find(client: Client, namespace: str, name: str) -> tuple[Job | None, Workload | None]:
@@ -85,19 +89,20 @@ def _placed(facts: Facts, workload: Workload, pending: list[PendingWorkload]) ->
 
 
 async def _outlook(client: Client, facts: Facts, workload: Workload, queue: str) -> Facts:
-    snapshot = await _snapshot(client)
+    added = await completion(client)
+    snapshot = await _snapshot(client, added)
     if snapshot is None:
         reason = "you may not see all queues and their Workloads"
         return replace(facts, estimate=Estimate(None, Certainty.NONE, reason))
     outlook = Outlook(snapshot, queue, workload.metadata.namespace)
     if not outlook.known:
         return replace(facts, estimate=Estimate(None, Certainty.NONE, f"there is no ClusterQueue {queue}"))
-    needs = outlook.needs(workload, queue)
+    needs = outlook.needs(added.workload(workload), queue)
     names = {one.metadata.uid: outlook.names[key_of(one)] for one in snapshot.workloads}
     facts = replace(facts, needs=needs, holders=outlook.holders(needs), names=names)
     facts = replace(facts, strict=outlook.strict(queue), head=_head(facts, snapshot))
     told = find_condition(workload.status.conditions, QUOTA_RESERVED)
-    if told is not None and told.reason in (ADMISSION_GATED, WAITING_FOR_PODS_READY):
+    if told is not None and told.reason in _NOT_BY_QUOTA:
         return replace(facts, estimate=Estimate(None, Certainty.NONE, told.message))
     if facts.verdict.certain:
         return facts
@@ -117,7 +122,7 @@ def _head(facts: Facts, snapshot: Snapshot) -> str:
     return next((standing(one).reason for one in found), "")
 
 
-async def _snapshot(client: Client) -> Snapshot | None:
+async def _snapshot(client: Client, added: Completion) -> Snapshot | None:
     """Everything that admission goes by; None if the user may not see it."""
     cluster_queues = await list_or_none(client, CLUSTER_QUEUE)
     local_queues = await list_or_none(client, LOCAL_QUEUE)
@@ -137,6 +142,6 @@ async def _snapshot(client: Client) -> Snapshot | None:
         cohorts=await list_or_none(client, COHORT) or [],
         flavors=flavors,
         namespaces=namespaces,
-        workloads=workloads,
+        workloads=[added.workload(one) for one in workloads],
         deadlines=deadlines,
     )

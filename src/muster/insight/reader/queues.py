@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from muster.api.core import NODE
+from muster.api.core.quota import LIMIT_RANGE
 from muster.api.embedded import NODE_KIND_LABEL, SERVER_MARK, SIMULATED
 from muster.api.kinds import Kind
 from muster.api.kueue import LOCAL_QUEUE, WORKLOAD, Workload
@@ -20,7 +21,9 @@ from muster.api.kueue.visibility import (
     PendingWorkload,
     PendingWorkloadsSummary,
 )
+from muster.api.runtimeclass import RUNTIME_CLASS
 from muster.api.status import ApiError
+from muster.queueing.additions import Completion
 from muster.runtime.client import Client
 from muster.runtime.transport import Request, UnreadableAnswerError
 
@@ -128,3 +131,8 @@ def _decode(body: bytes) -> PendingWorkloadsSummary:
         return msgspec.convert({"items": items}, PendingWorkloadsSummary)
     except (msgspec.DecodeError, AttributeError) as error:
         raise UnreadableAnswerError(f"the list of pending workloads is not as we know it: {error}") from error
+
+
+async def completion(client: Client) -> Completion:
+    """What pods get beyond their templates, as far as the user may see it."""
+    return Completion.of(await list_or_none(client, LIMIT_RANGE) or (), await list_or_none(client, RUNTIME_CLASS) or ())
