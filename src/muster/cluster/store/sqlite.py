@@ -1,21 +1,16 @@
 """A journal on disk: a `Database` in a thread of its own, so that the event loop never waits for the disk."""
 
-import asyncio
 import sys
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TypeVar
 
 from muster.cluster.store.database import Database
 from muster.cluster.store.directory import DataDirectory
 from muster.cluster.store.integrity.admission import admit, refusal
 from muster.cluster.store.integrity.inspection import Contents, Damage
 from muster.cluster.store.journal import History, Record
-
-T = TypeVar("T")
-
+from muster.cluster.store.worker import Worker
 
 # How long a thread waits for Python's lock before it asks for it. Each turn of a busy loop lets go of the lock for an
 # instant, which restarts the wait of the journal's thread: with Python's 5 ms it may never get its turn, and commits
@@ -34,7 +29,7 @@ class SqliteJournal:
         self._is_used = is_used
         self._directory: DataDirectory
         self._database: Database
-        self._thread: ThreadPoolExecutor
+        self._thread: Worker
 
     async def open(self) -> History:
         """Lock the directory, open or create the files in it, and read them. Raises `DataDirectoryError`."""
@@ -42,20 +37,20 @@ class SqliteJournal:
         with ExitStack() as on_error:
             self._directory = DataDirectory(self._path)
             on_error.callback(self._directory.release)
-            self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="store")
-            on_error.callback(self._thread.shutdown)
+            self._thread = Worker("store")
+            on_error.callback(self._thread.stop)
             contents = await self._contents()
-            self._database = await self._run(lambda: Database(self._directory, contents.mark))
+            self._database = await self._thread.do(lambda: Database(self._directory, contents.mark))
             on_error.pop_all()
         return contents.history
 
     async def _contents(self) -> Contents:
         """What the files hold once there are some, of this version. What is damaged is not opened for writing."""
         try:
-            contents = await self._run(lambda: admit(self._path, self._is_used))
+            contents = await self._thread.do(lambda: admit(self._path, self._is_used))
             if contents is None:
-                await self._run(lambda: Database(self._directory).close())
-                contents = await self._run(lambda: admit(self._path, is_used=True))
+                await self._thread.do(lambda: Database(self._directory).close())
+                contents = await self._thread.do(lambda: admit(self._path, is_used=True))
                 assert contents is not None, "there is a database now"
         except Damage as damage:
             raise refusal(self._path, damage) from damage
@@ -63,22 +58,19 @@ class SqliteJournal:
 
     async def append(self, records: Sequence[Record]) -> None:
         """Keep all of the records, or none. Returns once they are on the disk."""
-        if await self._run(lambda: self._database.append(records)):
+        if await self._thread.do(lambda: self._database.append(records)):
             # Not waited for: these records are safe already, and the next ones queue behind it.
-            self._thread.submit(self._database.checkpoint)
+            self._thread.do(self._database.checkpoint)
 
     async def compact(self, revision: int) -> None:
         """Forget the states that were replaced at or before `revision`, in steps that let commits pass between."""
-        while await self._run(lambda: self._database.compact(revision)):
+        while await self._thread.do(lambda: self._database.compact(revision)):
             pass
-        while await self._run(self._database.vacuum):
+        while await self._thread.do(self._database.vacuum):
             pass
 
     async def close(self) -> None:
         """Close the file and unlock the directory."""
-        await self._run(self._database.close)
-        self._thread.shutdown()
+        await self._thread.do(self._database.close)
+        self._thread.stop()
         self._directory.release()
-
-    async def _run(self, work: Callable[[], T]) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._thread, work)
