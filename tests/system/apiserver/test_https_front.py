@@ -775,12 +775,15 @@ async def test_a_large_answer_goes_out_whole_at_the_end(world):
         await stop
 
 
+@pytest.mark.parametrize("path", ["/healthz", f"{MAPS}?watch=1"])
 @over_https
-async def test_who_only_keeps_a_connection_does_not_hold_up_the_end(world, monkeypatch):
+async def test_who_is_not_there_does_not_hold_up_the_end(world, monkeypatch, path):
+    """And has no answer under way that has an end."""
     monkeypatch.setattr(https, "SETTLED_SECONDS", 0.0)
     monkeypatch.setattr(door, "CLOSE_SECONDS", 600.0)
     absent = await world.connect()
-    assert (await absent.ask("GET", "/healthz")).status == 200
+    absent.request("GET", path)
+    assert (await absent.head())[0] == 200
     absent.writer.transport.pause_reading()
     async with asyncio.timeout(20):
         await world.front.stop(600)

@@ -14,7 +14,7 @@ from tests.system.apiserver.harness import DEFAULT, MAPS, config_map
 from tests.system.apiserver.test_https_front import Answer, Wire, logged, over_https
 
 from muster.cluster.apiserver.certificates import Authority
-from muster.cluster.apiserver.front import application, https, incoming
+from muster.cluster.apiserver.front import application, door, https, incoming
 from muster.cluster.apiserver.front.http2 import bounds, connection
 from muster.cluster.apiserver.users import User
 from muster.runtime.clock import RealClock
@@ -589,6 +589,19 @@ async def test_an_answer_that_waits_for_windows_goes_out_whole_at_the_end(world)
     assert json.loads(taken)["data"] == {"a": "x" * 900_000}
     async with asyncio.timeout(20):
         await stop
+
+
+@pytest.mark.parametrize("path", ["/healthz", f"{MAPS}?watch=1"])
+@over_https
+async def test_who_is_not_there_does_not_hold_up_the_end(world, monkeypatch, path):
+    """And has no answer under way that has an end."""
+    monkeypatch.setattr(https, "SETTLED_SECONDS", 0.0)
+    monkeypatch.setattr(door, "CLOSE_SECONDS", 600.0)
+    absent = await http2(world)
+    assert (await absent.begin("GET", path).head)[":status"] == "200"
+    absent.transport.pause_reading()
+    async with asyncio.timeout(20):
+        await world.front.stop(600)
 
 
 @over_https

@@ -21,6 +21,11 @@ class Served(Protocol):
     guest: Guest
 
     @property
+    def is_endless(self) -> bool:
+        """Whether none of the answers under way has an end."""
+        ...
+
+    @property
     def transport(self) -> asyncio.Transport:
         """Where it is written to."""
         ...

@@ -98,12 +98,13 @@ class HttpsFront:
         connections = list(self._house.connections)
         # A client that only keeps its connection may not be there to say good-bye.
         busy = set(filter(self._is_busy, connections))
+        endless = {connection for connection in busy if connection.is_endless}
         for connection in connections:
             connection.shutdown()
         await self._gone(busy, min(grace_seconds, 0.5))
         for connection in connections:
             connection.cut_streams()  # a log that is followed
-        await self._gone(busy, grace_seconds)
+        await self._gone(busy - endless, grace_seconds)
         for connection in connections:
             connection.abort()
         await asyncio.sleep(0)

@@ -236,6 +236,11 @@ class Connection(asyncio.Protocol):
         self.session.leave()
         self.write_soon()
 
+    @property
+    def is_endless(self) -> bool:
+        """Whether none of the answers under way has an end."""
+        return bool(self._streams) and all(stream.is_endless for stream in self._streams.values())
+
     def cut_streams(self) -> None:
         """Cut off what would go on without an end."""
         for stream in list(self._streams.values()):
