@@ -235,6 +235,17 @@ async def test_what_the_cluster_adds_to_pods_is_asked_for_too(world: World):
 
 
 @virtual
+async def test_a_job_whose_pods_are_refused_is_told_why(world: World):
+    container = {"name": "c", "image": "none", "command": ["x"]}
+    spec = {"restartPolicy": "Never", "runtimeClassName": "none", "containers": [container]}
+    await submit(world, "refused", 1, template={"spec": spec})
+    state = (await why(world, "refused")).state
+    assert state.word == "Pending"
+    assert state.reason.startswith("Error creating: pods")
+    assert state.reason.endswith('pod rejected: RuntimeClass "none" not found')
+
+
+@virtual
 async def test_a_priority_is_a_class_of_either_kind(world: World):
     meta = {"metadata": {"name": "both"}, "value": 5}
     await world.client.create(PRIORITY_CLASS.seen_as(dict), {"metadata": {"name": "pods"}, "value": 5})

@@ -10,6 +10,7 @@ from muster.api.kueue.names import ADMISSION_GATED, MISCONFIGURED, QUOTA_RESERVE
 from muster.api.kueue.visibility import PendingWorkload
 from muster.insight.forecast import Outlook, Snapshot
 from muster.insight.jobstate import job_state, workload_state
+from muster.insight.reader.jobs import refused_pods
 from muster.insight.reader.queues import Visibility, completion, get_or_none, list_or_none
 from muster.insight.standing import Standing, by_owner, standing
 from muster.insight.why import Facts
@@ -43,6 +44,12 @@ async def investigate(client: Client, namespace: str, name: str, now: datetime) 
     if job is not None:
         pods = (await client.list(POD, namespace, labels=f"{JOB_NAME_LABEL}={name}")).items
         state = job_state(job, pods, stands)
+        if (
+            state.word == "Pending"
+            and not pods
+            and (why := (await refused_pods(client, namespace)).get(job.metadata.uid))
+        ):
+            state = replace(state, reason=why)
     elif workload is not None:
         state = workload_state(workload, standing(workload))
     else:

@@ -21,7 +21,7 @@ async def job_rows(client: Client, namespace: str, now: datetime, say: Callable[
     workloads = await workloads_of(client, namespace, say)
     waiting = {(w.metadata.namespace, w.spec.queue_name) for w in workloads if standing(w).waits}
     positions = await Visibility(client).positions(waiting)
-    refused = await _refused_pods(client, namespace)
+    refused = await refused_pods(client, namespace)
 
     def stands(workload: Any) -> Any:
         return standing(workload, positions.get((workload.metadata.namespace, workload.metadata.name)))
@@ -84,13 +84,14 @@ async def _pods_by_owner(client: Client, namespace: str) -> dict[str, list[Any]]
     return found
 
 
-async def _refused_pods(client: Client, namespace: str) -> dict[str, str]:
+async def refused_pods(client: Client, namespace: str) -> dict[str, str]:
     """Why the pods of jobs could not be made, by the job's UID: the newest event that says so."""
     from muster.api.core import EVENT
+    from muster.runtime.correlator import COMBINED
 
     events = await client.list(EVENT, namespace, fields="reason=FailedCreate,involvedObject.kind=Job")
     newest = sorted(events.items, key=lambda event: str(event.last_timestamp))
-    return {event.involved_object.uid: event.message for event in newest}
+    return {event.involved_object.uid: event.message.removeprefix(COMBINED) for event in newest}
 
 
 def _job_row(job: Any, pods: list[Any], state: Any, stands: Any, refused: str) -> dict[str, Any]:
