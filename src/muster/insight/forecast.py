@@ -20,12 +20,9 @@ from muster.api.kueue import (
 )
 from muster.api.kueue.names import (
     ACTIVE,
-    ADMISSION_GATED_BY,
     ADMITTED,
     FINISHED,
     QUOTA_RESERVED,
-    REQUEUED,
-    WAITING_FOR_REPLACEMENT_PODS,
 )
 from muster.api.quantity import QuantityError
 from muster.api.selectors import SelectorError
@@ -33,9 +30,10 @@ from muster.insight.standing import display_name, owner_uids
 from muster.queueing import convert
 from muster.queueing.conditions import find, find_true, is_true
 from muster.queueing.model import PODS, FlavorResource, FlavorSpec
-from muster.queueing.pending.queues import NEVER, Queues
+from muster.queueing.pending.queues import Queues
 from muster.queueing.quota.tree import Node, Tree
 from muster.queueing.scheduling.estimate import Estimate, RunTime, estimate
+from muster.queueing.workload.place import Holds, Waits, place_of
 from muster.runtime.objects import key_of
 
 # So many of those that finished last tell how long the next will take.
@@ -160,19 +158,18 @@ class Outlook:
             self._take_in(workload, behind.spec.cluster_queue if behind is not None else "")
 
     def _take_in(self, workload: Workload, cluster_queue: str) -> None:
-        status = workload.status
-        if is_true(status.conditions, FINISHED):
-            return
+        place = place_of(workload)
         try:
             seen = convert.workload(workload, cluster_queue)
         except _INVALID:
             return
         if seen.queue not in self.tree.queues:
             return
-        if seen.usage is not None:
-            self.tree.hold(seen)
-        elif _may_wait(workload):
-            self.queues.add(seen, until=_held_back(workload))
+        match place:
+            case Holds():
+                self.tree.hold(seen)
+            case Waits(expected=expected):
+                self.queues.add(seen, until=expected)
 
 
 def _need(node: Node, fr: FlavorResource, asked: int) -> Need:
@@ -217,20 +214,6 @@ def _is_active(queue: ClusterQueue) -> bool:
     """Unless somebody looked and says that it is not."""
     condition = find(queue.status.conditions, ACTIVE)
     return condition is None or condition.status == "True"
-
-
-def _may_wait(workload: Workload) -> bool:
-    gated = workload.metadata.annotations.get(ADMISSION_GATED_BY)
-    return workload.spec.active and not gated and not is_true(workload.status.conditions, WAITING_FOR_REPLACEMENT_PODS)
-
-
-def _held_back(workload: Workload) -> datetime | None:
-    """Until when it may not be tried, after an eviction."""
-    requeued = find(workload.status.conditions, REQUEUED)
-    if requeued is None or requeued.status != "False":
-        return None
-    state = workload.status.requeue_state
-    return state.requeue_at if state is not None and state.requeue_at is not None else NEVER
 
 
 def run_times(snapshot: Snapshot) -> dict[str, RunTime]:

@@ -7,6 +7,8 @@ from typing import Final
 FIRST: Final = datetime.min.replace(tzinfo=UTC)
 LAST: Final = datetime.max.replace(microsecond=0, tzinfo=UTC)
 
+NEVER: Final = datetime.max.replace(tzinfo=UTC)
+
 
 def later(moment: datetime, by: timedelta) -> datetime:
     """The moment so much later, or earlier if that is negative; at most `LAST`, at least `FIRST`."""

@@ -83,6 +83,7 @@ def estimated(found: Snapshot, key: str = "ns/me") -> tuple[int | None, str, str
     return seconds, str(estimate.certainty), estimate.because
 
 
+ON_HOLD = {"type": "QuotaReserved", "status": "False", "reason": "OnHold"}
 ME = workload("me", cpu="2", created=-10)
 HOLDER = workload("one", since=-30, usage="4")
 
@@ -153,6 +154,11 @@ HOLDER = workload("one", since=-30, usage="4")
             ),
             (0, "sure", "there is room for it"),
             id="the cohort has room",
+        ),
+        pytest.param(
+            snapshot(ME, workload("first", cpu="4", created=-20, status={"conditions": [ON_HOLD]})),
+            (0, "sure", "there is room for it"),
+            id="one on hold is not ahead of it",
         ),
         pytest.param(
             snapshot(

@@ -6,6 +6,7 @@ counts: such a workload is `assumed`, and what is seen of it meanwhile is older.
 """
 
 from collections.abc import Callable, Mapping
+from datetime import datetime
 from typing import cast
 
 from msgspec.structs import replace
@@ -26,14 +27,6 @@ from muster.api.kueue import (
     ResourceFlavor,
     Workload,
 )
-from muster.api.kueue.names import (
-    ADMISSION_GATED_BY,
-    FINISHED,
-    ON_HOLD,
-    QUOTA_RESERVED,
-    REQUEUED,
-    WAITING_FOR_REPLACEMENT_PODS,
-)
 from muster.api.kueue.readiness import READY_ANNOTATION, ReadyAnnotationError, parse_annotation
 from muster.api.quantity import QuantityError
 from muster.controllers.queueing.additions import Additions, Concerned
@@ -44,18 +37,18 @@ from muster.controllers.queueing.indexes import (
     by_local_queue,
 )
 from muster.queueing import model
-from muster.queueing.conditions import find, is_true
 from muster.queueing.convert import Settings as Reading
 from muster.queueing.convert import cohort_spec, flavor_spec, queue_spec
 from muster.queueing.convert import workload as read
 from muster.queueing.elastic.growth import SUFFIX, entry
 from muster.queueing.pending.activity import Activity, activity
-from muster.queueing.pending.queues import NEVER, Queues
+from muster.queueing.pending.queues import Queues
 from muster.queueing.quota.tree import Node, Tree
 from muster.queueing.requests import Rules
 from muster.queueing.scheduling.blocking import Blocking
 from muster.queueing.scheduling.fairness import FairSharing, Strategy
 from muster.queueing.scheduling.nomination import Settings
+from muster.queueing.workload.place import Holds, Waits, place_of
 from muster.runtime.manager import Manager
 from muster.runtime.objects import key_of
 
@@ -159,7 +152,7 @@ class QueueingCache:
         local = self.local_queues.get(workload.local_queue)
         now = self._read(obj, workload.queue)
         return (
-            _is_admissible(obj)
+            isinstance(place_of(obj), Waits)
             and local is not None
             and local.spec.cluster_queue == workload.queue
             and (now.podsets, now.local_queue, now.priority)
@@ -242,19 +235,18 @@ class QueueingCache:
         self._tell(obj)
 
     def _put(self, key: str, obj: Workload) -> None:
-        status = obj.status
-        leaving = obj.metadata.deletion_timestamp is not None and status.admission is None
-        if leaving or is_true(status.conditions, FINISHED):
-            self._forget(key)
-        elif is_true(status.conditions, QUOTA_RESERVED) and status.admission is not None:
-            self.unfit.pop(key, None)
-            self._hold(key, self._read(obj, status.admission.cluster_queue))
-            self._grow(key, obj)
-        else:
-            self._release(key)
-            self._release(key + SUFFIX)
-            self.queues.remove(key + SUFFIX)
-            self._queue(key, obj)
+        match place_of(obj):
+            case None:
+                self._forget(key)
+            case Holds(cluster_queue):
+                self.unfit.pop(key, None)
+                self._hold(key, self._read(obj, cluster_queue))
+                self._grow(key, obj, cluster_queue)
+            case Waits(until):
+                self._release(key)
+                self._release(key + SUFFIX)
+                self.queues.remove(key + SUFFIX)
+                self._queue(key, obj, until)
 
     def _read(self, obj: Workload, cluster_queue: str) -> model.Workload:
         workload = read(self._additions.complete(obj), cluster_queue, self._reading)
@@ -293,9 +285,8 @@ class QueueingCache:
         elif before.ready != workload.ready or before.evicted != workload.evicted:
             self.wake()
 
-    def _grow(self, key: str, obj: Workload) -> None:
-        where = obj.status.admission.cluster_queue if obj.status.admission else ""
-        more = entry(self._additions.complete(obj), where, self._reading)
+    def _grow(self, key: str, obj: Workload, cluster_queue: str) -> None:
+        more = entry(self._additions.complete(obj), cluster_queue, self._reading)
         node = self.tree.queues.get(more.queue) if more is not None else None
         if more is None or node is None or node.policy.checks:  # what checks have not seen is not granted
             self.queues.remove(key + SUFFIX)
@@ -303,22 +294,16 @@ class QueueingCache:
         self.queues.add(more)
         self.wake()
 
-    def _queue(self, key: str, obj: Workload) -> None:
+    def _queue(self, key: str, obj: Workload, until: datetime | None) -> None:
         local = self.local_queues.get(f"{obj.metadata.namespace}/{obj.spec.queue_name}")
-        admissible = _is_admissible(obj)
         missing = f"LocalQueue {obj.spec.queue_name} doesn't exist" if local is None else ""
         problem = missing or self._additions.problem(obj)
         self.unfit.pop(key, None)
-        if problem and admissible:
+        if local is None or problem:
             self.unfit[key] = problem
             self.waits(key)
-        if local is None or problem or not admissible:
             self.queues.remove(key)
             return
-        requeued, state = find(obj.status.conditions, REQUEUED), obj.status.requeue_state
-        until = state.requeue_at if state is not None else None
-        if requeued is not None and requeued.status == "False":
-            until = NEVER
         self.queues.add(self._read(obj, local.spec.cluster_queue), until=until)
         self.waits(key)
         self.wake()
@@ -525,15 +510,3 @@ def _version(obj: Workload) -> int:
     """Of two states of one object the newer has the greater (Kubernetes orders them so since 1.35)."""
     version = obj.metadata.resource_version
     return int(version) if version.isdecimal() else 0
-
-
-def _is_admissible(obj: Workload) -> bool:
-    """Whether it may stand in a queue (upstream IsAdmissible); what holds no quota and has not ended is asked about."""
-    reserved = find(obj.status.conditions, QUOTA_RESERVED)
-    held = reserved is not None and reserved.reason == ON_HOLD
-    return (
-        obj.spec.active
-        and not held
-        and not obj.metadata.annotations.get(ADMISSION_GATED_BY)
-        and not is_true(obj.status.conditions, WAITING_FOR_REPLACEMENT_PODS)
-    )

@@ -14,7 +14,7 @@ a function of who waits, so it can be rebuilt by adding everybody anew; all that
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from heapq import heappop, heappush
 from typing import Final
 
@@ -22,13 +22,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from muster.queueing.model import PODS, FlavorResource, QueueSpec, Usage, Workload
+from muster.queueing.moments import NEVER
 from muster.queueing.pending.ordering import place
 from muster.queueing.pending.queue import EquivalenceClass, Note, Parked, PendingQueue, Waiter
 from muster.queueing.quota.tree import Node
 
 # Held back until it is added again without.
-NEVER: Final = datetime.max.replace(tzinfo=UTC)
-
 HELD_BACK: Final = Note("PendingEvaluation", "The workload waits before it is queued again")
 _NOT_SELECTED: Final = Note("Misconfigured", "workload namespace doesn't match ClusterQueue selector")
 

@@ -14,9 +14,10 @@ from tests.unit.queueing import admission_worlds as aw
 from tests.unit.queueing.worlds import START
 
 from muster.queueing.model import FlavorResource, Usage, Workload
+from muster.queueing.moments import NEVER
 from muster.queueing.pending.ordering import place
 from muster.queueing.pending.queue import Note
-from muster.queueing.pending.queues import NEVER, Queues
+from muster.queueing.pending.queues import Queues
 from muster.queueing.quota.tree import Tree
 from muster.queueing.scheduling.cycle import Outcome, Settings, run
 

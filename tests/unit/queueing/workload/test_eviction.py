@@ -14,7 +14,8 @@ from muster.api.kueue import ClusterQueue, UnhealthyNode, WorkloadStatus
 from muster.queueing import convert
 from muster.queueing.conditions import find, is_true
 from muster.queueing.model import FlavorResource, QueueSpec, Quota, ResourceGroup
-from muster.queueing.pending.queues import NEVER, Queues
+from muster.queueing.moments import NEVER
+from muster.queueing.pending.queues import Queues
 from muster.queueing.quota.tree import Tree
 from muster.queueing.workload.eviction import backed_off, evict, not_before, release, released_after_eviction
 from muster.queueing.workload.lifecycle import decide

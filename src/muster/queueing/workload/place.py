@@ -1,0 +1,57 @@
+"""Where a Workload belongs by its own state: it holds quota, waits for it, or neither."""
+
+from datetime import datetime
+
+from msgspec import Struct
+
+from muster.api.kueue import Workload
+from muster.api.kueue.names import (
+    ADMISSION_GATED_BY,
+    FINISHED,
+    ON_HOLD,
+    QUOTA_RESERVED,
+    REQUEUED,
+    WAITING_FOR_REPLACEMENT_PODS,
+)
+from muster.queueing.conditions import find, is_true
+from muster.queueing.moments import NEVER
+
+
+class Holds(Struct, frozen=True):
+    """It holds quota of that ClusterQueue."""
+
+    cluster_queue: str
+
+
+class Waits(Struct, frozen=True):
+    """It may stand in the queue of its LocalQueue.
+
+    until: it is not tried before then; None is at once. After an eviction that is `NEVER`, until it is requeued.
+    expected: as far as is known, when it will be tried; None is at once.
+    """
+
+    until: datetime | None = None
+    expected: datetime | None = None
+
+
+Place = Holds | Waits | None
+
+
+def place_of(workload: Workload) -> Place:
+    """None: it has finished, is going, or is held (upstream `workload.IsAdmissible`)."""
+    conditions, admission = workload.status.conditions, workload.status.admission
+    leaving = workload.metadata.deletion_timestamp is not None and admission is None
+    if leaving or is_true(conditions, FINISHED):
+        return None
+    reserved = find(conditions, QUOTA_RESERVED)
+    if admission is not None and reserved is not None and reserved.status == "True":
+        return Holds(admission.cluster_queue)
+    held = reserved is not None and reserved.reason == ON_HOLD
+    gated = bool(workload.metadata.annotations.get(ADMISSION_GATED_BY))
+    if not workload.spec.active or held or gated or is_true(conditions, WAITING_FOR_REPLACEMENT_PODS):
+        return None
+    requeued, state = find(conditions, REQUEUED), workload.status.requeue_state
+    at = state.requeue_at if state is not None else None
+    if requeued is not None and requeued.status == "False":
+        return Waits(NEVER, at or NEVER)
+    return Waits(at, at)
