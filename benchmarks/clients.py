@@ -48,7 +48,7 @@ class Wire(asyncio.Protocol):
         self.changes = 0  # lines of a watch that are still to come
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.transport = transport
+        self.transport: asyncio.Transport = transport  # type: ignore[assignment]
 
     def connection_lost(self, exc: Exception | None) -> None:
         if self._answer is not None and not self._answer.done():
@@ -60,8 +60,10 @@ class Wire(asyncio.Protocol):
         head = f"{method} {path} HTTP/1.1\r\nhost: localhost\r\n{self._headers}"
         if body:
             head += f"content-type: {type_}\r\ncontent-length: {len(body)}\r\n"
-        self.transport.write(head.encode() + b"\r\n" + body)  # type: ignore[attr-defined]
         self._answer = asyncio.get_running_loop().create_future()
+        if self.transport.is_closing():
+            self._answer.set_exception(ConnectionResetError("the connection has ended"))
+        self.transport.write(head.encode() + b"\r\n" + body)
         return self._answer
 
     def data_received(self, data: bytes) -> None:
@@ -136,8 +138,11 @@ class Streams(asyncio.Protocol):
         if body:
             type_ = b"application/merge-patch+json" if method == "PATCH" else b"application/json"
             fields += [(b"content-type", type_), (b"content-length", b"%d" % len(body))]
-        self._waiting.append((stream, fields, body))
-        self._go_on()
+        if self.transport.is_closing():
+            stream.fail(ConnectionResetError("the connection has ended"))
+        else:
+            self._waiting.append((stream, fields, body))
+            self._go_on()
         return stream.answer
 
     def _go_on(self) -> None:

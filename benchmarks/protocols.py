@@ -144,9 +144,8 @@ async def anew(server: Server, _seconds: float) -> Result:
 
     start = time.perf_counter()
     await asyncio.gather(*[one() for _ in range(ANEW)])
-    return Result(
-        len(times.values) / (time.perf_counter() - start), times, f"{failed.total()} errors {dict(failed) or ''}"
-    )
+    rate = len(times.values) / (time.perf_counter() - start)  # of those that were answered
+    return Result(rate, times, ", ".join(f"{number} {name}" for name, number in failed.items()) or "no errors")
 
 
 def watches(protocol: str) -> Row:
