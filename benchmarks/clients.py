@@ -70,8 +70,12 @@ class Wire(asyncio.Protocol):
         answer = self._answer
         if self.changes:
             self.changes -= data.count(b"\n") - data.count(b"\r\n")
-            if self.changes <= 0 and answer is not None and not answer.done():
+            if answer is None or answer.done():
+                return
+            if self.changes <= 0:
                 answer.set_result(b"")
+            elif data.endswith(b"0\r\n\r\n"):  # no change ends so, with a line end before
+                answer.set_exception(Refused("the watch has ended"))
             return
         self._buffer += data
         if self._need < 0:
