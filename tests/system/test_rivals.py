@@ -242,3 +242,23 @@ async def test_of_the_objects_that_were_written_longest_ago_nothing_is_known(wor
     await transport.request(Request("PATCH", "/o/kept", body=b"{}", content_type=MERGE_PATCH))
     assert [line for line in server.asked if line.startswith("GET")] == ["GET /o/kept"]
     assert len(transport._known) == OBJECTS
+
+
+@virtual
+async def test_who_resumes_what_waits_for_quota_gets_no_pod_to_run(world: World):
+    """However long our next try at suspending it is put off: nothing runs on quota that was not given."""
+    await world.node("n", cpu="8")
+    await queued_job(world, cpu=0)
+    rival = Rival(world)
+    task = asyncio.create_task(rival.run())
+    bound = 0
+    for _ in range(600):
+        await world.settle(1)
+        bound += sum(bool(pod.spec.node_name) for pod in await world.pods("j"))
+    task.cancel()
+    assert (bound, rival.writes > 5) == (0, True)
+    quota = {"name": "default", "resources": [{"name": "cpu", "nominalQuota": 1}]}
+    raised = {"spec": {"resourceGroups": [{"coveredResources": ["cpu"], "flavors": [quota]}]}}
+    await world.client.patch(CLUSTER_QUEUE, "cq", raised)
+    await world.settle(600)
+    assert await world.nodes_of("j") == ["n"], "with quota it runs"

@@ -21,8 +21,10 @@ from muster.api.kueue import (
     WORKLOAD,
     WORKLOAD_PRIORITY_CLASS,
     LocalQueue,
+    Workload,
 )
 from muster.api.kueue.names import (
+    ADMITTED,
     ELASTIC_JOB,
     MULTI_KUEUE_CONTROLLER,
     POD_SET_LABEL,
@@ -41,6 +43,7 @@ from muster.cluster.apiserver.admission import Attempt, Plugin, Remark
 from muster.cluster.store import Entry, Key, Store
 from muster.jobs.quota import GATE, must_wait
 from muster.jobs.terms import Terms
+from muster.queueing.conditions import is_true
 from muster.queueing.elastic.growth import granted
 from muster.queueing.jobframework.names import workload_name
 
@@ -48,7 +51,7 @@ from muster.queueing.jobframework.names import workload_name
 def managed_plugins(configuration: Configuration) -> tuple[Plugin, ...]:
     """What the settings ask for, to run after the server's own plugins."""
     enabled, settings = configuration.integrations.frameworks, _settings(configuration)
-    of_jobs = (ManagedJobs(settings), elastic_pods) if "batch/job" in enabled else ()
+    of_jobs = (ManagedJobs(settings), pods_of_queued_jobs) if "batch/job" in enabled else ()
     return (*of_jobs, ManagedPods(settings)) if "pod" in enabled else of_jobs
 
 
@@ -213,12 +216,14 @@ class ManagedPods:
             return
 
 
-def elastic_pods(attempt: Attempt, store: Store) -> None:
-    """A new pod of an elastic Job that has a queue waits until quota is granted for it."""
+def pods_of_queued_jobs(attempt: Attempt, store: Store) -> None:
+    """A new pod of a Job that has a Workload waits until quota is granted for it.
+
+    Of an elastic Job that is so for each pod. Any other is suspended until it is admitted; so its pods are only held
+    where another program resumes what is suspended here: they stay gated, and no quota is used that was not given.
+    """
     if attempt.resource.key != "pods" or attempt.operation != "CREATE" or attempt.subresource:
         return
-    if POD_SET_LABEL not in attempt.document["metadata"].get("labels", {}):
-        return  # not of a job that was admitted
     pod = _typed(attempt.document, POD)
     owner = controller_of(pod) if pod is not None else None
     if pod is None or owner is None or not JOB.is_of(owner):
@@ -226,16 +231,27 @@ def elastic_pods(attempt: Attempt, store: Store) -> None:
     entry = store.latest(Key(JOB.resource, attempt.namespace, owner.name))
     if entry is None or entry.header.uid != owner.uid:
         return
-    job = JOB.decode(entry.body)
-    if is_elastic(job.metadata.annotations) and must_wait(pod, Terms.of(job), _granted(job.metadata, store)):
+    if POD_SET_LABEL in pod.metadata.labels:  # as pods of admitted jobs have it
+        job = JOB.decode(entry.body)
+        held = is_elastic(job.metadata.annotations) and must_wait(pod, Terms.of(job), _granted(job.metadata, store))
+    else:
+        workload = _workload(owner.name, owner.uid, attempt.namespace, store)
+        held = workload is not None and not is_true(workload.status.conditions, ADMITTED)
+    if held:
         attempt.document["spec"].setdefault("schedulingGates", []).append({"name": GATE})
 
 
 def _granted(job: ObjectMeta, store: Store) -> int:
     """How many pods of a Job may run."""
-    name = jobs.prebuilt_name(job) or workload_name(JOB.kind, JOB.group, job.name, job.uid)
-    entry = store.latest(Key(WORKLOAD.resource, job.namespace, name))
-    return sum(granted(WORKLOAD.decode(entry.body)).values()) if entry is not None else 0
+    workload = _workload(job.name, job.uid, job.namespace, store, jobs.prebuilt_name(job))
+    return sum(granted(workload).values()) if workload is not None else 0
+
+
+def _workload(name: str, uid: str, namespace: str, store: Store, prebuilt: str = "") -> Workload | None:
+    """The Workload of a Job."""
+    own = prebuilt or workload_name(JOB.kind, JOB.group, name, uid)
+    entry = store.latest(Key(WORKLOAD.resource, namespace, own))
+    return WORKLOAD.decode(entry.body) if entry is not None else None
 
 
 def _typed(document: Mapping[str, Any], kind: Kind[T]) -> T | None:

@@ -1,4 +1,7 @@
-"""Lets pods of elastic Jobs go for which quota has been granted (upstream's ElasticJobUngater)."""
+"""Lets pods of Jobs go for which quota has been granted (of elastic Jobs, upstream's ElasticJobUngater).
+
+Pods of other Jobs are only gated if another program resumed the Job before it was admitted.
+"""
 
 from muster.api.batch import JOB
 from muster.api.core import POD, Pod
@@ -17,10 +20,10 @@ from muster.runtime.manager import Manager
 WORKERS = 4
 
 
-class ElasticGates:
+class QuotaGates:
     """Runs under a `Manager`."""
 
-    name = "elastic-gates"
+    name = "quota-gates"
 
     def __init__(self, manager: Manager, owners: Owners) -> None:
         self._client = manager.client
@@ -29,7 +32,7 @@ class ElasticGates:
         self._pods = manager.informer(POD, indexes={BY_CONTROLLER: by_controller})
         self._controller = manager.controller(self.name, self._reconcile, workers=WORKERS)
         self._controller.watch(self._pods, _job_of_pod)
-        self._controller.watch(owners.workloads, _job_of_workload)
+        self._controller.watch(owners.workloads, self._job_of_workload)
 
     async def run(self) -> None:
         """Open gates until `stop`."""
@@ -38,6 +41,15 @@ class ElasticGates:
     async def stop(self) -> None:
         """Finish what is being written."""
         await self._controller.stop()
+
+    def _job_of_workload(self, workload: Workload) -> list[str]:
+        owner = controller_of(workload.metadata)
+        if owner is None or not JOB.is_of(owner):
+            return []
+        waits = is_elastic(workload.metadata.annotations) or any(
+            is_gated(pod) for pod in self._pods.by(BY_CONTROLLER, owner.uid)
+        )
+        return [f"{workload.metadata.namespace}/{owner.name}"] if waits else []
 
     async def _reconcile(self, key: str) -> Result:
         job = self._jobs.get(key)
@@ -70,10 +82,3 @@ def _age(pod: Pod) -> tuple[object, ...]:
 def _job_of_pod(pod: Pod) -> list[str]:
     owner = job_reference(pod) if is_gated(pod) else None
     return [f"{pod.metadata.namespace}/{owner.name}"] if owner is not None else []
-
-
-def _job_of_workload(workload: Workload) -> list[str]:
-    owner = controller_of(workload.metadata)
-    if owner is None or not JOB.is_of(owner) or not is_elastic(workload.metadata.annotations):
-        return []
-    return [f"{workload.metadata.namespace}/{owner.name}"]

@@ -4,7 +4,7 @@ from typing import Any
 
 from muster.api.config import Configuration
 from muster.controllers.integrations.framework import Integration
-from muster.controllers.integrations.gates import ElasticGates
+from muster.controllers.integrations.gates import QuotaGates
 from muster.controllers.integrations.job import JobIntegration
 from muster.controllers.integrations.owners import Owners
 from muster.controllers.integrations.pods import PodReconciler
@@ -23,7 +23,7 @@ def integrations(manager: Manager, recorder: Recorder, configuration: Configurat
     owners = Owners(manager, kinds, without_queue=configuration.manage_jobs_without_queue_name)
     parts: list[Runnable] = [JobReconciler(manager, one, owners, recorder, configuration) for one in chosen]
     if kinds:
-        parts.append(ElasticGates(manager, owners))
+        parts.append(QuotaGates(manager, owners))
     if "pod" in configuration.integrations.frameworks:
         parts.append(PodReconciler(manager, recorder, configuration))
     return parts
