@@ -7,6 +7,7 @@ import msgspec
 import pytest
 from tests.system import queueing_world
 from tests.system.plane import World, virtual
+from tests.system.queued_jobs import Queued, story
 
 from muster.api.batch import JOB, Job
 from muster.api.core import EVENT
@@ -89,6 +90,20 @@ async def test_jobs_that_are_evicted_and_started_again_by_us_are_no_quarrel(worl
 
 
 PATH = "/api/v1/namespaces/default/configmaps"
+
+
+@story
+async def test_a_job_that_is_held_and_released_by_hand_is_no_quarrel(q: Queued):
+    """What we take away ourselves is not laid to those who write other fields of the object."""
+    await q.queue()
+    await q.job(workers=1)
+    person, name = q.world.plane.client(manager="muster-cli"), (await q.workload()).metadata.name
+    for _ in range(12):
+        for active, running in ((False, []), (True, [0])):
+            await person.patch(WORKLOAD, name, {"spec": {"active": active}}, "default")
+            await q.world.settle(1.5)
+            assert await q.running() == running
+    assert await told(q.world) == []
 
 
 def config_map(value: str, **metadata: Any) -> dict[str, Any]:

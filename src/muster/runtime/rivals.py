@@ -123,11 +123,16 @@ def met(dealings: Dealings, uid: str) -> Dealings:
 
 
 def judged(dealings: Dealings, found: Sequence[Change], now: float) -> Dealings:
-    """After a look, and a write that went through. What we set over our own word is ours."""
-    quarrels = {path: old for path, old in dealings.quarrels.items() if not old.is_over(now)}
+    """After a look, and a write that went through. What we set over our own word, or take away, is ours with all in it."""
+    ours = [change.path for change in found if not change.rival]
+    quarrels = {
+        path: old
+        for path, old in dealings.quarrels.items()
+        if not old.is_over(now) and not any(path[: len(own)] == own for own in ours)
+    }
     for change in found:
-        old = quarrels.pop(change.path, None)
         if change.rival:
+            old = quarrels.get(change.path)
             times = old.times + 1 if old is not None and change.repeats(old.about) else 1
             quarrels[change.path] = Quarrel(change, times, now)
     look_at = dealings.writes + (1 if quarrels else NEXT_LOOK)

@@ -172,6 +172,8 @@ def test_what_we_take_back_ourselves_is_no_quarrel():
     for _ in range(2 * NOTICED):
         dealings = judged(dealings, [Change(("status", "active"), 1, None, "x")], 0.0)
         dealings = judged(dealings, [Change(("status", "active"), None, 1, "")], 0.0)
+        dealings = judged(dealings, [Change(("status", "admission", "clusterQueue"), "cq", None, "x")], 0.0)
+        dealings = judged(dealings, [Change(("status", "admission"), None, {"clusterQueue": "cq"}, "")], 0.0)
     assert dealings.quarrels == {}
 
 
