@@ -123,7 +123,7 @@ def met(dealings: Dealings, uid: str) -> Dealings:
 
 
 def judged(dealings: Dealings, found: Sequence[Change], now: float) -> Dealings:
-    """After a look, and a write that went through. What we set over our own word, or take away, is ours with all in it."""
+    """After a look, and a write that went through. What we set over our own word is ours, with all that is in it."""
     ours = [change.path for change in found if not change.rival]
     quarrels = {
         path: old
