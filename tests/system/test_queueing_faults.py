@@ -53,7 +53,7 @@ QUEUES = ("left", "right")
 CPUS = 6
 STRATEGY = RequeuingStrategy(backoff_base_seconds=5, backoff_limit_count=2)
 READY = WaitForPodsReady(timeout=20 * SECOND, recovery_timeout=60 * SECOND, requeuing_strategy=STRATEGY)
-LONG_ENOUGH = 1500.0  # for all Jobs to end or to be given up
+LONG_ENOUGH = 30.0  # for each step, until all Jobs have ended or are given up
 CONFIGURATION = msgspec.structs.replace(EMBEDDED, wait_for_pods_ready=READY)
 
 
@@ -402,7 +402,7 @@ async def history(seed: int, steps: int) -> None:
         await story.engine.restart(troubles=False)
         await story.world.settle(15)
         await story.go_on()
-        await story.world.settle(LONG_ENOUGH)
+        await story.world.settle(LONG_ENOUGH * steps)
         rest = await Rest.of(story.client)
         assert [*story.auditor.findings, *rest.findings(), *rest.unfinished()] == [], story
         await equals_one_made_anew(story)

@@ -174,7 +174,7 @@ class Session:
         block = self._block[2]
         block += frame.payload
         if len(block) > MAX_HEADER_BYTES:
-            raise BadConnection(Code.ENHANCE_YOUR_CALM, "the headers are too big")
+            raise self._too_big(frame.stream, "the headers are too big")
         if frame.flags & frames.END_HEADERS:
             self._headers_end(events, now)
 
@@ -184,7 +184,7 @@ class Session:
         try:
             fields = self._decoder.decode(bytes(block))
         except TooLongError as error:
-            raise BadConnection(Code.ENHANCE_YOUR_CALM, str(error)) from None
+            raise self._too_big(number, str(error)) from None
         except HeaderError as error:
             raise BadConnection(Code.COMPRESSION_ERROR, str(error)) from None
         ends = bool(flags & frames.END_STREAM)
@@ -198,6 +198,11 @@ class Session:
             return
         self._looked_at = number
         self._request(number, fields, ends, events, now)
+
+    def _too_big(self, number: int, text: str) -> BadConnection:
+        """It was looked at: a request that came too late for that would be sent again."""
+        self._looked_at = max(self._looked_at, number)
+        return BadConnection(Code.ENHANCE_YOUR_CALM, text)
 
     def _request(self, number: int, fields: list[Field], ends: bool, events: list[Event], now: float) -> None:
         size = self._decoder.size

@@ -289,6 +289,17 @@ def test_patience_grows_again():
     assert not told.is_over
 
 
+def test_headers_that_are_too_big_are_not_to_be_sent_again():
+    """The good-bye names their stream: a client may send those again that came after the last one named."""
+    told = Session(0.0)
+    told.receive(PREFACE + SETTINGS + asked(1), 0.0)
+    told.take()
+    piece = b"x" * 16_000
+    told.receive(frame(frames.HEADERS, frames.END_STREAM, 3, piece) + frame(frames.CONTINUATION, 0, 3, piece) * 5, 0.0)
+    assert told.is_over
+    assert number(3) + number(CALM) + b"the headers are too big" in told.take()
+
+
 def test_what_is_given_up_is_counted_until_it_ends():
     """A client that takes requests back has no more of them worked on than one that does not."""
     told = Session(0.0)
