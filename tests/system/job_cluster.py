@@ -13,6 +13,7 @@ from typing import Any, Self
 import msgspec
 
 from muster.api.batch import JOB, Job
+from muster.api.conditions import is_true
 from muster.api.core import EVENT, POD, Event, Pod
 from muster.api.pods import is_finished
 from muster.api.status import ApiError
@@ -24,7 +25,7 @@ from muster.cluster.store import MemoryJournal
 from muster.controllers.job import JobController
 from muster.controllers.ttl import TtlController
 from muster.jobs.census import completion_index
-from muster.jobs.conditions import finish, is_true
+from muster.jobs.conditions import finish
 from muster.runtime.client import Client
 from muster.runtime.clock import VirtualClock, run_virtual
 from muster.runtime.ids import Ids, Random

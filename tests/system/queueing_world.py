@@ -5,6 +5,7 @@ from typing import Any
 import msgspec
 from tests.system.plane import World
 
+from muster.api.conditions import find, is_true
 from muster.api.kueue import (
     CLUSTER_QUEUE,
     COHORT,
@@ -17,7 +18,6 @@ from muster.api.kueue import (
     ResourceFlavor,
     Workload,
 )
-from muster.queueing.conditions import find, is_true
 from muster.queueing.workload.eviction import released_after_eviction
 from muster.runtime.objects import merge_patch
 

@@ -9,10 +9,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from muster.api.conditions import is_true
 from muster.api.core import Pod
 from muster.api.kueue import ClusterQueue, Cohort, PodSetAssignment, Workload
 from muster.api.quantity import amount
-from muster.queueing.conditions import is_true
 
 
 class Cell(NamedTuple):

@@ -4,10 +4,10 @@ import pytest
 from tests.system.plane import World, running
 from tests.system.queueing_world import flavor, queue, workload
 
+from muster.api.conditions import is_true
 from muster.api.kueue import WORKLOAD
 from muster.api.kueue.names import QUOTA_RESERVED
 from muster.controllers.engine import Part
-from muster.queueing.conditions import is_true
 from muster.runtime.clock import run_virtual
 
 

@@ -6,6 +6,7 @@ import msgspec
 from tests.system.plane import World, running, virtual
 from tests.system.queueing_world import cohort, finish, flavor, local_queue, queue, workload
 
+from muster.api.conditions import find
 from muster.api.config import EMBEDDED
 from muster.api.config.types import FairSharing
 from muster.api.core import EVENT
@@ -20,7 +21,6 @@ from muster.api.kueue import (
     WORKLOAD,
     AdmissionCheck,
 )
-from muster.queueing.conditions import find
 from muster.runtime.clock import run_virtual
 from muster.runtime.objects import meta_of
 

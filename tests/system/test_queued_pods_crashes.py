@@ -12,6 +12,7 @@ from tests.system.plane import World
 from tests.system.queueing_world import flavor, get, queue
 from tests.system.test_queued_pods import pod
 
+from muster.api.conditions import find_true
 from muster.api.config import DEFAULT, EMBEDDED, Configuration, Integrations, load
 from muster.api.core import POD
 from muster.api.kueue import LOCAL_QUEUE, WORKLOAD
@@ -22,7 +23,6 @@ from muster.cluster.controlplane import ControlPlane, Surroundings, control_plan
 from muster.cluster.nodes.simulated import SimulatedNodes
 from muster.cluster.store import MemoryJournal
 from muster.controllers.integrations.pods import PodReconciler
-from muster.queueing.conditions import find_true
 from muster.runtime.client import Client
 from muster.runtime.clock import VirtualClock, run_virtual
 from muster.runtime.ids import Ids, Random

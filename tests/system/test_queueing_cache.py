@@ -8,11 +8,11 @@ import pytest
 from tests.system.plane import World, running
 from tests.system.queueing_world import cohort, finish, flavor, get, give_back, local_queue, queue, workload
 
+from muster.api.conditions import is_true
 from muster.api.kueue import CLUSTER_QUEUE, COHORT, LOCAL_QUEUE, RESOURCE_FLAVOR, WORKLOAD
 from muster.api.status import ApiError
 from muster.controllers.queueing.admission import AdmissionController
 from muster.controllers.queueing.cache import QueueingCache
-from muster.queueing.conditions import is_true
 from muster.runtime.clock import run_virtual
 from muster.runtime.ids import Random
 from muster.runtime.manager import Manager

@@ -20,6 +20,7 @@ from tests.system.plane import World
 from tests.system.quota_audit import Books, Cell, reserved, squatters
 
 from muster.api.batch import JOB, Job
+from muster.api.conditions import find, is_true
 from muster.api.config import EMBEDDED, WaitForPodsReady
 from muster.api.config.types import RequeuingStrategy
 from muster.api.core import POD, Pod
@@ -41,7 +42,6 @@ from muster.cluster.store import MemoryJournal
 from muster.controllers.queueing.cache import QueueingCache
 from muster.controllers.queueing.visibility import Visibility
 from muster.jobs.conditions import finish
-from muster.queueing.conditions import find, is_true
 from muster.runtime.client import Client
 from muster.runtime.clock import VirtualClock, run_virtual
 from muster.runtime.ids import Ids, Random

@@ -15,13 +15,13 @@ from tests.system import queueing_world
 from tests.system.plane import World, running
 from tests.system.queued_jobs import Queued
 
+from muster.api.conditions import find, is_true
 from muster.api.config import EMBEDDED, WaitForPodsReady
 from muster.api.config.types import RequeuingStrategy
 from muster.api.core import NODE
 from muster.api.kueue import CLUSTER_QUEUE, RESOURCE_FLAVOR, WORKLOAD, Workload
 from muster.api.kueue.readiness import READY_ANNOTATION
 from muster.cluster.nodes.simulated import SimulatedNodes
-from muster.queueing.conditions import find, is_true
 from muster.runtime.clock import run_virtual
 from muster.runtime.ids import Random
 from muster.runtime.manager import Manager

@@ -223,8 +223,3 @@ CUSTOM_RESOURCE_DEFINITION = Kind(
 def storage_version(definition: CustomResourceDefinition) -> CustomResourceDefinitionVersion | None:
     """The version in which new objects are stored."""
     return next((version for version in definition.spec.versions if version.storage), None)
-
-
-def is_true(definition: CustomResourceDefinition, condition: str) -> bool:
-    """Whether a condition holds."""
-    return any(c.type == condition and c.status == "True" for c in definition.status.conditions)

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
 from muster.api.batch import COMPLETION_INDEX, JOB
+from muster.api.conditions import find, is_true
 from muster.api.core import Container, Pod, PodCondition, PodSpec
 from muster.api.core.container import ResourceRequirements
 from muster.api.meta import OwnerReference
@@ -93,8 +94,7 @@ def is_active(pod: Pod) -> bool:
 
 def is_ready(pod: Pod) -> bool:
     """Whether its condition Ready is True."""
-    condition = find_condition(pod, "Ready")
-    return condition is not None and condition.status == "True"
+    return is_true(pod.status.conditions, "Ready")
 
 
 def is_gated(pod: Pod) -> bool:
@@ -104,7 +104,7 @@ def is_gated(pod: Pod) -> bool:
 
 def find_condition(pod: Pod, type: str) -> PodCondition | None:
     """The condition of that type."""
-    return next((condition for condition in pod.status.conditions if condition.type == type), None)
+    return find(pod.status.conditions, type)
 
 
 def restart_count(pod: Pod) -> int:

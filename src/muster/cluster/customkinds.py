@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from muster.api.apiextensions import CUSTOM_RESOURCE_DEFINITION, ESTABLISHED, NAMES_ACCEPTED, NAMESPACED
+from muster.api.conditions import is_true
 from muster.api.kinds import Kind
 from muster.api.meta import Object, ObjectMeta, Struct
 from muster.runtime.informer import Informer
@@ -92,7 +93,7 @@ class Definition(Struct):
 
     def holds(self, condition: str) -> bool:
         """Whether a condition is true."""
-        return any(c.type == condition and c.status == "True" for c in self.status.conditions)
+        return is_true(self.status.conditions, condition)
 
 
 DEFINITION = CUSTOM_RESOURCE_DEFINITION.seen_as(Definition)

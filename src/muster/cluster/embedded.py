@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from muster.api.config import EMBEDDED, Configuration
 from muster.api.core import NODE, Node
+from muster.api.nodes import is_ready
 from muster.api.status import ApiError
 from muster.cluster.apiserver.access.control import Trust
 from muster.cluster.apiserver.expiry import keep_events_fresh
@@ -203,7 +204,7 @@ async def _registered(plane: ControlPlane) -> None:
     all_there = asyncio.Event()
 
     def seen(_: Node | None, node: Node | None) -> None:
-        if node is not None and any(c.type == "Ready" and c.status == "True" for c in node.status.conditions):
+        if node is not None and is_ready(node):
             missing.discard(node.metadata.name)
         if not missing:
             all_there.set()

@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from muster.api.core import Node, Taint
 from muster.api.nodeaffinity import matches_any
+from muster.api.nodes import is_ready
 from muster.api.quantity import amount
 from muster.api.taints import untolerated
 from muster.gang.shapes import MOST, Shape
@@ -206,7 +207,7 @@ class Capacity:
 
 
 def _traits(node: Node) -> NodeTraits:
-    ready = any(c.type == "Ready" and c.status == "True" for c in node.status.conditions)
+    ready = is_ready(node)
     labels = tuple(sorted(node.metadata.labels.items()))
     return NodeTraits(node.metadata.name, labels, tuple(node.spec.taints), bool(node.spec.unschedulable), ready)
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
+from muster.api.conditions import find, find_true, is_true
 from muster.api.core import Namespace
 from muster.api.kueue import (
     STOP_NONE,
@@ -28,7 +29,6 @@ from muster.api.quantity import QuantityError
 from muster.api.selectors import SelectorError
 from muster.insight.standing import display_name, owner_uids
 from muster.queueing import convert
-from muster.queueing.conditions import find, find_true, is_true
 from muster.queueing.model import PODS, FlavorResource, FlavorSpec
 from muster.queueing.pending.queues import Queues
 from muster.queueing.quota.tree import Node, Tree

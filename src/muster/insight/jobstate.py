@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 from muster.api.batch import INDEXED, Job
+from muster.api.conditions import is_true
 from muster.api.core import Pod
 from muster.api.elastic import bounds_of
 from muster.api.kueue import Workload
@@ -12,7 +13,6 @@ from muster.api.kueue.names import PODS_READY, QUEUE_NAME_LABEL
 from muster.api.pods import is_finished, is_ready
 from muster.insight.failures import failures, so_far, why_failed, why_waiting
 from muster.insight.standing import Stage, Standing
-from muster.queueing.conditions import is_true
 
 # Why a job has failed that a user has cancelled.
 CANCELLED = "Cancelled"

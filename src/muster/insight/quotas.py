@@ -3,12 +3,12 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from muster.api.conditions import find
 from muster.api.kueue import HOLD, HOLD_AND_DRAIN, ClusterQueue, LocalQueue
 from muster.api.kueue.names import ACTIVE
 from muster.api.meta import Condition
 from muster.api.quantity import amount
 from muster.insight.text import quantity
-from muster.queueing.conditions import find
 
 # What every machine has plenty of, or nobody asks for by itself, is shown with `-o wide`.
 _RARELY = ("pods", "ephemeral-storage")

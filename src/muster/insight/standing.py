@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, TypeAlias
 
+from muster.api.conditions import find, find_true, is_true
 from muster.api.kueue import CHECK_READY, Workload
 from muster.api.kueue.names import (
     ADMITTED,
@@ -16,7 +17,6 @@ from muster.api.kueue.names import (
     QUOTA_RESERVED,
 )
 from muster.api.meta import ObjectMeta
-from muster.queueing.conditions import find, find_true, is_true
 from muster.queueing.workload.eviction import DEACTIVATED_MESSAGE
 
 # What comes before the numbers says nothing where there is only one podset.

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from typing import Literal
 
 from muster.api.batch import COMPLETION_INDEX, Job
+from muster.api.conditions import find, find_true
 from muster.api.core import Pod
 from muster.api.elastic import ELASTIC_ANNOTATION, is_elastic
 from muster.api.kueue import Workload
@@ -20,7 +21,6 @@ from muster.insight.forecast import Holder, Need
 from muster.insight.jobstate import OPEN, JobState, Verdict, why_unplaced
 from muster.insight.standing import UNTIL_RELEASED, Standing, display_name
 from muster.insight.text import age, quantity, table
-from muster.queueing.conditions import find, find_true
 from muster.queueing.scheduling.estimate import Estimate
 
 # How many of those who are ahead, or hold what is missing, are named.

@@ -5,12 +5,12 @@ decided; the terminal one (Complete or Failed) copies its reason and message onc
 are for ever: kube-apiserver refuses to take one back.
 """
 
-from collections.abc import Sequence
 from datetime import datetime
 
 from msgspec import Struct
 
 from muster.api.batch import Job, JobCondition
+from muster.api.conditions import find_true
 
 SUSPENDED = "Suspended"
 SUCCESS_CRITERIA_MET = "SuccessCriteriaMet"
@@ -56,19 +56,6 @@ def pod_failure_verdict(message: str) -> Verdict:
 def success_policy_verdict(message: str) -> Verdict:
     """The indexes that succeeded satisfy a rule of the success policy."""
     return Verdict(True, "SuccessPolicy", message)
-
-
-def find_true(conditions: Sequence[JobCondition], type: str) -> JobCondition | None:
-    """The condition of a type, if it is True."""
-    for condition in conditions:
-        if condition.type == type:
-            return condition if condition.status == "True" else None
-    return None
-
-
-def is_true(conditions: Sequence[JobCondition], type: str) -> bool:
-    """Whether the condition of a type is True."""
-    return find_true(conditions, type) is not None
 
 
 def finish(job: Job) -> JobCondition | None:

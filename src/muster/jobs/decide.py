@@ -15,6 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from muster.api.batch import INDEXED, NON_INDEXED, Job, JobStatus
+from muster.api.conditions import is_true
 from muster.api.core import Pod
 from muster.api.pods import restart_count
 from muster.jobs import conditions, success_policy
@@ -79,7 +80,7 @@ class _Decision(Struct, frozen=True):
         else:
             change = resize(terms, census, count, new_backoff, now)
             wake_at = _earliest(change.wake_at, _deadline(status, terms))
-            if change.create and conditions.is_true(job.status.conditions, conditions.SUSPENDED):
+            if change.create and is_true(job.status.conditions, conditions.SUSPENDED):
                 # It says that it is resumed before it has pods: who suspends it after that waits until they are gone.
                 change = replace(change, create=(), more=True)
         return cls(job, terms, census, status, count, new_backoff, verdict, change, moment, wake_at)
@@ -155,7 +156,7 @@ class _Decision(Struct, frozen=True):
         """The announcement, and the end itself once nothing is left to count or to wait for."""
         uncounted = status.uncounted_terminated_pods
         found = status.conditions
-        if not conditions.is_true(found, verdict.interim):
+        if not is_true(found, verdict.interim):
             found = self._ensure(found, verdict.interim, "True", verdict.reason, verdict.message)[0]
         left = status.active or status.terminating or (uncounted and (uncounted.succeeded or uncounted.failed))
         if left or not last:

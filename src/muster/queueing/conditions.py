@@ -8,6 +8,7 @@ from datetime import datetime
 
 import msgspec
 
+from muster.api.conditions import find, find_true
 from muster.api.meta import Condition
 
 # What the API takes; longer messages are cut (upstream TruncateConditionMessage).
@@ -15,25 +16,6 @@ MAX_MESSAGE = 32768
 _CUT = " ..."
 
 Conditions = tuple[Condition, ...]
-
-
-def find(conditions: Sequence[Condition], type: str) -> Condition | None:
-    """The condition of a type."""
-    for condition in conditions:  # a generator would take twice as long, and nothing is asked more often
-        if condition.type == type:
-            return condition
-    return None
-
-
-def find_true(conditions: Sequence[Condition], type: str) -> Condition | None:
-    """The condition of a type, if it is True."""
-    condition = find(conditions, type)
-    return condition if condition is not None and condition.status == "True" else None
-
-
-def is_true(conditions: Sequence[Condition], type: str) -> bool:
-    """Whether the condition of a type is True."""
-    return find_true(conditions, type) is not None
 
 
 def since(condition: Condition | None, default: datetime) -> datetime:

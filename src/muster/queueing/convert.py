@@ -12,6 +12,7 @@ from typing import NamedTuple, cast
 from msgspec import Struct, field
 
 from muster.api import kueue
+from muster.api.conditions import find_true, is_true
 from muster.api.kueue.names import (
     ADMISSION_CHECK_EVICTION,
     ADMITTED,
@@ -26,7 +27,6 @@ from muster.api.nodeaffinity import required_terms
 from muster.api.pods import amounts
 from muster.api.quantity import Quantity, amount, parse
 from muster.api.selectors import label_matcher
-from muster.queueing.conditions import find_true, is_true
 from muster.queueing.model import (
     CohortSpec,
     FlavorResource,

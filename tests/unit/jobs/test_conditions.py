@@ -3,7 +3,8 @@ from datetime import timedelta
 from tests.unit.jobs.world import START, World, job_of
 
 from muster.api.batch import JobCondition
-from muster.jobs.conditions import ensure, is_true
+from muster.api.conditions import is_true
+from muster.jobs.conditions import ensure
 
 LATER = START + timedelta(seconds=5)
 OTHER = JobCondition(type="Theirs", status="True")

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 from tests.unit.jobs.world import World, job_of
 
-from muster.jobs.conditions import is_true
+from muster.api.conditions import is_true
 
 
 def killed_after(world: World, *writes: str) -> None:

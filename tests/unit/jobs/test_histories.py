@@ -13,10 +13,11 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from tests.unit.jobs.world import World, job_of
 
 from muster.api.batch import JobStatus, UncountedTerminatedPods
+from muster.api.conditions import is_true
 from muster.api.core import Pod
 from muster.api.indexes import Indexes
 from muster.jobs.census import Member, completion_index
-from muster.jobs.conditions import finish, is_true
+from muster.jobs.conditions import finish
 from muster.jobs.pod_failure_policy import judge
 from muster.jobs.terms import Terms
 

@@ -18,6 +18,7 @@ from muster.api.batch import (
     JobSpec,
     JobStatus,
 )
+from muster.api.conditions import is_true
 from muster.api.core import (
     Container,
     ContainerState,
@@ -33,7 +34,7 @@ from muster.api.meta import ObjectMeta
 from muster.api.validation.job import validate_status_update
 from muster.jobs.backoff import Backoff
 from muster.jobs.census import completion_index
-from muster.jobs.conditions import finish, is_true
+from muster.jobs.conditions import finish
 from muster.jobs.decide import decide
 from muster.jobs.plan import Note, Outcome, Plan
 from muster.jobs.pods import PodTemplate

@@ -6,7 +6,8 @@ import msgspec
 import pytest
 from tests.unit.queueing.lives import NOW, condition
 
-from muster.queueing.conditions import MAX_MESSAGE, drop, find, find_true, is_true, put, reset, since, stamped
+from muster.api.conditions import find, find_true, is_true
+from muster.queueing.conditions import MAX_MESSAGE, drop, put, reset, since, stamped
 
 LATER = NOW + timedelta(seconds=60, microseconds=5)
 BOTH = (condition("A", "True Yes: a"), condition("B", "False No: b"))

@@ -7,7 +7,7 @@ import pytest
 from tests.unit.queueing import lives
 from tests.unit.queueing.lives import NOW
 
-from muster.queueing.conditions import find
+from muster.api.conditions import find
 from muster.queueing.moments import FIRST, LAST, later
 from muster.queueing.workload.lifecycle import decide
 

@@ -21,8 +21,8 @@ from muster.api.apiextensions import (
     CustomResourceDefinitionVersion,
     CustomResourceSubresources,
     SelectableField,
-    is_true,
 )
+from muster.api.conditions import is_true
 from muster.api.status import FieldError
 from muster.api.validation import names
 from muster.api.validation.fields import (
@@ -78,7 +78,7 @@ def _changed(new: CustomResourceDefinition, old: CustomResourceDefinition) -> Er
     yield from _spec(new.spec)
     if not old.spec.preserve_unknown_fields:
         yield from _pruning(new.spec)
-    if is_true(old, ESTABLISHED):
+    if is_true(old.status.conditions, ESTABLISHED):
         yield from immutable("spec.scope", new.spec.scope, old.spec.scope)
         yield from immutable("spec.names.kind", new.spec.names.kind, old.spec.names.kind)
     yield from immutable("spec.group", new.spec.group, old.spec.group)

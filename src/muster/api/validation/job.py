@@ -21,6 +21,7 @@ from muster.api.batch import (
     JobSpec,
     JobStatus,
 )
+from muster.api.conditions import is_true
 from muster.api.core import Affinity, Container, PodSpec, PodTemplateSpec
 from muster.api.selectors import SelectorError, label_matcher
 from muster.api.status import FieldError
@@ -269,7 +270,7 @@ def _template_update(spec: JobSpec, old: Job) -> Errors:
 
 
 def _has_no_pods(status: JobStatus) -> bool:
-    return status.start_time is None or (job_status.is_true(status, "Suspended") and status.active == 0)
+    return status.start_time is None or (is_true(status.conditions, "Suspended") and status.active == 0)
 
 
 def _with_directives(template: PodTemplateSpec, new: PodTemplateSpec) -> PodTemplateSpec:

@@ -8,6 +8,7 @@ after the spec has changed the status may lag behind.
 from collections.abc import Iterator
 
 from muster.api.batch import INDEXED, Job, JobStatus, UncountedTerminatedPods
+from muster.api.conditions import is_true
 from muster.api.status import NO_VALUE, FieldError
 from muster.api.validation import indexes
 from muster.api.validation.fields import IMMUTABLE, Errors, duplicate, invalid, not_negative, required
@@ -15,19 +16,18 @@ from muster.api.validation.fields import IMMUTABLE, Errors, duplicate, invalid, 
 _CONDITIONS = "status.conditions"
 
 
-def is_true(status: JobStatus, type: str) -> bool:
-    """Whether the condition of that type is True."""
-    return any(condition.type == type and condition.status == "True" for condition in status.conditions)
-
-
 def is_finished(status: JobStatus) -> bool:
     """Whether the Job has ended, well or badly."""
-    return is_true(status, "Complete") or is_true(status, "Failed")
+    return is_true(status.conditions, "Complete") or is_true(status.conditions, "Failed")
 
 
 def is_ending(status: JobStatus) -> bool:
     """Whether the end is decided, though pods may still run."""
-    return is_finished(status) or is_true(status, "SuccessCriteriaMet") or is_true(status, "FailureTarget")
+    return (
+        is_finished(status)
+        or is_true(status.conditions, "SuccessCriteriaMet")
+        or is_true(status.conditions, "FailureTarget")
+    )
 
 
 def status_update(new: Job, old: Job) -> Errors:
@@ -78,12 +78,12 @@ def _uncounted_uids(pods: UncountedTerminatedPods | None) -> Iterator[tuple[str,
 
 
 def _changed(status: JobStatus, before: JobStatus, *types: str) -> bool:
-    return any(is_true(status, type) != is_true(before, type) for type in types)
+    return any(is_true(status.conditions, type) != is_true(before.conditions, type) for type in types)
 
 
 def _conditions(status: JobStatus, before: JobStatus) -> Errors:
-    complete, failed = is_true(status, "Complete"), is_true(status, "Failed")
-    target = is_true(status, "FailureTarget")
+    complete, failed = is_true(status.conditions, "Complete"), is_true(status.conditions, "Failed")
+    target = is_true(status.conditions, "FailureTarget")
     if complete and failed and _changed(status, before, "Complete", "Failed"):
         yield _condition_error("cannot set Complete=True and Failed=true conditions")
     if complete and target and _changed(status, before, "Complete", "FailureTarget"):
@@ -92,7 +92,7 @@ def _conditions(status: JobStatus, before: JobStatus) -> Errors:
 
 def _times(status: JobStatus, before: JobStatus) -> Errors:
     start, end = status.start_time, status.completion_time
-    complete = is_true(status, "Complete")
+    complete = is_true(status.conditions, "Complete")
     path = "status.completionTime"
     if _changed(status, before, "Complete") or end != before.completion_time:
         if end is not None and not complete:
@@ -105,12 +105,12 @@ def _times(status: JobStatus, before: JobStatus) -> Errors:
 
 
 def _finished(status: JobStatus, before: JobStatus) -> Errors:
-    failed, complete = is_true(status, "Failed"), is_true(status, "Complete")
+    failed, complete = is_true(status.conditions, "Failed"), is_true(status.conditions, "Complete")
     looked_at = _changed(status, before, "Failed") or status.failed_indexes != before.failed_indexes
-    if failed and looked_at and not is_true(status, "FailureTarget"):
+    if failed and looked_at and not is_true(status.conditions, "FailureTarget"):
         yield _condition_error("cannot set Failed=True condition without the FailureTarget=true condition")
     looked_at = _changed(status, before, "Complete", "SuccessCriteriaMet")
-    if complete and looked_at and not is_true(status, "SuccessCriteriaMet"):
+    if complete and looked_at and not is_true(status.conditions, "SuccessCriteriaMet"):
         yield _condition_error("cannot set Complete=True condition without the SuccessCriteriaMet=true condition")
     if not (failed or complete):
         return
@@ -164,12 +164,12 @@ def _ready(status: JobStatus, before: JobStatus) -> Errors:
 
 def _success(job: Job) -> Errors:
     status = job.status
-    met = is_true(status, "SuccessCriteriaMet")
-    if met and is_true(status, "Failed"):
+    met = is_true(status.conditions, "SuccessCriteriaMet")
+    if met and is_true(status.conditions, "Failed"):
         yield _condition_error("cannot set SuccessCriteriaMet=True and Failed=true conditions")
-    if met and is_true(status, "FailureTarget"):
+    if met and is_true(status.conditions, "FailureTarget"):
         yield _condition_error("cannot set SuccessCriteriaMet=True and FailureTarget=true conditions")
-    if job.spec.success_policy is not None and not met and is_true(status, "Complete"):
+    if job.spec.success_policy is not None and not met and is_true(status.conditions, "Complete"):
         sentence = "cannot set Complete=True for Job with SuccessPolicy unless SuccessCriteriaMet=True"
         yield _condition_error(sentence)
 
@@ -178,7 +178,7 @@ def _history(new: Job, old: Job) -> Errors:
     """What never goes back."""
     status, before = new.status, old.status
     for type_ in ("Failed", "Complete", "FailureTarget"):
-        if is_true(before, type_) and not is_true(status, type_):
+        if is_true(before.conditions, type_) and not is_true(status.conditions, type_):
             yield _condition_error(f"cannot disable the terminal {type_}=True condition")
     if status.failed < before.failed:
         yield invalid("status.failed", status.failed, "cannot decrease the failed counter")
@@ -191,9 +191,9 @@ def _history(new: Job, old: Job) -> Errors:
         yield invalid("status.completionTime", ended, IMMUTABLE)
     if before.start_time not in (None, status.start_time) and not new.spec.suspend:
         yield required("status.startTime", "startTime cannot be removed for unsuspended job")
-    met, met_before = is_true(status, "SuccessCriteriaMet"), is_true(before, "SuccessCriteriaMet")
+    met, met_before = is_true(status.conditions, "SuccessCriteriaMet"), is_true(before.conditions, "SuccessCriteriaMet")
     if met_before and not met:
         yield _condition_error("cannot disable the SuccessCriteriaMet=True condition")
-    if is_true(before, "Complete") and not met_before and met:
+    if is_true(before.conditions, "Complete") and not met_before and met:
         sentence = "cannot set SuccessCriteriaMet=True for Job already has Complete=true conditions"
         yield _condition_error(sentence)

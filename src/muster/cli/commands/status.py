@@ -30,6 +30,7 @@ async def _status(target: Target, home: Home) -> int:
     import msgspec
 
     from muster.api.core import NODE
+    from muster.api.nodes import is_ready
     from muster.cli.output import say
     from muster.insight.reader.jobs import job_rows
     from muster.runtime.clock import RealClock
@@ -42,7 +43,7 @@ async def _status(target: Target, home: Home) -> int:
         rows = await job_rows(session.client, "", RealClock().now(), say)
     pid = None if names_another(target, home) else home.server_pid()
     click.echo(f"server   {version}" + (f", process {pid}, data in {home.path}" if pid else ""))
-    well = sum(any(c.type == "Ready" and c.status == "True" for c in node.status.conditions) for node in nodes)
+    well = sum(map(is_ready, nodes))
     click.echo(f"nodes    {well} of {len(nodes)} ready")
     words = Counter(row["state"] for row in rows)
     click.echo("jobs     " + (", ".join(f"{count} {word.lower()}" for word, count in sorted(words.items())) or "none"))

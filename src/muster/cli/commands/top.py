@@ -75,7 +75,9 @@ def _print_quotas(queues: Any) -> None:
 
 
 def _health(node: Any) -> str:
-    ready = any(c.type == "Ready" and c.status == "True" for c in node.status.conditions)
+    from muster.api.nodes import is_ready
+
+    ready = is_ready(node)
     return ("Ready" if ready else "NotReady") + (",Cordoned" if node.spec.unschedulable else "")
 
 

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from muster.api.batch import JOB, Job
+from muster.api.conditions import is_true
 from muster.api.config import Configuration, frameworks
 from muster.api.core import NAMESPACE, POD, Pod
 from muster.api.elastic import is_elastic
@@ -43,7 +44,6 @@ from muster.cluster.apiserver.admission import Attempt, Plugin, Remark
 from muster.cluster.store import Entry, Key, Store
 from muster.jobs.quota import GATE, must_wait
 from muster.jobs.terms import Terms
-from muster.queueing.conditions import is_true
 from muster.queueing.elastic.growth import granted
 from muster.queueing.jobframework.names import workload_name
 

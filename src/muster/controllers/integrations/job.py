@@ -14,6 +14,7 @@ from muster.api.batch import (
     LEGACY_JOB_NAME_LABEL,
     Job,
 )
+from muster.api.conditions import is_true
 from muster.api.elastic import is_elastic
 from muster.api.kinds import Kind
 from muster.api.kueue import MAIN_POD_SET, PodSet, ReclaimablePod
@@ -22,7 +23,7 @@ from muster.api.managed.jobs import is_together
 from muster.controllers.integrations.framework import Step
 from muster.controllers.integrations.templates import injecting, restoring
 from muster.controllers.scheduler.gangs import starts_together
-from muster.jobs.conditions import SUSPENDED, finish, is_true
+from muster.jobs.conditions import SUSPENDED, finish
 from muster.jobs.terms import Terms
 from muster.queueing.jobframework.observed import End, PodSetInfo
 from muster.queueing.jobframework.reclaimable import reclaimable_pods

@@ -1,8 +1,8 @@
 """What the events of a job say about its Workload. Pure; "" where there is nothing to say."""
 
+from muster.api.conditions import is_true
 from muster.api.kueue import CHECK_PENDING, Workload
 from muster.api.kueue.names import ADMISSION_GATED_BY, ADMITTED, QUOTA_RESERVED
-from muster.queueing.conditions import is_true
 from muster.runtime.objects import key_of
 
 

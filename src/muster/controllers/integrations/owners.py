@@ -3,13 +3,13 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from muster.api.conditions import is_true
 from muster.api.kinds import Kind
 from muster.api.kueue import WORKLOAD, Workload
 from muster.api.kueue.names import ADMITTED, FINISHED
 from muster.api.managed.ancestry import managed_ancestor
 from muster.api.meta import ObjectMeta, OwnerReference
 from muster.api.status import not_found
-from muster.queueing.conditions import is_true
 from muster.runtime.manager import Manager
 from muster.runtime.objects import meta_of
 

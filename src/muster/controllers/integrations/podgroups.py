@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 
 import msgspec
 
+from muster.api.conditions import find, find_true, is_true
 from muster.api.core import Pod, PodTemplateSpec
 from muster.api.kueue import MAIN_POD_SET, PodSet, ReclaimablePod, Workload, WorkloadStatus
 from muster.api.kueue.names import (
@@ -29,7 +30,7 @@ from muster.api.kueue.names import (
 from muster.api.managed.pods import group_size, is_held, is_unretriable, role_of
 from muster.api.meta import ObjectMeta
 from muster.api.pods import find_condition, is_deleting, is_finished, is_ready
-from muster.queueing.conditions import find, find_true, is_true, put
+from muster.queueing.conditions import put
 from muster.queueing.jobframework.observed import End
 
 # So many kinds of pods can be in one Workload (upstream).

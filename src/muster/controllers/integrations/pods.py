@@ -12,6 +12,7 @@ from datetime import datetime
 import msgspec
 from msgspec.structs import replace
 
+from muster.api.conditions import find_true, is_true
 from muster.api.config import Configuration
 from muster.api.core import POD, Pod
 from muster.api.kueue import RESOURCE_FLAVOR, WORKLOAD, Workload, WorkloadPriorityClass
@@ -45,7 +46,7 @@ from muster.controllers.integrations.podwriter import PodWriter
 from muster.controllers.integrations.priorities import Priorities, appeared
 from muster.controllers.integrations.rules import rules
 from muster.controllers.integrations.workloads import Workloads, copied_labels
-from muster.queueing.conditions import find_true, is_true, put
+from muster.queueing.conditions import put
 from muster.queueing.jobframework.names import workload_name
 from muster.queueing.jobframework.observed import JobFacts
 from muster.queueing.jobframework.pairing import WORKLOAD_DELETED, Plan, decide

@@ -4,11 +4,12 @@ from collections import Counter
 from collections.abc import Iterable
 
 from muster.api.batch import INDEXED, Job, JobStatus
+from muster.api.conditions import find_true
 from muster.api.core import Pod
 from muster.api.indexes import Indexes
 from muster.api.pods import is_finished
 from muster.controllers.job.claims import is_tracked
-from muster.jobs.conditions import COMPLETE, FAILED, find_true
+from muster.jobs.conditions import COMPLETE, FAILED
 from muster.jobs.plan import Plan
 from muster.jobs.terms import Terms, completion_mode
 from muster.runtime.metrics import Registry

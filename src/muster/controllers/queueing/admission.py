@@ -16,6 +16,7 @@ from itertools import takewhile
 import msgspec
 from msgspec.structs import replace
 
+from muster.api.conditions import find, is_true
 from muster.api.kueue import WORKLOAD, PodSetRequest, Workload, WorkloadStatus
 from muster.api.kueue.names import (
     ADMITTED,
@@ -31,7 +32,7 @@ from muster.api.quantity import format_amount
 from muster.api.status import ApiError
 from muster.controllers.queueing.cache import QueueingCache
 from muster.queueing import model
-from muster.queueing.conditions import find, is_true, stamped
+from muster.queueing.conditions import stamped
 from muster.queueing.elastic.growth import SUFFIX, raised
 from muster.queueing.pending.queues import HELD_BACK
 from muster.queueing.scheduling import cycle, explain

@@ -2,11 +2,11 @@
 
 import msgspec
 
+from muster.api.conditions import find
 from muster.api.kueue import CLUSTER_QUEUE, ClusterQueue
 from muster.api.kueue.names import ACTIVE
 from muster.controllers.queueing.cache import QueueingCache
 from muster.controllers.queueing.writing import keep_held, look_soon, set_status
-from muster.queueing.conditions import find
 from muster.queueing.quota.status import queue_status, with_activity
 from muster.runtime.controller import Result
 from muster.runtime.manager import Manager

@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from math import nan
 
+from muster.api.conditions import find
 from muster.api.config.types import Metrics
 from muster.api.kueue.names import ACTIVE, TERMINATING
 from muster.api.selectors import label_matcher
 from muster.controllers.queueing.cache import QueueingCache
-from muster.queueing.conditions import find
 from muster.queueing.model import FlavorResource, Quota, Usage
 from muster.queueing.quota.tallies import Tally
 from muster.queueing.quota.tree import Node

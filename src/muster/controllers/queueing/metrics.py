@@ -14,6 +14,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import prometheus_client
 from prometheus_client.metrics import MetricWrapperBase
 
+from muster.api.conditions import find, find_true, is_true
 from muster.api.config.types import Metrics
 from muster.api.kueue import ClusterQueue, LocalQueue, Workload
 from muster.api.kueue.names import (
@@ -38,7 +39,6 @@ from muster.controllers.queueing.gauges import (
     gauges_of,
     named,
 )
-from muster.queueing.conditions import find, find_true, is_true
 from muster.queueing.scheduling.cycle import Outcome
 from muster.runtime.metrics import Gauges, Registry
 

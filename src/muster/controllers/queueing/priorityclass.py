@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable
 
+from muster.api.conditions import is_true
 from muster.api.kueue import WORKLOAD, WORKLOAD_PRIORITY_CLASS, Workload, WorkloadPriorityClass
 from muster.api.kueue.names import FINISHED
 from muster.api.status import ApiError
-from muster.queueing.conditions import is_true
 from muster.runtime.controller import Result
 from muster.runtime.manager import Manager
 

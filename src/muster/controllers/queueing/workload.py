@@ -7,6 +7,7 @@ Every write is made only if the workload still is what the decision saw; it may 
 from collections.abc import Iterable
 from typing import Final, cast
 
+from muster.api.conditions import is_true
 from muster.api.config import Configuration
 from muster.api.kueue import (
     CLUSTER_QUEUE,
@@ -29,7 +30,6 @@ from muster.controllers.queueing.indexes import (
     by_holding,
     by_local_queue,
 )
-from muster.queueing.conditions import is_true
 from muster.queueing.model import StopPolicy
 from muster.queueing.workload import checks
 from muster.queueing.workload.lifecycle import Plan, Surroundings, decide

@@ -4,6 +4,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from muster.api.batch import JOB, JOB_NAME_LABEL, Job
+from muster.api.conditions import find as find_condition
 from muster.api.core import NAMESPACE, POD, Pod
 from muster.api.kueue import CLUSTER_QUEUE, COHORT, LOCAL_QUEUE, RESOURCE_FLAVOR, WORKLOAD, Workload
 from muster.api.kueue.names import ADMISSION_GATED, MISCONFIGURED, QUOTA_RESERVED, WAITING_FOR_PODS_READY
@@ -15,7 +16,6 @@ from muster.insight.reader.queues import Visibility, completion, get_or_none, li
 from muster.insight.standing import Standing, by_owner, standing
 from muster.insight.why import Facts
 from muster.queueing.additions import Completion
-from muster.queueing.conditions import find as find_condition
 from muster.queueing.scheduling.estimate import Certainty, Estimate
 from muster.runtime.client import Client
 from muster.runtime.objects import key_of

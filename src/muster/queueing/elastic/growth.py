@@ -12,12 +12,12 @@ import msgspec
 from msgspec.structs import replace
 
 from muster.api import kueue
+from muster.api.conditions import is_true
 from muster.api.elastic import is_elastic
 from muster.api.kueue.names import ADMITTED, EVICTED, FINISHED
 from muster.api.pods import amounts
 from muster.api.quantity import ResourceList, format_amount
 from muster.queueing import convert
-from muster.queueing.conditions import is_true
 from muster.queueing.model import Workload
 from muster.queueing.requests import scaled
 

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 
 import msgspec
 
+from muster.api.conditions import is_true
 from muster.api.kueue import PodSet, PodSetAssignment, Workload
 from muster.api.kueue.names import ADMITTED, FINISHED, POD_SET_LABEL, QUOTA_RESERVED
-from muster.queueing.conditions import is_true
 from muster.queueing.jobframework.equivalence import equivalent
 from muster.queueing.jobframework.observed import JobFacts
 

@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from muster.api.conditions import find_true, is_true
 from muster.api.kueue import (
     WORKLOAD_PRIORITY_CLASS,
     PodSet,
@@ -33,7 +34,7 @@ from muster.api.kueue.names import (
     SUCCEEDED,
 )
 from muster.api.meta import Condition
-from muster.queueing.conditions import find_true, is_true, put, since
+from muster.queueing.conditions import put, since
 from muster.queueing.elastic.growth import lowered
 from muster.queueing.jobframework.equivalence import equivalent
 from muster.queueing.jobframework.matching import fits, injected, match, placed_alike

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
+from muster.api.conditions import is_true
 from muster.api.kueue import AdmissionCheck
 from muster.api.kueue.names import (
     ACTIVE,
@@ -22,7 +23,6 @@ from muster.api.kueue.names import (
     TERMINATING,
     UNKNOWN,
 )
-from muster.queueing.conditions import is_true
 from muster.queueing.model import FlavorSpec, QueueSpec, StopPolicy
 
 

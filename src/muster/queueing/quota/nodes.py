@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 
 from muster.api.core import Node
 from muster.api.kueue import FlavorQuotas, ResourceFlavor, ResourceGroup, ResourceQuota
+from muster.api.nodes import is_ready
 from muster.api.quantity import amount, format_amount
 from muster.api.taints import untolerated
 
@@ -45,7 +46,7 @@ def _belongs(node: Node, flavor: ResourceFlavor | None) -> bool:
 
 
 def _gives(node: Node) -> bool:
-    ready = any(condition.type == "Ready" and condition.status == "True" for condition in node.status.conditions)
+    ready = is_ready(node)
     return ready and not node.spec.unschedulable
 
 

@@ -9,6 +9,7 @@ from datetime import datetime
 
 import msgspec
 
+from muster.api.conditions import find
 from muster.api.kueue import (
     ClusterQueueStatus,
     CohortStatus,
@@ -21,7 +22,7 @@ from muster.api.kueue import (
 )
 from muster.api.kueue.names import ACTIVE
 from muster.api.quantity import format_amount
-from muster.queueing.conditions import Conditions, find, put
+from muster.queueing.conditions import Conditions, put
 from muster.queueing.model import FlavorResource, QueueSpec, Usage
 from muster.queueing.pending.activity import Activity
 from muster.queueing.quota.tallies import Tally

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 
 import msgspec
 
+from muster.api.conditions import find, find_true, is_true
 from muster.api.config import WaitForPodsReady
 from muster.api.kueue import (
     GATE_CLOSED,
@@ -30,7 +31,7 @@ from muster.api.kueue.names import (
     QUOTA_RESERVED,
     REQUEUED,
 )
-from muster.queueing.conditions import find, find_true, is_true, put, since
+from muster.queueing.conditions import put, since
 from muster.queueing.workload import checks
 from muster.queueing.workload.readiness import with_readiness
 

@@ -17,6 +17,7 @@ import msgspec
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from muster.api.conditions import find, find_true, is_true
 from muster.api.config import WaitForPodsReady
 from muster.api.kueue import Admission, Workload, WorkloadStatus
 from muster.api.kueue.names import (
@@ -53,7 +54,7 @@ from muster.api.kueue.names import (
     WAITING,
 )
 from muster.api.meta import Condition
-from muster.queueing.conditions import drop, find, find_true, is_true, put, since, stamped
+from muster.queueing.conditions import drop, put, since, stamped
 from muster.queueing.moments import later
 from muster.queueing.workload import checks
 from muster.queueing.workload.eviction import (

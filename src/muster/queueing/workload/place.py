@@ -4,6 +4,7 @@ from datetime import datetime
 
 from msgspec import Struct
 
+from muster.api.conditions import find, is_true
 from muster.api.kueue import Workload
 from muster.api.kueue.names import (
     ADMISSION_GATED_BY,
@@ -13,7 +14,6 @@ from muster.api.kueue.names import (
     REQUEUED,
     WAITING_FOR_REPLACEMENT_PODS,
 )
-from muster.queueing.conditions import find, is_true
 from muster.queueing.moments import NEVER
 
 

@@ -9,6 +9,7 @@ counts before the queue's, and the queue's before that of the flavors that it go
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 
+from muster.api.conditions import find, find_true, is_true
 from muster.api.config import WaitForPodsReady
 from muster.api.kueue.names import (
     ADMITTED,
@@ -25,7 +26,7 @@ from muster.api.kueue.readiness import (
     parse_annotation,
     parse_job_start,
 )
-from muster.queueing.conditions import Conditions, find, find_true, is_true, put, since
+from muster.queueing.conditions import Conditions, put, since
 from muster.queueing.moments import later
 
 # Reasons of PodsReady=False before the pods were ready for the first time; the second is that of older releases.

@@ -6,8 +6,8 @@ import msgspec
 import pytest
 from tests.unit.queueing.lives import NOW, at, check
 
+from muster.api.conditions import find
 from muster.api.kueue import ClusterQueueSpec, WorkloadStatus
-from muster.queueing.conditions import find
 from muster.queueing.model import Assignment, Choice, Mode, PodSetAssignment, QueueSpec
 from muster.queueing.workload import checks
 from muster.queueing.workload.reservation import reserved

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from tests.unit.queueing import lives
 from tests.unit.queueing.lives import NOW, at, check, condition
 
+from muster.api.conditions import find, is_true
 from muster.api.kueue import ClusterQueue, UnhealthyNode, WorkloadStatus
 from muster.queueing import convert
-from muster.queueing.conditions import find, is_true
 from muster.queueing.model import FlavorResource, QueueSpec, Quota, ResourceGroup
 from muster.queueing.moments import NEVER
 from muster.queueing.pending.queues import Queues

@@ -13,8 +13,8 @@ from msgspec.structs import replace
 from tests.unit.queueing import lives
 from tests.unit.queueing.lives import NOW, at
 
+from muster.api.conditions import find
 from muster.api.kueue import Workload, WorkloadStatus
-from muster.queueing.conditions import find
 from muster.queueing.workload.lifecycle import Plan, Surroundings, decide
 
 CASES = yaml.safe_load((Path(__file__).parents[1] / "cases" / "lifecycle.yaml").read_text())["cases"]

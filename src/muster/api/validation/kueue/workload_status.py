@@ -8,6 +8,7 @@ from itertools import chain
 
 import msgspec
 
+from muster.api.conditions import is_true
 from muster.api.elastic import is_elastic
 from muster.api.kueue import (
     CHECK_READY,
@@ -32,7 +33,7 @@ _RECLAIMABLE = "status.reclaimablePods"
 
 def holds(workload: Workload, condition: str) -> bool:
     """Whether a condition is true."""
-    return any(each.type == condition and each.status == "True" for each in workload.status.conditions)
+    return is_true(workload.status.conditions, condition)
 
 
 def crd(new: Workload, old: Workload) -> Errors:

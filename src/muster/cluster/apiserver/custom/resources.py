@@ -18,9 +18,9 @@ from muster.api.apiextensions import (
     TERMINATING,
     CustomResourceDefinition,
     CustomResourceDefinitionVersion,
-    is_true,
     storage_version,
 )
+from muster.api.conditions import is_true
 from muster.api.kinds import Kind
 from muster.api.meta import Object
 from muster.api.schema import inlined
@@ -67,7 +67,7 @@ def resources_of(definition: CustomResourceDefinition, convert: Convert, since: 
     Of what was stored up to the revision `since`, the form is not known.
     """
     storage = storage_version(definition)
-    if storage is None or not is_true(definition, ESTABLISHED):
+    if storage is None or not is_true(definition.status.conditions, ESTABLISHED):
         return []
     group = definition.spec.group
     versions = [_Version(definition, version) for version in definition.spec.versions]
@@ -75,7 +75,9 @@ def resources_of(definition: CustomResourceDefinition, convert: Convert, since: 
     stored.forms = {version.kind.api_version: version.form for version in versions}
     stored.convert, stored.since = convert, since
     served = [version for version in versions if version.version.served]
-    if not served and is_true(definition, TERMINATING):  # what is there has to go: somebody must be able to reach it
+    if not served and is_true(
+        definition.status.conditions, TERMINATING
+    ):  # what is there has to go: somebody must be able to reach it
         served = [version for version in versions if version.version.storage]
     return [version.resource(stored) for version in served]
 
@@ -122,7 +124,7 @@ class _Version:
 
     def resource(self, stored: Stored) -> Resource:
         accepted = self.definition.status.accepted_names or self.definition.spec.names
-        terminating = is_true(self.definition, TERMINATING)
+        terminating = is_true(self.definition.status.conditions, TERMINATING)
         subresources = self.version.subresources
         has_status = subresources is not None and subresources.status is not None
         return Resource(

@@ -8,6 +8,7 @@ from datetime import datetime
 
 from msgspec import Struct
 
+from muster.api.conditions import is_true
 from muster.api.core import ContainerStatus, Pod
 from muster.cluster.apiserver.tables.printer import AGE, NAME, NONE, Cells, Column, Printer, RowCondition, age, wide
 
@@ -42,7 +43,7 @@ def cells(pod: Pod, now: datetime) -> Cells:
     """The pod's cells."""
     sidecars = {container.name for container in pod.spec.init_containers if container.restart_policy == "Always"}
     init, running_sidecars = _init_containers(pod, sidecars)
-    if init.word and not _is_true(pod, "Initialized"):
+    if init.word and not is_true(pod.status.conditions, "Initialized"):
         seen = init
     else:
         seen = _Containers(init.word) + running_sidecars + _main_containers(pod)
@@ -117,7 +118,7 @@ def _main_containers(pod: Pod) -> _Containers:
             running = True
             total += _Containers(ready=1)
     if total.word == "Completed" and running:
-        total += _Containers("Running" if _is_true(pod, "Ready") else "NotReady")
+        total += _Containers("Running" if is_true(pod.status.conditions, "Ready") else "NotReady")
     return total
 
 
@@ -134,11 +135,9 @@ def _end(container: ContainerStatus) -> str:
 
 def _readiness_gates(pod: Pod) -> str:
     gates = pod.spec.readiness_gates
-    return f"{sum(_is_true(pod, gate.condition_type) for gate in gates)}/{len(gates)}" if gates else NONE
-
-
-def _is_true(pod: Pod, condition: str) -> bool:
-    return any(c.type == condition and c.status == "True" for c in pod.status.conditions)
+    return (
+        f"{sum(is_true(pod.status.conditions, gate.condition_type) for gate in gates)}/{len(gates)}" if gates else NONE
+    )
 
 
 PODS = Printer(

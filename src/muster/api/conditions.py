@@ -1,0 +1,40 @@
+"""Conditions of objects of any kind: finding one by its type, and whether it is True."""
+
+from collections.abc import Sequence
+from typing import Protocol, TypeVar
+
+
+class ConditionLike(Protocol):
+    """What all conditions have."""
+
+    @property
+    def type(self) -> str:
+        """Of its kind's own."""
+        ...
+
+    @property
+    def status(self) -> str:
+        """True, False or Unknown."""
+        ...
+
+
+C = TypeVar("C", bound=ConditionLike)
+
+
+def find(conditions: Sequence[C], type: str) -> C | None:
+    """The condition of a type."""
+    for condition in conditions:  # a generator would take twice as long, and nothing is asked more often
+        if condition.type == type:
+            return condition
+    return None
+
+
+def find_true(conditions: Sequence[C], type: str) -> C | None:
+    """The condition of a type, if it is True."""
+    condition = find(conditions, type)
+    return condition if condition is not None and condition.status == "True" else None
+
+
+def is_true(conditions: Sequence[ConditionLike], type: str) -> bool:
+    """Whether the condition of a type is True."""
+    return find_true(conditions, type) is not None

@@ -1,0 +1,9 @@
+"""What nodes say of themselves."""
+
+from muster.api.conditions import is_true
+from muster.api.core import Node
+
+
+def is_ready(node: Node) -> bool:
+    """Whether its condition Ready is True."""
+    return is_true(node.status.conditions, "Ready")
