@@ -10,7 +10,7 @@ from tests.system.plane import World, virtual
 from tests.system.queued_jobs import Queued, story
 
 from muster.api.batch import JOB, Job
-from muster.api.core import EVENT
+from muster.api.core import EVENT, NODE
 from muster.api.kueue import CLUSTER_QUEUE, WORKLOAD
 from muster.api.status import ApiError
 from muster.runtime.client import Client
@@ -259,21 +259,48 @@ async def test_of_the_objects_that_were_written_longest_ago_nothing_is_known(wor
     assert len(transport._known) == OBJECTS
 
 
+OWN_LABEL = {"template": {"metadata": {"labels": {"kueue.x-k8s.io/podset": "main"}}}}
+
+
+@pytest.mark.parametrize("more", [{}, OWN_LABEL], ids=["plain", "a label that pods of admitted jobs have"])
+def test_who_resumes_what_waits_for_quota_gets_no_pod_to_run(more: dict[str, Any]) -> None:
+    """However long our next try at suspending it is put off: nothing runs on quota that was not given, or beside it."""
+
+    @story
+    async def test(q: Queued) -> None:
+        await q.client.patch(NODE, "n", {"metadata": {"labels": {"zone": "a"}}})
+        await q.world.node("elsewhere", cpu="8")
+        await q.queue(cpu=0)
+        await q.job(workers=1, **more)
+        rival = Rival(q.world)
+        task = asyncio.create_task(rival.run())
+        bound = 0
+        for _ in range(300):
+            await q.world.settle(1)
+            bound += sum(bool(pod.spec.node_name) for pod in await q.world.pods("j"))
+        assert (bound, rival.writes > 5) == (0, True)
+        quota = {"name": "f", "resources": [{"name": "cpu", "nominalQuota": 1}]}
+        raised = {"spec": {"resourceGroups": [{"coveredResources": ["cpu"], "flavors": [quota]}]}}
+        await q.client.patch(CLUSTER_QUEUE, "cq", raised)
+        await q.world.settle(900)
+        assert more or await q.world.nodes_of("j") == ["n"], "with quota it runs where that is"
+        task.cancel()
+
+    test()
+
+
 @virtual
-async def test_who_resumes_what_waits_for_quota_gets_no_pod_to_run(world: World):
-    """However long our next try at suspending it is put off: nothing runs on quota that was not given."""
+async def test_a_prebuilt_workload_holds_its_pods_back_too(world: World):
     await world.node("n", cpu="8")
-    await queued_job(world, cpu=0)
+    await queueing_world.flavor(world)
+    await queueing_world.queue(world, "cq", 0)
+    await queueing_world.workload(world, "mine", "cq")
+    labels = {QUEUE: "cq", "kueue.x-k8s.io/prebuilt-workload-name": "mine"}
+    document = {"metadata": {"name": "j", "labels": labels}, "spec": {"template": TEMPLATE}}
+    await world.client.create(JOB, msgspec.convert(document, Job), "default")
     rival = Rival(world)
     task = asyncio.create_task(rival.run())
-    bound = 0
-    for _ in range(600):
+    for _ in range(100):
         await world.settle(1)
-        bound += sum(bool(pod.spec.node_name) for pod in await world.pods("j"))
+        assert not any(pod.spec.node_name for pod in await world.pods("j"))
     task.cancel()
-    assert (bound, rival.writes > 5) == (0, True)
-    quota = {"name": "default", "resources": [{"name": "cpu", "nominalQuota": 1}]}
-    raised = {"spec": {"resourceGroups": [{"coveredResources": ["cpu"], "flavors": [quota]}]}}
-    await world.client.patch(CLUSTER_QUEUE, "cq", raised)
-    await world.settle(600)
-    assert await world.nodes_of("j") == ["n"], "with quota it runs"

@@ -29,6 +29,7 @@ from muster.api.kueue.names import (
     ELASTIC_JOB,
     MULTI_KUEUE_CONTROLLER,
     POD_SET_LABEL,
+    PREBUILT_WORKLOAD_NAME_LABEL,
     PRIORITY_CLASS_LABEL,
     QUEUE_NAME_LABEL,
 )
@@ -216,11 +217,15 @@ class ManagedPods:
             return
 
 
+_PREBUILT = PREBUILT_WORKLOAD_NAME_LABEL.encode()
+
+
 def pods_of_queued_jobs(attempt: Attempt, store: Store) -> None:
     """A new pod of a Job that has a Workload waits until quota is granted for it.
 
     Of an elastic Job that is so for each pod. Any other is suspended until it is admitted; so its pods are only held
-    where another program resumes what is suspended here: they stay gated, and no quota is used that was not given.
+    where another program resumes what is suspended here: they stay gated until the Job is started as it has to be, and
+    no quota is used that was not given.
     """
     if attempt.resource.key != "pods" or attempt.operation != "CREATE" or attempt.subresource:
         return
@@ -231,27 +236,24 @@ def pods_of_queued_jobs(attempt: Attempt, store: Store) -> None:
     entry = store.latest(Key(JOB.resource, attempt.namespace, owner.name))
     if entry is None or entry.header.uid != owner.uid:
         return
-    if POD_SET_LABEL in pod.metadata.labels:  # as pods of admitted jobs have it
-        job = JOB.decode(entry.body)
-        held = is_elastic(job.metadata.annotations) and must_wait(pod, Terms.of(job), _granted(job.metadata, store))
-    else:
-        workload = _workload(owner.name, owner.uid, attempt.namespace, store)
-        held = workload is not None and not is_true(workload.status.conditions, ADMITTED)
-    if held:
+    own = Key(WORKLOAD.resource, attempt.namespace, workload_name(JOB.kind, JOB.group, owner.name, owner.uid))
+    kept = store.latest(own)
+    if kept is None and _PREBUILT not in entry.body and POD_SET_LABEL not in pod.metadata.labels:
+        return  # it does not queue: most Jobs are told from others without being decoded
+    job = JOB.decode(entry.body)
+    if prebuilt := jobs.prebuilt_name(job.metadata):
+        kept = store.latest(own._replace(name=prebuilt))
+    if _is_held(pod, job, WORKLOAD.decode(kept.body) if kept is not None else None):
         attempt.document["spec"].setdefault("schedulingGates", []).append({"name": GATE})
 
 
-def _granted(job: ObjectMeta, store: Store) -> int:
-    """How many pods of a Job may run."""
-    workload = _workload(job.name, job.uid, job.namespace, store, jobs.prebuilt_name(job))
-    return sum(granted(workload).values()) if workload is not None else 0
-
-
-def _workload(name: str, uid: str, namespace: str, store: Store, prebuilt: str = "") -> Workload | None:
-    """The Workload of a Job."""
-    own = prebuilt or workload_name(JOB.kind, JOB.group, name, uid)
-    entry = store.latest(Key(WORKLOAD.resource, namespace, own))
-    return WORKLOAD.decode(entry.body) if entry is not None else None
+def _is_held(pod: Pod, job: Job, workload: Workload | None) -> bool:
+    """Until it is admitted, and started with what that assigns to it: then its pods have the label of their podset."""
+    has_label = POD_SET_LABEL in pod.metadata.labels
+    if workload is not None and not (has_label and is_true(workload.status.conditions, ADMITTED)):
+        return True
+    size = sum(granted(workload).values()) if workload is not None else 0
+    return has_label and is_elastic(job.metadata.annotations) and must_wait(pod, Terms.of(job), size)
 
 
 def _typed(document: Mapping[str, Any], kind: Kind[T]) -> T | None:

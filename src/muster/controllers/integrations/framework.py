@@ -39,6 +39,10 @@ class Observable(Protocol[T_contra]):
         """Whether it makes no pods."""
         ...
 
+    def lacks_injection(self, job: T_contra) -> bool:
+        """Whether it makes pods without what an admission injects: another program has let it run."""
+        ...
+
     def is_active(self, job: T_contra) -> bool:
         """Whether pods of it still run, or are ending."""
         ...

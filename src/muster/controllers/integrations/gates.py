@@ -1,12 +1,14 @@
 """Lets pods of Jobs go for which quota has been granted (of elastic Jobs, upstream's ElasticJobUngater).
 
-Pods of other Jobs are only gated if another program resumed the Job before it was admitted.
+Pods of other Jobs are only gated if another program resumed the Job before it was admitted. Those that lack what an
+admission injects go when the Job is stopped.
 """
 
 from muster.api.batch import JOB
 from muster.api.core import POD, Pod
 from muster.api.elastic import is_elastic
 from muster.api.kueue import Workload
+from muster.api.kueue.names import POD_SET_LABEL
 from muster.api.pods import job_reference
 from muster.api.status import ApiError
 from muster.controllers.integrations.owners import Owners, controller_of
@@ -61,7 +63,8 @@ class QuotaGates:
         pods = sum(sum(granted(workload).values()) for workload in mine)
         waiting = sorted(self._pods.by(BY_CONTROLLER, meta.uid), key=_age)
         for pod in may_go(waiting, Terms.of(job), pods):
-            await self._open(pod)
+            if POD_SET_LABEL in pod.metadata.labels:
+                await self._open(pod)
         return None
 
     async def _open(self, pod: Pod) -> None:

@@ -18,7 +18,7 @@ from muster.api.conditions import is_true
 from muster.api.elastic import is_elastic
 from muster.api.kinds import Kind
 from muster.api.kueue import MAIN_POD_SET, PodSet, ReclaimablePod
-from muster.api.kueue.names import JOB_MIN_PARALLELISM
+from muster.api.kueue.names import JOB_MIN_PARALLELISM, POD_SET_LABEL
 from muster.api.managed.jobs import is_together
 from muster.controllers.integrations.framework import Step
 from muster.controllers.integrations.templates import injecting, restoring
@@ -52,6 +52,10 @@ class JobIntegration:
     def is_suspended(self, job: Job) -> bool:
         """By its own field."""
         return bool(job.spec.suspend)
+
+    def lacks_injection(self, job: Job) -> bool:
+        """By the label that all pods of admitted Jobs have."""
+        return not job.spec.suspend and POD_SET_LABEL not in job.spec.template.metadata.labels
 
     def is_active(self, job: Job) -> bool:
         """Until its controller says that a suspended Job has no pods any more, it may be making some."""

@@ -50,6 +50,7 @@ class Observer(Generic[T]):
             priority_class=ref,
             priority=priority,
             maximum_execution_time_seconds=int(longest) if longest.isascii() and longest.isdigit() else None,
+            lacks_injection=kind.lacks_injection(job),
             elastic=is_elastic(meta.annotations),
             prebuilt=bool(prebuilt_name(meta)),
             annotations={key: meta.annotations[key] for key in _COPIED if key in meta.annotations} | self._start(job),

@@ -24,6 +24,7 @@ class JobFacts(Struct, frozen=True):
     reclaimable: pods that have ended and need no quota any more, of as many as the job has now.
     queue: the name of its LocalQueue; empty if it has none.
     priority_class: the class that its priority comes from. priority: None if there is no such class.
+    lacks_injection: it makes pods without what an admission injects, for another program has let it run.
     elastic: it may change size while it runs.
     prebuilt: it names a Workload that somebody else has made.
     annotations: those that its Workload has too.
@@ -39,6 +40,7 @@ class JobFacts(Struct, frozen=True):
     priority_class: PriorityClassRef | None = None
     priority: int | None = 0
     maximum_execution_time_seconds: int | None = None
+    lacks_injection: bool = False
     elastic: bool = False
     prebuilt: bool = False
     annotations: Mapping[str, str] = field(default_factory=dict)

@@ -43,6 +43,7 @@ from muster.queueing.workload.eviction import released_after_eviction
 from muster.queueing.workload.readiness import with_readiness
 
 NOT_ADMITTED = "Not admitted by cluster queue"
+NOT_STARTED = "Resumed before it was admitted; it starts anew on what it was admitted with"
 WORKLOAD_FINISHED = "Workload is finished"
 WORKLOAD_DELETED = "Workload is deleted"
 MISSING_WORKLOAD = "missing workload"
@@ -131,6 +132,8 @@ def decide(job: JobFacts, workloads: Sequence[Workload], now: datetime, rules: R
         return _evicted(job, plan, workload, status, evicted, now, rules)
     plan = _followed(job, _with_status(plan, workload, status), workload)
     if is_true(conditions, ADMITTED):
+        if job.lacks_injection:  # it stops, and starts on the nodes whose quota it has
+            return replace(plan, stop=NOT_STARTED)
         return replace(plan, start=True) if job.suspended else plan
     if not job.suspended:
         return replace(plan, stop=NOT_ADMITTED)
