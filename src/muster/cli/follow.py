@@ -201,7 +201,7 @@ class Follower:
             from muster.insight.reader.room import survey
 
             try:
-                self._room = state.reason, await survey(self.client)
+                self._room = state.reason, await survey(self.client, self.namespace)
             except (ApiError, TransportError):
                 return state
         from muster.insight.never import doubted  # it takes a while to load

@@ -325,8 +325,9 @@ class _Growth:
     def __init__(self, capacity: Capacity, running: Sequence[Elastic]) -> None:
         self.granted: Counter[str] = Counter()
         self._capacity = capacity
-        self._shapes = {gang.key: gang.shape for gang in running}
-        self._taken = Counter({gang.key: sum(gang.missing(gang.size).values()) for gang in running})
+        self._taken: Counter[Shape] = Counter()
+        for gang in running:
+            self._taken.update(gang.missing(gang.size))
         self._open = self._fits([], 0)
 
     def share(self, equals: Sequence[Elastic]) -> None:
@@ -347,14 +348,14 @@ class _Growth:
         for gang in gangs:
             more = min(rounds, self._left(gang))
             self.granted[gang.key] += more
-            self._taken[gang.key] += more
+            self._taken[gang.shape] += more
 
     def _fits(self, gangs: Iterable[Elastic], rounds: int) -> bool:
         """Whether they could have so many pods more, or as many as they may."""
         taken = self._taken.copy()
         for gang in gangs:
-            taken[gang.key] += min(rounds, self._left(gang))
-        return fit_in_any_order(self._capacity, [(self._shapes[key], count) for key, count in (+taken).items()])
+            taken[gang.shape] += min(rounds, self._left(gang))
+        return fit_in_any_order(self._capacity, +taken)
 
     def _left(self, gang: Elastic) -> int:
         return min(gang.most, _LARGEST) - gang.size - self.granted[gang.key]

@@ -14,7 +14,7 @@ from msgspec import Struct
 from muster.gang.capacity import Capacity, Ints
 from muster.gang.shapes import Shape
 
-# Of so many groups all orders are tried: 24.
+# Of so many shapes all orders are tried: 24.
 _ALL_ORDERS = 4
 
 
@@ -55,24 +55,23 @@ def place(capacity: Capacity, gang: Mapping[Shape, int]) -> Placement | Refusal:
     return refusal
 
 
-def fit_in_any_order(capacity: Capacity, groups: Sequence[tuple[Shape, int]]) -> bool:
-    """Whether groups of like pods, each placed by itself, all find room, whichever of them comes first.
+def fit_in_any_order(capacity: Capacity, pods: Mapping[Shape, int]) -> bool:
+    """Whether the pods of each shape, placed one shape after the other, find room whichever comes first.
 
-    Of many groups not every order is tried, but each of them is first once, and last.
+    Of many shapes not every order is tried, but each of them is first once, and last.
     """
-    if len({shape for shape, _ in groups}) <= 1:
-        orders: Iterable[Sequence[tuple[Shape, int]]] = [groups]
-    elif len(groups) <= _ALL_ORDERS:
-        orders = permutations(groups)
+    shapes = list(pods)
+    if len(shapes) <= _ALL_ORDERS:
+        orders: Iterable[Sequence[Shape]] = permutations(shapes)
     else:
-        orders = ([*groups[first:], *groups[:first]] for first in range(len(groups)))
-    return all(_fit_in_order(capacity, order) for order in orders)
+        orders = ([*shapes[first:], *shapes[:first]] for first in range(len(shapes)))
+    return all(_fit_in_order(capacity, pods, order) for order in orders)
 
 
-def _fit_in_order(capacity: Capacity, groups: Iterable[tuple[Shape, int]]) -> bool:
+def _fit_in_order(capacity: Capacity, pods: Mapping[Shape, int], order: Sequence[Shape]) -> bool:
     taken: Ints | None = None
-    for shape, wanted in groups:
-        counts = _fill(capacity.fitting(shape, taken), wanted)
+    for shape in order:
+        counts = _fill(capacity.fitting(shape, taken), pods[shape])
         if counts is None:
             return False
         used = capacity.taking(shape, counts)

@@ -159,6 +159,8 @@ class Outlook:
 
     def _take_in(self, workload: Workload, cluster_queue: str) -> None:
         place = place_of(workload)
+        if place is None:
+            return
         try:
             seen = convert.workload(workload, cluster_queue)
         except _INVALID:

@@ -1,6 +1,7 @@
-"""Elastic Jobs that hold quota: which of their pods may run with as many as were granted.
+"""Jobs that need quota: which of their pods may run with as many as were granted.
 
-The others carry a scheduling gate from their creation on. Of an Indexed Job the lowest indexes run. Pods without an
+The others carry a scheduling gate from their creation on: those of elastic Jobs beyond what was granted, and all pods
+of a Job that another program resumed before it was admitted. Of an Indexed Job the lowest indexes run. Pods without an
 index are all alike: they wait as long as the Job wants more than was granted, and are let go one by one.
 """
 

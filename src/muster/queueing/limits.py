@@ -75,6 +75,6 @@ def _extremes(resources: ResourceRequirements) -> tuple[dict[str, int], dict[str
     return {name: min(least[name], most[name]) for name in most}, {name: max(least[name], most[name]) for name in most}
 
 
-def _greater(amounts: Mapping[str, int], bounds: Sequence[Mapping[str, int]]) -> list[str]:
+def _greater(asked: Mapping[str, int], bounds: Sequence[Mapping[str, int]]) -> list[str]:
     """Of what is more than a bound for it."""
-    return sorted(name for name, amount in amounts.items() if any(amount > bound.get(name, amount) for bound in bounds))
+    return sorted(name for name, amount in asked.items() if any(amount > bound.get(name, amount) for bound in bounds))

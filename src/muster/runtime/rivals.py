@@ -166,7 +166,7 @@ def _ended(before: Document | None) -> Iterator[Change]:
 
 def _is_object(document: Document) -> bool:
     """What has no uid is a list, or the answer to a question."""
-    return bool(document["metadata"].get("uid"))
+    return bool((document.get("metadata") or {}).get("uid"))
 
 
 def _managers(document: Document) -> list[Document]:

@@ -72,6 +72,20 @@ def test_what_a_pod_may_not_say(spec, why):
 
 
 @api
+async def test_amounts_that_are_none_are_invalid(api):
+    """Of a pod, and of a class: they are refused, and where they stand is said."""
+    await api.made(CLASSES, VM)
+    answer = await api.post(PODS, asking(runtimeClassName="vm", overhead={"cpu": "abc"}))
+    assert (answer.status, "spec.overhead" in answer.message) == (422, True)
+    broken = {"metadata": {"name": "broken"}, "handler": "vm", "overhead": {"podFixed": {"cpu": "zz"}}}
+    answer = await api.post(CLASSES, broken)
+    assert (answer.status, "overhead.podFixed[cpu]" in answer.message) == (422, True)
+    sometimes = {"tolerations": [{"key": "a", "operator": "Sometimes"}]}
+    answer = await api.post(CLASSES, {"metadata": {"name": "broken"}, "handler": "vm", "scheduling": sometimes})
+    assert (answer.status, "scheduling.tolerations[0]" in answer.message) == (422, True)
+
+
+@api
 async def test_the_overhead_of_the_class_is_fine_where_it_is_written_otherwise(api):
     await api.made(CLASSES, VM)
     await api.made(PODS, asking(runtimeClassName="vm", overhead={"cpu": "0.25", "memory": "122880Ki"}))

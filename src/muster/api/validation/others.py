@@ -4,6 +4,8 @@ from muster.api.resource import DeviceRequest, ResourceClaim, ResourceClaimSpec,
 from muster.api.runtimeclass import RuntimeClass
 from muster.api.validation import names
 from muster.api.validation.fields import Errors, each, immutable, invalid, required
+from muster.api.validation.placement import tolerations
+from muster.api.validation.resources import amount
 from muster.api.validation.standard import Standard
 
 _ONE_WAY = "exactly one of `exactly` or `firstAvailable` is required"
@@ -14,6 +16,11 @@ def _runtime_class(runtime_class: RuntimeClass) -> Errors:
         yield required("handler")
     else:
         yield from each("handler", runtime_class.handler, names.dns_label(runtime_class.handler))
+    if runtime_class.overhead is not None:
+        for resource, quantity in runtime_class.overhead.pod_fixed.items():
+            yield from amount(f"overhead.podFixed[{resource}]", resource, quantity)
+    if runtime_class.scheduling is not None:
+        yield from tolerations("scheduling.tolerations", runtime_class.scheduling.tolerations)
 
 
 def _runtime_class_change(new: RuntimeClass, old: RuntimeClass) -> Errors:

@@ -181,7 +181,7 @@ async def _hopeless(session: Session, created: dict[str, Any]) -> str:
 
     job = msgspec.convert(created, Job, strict=False)
     queue = job.metadata.labels.get(QUEUE_NAME_LABEL, "")
-    found = verdict(ask_of(job), await survey(session.client), job.metadata.namespace, queue)
+    found = verdict(ask_of(job), await survey(session.client, session.namespace), job.metadata.namespace, queue)
     return f"{job.metadata.name} {found.sentence}" if found.text else ""
 
 

@@ -1,4 +1,4 @@
-"""The life of Workloads beside admission: `queueing.lifecycle` decides, this reads and writes.
+"""The life of Workloads beside admission: `queueing.workload.lifecycle` decides, this reads and writes.
 
 A workload is looked at when it changes, when a queue on its way changes in what matters to it, and when its time comes.
 Every write is made only if the workload still is what the decision saw; it may be cut anywhere, the next look goes on.

@@ -61,7 +61,7 @@ async def investigate(client: Client, namespace: str, name: str, now: datetime) 
 
         subject = job if job is not None else workload
         assert subject is not None, "there is a job or a Workload"
-        facts = replace(facts, verdict=prospects(subject, state, await survey(client)))
+        facts = replace(facts, verdict=prospects(subject, state, await survey(client, namespace)))
     if workload is None or stands is None:
         return facts
     facts = replace(facts, workload=workload, standing=stands, cluster_queue=stands.cluster_queue)
@@ -96,7 +96,7 @@ def _placed(facts: Facts, workload: Workload, pending: list[PendingWorkload]) ->
 
 
 async def _outlook(client: Client, facts: Facts, workload: Workload, queue: str) -> Facts:
-    added = await completion(client)
+    added = await completion(client, workload.metadata.namespace)
     snapshot = await _snapshot(client, added)
     if snapshot is None:
         reason = "you may not see all queues and their Workloads"

@@ -39,7 +39,7 @@ async def job_rows(client: Client, namespace: str, now: datetime, say: Callable[
             found.append((workload, workload_state(workload, stand), stand))
     free = await _quota_free(client, jobs, namespace, set(mine))
     rows = []
-    for subject, state, stand in await _doubted(client, found):
+    for subject, state, stand in await _doubted(client, namespace, found):
         meta = subject.metadata
         if meta.uid in uids:
             row = _job_row(subject, pods[meta.uid], state, stand, refused.get(meta.uid, ""))
@@ -62,14 +62,14 @@ async def _quota_free(client: Client, jobs: Any, namespace: str, queued: set[str
     return uids if uids and await list_or_none(client, LOCAL_QUEUE, namespace) is not None else set()
 
 
-async def _doubted(client: Any, found: list[tuple[Any, Any, Any]]) -> list[tuple[Any, Any, Any]]:
+async def _doubted(client: Any, namespace: str, found: list[tuple[Any, Any, Any]]) -> list[tuple[Any, Any, Any]]:
     """With the reason of those that can never start: it takes a look at all that the cluster has."""
     if not any(state.hopeless for _, state, _ in found):
         return found
     from muster.insight.never import doubted
     from muster.insight.reader.room import survey
 
-    room = await survey(client)
+    room = await survey(client, namespace)
     return [(one, doubted(one, state, room) if state.hopeless else state, stand) for one, state, stand in found]
 
 

@@ -133,6 +133,9 @@ def _decode(body: bytes) -> PendingWorkloadsSummary:
         raise UnreadableAnswerError(f"the list of pending workloads is not as we know it: {error}") from error
 
 
-async def completion(client: Client) -> Completion:
-    """What pods get beyond their templates, as far as the user may see it."""
-    return Completion.of(await list_or_none(client, LIMIT_RANGE) or (), await list_or_none(client, RUNTIME_CLASS) or ())
+async def completion(client: Client, namespace: str = "") -> Completion:
+    """What pods get beyond their templates, as far as the user may see it: everywhere, or else in the namespace."""
+    ranges = await list_or_none(client, LIMIT_RANGE)
+    if ranges is None and namespace:
+        ranges = await list_or_none(client, LIMIT_RANGE, namespace)
+    return Completion.of(ranges or (), await list_or_none(client, RUNTIME_CLASS) or ())

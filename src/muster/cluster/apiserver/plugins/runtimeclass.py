@@ -9,7 +9,7 @@ import msgspec
 
 from muster.api.core import POD
 from muster.api.pods import amounts
-from muster.api.quantity import ResourceList
+from muster.api.quantity import QuantityError, ResourceList
 from muster.api.runtimeclass import RUNTIME_CLASS, RuntimeClass, Scheduling
 from muster.cluster.apiserver.admission import Attempt
 from muster.cluster.store import Key, Store
@@ -21,8 +21,9 @@ def follow_runtime_class(attempt: Attempt, store: Store) -> None:
         return
     spec = attempt.document["spec"]
     if runtime.overhead is not None:
-        _require_same(attempt, spec.get("overhead") or runtime.overhead.pod_fixed, runtime.overhead.pod_fixed)
-        spec["overhead"] = dict(runtime.overhead.pod_fixed)
+        said = spec.get("overhead") or dict(runtime.overhead.pod_fixed)
+        _require_same(attempt, said, runtime.overhead.pod_fixed)
+        spec["overhead"] = said
     if runtime.scheduling is not None:
         _send(attempt, spec, runtime.scheduling)
 
@@ -53,7 +54,11 @@ def _class_of(attempt: Attempt, store: Store) -> RuntimeClass | None:
 
 
 def _require_same(attempt: Attempt, overhead: ResourceList, defined: ResourceList) -> None:
-    if amounts(overhead) != amounts(defined):
+    try:
+        same = amounts(overhead) == amounts(defined)
+    except QuantityError:  # validation refuses the pod, and says where
+        return
+    if not same:
         raise attempt.refused("pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead")
 
 

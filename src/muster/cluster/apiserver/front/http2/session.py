@@ -158,6 +158,8 @@ class Session:
             events.append(Came(frame.stream, data, stream.is_asked))
 
     def _on_headers(self, frame: Frame, events: list[Event], now: float) -> None:
+        if not frame.stream:
+            raise BadConnection(Code.PROTOCOL_ERROR, "headers of no stream")
         payload = frames.unpadded(frame)
         if frame.flags & frames.HAS_PRIORITY:
             if len(payload) < frames.PRIORITY_BYTES:

@@ -362,6 +362,7 @@ BAD = {
     "a short priority": (PREFACE + SETTINGS + frame(frames.PRIORITY, 0, 1, b"x" * 4), Code.FRAME_SIZE_ERROR),
     "a good-bye of a stream": (PREFACE + SETTINGS + frame(frames.GOAWAY, 0, 1, b"x" * 8), Code.PROTOCOL_ERROR),
     "a request of the connection": (PREFACE + SETTINGS + asked(0), Code.PROTOCOL_ERROR),
+    "headers of the connection that go on": (PREFACE + SETTINGS + asked(0, flags=0), Code.PROTOCOL_ERROR),
     "a push": (PREFACE + SETTINGS + frame(frames.PUSH_PROMISE, 0, 1, b"x" * 4), Code.PROTOCOL_ERROR),
     "a stream of ours": (PREFACE + SETTINGS + asked(2), Code.PROTOCOL_ERROR),
     "a body without a request": (PREFACE + SETTINGS + frame(frames.DATA, 0, 7, b"x"), Code.PROTOCOL_ERROR),
