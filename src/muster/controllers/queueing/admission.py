@@ -53,6 +53,11 @@ AT_ONCE = 64
 # Nominations between two turns of the event loop: some tens of milliseconds.
 LOOKS_AT_ONCE = 200
 
+# After a cycle, so many times as long as it took is left to others, up to a limit: each looks at the heads of whole
+# trees, so what ends meanwhile is given away together.
+PAUSES_PER_CYCLE = 9
+LONGEST_PAUSE_SECONDS = 0.1
+
 # What holds for less time is not written on a workload that waits.
 PENDING_SECONDS = 1.0
 
@@ -131,6 +136,7 @@ class AdmissionController:
             cache.waits(waiting.workload.key.removesuffix(SUFFIX))
         if cache.queues.untried:
             return 0.0
+        await self._clock.sleep(pause_after(self._clock.monotonic() - started))
         wake = cache.queues.next_wake
         return None if wake is None else max(0.0, (wake - self._clock.now()).total_seconds())
 
@@ -295,6 +301,11 @@ class AdmissionController:
 
     def _tell(self, obj: Workload, reason: str, message: str) -> None:
         self._recorder.event(reference(WORKLOAD, obj), "Normal", reason, message)
+
+
+def pause_after(seconds: float) -> float:
+    """How long no cycle follows one that took so long."""
+    return min(seconds * PAUSES_PER_CYCLE, LONGEST_PAUSE_SECONDS)
 
 
 def _requests(workload: model.Workload) -> tuple[PodSetRequest, ...]:
