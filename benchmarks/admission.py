@@ -43,8 +43,8 @@ from clients import Refused, Times, Wire
 
 from muster.api.kinds import Kind
 from muster.api.kueue import CLUSTER_QUEUE, COHORT, LOCAL_QUEUE, RESOURCE_FLAVOR, WORKLOAD
-from muster.cluster.apiserver.credentials import Credentials
 from muster.cluster.apiserver.front.https import HttpsFront
+from muster.cluster.apiserver.identity.credentials import Credentials
 from muster.cluster.embedded import cluster
 from muster.cluster.nodespec import NodeSpec
 from muster.cluster.store import SqliteJournal

@@ -28,8 +28,8 @@ import protocols
 import uvloop
 from clients import Ask, Times, Wire, at_once
 
-from muster.cluster.apiserver.credentials import Credentials
 from muster.cluster.apiserver.front.https import HttpsFront
+from muster.cluster.apiserver.identity.credentials import Credentials
 from muster.cluster.apiserver.inprocess import InProcessTransport
 from muster.cluster.apiserver.pipeline import ApiServer
 from muster.cluster.controlplane import Surroundings, control_plane

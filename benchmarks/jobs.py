@@ -26,18 +26,18 @@ from muster.api.batch import JOB, Job
 from muster.api.core import POD, ObjectReference, Pod
 from muster.api.simulated import RUN_TIME
 from muster.cluster.controlplane import ControlPlane, Surroundings, control_plane
-from muster.cluster.nodes.simulated import SimulatedNodes
+from muster.cluster.nodes.simulated.nodes import SimulatedNodes
 from muster.cluster.store import Journal, MemoryJournal, SqliteJournal
 from muster.controllers.job import JobController
 from muster.controllers.job import controller as shell
-from muster.controllers.scheduler import Scheduler
-from muster.jobs.conditions import finish
-from muster.jobs.decide import decide
-from muster.jobs.plan import Plan
+from muster.controllers.scheduler.scheduler import Scheduler
+from muster.jobs.job.conditions import finish
+from muster.jobs.job.decide import decide
+from muster.jobs.job.plan import Plan
 from muster.runtime.clock import RealClock
+from muster.runtime.events.recorder import EventType
 from muster.runtime.ids import Ids, Random
 from muster.runtime.manager import Manager
-from muster.runtime.recorder import EventType
 from muster.runtime.transport import STRATEGIC_MERGE_PATCH
 
 SPACE = "default"

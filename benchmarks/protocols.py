@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 from clients import Ask, Refused, Streams, Times, Wire, at_once
 
 from muster.cluster.serving import allow_descriptors
-from muster.runtime import kubeconfig_files
+from muster.runtime.kube import kubeconfig_files
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 CONNECTIONS = 32  # of HTTP/1.1

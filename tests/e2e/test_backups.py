@@ -14,9 +14,9 @@ def get(muster, path):
     import asyncio
 
     from muster.runtime.clock import RealClock
-    from muster.runtime.https import HttpsTransport
     from muster.runtime.ids import Random
-    from muster.runtime.kubeconfig_files import load
+    from muster.runtime.kube.https import HttpsTransport
+    from muster.runtime.kube.kubeconfig_files import load
     from muster.runtime.transport import Request
 
     async def ask():

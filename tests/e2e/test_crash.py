@@ -14,9 +14,9 @@ from muster.api.core import CONFIG_MAP
 from muster.api.status import ApiError
 from muster.runtime.client import Client
 from muster.runtime.clock import RealClock
-from muster.runtime.https import HttpsTransport
 from muster.runtime.ids import Random
-from muster.runtime.kubeconfig_files import load
+from muster.runtime.kube.https import HttpsTransport
+from muster.runtime.kube.kubeconfig_files import load
 from muster.runtime.transport import TransportError
 
 WRITERS = 8

@@ -14,9 +14,9 @@ from muster.api.core import POD
 from muster.api.pods import is_active, rank_of, restart_count
 from muster.runtime.client import Client
 from muster.runtime.clock import RealClock
-from muster.runtime.https import HttpsTransport
 from muster.runtime.ids import Random
-from muster.runtime.kubeconfig_files import load
+from muster.runtime.kube.https import HttpsTransport
+from muster.runtime.kube.kubeconfig_files import load
 
 LINE = re.compile(r"\[0\] epoch (\d+): (\d+) workers, loss \S+, accuracy (\S+), samples (\d+)\n")
 

@@ -7,9 +7,9 @@ from pathlib import Path
 from muster.api.core import CONFIG_MAP
 from muster.runtime.client import Client
 from muster.runtime.clock import RealClock
-from muster.runtime.https import HttpsTransport
 from muster.runtime.ids import Random
-from muster.runtime.kubeconfig_files import load
+from muster.runtime.kube.https import HttpsTransport
+from muster.runtime.kube.kubeconfig_files import load
 from muster.runtime.transport import Request
 
 OBJECTS, ASKING = 40, 12

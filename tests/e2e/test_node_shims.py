@@ -14,10 +14,12 @@ from typing import Any
 
 import pytest
 
-from muster.cluster.nodes import isolation, processes, shims
-from muster.cluster.nodes.isolation import Isolation
-from muster.cluster.nodes.mounts import Mount, plan
+from muster.cluster.nodes import shims
+from muster.cluster.nodes.container import processes
+from muster.cluster.nodes.machine import isolation
+from muster.cluster.nodes.machine.isolation import Isolation
 from muster.cluster.nodes.shims import ClaimedError, ShimError
+from muster.cluster.nodes.volumes.mounts import Mount, plan
 
 LIMIT = 20.0
 NOBODY = 65534

@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.unit.cluster.nodes.test_removal import deep
+from tests.unit.cluster.nodes.disk.test_removal import deep
 
 LIMIT = 60
 

@@ -22,8 +22,8 @@ with atheris.instrument_imports(include=["muster"]):
     from muster.cluster.apiserver.front.http2.session import Asked, Session
     from muster.cluster.apiserver.patch import json as json_patch
     from muster.cluster.apiserver.patch import merge, strategic
-    from muster.cluster.apiserver.protobuf import MEDIA_TYPE
-    from muster.cluster.apiserver.request import parse_path
+    from muster.cluster.apiserver.protobuf.messages import MEDIA_TYPE
+    from muster.cluster.apiserver.request.requestinfo import parse_path
     from muster.cluster.apiserver.schema import DecodeError, compile_builtin
 
 POD_DOCUMENT: Document = {

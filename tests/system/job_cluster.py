@@ -19,19 +19,19 @@ from muster.api.pods import is_finished
 from muster.api.status import ApiError
 from muster.cluster.apiserver.inprocess import InProcessTransport
 from muster.cluster.apiserver.pipeline import ApiServer
-from muster.cluster.collector import GarbageCollector
+from muster.cluster.controllers.collector import GarbageCollector
 from muster.cluster.controlplane import Surroundings, control_plane
 from muster.cluster.store import MemoryJournal
 from muster.controllers.job import JobController
-from muster.controllers.ttl import TtlController
-from muster.jobs.census import completion_index
-from muster.jobs.conditions import finish
+from muster.controllers.job.ttl import TtlController
+from muster.jobs.job.census import completion_index
+from muster.jobs.job.conditions import finish
 from muster.runtime.client import Client
 from muster.runtime.clock import VirtualClock, run_virtual
+from muster.runtime.events.recorder import EventSink
 from muster.runtime.ids import Ids, Random
 from muster.runtime.manager import Manager
 from muster.runtime.metrics import Registry
-from muster.runtime.recorder import EventSink
 from muster.runtime.transport import STRATEGIC_MERGE_PATCH, Request, Response, TransportError
 
 NAMESPACE_NAME = "default"

@@ -9,10 +9,10 @@ from typing import Any
 from muster.api.core import CONFIG_MAP, EVENT, POD, SECRET
 from muster.api.status import ApiError
 from muster.cluster.controlplane import Surroundings, control_plane
-from muster.cluster.nodes import leftovers
-from muster.cluster.nodes.addresses import Addresses
 from muster.cluster.nodes.agent import ProcessNode
-from muster.cluster.nodes.network import Network
+from muster.cluster.nodes.disk import leftovers
+from muster.cluster.nodes.network.addresses import Addresses
+from muster.cluster.nodes.network.network import Network
 from muster.cluster.store import MemoryJournal
 from muster.runtime.clock import RealClock
 from muster.runtime.ids import Ids, Random

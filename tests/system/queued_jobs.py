@@ -13,7 +13,7 @@ from muster.api.config import EMBEDDED, Configuration
 from muster.api.core import EVENT, NODE
 from muster.api.kueue import WORKLOAD, Workload
 from muster.api.kueue.names import POD_SET_LABEL, QUEUE_NAME_LABEL
-from muster.cluster.nodes.simulated import SimulatedNodes
+from muster.cluster.nodes.simulated.nodes import SimulatedNodes
 from muster.queueing.conditions import Conditions, put
 from muster.queueing.workload.eviction import evict
 from muster.runtime.clock import run_virtual

@@ -13,10 +13,10 @@ from typing import Any, Self
 import trustme
 from aiohttp import web
 
-from muster.runtime.https import HttpsTransport
 from muster.runtime.ids import Random
-from muster.runtime.kubeconfig import ConnectionConfig
-from muster.runtime.kubeconfig_parse import from_dict
+from muster.runtime.kube.https import HttpsTransport
+from muster.runtime.kube.kubeconfig import ConnectionConfig
+from muster.runtime.kube.kubeconfig_parse import from_dict
 from muster.runtime.transport import Request
 
 AUTHORITY = trustme.CA()  # of servers and clients

@@ -21,7 +21,7 @@ from muster.cluster.apiserver.inprocess import InProcessTransport
 from muster.controllers.queueing.admission import AdmissionController
 from muster.controllers.queueing.cache import QueueingCache
 from muster.controllers.queueing.fairusage import fair_usage
-from muster.controllers.queueing.localqueue import LocalQueueController
+from muster.controllers.queueing.status.localqueue import LocalQueueController
 from muster.runtime.client import Client
 from muster.runtime.clock import run_virtual
 from muster.runtime.ids import Random

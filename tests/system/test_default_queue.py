@@ -11,8 +11,8 @@ from muster.api.core import CONFIG_MAP, NODE
 from muster.api.kinds import Kind
 from muster.api.kueue import CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR
 from muster.api.status import ApiError
+from muster.cluster.apiserver.identity.users import ADMIN
 from muster.cluster.apiserver.inprocess import InProcessTransport
-from muster.cluster.apiserver.users import ADMIN
 from muster.cluster.defaultqueue import MARKER, create_default_queue
 from muster.cluster.embedded import cluster
 from muster.cluster.nodespec import parse

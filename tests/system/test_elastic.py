@@ -14,9 +14,9 @@ from muster.api.elastic import ELASTIC_ANNOTATION
 from muster.api.meta import ObjectMeta
 from muster.api.scheduling import PRIORITY_CLASS, PriorityClass
 from muster.api.simulated import RUN_TIME, STOP_TIME
-from muster.cluster.lostpods import QUARANTINE_SECONDS
-from muster.cluster.nodes.simulated import SimulatedNodes
-from muster.controllers.scheduler import Scheduler
+from muster.cluster.controllers.lostpods import QUARANTINE_SECONDS
+from muster.cluster.nodes.simulated.nodes import SimulatedNodes
+from muster.controllers.scheduler.scheduler import Scheduler
 from muster.runtime.client import Client
 from muster.runtime.manager import Manager
 from muster.runtime.transport import TransportError

@@ -12,7 +12,7 @@ from muster.api.core import CONFIG_MAP, POD, ConfigMap, Pod
 from muster.api.meta import ObjectMeta
 from muster.api.rbac import ROLE
 from muster.cluster.embedded import begun, cluster
-from muster.cluster.nodes.leftovers import NODES, end_everything
+from muster.cluster.nodes.disk.leftovers import NODES, end_everything
 from muster.cluster.nodespec import NodeSpec
 from muster.cluster.serving import Options, serve
 from muster.cluster.store import MemoryJournal, SqliteJournal, StorageFailed

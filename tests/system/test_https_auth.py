@@ -28,10 +28,10 @@ from tests.system.scripted_server import (
 )
 
 from muster.api.status import ApiError
-from muster.runtime.credentials import CredentialError
-from muster.runtime.kubeconfig import KubeconfigError
-from muster.runtime.kubeconfig_files import in_cluster, load
-from muster.runtime.kubeconfig_parse import from_dict
+from muster.runtime.kube.credentials import CredentialError
+from muster.runtime.kube.kubeconfig import KubeconfigError
+from muster.runtime.kube.kubeconfig_files import in_cluster, load
+from muster.runtime.kube.kubeconfig_parse import from_dict
 from muster.runtime.transport import Request, TransportError
 
 V1 = "client.authentication.k8s.io/v1"

@@ -32,10 +32,10 @@ from tests.system.scripted_server import (
 )
 
 from muster.api.status import ApiError
-from muster.runtime import https
-from muster.runtime.credentials import CredentialError
-from muster.runtime.https import MAX_ATTEMPTS, MAX_CONCURRENT_REQUESTS, HttpsTransport
 from muster.runtime.ids import Random
+from muster.runtime.kube import https
+from muster.runtime.kube.credentials import CredentialError
+from muster.runtime.kube.https import MAX_ATTEMPTS, MAX_CONCURRENT_REQUESTS, HttpsTransport
 from muster.runtime.transport import Request, TransportError
 
 # ---- trust ----
@@ -585,7 +585,7 @@ def test_a_proxy_that_refuses_or_is_not_there_is_told() -> None:
 
 
 def test_reading_a_kubeconfig_does_not_import_the_http_client() -> None:
-    modules = "muster.runtime.kubeconfig_files, muster.runtime.credentials_exec"
+    modules = "muster.runtime.kube.kubeconfig_files, muster.runtime.kube.exec_plugins"
     code = f"import sys, {modules}; print('aiohttp' in sys.modules)"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert ran.stdout.strip() == "False"

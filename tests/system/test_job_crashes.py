@@ -8,7 +8,7 @@ from tests.system.job_cluster import JobCluster, conditions, is_over
 
 from muster.api.batch import Job
 from muster.api.core import Pod
-from muster.jobs.census import completion_index
+from muster.jobs.job.census import completion_index
 from muster.runtime.clock import run_virtual
 from muster.runtime.transport import Request, Response, TransportError
 

@@ -8,7 +8,7 @@ from tests.system.job_cluster import JobCluster, is_over, virtual
 
 from muster.api.batch import Job
 from muster.api.core import Pod
-from muster.jobs.census import completion_index
+from muster.jobs.job.census import completion_index
 from muster.runtime.clock import run_virtual
 
 THREE = {"completionMode": "Indexed", "completions": 3, "parallelism": 3}

@@ -11,7 +11,7 @@ from tests.system.job_cluster import NAMESPACE_NAME, JobCluster
 from muster.api.batch import Job
 from muster.api.core import POD
 from muster.api.status import ApiError
-from muster.jobs.census import Member, completion_index
+from muster.jobs.job.census import Member, completion_index
 from muster.runtime.clock import run_virtual
 
 FILE = Path(__file__).parents[1] / "unit" / "jobs" / "cases" / "sequences.yaml"

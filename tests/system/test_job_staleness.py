@@ -8,7 +8,7 @@ from tests.system.job_cluster import NAMESPACE_NAME, JobCluster, is_over, virtua
 from muster.api.batch import JOB
 from muster.api.core import POD, Container, Pod, PodSpec
 from muster.api.meta import ObjectMeta
-from muster.jobs.census import completion_index
+from muster.jobs.job.census import completion_index
 from muster.runtime.clock import run_virtual
 
 THREE = {"completionMode": "Indexed", "completions": 3, "parallelism": 3}

@@ -15,8 +15,10 @@ from tests.system.node_world import main, shell
 from tests.system.test_nodes_process import namespaces  # noqa: F401 - a fixture
 
 from muster.api.core import POD
-from muster.cluster.nodes import launching, leftovers, shims
-from muster.cluster.nodes.pod_volumes import PodVolumes
+from muster.cluster.nodes import shims
+from muster.cluster.nodes.container import launching
+from muster.cluster.nodes.disk import leftovers
+from muster.cluster.nodes.volumes.pod_volumes import PodVolumes
 
 
 @pytest.fixture

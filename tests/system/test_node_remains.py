@@ -12,12 +12,12 @@ import pytest
 from hypothesis import Phase, given, settings
 from tests.system import node_world
 from tests.system.node_world import LIMIT, main, shell
-from tests.unit.cluster.nodes.test_removal import TREES, build, deep
+from tests.unit.cluster.nodes.disk.test_removal import TREES, build, deep
 
 from muster.api.core import EVENT, POD, SERVICE_ACCOUNT, ServiceAccount
 from muster.api.meta import ObjectMeta
-from muster.cluster.nodes import removal
-from muster.cluster.nodes.storage import SHARED_MEMORY, seed_of
+from muster.cluster.nodes.disk import removal
+from muster.cluster.nodes.disk.storage import SHARED_MEMORY, seed_of
 from muster.cluster.store.directory import DataDirectory
 
 VOLUMES = [{"name": "m", "emptyDir": {}}, {"name": "k", "emptyDir": {"medium": "Memory"}}]
@@ -316,7 +316,7 @@ def test_a_node_that_stops_does_not_wait_for_a_removal(play, tmp_path):
 
 
 def test_a_node_that_is_no_more_goes_with_all_that_it_has(play, tmp_path):
-    from muster.cluster.nodes import leftovers
+    from muster.cluster.nodes.disk import leftovers
 
     async def story(world):
         await world.create(volumes=VOLUMES, volumeMounts=MOUNTS, **shell("touch /k/x /m/x; sleep 1000"))

@@ -9,7 +9,7 @@ from tests.system.node_world import DICT, shell
 from tests.system.test_nodes_process import namespaces  # noqa: F401 - a fixture
 from tests.system.test_nodes_tunnels import KINDS, run
 
-from muster.cluster.nodes.isolation import Isolation
+from muster.cluster.nodes.machine.isolation import Isolation
 
 NOBODY = 65534
 VOLUMES = [

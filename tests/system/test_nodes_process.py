@@ -17,8 +17,8 @@ from tests.system.node_world import DICT, LIMIT, condition, main, shell
 
 from muster.api.core import CONFIG_MAP, NODE, POD
 from muster.api.status import ApiError
-from muster.cluster.nodes import leftovers
-from muster.cluster.nodes.isolation import Isolation
+from muster.cluster.nodes.disk import leftovers
+from muster.cluster.nodes.machine.isolation import Isolation
 from muster.runtime.transport import Request
 
 
@@ -31,7 +31,7 @@ def play(tmp_path):
 @pytest.fixture(scope="session")
 def namespaces(tmp_path_factory):
     """Whether this machine isolates containers at all."""
-    from muster.cluster.nodes import isolation
+    from muster.cluster.nodes.machine import isolation
 
     if not asyncio.run(isolation.probe(tmp_path_factory.mktemp("probe"))).complete:
         pytest.skip("this machine does not allow namespaces")

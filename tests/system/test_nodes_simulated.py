@@ -9,7 +9,7 @@ import pytest
 
 from muster.api.core import NODE, POD
 from muster.cluster.controlplane import Surroundings, control_plane
-from muster.cluster.nodes.simulated import SimulatedNodes
+from muster.cluster.nodes.simulated.nodes import SimulatedNodes
 from muster.cluster.store import MemoryJournal
 from muster.runtime.clock import VirtualClock, run_virtual
 from muster.runtime.ids import Ids, Random

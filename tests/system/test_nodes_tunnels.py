@@ -13,8 +13,8 @@ from tests.system.node_world import LIMIT, shell
 
 from muster.api.core import POD
 from muster.api.status import ApiError
-from muster.cluster.apiserver.podaccess import CommandOptions
-from muster.cluster.nodes.isolation import Isolation
+from muster.cluster.nodeconnection import CommandOptions
+from muster.cluster.nodes.machine.isolation import Isolation
 
 FOREVER = shell("trap 'exit 0' TERM; while :; do sleep 0.05; done")
 KINDS = {

@@ -16,9 +16,9 @@ from muster.api.kinds import Kind
 from muster.api.kueue import WORKLOAD
 from muster.api.kueue.names import POD_SET_LABEL, QUEUE_NAME_LABEL
 from muster.cluster import controlplane
-from muster.cluster.apiserver import views
-from muster.cluster.apiserver.builtin import builtin
-from muster.cluster.apiserver.registry import Registry, Resource, Rules, Subresource, View
+from muster.cluster.apiserver.objects import views
+from muster.cluster.apiserver.registry.builtin import builtin
+from muster.cluster.apiserver.registry.resources import Registry, Resource, Rules, Subresource, View
 from muster.runtime.clock import run_virtual
 from muster.runtime.manager import Manager
 

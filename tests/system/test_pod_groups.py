@@ -10,7 +10,7 @@ from tests.system.test_scheduler import DyingTransport
 
 from muster.api.core import POD, Pod
 from muster.api.kueue.names import POD_GROUP_FAST_ADMISSION, POD_GROUP_NAME_LABEL, POD_GROUP_TOTAL_COUNT
-from muster.controllers.scheduler import Scheduler
+from muster.controllers.scheduler.scheduler import Scheduler
 from muster.runtime.client import Client
 from muster.runtime.manager import Manager
 

@@ -7,8 +7,8 @@ from tests.system.plane import virtual
 from muster.api.core import POD, SERVICE_ACCOUNT, Pod, ServiceAccount
 from muster.api.meta import ObjectMeta
 from muster.api.status import ApiError
-from muster.cluster.nodes.environment import AskedToken
-from muster.cluster.nodes.pod_tokens import PodTokens
+from muster.cluster.nodes.container.environment import AskedToken
+from muster.cluster.nodes.pod.tokens import PodTokens
 
 
 async def made(world, *tokens, account="robot"):

@@ -17,10 +17,10 @@ from muster.api.core import NODE
 from muster.api.kueue import LOCAL_QUEUE
 from muster.cluster.apiserver.inprocess import InProcessTransport
 from muster.cluster.controlplane import ControlPlane, Surroundings, control_plane
-from muster.cluster.nodes.simulated import SimulatedNodes
+from muster.cluster.nodes.simulated.nodes import SimulatedNodes
 from muster.cluster.store import MemoryJournal
 from muster.controllers.integrations.setup import integrations
-from muster.jobs.conditions import finish
+from muster.jobs.job.conditions import finish
 from muster.runtime.client import Client
 from muster.runtime.clock import VirtualClock, run_virtual
 from muster.runtime.ids import Ids, Random

@@ -12,7 +12,7 @@ from muster.api.core import EVENT
 from muster.api.elastic import CAP_ANNOTATION, ELASTIC_ANNOTATION
 from muster.api.kueue import LOCAL_QUEUE, WORKLOAD_PRIORITY_CLASS, WorkloadPriorityClass
 from muster.api.kueue.names import PRIORITY_CLASS_LABEL
-from muster.jobs.world import world_of
+from muster.jobs.job.world import world_of
 
 KUEUE = {"kueue.x-k8s.io/elastic-job": "true"}
 OURS = {ELASTIC_ANNOTATION: "1:4"}

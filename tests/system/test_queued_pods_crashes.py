@@ -20,9 +20,9 @@ from muster.api.kueue.names import WAITING_FOR_REPLACEMENT_PODS
 from muster.api.managed.pods import is_held
 from muster.cluster.apiserver.inprocess import InProcessTransport
 from muster.cluster.controlplane import ControlPlane, Surroundings, control_plane
-from muster.cluster.nodes.simulated import SimulatedNodes
+from muster.cluster.nodes.simulated.nodes import SimulatedNodes
 from muster.cluster.store import MemoryJournal
-from muster.controllers.integrations.pods import PodReconciler
+from muster.controllers.integrations.pods.reconciler import PodReconciler
 from muster.runtime.client import Client
 from muster.runtime.clock import VirtualClock, run_virtual
 from muster.runtime.ids import Ids, Random

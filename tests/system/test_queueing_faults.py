@@ -37,16 +37,16 @@ from muster.api.kueue import (
 from muster.api.status import ApiError
 from muster.cluster.apiserver.inprocess import InProcessTransport
 from muster.cluster.controlplane import ControlPlane, Surroundings, control_plane
-from muster.cluster.nodes.simulated import SimulatedNodes
+from muster.cluster.nodes.simulated.nodes import SimulatedNodes
 from muster.cluster.store import MemoryJournal
 from muster.controllers.queueing.cache import QueueingCache
-from muster.controllers.queueing.visibility import Visibility
-from muster.jobs.conditions import finish
+from muster.controllers.queueing.status.visibility import Visibility
+from muster.jobs.job.conditions import finish
 from muster.runtime.client import Client
 from muster.runtime.clock import VirtualClock, run_virtual
+from muster.runtime.events.recorder import EventSink
 from muster.runtime.ids import Ids, Random
 from muster.runtime.manager import Manager
-from muster.runtime.recorder import EventSink
 
 SECOND = 1_000_000_000
 QUEUES = ("left", "right")

@@ -21,7 +21,7 @@ from muster.api.config.types import RequeuingStrategy
 from muster.api.core import NODE
 from muster.api.kueue import CLUSTER_QUEUE, RESOURCE_FLAVOR, WORKLOAD, Workload
 from muster.api.kueue.readiness import READY_ANNOTATION
-from muster.cluster.nodes.simulated import SimulatedNodes
+from muster.cluster.nodes.simulated.nodes import SimulatedNodes
 from muster.runtime.clock import run_virtual
 from muster.runtime.ids import Random
 from muster.runtime.manager import Manager

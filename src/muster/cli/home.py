@@ -10,8 +10,8 @@ from pathlib import Path
 import click
 
 from muster.cli.completion.names import directories
-from muster.runtime import filelock
-from muster.runtime.ownership import NotOursError, make_directory, require_directory, require_file
+from muster.runtime.process import filelock
+from muster.runtime.process.ownership import NotOursError, make_directory, require_directory, require_file
 
 # What lies in a home and tells or decides something; the server looks after its authority in `pki` itself.
 _SECRETS = ("lock", "kubeconfig", "server.log", "audit.log*", "store*")

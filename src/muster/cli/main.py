@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from muster.cli import streams
-from muster.cli.examples import examples
-from muster.cli.nearest import COMMANDS as ELSEWHERE
-from muster.cli.suggesting import SuggestingGroup
+from muster.cli.terminal import streams
+from muster.cli.words.examples import examples
+from muster.cli.words.nearest import COMMANDS as ELSEWHERE
+from muster.cli.words.suggesting import SuggestingGroup
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem

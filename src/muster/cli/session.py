@@ -17,10 +17,10 @@ import click
 
 from muster.cli.completion.names import files, namespaces
 from muster.cli.home import Home
-from muster.cli.words import name
+from muster.cli.words.types import name
 
 if TYPE_CHECKING:
-    from muster.runtime.kubeconfig import ConnectionConfig
+    from muster.runtime.kube.kubeconfig import ConnectionConfig
 
 T = TypeVar("T")
 Command = Callable[..., Any]
@@ -86,7 +86,7 @@ def has_cluster(target: Target) -> bool:
 
 def connection(target: Target) -> "ConnectionConfig":
     """The server that the target means, and as whom. Raises `click.ClickException` or `KubeconfigError`."""
-    from muster.runtime.kubeconfig_files import load
+    from muster.runtime.kube.kubeconfig_files import load
 
     home = Home.find(os.environ)
     path = target.kubeconfig
@@ -107,12 +107,12 @@ def _where(config: "ConnectionConfig") -> str:
 @asynccontextmanager
 async def connect(target: Target) -> AsyncIterator[Session]:
     """A session with the cluster that the target means. Raises what `run` turns into one line."""
-    from muster.cli.output import say
-    from muster.cli.patience import Patience
+    from muster.cli.terminal.output import say
+    from muster.cli.terminal.patience import Patience
     from muster.runtime.client import Client
     from muster.runtime.clock import RealClock
-    from muster.runtime.https import HttpsTransport
     from muster.runtime.ids import Random
+    from muster.runtime.kube.https import HttpsTransport
 
     config = connection(target)
     tunnels = HttpsTransport(config, RealClock(), Random())
@@ -129,7 +129,7 @@ def run(main: Coroutine[Any, Any, T]) -> T:
     """Run a command's body; what can be expected to go wrong is one line for the user."""
     try:
         from muster.api.status import ApiError
-        from muster.runtime.kubeconfig import KubeconfigError
+        from muster.runtime.kube.kubeconfig import KubeconfigError
         from muster.runtime.transport import TransportError
 
         for number in unignored() - {signal.SIGINT}:

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import msgspec
 
-from muster.cluster.apiserver.certificates import write_private
-from muster.cluster.apiserver.headers import header_of
+from muster.cluster.apiserver.identity.certificates import write_private
+from muster.cluster.apiserver.objects.headers import header_of
 from muster.cluster.entrance import PKI
 from muster.cluster.store import DataDirectoryError, Key, Store
 from muster.cluster.store.database import FILE

@@ -10,44 +10,44 @@ from dataclasses import dataclass
 from functools import partial
 
 from muster.api.config import EMBEDDED, Configuration
-from muster.cluster.aggregation import RoleAggregator
 from muster.cluster.apiserver.access.control import AccessControl, Trust
-from muster.cluster.apiserver.admission import PLUGINS, Admission
-from muster.cluster.apiserver.bootstrap import create_first_objects
-from muster.cluster.apiserver.builtin import builtin
-from muster.cluster.apiserver.builtin_apiextensions import NameSettlement
+from muster.cluster.apiserver.admission.chain import PLUGINS, Admission
+from muster.cluster.apiserver.admission.managed import managed_plugins, queue_of_nobody
+from muster.cluster.apiserver.admission.plugins.limitranger import require_limits_kept, set_default_resources
+from muster.cluster.apiserver.admission.plugins.ownerpermission import OwnerPermission
+from muster.cluster.apiserver.admission.plugins.quotaledger import QuotaLedger
+from muster.cluster.apiserver.admission.plugins.requester import note_requester
+from muster.cluster.apiserver.admission.plugins.resourcequota import QuotaAdmission
+from muster.cluster.apiserver.admission.plugins.runtimeclass import follow_runtime_class, require_overhead_of_class
+from muster.cluster.apiserver.admission.policies import PolicyJudge
+from muster.cluster.apiserver.admission.webhooks import HttpCalls, WebhookDispatcher
+from muster.cluster.apiserver.admission.webhooks.services import address_of
 from muster.cluster.apiserver.custom.serving import CustomResources
-from muster.cluster.apiserver.headers import header_of
+from muster.cluster.apiserver.identity.users import ADMIN, AUTHENTICATED, MASTERS, User
 from muster.cluster.apiserver.inprocess import InProcessTransport
-from muster.cluster.apiserver.managed import managed_plugins, queue_of_nobody
-from muster.cluster.apiserver.pending import pending_actions
+from muster.cluster.apiserver.objects.bootstrap import create_first_objects
+from muster.cluster.apiserver.objects.headers import header_of
 from muster.cluster.apiserver.pipeline import ApiServer
-from muster.cluster.apiserver.plugins.limitranger import require_limits_kept, set_default_resources
-from muster.cluster.apiserver.plugins.ownerpermission import OwnerPermission
-from muster.cluster.apiserver.plugins.quotaledger import QuotaLedger
-from muster.cluster.apiserver.plugins.requester import note_requester
-from muster.cluster.apiserver.plugins.resourcequota import QuotaAdmission
-from muster.cluster.apiserver.plugins.runtimeclass import follow_runtime_class, require_overhead_of_class
-from muster.cluster.apiserver.podaccess import NodeConnection
-from muster.cluster.apiserver.policies import PolicyJudge
-from muster.cluster.apiserver.registry import Registry
-from muster.cluster.apiserver.users import ADMIN, AUTHENTICATED, MASTERS, User
-from muster.cluster.apiserver.webhooks import HttpCalls, WebhookDispatcher
-from muster.cluster.apiserver.webhooks.services import address_of
-from muster.cluster.apiservices import ApiServices
-from muster.cluster.collector import GarbageCollector
-from muster.cluster.customresources import CustomResourceController
-from muster.cluster.lostpods import LostPodCollector
-from muster.cluster.namespaces import NamespaceController
-from muster.cluster.quotas import QuotaController
-from muster.cluster.serviceaccounts import CertificatePublisher, TokenSecrets
+from muster.cluster.apiserver.registry.apiextensions import NameSettlement
+from muster.cluster.apiserver.registry.builtin import builtin
+from muster.cluster.apiserver.registry.resources import Registry
+from muster.cluster.apiserver.visibility import pending_actions
+from muster.cluster.controllers.aggregation import RoleAggregator
+from muster.cluster.controllers.apiservices import ApiServices
+from muster.cluster.controllers.collector import GarbageCollector
+from muster.cluster.controllers.customresources import CustomResourceController
+from muster.cluster.controllers.lostpods import LostPodCollector
+from muster.cluster.controllers.namespaces import NamespaceController
+from muster.cluster.controllers.quotas import QuotaController
+from muster.cluster.controllers.serviceaccounts import CertificatePublisher, TokenSecrets
+from muster.cluster.nodeconnection import NodeConnection
 from muster.cluster.store import Journal, Store
 from muster.controllers.engine import Engine, assemble
 from muster.runtime.client import Client
 from muster.runtime.clock import Clock
+from muster.runtime.events.recorder import EventSink
 from muster.runtime.ids import Ids, Random
 from muster.runtime.manager import Manager
-from muster.runtime.recorder import EventSink
 from muster.runtime.yielding import YieldingTransport
 
 

@@ -23,7 +23,7 @@ from muster.api.kueue import (
 )
 from muster.api.meta import ObjectMeta
 from muster.api.status import ApiError
-from muster.cluster.apiserver.bootstrap import create_missing
+from muster.cluster.apiserver.objects.bootstrap import create_missing
 from muster.queueing.quota.nodes import FOLLOWS_NODES, quota_from_nodes
 from muster.runtime.client import Client
 

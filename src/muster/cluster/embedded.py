@@ -23,23 +23,23 @@ from muster.api.core import NODE, Node
 from muster.api.nodes import is_ready
 from muster.api.status import ApiError
 from muster.cluster.apiserver.access.control import Trust
-from muster.cluster.apiserver.expiry import keep_events_fresh
+from muster.cluster.apiserver.objects.expiry import keep_events_fresh
 from muster.cluster.controlplane import ControlPlane, Surroundings, control_plane
 from muster.cluster.defaultqueue import create_default_queue
 from muster.cluster.memory import give_back
-from muster.cluster.nodes import plainfiles
-from muster.cluster.nodes.addresses import Addresses
 from muster.cluster.nodes.agent import ProcessNode
-from muster.cluster.nodes.leftovers import end_everything, forget_absent, remove_all
-from muster.cluster.nodes.network import Network
-from muster.cluster.nodes.simulated import SimulatedNodes
-from muster.cluster.nodes.storage import seed_of, set_aside
+from muster.cluster.nodes.disk import plainfiles
+from muster.cluster.nodes.disk.leftovers import end_everything, forget_absent, remove_all
+from muster.cluster.nodes.disk.storage import seed_of, set_aside
+from muster.cluster.nodes.network.addresses import Addresses
+from muster.cluster.nodes.network.network import Network
+from muster.cluster.nodes.simulated.nodes import SimulatedNodes
 from muster.cluster.nodespec import NodeSpec
 from muster.cluster.store import Journal, MemoryJournal, keep_compacted
 from muster.cluster.store.directory import DataDirectory
-from muster.runtime import filelock
 from muster.runtime.clock import RealClock
 from muster.runtime.ids import Ids, Random
+from muster.runtime.process import filelock
 
 if TYPE_CHECKING:  # it brings all that speaks HTTP, which a cluster of one command does without
     from muster.cluster.entrance import Entrance

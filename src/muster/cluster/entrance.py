@@ -7,10 +7,10 @@ import socket
 from pathlib import Path
 
 from muster.cluster.apiserver.access.control import Trust
-from muster.cluster.apiserver.credentials import Credentials
 from muster.cluster.apiserver.front.https import HttpsFront, bound
+from muster.cluster.apiserver.identity.credentials import Credentials
+from muster.cluster.controllers.serverservice import ServerService
 from muster.cluster.controlplane import ControlPlane
-from muster.cluster.serverservice import ServerService
 from muster.runtime.clock import RealClock
 from muster.runtime.ids import Ids
 from muster.runtime.manager import Manager

@@ -16,10 +16,10 @@ from muster.cluster.apiserver.answers import Stream
 from muster.cluster.controlplane import ControlPlane
 from muster.cluster.embedded import Running, begun
 from muster.cluster.entrance import PKI, Entrance
-from muster.cluster.nodes.leftovers import NODES
+from muster.cluster.nodes.disk.leftovers import NODES
 from muster.cluster.nodespec import NodeSpec
 from muster.cluster.store import SqliteJournal
-from muster.runtime.ownership import require_file
+from muster.runtime.process.ownership import require_file
 
 AUDIT_LOG = "audit.log"
 DESCRIPTORS = 16 * 1024  # open files: all connections that are let in, and what else there is

@@ -8,26 +8,26 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from muster.api.config import Configuration
+from muster.controllers.elastic.quota import ElasticQuota
+from muster.controllers.elastic.world import WorldController
 from muster.controllers.integrations.setup import integrations
 from muster.controllers.job import JobController
+from muster.controllers.job.ttl import TtlController
 from muster.controllers.queueing.admission import AdmissionController
 from muster.controllers.queueing.cache import QueueingCache
 from muster.controllers.queueing.capacity import NodeQuotaController
-from muster.controllers.queueing.clusterqueue import ClusterQueueController
-from muster.controllers.queueing.cohort import CohortController
 from muster.controllers.queueing.fairusage import fair_usage
 from muster.controllers.queueing.inuse import checks_in_use, flavors_in_use, topologies_in_use
-from muster.controllers.queueing.localqueue import LocalQueueController
 from muster.controllers.queueing.metrics import QueueingMetrics
 from muster.controllers.queueing.priorityclass import PriorityClassController
-from muster.controllers.queueing.sizes import ElasticQuota
-from muster.controllers.queueing.visibility import Visibility
+from muster.controllers.queueing.status.clusterqueue import ClusterQueueController
+from muster.controllers.queueing.status.cohort import CohortController
+from muster.controllers.queueing.status.localqueue import LocalQueueController
+from muster.controllers.queueing.status.visibility import Visibility
 from muster.controllers.queueing.workload import WorkloadController
-from muster.controllers.scheduler import Scheduler
-from muster.controllers.ttl import TtlController
-from muster.controllers.world import WorldController
+from muster.controllers.scheduler.scheduler import Scheduler
+from muster.runtime.events.recorder import EventSink
 from muster.runtime.manager import Manager
-from muster.runtime.recorder import EventSink
 
 
 class Part(StrEnum):

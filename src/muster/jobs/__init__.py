@@ -1,1 +1,1 @@
-"""The Job algorithm: from a job and its pods to what must be created, deleted and written. Pure."""
+"""The algorithms of kinds of jobs: one room for each. Pure."""

@@ -13,8 +13,8 @@ import msgspec
 from muster.api.kinds import Kind, Page
 from muster.api.meta import Object
 from muster.api.status import ApiError, Status, StatusDetails, conflict
-from muster.runtime.garbage import collector_paused
 from muster.runtime.objects import meta_of
+from muster.runtime.process.garbage import collector_paused
 from muster.runtime.transport import (
     JSON,
     MERGE_PATCH,

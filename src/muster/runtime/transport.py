@@ -1,6 +1,6 @@
 """The wire between the parts of the system: requests to an API server, and its answers.
 
-There are two transports: `muster.runtime.https` reaches a server over TLS, and
+There are two transports: `muster.runtime.kube.https` reaches a server over TLS, and
 `muster.cluster.apiserver.inprocess` calls the embedded one without a socket. `Client` stands on either.
 """
 

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from muster.api.core import ObjectReference
 from muster.api.status import ApiError, too_many_requests
 from muster.runtime.clock import Clock
-from muster.runtime.recorder import Recorder
+from muster.runtime.events.recorder import Recorder
 from muster.runtime.rivals import ANOTHER, Change, Dealings, Document, Quarrel, changes, counted, judged, met
 from muster.runtime.transport import Request, Response, Transport
 

@@ -11,8 +11,8 @@ from typing import Any
 from tests.system.plane import running
 
 from muster.api.config import EMBEDDED, Configuration
+from muster.cluster.apiserver.identity.users import ADMIN, User
 from muster.cluster.apiserver.inprocess import InProcessTransport
-from muster.cluster.apiserver.users import ADMIN, User
 from muster.cluster.controlplane import ControlPlane
 from muster.runtime.client import lines
 from muster.runtime.clock import run_virtual

@@ -8,8 +8,8 @@ import yaml
 from tests.system.apiserver.harness import DEFAULT, JOBS, MAPS, PODS, Answer, Api, api, config_map, job, pod
 
 from muster.cluster.apiserver.fields.sets import paths
+from muster.cluster.apiserver.identity.users import ADMIN
 from muster.cluster.apiserver.inprocess import InProcessTransport
-from muster.cluster.apiserver.users import ADMIN
 from muster.runtime.transport import APPLY_PATCH, JSON, JSON_PATCH, STRATEGIC_MERGE_PATCH, Request
 
 DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"

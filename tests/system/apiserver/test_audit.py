@@ -9,7 +9,7 @@ from tests.system.apiserver.harness import DEFAULT, MAPS, NAMESPACES, PODS, api,
 
 from muster.cluster.apiserver.access.audit import Audit, AuditLog
 from muster.cluster.apiserver.access.audit_policy import parse
-from muster.cluster.apiserver.users import AUTHENTICATED, User
+from muster.cluster.apiserver.identity.users import AUTHENTICATED, User
 
 BOB = User("bob", frozenset({AUTHENTICATED}), "u-1", {"scopes": ("x",)})
 

@@ -9,9 +9,9 @@ import yaml
 from tests.system.apiserver.harness import TABLE, Api, api, api_under
 
 from muster.api.config import EMBEDDED, Muster
-from muster.cluster.apiserver.builtin import BUILTIN
-from muster.cluster.apiserver.builtin_kept import ALPHA, KEPT
-from muster.cluster.apiserver.users import ADMIN
+from muster.cluster.apiserver.identity.users import ADMIN
+from muster.cluster.apiserver.registry.builtin import BUILTIN
+from muster.cluster.apiserver.registry.kept import ALPHA, KEPT
 
 MANIFESTS: list[dict[str, Any]] = list(yaml.safe_load_all((Path(__file__).parent / "kept.yaml").read_text()))
 BY_KIND = {(manifest["apiVersion"], manifest["kind"]): manifest for manifest in MANIFESTS}

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from tests.system.apiserver.harness import EVENTS, api
 
-from muster.cluster.apiserver.expiry import INTERVAL_SECONDS, expire_events, keep_events_fresh
+from muster.cluster.apiserver.objects.expiry import INTERVAL_SECONDS, expire_events, keep_events_fresh
 
 ABOUT = {"involvedObject": {"namespace": "default"}}
 

@@ -7,11 +7,11 @@ import pytest
 from tests.system.apiserver.harness import DEFAULT, MAPS, config_map
 from tests.system.apiserver.test_https_front import logged, over_https
 
-from muster.cluster.apiserver.certificates import Authority
 from muster.cluster.apiserver.front import https, sending
 from muster.cluster.apiserver.front.flow import Limits
 from muster.cluster.apiserver.front.unsent import Unsent
-from muster.cluster.apiserver.users import User
+from muster.cluster.apiserver.identity.certificates import Authority
+from muster.cluster.apiserver.identity.users import User
 from muster.runtime.clock import RealClock
 
 FEW = Limits(seats=4, room=64, streams=4, waiting=2, wait_seconds=10)

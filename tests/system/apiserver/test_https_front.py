@@ -17,11 +17,11 @@ from tests.system.apiserver.harness import DEFAULT, MAPS, config_map, with_param
 from muster.cluster.apiserver import decode
 from muster.cluster.apiserver.access.audit import Audit
 from muster.cluster.apiserver.access.audit_policy import parse
-from muster.cluster.apiserver.certificates import Authority, Pair
-from muster.cluster.apiserver.credentials import Credentials
 from muster.cluster.apiserver.front import application, crowd, door, http1, https, incoming
 from muster.cluster.apiserver.front.https import AddressTaken, HttpsFront
-from muster.cluster.apiserver.users import User
+from muster.cluster.apiserver.identity.certificates import Authority, Pair
+from muster.cluster.apiserver.identity.credentials import Credentials
+from muster.cluster.apiserver.identity.users import User
 from muster.cluster.controlplane import ControlPlane, Surroundings, control_plane
 from muster.cluster.store import MemoryJournal
 from muster.runtime.clock import RealClock

@@ -13,10 +13,10 @@ from h2.errors import ErrorCodes
 from tests.system.apiserver.harness import DEFAULT, MAPS, config_map
 from tests.system.apiserver.test_https_front import Answer, Wire, logged, over_https
 
-from muster.cluster.apiserver.certificates import Authority
 from muster.cluster.apiserver.front import application, door, https, incoming
 from muster.cluster.apiserver.front.http2 import bounds, connection
-from muster.cluster.apiserver.users import User
+from muster.cluster.apiserver.identity.certificates import Authority
+from muster.cluster.apiserver.identity.users import User
 from muster.runtime.clock import RealClock
 
 

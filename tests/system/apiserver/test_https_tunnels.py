@@ -10,7 +10,7 @@ import pytest
 from tests.system.apiserver.harness import MAPS, PODS, config_map, pod
 from tests.system.apiserver.test_https_front import over_https
 from tests.system.apiserver.test_https_front_http2 import http2
-from tests.unit.cluster.apiserver.tunnels.spdy_client import Client, data
+from tests.unit.cluster.apiserver.pods.tunnels.spdy_client import Client, data
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.protocol import Protocol, Side

@@ -6,8 +6,8 @@ import pytest
 from tests.system.apiserver.harness import DEFAULT, PODS, api
 from tests.system.apiserver.test_https_front import over_https
 
-from muster.cluster.apiserver.certificates import Authority
-from muster.cluster.apiserver.users import AUTHENTICATED, User
+from muster.cluster.apiserver.identity.certificates import Authority
+from muster.cluster.apiserver.identity.users import AUTHENTICATED, User
 from muster.runtime.clock import RealClock
 
 RBAC = "/apis/rbac.authorization.k8s.io/v1"

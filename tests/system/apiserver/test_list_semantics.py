@@ -11,9 +11,9 @@ import random
 import pytest
 from tests.system.apiserver.harness import EVENTS_V1, MAPS, NAMESPACES, PARTIAL, PODS, TABLE, api, config_map, pod
 
-from muster.cluster.apiserver import read
 from muster.cluster.apiserver.answers import Stream
-from muster.cluster.apiserver.users import ADMIN
+from muster.cluster.apiserver.identity.users import ADMIN
+from muster.cluster.apiserver.verbs import read
 from muster.runtime.transport import JSON, Request
 
 NO_VERSION = "resourceVersionMatch is forbidden unless resourceVersion is provided"

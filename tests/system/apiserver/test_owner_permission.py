@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from tests.system.apiserver.harness import DEFAULT, MAPS, api, config_map
 
-from muster.cluster.apiserver.users import AUTHENTICATED, User
+from muster.cluster.apiserver.identity.users import AUTHENTICATED, User
 
 JANE = User("jane", frozenset({AUTHENTICATED}))
 ROLES = "/apis/rbac.authorization.k8s.io/v1/namespaces/default/roles"

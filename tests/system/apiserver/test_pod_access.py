@@ -9,7 +9,7 @@ from tests.system.apiserver.harness import PODS, api, pod
 
 from muster.api.status import bad_request
 from muster.cluster.apiserver.answers import Tunnel
-from muster.cluster.apiserver.users import ADMIN
+from muster.cluster.apiserver.identity.users import ADMIN
 from muster.runtime.transport import Request
 
 STREAMS = {"stdout": "1"}

@@ -8,9 +8,9 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from muster.cluster.apiserver.headers import header_of
-from muster.cluster.apiserver.plugins.quotaledger import QuotaLedger
-from muster.cluster.apiserver.plugins.quotausage import Scope, measure_body
+from muster.cluster.apiserver.admission.plugins.quotaledger import QuotaLedger
+from muster.cluster.apiserver.admission.plugins.quotausage import Scope, measure_body
+from muster.cluster.apiserver.objects.headers import header_of
 from muster.cluster.store import Delete, Key, MemoryJournal, Put, Store, WriteRefused
 from muster.cluster.store.errors import StorageFull
 from muster.cluster.store.journal import Record

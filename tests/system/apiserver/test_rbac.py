@@ -5,7 +5,7 @@ import json
 import pytest
 from tests.system.apiserver.harness import DEFAULT, JOBS, MAPS, NAMESPACES, PODS, TABLE, Api, api, config_map, pod
 
-from muster.cluster.apiserver.users import AUTHENTICATED, MASTERS, User, account_groups, account_name
+from muster.cluster.apiserver.identity.users import AUTHENTICATED, MASTERS, User, account_groups, account_name
 from muster.runtime.transport import JSON, Request
 
 RBAC = "/apis/rbac.authorization.k8s.io/v1"

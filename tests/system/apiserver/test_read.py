@@ -19,7 +19,7 @@ from tests.system.apiserver.harness import (
     pod,
 )
 
-from muster.cluster.apiserver.paging import PINNED_FOR, PINNED_SNAPSHOTS
+from muster.cluster.apiserver.request.paging import PINNED_FOR, PINNED_SNAPSHOTS
 
 
 async def maps(api, count, namespace="default", prefix="m"):

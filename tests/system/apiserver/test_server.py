@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.system.apiserver.harness import DEFAULT, MAPS, NAMESPACES, PODS, Api, api, config_map, job, pod
 from tests.system.plane import running
 
-from muster.cluster.apiserver.users import AUTHENTICATED, User
+from muster.cluster.apiserver.identity.users import AUTHENTICATED, User
 from muster.runtime.clock import run_virtual
 
 STRANGER = User("eve", frozenset({AUTHENTICATED, "system:nodes"}))

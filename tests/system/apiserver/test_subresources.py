@@ -6,7 +6,7 @@ import pytest
 from tests.system.apiserver.harness import DEFAULT, JOBS, NAMESPACES, PODS, api, job, pod
 
 from muster.api.status import bad_request
-from muster.cluster.apiserver.podlogs import LogOptions
+from muster.cluster.nodeconnection import LogOptions
 
 BIND = {"apiVersion": "v1", "kind": "Binding", "target": {"kind": "Node", "name": "n1"}}
 

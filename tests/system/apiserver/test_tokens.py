@@ -10,7 +10,7 @@ from tests.system.apiserver.test_https_front import over_https
 
 from muster.cluster.apiserver.access.jwt import SigningKey
 from muster.cluster.apiserver.access.tokens import ISSUER, Reference, Subject, claims_of, legacy_claims
-from muster.cluster.apiserver.users import AUTHENTICATED, User
+from muster.cluster.apiserver.identity.users import AUTHENTICATED, User
 
 ACCOUNTS = f"{DEFAULT}/serviceaccounts"
 TOKEN = f"{ACCOUNTS}/robot/token"

@@ -7,7 +7,7 @@ from tests.system.plane import World, virtual
 from tests.system.queueing_world import finish, flavor, local_queue, queue, workload
 
 from muster.api.kueue import WORKLOAD
-from muster.cluster.apiserver.users import User
+from muster.cluster.apiserver.identity.users import User
 
 GROUP = "/apis/visibility.kueue.x-k8s.io"
 

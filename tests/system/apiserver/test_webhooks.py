@@ -19,7 +19,7 @@ from tests.system.apiserver.webhook_server import (
     webhooks,
 )
 
-from muster.cluster.apiserver.users import ADMIN
+from muster.cluster.apiserver.identity.users import ADMIN
 from muster.runtime.transport import Request
 
 HOOK = 'admission webhook "{}.example.com" denied the request: {}'

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from muster.api.expansion import escape
-from muster.cluster.nodes.environment import expand
+from muster.cluster.nodes.container.environment import expand
 
 TEXTS = st.text(alphabet=st.sampled_from("$(){}AB \né😀"), max_size=20) | st.text()
 VARIABLES = st.dictionaries(st.text(alphabet=st.sampled_from("$(AB{é"), max_size=3), TEXTS, max_size=5)

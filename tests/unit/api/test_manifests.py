@@ -11,7 +11,9 @@ from muster.api.core import CONFIG_MAP, NAMESPACE, POD, SERVICE, SERVICE_ACCOUNT
 from muster.api.defaults import DEFAULTS, default_job, generate_selector
 from muster.api.kinds import without_nulls
 from muster.api.scheduling import PRIORITY_CLASS
-from muster.api.validation import configmap, job, namespace, pod, priorityclass, service, serviceaccount
+from muster.api.validation import configmap, namespace, priorityclass, service, serviceaccount
+from muster.api.validation.jobs import job
+from muster.api.validation.pods import pod
 
 KINDS: dict[tuple[str, str], Any] = {
     ("v1", "Pod"): (POD, pod),

@@ -9,9 +9,9 @@ import yaml
 from tests.unit.jobs.world import START, World, job_of
 
 from muster.api.batch import INDEX_FAILURE_COUNT, INDEX_IGNORED_FAILURE_COUNT, Job, JobStatus
-from muster.jobs.accounting import settled
-from muster.jobs.backoff import Backoff
-from muster.jobs.census import Census, completion_index
+from muster.jobs.job.accounting import settled
+from muster.jobs.job.backoff import Backoff
+from muster.jobs.job.census import Census, completion_index
 
 CASES = yaml.safe_load((Path(__file__).parent / "cases" / "decisions.yaml").read_text())
 

@@ -16,10 +16,10 @@ from muster.api.batch import JobStatus, UncountedTerminatedPods
 from muster.api.conditions import is_true
 from muster.api.core import Pod
 from muster.api.indexes import Indexes
-from muster.jobs.census import Member, completion_index
-from muster.jobs.conditions import finish
-from muster.jobs.pod_failure_policy import judge
-from muster.jobs.terms import Terms
+from muster.jobs.job.census import Member, completion_index
+from muster.jobs.job.conditions import finish
+from muster.jobs.job.pod_failure_policy import judge
+from muster.jobs.job.terms import Terms
 
 IGNORED = {"rules": [{"action": "Ignore", "onExitCodes": {"operator": "In", "values": [42]}}]}
 

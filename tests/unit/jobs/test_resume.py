@@ -7,7 +7,7 @@ import pytest
 
 from muster.api.batch import COMPLETION_INDEX, TRACKING_FINALIZER, Job
 from muster.api.core import Pod
-from muster.jobs.decide import decide
+from muster.jobs.job.decide import decide
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 

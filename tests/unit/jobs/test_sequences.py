@@ -8,7 +8,7 @@ import pytest
 import yaml
 from tests.unit.jobs.world import World, job_of
 
-from muster.jobs.census import Member, completion_index
+from muster.jobs.job.census import Member, completion_index
 
 CASES = yaml.safe_load((Path(__file__).parent / "cases" / "sequences.yaml").read_text())
 THREE = {"completionMode": "Indexed", "completions": 3, "parallelism": 3}

@@ -31,13 +31,13 @@ from muster.api.core import (
 )
 from muster.api.indexes import Indexes
 from muster.api.meta import ObjectMeta
-from muster.api.validation.job import validate_status_update
-from muster.jobs.backoff import Backoff
-from muster.jobs.census import completion_index
-from muster.jobs.conditions import finish
-from muster.jobs.decide import decide
-from muster.jobs.plan import Note, Outcome, Plan
-from muster.jobs.pods import PodTemplate
+from muster.api.validation.jobs.job import validate_status_update
+from muster.jobs.job.backoff import Backoff
+from muster.jobs.job.census import completion_index
+from muster.jobs.job.conditions import finish
+from muster.jobs.job.decide import decide
+from muster.jobs.job.plan import Note, Outcome, Plan
+from muster.jobs.job.pods import PodTemplate
 
 replace = msgspec.structs.replace
 

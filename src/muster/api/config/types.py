@@ -14,7 +14,7 @@ from muster.api.durations import MINUTE, SECOND
 from muster.api.markers import Int32
 from muster.api.meta import LabelSelector, LabelSelectorRequirement, Struct
 from muster.api.quantity import ResourceList
-from muster.api.validation.job import Elastic
+from muster.api.validation.jobs.job import Elastic
 
 DURATION: Final = "duration"  # written as Go writes it: 5m, 1h30m
 ONLY_IN: Final = "only-in"  # the one version that has the field

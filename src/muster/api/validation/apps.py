@@ -30,9 +30,9 @@ from muster.api.validation.fields import (
     required,
     unsupported,
 )
-from muster.api.validation.job import validate_template_spec
+from muster.api.validation.jobs.job import validate_template_spec
 from muster.api.validation.metadata import label_selector
-from muster.api.validation.podspec import pod_template
+from muster.api.validation.pods.podspec import pod_template
 from muster.api.validation.standard import Standard
 
 _NO_MATCH = "`selector` does not match template `labels`"

@@ -6,7 +6,7 @@ from muster.api.validation import names
 from muster.api.validation.addresses import network
 from muster.api.validation.fields import Errors, duplicate, forbidden, invalid, required
 from muster.api.validation.metadata import changed_metadata, label_key, new_metadata
-from muster.api.validation.placement import taint_effect
+from muster.api.validation.pods.placement import taint_effect
 from muster.api.validation.resources import amount
 
 

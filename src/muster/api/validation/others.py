@@ -4,7 +4,7 @@ from muster.api.resource import DeviceRequest, ResourceClaim, ResourceClaimSpec,
 from muster.api.runtimeclass import RuntimeClass
 from muster.api.validation import names
 from muster.api.validation.fields import Errors, each, immutable, invalid, required
-from muster.api.validation.placement import tolerations
+from muster.api.validation.pods.placement import tolerations
 from muster.api.validation.resources import amount
 from muster.api.validation.standard import Standard
 

@@ -5,7 +5,7 @@ from muster.api.status import FieldError
 from muster.api.validation import names
 from muster.api.validation.fields import Errors, forbidden, immutable
 from muster.api.validation.metadata import changed_metadata, new_metadata
-from muster.api.validation.podspec import preemption_policy
+from muster.api.validation.pods.podspec import preemption_policy
 
 HIGHEST_USER_PRIORITY = 1_000_000_000
 SYSTEM_PREFIX = "system-"

@@ -4,7 +4,6 @@ from muster.api.core import Service, ServicePort, ServiceSpec, SessionAffinityCo
 from muster.api.status import FieldError
 from muster.api.validation import names
 from muster.api.validation.addresses import ip_address, network, one_of_each_family, parse, public_address
-from muster.api.validation.containers import PROTOCOLS
 from muster.api.validation.fields import (
     Errors,
     duplicate,
@@ -14,8 +13,9 @@ from muster.api.validation.fields import (
     required,
     unsupported,
 )
-from muster.api.validation.handlers import port as port_rule
 from muster.api.validation.metadata import changed_metadata, labels, new_metadata
+from muster.api.validation.pods.containers import PROTOCOLS
+from muster.api.validation.pods.handlers import port as port_rule
 
 _TYPES = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
 _AFFINITIES = ("ClientIP", "None")

@@ -9,9 +9,9 @@ from muster.api.quantity import Quantity, QuantityError, parse
 from muster.api.status import FieldError
 from muster.api.storage import StorageClass, VolumeAttributesClass
 from muster.api.validation.fields import Errors, forbidden, immutable, invalid, required, unsupported
+from muster.api.validation.pods.volumes import ACCESS_MODES, claim_spec
 from muster.api.validation.resources import amount
 from muster.api.validation.standard import Standard
-from muster.api.validation.volumes import ACCESS_MODES, claim_spec
 
 _RECLAIM = ("Delete", "Recycle", "Retain")
 _BINDING = ("Immediate", "WaitForFirstConsumer")

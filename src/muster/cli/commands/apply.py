@@ -7,10 +7,10 @@ from typing import Any
 import click
 import msgspec
 
-from muster.cli.applying import Manifest, ManifestError, annotated, change, manifests
 from muster.cli.completion import names
-from muster.cli.examples import examples
+from muster.cli.doing.applying import Manifest, ManifestError, annotated, change, manifests
 from muster.cli.session import Session, Target, connect, run, target_options
+from muster.cli.words.examples import examples
 
 _SUFFIXES = (".yaml", ".yml", ".json")
 _STRICT = "strict decoding error"
@@ -37,7 +37,7 @@ _STRICT = "strict decoding error"
 @target_options
 def command(filename: tuple[str, ...], wait: bool, dry_run: bool, **options: Any) -> None:
     """Create or change objects until they are as their manifests say."""
-    from muster.cli.output import say
+    from muster.cli.terminal.output import say
 
     found = [one for name in filename for file in _files(name) for one in _read(file)]
     wrong = [one for one in found if isinstance(one, ManifestError)]
@@ -69,8 +69,8 @@ def _read(name: str) -> list[Manifest | ManifestError]:
 async def _apply(target: Target, found: list[Manifest], *, wait: bool, dry_run: bool) -> int:
     """Do what can be done of it; 1 if something failed, else the highest code of the jobs that are waited for."""
     from muster.cli.commands.wait import follow_all
-    from muster.cli.discovery import Discovery
-    from muster.cli.each import attempt
+    from muster.cli.doing.each import attempt
+    from muster.cli.words.discovery import Discovery
 
     async with connect(target) as session:
         discovery = Discovery(session.client)

@@ -9,9 +9,9 @@ from typing import Any
 
 import click
 
-from muster.cli.examples import examples
 from muster.cli.home import Home, data_option
 from muster.cli.session import Target, connect, run
+from muster.cli.words.examples import examples
 
 # Pods have their grace period to end; then the server ends them and itself. This is for one that does not answer.
 PATIENCE_SECONDS = 90.0
@@ -25,7 +25,7 @@ _NAMES = 5
 @data_option
 def command(data: str) -> None:
     """End all pods gracefully, then the server. Its data stay."""
-    from muster.cluster.nodes.leftovers import reap
+    from muster.cluster.nodes.disk.leftovers import reap
 
     home = Home.find(os.environ, data)
     pid = home.server_pid()

@@ -6,9 +6,9 @@ from typing import Any
 import click
 
 from muster.cli.completion import names
-from muster.cli.examples import examples
 from muster.cli.session import Target, connect, run, target_options
-from muster.cli.words import name
+from muster.cli.words.examples import examples
+from muster.cli.words.types import name
 
 # All that `muster.insight.jobstate` knows, in the order of a job's life.
 STATES = (
@@ -46,8 +46,8 @@ def command(all_namespaces: bool, output: str | None, **options: Any) -> None:
 
 
 async def _ps(target: Target, only: Mapping[str, Any], output: str, *, everywhere: bool) -> None:
-    from muster.cli.choices import no_job
-    from muster.cli.output import say
+    from muster.cli.terminal.output import say
+    from muster.cli.words.choices import no_job
     from muster.insight.reader.jobs import job_rows
     from muster.runtime.clock import RealClock
 
@@ -78,7 +78,7 @@ def selected(
 
 def _show(rows: list[dict[str, Any]], output: str, *, everywhere: bool) -> None:
     if output in ("json", "yaml"):
-        from muster.cli.output import dump
+        from muster.cli.terminal.output import dump
 
         click.echo(dump(rows, output))
     elif output == "name":
@@ -96,7 +96,7 @@ _WIDE = {"PRIORITY": "priority", "CLUSTERQUEUE": "clusterQueue", "NODES": "nodes
 
 
 def _print(rows: list[dict[str, Any]], *, everywhere: bool, wide: bool) -> None:
-    from muster.cli.output import terminal_width
+    from muster.cli.terminal.output import terminal_width
     from muster.insight.text import table
 
     first = {"NAMESPACE": "namespace"} if everywhere else {}

@@ -6,10 +6,10 @@ from typing import Any
 import click
 
 from muster.cli.completion import names
-from muster.cli.examples import examples
 from muster.cli.session import Session, Target, connect, run, target_options
-from muster.cli.suggesting import SuggestingGroup
-from muster.cli.words import name, quantity
+from muster.cli.words.examples import examples
+from muster.cli.words.suggesting import SuggestingGroup
+from muster.cli.words.types import name, quantity
 
 _CLUSTER = click.option("--cluster", is_flag=True, help="NAME is a ClusterQueue: for all namespaces.")
 _LIMIT = "RES=Q"
@@ -50,7 +50,7 @@ async def _list(target: Target, output: str, *, everywhere: bool) -> None:
     rows = [cluster_queue_row(queue) for queue in cluster or ()]
     locals_ = [local_queue_row(queue) for queue in local]
     if output in ("json", "yaml"):
-        from muster.cli.output import dump
+        from muster.cli.terminal.output import dump
 
         click.echo(dump({"clusterQueues": [written(row) for row in rows], "localQueues": locals_}, output))
     elif output == "name":
@@ -69,7 +69,7 @@ async def _list(target: Target, output: str, *, everywhere: bool) -> None:
 
 
 def _print(rows: list[dict[str, Any]], local: list[dict[str, Any]], *, everywhere: bool, wide: bool) -> None:
-    from muster.cli.output import terminal_width
+    from muster.cli.terminal.output import terminal_width
     from muster.insight.quotas import resources_of, usage_cell
     from muster.insight.text import table
 
@@ -126,7 +126,7 @@ def resume(name: str, cluster: bool, **options: Any) -> None:
 
 
 async def _set_policy(target: Target, name: str, policy: str, *, cluster: bool) -> None:
-    from muster.cli.holding import set_stop_policy
+    from muster.cli.doing.holding import set_stop_policy
 
     async with connect(target) as session:
         click.echo(await set_stop_policy(session, name, policy, cluster=cluster))
@@ -175,7 +175,7 @@ def create(name: str, **options: Any) -> None:
     """
     target = Target.of(options)
     if options["dry_run"]:
-        from muster.cli.output import dump
+        from muster.cli.terminal.output import dump
 
         made = _documents(name, target.namespace or "default", options)
         if options["output"] == "json":
@@ -214,7 +214,7 @@ async def _submit(session: Session, document: dict[str, Any], *, dry_run: bool) 
 
 
 def _documents(name: str, namespace: str, options: dict[str, Any]) -> list[dict[str, Any]]:
-    from muster.cli.newqueue import NewQueue, documents
+    from muster.cli.doing.newqueue import NewQueue, documents
 
     named = {"cpu": "cpu", "memory": "memory", "gpus": "nvidia.com/gpu"}
     quotas = {resource: options[option] for option, resource in named.items() if options[option]}

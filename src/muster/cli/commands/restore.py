@@ -6,8 +6,8 @@ from pathlib import Path
 import click
 
 from muster.cli.completion import names
-from muster.cli.examples import examples
 from muster.cli.home import Home, data_option
+from muster.cli.words.examples import examples
 
 
 @click.command(

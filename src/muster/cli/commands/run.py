@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from muster.cli.completion import names
-from muster.cli.examples import examples
 from muster.cli.session import Session, Target, connect, has_cluster, run, target_options, unignored
-from muster.cli.words import quantity
+from muster.cli.words.examples import examples
+from muster.cli.words.types import quantity
 
 if TYPE_CHECKING:
-    from muster.cli.gang import Gang
+    from muster.cli.doing.gang import Gang
 
 # What a worker on this machine gets of the caller's environment without asking: enough to find the same programs.
 _INHERITED = ("PATH", "HOME", "USER", "LANG", "LC_ALL", "TZ", "VIRTUAL_ENV", "PYTHONPATH", "LD_LIBRARY_PATH")
@@ -103,8 +103,8 @@ def command(arguments: tuple[str, ...], **options: Any) -> None:
 
 def _passes_stdin(options: dict[str, Any]) -> bool:
     """Whether the job gets our standard input. Raises `click.UsageError` where it is asked for and cannot."""
-    from muster.cli.output import say
-    from muster.cli.stdin import can_come, is_there
+    from muster.cli.terminal.output import say
+    from muster.cli.terminal.stdin import can_come, is_there
 
     asked = options["stdin"]
     kind = "detached" if options["detach"] else "elastic" if options["elastic"] else ""
@@ -118,7 +118,7 @@ def _passes_stdin(options: dict[str, Any]) -> bool:
 
 
 async def _run(arguments: Sequence[str], options: dict[str, Any], target: Target) -> int:
-    from muster.cli.output import say
+    from muster.cli.terminal.output import say
 
     if has_cluster(target):
         async with connect(target) as session:
@@ -144,9 +144,9 @@ async def _own_cluster() -> AsyncIterator[Session]:
 
 
 async def _submit(session: Session, arguments: Sequence[str], options: dict[str, Any]) -> int:
-    from muster.cli.choices import check_queue, priority_classes
-    from muster.cli.output import say
-    from muster.cli.submitting import submit
+    from muster.cli.doing.submitting import submit
+    from muster.cli.terminal.output import say
+    from muster.cli.words.choices import check_queue, priority_classes
     from muster.insight.reader.queues import is_embedded, is_simulated
 
     # A Job may name what is not there, and would wait for ever: in no queue, or for pods that nobody may make.
@@ -187,13 +187,13 @@ async def _hopeless(session: Session, created: dict[str, Any]) -> str:
 
 async def _attend(session: Session, gang: "Gang") -> int:
     """Show the job's output until it ends; Ctrl-C cancels it, and again leaves at once."""
-    from muster.cli.cancelling import Cancelling, cancel
-    from muster.cli.follow import Follower
-    from muster.cli.output import say
-    from muster.cli.printing import Printer
-    from muster.cli.progress import Progress
-    from muster.cli.stdin import Feeding, read
-    from muster.cli.streams import OutputError
+    from muster.cli.doing.cancelling import Cancelling, cancel
+    from muster.cli.following.follow import Follower
+    from muster.cli.terminal.output import say
+    from muster.cli.terminal.printing import Printer
+    from muster.cli.terminal.progress import Progress
+    from muster.cli.terminal.stdin import Feeding, read
+    from muster.cli.terminal.streams import OutputError
     from muster.runtime.clock import RealClock
     from muster.runtime.ids import Random
 
@@ -243,7 +243,7 @@ async def _attend(session: Session, gang: "Gang") -> int:
 
 async def _looked_up(priority: str, target: Target) -> dict[str, str]:
     """Which kind of class is meant; without a cluster to ask, a PriorityClass, which every cluster knows."""
-    from muster.cli.choices import priority_classes
+    from muster.cli.words.choices import priority_classes
 
     if not priority or not has_cluster(target):
         return {"priority": priority, "queue_priority": ""}
@@ -252,8 +252,8 @@ async def _looked_up(priority: str, target: Target) -> dict[str, str]:
 
 
 def _print(arguments: Sequence[str], options: dict[str, Any], target: Target) -> None:
-    from muster.cli.gang import job, service
-    from muster.cli.output import dump
+    from muster.cli.doing.gang import job, service
+    from muster.cli.terminal.output import dump
 
     gang = _gang(arguments, options, target.namespace or "default", on_this_machine=not options["image"])
     documents = [service(gang), job(gang)]
@@ -264,7 +264,7 @@ def _print(arguments: Sequence[str], options: dict[str, Any], target: Target) ->
 
 
 def _gang(arguments: Sequence[str], options: dict[str, Any], namespace: str, *, on_this_machine: bool) -> Any:
-    from muster.cli.gang import Gang, name_for, no_host_name, not_text
+    from muster.cli.doing.gang import Gang, name_for, no_host_name, not_text
     from muster.runtime.ids import Ids
 
     if not arguments[0]:

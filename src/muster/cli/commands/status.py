@@ -7,9 +7,9 @@ from typing import Any
 
 import click
 
-from muster.cli.examples import examples
 from muster.cli.home import Home
 from muster.cli.session import Target, connect, has_cluster, names_another, run, target_options
+from muster.cli.words.examples import examples
 
 
 @click.command(
@@ -31,7 +31,7 @@ async def _status(target: Target, home: Home) -> int:
 
     from muster.api.core import NODE
     from muster.api.nodes import is_ready
-    from muster.cli.output import say
+    from muster.cli.terminal.output import say
     from muster.insight.reader.jobs import job_rows
     from muster.runtime.clock import RealClock
     from muster.runtime.transport import Request

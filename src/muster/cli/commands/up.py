@@ -9,8 +9,8 @@ from typing import Any, Literal
 import click
 
 from muster.cli.completion import names
-from muster.cli.examples import examples
 from muster.cli.home import Home, data_option
+from muster.cli.words.examples import examples
 
 PORT = 6443
 _FAILED = "Error: "  # how a line begins that says why there is no server
@@ -52,7 +52,7 @@ def command(
 ) -> None:
     """Start an API server, a store, controllers and nodes on this machine, and keep them running."""
     from muster.cluster.nodespec import NodeSpec, NodeSpecError, parse
-    from muster.runtime import logs
+    from muster.runtime.process import logs
 
     try:
         specs = tuple(parse(text) for text in nodes) or (NodeSpec(),)
@@ -81,8 +81,8 @@ def command(
 
 def _url(home: Home) -> str:
     """Where the server is, and a comma; "" if it has not said so yet."""
-    from muster.runtime.kubeconfig import KubeconfigError
-    from muster.runtime.kubeconfig_files import read
+    from muster.runtime.kube.kubeconfig import KubeconfigError
+    from muster.runtime.kube.kubeconfig_files import read
 
     try:
         return f"{read(home.kubeconfig).connection().cluster.server}, "
@@ -120,7 +120,7 @@ def _audit_policy(path: str) -> Any:
 
 def _salvage(home: Home) -> None:
     """Make a whole store of a damaged one, and say what is lost."""
-    from muster.cli.salvaging import report
+    from muster.cli.doing.salvaging import report
     from muster.cluster.backups import salvage_home
     from muster.cluster.store import DataDirectoryError
     from muster.runtime.clock import RealClock
@@ -139,11 +139,11 @@ def _serve(home: Home, port: int, specs: Any, configuration: Any, policy: Any, r
 
     from muster.api.config import EMBEDDED
     from muster.api.status import ApiError
-    from muster.cluster.apiserver.certificates import CredentialError
     from muster.cluster.apiserver.front.https import AddressTaken
+    from muster.cluster.apiserver.identity.certificates import CredentialError
     from muster.cluster.serving import Options, serve
     from muster.cluster.store import DataDirectoryError
-    from muster.runtime.ownership import NotOursError
+    from muster.runtime.process.ownership import NotOursError
 
     is_ready = False
 

@@ -8,9 +8,9 @@ from typing import Any
 import click
 
 from muster.cli.completion import names
-from muster.cli.examples import examples
 from muster.cli.session import Session, Target, connect, run, target_options
-from muster.cli.words import name
+from muster.cli.words.examples import examples
+from muster.cli.words.types import name
 
 
 @click.command(
@@ -30,7 +30,7 @@ async def _wait(target: Target, jobs: tuple[str, ...]) -> int:
 
 async def follow_all(session: Session, jobs: Sequence[tuple[str, str]]) -> int:
     """Wait for jobs, by namespace and name; the highest of their exit codes."""
-    from muster.cli.each import attempt
+    from muster.cli.doing.each import attempt
 
     codes: list[int] = []
 
@@ -43,9 +43,9 @@ async def follow_all(session: Session, jobs: Sequence[tuple[str, str]]) -> int:
 
 async def follow(session: Session, namespace: str, name: str) -> int:
     """Wait for one job, saying how it gets on; its exit code."""
-    from muster.cli.follow import Follower
-    from muster.cli.output import say
-    from muster.cli.progress import Progress
+    from muster.cli.following.follow import Follower
+    from muster.cli.terminal.output import say
+    from muster.cli.terminal.progress import Progress
     from muster.runtime.clock import RealClock
     from muster.runtime.ids import Random
 

@@ -10,9 +10,9 @@ from urllib.parse import urlencode, urlsplit
 
 import msgspec
 
-from muster.runtime.credentials import ConfiguredSource
-from muster.runtime.https_tls import client_context
-from muster.runtime.kubeconfig import ConnectionConfig
+from muster.runtime.kube.credentials import ConfiguredSource
+from muster.runtime.kube.kubeconfig import ConnectionConfig
+from muster.runtime.kube.tls import client_context
 
 # A server that takes longer is of no help.
 PATIENCE_SECONDS = 1.0

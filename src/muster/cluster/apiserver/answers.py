@@ -7,7 +7,7 @@ import msgspec
 from msgspec import Struct, field
 
 from muster.api.status import ApiError, Status, StatusDetails
-from muster.cluster.apiserver.tunnels.wire import Wire
+from muster.cluster.apiserver.pods.tunnels.wire import Wire
 from muster.runtime.transport import JSON, Response
 
 MAX_WARNINGS = 100

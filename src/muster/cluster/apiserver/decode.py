@@ -14,8 +14,8 @@ import msgspec
 
 from muster.api import yaml_decode
 from muster.api.status import ApiError, bad_request, too_large, unsupported_media_type
-from muster.cluster.apiserver import protobuf
 from muster.cluster.apiserver.patch.limits import MAX_DEPTH, require_shallow
+from muster.cluster.apiserver.protobuf import messages
 from muster.runtime.transport import APPLY_PATCH
 
 Document = dict[str, Any]
@@ -58,7 +58,7 @@ def decode_any(body: bytes, content_type: str, kind: str, *, strict: bool = True
     if not form:
         raise unsupported_media_type(
             "the body of the request was in an unknown format - accepted media types include: "
-            f"application/json, application/yaml, {protobuf.MEDIA_TYPE}"
+            f"application/json, application/yaml, {messages.MEDIA_TYPE}"
         )
     try:
         return body.take(form) if isinstance(body, ReadAhead) else _read(body, form, strict=strict)
@@ -108,7 +108,7 @@ def _form(type_: str) -> str:
         return "json"
     if type_ in _YAML_TYPES or type_.endswith("+yaml"):
         return "yaml"
-    return "protobuf" if type_ == protobuf.MEDIA_TYPE else ""
+    return "protobuf" if type_ == messages.MEDIA_TYPE else ""
 
 
 def _read(body: bytes, form: str, *, strict: bool) -> tuple[Any, tuple[str, ...]]:
@@ -122,7 +122,7 @@ def _read(body: bytes, form: str, *, strict: bool) -> tuple[Any, tuple[str, ...]
         value, given_again = yaml_decode.decode(body)
         duplicates = tuple(f'line {again.line}: key "{again.key}" already set in map' for again in given_again)
     else:
-        value = protobuf.decode(body)
+        value = messages.decode(body)
     # Few brackets cannot nest deep: the count is cheaper than the walk.
     if body.count(b"{") + body.count(b"[") > MAX_DEPTH or form == "yaml":
         require_shallow(value, "body")

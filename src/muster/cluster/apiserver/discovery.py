@@ -12,7 +12,7 @@ from itertools import groupby
 from typing import Any
 
 from muster.api.status import not_acceptable
-from muster.cluster.apiserver.registry import Resource
+from muster.cluster.apiserver.registry.resources import Resource
 from muster.cluster.apiserver.static import JSON, StaticAnswer, accepted, static_answer
 
 _AGGREGATED = ("v2", "v2beta1")

@@ -10,7 +10,7 @@ from muster.api.status import path_not_found
 from muster.cluster.apiserver.answers import Stream
 from muster.cluster.apiserver.discovery import Discovery
 from muster.cluster.apiserver.openapi import OpenApi
-from muster.cluster.apiserver.registry import Registry
+from muster.cluster.apiserver.registry.resources import Registry
 from muster.cluster.apiserver.static import StaticAnswer
 from muster.cluster.release import GIT_VERSION, MAJOR, MINOR
 from muster.runtime import metrics

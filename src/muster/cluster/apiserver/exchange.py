@@ -8,10 +8,10 @@ from msgspec.structs import replace
 from muster.api.status import ApiError, bad_request, internal_error
 from muster.cluster.apiserver.access.audit import Record
 from muster.cluster.apiserver.answers import Answer, refusal
-from muster.cluster.apiserver.registry import Resource
-from muster.cluster.apiserver.request import Target
+from muster.cluster.apiserver.identity.users import Access
+from muster.cluster.apiserver.registry.resources import Resource
+from muster.cluster.apiserver.request.requestinfo import Target
 from muster.cluster.apiserver.traffic import Traffic
-from muster.cluster.apiserver.users import Access
 from muster.runtime.transport import Request
 
 log = logging.getLogger(__name__)

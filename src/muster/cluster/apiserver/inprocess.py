@@ -8,10 +8,10 @@ from typing import Any
 
 from muster.api.status import bad_request
 from muster.cluster.apiserver.answers import Stream, Tunnel, refusal
+from muster.cluster.apiserver.identity.users import ADMIN, User
 from muster.cluster.apiserver.pipeline import ApiServer
-from muster.cluster.apiserver.tunnels.negotiation import UPGRADE_REQUIRED
-from muster.cluster.apiserver.tunnels.wire import FAREWELL_SECONDS, Wire
-from muster.cluster.apiserver.users import ADMIN, User
+from muster.cluster.apiserver.pods.tunnels.negotiation import UPGRADE_REQUIRED
+from muster.cluster.apiserver.pods.tunnels.wire import FAREWELL_SECONDS, Wire
 from muster.runtime.client import error_of
 from muster.runtime.tasks import cancel
 from muster.runtime.transport import Conversation, Request, Response, TransportError

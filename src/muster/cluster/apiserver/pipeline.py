@@ -21,30 +21,31 @@ from muster.api.status import (
 )
 from muster.cluster.apiserver.access.audit import Audit
 from muster.cluster.apiserver.access.impersonation import impersonated
-from muster.cluster.apiserver.admission import Admission
+from muster.cluster.apiserver.admission.chain import Admission
 from muster.cluster.apiserver.answers import Answer, Stream, success, warning_headers
-from muster.cluster.apiserver.builtin import BINDING, PODS
-from muster.cluster.apiserver.call import Call
 from muster.cluster.apiserver.decode import Document, decode, media_type
-from muster.cluster.apiserver.documents import Documents
 from muster.cluster.apiserver.endpoints import Endpoints
 from muster.cluster.apiserver.exchange import Exchange
-from muster.cluster.apiserver.loading import loaded_entry
-from muster.cluster.apiserver.pending import pending_actions
-from muster.cluster.apiserver.podaccess import NodeConnection, PodAccess
-from muster.cluster.apiserver.podactions import PodActions
-from muster.cluster.apiserver.podlogs import read_kept_log, read_log
-from muster.cluster.apiserver.read import Reader
-from muster.cluster.apiserver.registry import Registry, Resource, Subresource
-from muster.cluster.apiserver.remove import Remover
-from muster.cluster.apiserver.representation import Listed, Presentation, form_of
-from muster.cluster.apiserver.request import Target, boolean, list_options, parse_path
+from muster.cluster.apiserver.identity.users import NOBODY, Access, Authorizer, User, authorize
+from muster.cluster.apiserver.objects.documents import Documents
+from muster.cluster.apiserver.objects.loading import loaded_entry
+from muster.cluster.apiserver.pods.access import PodAccess
+from muster.cluster.apiserver.pods.actions import PodActions
+from muster.cluster.apiserver.pods.logs import read_kept_log, read_log
+from muster.cluster.apiserver.registry.builtin import BINDING, PODS
+from muster.cluster.apiserver.registry.resources import Registry, Resource, Subresource
+from muster.cluster.apiserver.request.call import Call
+from muster.cluster.apiserver.request.representation import Listed, Presentation, form_of
+from muster.cluster.apiserver.request.requestinfo import Target, boolean, list_options, parse_path
 from muster.cluster.apiserver.tables import require_include
 from muster.cluster.apiserver.traffic import Traffic
 from muster.cluster.apiserver.turns import Line, Turns
-from muster.cluster.apiserver.users import NOBODY, Access, Authorizer, User, authorize
-from muster.cluster.apiserver.watch import Watcher
-from muster.cluster.apiserver.write import Writer
+from muster.cluster.apiserver.verbs.read import Reader
+from muster.cluster.apiserver.verbs.remove import Remover
+from muster.cluster.apiserver.verbs.watch import Watcher
+from muster.cluster.apiserver.verbs.write import Writer
+from muster.cluster.apiserver.visibility import pending_actions
+from muster.cluster.nodeconnection import NodeConnection
 from muster.cluster.store import Entry, Store
 from muster.runtime import metrics
 from muster.runtime.clock import Clock

@@ -2,8 +2,8 @@
 
 from prometheus_client import Counter, Histogram
 
-from muster.cluster.apiserver.registry import Resource
-from muster.cluster.apiserver.request import Target
+from muster.cluster.apiserver.registry.resources import Resource
+from muster.cluster.apiserver.request.requestinfo import Target
 from muster.runtime.clock import Clock
 from muster.runtime.metrics import Registry
 

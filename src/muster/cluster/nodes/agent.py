@@ -17,29 +17,31 @@ from muster.api.meta import Object
 from muster.api.pods import is_finished
 from muster.api.quantity import Quantity
 from muster.api.status import ApiError
-from muster.cluster.nodes import admission, cgroups, isolation, machine, processes
 from muster.cluster.nodes.connection import Connection
-from muster.cluster.nodes.environment import Names
-from muster.cluster.nodes.gpus import RESOURCE as GPU
-from muster.cluster.nodes.gpus import Gpus, NoGpusError
+from muster.cluster.nodes.container import processes
+from muster.cluster.nodes.container.environment import Names
+from muster.cluster.nodes.container.launching import Kit
+from muster.cluster.nodes.container.logs import Logs
+from muster.cluster.nodes.disk.leftovers import end_pod
+from muster.cluster.nodes.disk.past import Past
+from muster.cluster.nodes.disk.remover import Remover
+from muster.cluster.nodes.disk.storage import PodRecord, Storage, seed_of
 from muster.cluster.nodes.heartbeat import Heartbeat
-from muster.cluster.nodes.isolation import Isolation
-from muster.cluster.nodes.launching import Kit
-from muster.cluster.nodes.leftovers import end_pod
-from muster.cluster.nodes.logs import Logs
-from muster.cluster.nodes.machine import Machine
-from muster.cluster.nodes.network import Network
-from muster.cluster.nodes.past import Past
-from muster.cluster.nodes.pod_facts import Ending
-from muster.cluster.nodes.pod_runner import PodRunner
-from muster.cluster.nodes.pod_status import SHUTDOWN_MESSAGE, SHUTDOWN_REASON
-from muster.cluster.nodes.remover import Remover
-from muster.cluster.nodes.storage import PodRecord, Storage, seed_of
+from muster.cluster.nodes.machine import cgroups, isolation, machine
+from muster.cluster.nodes.machine.gpus import RESOURCE as GPU
+from muster.cluster.nodes.machine.gpus import Gpus, NoGpusError
+from muster.cluster.nodes.machine.isolation import Isolation
+from muster.cluster.nodes.machine.machine import Machine
+from muster.cluster.nodes.network.network import Network
+from muster.cluster.nodes.pod import admission
+from muster.cluster.nodes.pod.facts import Ending
+from muster.cluster.nodes.pod.runner import PodRunner
+from muster.cluster.nodes.pod.status import SHUTDOWN_MESSAGE, SHUTDOWN_REASON
 from muster.cluster.nodes.wire import pod_status_patch
 from muster.runtime.controller import Result
+from muster.runtime.events.recorder import Recorder
 from muster.runtime.manager import Manager
 from muster.runtime.objects import key_of, reference
-from muster.runtime.recorder import Recorder
 from muster.runtime.tasks import cancel
 from muster.runtime.transport import STRATEGIC_MERGE_PATCH
 

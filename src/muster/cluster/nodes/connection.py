@@ -8,16 +8,13 @@ from contextlib import asynccontextmanager
 from muster.api.core import Pod
 from muster.api.pods import all_containers
 from muster.api.status import bad_request, internal_error
-from muster.cluster.apiserver.podaccess import CommandOptions
-from muster.cluster.apiserver.podlogs import LogOptions
-from muster.cluster.apiserver.tunnels.command import Opening, Program
-from muster.cluster.apiserver.tunnels.forward import Dial
-from muster.cluster.nodes import localports
-from muster.cluster.nodes.attaching import follow, join
-from muster.cluster.nodes.logs import Logs
-from muster.cluster.nodes.past import Past
-from muster.cluster.nodes.pod_runner import PodRunner
-from muster.cluster.nodes.programs import execute
+from muster.cluster.nodeconnection import CommandOptions, Dial, LogOptions, Opening, Program
+from muster.cluster.nodes.container.attaching import follow, join
+from muster.cluster.nodes.container.logs import Logs
+from muster.cluster.nodes.container.programs import execute
+from muster.cluster.nodes.disk.past import Past
+from muster.cluster.nodes.network import localports
+from muster.cluster.nodes.pod.runner import PodRunner
 from muster.cluster.nodes.shims import Shim, ShimError
 from muster.runtime.clock import Clock
 from muster.runtime.containerlogs import KeptPod

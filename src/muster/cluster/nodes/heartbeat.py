@@ -12,8 +12,9 @@ from muster.api.embedded import PROCESS
 from muster.api.meta import ObjectMeta
 from muster.api.quantity import Quantity
 from muster.api.status import ApiError
-from muster.cluster.nodes import machine, node_object
-from muster.cluster.nodes.machine import Machine
+from muster.cluster.nodes import node_object
+from muster.cluster.nodes.machine import machine
+from muster.cluster.nodes.machine.machine import Machine
 from muster.cluster.nodes.wire import to_wire
 from muster.cluster.release import GIT_VERSION
 from muster.runtime.client import Client

@@ -20,8 +20,9 @@ from typing import Annotated, Any, TypeAlias
 
 import msgspec
 
-from muster.cluster.nodes import plainfiles, processes
-from muster.cluster.nodes.plainfiles import OddFileError
+from muster.cluster.nodes.container import processes
+from muster.cluster.nodes.disk import plainfiles
+from muster.cluster.nodes.disk.plainfiles import OddFileError
 from muster.cluster.nodes.shim.spec import Command, Entry, Spec
 from muster.cluster.nodes.shim.supervisor import END, STATE
 from muster.cluster.nodes.shim.system import CLONE_NEWNS, CLONE_NEWPID, CLONE_NEWUSER, CLONE_NEWUTS

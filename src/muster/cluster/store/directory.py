@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 from muster.cluster.store.errors import DataDirectoryError
-from muster.runtime import filelock
+from muster.runtime.process import filelock
 
 
 class DataDirectory:

@@ -22,7 +22,7 @@ from muster.cluster.store.errors import DataDirectoryError, StorageFailed, Store
 from muster.cluster.store.journal import History, Journal, Record
 from muster.cluster.store.sorted import SortedEntries
 from muster.cluster.store.values import Change, ChangeType, Delete, Entry, HeaderOf, Key, Put, Snapshot
-from muster.runtime.garbage import collector_paused
+from muster.runtime.process.garbage import collector_paused
 
 BATCH = 1_000  # writes per commit: what the loop can publish in a few milliseconds
 BATCH_BYTES = 16 << 20  # the same limit in bytes, for big objects

@@ -13,8 +13,8 @@ from muster.api.pods import job_reference
 from muster.api.status import ApiError
 from muster.controllers.integrations.owners import Owners, controller_of
 from muster.controllers.job.claims import BY_CONTROLLER, by_controller
-from muster.jobs.quota import GATE, is_gated, may_go
-from muster.jobs.terms import Terms
+from muster.jobs.job.quota import GATE, is_gated, may_go
+from muster.jobs.job.terms import Terms
 from muster.queueing.elastic.growth import granted
 from muster.runtime.controller import Result
 from muster.runtime.manager import Manager

@@ -23,8 +23,8 @@ from muster.api.managed.jobs import is_together
 from muster.controllers.integrations.framework import Step
 from muster.controllers.integrations.templates import injecting, restoring
 from muster.controllers.scheduler.gangs import starts_together
-from muster.jobs.conditions import SUSPENDED, finish
-from muster.jobs.terms import Terms
+from muster.jobs.job.conditions import SUSPENDED, finish
+from muster.jobs.job.terms import Terms
 from muster.queueing.jobframework.observed import End, PodSetInfo
 from muster.queueing.jobframework.reclaimable import reclaimable_pods
 

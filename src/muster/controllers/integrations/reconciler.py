@@ -40,9 +40,9 @@ from muster.queueing.jobframework.matching import injected
 from muster.queueing.jobframework.observed import JobFacts
 from muster.queueing.jobframework.pairing import Plan, decide
 from muster.runtime.controller import Result
+from muster.runtime.events.recorder import EventType, Recorder
 from muster.runtime.manager import Manager
 from muster.runtime.objects import key_of, meta_of, reference, split_key
-from muster.runtime.recorder import EventType, Recorder
 
 T = TypeVar("T")
 

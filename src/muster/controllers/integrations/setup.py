@@ -7,10 +7,10 @@ from muster.controllers.integrations.framework import Integration
 from muster.controllers.integrations.gates import QuotaGates
 from muster.controllers.integrations.job import JobIntegration
 from muster.controllers.integrations.owners import Owners
-from muster.controllers.integrations.pods import PodReconciler
+from muster.controllers.integrations.pods.reconciler import PodReconciler
 from muster.controllers.integrations.reconciler import JobReconciler
+from muster.runtime.events.recorder import Recorder
 from muster.runtime.manager import Manager, Runnable
-from muster.runtime.recorder import Recorder
 
 # Those that come with the engine.
 INTEGRATIONS: tuple[Integration[Any], ...] = (JobIntegration(),)

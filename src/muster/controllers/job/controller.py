@@ -1,4 +1,4 @@
-"""The shell of the Job algorithm: caches in, `muster.jobs.decide`, writes out.
+"""The shell of the Job algorithm: caches in, `muster.jobs.job.decide`, writes out.
 
 A Job is looked at when it or its pods change, but not before the caches show what we wrote ourselves. Events of a
 big Job are gathered for a moment, so that a look at all its pods is paid for by many of them; a small Job is looked
@@ -23,16 +23,16 @@ from muster.controllers.job.metrics import JobMetrics
 from muster.controllers.job.observed import OwnWrites, number
 from muster.controllers.job.orphans import Orphans
 from muster.controllers.job.writer import UNTRACK, Refusal, Writer, is_unsure
-from muster.jobs.backoff import Backoff
-from muster.jobs.conditions import finish
-from muster.jobs.decide import decide
-from muster.jobs.plan import Outcome, Plan
-from muster.jobs.pods import owner_reference
-from muster.jobs.terms import managed_by
+from muster.jobs.job.backoff import Backoff
+from muster.jobs.job.conditions import finish
+from muster.jobs.job.decide import decide
+from muster.jobs.job.plan import Outcome, Plan
+from muster.jobs.job.pods import owner_reference
+from muster.jobs.job.terms import managed_by
 from muster.runtime.controller import Result
+from muster.runtime.events.recorder import Recorder
 from muster.runtime.manager import Manager
 from muster.runtime.objects import key_of
-from muster.runtime.recorder import Recorder
 from muster.runtime.transport import TransportError
 
 WORKERS = 16

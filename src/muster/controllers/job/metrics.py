@@ -9,9 +9,9 @@ from muster.api.core import Pod
 from muster.api.indexes import Indexes
 from muster.api.pods import is_finished
 from muster.controllers.job.claims import is_tracked
-from muster.jobs.conditions import COMPLETE, FAILED
-from muster.jobs.plan import Plan
-from muster.jobs.terms import Terms, completion_mode
+from muster.jobs.job.conditions import COMPLETE, FAILED
+from muster.jobs.job.plan import Plan
+from muster.jobs.job.terms import Terms, completion_mode
 from muster.runtime.metrics import Registry
 
 _PREFIX = "job_controller_"

@@ -11,8 +11,8 @@ from muster.api.status import ApiError
 from muster.controllers.job import claims
 from muster.controllers.job.observed import OwnWrites
 from muster.controllers.job.writer import UNTRACK, Writer
-from muster.jobs.conditions import finish
-from muster.jobs.terms import managed_by
+from muster.jobs.job.conditions import finish
+from muster.jobs.job.terms import managed_by
 from muster.runtime.controller import Controller, Result
 from muster.runtime.informer import Informer
 from muster.runtime.manager import Manager

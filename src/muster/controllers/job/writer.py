@@ -15,11 +15,11 @@ from muster.api.batch import JOB, TRACKING_FINALIZER, Job, JobStatus
 from muster.api.core import POD, Pod
 from muster.api.status import ApiError
 from muster.controllers.job.observed import OwnWrites
-from muster.jobs.plan import Creation, Deletion, Outcome
-from muster.jobs.pods import PodTemplate
+from muster.jobs.job.plan import Creation, Deletion, Outcome
+from muster.jobs.job.pods import PodTemplate
 from muster.runtime.client import Client
+from muster.runtime.events.recorder import EventType, Recorder
 from muster.runtime.objects import reference
-from muster.runtime.recorder import EventType, Recorder
 from muster.runtime.transport import STRATEGIC_MERGE_PATCH, TransportError
 
 # Requests under way together, over all Jobs: enough to fill the server's group commits.

@@ -42,9 +42,9 @@ from muster.queueing.workload.reservation import admission as admission_of
 from muster.queueing.workload.reservation import preempted, reserved
 from muster.runtime.clock import Clock
 from muster.runtime.controller import Result
+from muster.runtime.events.recorder import Recorder
 from muster.runtime.manager import Manager
 from muster.runtime.objects import merge_patch, reference
-from muster.runtime.recorder import Recorder
 from muster.runtime.transport import TransportError
 
 # Writes under way together: enough to fill the server's group commits.

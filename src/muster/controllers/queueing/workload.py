@@ -36,9 +36,9 @@ from muster.queueing.workload.lifecycle import Plan, Surroundings, decide
 from muster.queueing.workload.obstacles import QueueState
 from muster.queueing.workload.readiness import settings_for
 from muster.runtime.controller import Result
+from muster.runtime.events.recorder import Recorder
 from muster.runtime.manager import Manager
 from muster.runtime.objects import key_of, merge_patch, reference
-from muster.runtime.recorder import Recorder
 
 WORKERS: Final = 16
 

@@ -16,9 +16,9 @@ from muster.api.kueue.names import POD_GROUP_FAST_ADMISSION
 from muster.api.managed.pods import group_name, group_size
 from muster.api.meta import ObjectMeta
 from muster.api.pods import job_reference
-from muster.jobs.census import completion_index
-from muster.jobs.sizing import wanted_active
-from muster.jobs.terms import Terms
+from muster.jobs.job.census import completion_index
+from muster.jobs.job.sizing import wanted_active
+from muster.jobs.job.terms import Terms
 
 BINDING_ANNOTATION = "muster.dev/binding-since"
 

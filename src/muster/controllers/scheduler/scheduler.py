@@ -20,6 +20,7 @@ from muster.api.batch import JOB, TRACKING_FINALIZER, Job
 from muster.api.core import NODE, POD, Node, Pod
 from muster.api.pods import is_finished
 from muster.api.status import ApiError
+from muster.controllers.elastic.placement import Sizes
 from muster.controllers.scheduler.gangs import (
     BINDING_ANNOTATION,
     LOWEST_PRIORITY,
@@ -37,7 +38,6 @@ from muster.controllers.scheduler.gangs import (
     starts_together,
     wanted_pods,
 )
-from muster.controllers.scheduler.sizes import Sizes
 from muster.gang.capacity import Capacity
 from muster.gang.elastic import Waiting
 from muster.gang.explain import explain
@@ -45,9 +45,9 @@ from muster.gang.placement import Refusal, place
 from muster.gang.shapes import count_shapes, shape_of
 from muster.runtime.clock import Clock
 from muster.runtime.controller import Result
+from muster.runtime.events.recorder import Recorder
 from muster.runtime.manager import Manager
 from muster.runtime.objects import key_of, reference, split_key
-from muster.runtime.recorder import Recorder
 from muster.runtime.transport import STRATEGIC_MERGE_PATCH
 
 # Gangs bound side by side, and bindings under way for each: enough to fill the server's group commits.

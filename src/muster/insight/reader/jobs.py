@@ -87,7 +87,7 @@ async def _pods_by_owner(client: Client, namespace: str) -> dict[str, list[Any]]
 async def refused_pods(client: Client, namespace: str) -> dict[str, str]:
     """Why the pods of jobs could not be made, by the job's UID: the newest event that says so."""
     from muster.api.core import EVENT
-    from muster.runtime.correlator import COMBINED
+    from muster.runtime.events.correlator import COMBINED
 
     events = await client.list(EVENT, namespace, fields="reason=FailedCreate,involvedObject.kind=Job")
     newest = sorted(events.items, key=lambda event: str(event.last_timestamp))

@@ -12,9 +12,9 @@ from muster.api.core import POD, SERVICE
 from muster.api.defaults import DEFAULTS, generate_selector
 from muster.api.kinds import Kind
 from muster.api.schema import inlined
-from muster.api.validation import job as job_rules
-from muster.api.validation import pod as pod_rules
 from muster.api.validation import service as service_rules
+from muster.api.validation.jobs import job as job_rules
+from muster.api.validation.pods import pod as pod_rules
 
 RULES = {POD: pod_rules, JOB: job_rules, SERVICE: service_rules}
 TEXTS = st.one_of(

@@ -6,8 +6,8 @@ import msgspec
 import pytest
 
 from muster.api.status import ApiError
-from muster.cluster.apiserver.builtin import BUILTIN
 from muster.cluster.apiserver.discovery import Discovery
+from muster.cluster.apiserver.registry.builtin import BUILTIN
 
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v={};as=APIGroupDiscoveryList"
 V2, V2BETA1 = AGGREGATED.format("v2"), AGGREGATED.format("v2beta1")

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 
 from muster.api.core import POD
-from muster.cluster.nodes.downward import Surroundings
+from muster.cluster.nodes.container.downward import Surroundings
 
 START = datetime(2026, 1, 1, 12, 0, 0, tzinfo=UTC)
 

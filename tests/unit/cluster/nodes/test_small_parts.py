@@ -7,12 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from muster.cluster.nodes import admission, cgroups, gpus, machine, node_object, probes, removal, shims
+from muster.cluster.nodes import node_object, shims
 from muster.cluster.nodes.agent import offered
-from muster.cluster.nodes.gpus import Gpus, NoGpusError
-from muster.cluster.nodes.probes import Tally
+from muster.cluster.nodes.container import probes
+from muster.cluster.nodes.container.probes import Tally
+from muster.cluster.nodes.disk import removal
+from muster.cluster.nodes.disk.storage import PodRecord, Storage
+from muster.cluster.nodes.machine import cgroups, gpus, machine
+from muster.cluster.nodes.machine.gpus import Gpus, NoGpusError
+from muster.cluster.nodes.pod import admission
 from muster.cluster.nodes.shims import Record
-from muster.cluster.nodes.storage import PodRecord, Storage
 from muster.cluster.nodes.wire import pod_status_patch, to_wire
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

@@ -8,7 +8,7 @@ import pytest
 from muster.api.batch import Job
 from muster.api.elastic import ELASTIC_ANNOTATION, WORLD_ANNOTATION
 from muster.api.kueue.names import QUEUE_NAME_LABEL
-from muster.controllers.scheduler.sizes import resizing
+from muster.controllers.elastic.placement import resizing
 
 
 @pytest.mark.parametrize(

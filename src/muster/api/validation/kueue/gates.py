@@ -3,7 +3,7 @@
 from muster.api.kueue.names import ADMISSION_GATED_BY
 from muster.api.meta import ObjectMeta
 from muster.api.validation.fields import Errors, forbidden, invalid, too_long
-from muster.api.validation.job import domain_prefixed_path
+from muster.api.validation.jobs.job import domain_prefixed_path
 from muster.api.validation.kueue.rules import annotation_path
 
 _MAX_GATE = 63  # bytes

@@ -16,7 +16,7 @@ from muster.api.validation.kueue.rules import (
     tolerations,
 )
 from muster.api.validation.metadata import label_key, labels
-from muster.api.validation.placement import TAINT_EFFECTS
+from muster.api.validation.pods.placement import TAINT_EFFECTS
 
 
 def validate_create(flavor: ResourceFlavor) -> list[FieldError]:

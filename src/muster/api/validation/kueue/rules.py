@@ -18,7 +18,7 @@ from muster.api.status import FieldError, OfWebhook
 from muster.api.validation import names
 from muster.api.validation.fields import IMMUTABLE, NOT_NEGATIVE, Errors, invalid
 from muster.api.validation.metadata import changed_metadata, label_key, new_metadata
-from muster.api.validation.placement import TAINT_EFFECTS
+from muster.api.validation.pods.placement import TAINT_EFFECTS
 
 # The value in the sentence of a CRD's rule: of objects and lists only their type, of anything else the value.
 OBJECT: Final = "object"

@@ -22,7 +22,7 @@ from muster.cluster.apiserver.access.audit_policy import Policy, Scope, Stage, s
 from muster.cluster.apiserver.access.rbac import Decision
 from muster.cluster.apiserver.answers import Answer, Stream, Tunnel
 from muster.cluster.apiserver.decode import decode_any
-from muster.cluster.apiserver.users import Access, User, user_info
+from muster.cluster.apiserver.identity.users import Access, User, user_info
 from muster.runtime.clock import Clock
 from muster.runtime.ids import Ids
 from muster.runtime.transport import Request, Response

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from muster.api.yaml_decode import decode
-from muster.cluster.apiserver.users import Access, User
+from muster.cluster.apiserver.identity.users import Access, User
 
 Level = Literal["None", "Metadata", "Request", "RequestResponse"]
 Stage = Literal["RequestReceived", "ResponseStarted", "ResponseComplete", "Panic"]

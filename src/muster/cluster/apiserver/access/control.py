@@ -12,10 +12,10 @@ from muster.cluster.apiserver.access.rbac import Rbac
 from muster.cluster.apiserver.access.reviews import Reviews
 from muster.cluster.apiserver.access.tokenrequests import ACTION, TokenRequests
 from muster.cluster.apiserver.access.tokens import ISSUER, Tokens
-from muster.cluster.apiserver.admission import Plugin
-from muster.cluster.apiserver.call import Call
+from muster.cluster.apiserver.admission.chain import Plugin
+from muster.cluster.apiserver.identity.users import User, fixed_tokens
+from muster.cluster.apiserver.request.call import Call
 from muster.cluster.apiserver.static import StaticAnswer, static_answer
-from muster.cluster.apiserver.users import User, fixed_tokens
 from muster.cluster.store import Store
 from muster.runtime.clock import Clock
 from muster.runtime.ids import Ids

@@ -18,9 +18,9 @@ from muster.cluster.apiserver.access.rules import (
     quoted,
     uncovered,
 )
-from muster.cluster.apiserver.admission import Attempt, Plugin
+from muster.cluster.apiserver.admission.chain import Attempt, Plugin
 from muster.cluster.apiserver.decode import Document
-from muster.cluster.apiserver.users import MASTERS, Access, User
+from muster.cluster.apiserver.identity.users import MASTERS, Access, User
 from muster.cluster.store import Store
 
 _ROLES = frozenset({ROLE.resource, CLUSTER_ROLE.resource})

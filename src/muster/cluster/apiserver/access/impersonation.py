@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from urllib.parse import unquote
 
 from muster.api.status import bad_request
-from muster.cluster.apiserver.users import (
+from muster.cluster.apiserver.identity.users import (
     ANONYMOUS,
     AUTHENTICATED,
     UNAUTHENTICATED,

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from muster.api.core import SERVICE_ACCOUNT, ServiceAccount
-from muster.cluster.apiserver.admission import Attempt, Plugin, keep
+from muster.cluster.apiserver.admission.chain import Attempt, Plugin, keep
 from muster.cluster.store import Key, Store
 from muster.runtime.ids import SAFE_ALPHABET
 

@@ -26,7 +26,7 @@ from muster.api.rbac import (
     Subject,
 )
 from muster.cluster.apiserver.access.rules import allows
-from muster.cluster.apiserver.users import MASTERS, Access, User, account_name, refusal
+from muster.cluster.apiserver.identity.users import MASTERS, Access, User, account_name, refusal
 from muster.cluster.store import Entry, Key, Store
 
 # So many users' rights and decisions are remembered; past that, all are forgotten.

@@ -23,11 +23,11 @@ from muster.cluster.apiserver.access.jwt import BadTokenError
 from muster.cluster.apiserver.access.rbac import Rbac
 from muster.cluster.apiserver.access.tokens import AUDIENCES, Tokens
 from muster.cluster.apiserver.answers import warning_headers
-from muster.cluster.apiserver.body import read_object
-from muster.cluster.apiserver.call import Call
 from muster.cluster.apiserver.decode import Document
-from muster.cluster.apiserver.request import write_options
-from muster.cluster.apiserver.users import Access, User, user_info
+from muster.cluster.apiserver.identity.users import Access, User, user_info
+from muster.cluster.apiserver.request.body import read_object
+from muster.cluster.apiserver.request.call import Call
+from muster.cluster.apiserver.request.requestinfo import write_options
 from muster.runtime.transport import JSON, Response
 
 

@@ -20,7 +20,7 @@ from muster.api.rbac import (
 )
 from muster.cluster.apiserver.access.aggregation import aggregated
 from muster.cluster.apiserver.access.rules import EVERYTHING
-from muster.cluster.apiserver.users import AUTHENTICATED, MASTERS, SERVICE_ACCOUNTS, UNAUTHENTICATED
+from muster.cluster.apiserver.identity.users import AUTHENTICATED, MASTERS, SERVICE_ACCOUNTS, UNAUTHENTICATED
 
 BOOTSTRAPPING = {"kubernetes.io/bootstrapping": "rbac-defaults"}
 AUTO_UPDATE = "rbac.authorization.kubernetes.io/autoupdate"

@@ -8,7 +8,7 @@ from itertools import product
 from math import prod
 
 from muster.api.rbac import PolicyRule
-from muster.cluster.apiserver.users import Access
+from muster.cluster.apiserver.identity.users import Access
 
 ALL = "*"
 # So many words of rules are compared, and no more: it would hold up everybody else. (Half a second's worth.)

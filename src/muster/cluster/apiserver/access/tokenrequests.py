@@ -16,8 +16,8 @@ from muster.api.status import FieldError, bad_request, conflict, invalid, not_fo
 from muster.api.validation import fields
 from muster.cluster.apiserver.access.reviews import answer, written
 from muster.cluster.apiserver.access.tokens import AUDIENCES, Reference, Subject, Tokens, claims_of
-from muster.cluster.apiserver.call import Call
-from muster.cluster.apiserver.metadata import timestamp
+from muster.cluster.apiserver.objects.metadata import timestamp
+from muster.cluster.apiserver.request.call import Call
 from muster.cluster.store import Entry, Key, Store
 from muster.runtime.clock import Clock
 from muster.runtime.ids import Ids

@@ -16,7 +16,7 @@ from muster.api.core import NODE, POD, SECRET, SERVICE_ACCOUNT
 from muster.api.meta import Object
 from muster.cluster.apiserver.access.jwt import BadTokenError, Claims, SigningKey
 from muster.cluster.apiserver.access.rules import quoted
-from muster.cluster.apiserver.users import TokenCheck, User, account_groups, account_name, account_of
+from muster.cluster.apiserver.identity.users import TokenCheck, User, account_groups, account_name, account_of
 from muster.cluster.store import Entry, Key, Store
 from muster.runtime.clock import Clock
 

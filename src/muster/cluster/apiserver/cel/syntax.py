@@ -10,9 +10,9 @@ from typing import Any, TypeAlias
 
 from msgspec import Struct
 
-from muster.cluster.apiserver import wireformat
 from muster.cluster.apiserver.cel.values import Duration, Timestamp, UInt
-from muster.cluster.apiserver.wireformat import signed
+from muster.cluster.apiserver.protobuf import wireformat
+from muster.cluster.apiserver.protobuf.wireformat import signed
 
 
 class UnsupportedError(ValueError):

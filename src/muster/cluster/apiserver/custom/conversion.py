@@ -13,8 +13,8 @@ from muster.api.admissionregistration import WebhookClientConfig
 from muster.api.apiextensions import WEBHOOK_CONVERSION, CustomResourceDefinition
 from muster.api.meta import Struct
 from muster.api.status import ApiError, Status, internal_error
+from muster.cluster.apiserver.admission.webhooks.calls import CallError, Calls
 from muster.cluster.apiserver.decode import Document
-from muster.cluster.apiserver.webhooks.calls import CallError, Calls
 from muster.runtime.ids import Ids
 
 SECONDS = 30.0  # that a webhook has

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from muster.api.apiextensions import ESTABLISHED, NAMES_ACCEPTED
-from muster.cluster.apiserver.conditions import holds, set_condition
 from muster.cluster.apiserver.decode import Document
+from muster.cluster.apiserver.objects.conditions import holds, set_condition
 
 
 @dataclass

@@ -27,7 +27,6 @@ from muster.api.schema import inlined
 from muster.api.status import INVALID, NOT_SUPPORTED, REQUIRED, TOO_LONG, TOO_MANY, FieldError
 from muster.api.validation import names
 from muster.api.validation.metadata import changed_metadata, new_metadata
-from muster.cluster.apiserver import preparation, views
 from muster.cluster.apiserver.cel import compile_rules
 from muster.cluster.apiserver.custom.columns import printer
 from muster.cluster.apiserver.custom.conversion import Convert
@@ -37,7 +36,9 @@ from muster.cluster.apiserver.custom.scale import scale_subresource
 from muster.cluster.apiserver.custom.versions import CustomVersion, Stored
 from muster.cluster.apiserver.decode import Document
 from muster.cluster.apiserver.discovery import preference
-from muster.cluster.apiserver.registry import VERBS, VIEW_VERBS, Resource, Rules, Subresource, View
+from muster.cluster.apiserver.objects import preparation, views
+from muster.cluster.apiserver.registry.resources import VERBS, VIEW_VERBS, Resource, Rules, Subresource, View
+from muster.cluster.apiserver.request.selection import FieldLabels
 from muster.cluster.apiserver.schema import (
     Checked,
     Checker,
@@ -47,7 +48,6 @@ from muster.cluster.apiserver.schema import (
     compile_judgement,
     whole_object,
 )
-from muster.cluster.apiserver.selection import FieldLabels
 
 # Of a definition that is being deleted: what there is may still be let go of its finalizers.
 _TERMINATING_VERBS = tuple(verb for verb in VERBS if verb != "create")

@@ -6,10 +6,10 @@ from typing import Any
 from muster.api.apiextensions import CustomResourceSubresourceScale
 from muster.api.status import FieldError
 from muster.api.validation.fields import invalid
-from muster.cluster.apiserver import views
 from muster.cluster.apiserver.custom.jsonpath import at, simple_names
 from muster.cluster.apiserver.decode import Document
-from muster.cluster.apiserver.registry import VIEW_VERBS, Subresource, View
+from muster.cluster.apiserver.objects import views
+from muster.cluster.apiserver.registry.resources import VIEW_VERBS, Subresource, View
 
 
 def scale_subresource(

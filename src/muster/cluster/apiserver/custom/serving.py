@@ -5,11 +5,11 @@ import logging
 import msgspec
 
 from muster.api.apiextensions import CUSTOM_RESOURCE_DEFINITION, CustomResourceDefinition
+from muster.cluster.apiserver.admission.webhooks.calls import Calls
 from muster.cluster.apiserver.custom.conversion import conversion
 from muster.cluster.apiserver.custom.resources import resources_of
 from muster.cluster.apiserver.custom.versions import Stored
-from muster.cluster.apiserver.registry import Registry
-from muster.cluster.apiserver.webhooks.calls import Calls
+from muster.cluster.apiserver.registry.resources import Registry
 from muster.cluster.store import Change, Entry, Store
 from muster.runtime.ids import Ids
 

@@ -16,9 +16,9 @@ from muster.cluster.apiserver.front.asgi import AUDIT_ID, EXTENSION, Caller, Rec
 from muster.cluster.apiserver.front.flow import Flow, Shares, room_for, seats_for
 from muster.cluster.apiserver.front.incoming import Body
 from muster.cluster.apiserver.front.sending import respond
+from muster.cluster.apiserver.identity.users import Authenticator, User
 from muster.cluster.apiserver.pipeline import ApiServer
-from muster.cluster.apiserver.request import as_list, is_long_running, timeout
-from muster.cluster.apiserver.users import Authenticator, User
+from muster.cluster.apiserver.request.requestinfo import as_list, is_long_running, timeout
 from muster.runtime.transport import Request, Response
 
 REQUEST_SECONDS = 60.0  # for an answer, or for a stream to begin

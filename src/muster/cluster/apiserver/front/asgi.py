@@ -9,8 +9,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Protocol
 
 from muster.cluster.apiserver.front.crowd import Guest
-from muster.cluster.apiserver.tunnels.wire import RawWire
-from muster.cluster.apiserver.users import User
+from muster.cluster.apiserver.identity.users import User
+from muster.cluster.apiserver.pods.tunnels.wire import RawWire
 
 Message = dict[str, Any]
 Scope = dict[str, Any]

@@ -5,10 +5,10 @@ import select
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from muster.cluster.apiserver.certificates import user_of_der
 from muster.cluster.apiserver.front.crowd import Crowd, Guest
 from muster.cluster.apiserver.front.unsent import Unsent
-from muster.cluster.apiserver.users import User
+from muster.cluster.apiserver.identity.certificates import user_of_der
+from muster.cluster.apiserver.identity.users import User
 
 KEEP_ALIVE_SECONDS = 180  # clients let go of idle connections after 90 s and less
 MAX_HEADER_BYTES = 64 * 1024  # of a request

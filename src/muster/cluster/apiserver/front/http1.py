@@ -12,8 +12,8 @@ from muster.cluster.apiserver.front.corked import Corked
 from muster.cluster.apiserver.front.crowd import Guest
 from muster.cluster.apiserver.front.house import HEADER_SECONDS, MAX_HEADER_BYTES, House, known_by
 from muster.cluster.apiserver.front.unsent import BEHIND_BYTES, STALLED_SECONDS
-from muster.cluster.apiserver.tunnels.wire import RawWire
-from muster.cluster.apiserver.users import User
+from muster.cluster.apiserver.identity.users import User
+from muster.cluster.apiserver.pods.tunnels.wire import RawWire
 
 
 class Connection(HttpToolsProtocol):

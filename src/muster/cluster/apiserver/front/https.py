@@ -18,7 +18,6 @@ from typing import Any
 import uvicorn
 from uvicorn.server import ServerState
 
-from muster.cluster.apiserver.credentials import HTTP2
 from muster.cluster.apiserver.front import http1
 from muster.cluster.apiserver.front.application import Application
 from muster.cluster.apiserver.front.crowd import MAX_CONNECTIONS, Crowd, Guest
@@ -27,8 +26,9 @@ from muster.cluster.apiserver.front.flow import Flow, Limits
 from muster.cluster.apiserver.front.house import KEEP_ALIVE_SECONDS, House, Served, owes
 from muster.cluster.apiserver.front.http2 import connection as http2
 from muster.cluster.apiserver.front.unsent import MAX_UNSENT_BYTES, Unsent
+from muster.cluster.apiserver.identity.credentials import HTTP2
+from muster.cluster.apiserver.identity.users import Authenticator
 from muster.cluster.apiserver.pipeline import ApiServer
-from muster.cluster.apiserver.users import Authenticator
 
 LIMITS = Limits()
 SETTLED_SECONDS = 1.0  # who got the last answer so long ago has taken all of it

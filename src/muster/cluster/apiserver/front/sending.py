@@ -10,7 +10,7 @@ from muster.api.status import ApiError
 from muster.cluster.apiserver.answers import Answer, Stream, Tunnel, refusal
 from muster.cluster.apiserver.front.asgi import AUDIT_ID, Caller, Message, Scope, Send, text
 from muster.cluster.apiserver.front.incoming import Body
-from muster.cluster.apiserver.tunnels.takeover import hold
+from muster.cluster.apiserver.pods.tunnels.takeover import hold
 from muster.runtime.transport import Response
 
 GZIP_FROM_BYTES = 128 * 1024  # as kube-apiserver; below it costs more than it saves

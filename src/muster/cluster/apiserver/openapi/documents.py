@@ -14,7 +14,7 @@ from muster.api.status import not_acceptable
 from muster.cluster.apiserver.openapi import v2_protobuf
 from muster.cluster.apiserver.openapi.operations import Operation, Parameter, PathItem, paths_of
 from muster.cluster.apiserver.openapi.schemas import as_v2, component_of, custom_as_v2, reference, schemas_of
-from muster.cluster.apiserver.registry import Resource
+from muster.cluster.apiserver.registry.resources import Resource
 from muster.cluster.apiserver.static import JSON, StaticAnswer, accepted, static_answer, static_bytes
 
 _V2_JSON = "application/com.github.proto-openapi.spec.v2.v1.0+json"

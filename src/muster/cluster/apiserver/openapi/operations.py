@@ -9,7 +9,7 @@ from msgspec import Struct, field
 from muster.api.kinds import Kind
 from muster.api.schema import documentation
 from muster.cluster.apiserver.openapi.schemas import DELETE_OPTIONS, PATCH, STATUS, component_of, list_name
-from muster.cluster.apiserver.registry import Resource, Subresource
+from muster.cluster.apiserver.registry.resources import Resource, Subresource
 
 _CUSTOM_PATCH_TYPES = ("application/apply-patch+yaml", "application/json-patch+json", "application/merge-patch+json")
 PATCH_TYPES = (*_CUSTOM_PATCH_TYPES, "application/strategic-merge-patch+json")

@@ -12,7 +12,7 @@ from muster.api.kinds import Kind
 from muster.api.meta import DeleteOptions, ListMeta, ObjectMeta
 from muster.api.schema import TYPE_META, component_name, components, kind_components
 from muster.api.status import Status
-from muster.cluster.apiserver.registry import Resource
+from muster.cluster.apiserver.registry.resources import Resource
 
 Schema = dict[str, Any]
 

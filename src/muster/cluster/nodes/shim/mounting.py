@@ -1,4 +1,4 @@
-"""Carries out the mounts that `muster.cluster.nodes.mounts` has planned, inside a private mount namespace.
+"""Carries out the mounts that `muster.cluster.nodes.volumes.mounts` has planned, inside a private mount namespace.
 
 All sources are opened before the first mount is made, for a mount may hide the source of the next.
 """

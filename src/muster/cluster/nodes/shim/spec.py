@@ -23,7 +23,7 @@ class Spec(Command):
     isolation: str  # namespaces | user-namespaces | bubblewrap | none
     own_pids: bool  # whether there is a pid namespace
     bubblewrap: list[str]  # the command that makes the namespaces and then starts the launcher with `inside`
-    mounts: list[tuple[str, ...]]  # see `muster.cluster.nodes.mounts`
+    mounts: list[tuple[str, ...]]  # see `muster.cluster.nodes.volumes.mounts`
     hostname: str
     stdin: bool  # whether its standard input stays open, for clients to write to
     stdin_once: bool  # whether that ends with the first of these clients

@@ -3,7 +3,7 @@
 import pytest
 
 from muster.cluster.apiserver.access.audit_policy import PolicyError, parse, scope
-from muster.cluster.apiserver.users import Access, User
+from muster.cluster.apiserver.identity.users import Access, User
 
 HEAD = "apiVersion: audit.k8s.io/v1\nkind: Policy\n"
 BOB = User("bob", frozenset({"devs"}))

@@ -4,7 +4,7 @@ import pytest
 
 from muster.api.status import ApiError
 from muster.cluster.apiserver.access.impersonation import impersonated
-from muster.cluster.apiserver.users import ADMIN, Access, User, authorize
+from muster.cluster.apiserver.identity.users import ADMIN, Access, User, authorize
 
 
 def who(*headers):

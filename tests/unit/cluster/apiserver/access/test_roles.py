@@ -8,7 +8,7 @@ from muster.api.validation.rbac import validate_cluster_create
 from muster.cluster.apiserver.access.aggregation import aggregated
 from muster.cluster.apiserver.access.roles import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES
 from muster.cluster.apiserver.access.rules import allows, uncovered
-from muster.cluster.apiserver.users import Access, User
+from muster.cluster.apiserver.identity.users import Access, User
 
 ROLES = {role.metadata.name: role for role in CLUSTER_ROLES}
 SOMEBODY = User("somebody")

@@ -14,7 +14,7 @@ from muster.cluster.apiserver.access.rules import (
     described,
     uncovered,
 )
-from muster.cluster.apiserver.users import Access, User
+from muster.cluster.apiserver.identity.users import Access, User
 
 BOB = User("bob")
 

@@ -6,12 +6,12 @@ import msgspec
 import pytest
 
 from muster.api.kinds import Kind
-from muster.cluster.apiserver.builtin import BUILTIN
+from muster.cluster.apiserver.objects.views import SCALE
 from muster.cluster.apiserver.openapi import OpenApi
 from muster.cluster.apiserver.openapi.schemas import custom_as_v2
 from muster.cluster.apiserver.openapi.v2_protobuf import MEDIA_TYPE
-from muster.cluster.apiserver.registry import Resource, Subresource, View
-from muster.cluster.apiserver.views import SCALE
+from muster.cluster.apiserver.registry.builtin import BUILTIN
+from muster.cluster.apiserver.registry.resources import Resource, Subresource, View
 
 KIND: Kind[Any] = Kind("stable.example.com", "v1", "CronTab", "crontabs", dict)
 NAME = "com.example.stable.v1.CronTab"

@@ -8,8 +8,8 @@ import msgspec
 import pytest
 
 from muster.api.status import ApiError
-from muster.cluster.apiserver.builtin import BUILTIN
 from muster.cluster.apiserver.openapi import OpenApi
+from muster.cluster.apiserver.registry.builtin import BUILTIN
 
 openapi = OpenApi(BUILTIN, "v1.33.0")
 RESOURCES = sorted((each for each in BUILTIN if "patch" in each.verbs), key=lambda resource: resource.name)

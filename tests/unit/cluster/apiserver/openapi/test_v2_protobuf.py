@@ -5,9 +5,9 @@ from collections.abc import Iterator
 
 import msgspec
 
-from muster.cluster.apiserver.builtin import BUILTIN
 from muster.cluster.apiserver.openapi import OpenApi
 from muster.cluster.apiserver.openapi.v2_protobuf import CONTENT_TYPE, MEDIA_TYPE
+from muster.cluster.apiserver.registry.builtin import BUILTIN
 
 openapi = OpenApi(BUILTIN, "v1.33.0")
 

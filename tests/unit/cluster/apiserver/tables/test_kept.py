@@ -11,7 +11,7 @@ from muster.api.autoscaling import HORIZONTAL_POD_AUTOSCALER_V1
 from muster.api.batch import CRON_JOB
 from muster.api.certificates import CERTIFICATE_SIGNING_REQUEST
 from muster.api.kinds import Kind
-from muster.cluster.apiserver.builtin_kept import KEPT
+from muster.cluster.apiserver.registry.kept import KEPT
 from muster.cluster.apiserver.tables import printer_of
 from muster.cluster.apiserver.tables.workloads import AUTOSCALERS_V1
 

@@ -13,7 +13,7 @@ from muster.cluster.apiserver.front.http2.frames import Code
 from muster.cluster.apiserver.front.http2.session import Asked, Came, Event, Session
 from muster.cluster.apiserver.front.http2.stream import Stream
 from muster.cluster.apiserver.front.unsent import BEHIND_BYTES, STALLED_SECONDS
-from muster.cluster.apiserver.users import User
+from muster.cluster.apiserver.identity.users import User
 
 TURN_BYTES = 4 * 1024  # looked at in one turn of the loop
 PIECE_BYTES = 64 * 1024  # written at a time: TLS keeps a buffer as big as the biggest write

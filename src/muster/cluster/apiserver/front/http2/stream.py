@@ -12,9 +12,9 @@ from muster.cluster.apiserver.front.http2.frames import Code
 from muster.cluster.apiserver.front.http2.headers import Field
 from muster.cluster.apiserver.front.http2.requests import Head
 from muster.cluster.apiserver.front.http2.session import Asked, Session
-from muster.cluster.apiserver.tunnels.negotiation import UPGRADE_REQUIRED
-from muster.cluster.apiserver.tunnels.wire import RawWire
-from muster.cluster.apiserver.users import User
+from muster.cluster.apiserver.identity.users import User
+from muster.cluster.apiserver.pods.tunnels.negotiation import UPGRADE_REQUIRED
+from muster.cluster.apiserver.pods.tunnels.wire import RawWire
 
 HELD_BYTES = 64 * 1024  # of an answer: while more than this waits, the application waits too
 

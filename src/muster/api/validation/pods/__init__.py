@@ -1,0 +1,1 @@
+"""Rules of pods, of their containers and of their volumes."""

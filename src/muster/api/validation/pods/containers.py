@@ -1,0 +1,340 @@
+"""Rules of containers: what all of them, and what init and ephemeral ones alone, must keep."""
+
+from collections.abc import Collection, Mapping
+
+from msgspec import Struct
+
+from muster.api.core import (
+    Container,
+    ContainerPort,
+    ContainerResizePolicy,
+    ContainerRestartRule,
+    EphemeralContainer,
+    Volume,
+    VolumeDevice,
+    VolumeMount,
+)
+from muster.api.pods import is_sidecar
+from muster.api.validation import names, paths
+from muster.api.validation.fields import (
+    Errors,
+    duplicate,
+    each,
+    forbidden,
+    invalid,
+    not_found,
+    required,
+    too_many,
+    unsupported,
+)
+from muster.api.validation.pods.environment import environment, environment_from
+from muster.api.validation.pods.handlers import lifecycle, liveness_or_startup, readiness
+from muster.api.validation.pods.security import container_context
+from muster.api.validation.pods.volumes import pull_policy
+from muster.api.validation.resources import container_resources
+
+PROTOCOLS = ("SCTP", "TCP", "UDP")
+
+_MESSAGE_POLICIES = ("File", "FallbackToLogsOnError")
+_MOUNT_PROPAGATIONS = ("Bidirectional", "HostToContainer", "None")
+_RECURSIVE_READ_ONLY = ("Disabled", "Enabled", "IfPossible")
+_RESTART_POLICIES = ("Always", "Never", "OnFailure")
+_RESTART_ACTIONS = ("Restart", "RestartAllContainers")
+_MAX_RESTART_RULES = 20
+_MAX_EXIT_CODES = 255
+_NOT_FOR_EPHEMERAL = {
+    "ports": "ports",
+    "resources": "resources",
+    "resize_policy": "resizePolicy",
+    "restart_policy": "restartPolicy",
+    "restart_policy_rules": "restartPolicyRules",
+    "liveness_probe": "livenessProbe",
+    "readiness_probe": "readinessProbe",
+    "startup_probe": "startupProbe",
+    "lifecycle": "lifecycle",
+}
+
+
+class PodFacts(Struct, frozen=True):
+    """What the rules of a container ask about its pod."""
+
+    volumes: Mapping[str, Volume]
+    claims: Collection[str]
+    grace_seconds: int | None
+    restart_policy: str
+    os: str | None
+    host_users: bool
+
+
+def containers(path: str, given: tuple[Container, ...], pod: PodFacts) -> Errors:
+    """The containers that run together."""
+    if not given:
+        yield required(path)
+    seen: set[str] = set()
+    for i, container in enumerate(given):
+        place = f"{path}[{i}]"
+        yield from _common(place, container, pod)
+        if container.name in seen:
+            yield duplicate(f"{place}.name", container.name)
+        seen.add(container.name)
+        yield from _hooks_and_probes(place, container, pod)
+        yield from _restart_policy(place, container)
+    yield from _host_ports(path, given)
+
+
+def init_containers(path: str, given: tuple[Container, ...], main: tuple[Container, ...], pod: PodFacts) -> Errors:
+    """The containers that run before the others; `main` are those."""
+    seen = {container.name for container in main}
+    for i, container in enumerate(given):
+        place = f"{path}[{i}]"
+        yield from _common(place, container, pod)
+        yield from _restart_policy(place, container)
+        if container.name in seen:
+            yield duplicate(f"{place}.name", container.name)
+        elif container.name:
+            seen.add(container.name)
+        yield from _host_ports(path, (container,))
+        if is_sidecar(container):
+            yield from _hooks_and_probes(place, container, pod)
+            continue
+        for field, value in (
+            ("lifecycle", container.lifecycle),
+            ("livenessProbe", container.liveness_probe),
+            ("readinessProbe", container.readiness_probe),
+            ("startupProbe", container.startup_probe),
+        ):
+            if value is not None:
+                sentence = "may not be set for init containers without restartPolicy=Always"
+                yield forbidden(f"{place}.{field}", sentence)
+        for j, policy in enumerate(container.resize_policy):
+            if policy.restart_policy == "RestartContainer":
+                sentence = "must not be set to 'RestartContainer' for non-sidecar initContainers"
+                yield invalid(f"{place}.resizePolicy[{j}].restartPolicy", policy.restart_policy, sentence)
+
+
+def ephemeral_containers(
+    path: str, given: tuple[EphemeralContainer, ...], others: tuple[Container, ...], pod: PodFacts
+) -> Errors:
+    """The containers put into a running pod; `others` are the pod's own."""
+    own = {container.name for container in others}
+    seen = set(own)
+    for i, container in enumerate(given):
+        place = f"{path}[{i}]"
+        yield from _common(place, container, pod)
+        yield from only_for_pods(place, container)
+        if container.name in seen:
+            yield duplicate(f"{place}.name", container.name)
+        seen.add(container.name)
+        if container.target_container_name and container.target_container_name not in own:
+            yield not_found(f"{place}.targetContainerName", container.target_container_name)
+        for field, name in _NOT_FOR_EPHEMERAL.items():
+            if getattr(container, field) != getattr(_NO_CONTAINER, field):
+                yield forbidden(f"{place}.{name}", "cannot be set for an Ephemeral Container")
+        for j, mount in enumerate(container.volume_mounts):
+            for name, value in (("subPath", mount.sub_path), ("subPathExpr", mount.sub_path_expr)):
+                if value:
+                    place_of_mount = f"{place}.volumeMounts[{j}].{name}"
+                    yield forbidden(place_of_mount, "cannot be set for an Ephemeral Container")
+
+
+_NO_CONTAINER = EphemeralContainer()
+
+
+def only_for_pods(path: str, container: Container) -> Errors:
+    """What a template gets away with."""
+    if container.image != container.image.strip():
+        yield invalid(f"{path}.image", container.image, "must not have leading or trailing whitespace")
+
+
+def _common(path: str, container: Container, pod: PodFacts) -> Errors:
+    if not container.name:
+        yield required(f"{path}.name")
+    else:
+        yield from each(f"{path}.name", container.name, names.dns_label(container.name))
+    if not container.image:
+        yield required(f"{path}.image")
+    policy = container.termination_message_policy
+    if not policy:
+        yield required(f"{path}.terminationMessagePolicy")
+    elif policy not in _MESSAGE_POLICIES:
+        yield unsupported(f"{path}.terminationMessagePolicy", policy, _MESSAGE_POLICIES)
+    yield from _ports(f"{path}.ports", container.ports)
+    yield from environment(f"{path}.env", container.env)
+    yield from environment_from(f"{path}.envFrom", container.env_from)
+    yield from _mounts(f"{path}.volumeMounts", container, pod.volumes)
+    yield from _devices(f"{path}.volumeDevices", container, pod.volumes)
+    yield from pull_policy(f"{path}.imagePullPolicy", container.image_pull_policy)
+    yield from container_resources(f"{path}.resources", container.resources, pod.claims)
+    yield from _resize_policy(f"{path}.resizePolicy", container.resize_policy, pod.restart_policy)
+    yield from container_context(f"{path}.securityContext", container.security_context, host_users=pod.host_users)
+
+
+def _hooks_and_probes(path: str, container: Container, pod: PodFacts) -> Errors:
+    if container.lifecycle is not None:
+        yield from lifecycle(f"{path}.lifecycle", container.lifecycle, pod.grace_seconds, pod.os)
+    yield from liveness_or_startup(f"{path}.livenessProbe", container.liveness_probe)
+    yield from readiness(f"{path}.readinessProbe", container.readiness_probe)
+    yield from liveness_or_startup(f"{path}.startupProbe", container.startup_probe)
+
+
+def _ports(path: str, ports: tuple[ContainerPort, ...]) -> Errors:
+    seen: set[str] = set()
+    for i, port in enumerate(ports):
+        place = f"{path}[{i}]"
+        if port.name:
+            messages = names.port_name(port.name)
+            yield from each(f"{place}.name", port.name, messages)
+            if not messages and port.name in seen:
+                yield duplicate(f"{place}.name", port.name)
+            seen.add(port.name)
+        if port.container_port == 0:
+            yield required(f"{place}.containerPort")
+        else:
+            yield from each(f"{place}.containerPort", port.container_port, names.port_number(port.container_port))
+        if port.host_port != 0:
+            yield from each(f"{place}.hostPort", port.host_port, names.port_number(port.host_port))
+        if not port.protocol:
+            yield required(f"{place}.protocol")
+        elif port.protocol not in PROTOCOLS:
+            yield unsupported(f"{place}.protocol", port.protocol, PROTOCOLS)
+
+
+def _host_ports(path: str, given: tuple[Container, ...]) -> Errors:
+    seen: set[str] = set()
+    for i, container in enumerate(given):
+        for j, port in enumerate(container.ports):
+            if not port.host_port:
+                continue
+            key = f"{port.protocol}/{port.host_ip}/{port.host_port}"
+            if key in seen:
+                yield duplicate(f"{path}[{i}].ports[{j}].hostPort", key)
+            seen.add(key)
+
+
+def _mounts(path: str, container: Container, volumes: Mapping[str, Volume]) -> Errors:
+    device_names = {device.name for device in container.volume_devices}
+    device_paths = {device.device_path for device in container.volume_devices}
+    seen: set[str] = set()
+    for i, mount in enumerate(container.volume_mounts):
+        place = f"{path}[{i}]"
+        if not mount.name:
+            yield required(f"{place}.name")
+        if mount.name not in volumes:
+            yield not_found(f"{place}.name", mount.name)
+        if not mount.mount_path:
+            yield required(f"{place}.mountPath")
+        if mount.mount_path in seen:
+            yield invalid(f"{place}.mountPath", mount.mount_path, "must be unique")
+        seen.add(mount.mount_path)
+        if mount.name in device_names:
+            yield invalid(f"{place}.name", mount.name, "must not already exist in volumeDevices")
+        if mount.mount_path in device_paths:
+            sentence = "must not already exist as a path in volumeDevices"
+            yield invalid(f"{place}.mountPath", mount.mount_path, sentence)
+        yield from _mount_options(path, place, mount, container)
+
+
+def _mount_options(path: str, place: str, mount: VolumeMount, container: Container) -> Errors:
+    if mount.sub_path:
+        yield from paths.inside(f"{path}.subPath", mount.sub_path)
+    if mount.sub_path_expr:
+        if mount.sub_path:
+            sentence = "subPathExpr and subPath are mutually exclusive"
+            yield invalid(f"{place}.subPathExpr", mount.sub_path_expr, sentence)
+        yield from paths.inside(f"{path}.subPathExpr", mount.sub_path_expr)
+    propagation = mount.mount_propagation
+    if propagation is not None and propagation not in _MOUNT_PROPAGATIONS:
+        yield unsupported(f"{path}.mountPropagation", propagation, _MOUNT_PROPAGATIONS)
+    privileged = container.security_context is not None and container.security_context.privileged
+    if propagation == "Bidirectional" and not privileged:
+        sentence = "Bidirectional mount propagation is available only to privileged containers"
+        yield forbidden(f"{path}.mountPropagation", sentence)
+    recursive = mount.recursive_read_only
+    if recursive in ("Enabled", "IfPossible"):
+        if not mount.read_only:
+            yield forbidden(f"{path}.recursiveReadOnly", "may only be specified when readOnly is true")
+        if propagation not in (None, "None"):
+            sentence = "may only be specified when mountPropagation is None or not specified"
+            yield forbidden(f"{path}.recursiveReadOnly", sentence)
+    elif recursive not in (None, "Disabled"):
+        yield unsupported(f"{path}.recursiveReadOnly", recursive, _RECURSIVE_READ_ONLY)
+
+
+def _devices(path: str, container: Container, volumes: Mapping[str, Volume]) -> Errors:
+    mount_names = {mount.name for mount in container.volume_mounts}
+    mount_paths = {mount.mount_path for mount in container.volume_mounts}
+    seen_names: set[str] = set()
+    seen_paths: set[str] = set()
+    for i, device in enumerate(container.volume_devices):
+        place = f"{path}[{i}]"
+        yield from _device(place, device, volumes)
+        if device.name in seen_names:
+            yield invalid(f"{place}.name", device.name, "must be unique")
+        if device.device_path in seen_paths:
+            yield invalid(f"{place}.devicePath", device.device_path, "must be unique")
+        if device.name in mount_names:
+            yield invalid(f"{place}.name", device.name, "must not already exist in volumeMounts")
+        if device.device_path in mount_paths:
+            sentence = "must not already exist as a path in volumeMounts"
+            yield invalid(f"{place}.devicePath", device.device_path, sentence)
+        seen_names.add(device.name)
+        seen_paths.add(device.device_path)
+
+
+def _device(path: str, device: VolumeDevice, volumes: Mapping[str, Volume]) -> Errors:
+    volume = volumes.get(device.name)
+    if not device.name:
+        yield required(f"{path}.name")
+    if volume is None:
+        yield not_found(f"{path}.name", device.name)
+    elif volume.persistent_volume_claim is None and volume.ephemeral is None:
+        sentence = "can only use volume source type of PersistentVolumeClaim or Ephemeral for block mode"
+        yield invalid(f"{path}.name", device.name, sentence)
+    if not device.device_path:
+        yield required(f"{path}.devicePath")
+    elif ".." in device.device_path.split("/"):
+        yield invalid(f"{path}.devicePath", device.device_path, "can not contain backsteps ('..')")
+
+
+def _resize_policy(path: str, policies: tuple[ContainerResizePolicy, ...], restart_policy: str) -> Errors:
+    seen: set[str] = set()
+    for i, policy in enumerate(policies):
+        if policy.resource_name in seen:
+            yield duplicate(f"{path}[{i}]", policy.resource_name)
+        seen.add(policy.resource_name)
+        for word, words in (
+            (policy.resource_name, ("cpu", "memory")),
+            (policy.restart_policy, ("NotRequired", "RestartContainer")),
+        ):
+            if not word:
+                yield required(path)
+            elif word not in words:
+                yield unsupported(path, word, words)
+        if restart_policy == "Never" and policy.restart_policy != "NotRequired":
+            yield invalid(path, policy.restart_policy, "must be 'NotRequired' when pod `restartPolicy` is 'Never'")
+
+
+def _restart_policy(path: str, container: Container) -> Errors:
+    policy, rules = container.restart_policy, container.restart_policy_rules
+    if policy is None:
+        if rules:
+            yield required(f"{path}.restartPolicy", "must specify restartPolicy when restart rules are used")
+    elif policy not in _RESTART_POLICIES:
+        yield unsupported(f"{path}.restartPolicy", policy, _RESTART_POLICIES)
+    if len(rules) > _MAX_RESTART_RULES:
+        yield too_many(f"{path}.restartPolicyRules", len(rules), _MAX_RESTART_RULES)
+    for i, rule in enumerate(rules):
+        yield from _restart_rule(f"{path}.restartPolicyRules[{i}]", rule)
+
+
+def _restart_rule(path: str, rule: ContainerRestartRule) -> Errors:
+    if rule.action not in _RESTART_ACTIONS:
+        yield unsupported(f"{path}.action", rule.action, _RESTART_ACTIONS)
+    codes = rule.exit_codes
+    if codes is None:
+        yield required(f"{path}.exitCodes", "must be specified")
+        return
+    if codes.operator not in ("In", "NotIn"):
+        yield unsupported(f"{path}.exitCodes.operator", codes.operator, ("In", "NotIn"))
+    if len(codes.values) > _MAX_EXIT_CODES:
+        yield too_many(f"{path}.exitCodes.values", len(codes.values), _MAX_EXIT_CODES)

@@ -1,0 +1,325 @@
+"""Rules of a pod's spec, which pods and templates share."""
+
+from collections.abc import Iterator
+
+from muster.api.core import (
+    Container,
+    EphemeralContainer,
+    HostAlias,
+    PodDNSConfig,
+    PodResourceClaim,
+    PodSpec,
+    PodTemplateSpec,
+    ResourceRequirements,
+)
+from muster.api.pods import pod_requests
+from muster.api.quantity import QuantityError, amount, canonical, format_amount
+from muster.api.validation import metadata, names
+from muster.api.validation.addresses import ip_address
+from muster.api.validation.fields import (
+    Errors,
+    duplicate,
+    each,
+    forbidden,
+    invalid,
+    not_found,
+    required,
+    too_long,
+    unsupported,
+)
+from muster.api.validation.pods import placement, security
+from muster.api.validation.pods.containers import PodFacts, containers, ephemeral_containers, init_containers
+from muster.api.validation.pods.volumes import volumes
+from muster.api.validation.resources import container_resources, pod_resources
+
+MAX_INT32 = 2**31 - 1
+
+_RESTART_POLICIES = ("Always", "OnFailure", "Never")
+_DNS_POLICIES = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
+_PREEMPTION_POLICIES = ("PreemptLowerPriority", "Never")
+_MAX_NAMESERVERS = 3
+_MAX_SEARCHES = 32
+_MAX_SEARCH_CHARACTERS = 2048
+_MAX_HOSTNAME = 64
+_DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
+
+
+def pod_template(path: str, template: PodTemplateSpec) -> Errors:
+    """The template of a controller."""
+    yield from metadata.labels(f"{path}.labels", template.metadata.labels)
+    yield from metadata.annotations(f"{path}.annotations", template.metadata.annotations)
+    yield from pod_annotations(f"{path}.annotations", template.metadata.annotations)
+    yield from pod_spec(f"{path}.spec", template.spec)
+    if template.spec.ephemeral_containers:
+        yield forbidden(f"{path}.spec.ephemeralContainers", "ephemeral containers not allowed in pod template")
+
+
+def pod_annotations(path: str, annotations: dict[str, str]) -> Errors:
+    """Annotations that mean something to the controllers of pods."""
+    cost = annotations.get(_DELETION_COST)
+    if cost is not None and not _is_int32(cost):
+        yield invalid(f"{path}[{_DELETION_COST}]", cost, "must be a 32bit integer")
+
+
+def pod_spec(path: str, spec: PodSpec, pod_name: str = "", *, is_pod: bool = False) -> Errors:
+    """A spec with its defaults; `pod_name` and `is_pod` where it is that of a pod, not of a template."""
+    if spec.termination_grace_period_seconds is None:
+        yield required(f"{path}.terminationGracePeriodSeconds")
+    good_volumes, errors = volumes(f"{path}.volumes", spec.volumes, pod_name)
+    yield from errors
+    facts = PodFacts(
+        volumes=good_volumes,
+        claims={claim.name for claim in spec.resource_claims if claim.name},
+        grace_seconds=spec.termination_grace_period_seconds,
+        restart_policy=spec.restart_policy,
+        os=spec.os.name if spec.os is not None else None,
+        host_users=spec.host_users is not False,
+    )
+    yield from _resource_claims(f"{path}.resourceClaims", spec.resource_claims)
+    yield from containers(f"{path}.containers", spec.containers, facts)
+    yield from init_containers(f"{path}.initContainers", spec.init_containers, spec.containers, facts)
+    others = (*spec.containers, *spec.init_containers)
+    yield from ephemeral_containers(f"{path}.ephemeralContainers", spec.ephemeral_containers, others, facts)
+    if spec.resources is not None:
+        yield from _pod_resources(f"{path}.resources", spec, spec.resources, facts)
+    yield from _host_network_ports(f"{path}.containers", spec, is_pod=is_pod)
+    yield from _word(f"{path}.restartPolicy", spec.restart_policy, _RESTART_POLICIES)
+    yield from _word(f"{path}.dnsPolicy", spec.dns_policy, _DNS_POLICIES)
+    yield from metadata.labels(f"{path}.nodeSelector", spec.node_selector)
+    yield from security.pod_context(f"{path}.securityContext", spec)
+    yield from placement.affinity(f"{path}.affinity", spec.affinity)
+    yield from _dns_config(f"{path}.dnsConfig", spec.dns_config, spec.dns_policy)
+    for i, gate in enumerate(spec.readiness_gates):
+        messages = names.label_key(gate.condition_type)
+        yield from each(f"{path}.readinessGates[{i}].conditionType", gate.condition_type, messages)
+    yield from placement.scheduling_gates(f"{path}.schedulingGates", spec.scheduling_gates)
+    yield from placement.spread_constraints(f"{path}.topologySpreadConstraints", spec.topology_spread_constraints)
+    yield from _host_users(path, spec)
+    yield from _names(path, spec)
+    yield from placement.tolerations(f"{path}.tolerations", spec.tolerations)
+    yield from _host_aliases(f"{path}.hostAliases", spec.host_aliases)
+    yield from _classes(path, spec)
+    if spec.overhead:
+        yield from container_resources(f"{path}.overhead", ResourceRequirements(limits=spec.overhead), ())
+    yield from _operating_system(path, spec)
+    yield from _scheduling_group(path, spec)
+    yield from _env_files(path, spec)
+
+
+def containers_with_path(path: str, spec: PodSpec) -> Iterator[tuple[str, Container | EphemeralContainer]]:
+    """All containers and where they stand."""
+    for field, given in (
+        ("initContainers", spec.init_containers),
+        ("containers", spec.containers),
+        ("ephemeralContainers", spec.ephemeral_containers),
+    ):
+        for i, container in enumerate(given):
+            yield f"{path}.{field}[{i}]", container
+
+
+def _word(path: str, value: str, words: tuple[str, ...]) -> Errors:
+    if not value:
+        yield required(path)
+    elif value not in words:
+        yield unsupported(path, value, words)
+
+
+def _is_int32(text: str) -> bool:
+    digits = text.removeprefix("-")
+    if not (digits.isascii() and digits.isdigit()) or len(digits) > 10 or (digits[0] == "0" and text != "0"):
+        return False
+    return -(2**31) <= int(text) <= MAX_INT32
+
+
+def _resource_claims(path: str, claims: tuple[PodResourceClaim, ...]) -> Errors:
+    seen: set[str] = set()
+    for i, claim in enumerate(claims):
+        place = f"{path}[{i}]"
+        if not claim.name:
+            yield required(f"{place}.name")
+        elif claim.name in seen:
+            yield duplicate(f"{place}.name", claim.name)
+        else:
+            yield from each(f"{place}.name", claim.name, names.dns_label(claim.name))
+            seen.add(claim.name)
+        own, template = claim.resource_claim_name, claim.resource_claim_template_name
+        if own is not None and template is not None:
+            sentence = "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified"
+            yield invalid(place, claim, sentence)
+        if own is None and template is None:
+            yield invalid(place, claim, "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`")
+        for field, name in (("resourceClaimName", own), ("resourceClaimTemplateName", template)):
+            if name is not None:
+                yield from each(f"{place}.{field}", name, names.dns_subdomain(name))
+
+
+def _pod_resources(path: str, spec: PodSpec, resources: ResourceRequirements, facts: PodFacts) -> Errors:
+    if facts.os == "windows":
+        yield forbidden(path, "may not be set for a windows pod")
+        return
+    if resources.claims:
+        yield forbidden(f"{path}.claims", "claims may not be set for Resources at pod-level")
+    yield from pod_resources(path, resources, facts.claims)
+    try:
+        together = pod_requests(PodSpec(containers=spec.containers, init_containers=spec.init_containers))
+        yield from _consistency(path, spec, resources, together)
+    except QuantityError:
+        return  # said where the quantity itself is looked at
+
+
+def _consistency(path: str, spec: PodSpec, resources: ResourceRequirements, together: dict[str, int]) -> Errors:
+    """The pod asks for at least what its containers ask for, and none may use more than the pod may."""
+    for resource, number in together.items():
+        asked = resources.requests.get(resource)
+        if asked is not None and number > amount(resource, asked):
+            aggregate = format_amount(resource, number)
+            sentence = f"must be greater than or equal to aggregate container requests of {aggregate}"
+            yield invalid(f"{path}.requests[{resource}]", canonical(asked), sentence)
+    for i, container in enumerate(spec.containers):
+        for resource, quantity in container.resources.limits.items():
+            most = resources.limits.get(resource)
+            if most is not None and amount(resource, quantity) > amount(resource, most):
+                place = f"{path}.containers[{i}][{resource}].limits"
+                sentence = f"must be less than or equal to pod limits of {canonical(most)}"
+                yield invalid(place, canonical(quantity), sentence)
+
+
+def _host_network_ports(path: str, spec: PodSpec, *, is_pod: bool) -> Errors:
+    if not spec.host_network:
+        return
+    for i, container in enumerate(spec.containers):
+        for j, port in enumerate(container.ports):
+            if (is_pod or port.host_port) and port.host_port != port.container_port:
+                sentence = "must match `containerPort` when `hostNetwork` is true"
+                yield invalid(f"{path}[{i}].ports[{j}].hostPort", port.host_port, sentence)
+
+
+def _dns_config(path: str, config: PodDNSConfig | None, policy: str) -> Errors:
+    if config is None:
+        if policy == "None":
+            yield required(path, "must provide `dnsConfig` when `dnsPolicy` is None")
+        return
+    if policy == "None" and not config.nameservers:
+        sentence = "must provide at least one DNS nameserver when `dnsPolicy` is None"
+        yield required(f"{path}.nameservers", sentence)
+        return
+    if len(config.nameservers) > _MAX_NAMESERVERS:
+        sentence = f"must not have more than {_MAX_NAMESERVERS} nameservers"
+        yield invalid(f"{path}.nameservers", config.nameservers, sentence)
+    for i, server in enumerate(config.nameservers):
+        yield from ip_address(f"{path}.nameservers[{i}]", server)
+    if len(config.searches) > _MAX_SEARCHES:
+        sentence = f"must not have more than {_MAX_SEARCHES} search paths"
+        yield invalid(f"{path}.searches", config.searches, sentence)
+    if len(" ".join(config.searches)) > _MAX_SEARCH_CHARACTERS:
+        sentence = f"must not have more than {_MAX_SEARCH_CHARACTERS} characters (including spaces) in the search list"
+        yield invalid(f"{path}.searches", config.searches, sentence)
+    for i, search in enumerate(config.searches):
+        if search != ".":
+            domain = search.removesuffix(".")
+            yield from each(f"{path}.searches[{i}]", domain, names.dns_subdomain_with_underscore(domain))
+    for i, option in enumerate(config.options):
+        if not option.name:
+            yield required(f"{path}.options[{i}]", "must not be empty")
+
+
+def _host_users(path: str, spec: PodSpec) -> Errors:
+    if spec.host_users is not False:
+        return
+    sentence = "when `hostUsers` is false"
+    for field, set_ in (
+        ("hostNetwork", spec.host_network),
+        ("HostPID", spec.host_pid),
+        ("HostIPC", spec.host_ipc),
+    ):
+        if set_:
+            yield forbidden(f"{path}.{field}", sentence)
+    for place, container in containers_with_path(path, spec):
+        if container.volume_devices:
+            yield forbidden(f"{place}.volumeDevices", sentence)
+
+
+def _names(path: str, spec: PodSpec) -> Errors:
+    override = spec.hostname_override
+    if override is not None:
+        for field, set_ in (("setHostnameAsFQDN", spec.set_hostname_as_fqdn), ("hostNetwork", spec.host_network)):
+            if set_:
+                yield forbidden(f"{path}.hostnameOverride", f"may not be specified when {field} is true")
+        if len(override.encode()) > _MAX_HOSTNAME:
+            yield too_long(f"{path}.hostnameOverride", _MAX_HOSTNAME)
+        yield from each(f"{path}.hostnameOverride", override, names.dns_subdomain(override))
+    for field, value, rule in (
+        ("serviceAccountName", spec.service_account_name, names.dns_subdomain),
+        ("nodeName", spec.node_name, names.dns_subdomain),
+    ):
+        if value:
+            yield from each(f"{path}.{field}", value, rule(value))
+    seconds = spec.active_deadline_seconds
+    if seconds is not None:
+        yield from each(f"{path}.activeDeadlineSeconds", seconds, names.in_range(seconds, 1, MAX_INT32))
+    for field, value in (("hostname", spec.hostname), ("subdomain", spec.subdomain)):
+        if value:
+            yield from each(f"{path}.{field}", value, names.dns_label(value))
+
+
+def _host_aliases(path: str, aliases: tuple[HostAlias, ...]) -> Errors:
+    for i, alias in enumerate(aliases):
+        yield from ip_address(f"{path}[{i}].ip", alias.ip)
+        for j, name in enumerate(alias.hostnames):
+            yield from each(f"{path}[{i}].hostnames[{j}]", name, names.dns_subdomain(name))
+
+
+def _classes(path: str, spec: PodSpec) -> Errors:
+    if spec.priority_class_name:
+        messages = names.dns_subdomain(spec.priority_class_name)
+        yield from each(f"{path}.priorityClassName", spec.priority_class_name, messages)
+    if spec.runtime_class_name is not None:
+        messages = names.dns_subdomain(spec.runtime_class_name)
+        yield from each(f"{path}.runtimeClassName", spec.runtime_class_name, messages)
+    if spec.preemption_policy is not None:
+        yield from preemption_policy(f"{path}.preemptionPolicy", spec.preemption_policy)
+
+
+def preemption_policy(path: str, policy: str) -> Errors:
+    """Whether pods push others out."""
+    yield from _word(path, policy, _PREEMPTION_POLICIES)
+
+
+def _operating_system(path: str, spec: PodSpec) -> Errors:
+    if spec.os is None:
+        return
+    if not spec.os.name:
+        yield required(f"{path}.os.name")
+    elif spec.os.name not in ("linux", "windows"):
+        yield unsupported(f"{path}.os", spec.os.name, ("linux", "windows"))
+    else:
+        yield from security.operating_system(f"{path}.securityContext", spec.os.name, spec.security_context)
+        for place, container in containers_with_path(path, spec):
+            context = container.security_context
+            yield from security.operating_system(f"{place}.securityContext", spec.os.name, context)
+
+
+def _scheduling_group(path: str, spec: PodSpec) -> Errors:
+    if spec.scheduling_group is None:
+        return
+    name = spec.scheduling_group.pod_group_name
+    place = f"{path}.schedulingGroup.podGroupName"
+    if name is None:
+        yield invalid(place, None, "must specify one of: `podGroupName`")
+    else:
+        yield from each(place, name, names.dns_subdomain(name))
+
+
+def _env_files(path: str, spec: PodSpec) -> Errors:
+    """Files of variables are in empty directories, where an init container puts them."""
+    sources = {volume.name: volume for volume in spec.volumes}
+    for place, container in containers_with_path(path, spec):
+        for i, variable in enumerate(container.env):
+            if variable.value_from is None or variable.value_from.file_key_ref is None:
+                continue
+            name = variable.value_from.file_key_ref.volume_name
+            where = f"{place}.env[{i}].valueFrom.fileKeyRef.volumeName"
+            if name not in sources:
+                yield not_found(where, name)
+            elif sources[name].empty_dir is None:
+                yield invalid(where, name, "referenced volume must be of type emptyDir")

@@ -1,0 +1,320 @@
+"""Rules of a pod's volumes.
+
+Kinds of volume that need a storage system of their own count as a source; what is in them is not looked at.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from muster.api.core import (
+    ConfigMapVolumeSource,
+    DownwardAPIVolumeFile,
+    DownwardAPIVolumeSource,
+    EmptyDirVolumeSource,
+    EphemeralVolumeSource,
+    HostPathVolumeSource,
+    ImageVolumeSource,
+    KeyToPath,
+    PersistentVolumeClaimSpec,
+    PersistentVolumeClaimVolumeSource,
+    ProjectedVolumeSource,
+    SecretVolumeSource,
+    ServiceAccountTokenProjection,
+    Volume,
+    VolumeProjection,
+)
+from muster.api.core.sources import NFSVolumeSource
+from muster.api.meta import ObjectMeta
+from muster.api.quantity import QuantityError, parse
+from muster.api.status import FieldError
+from muster.api.validation import metadata, names, paths
+from muster.api.validation.fields import (
+    Errors,
+    duplicate,
+    each,
+    forbidden,
+    invalid,
+    required,
+    unsupported,
+)
+from muster.api.validation.pods.environment import VOLUME_FIELDS, field_selector, resource_selector
+from muster.api.validation.resources import amount
+
+PULL_POLICIES = ("Always", "IfNotPresent", "Never")
+
+_HOST_PATH_TYPES = (
+    "", "BlockDevice", "CharDevice", "Directory", "DirectoryOrCreate", "File", "FileOrCreate", "Socket",
+)  # fmt: skip
+ACCESS_MODES = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
+_TEN_MINUTES = 600
+
+
+def volumes(path: str, given: tuple[Volume, ...], pod_name: str = "") -> tuple[dict[str, Volume], list[FieldError]]:
+    """The good volumes by name, and what is wrong with the others. `pod_name` is empty for templates."""
+    good: dict[str, Volume] = {}
+    errors = list(_volumes(path, given, pod_name, good))
+    return good, errors
+
+
+def pull_policy(path: str, policy: str) -> Errors:
+    """When an image is pulled."""
+    if not policy:
+        yield required(path)
+    elif policy not in PULL_POLICIES:
+        yield unsupported(path, policy, PULL_POLICIES)
+
+
+def _volumes(path: str, given: tuple[Volume, ...], pod_name: str, good: dict[str, Volume]) -> Errors:
+    made = {f"{pod_name}-{volume.name}" for volume in given if pod_name and volume.ephemeral is not None}
+    for i, volume in enumerate(given):
+        place = f"{path}[{i}]"
+        errors = list(_volume(place, volume, pod_name))
+        if volume.name in good:
+            errors.append(duplicate(f"{place}.name", volume.name))
+        if not errors:
+            good[volume.name] = volume
+        yield from errors
+        claim = volume.persistent_volume_claim
+        if claim is not None and claim.claim_name in made:
+            sentence = "must not reference a PVC that gets created for an ephemeral volume"
+            yield invalid(f"{place}.persistentVolumeClaim.claimName", claim.claim_name, sentence)
+
+
+def _volume(path: str, volume: Volume, pod_name: str) -> Errors:
+    sources = list(_sources(volume))
+    if not sources:
+        yield required(path, "must specify a volume type")
+    for n, (field, source, rule) in enumerate(sources):
+        if n:
+            yield forbidden(f"{path}.{field}", "may not specify more than 1 volume type")
+        elif rule is not None:
+            yield from rule(f"{path}.{field}", source)
+    if volume.ephemeral is not None and pod_name:
+        name = f"{pod_name}-{volume.name}"
+        for message in names.dns_subdomain(name):
+            yield invalid(f"{path}.name", volume.name, f'PVC name "{name}": {message}')
+    if not volume.name:
+        yield required(f"{path}.name")
+    else:
+        yield from each(f"{path}.name", volume.name, names.dns_label(volume.name))
+
+
+def _sources(volume: Volume) -> Iterator[tuple[str, Any, Callable[[str, Any], Errors] | None]]:
+    for field, rule in _RULES.items():
+        source = getattr(volume, field)
+        if source is not None:
+            yield _WIRE_NAMES[field], source, rule
+
+
+def _empty_dir(path: str, source: EmptyDirVolumeSource) -> Errors:
+    if source.size_limit is None:
+        return
+    try:
+        negative = parse(source.size_limit) < 0
+    except QuantityError as error:
+        yield invalid(f"{path}.sizeLimit", source.size_limit, str(error))
+    else:
+        if negative:
+            yield forbidden(f"{path}.sizeLimit", "SizeLimit field must be a valid resource quantity")
+
+
+def _host_path(path: str, source: HostPathVolumeSource) -> Errors:
+    if not source.path:
+        yield required(f"{path}.path")
+    else:
+        yield from paths.no_backsteps(f"{path}.path", source.path)
+        if source.type is not None and source.type not in _HOST_PATH_TYPES:
+            yield unsupported(f"{path}.type", source.type, _HOST_PATH_TYPES)
+
+
+def _secret(path: str, source: SecretVolumeSource) -> Errors:
+    if not source.secret_name:
+        yield required(f"{path}.secretName")
+    yield from paths.file_mode(f"{path}.defaultMode", source.default_mode)
+    yield from _items(f"{path}.items", source.items)
+
+
+def _config_map(path: str, source: ConfigMapVolumeSource) -> Errors:
+    if not source.name:
+        yield required(f"{path}.name")
+    yield from paths.file_mode(f"{path}.defaultMode", source.default_mode)
+    yield from _items(f"{path}.items", source.items)
+
+
+def _items(path: str, items: tuple[KeyToPath, ...]) -> Errors:
+    for i, item in enumerate(items):
+        yield from _item(f"{path}[{i}]", item)
+
+
+def _item(path: str, item: KeyToPath) -> Errors:
+    if not item.key:
+        yield required(f"{path}.key")
+    if not item.path:
+        yield required(f"{path}.path")
+    yield from paths.inside_and_not_reserved(f"{path}.path", item.path)
+    yield from paths.file_mode(f"{path}.mode", item.mode)
+
+
+def _downward_api(path: str, source: DownwardAPIVolumeSource) -> Errors:
+    yield from paths.file_mode(f"{path}.defaultMode", source.default_mode)
+    for file in source.items:
+        yield from _downward_file(path, file)
+
+
+def _downward_file(path: str, file: DownwardAPIVolumeFile) -> Errors:
+    if not file.path:
+        yield required(f"{path}.path")
+    yield from paths.inside_and_not_reserved(f"{path}.path", file.path)
+    if file.field_ref is not None:
+        yield from field_selector(f"{path}.fieldRef", file.field_ref, VOLUME_FIELDS)
+        if file.resource_field_ref is not None:
+            yield invalid(path, "resource", "fieldRef and resourceFieldRef can not be specified simultaneously")
+    elif file.resource_field_ref is not None:
+        yield from resource_selector(f"{path}.resourceFieldRef", file.resource_field_ref, needs_container=True)
+    else:
+        yield required(path, "one of fieldRef and resourceFieldRef is required")
+    yield from paths.file_mode(f"{path}.mode", file.mode)
+
+
+def _projected(path: str, source: ProjectedVolumeSource) -> Errors:
+    yield from paths.file_mode(f"{path}.defaultMode", source.default_mode)
+    seen: set[str] = set()
+    for i, projection in enumerate(source.sources):
+        place = f"{path}.sources[{i}]"
+        yield from _projection(path, place, projection, seen)
+        sources = (projection.secret, projection.config_map, projection.downward_api,
+                   projection.service_account_token, projection.cluster_trust_bundle,
+                   projection.pod_certificate)  # fmt: skip
+        if sum(each_source is not None for each_source in sources) > 1:
+            yield forbidden(place, "may not specify more than 1 volume type per source")
+
+
+def _projection(path: str, place: str, projection: VolumeProjection, seen: set[str]) -> Errors:
+    for field, keys in (("secret", projection.secret), ("configMap", projection.config_map)):
+        if keys is None:
+            continue
+        if not keys.name:
+            yield required(f"{place}.{field}.name")
+        for i, item in enumerate(keys.items):
+            yield from _item(f"{place}.{field}.items[{i}]", item)
+            yield from _unique(path, item.path, keys.name, seen)
+    if projection.downward_api is not None:
+        for file in projection.downward_api.items:
+            yield from _downward_file(f"{place}.downwardAPI", file)
+            yield from _unique(path, file.path, file.path, seen)
+    if projection.service_account_token is not None:
+        yield from _token(path, f"{place}.serviceAccountToken", projection.service_account_token)
+
+
+def _unique(path: str, file: str, shown: str, seen: set[str]) -> Errors:
+    if file and file in seen:
+        yield invalid(path, shown, "conflicting duplicate paths")
+    seen.add(file)
+
+
+def _token(path: str, place: str, token: ServiceAccountTokenProjection) -> Errors:
+    seconds = token.expiration_seconds
+    if seconds is not None and seconds < _TEN_MINUTES:
+        yield invalid(f"{place}.expirationSeconds", seconds, "may not specify a duration less than 10 minutes")
+    if seconds is not None and seconds > 2**32:
+        yield invalid(f"{place}.expirationSeconds", seconds, "may not specify a duration larger than 2^32 seconds")
+    if not token.path:
+        yield required(f"{path}.path")
+    else:
+        yield from paths.inside_and_not_reserved(f"{path}.path", token.path)
+
+
+def _claim(path: str, source: PersistentVolumeClaimVolumeSource) -> Errors:
+    if not source.claim_name:
+        yield required(f"{path}.claimName")
+
+
+def _nfs(path: str, source: NFSVolumeSource) -> Errors:
+    if not source.server:
+        yield required(f"{path}.server")
+    if not source.path:
+        yield required(f"{path}.path")
+    if not source.path.startswith("/"):
+        yield invalid(f"{path}.path", source.path, "must be an absolute path")
+
+
+def _image(path: str, source: ImageVolumeSource) -> Errors:
+    yield from pull_policy(f"{path}.pullPolicy", source.pull_policy)
+
+
+def _ephemeral(path: str, source: EphemeralVolumeSource) -> Errors:
+    if source.volume_claim_template is None:
+        yield required(f"{path}.volumeClaimTemplate")
+        return
+    template = f"{path}.volumeClaimTemplate"
+    meta = source.volume_claim_template.metadata
+    yield from metadata.annotations(f"{template}.metadata.annotations", meta.annotations)
+    yield from metadata.labels(f"{template}.metadata.labels", meta.labels)
+    for field in ("name", "generate_name", "namespace", "owner_references", "finalizers"):
+        if getattr(meta, field) != getattr(ObjectMeta(), field):
+            yield forbidden(f"{template}.metadata.{_META_NAMES[field]}", "cannot be set")
+    yield from claim_spec(f"{template}.spec", source.volume_claim_template.spec)
+
+
+_META_NAMES = {
+    "name": "name",
+    "generate_name": "generateName",
+    "namespace": "namespace",
+    "owner_references": "ownerReferences",
+    "finalizers": "finalizers",
+}
+
+
+def claim_spec(path: str, spec: PersistentVolumeClaimSpec) -> Errors:
+    """What storage is claimed."""
+    if not spec.access_modes:
+        yield required(f"{path}.accessModes", "at least 1 access mode is required")
+    yield from metadata.label_selector(f"{path}.selector", spec.selector)
+    for mode in spec.access_modes:
+        if mode not in ACCESS_MODES:
+            yield unsupported(f"{path}.accessModes", mode, ACCESS_MODES)
+    if "ReadWriteOncePod" in spec.access_modes and len(set(spec.access_modes)) > 1:
+        yield forbidden(f"{path}.accessModes", "may not use ReadWriteOncePod with other access modes")
+    storage = spec.resources.requests.get("storage")
+    if storage is None:
+        yield required(f"{path}.resources[storage]")
+    else:
+        yield from amount(f"{path}.resources[storage]", "storage", storage)
+    if spec.volume_mode not in (None, "Block", "Filesystem"):
+        yield unsupported(f"{path}.volumeMode", spec.volume_mode, ("Block", "Filesystem"))
+
+
+# In the order in which upstream looks for a source; None where what is in it is not looked at.
+_RULES: dict[str, Callable[[str, Any], Errors] | None] = {
+    "empty_dir": _empty_dir,
+    "host_path": _host_path,
+    "git_repo": None,
+    "gce_persistent_disk": None,
+    "aws_elastic_block_store": None,
+    "secret": _secret,
+    "nfs": _nfs,
+    "iscsi": None,
+    "glusterfs": None,
+    "flocker": None,
+    "persistent_volume_claim": _claim,
+    "rbd": None,
+    "cinder": None,
+    "cephfs": None,
+    "quobyte": None,
+    "downward_api": _downward_api,
+    "fc": None,
+    "flex_volume": None,
+    "config_map": _config_map,
+    "azure_file": None,
+    "vsphere_volume": None,
+    "photon_persistent_disk": None,
+    "portworx_volume": None,
+    "azure_disk": None,
+    "storageos": None,
+    "projected": _projected,
+    "scale_io": None,
+    "csi": None,
+    "ephemeral": _ephemeral,
+    "image": _image,
+}
+_WIRE_NAMES = dict(zip(Volume.__struct_fields__, Volume.__struct_encode_fields__, strict=True))

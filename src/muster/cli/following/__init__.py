@@ -1,0 +1,1 @@
+"""Jobs and their output, followed while they go on."""

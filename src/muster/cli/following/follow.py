@@ -1,0 +1,277 @@
+"""Follows a job: prints what its workers print, says on stderr what it waits for, and returns how it ended."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import msgspec
+
+from muster.api.batch import JOB, JOB_NAME_LABEL, Job
+from muster.api.core import POD, ContainerStatus, Pod
+from muster.api.kueue import WORKLOAD
+from muster.api.meta import ObjectMeta
+from muster.api.pods import rank_of
+from muster.api.status import ApiError
+from muster.cli.following.containerlog import ContainerLog, has_log
+from muster.cli.following.queuewatch import POSITION_SECONDS, QueueWatch, has_workloads, labels_of
+from muster.cli.words.choices import get_job
+from muster.insight.attempts import Attempt, attempts, chosen
+from muster.insight.jobstate import Ending, JobState, ending, job_state
+from muster.insight.reader.queues import is_embedded
+from muster.runtime.client import Client
+from muster.runtime.clock import Clock
+from muster.runtime.containerlogs import KeptPod
+from muster.runtime.ids import Random
+from muster.runtime.informer import Informer
+from muster.runtime.objects import key_of
+from muster.runtime.transport import Request, TransportError
+
+if TYPE_CHECKING:
+    from muster.insight.never import Room
+
+T = TypeVar("T")
+
+
+# The server is asked this often whether it is there, waited for that long, and given up after so long without a word.
+PROBE_SECONDS = 2.0
+PROBE_TIMEOUT_SECONDS = 10.0
+GONE_SECONDS = 30.0
+
+
+@dataclass(slots=True)
+class Follower:
+    """One job under observation.
+
+    show: gets all output, with the worker's rank and the stream.
+    report: gets every change.
+    warn: gets what the user should know of output that does not come, and of a server that does not answer.
+    """
+
+    client: Client
+    clock: Clock
+    random: Random
+    namespace: str
+    name: str
+    show: Callable[[str, bytes, bytes], Awaitable[None]] | None = None
+    report: Callable[[JobState], None] = lambda _: None
+    warn: Callable[[str], None] = lambda _: None
+    rank: str = ""  # only this worker's output
+    observe: Callable[[Pod, str], None] = lambda _pod, _rank: None  # gets every state of a pod, with the worker's rank
+    _changed: asyncio.Event = field(default_factory=asyncio.Event)
+    _logs: dict[tuple[str, str], ContainerLog] = field(default_factory=dict)  # by pod and container
+    _room: "tuple[str, Room] | None" = None  # in the cluster, when the job began to wait for that reason
+    _copies: list[asyncio.Task[None]] = field(default_factory=list)
+    _raw: bool = False  # the server is ours, and gives logs as they are
+
+    async def run(self) -> Ending:
+        """Follow the job to its end, and its output to the last line.
+
+        Raises `ApiError` (NotFound; output that may not be read), `TransportError` when the server is gone for good.
+        """
+        job = await get_job(self.client, self.name, self.namespace)
+        self._raw = self.show is not None and await is_embedded(self.client)
+        jobs = _QuietInformer(
+            self.client, JOB, self.clock, self.random, namespace=self.namespace, fields=f"metadata.name={self.name}"
+        )
+        pods = _QuietInformer(self.client, POD, self.clock, self.random, namespace=self.namespace, labels=self._labels)
+        queue = await self._queue(job.metadata.uid)
+        informers: list[Informer[Any]] = [jobs, pods, *([queue.workloads] if queue is not None else [])]
+        for informer in informers:
+            informer.on_change(lambda _old, _new: self._changed.set())
+        try:
+            async with asyncio.TaskGroup() as group:
+                works = [*(informer.run() for informer in informers), self._until_gone()]
+                helpers = [group.create_task(work) for work in works]
+                try:
+                    for informer in informers:
+                        await informer.synced.wait()
+                    return await self._until_finished(group, job.metadata.uid, jobs, pods, queue)
+                finally:
+                    for task in (*helpers, *self._copies):
+                        task.cancel()
+        except ExceptionGroup as failures:
+            raise failures.exceptions[0] from None
+
+    async def print_once(self, job: Job, number: int | None = None, *, previous: bool = False) -> None:
+        """Show the output of the job that there is now, as `attempts.chosen` says.
+
+        Raises `ApiError`, `TransportError`; `LookupError` if an attempt is asked for that none has.
+        """
+        assert self.show is not None
+        self._raw = await is_embedded(self.client)
+        found = await self._attempts(job, (await self.client.list(POD, self.namespace, labels=self._labels)).items)
+        wanted = chosen(found, number, previous=previous)
+        if not wanted and (previous or number is not None):
+            runs = Counter((attempt.worker, attempt.container) for attempt in found)
+            most = max(runs.values(), default=0)
+            raise LookupError(f"{self.name} has {most} {'attempt' if most == 1 else 'attempts'} with a log")
+        for attempt in wanted:
+            await self._log_of(attempt).copy_once(attempt.path, attempt.query)
+
+    async def _print_gone(self, job: Job, pods: list[Pod]) -> None:
+        """Show what pods have left that went before they could be followed, or could be to the end."""
+        if self.show is None or not self._raw:
+            return
+        try:
+            for attempt in chosen(await self._attempts(job, pods), None, previous=False):
+                followed = self._logs.get((attempt.uid, attempt.container))
+                if attempt.gone and (followed is None or followed.is_cut):
+                    await (followed or self._log_of(attempt)).copy_once(attempt.path, attempt.query)
+        except (ApiError, TransportError) as error:
+            if not (isinstance(error, ApiError) and error.code == 404):  # the job is gone, and all of it
+                self.warn(f"what gone workers of {self.name} have printed is not shown: {error}")
+
+    async def _attempts(self, job: Job, pods: list[Pod]) -> list[Attempt]:
+        kept: list[KeptPod] = []
+        if self._raw:
+            answer = await self.client.raw(Request("GET", JOB.path(self.namespace, self.name, "log")))
+            kept = msgspec.json.decode(answer.body, type=_Kept).items
+        found = attempts(job, pods, kept, ours=self._raw)
+        return [attempt for attempt in found if self.rank in ("", attempt.rank)]
+
+    @property
+    def _labels(self) -> str:
+        return f"{JOB_NAME_LABEL}={self.name}"
+
+    async def _until_gone(self) -> None:
+        """Raises `TransportError` once the server has not answered for too long."""
+        answered, is_there = self.clock.monotonic(), True
+        while True:
+            try:
+                await self.client.transport.request(Request("GET", "/version", timeout_seconds=PROBE_TIMEOUT_SECONDS))
+                answered, is_there = self.clock.monotonic(), True
+            except TransportError as error:
+                if self.clock.monotonic() - answered >= GONE_SECONDS:
+                    raise TransportError(
+                        f"gave up on {self.name}: the server has been gone for {GONE_SECONDS:g} s: {error}"
+                    ) from error
+                if is_there:
+                    self.warn(f"{self.name}: the server does not answer; trying for {GONE_SECONDS:g} s: {error}")
+                is_there = False
+            await self.clock.sleep(PROBE_SECONDS)
+
+    async def _queue(self, job_uid: str) -> QueueWatch | None:
+        """None where there are no Workloads to be seen."""
+        if not await has_workloads(self.client, self.namespace, job_uid):
+            return None
+        workloads = _QuietInformer(
+            self.client, WORKLOAD, self.clock, self.random, namespace=self.namespace, labels=labels_of(job_uid)
+        )
+        return QueueWatch(self.client, self.clock, workloads, job_uid)
+
+    async def _until_finished(
+        self,
+        group: asyncio.TaskGroup,
+        uid: str,
+        jobs: Informer[Job],
+        pods: Informer[Pod],
+        queue: QueueWatch | None,
+    ) -> Ending:
+        last: JobState | None = None
+        while True:
+            self._changed.clear()
+            job = jobs.get(f"{self.namespace}/{self.name}")
+            mine = [pod for pod in pods.all() if _belongs_to(pod, uid)]
+            self._observe(group, mine)
+            if job is None or job.metadata.uid != uid:
+                await self._drain()
+                return Ending(1, "it was deleted")
+            stands = await queue.standing() if queue is not None else None
+            state = job_state(job, mine, stands)
+            state = await self._doubted(job, state)
+            if state != last:
+                self.report(state)
+                last = state
+            if state.finished:
+                mine = await self._as_they_ended(uid, mine)
+                self._observe(group, mine)
+                await self._drain()
+                await self._print_gone(job, mine)
+                return ending(job, mine)
+            await self._change(POSITION_SECONDS if stands is not None and stands.waits else None)
+
+    async def _doubted(self, job: Job, state: JobState) -> JobState:
+        """With the reason why it can never start, if that is so; found out again when it waits for something else."""
+        if not state.stuck:
+            return state
+        if self._room is None or self._room[0] != state.reason:
+            from muster.insight.reader.room import survey
+
+            try:
+                self._room = state.reason, await survey(self.client, self.namespace)
+            except (ApiError, TransportError):
+                return state
+        from muster.insight.never import doubted  # it takes a while to load
+
+        return doubted(job, state, self._room[1])
+
+    async def _change(self, seconds: float | None) -> None:
+        """Wait until something changed, or for so long."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self._changed.wait()
+        except TimeoutError:
+            return
+
+    async def _as_they_ended(self, uid: str, known: list[Pod]) -> list[Pod]:
+        """The pods of a job that has just finished: what is known of them may be older than what is known of it."""
+        try:
+            now = (await self.client.list(POD, self.namespace, labels=self._labels)).items
+        except (ApiError, TransportError):
+            return known  # good enough, as a rule
+        newest = {pod.metadata.uid: pod for pod in (*known, *now) if _belongs_to(pod, uid)}
+        return list(newest.values())
+
+    async def _drain(self) -> None:
+        """Wait for the last lines."""
+        for log in self._logs.values():
+            log.finish()
+        if self._copies:
+            await asyncio.wait(self._copies)
+
+    def _observe(self, group: asyncio.TaskGroup, pods: list[Pod]) -> None:
+        """Follow every container that has started, and tell those that are followed how they are."""
+        for pod in pods:
+            self.observe(pod, rank_of(pod))
+            for status in self._shown_of(pod):
+                key = pod.metadata.uid, status.name
+                if key in self._logs:
+                    self._logs[key].observe(status)
+                elif has_log(status):
+                    self._logs[key] = log = self._log(pod, status, rank_of(pod))
+                    self._copies.append(group.create_task(log.copy(), name=f"logs-{key_of(pod)}"))
+
+    def _shown_of(self, pod: Pod) -> Iterator[ContainerStatus]:
+        """The containers whose output is wanted."""
+        if self.show is not None and self.rank in ("", rank_of(pod)):
+            yield from (*pod.status.init_container_statuses, *pod.status.container_statuses)
+
+    def _log_of(self, attempt: Attempt) -> ContainerLog:
+        pod = Pod(metadata=ObjectMeta(name=attempt.pod, namespace=self.namespace))
+        return self._log(pod, ContainerStatus(name=attempt.container), attempt.rank)
+
+    def _log(self, pod: Pod, status: ContainerStatus, rank: str) -> ContainerLog:
+        assert self.show is not None
+        show = partial(self.show, rank)
+        return ContainerLog(self.client, self.clock, pod, status, raw=self._raw, show=show, warn=self.warn)
+
+
+class _Kept(msgspec.Struct, frozen=True):
+    """What a Job's `log` says."""
+
+    items: list[KeptPod]
+
+
+class _QuietInformer(Informer[T]):
+    """Leaves it to the follower to say, once, that the server does not answer."""
+
+    def _report(self, error: ApiError | TransportError) -> None:
+        if isinstance(error, ApiError):
+            super()._report(error)
+
+
+def _belongs_to(pod: Pod, job_uid: str) -> bool:
+    return any(owner.uid == job_uid for owner in pod.metadata.owner_references)

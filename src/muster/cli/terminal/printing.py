@@ -1,0 +1,70 @@
+"""Prints the output of workers: what one wrote to stdout on ours, and to stderr on ours."""
+
+import asyncio
+import os
+import stat
+import sys
+from functools import partial
+from io import RawIOBase
+from typing import TextIO
+
+from muster.cli.terminal.output import has_colours, prefix
+from muster.cli.terminal.streams import raw_of
+from muster.runtime.containerlogs import STDERR, STDOUT
+from muster.runtime.tasks import in_daemon
+
+# A line that goes on for longer is shown in several.
+_LINE_BYTES = 1 << 20
+
+
+class Printer:
+    """Prints text as it is, or, if `ranks` is true, whole lines, each with its worker's rank.
+
+    Who reads slowly is waited for, and nothing else is held up by that.
+    """
+
+    def __init__(self, *, ranks: bool) -> None:
+        self._ranks = ranks
+        self._files = {STDOUT: sys.stdout, STDERR: sys.stderr}
+        self._unended: dict[tuple[str, bytes], bytes] = {}  # the last line of a worker's stream
+        self._turn = asyncio.Lock()  # both may lead to one place
+
+    async def show(self, rank: str, stream: bytes, text: bytes) -> None:
+        """Print text of a worker."""
+        if self._ranks:
+            whole, newline, rest = (self._unended.pop((rank, stream), b"") + text).rpartition(b"\n")
+            if len(rest) > _LINE_BYTES:
+                whole, newline, rest = whole + newline + rest, b"\n", b""
+            if rest:
+                self._unended[rank, stream] = rest
+            text = self._marked(rank, stream, whole) if newline else b""
+        if text:
+            await self._write(self._files[stream], text)
+
+    async def finish(self) -> None:
+        """Print the last lines that have no end."""
+        for (rank, stream), rest in self._unended.items():
+            await self._write(self._files[stream], self._marked(rank, stream, rest))
+        self._unended.clear()
+
+    def _marked(self, rank: str, stream: bytes, lines: bytes) -> bytes:
+        head = prefix(rank, colour=has_colours(self._files[stream], os.environ)).encode()
+        return head + lines.replace(b"\n", b"\n" + head) + b"\n"
+
+    async def _write(self, file: TextIO, data: bytes) -> None:
+        async with self._turn:
+            await _write(raw_of(file), data)
+
+
+async def _write(file: RawIOBase, data: bytes) -> None:
+    """Write all of it. What others read may be full for as long as they like, so a thread waits for it."""
+    if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        _write_now(file, data)
+        return
+    await in_daemon(partial(_write_now, file, data), "output")
+
+
+def _write_now(file: RawIOBase, data: bytes) -> None:
+    left = memoryview(data)
+    while left:
+        left = left[file.write(left) or 0 :]

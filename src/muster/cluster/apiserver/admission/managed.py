@@ -1,0 +1,264 @@
+"""Admission of objects that queue: on a real cluster webhooks do this (`api.managed` decides in both).
+
+Plugins look at objects as of the newest write. What costs anything is only looked at for objects that may queue.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import msgspec
+
+from muster.api.batch import JOB, Job
+from muster.api.conditions import is_true
+from muster.api.config import Configuration, frameworks
+from muster.api.core import NAMESPACE, POD, Pod
+from muster.api.elastic import is_elastic
+from muster.api.kinds import Kind
+from muster.api.kueue import (
+    ADMISSION_CHECK,
+    CLUSTER_QUEUE,
+    LOCAL_QUEUE,
+    WORKLOAD,
+    WORKLOAD_PRIORITY_CLASS,
+    LocalQueue,
+    Workload,
+)
+from muster.api.kueue.names import (
+    ADMITTED,
+    ELASTIC_JOB,
+    MULTI_KUEUE_CONTROLLER,
+    POD_SET_LABEL,
+    PREBUILT_WORKLOAD_NAME_LABEL,
+    PRIORITY_CLASS_LABEL,
+    QUEUE_NAME_LABEL,
+)
+from muster.api.managed import jobs, pods
+from muster.api.managed.ancestry import NestingTooDeepError
+from muster.api.managed.surroundings import Settings
+from muster.api.meta import ObjectMeta, OwnerReference, Struct
+from muster.api.pods import controller_of
+from muster.api.quantity import QuantityError
+from muster.api.selectors import EVERYTHING, label_matcher
+from muster.api.status import denied
+from muster.cluster.apiserver.admission.chain import Attempt, Plugin, Remark
+from muster.cluster.store import Entry, Key, Store
+from muster.jobs.job.quota import GATE, must_wait
+from muster.jobs.job.terms import Terms
+from muster.queueing.elastic.growth import granted
+from muster.queueing.jobframework.names import workload_name
+
+
+def managed_plugins(configuration: Configuration) -> tuple[Plugin, ...]:
+    """What the settings ask for, to run after the server's own plugins."""
+    enabled, settings = configuration.integrations.frameworks, _settings(configuration)
+    of_jobs = (ManagedJobs(settings), pods_of_queued_jobs) if "batch/job" in enabled else ()
+    return (*of_jobs, ManagedPods(settings)) if "pod" in enabled else of_jobs
+
+
+def queue_of_nobody(configuration: Configuration) -> Remark:
+    """Tells who writes a queue's name on an object that nothing makes wait: it runs without quota."""
+    said = configuration.integrations
+    followed = {frameworks.FRAMEWORKS[name] for name in said.frameworks if name in frameworks.OURS}
+    followed |= {kind for name in said.external_frameworks if (kind := frameworks.parse(name)) is not None}
+
+    def remark(attempt: Attempt) -> str:
+        kind = attempt.resource.kind
+        queue = _queue_of(attempt.document)
+        if attempt.subresource or not queue or attempt.operation == "DELETE" or queue == _queue_of(attempt.old or {}):
+            return ""
+        if (kind.group, kind.version, kind.kind) in followed:
+            return ""
+        return f"{QUEUE_NAME_LABEL}: no integration for {kind.kind} is enabled, it does not wait in a queue"
+
+    return remark
+
+
+def _queue_of(document: Mapping[str, Any]) -> Any:
+    return (document.get("metadata", {}).get("labels") or {}).get(QUEUE_NAME_LABEL)
+
+
+def _settings(configuration: Configuration) -> Settings:
+    selector = configuration.managed_jobs_namespace_selector
+    return Settings(
+        without_queue=configuration.manage_jobs_without_queue_name,
+        selects=label_matcher(selector) if selector is not None else EVERYTHING,
+        default_priority=configuration.features.enabled("WorkloadPriorityClassDefaulting"),
+    )
+
+
+T = TypeVar("T")
+
+# Kinds whose objects may be the owners of others that queue.
+_OWNERS: Mapping[tuple[str, str], Kind[Any]] = {(JOB.api_version, JOB.kind): JOB}
+
+
+class _Meta(Struct):
+    metadata: ObjectMeta = ObjectMeta()
+
+
+@dataclass(frozen=True, slots=True)
+class StoredSurroundings:
+    """`api.managed.Surroundings` in the store."""
+
+    store: Store
+
+    def local_queue(self, namespace: str, name: str) -> LocalQueue | None:
+        """A LocalQueue."""
+        entry = self.store.latest(Key(LOCAL_QUEUE.resource, namespace, name))
+        return LOCAL_QUEUE.decode(entry.body) if entry is not None else None
+
+    def namespace_labels(self, namespace: str) -> Mapping[str, str]:
+        """The labels of a namespace."""
+        entry = self.store.latest(Key(NAMESPACE.resource, "", namespace))
+        return entry.header.labels if entry is not None else {}
+
+    def owner(self, namespace: str, reference: OwnerReference) -> ObjectMeta | None:
+        """The owner that is meant, if it is of a kind that queues."""
+        kind = _OWNERS.get((reference.api_version, reference.kind))
+        entry = self.store.latest(Key(kind.resource, namespace, reference.name)) if kind is not None else None
+        return kind.seen_as(_Meta).decode(entry.body).metadata if kind is not None and entry is not None else None
+
+    def has_priority_class(self, name: str) -> bool:
+        """Whether there is a WorkloadPriorityClass of that name."""
+        return self.store.latest(Key(WORKLOAD_PRIORITY_CLASS.resource, "", name)) is not None
+
+    def goes_elsewhere(self, cluster_queue: str) -> bool:
+        """Whether what is admitted by the ClusterQueue runs in another cluster."""
+        entry = self.store.latest(Key(CLUSTER_QUEUE.resource, "", cluster_queue))
+        strategy = CLUSTER_QUEUE.decode(entry.body).spec.admission_checks_strategy if entry is not None else None
+        checks = (self._check(rule.name) for rule in (strategy.admission_checks if strategy is not None else ()))
+        kind = ADMISSION_CHECK
+        return any(kind.decode(e.body).spec.controller_name == MULTI_KUEUE_CONTROLLER for e in checks if e is not None)
+
+    def _check(self, name: str) -> Entry | None:
+        return self.store.latest(Key(ADMISSION_CHECK.resource, "", name))
+
+
+class ManagedJobs:
+    """Jobs that name a queue, or get one."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+
+    def __call__(self, attempt: Attempt, store: Store) -> None:
+        """Complete a new Job, and refuse what breaks a rule. Raises `ApiError`."""
+        if attempt.resource.key != JOB.resource or attempt.subresource or attempt.operation == "DELETE":
+            return
+        around = StoredSurroundings(store)
+        if attempt.operation == "CREATE":
+            job = _typed(attempt.document, JOB)
+            if job is None:
+                return
+            self._complete(attempt, job, around)
+            errors = jobs.validate_create(job)
+        else:
+            new, old = _typed(attempt.document, JOB), _typed(attempt.old or {}, JOB)
+            if new is None or old is None:
+                return
+            if old.metadata.annotations.get(ELASTIC_JOB) == "true" and ELASTIC_JOB not in new.metadata.annotations:
+                # It was set here: a manifest that does not have it can be put again as it was.
+                attempt.document["metadata"].setdefault("annotations", {})[ELASTIC_JOB] = "true"
+                new = _typed(attempt.document, JOB) or new
+            errors = jobs.validate_update(new, old, around)
+        if errors:
+            raise denied(JOB.kind, errors)
+
+    def _complete(self, attempt: Attempt, job: Job, around: StoredSurroundings) -> None:
+        meta = msgspec.structs.replace(job.metadata, namespace=attempt.namespace)
+        try:
+            gets = jobs.arrival(meta, job.spec.managed_by, around, self._settings)
+        except NestingTooDeepError as error:
+            raise attempt.refused(str(error)) from None
+        labels = {QUEUE_NAME_LABEL: gets.queue, PRIORITY_CLASS_LABEL: gets.priority_class}
+        for label, name in labels.items():
+            if name:
+                attempt.document["metadata"].setdefault("labels", {})[label] = name
+        if gets.suspend:
+            attempt.document["spec"]["suspend"] = True
+        if gets.managed_by:
+            attempt.document["spec"]["managedBy"] = gets.managed_by
+        elif gets.suspend and jobs.counts_follow(job):
+            attempt.document["metadata"].setdefault("annotations", {})[ELASTIC_JOB] = "true"
+
+
+class ManagedPods:
+    """Plain pods that name a queue, and groups of pods."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+
+    def __call__(self, attempt: Attempt, store: Store) -> None:
+        """Hold a new pod back, and refuse what breaks a rule. Raises `ApiError`."""
+        if attempt.resource.key != POD.resource or attempt.subresource or attempt.operation == "DELETE":
+            return
+        if not (self._settings.without_queue or pods.says_something(attempt.document["metadata"])):
+            return
+        around = StoredSurroundings(store)
+        new, old = _typed(attempt.document, POD), _typed(attempt.old or {}, POD)
+        if new is None or old is None:
+            return
+        if attempt.operation == "CREATE":
+            self._hold(attempt, new, around)
+            errors = pods.validate_create(new)
+        else:
+            errors = pods.validate_update(new, old, around)
+        if errors:
+            raise denied(POD.kind, errors)
+
+    def _hold(self, attempt: Attempt, pod: Pod, around: StoredSurroundings) -> None:
+        meta = msgspec.structs.replace(pod.metadata, namespace=attempt.namespace)
+        try:
+            if pods.is_to_be_held(meta, around, self._settings):
+                pods.hold(attempt.document)
+        except NestingTooDeepError as error:
+            raise attempt.refused(str(error)) from None
+        except QuantityError:  # validation refuses the pod, and says where
+            return
+
+
+_PREBUILT = PREBUILT_WORKLOAD_NAME_LABEL.encode()
+
+
+def pods_of_queued_jobs(attempt: Attempt, store: Store) -> None:
+    """A new pod of a Job that has a Workload waits until quota is granted for it.
+
+    Of an elastic Job that is so for each pod. Any other is suspended until it is admitted; so its pods are only held
+    where another program resumes what is suspended here: they stay gated until the Job is started as it has to be, and
+    no quota is used that was not given.
+    """
+    if attempt.resource.key != "pods" or attempt.operation != "CREATE" or attempt.subresource:
+        return
+    pod = _typed(attempt.document, POD)
+    owner = controller_of(pod) if pod is not None else None
+    if pod is None or owner is None or not JOB.is_of(owner):
+        return
+    entry = store.latest(Key(JOB.resource, attempt.namespace, owner.name))
+    if entry is None or entry.header.uid != owner.uid:
+        return
+    own = Key(WORKLOAD.resource, attempt.namespace, workload_name(JOB.kind, JOB.group, owner.name, owner.uid))
+    kept = store.latest(own)
+    if kept is None and _PREBUILT not in entry.body and POD_SET_LABEL not in pod.metadata.labels:
+        return  # it does not queue: most Jobs are told from others without being decoded
+    job = JOB.decode(entry.body)
+    if prebuilt := jobs.prebuilt_name(job.metadata):
+        kept = store.latest(own._replace(name=prebuilt))
+    if _is_held(pod, job, WORKLOAD.decode(kept.body) if kept is not None else None):
+        attempt.document["spec"].setdefault("schedulingGates", []).append({"name": GATE})
+
+
+def _is_held(pod: Pod, job: Job, workload: Workload | None) -> bool:
+    """Until it is admitted, and started with what that assigns to it: then its pods have the label of their podset."""
+    has_label = POD_SET_LABEL in pod.metadata.labels
+    if workload is not None and not (has_label and is_true(workload.status.conditions, ADMITTED)):
+        return True
+    size = sum(granted(workload).values()) if workload is not None else 0
+    return has_label and is_elastic(job.metadata.annotations) and must_wait(pod, Terms.of(job), size)
+
+
+def _typed(document: Mapping[str, Any], kind: Kind[T]) -> T | None:
+    """The object, or None for one that validation will refuse."""
+    try:
+        return msgspec.convert(document, kind.type)
+    except msgspec.ValidationError:
+        return None

@@ -1,0 +1,148 @@
+"""LimitRanges: what containers get that say nothing, and how much each object may ask for.
+
+The rules and sentences are those of k8s.io/kubernetes (plugin/pkg/admission/limitranger).
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from fractions import Fraction
+from typing import Any
+
+import msgspec
+
+from muster.api.core import POD, Pod
+from muster.api.core.quota import LIMIT_RANGE, LimitRangeItem
+from muster.api.pods import pod_requests
+from muster.api.quantity import Quantity, canonical, format_amount, parse
+from muster.cluster.apiserver.admission.chain import Attempt
+from muster.cluster.apiserver.admission.plugins.quotausage import CLAIMS, pod_limits
+from muster.cluster.apiserver.decode import Document
+from muster.cluster.store import Store
+
+ANNOTATION = "kubernetes.io/limit-ranger"
+
+Amounts = Mapping[str, Quantity]
+_CONTAINERS = (("containers", "container"), ("initContainers", "init container"))
+
+
+def set_default_resources(attempt: Attempt, store: Store) -> None:
+    """Give the containers of a new pod the limits and requests that they leave out, in place."""
+    if attempt.resource.key != POD.resource or attempt.operation != "CREATE" or attempt.subresource:
+        return
+    for item in _limits(attempt.namespace, store, "Container"):
+        _complete(attempt.document, item)
+
+
+def require_limits_kept(attempt: Attempt, store: Store) -> None:
+    """Raise `ApiError` (403) if a pod or volume claim asks for too much, or too little."""
+    rule = _RULES.get(attempt.resource.key)
+    if rule is None or attempt.subresource or attempt.operation not in rule[0]:
+        return
+    _, complaints = rule
+    for item in _limits(attempt.namespace, store, *_TYPES[attempt.resource.key]):
+        found = list(complaints(item, attempt.document))
+        if found:
+            raise attempt.refused(found[0] if len(found) == 1 else f"[{', '.join(dict.fromkeys(found))}]")
+
+
+def _limits(namespace: str, store: Store, *types: str) -> Iterator[LimitRangeItem]:
+    for entry in store.list(LIMIT_RANGE.resource, namespace).entries:
+        for item in LIMIT_RANGE.decode(entry.body).spec.limits:
+            if item.type in types:
+                yield item
+
+
+def _complete(pod: Document, item: LimitRangeItem) -> None:
+    notes = []
+    for field, what in _CONTAINERS:
+        for container in pod["spec"].get(field, ()):
+            resources = container.setdefault("resources", {})
+            for given, word, amounts in (
+                ("requests", "request", item.default_request),
+                ("limits", "limit", item.default),
+            ):
+                missing = {name: amounts[name] for name in amounts if name not in resources.get(given, {})}
+                if missing:
+                    resources.setdefault(given, {}).update(missing)
+                    notes.append(f"{', '.join(sorted(missing))} {word} for {what} {container.get('name', '')}")
+    if notes:
+        annotations = pod["metadata"].setdefault("annotations", {})
+        annotations[ANNOTATION] = f"LimitRanger plugin set: {'; '.join(notes)}"
+
+
+def _pod_complaints(item: LimitRangeItem, document: Document) -> Iterator[str]:
+    if item.type == "Container":
+        for field, _ in _CONTAINERS:
+            for container in document["spec"].get(field, ()):
+                resources = container.get("resources", {})
+                yield from _complaints(item, resources.get("requests", {}), resources.get("limits", {}))
+    else:
+        spec = msgspec.convert(document, Pod).spec
+        yield from _complaints(item, _written(pod_requests(spec)), _written(pod_limits(spec)))
+
+
+def _written(amounts: Mapping[str, int]) -> Amounts:
+    return {name: format_amount(name, number) for name, number in amounts.items()}
+
+
+def _claim_complaints(item: LimitRangeItem, document: Document) -> Iterator[str]:
+    requests = document.get("spec", {}).get("resources", {}).get("requests", {})
+    for name, bound in sorted(item.min.items()):
+        yield from _least(item.type, name, bound, requests.get(name), None)
+    for name, bound in sorted(item.max.items()):
+        said, most = f"maximum {name} usage per {item.type} is {canonical(bound)}", parse(bound)
+        if name not in requests:
+            yield f"{said}.  No request is specified"
+        elif parse(requests[name]) > most:
+            yield f"{said}, but request is {canonical(requests[name])}"
+
+
+def _complaints(item: LimitRangeItem, requests: Amounts, limits: Amounts) -> Iterator[str]:
+    for name, bound in sorted(item.min.items()):
+        yield from _least(item.type, name, bound, requests.get(name), limits.get(name))
+    for name, bound in sorted(item.max.items()):
+        yield from _most(item.type, name, bound, requests.get(name), limits.get(name))
+    for name, bound in sorted(item.max_limit_request_ratio.items()):
+        yield from _ratio(item.type, name, bound, requests.get(name), limits.get(name))
+
+
+def _least(type_: str, name: str, bound: Quantity, request: Quantity | None, limit: Quantity | None) -> Iterator[str]:
+    said = f"minimum {name} usage per {type_} is {canonical(bound)}"
+    if request is None:
+        yield f"{said}.  No request is specified"
+    elif parse(request) < parse(bound):
+        yield f"{said}, but request is {canonical(request)}"
+    elif limit is not None and parse(limit) < parse(bound):
+        yield f"{said}, but limit is {canonical(limit)}"
+
+
+def _most(type_: str, name: str, bound: Quantity, request: Quantity | None, limit: Quantity | None) -> Iterator[str]:
+    said = f"maximum {name} usage per {type_} is {canonical(bound)}"
+    if limit is None:
+        yield f"{said}.  No limit is specified"
+    elif parse(limit) > parse(bound):
+        yield f"{said}, but limit is {canonical(limit)}"
+    elif request is not None and parse(request) > parse(bound):
+        yield f"{said}, but request is {canonical(request)}"
+
+
+def _ratio(type_: str, name: str, bound: Quantity, request: Quantity | None, limit: Quantity | None) -> Iterator[str]:
+    said = f"{name} max limit to request ratio per {type_} is {canonical(bound)}, but"
+    asked, most = _number(request), _number(limit)
+    if not asked:
+        yield f"{said} no request is specified or request is 0"
+    elif not most:
+        yield f"{said} no limit is specified or limit is 0"
+    elif most / asked > parse(bound):
+        yield f"{said} provided ratio is {float(most / asked):f}"
+
+
+def _number(quantity: Quantity | None) -> Fraction:
+    return Fraction(0) if quantity is None else parse(quantity)
+
+
+# By resource: the operations after which it is looked at, and what there is to complain of.
+_RULES: Mapping[str, tuple[tuple[str, ...], Callable[[LimitRangeItem, Any], Iterator[str]]]] = {
+    POD.resource: (("CREATE",), _pod_complaints),
+    CLAIMS: (("CREATE", "UPDATE"), _claim_complaints),
+}
+_TYPES = {POD.resource: ("Container", "Pod"), CLAIMS: ("PersistentVolumeClaim",)}

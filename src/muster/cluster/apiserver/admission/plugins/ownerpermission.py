@@ -1,0 +1,74 @@
+"""Who may say that an object belongs to another one, and that the other's deletion waits for it.
+
+Whoever changes the owners of an object could have it collected, so he must be allowed to delete it; whoever lets an
+owner wait must be allowed to set the owner's finalizers (k8s.io/kubernetes, OwnerReferencesPermissionEnforcement).
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from muster.api.status import ApiError
+from muster.cluster.apiserver.admission.chain import Attempt
+from muster.cluster.apiserver.decode import Document
+from muster.cluster.apiserver.identity.users import MASTERS, Access, Authorizer
+from muster.cluster.apiserver.registry.resources import Registry, Resource
+from muster.cluster.store import Store
+
+_UNDELETABLE = "cannot set an ownerRef on a resource you can't delete"
+_UNBLOCKABLE = "cannot set blockOwnerDeletion if an ownerReference refers to a resource you can't set finalizers on"
+
+Reference = Mapping[str, Any]
+
+
+class OwnerPermission:
+    """A plugin that judges."""
+
+    def __init__(self, registry: Registry, authorizer: Authorizer) -> None:
+        self._registry = registry
+        self._authorizer = authorizer
+
+    def __call__(self, attempt: Attempt, store: Store) -> None:  # noqa: ARG002  (one of many of this shape)
+        """Raise `ApiError` (403) unless the user may."""
+        if attempt.operation not in ("CREATE", "UPDATE") or MASTERS in attempt.user.groups:
+            return
+        new, old = _owners(attempt.document), _owners(attempt.old)
+        if new == old:
+            return
+        if attempt.operation == "UPDATE":  # a new object is its creator's
+            self._require(attempt, _access(attempt, attempt.resource, "delete", attempt.name), _UNDELETABLE)
+        blocked = {_identity(owner) for owner in old if owner.get("blockOwnerDeletion")}
+        for owner in new:
+            if owner.get("blockOwnerDeletion") and _identity(owner) not in blocked:
+                self._require_finalizers(attempt, owner)
+
+    def _require_finalizers(self, attempt: Attempt, owner: Reference) -> None:
+        api_version, kind = str(owner.get("apiVersion", "")), str(owner.get("kind", ""))
+        resource = self._registry.of_kind(api_version, kind)
+        if resource is None:
+            raise attempt.refused(
+                "cannot set blockOwnerDeletion in this case because cannot find RESTMapping for "
+                f'APIVersion {api_version} Kind {kind}: no matches for kind "{kind}" in version "{api_version}"',
+            )
+        access = _access(attempt, resource, "update", str(owner.get("name", "")), "finalizers")
+        self._require(attempt, access, _UNBLOCKABLE)
+
+    def _require(self, attempt: Attempt, access: Access, sentence: str) -> None:
+        try:
+            self._authorizer(access)
+        except ApiError:
+            raise attempt.refused(f"{sentence}: , <nil>") from None  # upstream shows two values here
+
+
+def _owners(document: Document | None) -> list[Reference]:
+    return ((document or {}).get("metadata") or {}).get("ownerReferences") or []
+
+
+def _identity(owner: Reference) -> tuple[Any, ...]:
+    return tuple(owner.get(field) for field in ("apiVersion", "kind", "name", "uid"))
+
+
+def _access(attempt: Attempt, resource: Resource, verb: str, name: str, subresource: str = "") -> Access:
+    kind = resource.kind
+    plural = f"{kind.plural}/{subresource}" if subresource else kind.plural
+    namespace = attempt.namespace if kind.namespaced else ""
+    return Access(attempt.user, verb, kind.group, plural, namespace, name)

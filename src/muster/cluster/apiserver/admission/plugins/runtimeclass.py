@@ -1,0 +1,77 @@
+"""RuntimeClasses: what a pod that asks for one gets from it, and may not say otherwise.
+
+The rules and sentences are those of k8s.io/kubernetes (plugin/pkg/admission/runtimeclass).
+"""
+
+from typing import Any
+
+import msgspec
+
+from muster.api.core import POD
+from muster.api.pods import amounts
+from muster.api.quantity import QuantityError, ResourceList
+from muster.api.runtimeclass import RUNTIME_CLASS, RuntimeClass, Scheduling
+from muster.cluster.apiserver.admission.chain import Attempt
+from muster.cluster.store import Key, Store
+
+
+def follow_runtime_class(attempt: Attempt, store: Store) -> None:
+    """Give a new pod the overhead of its class, and send it to the nodes that have it, in place."""
+    if (runtime := _class_of(attempt, store)) is None:
+        return
+    spec = attempt.document["spec"]
+    if runtime.overhead is not None:
+        said = spec.get("overhead") or dict(runtime.overhead.pod_fixed)
+        _require_same(attempt, said, runtime.overhead.pod_fixed)
+        spec["overhead"] = said
+    if runtime.scheduling is not None:
+        _send(attempt, spec, runtime.scheduling)
+
+
+def require_overhead_of_class(attempt: Attempt, store: Store) -> None:
+    """Raise `ApiError` (403) if a new pod has another overhead than its class says, which has one if it says so."""
+    if not _is_new_pod(attempt):
+        return
+    runtime, overhead = _class_of(attempt, store), attempt.document["spec"].get("overhead") or {}
+    if runtime is not None and runtime.overhead is not None:
+        _require_same(attempt, overhead, runtime.overhead.pod_fixed)
+    elif overhead:
+        raise attempt.refused("pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead")
+
+
+def _is_new_pod(attempt: Attempt) -> bool:
+    return attempt.resource.key == POD.resource and attempt.operation == "CREATE" and not attempt.subresource
+
+
+def _class_of(attempt: Attempt, store: Store) -> RuntimeClass | None:
+    name = attempt.document["spec"].get("runtimeClassName") if _is_new_pod(attempt) else None
+    if not name:
+        return None
+    entry = store.latest(Key(RUNTIME_CLASS.resource, "", name))
+    if entry is None:
+        raise attempt.refused(f'pod rejected: RuntimeClass "{name}" not found')
+    return RUNTIME_CLASS.decode(entry.body)
+
+
+def _require_same(attempt: Attempt, overhead: ResourceList, defined: ResourceList) -> None:
+    try:
+        same = amounts(overhead) == amounts(defined)
+    except QuantityError:  # validation refuses the pod, and says where
+        return
+    if not same:
+        raise attempt.refused("pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead")
+
+
+def _send(attempt: Attempt, spec: dict[str, Any], scheduling: Scheduling) -> None:
+    selector = spec.get("nodeSelector") or {}
+    for label, value in scheduling.node_selector.items():
+        if selector.get(label, value) != value:
+            raise attempt.refused(
+                f"conflict: runtimeClass.scheduling.nodeSelector[{label}] = {value}; "
+                f"pod.spec.nodeSelector[{label}] = {selector[label]}"
+            )
+    if scheduling.node_selector:
+        spec["nodeSelector"] = selector | scheduling.node_selector
+    borne = spec.get("tolerations") or []
+    if more := [one for each in scheduling.tolerations if (one := msgspec.to_builtins(each)) not in borne]:
+        spec["tolerations"] = [*borne, *more]

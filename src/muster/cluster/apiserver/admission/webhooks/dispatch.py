@@ -1,0 +1,240 @@
+"""Asks the webhooks that are concerned by a write, in their order, and does what they say.
+
+Those that may change the object are asked one after the other, by the names of their configurations; those that only
+judge all at once. The configurations are read as they are stored, and understood again only when they change.
+"""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+from msgspec import Struct, field
+
+from muster.api.admissionregistration import (
+    MUTATING_WEBHOOK_CONFIGURATION,
+    VALIDATING_WEBHOOK_CONFIGURATION,
+    MutatingWebhook,
+    MutatingWebhookConfiguration,
+    ValidatingWebhookConfiguration,
+)
+from muster.api.core import NAMESPACE
+from muster.api.kinds import Kind
+from muster.api.selectors import SelectorError
+from muster.api.status import ApiError, bad_request, internal_error
+from muster.cluster.apiserver.admission.chain import Attempt
+from muster.cluster.apiserver.admission.webhooks import review
+from muster.cluster.apiserver.admission.webhooks.calls import CallError, Calls
+from muster.cluster.apiserver.admission.webhooks.matching import Concern, Hook, concerned, selected
+from muster.cluster.apiserver.admission.webhooks.review import ReviewError, Verdict
+from muster.cluster.apiserver.cel import ConditionError, all_hold
+from muster.cluster.apiserver.decode import Document
+from muster.cluster.apiserver.patch import json as json_patch
+from muster.cluster.apiserver.registry.resources import Registry, Resource, View
+from muster.cluster.apiserver.schema import DecodeError
+from muster.cluster.store import Entry, Key, Store
+from muster.runtime.ids import Ids
+
+log = logging.getLogger(__name__)
+
+_encoder = msgspec.json.Encoder()
+_DEFAULT_SECONDS = 10
+VARIABLES = ("object", "oldObject", "request")  # of match conditions
+_WITHOUT_EFFECT = ("None", "NoneOnDryRun")
+
+
+class _Hooks(Struct):
+    """The webhooks of all configurations of one kind, and who is concerned by what, as long as neither changes."""
+
+    kind: Kind[MutatingWebhookConfiguration] | Kind[ValidatingWebhookConfiguration]
+    entries: Sequence[Entry] = ()
+    generation: int = -1
+    hooks: Sequence[Hook] = ()
+    concerns: dict[tuple[Resource, str, str], list[Concern]] = field(default_factory=dict)
+
+    def concerned(self, attempt: Attempt, store: Store, registry: Registry) -> list[Concern]:
+        """Who is concerned by a write, going by its resource and operation."""
+        entries = store.list(self.kind.resource).entries
+        if entries != self.entries or registry.generation != self.generation:
+            self.entries, self.generation = entries, registry.generation
+            self.hooks = [hook for entry in entries for hook in _understood(self.kind, entry)]
+            self.concerns = {}
+        if not self.hooks:
+            return []
+        key = (attempt.resource, attempt.subresource, attempt.operation)
+        found = self.concerns.get(key)
+        if found is None:
+            found = self.concerns[key] = concerned(self.hooks, *key, registry)
+        return found
+
+
+def _understood(kind: Kind[Any], entry: Entry) -> list[Hook]:
+    found = []
+    for webhook in kind.decode(entry.body).webhooks:
+        try:
+            found.append(Hook.of(webhook))
+        except SelectorError as error:  # only of one that was stored by other rules
+            log.warning("webhook left out", extra={"webhook": webhook.name, "why": str(error)})
+    return found
+
+
+class _CannotAskError(Exception):
+    """A webhook could not be asked, or its answer not be used."""
+
+
+class WebhookDispatcher:
+    """`admission.Webhooks`, for the configurations in the store."""
+
+    def __init__(self, store: Store, registry: Registry, ids: Ids, calls: Calls) -> None:
+        self._store = store
+        self._registry = registry
+        self._ids = ids
+        self._calls = calls
+        self._mutating = _Hooks(MUTATING_WEBHOOK_CONFIGURATION)
+        self._validating = _Hooks(VALIDATING_WEBHOOK_CONFIGURATION)
+
+    async def change(self, attempt: Attempt, warnings: list[str]) -> bool:
+        """Let the mutating webhooks change the document, in place; whether any did. Raises `ApiError`."""
+        concerns = self._mutating.concerned(attempt, self._store, self._registry)
+        if not concerns:
+            return False
+        ever = False
+        asked: list[Concern] = []  # those that want to be asked again if the object changes after them
+        again: list[Concern] = []
+        for concern in concerns:
+            verdict = await self._ask(concern, attempt, warnings, may_change=True)
+            if verdict is not None and await self._carry_out(concern, attempt, verdict):
+                ever = True
+                again = list(asked)
+            webhook = concern.hook.webhook
+            if isinstance(webhook, MutatingWebhook) and webhook.reinvocation_policy == "IfNeeded":
+                asked.append(concern)
+        for concern in again:
+            verdict = await self._ask(concern, attempt, warnings, may_change=True)
+            if verdict is not None:
+                await self._carry_out(concern, attempt, verdict)
+        return ever
+
+    async def judge(self, attempt: Attempt, warnings: list[str]) -> None:
+        """Ask the validating webhooks. Raises `ApiError` of the first, by name, that refuses."""
+        concerns = self._validating.concerned(attempt, self._store, self._registry)
+        if not concerns:
+            return
+        questions = (self._ask(concern, attempt, warnings, may_change=False) for concern in concerns)
+        results = await asyncio.gather(*questions, return_exceptions=True)
+        for result in results:
+            if isinstance(result, BaseException):
+                raise result
+
+    async def _ask(
+        self, concern: Concern, attempt: Attempt, warnings: list[str], *, may_change: bool
+    ) -> Verdict | None:
+        """What one says; None if it is not concerned after all, or could not be asked and need not be.
+
+        Raises `ApiError` if it refuses.
+        """
+        hook, webhook = concern.hook, concern.hook.webhook
+        objects = attempt.objects
+        if not selected(
+            hook, attempt.resource, attempt.subresource, attempt.operation, *objects, self._labels(attempt)
+        ):
+            return None
+        try:
+            verdict = await self._answer(concern, attempt, objects, may_change=may_change)
+        except _CannotAskError as error:
+            if webhook.failure_policy == "Ignore":
+                log.warning("webhook failed, and is ignored", extra={"webhook": webhook.name, "why": str(error)[:500]})
+                return None
+            raise internal_error(f'failed calling webhook "{webhook.name}": {error}') from None
+        if verdict is None:
+            return None
+        warnings += verdict.warnings
+        attempt.annotations.update((f"{webhook.name}/{key}", value) for key, value in verdict.annotations)
+        if not verdict.allowed:
+            raise review.denial(webhook.name, verdict.status)
+        return verdict
+
+    async def _answer(
+        self, concern: Concern, attempt: Attempt, objects: tuple[Document | None, Document | None], *, may_change: bool
+    ) -> Verdict | None:
+        """What one says; None if its conditions do not hold. Raises `_CannotAskError`, and `ApiError` (400, 403)."""
+        webhook, uid = concern.hook.webhook, self._ids.uid()
+        try:
+            version = review.version_for(webhook.admission_review_versions)
+            view = self._view(concern, attempt)
+            new, old = objects
+            shown = await self._shown(concern, attempt, new), await self._shown(concern, attempt, old)
+            question = review.question(attempt, concern.resource, view, *shown, uid, version)
+            request = question["request"]
+            given = {"object": request["object"], "oldObject": request["oldObject"], "request": request}
+            if not all_hold((each.expression for each in webhook.match_conditions), VARIABLES, given):
+                return None
+            if review.dry_run(attempt) and webhook.side_effects not in _WITHOUT_EFFECT:
+                raise bad_request(f'admission webhook "{webhook.name}" does not support dry run')
+            seconds = webhook.timeout_seconds or _DEFAULT_SECONDS
+            body = await self._calls.post(webhook.client_config, _encoder.encode(question), seconds)
+            return review.read_answer(body, uid, version, may_change=may_change)
+        except ConditionError as error:
+            if webhook.failure_policy == "Ignore":
+                return None
+            raise attempt.refused(str(error)) from None
+        except (CallError, ReviewError) as error:
+            raise _CannotAskError(str(error)) from None
+
+    def _view(self, concern: Concern, attempt: Attempt) -> View:
+        if concern.resource is attempt.resource:
+            return attempt.view
+        return concern.view(attempt.subresource, attempt.view)
+
+    def _labels(self, attempt: Attempt) -> dict[str, str] | None:
+        if not attempt.namespace:
+            return None
+        entry = self._store.latest(Key(NAMESPACE.resource, "", attempt.namespace))
+        return entry.header.labels if entry is not None else {}
+
+    async def _carry_out(self, concern: Concern, attempt: Attempt, verdict: Verdict) -> bool:
+        """Change the document as a webhook wants it; whether that makes a difference. Raises `ApiError` (500)."""
+        if not verdict.operations:
+            return False
+        name = concern.hook.webhook.name
+        document = attempt.document
+        if attempt.operation not in ("CREATE", "UPDATE"):
+            sentence = "attempted to modify the object, which is not supported for this operation"
+            raise internal_error(f'admission webhook "{name}" {sentence}')
+        shown = await self._shown(concern, attempt, document)
+        assert shown is not None
+        try:
+            # Whoever sees it next counts on its form.
+            patched = self._view(concern, attempt).checker(json_patch.apply(shown, verdict.operations)).value
+        except (ApiError, DecodeError) as error:
+            raise internal_error(f'applying the patch of admission webhook "{name}": {error}') from None
+        if patched == shown:
+            return False
+        taken = await self._taken(concern, attempt, patched)
+        document.clear()
+        document.update(taken)
+        return True
+
+    async def _shown(self, concern: Concern, attempt: Attempt, document: Document | None) -> Document | None:
+        """An object as a webhook sees it; a new one has no version yet."""
+        if document is None:
+            return None
+        view, storage = self._view(concern, attempt), concern.resource.storage
+        shown = document if view.show is None else view.show(document)
+        if storage is not None and concern.resource is not attempt.resource:
+            shown = await storage.convert(shown)
+        meta: Any = shown.get("metadata")
+        if attempt.operation == "CREATE" and isinstance(meta, dict) and meta.get("resourceVersion") == "":
+            kept = {name: value for name, value in meta.items() if name != "resourceVersion"}
+            return shown | {"metadata": kept}
+        return shown
+
+    async def _taken(self, concern: Concern, attempt: Attempt, patched: Document) -> Document:
+        """The object as the attempt has it, from one as a webhook saw it and changed it."""
+        view, storage = self._view(concern, attempt), attempt.resource.storage
+        if storage is not None and concern.resource is not attempt.resource:
+            patched = await storage.convert(patched)
+        if view.show is None and attempt.old is None:
+            return patched
+        return view.take(attempt.old or {}, patched)

@@ -1,0 +1,200 @@
+"""What a webhook is asked (`AdmissionReview`), and what its answer says. Pure.
+
+Answers come from programs that nobody here wrote: every one is checked, and what is wrong with it is said in
+kube-apiserver's words (k8s.io/apiserver, admission/plugin/webhook/request).
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from muster.api.core import NAMESPACE
+from muster.api.kinds import Kind
+from muster.api.markers import Base64
+from muster.api.meta import DeleteOptions, Struct
+from muster.api.status import ApiError, Status
+from muster.cluster.apiserver.admission.chain import Attempt
+from muster.cluster.apiserver.decode import Document
+from muster.cluster.apiserver.identity.users import user_info
+from muster.cluster.apiserver.registry.resources import Resource, View
+from muster.cluster.apiserver.request.requestinfo import WriteOptions
+
+GROUP = "admission.k8s.io"
+VERSIONS = ("v1", "v1beta1")
+
+
+class ReviewError(ValueError):
+    """The answer is none that can be used; the message is kube-apiserver's."""
+
+
+class _Response(Struct):
+    uid: str = ""
+    allowed: bool = False
+    status: Status | None = None
+    patch: Base64 = b""
+    patch_type: str | None = None
+    audit_annotations: dict[str, str] = {}  # noqa: RUF012  (msgspec gives every object its own)
+    warnings: tuple[str, ...] = ()
+
+
+class _Review(Struct):
+    api_version: str = ""
+    kind: str = ""
+    response: _Response | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a webhook says."""
+
+    allowed: bool
+    status: Status | None = None
+    operations: list[Any] | None = None  # a JSON patch
+    warnings: tuple[str, ...] = ()
+    annotations: tuple[tuple[str, str], ...] = ()  # for the audit log
+
+
+def question(
+    attempt: Attempt, seen: Resource, view: View, new: Document | None, old: Document | None, uid: str, version: str
+) -> Document:
+    """The review to send: about objects as `view` of the resource `seen` shows them; None for one that there is not."""
+    asked = attempt.resource.kind
+    request: Document = {
+        "uid": uid,
+        "kind": view.kind.names,
+        "resource": _resource(seen.kind),
+        "requestKind": attempt.view.kind.names,
+        "requestResource": _resource(asked),
+        "operation": attempt.operation,
+        "userInfo": user_info(attempt.user),
+        "object": new,
+        "oldObject": old,
+        "dryRun": dry_run(attempt),
+        "options": options_of(attempt),
+    }
+    if attempt.subresource:
+        request |= {"subResource": attempt.subresource, "requestSubResource": attempt.subresource}
+    if attempt.name:
+        request["name"] = attempt.name
+    # A namespace is taken to be in itself.
+    namespace = attempt.name if attempt.resource.key == NAMESPACE.resource else attempt.namespace
+    if namespace:
+        request["namespace"] = namespace
+    return {"kind": "AdmissionReview", "apiVersion": f"{GROUP}/{version}", "request": request}
+
+
+def dry_run(attempt: Attempt) -> bool:
+    """Whether nothing is to be written."""
+    return bool(attempt.options.dry_run)
+
+
+_OPTIONS = {"CREATE": "CreateOptions", "UPDATE": "UpdateOptions", "DELETE": "DeleteOptions"}
+
+
+def options_of(attempt: Attempt) -> Document | None:
+    """The options of the request as an object; None for a CONNECT."""
+    kind = _OPTIONS.get(attempt.operation)
+    if kind is None:
+        return None
+    head = {"kind": kind, "apiVersion": "meta.k8s.io/v1"}
+    options = attempt.options
+    if isinstance(options, DeleteOptions):
+        return head | msgspec.to_builtins(options)  # type: ignore[no-any-return]
+    return head | _write_options(options)
+
+
+def _write_options(options: WriteOptions) -> Document:
+    found: Document = {"dryRun": ["All"]} if options.dry_run else {}
+    if options.field_manager:
+        found["fieldManager"] = options.field_manager
+    return found | {"fieldValidation": options.field_validation}
+
+
+def _resource(kind: Kind[Any]) -> Document:
+    return {"group": kind.group, "version": kind.version, "resource": kind.plural}
+
+
+def version_for(understood: tuple[str, ...]) -> str:
+    """The version in which to ask. Raises `ReviewError`."""
+    for version in understood:
+        if version in VERSIONS:
+            return version
+    raise ReviewError(f"webhook does not accept known AdmissionReview versions ({', '.join(VERSIONS)})")
+
+
+def read_answer(body: bytes, uid: str, version: str, *, may_change: bool) -> Verdict:
+    """What the answer says. Raises `ReviewError`."""
+    try:
+        review = Kind(GROUP, version, "AdmissionReview", "", _Review).decode(body)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise ReviewError(f"received invalid webhook response: {error}") from None
+    expected, got = (f"{GROUP}/{version}", "AdmissionReview"), (review.api_version, review.kind)
+    if got != expected and (version == "v1" or got != ("", "")):
+        raise ReviewError(
+            f"received invalid webhook response: expected webhook response of {_gvk(expected)}, got {_gvk(got)}"
+        )
+    response = review.response
+    if response is None:
+        raise ReviewError("received invalid webhook response: webhook response was absent")
+    if version == "v1":
+        _require_v1(response, uid, may_change=may_change)
+    return Verdict(
+        response.allowed,
+        response.status,
+        _operations(response) if may_change and response.allowed else None,
+        response.warnings,
+        tuple(sorted(response.audit_annotations.items())),
+    )
+
+
+def _gvk(names: tuple[str, str]) -> str:
+    return f"{names[0]}, Kind={names[1]}"
+
+
+def _require_v1(response: _Response, uid: str, *, may_change: bool) -> None:
+    problem = ""
+    if response.uid != uid:
+        problem = f'expected response.uid="{uid}", got "{response.uid[:100]}"'
+    elif not may_change:
+        if response.patch:
+            problem = "validating webhook may not return response.patch"
+        elif response.patch_type is not None:
+            problem = "validating webhook may not return response.patchType"
+    elif response.patch and response.patch_type is None:
+        problem = "webhook returned response.patch but not response.patchType"
+    elif response.patch_type is not None and not response.patch:
+        problem = "webhook returned response.patchType but not response.patch"
+    elif response.patch_type == "":
+        problem = 'webhook returned invalid response.patchType of ""'
+    if problem:
+        raise ReviewError(f"received invalid webhook response: {problem}")
+
+
+def _operations(response: _Response) -> list[Any] | None:
+    if not response.patch:
+        return None
+    if response.patch_type not in (None, "JSONPatch"):
+        raise ReviewError(f'unsupported patch type "{response.patch_type}"')
+    try:
+        operations = msgspec.json.decode(response.patch)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise ReviewError(f"received invalid webhook response: the patch cannot be read: {error}") from None
+    if not isinstance(operations, list):
+        raise ReviewError("received invalid webhook response: the patch is no list of operations")
+    return operations or None
+
+
+def denial(name: str, status: Status | None) -> ApiError:
+    """The refusal that a webhook asks for; never a success, whatever it says."""
+    given = status or Status()
+    denied = f'admission webhook "{name}" denied the request'
+    why = given.message or given.reason
+    return ApiError(
+        msgspec.structs.replace(
+            given,
+            code=given.code if 400 <= given.code < 600 else 400,
+            status="Failure" if given.status in ("", "Success") else given.status,
+            message=f"{denied}: {why}" if why else f"{denied} without explanation",
+        )
+    )

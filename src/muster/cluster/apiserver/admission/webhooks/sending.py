@@ -1,0 +1,81 @@
+"""Sends bodies over HTTPS. Imported with the first question to a webhook: its library takes a while to load."""
+
+import ssl
+from functools import lru_cache
+from urllib.parse import urlsplit
+
+import aiohttp
+
+from muster.cluster.apiserver.admission.webhooks.calls import SendError
+from muster.cluster.apiserver.decode import MAX_BODY_BYTES
+from muster.runtime.kube.kubeconfig import ClusterConfig
+from muster.runtime.kube.tls import client_context, explain
+from muster.runtime.transport import JSON, TransportError
+
+_CONNECTIONS = 100  # at once, to one webhook's server: a slow one does not hold up calls of others
+# OpenSSL's codes for a chain that ends in no certificate of the bundle (X509_V_ERR_*).
+_UNKNOWN_AUTHORITY = frozenset({2, 18, 19, 20, 21})
+
+
+class Sender:
+    """Connections are kept for the next body. Made and used on one event loop, until `close`."""
+
+    def __init__(self) -> None:
+        self._session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=0, limit_per_host=_CONNECTIONS),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            timeout=aiohttp.ClientTimeout(total=None),
+            auto_decompress=False,
+            skip_auto_headers=("Accept-Encoding",),
+        )
+
+    async def send(self, url: str, host: str, authority: bytes, body: bytes) -> tuple[int, bytes]:
+        """Send JSON to a server whose certificate is for `host`; returns status and body of the answer.
+
+        Of an answer that is too long only so much is read that this shows. Raises `SendError`.
+        """
+        try:
+            context = _context(authority)
+            try:
+                return await self._exchange(url, host, context, body)
+            except aiohttp.ServerDisconnectedError:
+                if self._session.closed:
+                    raise
+                # A connection that was kept may have gone stale; a webhook must bear to be asked twice.
+                return await self._exchange(url, host, context, body)
+        except TransportError as error:
+            raise SendError(str(error)) from None
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            raise SendError(_why(error)) from None
+
+    async def close(self) -> None:
+        """Let go of all connections."""
+        await self._session.close()
+
+    async def _exchange(self, url: str, host: str, context: ssl.SSLContext, body: bytes) -> tuple[int, bytes]:
+        headers = {"Content-Type": JSON, "Accept": JSON, "Host": host, "User-Agent": "muster-admission"}
+        name = urlsplit(f"//{host}").hostname
+        async with self._session.post(
+            url, data=body, headers=headers, ssl=context, server_hostname=name, allow_redirects=False
+        ) as response:
+            answer = bytearray()
+            while len(answer) <= MAX_BODY_BYTES and (piece := await response.content.read(MAX_BODY_BYTES)):
+                answer += piece
+            return response.status, bytes(answer)
+
+
+def _why(error: Exception) -> str:
+    """Why there was no answer, in one line, as far as that goes in the words of Go's client."""
+    cause = getattr(error, "certificate_error", error)
+    if isinstance(cause, ssl.SSLCertVerificationError):
+        stranger = cause.verify_code in _UNKNOWN_AUTHORITY
+        reason = "certificate signed by unknown authority" if stranger else cause.verify_message.rstrip(".")
+        return f"tls: failed to verify certificate: x509: {reason}"
+    why = explain(error)
+    return why[:1].lower() + why[1:]
+
+
+@lru_cache(maxsize=256)
+def _context(authority: bytes) -> ssl.SSLContext:
+    """How to speak TLS with a webhook of that authority. Raises `TransportError`."""
+    return client_context(ClusterConfig("", certificate_authority=authority or None), None)

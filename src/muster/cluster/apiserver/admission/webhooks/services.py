@@ -1,0 +1,94 @@
+"""Where a service of the cluster answers.
+
+Pods of process nodes have their own addresses on loopback, so whoever asks from inside the server's process goes to
+one of the service's pods directly; a service without a selector leads where its Endpoints or EndpointSlices say, one
+of type ExternalName to that name.
+"""
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from muster.api.core import POD, SERVICE, Pod, Service, ServicePort
+from muster.api.pods import is_ready
+from muster.api.selectors import labels_matcher
+from muster.cluster.apiserver.objects.documents import decode_entry
+from muster.cluster.store import Key, Store
+
+_SLICES = "endpointslices.discovery.k8s.io"
+_ENDPOINTS = "endpoints"
+_SERVICE_LABEL = "kubernetes.io/service-name"
+
+
+class ServiceError(Exception):
+    """The service leads nowhere; the message is kube-apiserver's."""
+
+
+class Address(NamedTuple):
+    """Where to connect to."""
+
+    host: str
+    port: int
+
+
+def address_of(store: Store, namespace: str, name: str, port: int) -> Address:
+    """An address at which a port of a service is answered. Raises `ServiceError`."""
+    entry = store.get(Key(SERVICE.resource, namespace, name))
+    if entry is None:
+        raise ServiceError(f'service "{name}" not found')
+    service = SERVICE.decode(entry.body)
+    if service.spec.type == "ExternalName":
+        return Address(service.spec.external_name, port)
+    wanted = next((each for each in service.spec.ports if each.port == port), None)
+    if wanted is None:
+        raise ServiceError(f'no service port {port} found for service "{name}"')
+    addresses = _of_pods(store, namespace, service, wanted) if service.spec.selector else _given(store, service, wanted)
+    address = next(addresses, None)
+    if address is None:
+        raise ServiceError(f'no endpoints available for service "{name}"')
+    return address
+
+
+def _of_pods(store: Store, namespace: str, service: Service, port: ServicePort) -> Iterator[Address]:
+    matcher = labels_matcher(service.spec.selector)
+    for entry in store.list(POD.resource, namespace).entries:
+        if matcher.matches(entry.header.labels) and entry.header.fields.get("status.podIP"):
+            pod = POD.decode(entry.body)
+            number = _number(pod, port)
+            if number and is_ready(pod):
+                yield Address(pod.status.pod_ip, number)
+
+
+def _number(pod: Pod, port: ServicePort) -> int:
+    """The pod's port behind a port of a service; 0 if it has none of that name."""
+    target = port.target_port or port.port
+    if isinstance(target, int):
+        return target
+    ports = (each for container in pod.spec.containers for each in container.ports)
+    return next((each.container_port for each in ports if each.name == target), 0)
+
+
+def _given(store: Store, service: Service, port: ServicePort) -> Iterator[Address]:
+    """The addresses that somebody has written down for a service."""
+    namespace, name = service.metadata.namespace, service.metadata.name
+    for entry in store.list(_SLICES, namespace).entries:
+        if entry.header.labels.get(_SERVICE_LABEL) == name:
+            yield from _of_slice(decode_entry(entry), port)
+    endpoints = store.get(Key(_ENDPOINTS, namespace, name))
+    for subset in decode_entry(endpoints).get("subsets", ()) if endpoints is not None else ():
+        for number in _numbers(subset.get("ports", ()), port):
+            for address in subset.get("addresses", ()):
+                yield Address(address["ip"], number)
+
+
+def _of_slice(piece: dict[str, Any], port: ServicePort) -> Iterator[Address]:
+    for number in _numbers(piece.get("ports", ()), port):
+        for endpoint in piece.get("endpoints", ()):
+            if endpoint.get("conditions", {}).get("ready", True):
+                for address in endpoint.get("addresses", ()):
+                    yield Address(address, number)
+
+
+def _numbers(ports: Any, port: ServicePort) -> Iterator[int]:
+    for each in ports:
+        if each.get("name", "") == port.name and each.get("port"):
+            yield each["port"]

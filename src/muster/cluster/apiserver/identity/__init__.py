@@ -1,0 +1,1 @@
+"""Who is who: users, and the certificates and tokens by which they are known."""

@@ -1,0 +1,139 @@
+"""`pods/exec`, `pods/attach` and `pods/portforward`: what is asked for, and which conversation that makes.
+
+What is at the pod's end comes from its node; what has no node, or one that is not connected, is refused.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from muster.api.core import POD, Pod
+from muster.api.core.podoptions import PodAttachOptions, PodExecOptions, PodPortForwardOptions
+from muster.api.status import bad_request, unavailable
+from muster.cluster.apiserver.answers import Tunnel
+from muster.cluster.apiserver.decode import Document
+from muster.cluster.apiserver.pods.logs import container_of
+from muster.cluster.apiserver.pods.tunnels import command, forward
+from muster.cluster.apiserver.pods.tunnels.channels import DIALECTS
+from muster.cluster.apiserver.request.call import Call
+from muster.cluster.apiserver.request.requestinfo import boolean
+from muster.cluster.nodeconnection import (
+    RESIZE,
+    CommandOptions,
+    NodeConnection,
+    Opening,
+)
+from muster.cluster.store import Entry
+from muster.runtime.transport import Request
+
+# Exec and attach as SPDY streams, by version: from the fourth on, the outcome is a Status.
+_STREAMS = {"v4.channel.k8s.io": True, "v3.channel.k8s.io": False, "v2.channel.k8s.io": False, "channel.k8s.io": False}
+_WITH_RESIZE = frozenset({"v4.channel.k8s.io", "v3.channel.k8s.io"})
+_FORWARDING = "portforward.k8s.io"
+_TUNNELED_FORWARDING = f"SPDY/3.1+{_FORWARDING}"
+_PORTS_DIALECTS = ("v4.channel.k8s.io", "v4.base64.channel.k8s.io")
+MAX_PORTS = 100
+
+
+class PodAccess:
+    """Answers to the three.
+
+    find: reads the pod of a call; raises `ApiError` (404).
+    admit: asks admission about a call and its options as an object; raises `ApiError` if somebody refuses.
+    """
+
+    def __init__(
+        self,
+        find: Callable[[Call], Entry],
+        admit: Callable[[Call, Document], Awaitable[None]],
+        nodes: Mapping[str, NodeConnection],
+    ) -> None:
+        self._find = find
+        self._admit = admit
+        self._nodes = nodes
+
+    @property
+    def actions(self) -> Mapping[str, Callable[[Call], Awaitable[Tunnel]]]:
+        """By name."""
+        return {"pods/exec": self._exec, "pods/attach": self._attach, "pods/portforward": self._forward}
+
+    async def _exec(self, call: Call) -> Tunnel:
+        pod = self._pod(call)
+        options = command_options(pod, call.request)
+        if not options.command:
+            raise bad_request("you must specify at least one command for the container")
+        await self._admit(call, _object(PodExecOptions, "PodExecOptions", options))
+        return _on_streams(options, self._node(pod).exec(pod, options))
+
+    async def _attach(self, call: Call) -> Tunnel:
+        pod = self._pod(call)
+        options = command_options(pod, call.request)
+        await self._admit(call, _object(PodAttachOptions, "PodAttachOptions", options))
+        return _on_streams(options, self._node(pod).attach(pod, options))
+
+    async def _forward(self, call: Call) -> Tunnel:
+        pod = self._pod(call)
+        ports = _ports(call.request.lists.get("ports", ()))
+        await self._admit(call, _object(PodPortForwardOptions, "PodPortForwardOptions", {"ports": ports}))
+        dial = self._node(pod).dial(pod)
+        sockets = {_TUNNELED_FORWARDING: partial(forward.over_streams, dial)}
+        if ports:
+            sockets |= {name: partial(forward.over_socket, dial, name, ports) for name in _PORTS_DIALECTS}
+        return Tunnel(sockets, {_FORWARDING: partial(forward.over_streams, dial)})
+
+    def _pod(self, call: Call) -> Pod:
+        return POD.decode(self._find(call).body)
+
+    def _node(self, pod: Pod) -> NodeConnection:
+        name = pod.spec.node_name
+        if not name:
+            raise bad_request(f"pod {pod.metadata.name} does not have a host assigned")
+        node = self._nodes.get(name)
+        if node is None:
+            raise unavailable(f'the node "{name}" of pod "{pod.metadata.name}" is not connected')
+        return node
+
+
+def command_options(pod: Pod, request: Request) -> CommandOptions:
+    """The options of an exec or attach in a query, for this pod. Raises `ApiError` (400)."""
+    query = request.query
+    stdin, stdout, stderr, tty = (boolean(query, name) or False for name in ("stdin", "stdout", "stderr", "tty"))
+    if not (stdin or stdout or stderr):
+        raise bad_request("you must specify at least 1 of stdin, stdout, stderr")
+    return CommandOptions(
+        container=container_of(pod, query.get("container", "")),
+        command=request.lists.get("command", ()),
+        stdin=stdin,
+        stdout=stdout,
+        stderr=stderr and not tty,
+        tty=tty,
+    )
+
+
+def _object(type: type[Any], kind: str, options: Any) -> Document:
+    """The options as admission sees them."""
+    members: Document = msgspec.json.decode(msgspec.json.encode(msgspec.convert(options, type, from_attributes=True)))
+    return {"kind": kind, "apiVersion": "v1", **members}
+
+
+def _on_streams(options: CommandOptions, opening: Opening) -> Tunnel:
+    channels = options.channels
+    sockets = {name: partial(command.over_socket, dialect, channels, opening) for name, dialect in DIALECTS.items()}
+    streams = {
+        name: partial(
+            command.over_streams, statuses, channels if name in _WITH_RESIZE else channels - {RESIZE}, opening
+        )
+        for name, statuses in _STREAMS.items()
+    }
+    return Tunnel(sockets, streams | {"": streams["channel.k8s.io"]})
+
+
+def _ports(texts: Sequence[str]) -> list[int]:
+    words = [word for text in texts for word in text.split(",")]
+    if not all(word.isascii() and word.isdigit() and 0 < int(word[:6]) < 65536 for word in words):
+        raise bad_request(f"ports are numbers from 1 to 65535: {','.join(texts)[:100]}")
+    if len(words) > MAX_PORTS:
+        raise bad_request(f"no more than {MAX_PORTS} ports can be forwarded in one WebSocket")
+    return [int(word) for word in words]

@@ -1,0 +1,111 @@
+"""What is done to a pod by posting to it: binding it to a node, and evicting it."""
+
+from typing import Any
+
+import msgspec
+
+from muster.api.core import Binding
+from muster.api.status import ApiError, bad_request, conflict, invalid, not_found
+from muster.api.validation.pods.pod import validate_binding
+from muster.cluster.apiserver.admission.chain import Webhooks
+from muster.cluster.apiserver.decode import Document
+from muster.cluster.apiserver.objects.conditions import set_condition
+from muster.cluster.apiserver.objects.documents import Documents, decode_entry
+from muster.cluster.apiserver.objects.metadata import meta_of, set_namespace, timestamp
+from muster.cluster.apiserver.request.body import check_patched, read_object
+from muster.cluster.apiserver.request.call import Call
+from muster.cluster.apiserver.request.requestinfo import WriteOptions, write_options
+from muster.cluster.apiserver.verbs.deletion import check_options
+from muster.cluster.apiserver.verbs.remove import Remover, parse_options
+from muster.runtime.clock import Clock
+
+
+class PodActions:
+    """Binds and evicts."""
+
+    def __init__(self, documents: Documents, remover: Remover, clock: Clock, webhooks: Webhooks) -> None:
+        self._documents = documents
+        self._remover = remover
+        self._clock = clock
+        self._webhooks = webhooks
+
+    async def bind(self, call: Call) -> None:
+        """Give a pod to the node that the Binding in the body names. Raises `ApiError`."""
+        options = write_options(call.request.query, "CreateOptions")
+        written = read_object(call.request, call.view, options, call.warnings)
+        meta = meta_of(written)
+        set_namespace(meta, call.namespace)
+        if meta.get("name") not in (None, "", call.name):
+            raise bad_request(
+                f"the name of the object ({meta['name']}) does not match the name on the URL ({call.name})"
+            )
+        if await self._asked(call, written, options):
+            written = check_patched(written, call.view, options, call.warnings)
+        binding = msgspec.convert(written, Binding)
+        if errors := validate_binding(binding):
+            raise invalid("Binding", "", call.name, errors)
+        entry = self._documents.latest(call.key)
+        if entry is None:
+            raise not_found("pods", call.name)
+        pod = decode_entry(entry)
+        _check_bindable(pod, meta)
+        _assign(pod, binding, timestamp(self._clock.now()))
+        await self._documents.put(call.key, pod, dry_run=options.dry_run)
+
+    async def evict(self, call: Call) -> None:
+        """End a pod gracefully, and say on it that it was evicted. Raises `ApiError`.
+
+        There are no disruption budgets that could refuse it.
+        """
+        query_options = write_options(call.request.query, "CreateOptions")
+        written = read_object(call.request, call.view, query_options, call.warnings)
+        name = meta_of(written).get("name")
+        if name not in (None, "", call.name):
+            raise bad_request("name in URL does not match name in Eviction object")
+        options = parse_options(written.get("deleteOptions") or {})
+        if query_options.dry_run:
+            options = msgspec.structs.replace(options, dry_run=("All",))
+        check_options(options)
+        await self._asked(call, written, query_options)
+        await self._remover.delete_with(call, options, self._note_eviction)
+
+    async def _asked(self, call: Call, written: Document, options: WriteOptions) -> bool:
+        """Ask the webhooks about what was posted; whether they changed it, in place. Raises `ApiError`."""
+        attempt = call.attempt("CREATE", written, None, options)
+        changed = await self._webhooks.change(attempt, call.warnings)
+        await self._webhooks.judge(attempt, call.warnings)
+        return changed
+
+    def _note_eviction(self, pod: Document) -> None:
+        now, status = timestamp(self._clock.now()), pod.setdefault("status", {})
+        reason, message = "EvictionByEvictionAPI", "Eviction API: evicting"
+        set_condition(status, "DisruptionTarget", "True", now, reason=reason, message=message)
+
+
+def _check_bindable(pod: Document, given: dict[str, Any]) -> None:
+    """Raise `ApiError` (409) unless the pod waits for a node, and is the one that is meant."""
+    meta, spec = pod["metadata"], pod["spec"]
+    name = meta["name"]
+    for field, label in (("uid", "UID"), ("resourceVersion", "ResourceVersion")):
+        if given.get(field) and given[field] != meta[field]:
+            raise _unbindable(
+                name,
+                f"Precondition failed: {label} in precondition: {given[field]}, {label} in object meta: {meta[field]}",
+            )
+    if meta.get("deletionTimestamp"):
+        raise _unbindable(name, f"pod {name} is being deleted, cannot be assigned to a host")
+    if spec.get("nodeName"):
+        raise _unbindable(name, f'pod {name} is already assigned to node "{spec["nodeName"]}"')
+    if spec.get("schedulingGates"):
+        raise _unbindable(name, f"pod {name} has non-empty .spec.schedulingGates")
+
+
+def _unbindable(name: str, why: str) -> ApiError:
+    return conflict("pods/binding", name, why)
+
+
+def _assign(pod: Document, binding: Binding, now: str) -> None:
+    pod["spec"]["nodeName"] = binding.target.name
+    if binding.metadata.annotations:
+        pod["metadata"]["annotations"] = pod["metadata"].get("annotations", {}) | binding.metadata.annotations
+    set_condition(pod.setdefault("status", {}), "PodScheduled", "True", now)

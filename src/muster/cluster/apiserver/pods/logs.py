@@ -1,0 +1,164 @@
+"""`pods/log`: which container's log is meant, and how much of it; the text comes from the pod's node.
+
+The server keeps no logs. A node that can give them is a `LogSource`, put into the server's `nodes` by name.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
+from datetime import UTC, datetime
+
+import msgspec
+
+from muster.api.core import POD, Pod
+from muster.api.pods import all_containers
+from muster.api.status import FORBIDDEN, INVALID, FieldError, bad_request, invalid, not_found, unavailable
+from muster.cluster.apiserver.answers import Stream
+from muster.cluster.apiserver.request.requestinfo import boolean, integer
+from muster.cluster.nodeconnection import LogOptions, LogSource
+from muster.cluster.store import Entry
+from muster.runtime.transport import Response
+
+TEXT = "text/plain"
+
+# A node says at once that there is no log; a log that is followed may have nothing to say for a long time. So long the
+# answer waits for the one, before it takes it for the other.
+FIRST_PIECE_SECONDS = 0.25
+MAX_SINCE_SECONDS = 100 * 365 * 24 * 3600
+
+
+async def read_log(entry: Entry, query: Mapping[str, str], nodes: Mapping[str, LogSource]) -> Stream:
+    """The log that is asked for. Raises `ApiError`: 400, 422, 503 if the pod's node is not connected."""
+    pod = POD.decode(entry.body)
+    options = log_options(pod.metadata.name, container_of(pod, query.get("container", "")), query)
+    name = pod.spec.node_name
+    if not name:
+        return Stream(_nothing(), TEXT)  # it has not run anywhere: upstream answers with an empty log too
+    node = nodes.get(name)
+    if node is None:
+        raise unavailable(f'the node "{name}" of pod "{pod.metadata.name}" is not connected: no log can be read')
+    return Stream(await _started(node.logs(pod, options)), TEXT, is_endless=options.follow)
+
+
+async def read_kept_log(job: Entry, query: Mapping[str, str], nodes: Mapping[str, LogSource]) -> Response | Stream:
+    """`jobs/log`, which is ours: the pods of a Job that are gone, or the log of the one whose uid is given.
+
+    Raises `ApiError`: 400, 404, 422.
+    """
+    found = {pod.uid: (pod, node) for node in nodes.values() for pod in node.kept(job.header.uid)}
+    uid, container = query.get("uid", ""), query.get("container", "")
+    if not uid:
+        return Response(200, msgspec.json.encode({"items": [pod for pod, _ in found.values()]}))
+    if uid not in found:
+        raise not_found("pods", uid[:100])
+    pod, node = found[uid]
+    if container not in pod.containers:
+        raise bad_request(f"container {container[:100]} is not valid for pod {pod.name}")
+    options = log_options(pod.name, container, query)
+    if options.attempt is not None and options.attempt not in pod.containers[container]:
+        raise bad_request(f"there is no log of attempt {options.attempt} of container {container} in pod {pod.name}")
+    return Stream(await _started(node.kept_log(pod, options)), TEXT)
+
+
+def log_options(name: str, container: str, query: Mapping[str, str]) -> LogOptions:
+    """The options in a query, for a container of this pod. Raises `ApiError` (400, 422)."""
+    since_seconds, since_time = integer(query, "sinceSeconds"), _time(query.get("sinceTime", ""))
+    tail_lines, limit_bytes = integer(query, "tailLines"), integer(query, "limitBytes")
+    errors = []
+    if tail_lines is not None and tail_lines < 0:
+        errors.append(FieldError("tailLines", INVALID, tail_lines, "must be greater than or equal to 0"))
+    if limit_bytes is not None and limit_bytes < 1:
+        errors.append(FieldError("limitBytes", INVALID, limit_bytes, "must be greater than 0"))
+    if since_seconds is not None and since_time is not None:
+        detail = "at most one of `sinceTime` or `sinceSeconds` may be specified"
+        errors.append(FieldError("sinceSeconds", FORBIDDEN, None, detail))
+    elif since_seconds is not None and since_seconds < 1:
+        errors.append(FieldError("sinceSeconds", INVALID, since_seconds, "must be greater than 0"))
+    if errors:
+        raise invalid("PodLogOptions", "", name, errors)
+    return LogOptions(
+        container=container,
+        follow=boolean(query, "follow") or False,
+        previous=boolean(query, "previous") or False,
+        before_newest=boolean(query, "beforeNewest") or False,
+        attempt=integer(query, "attempt"),
+        raw=boolean(query, "raw") or False,
+        timestamps=boolean(query, "timestamps") or False,
+        since_seconds=None if since_seconds is None else min(since_seconds, MAX_SINCE_SECONDS),
+        since_time=since_time,
+        tail_lines=tail_lines,
+        limit_bytes=limit_bytes,
+    )
+
+
+def container_of(pod: Pod, asked: str) -> str:
+    """The container that is meant. Raises `ApiError` (400)."""
+    name, spec = pod.metadata.name, pod.spec
+    if asked:
+        if asked not in _names(pod):
+            raise bad_request(f"container {asked[:100]} is not valid for pod {name}")
+        return asked
+    if len(spec.containers) == 1:
+        return spec.containers[0].name
+    containers = " ".join(container.name for container in spec.containers)
+    message = f"a container name must be specified for pod {name}, choose one of: [{containers}]"
+    if spec.init_containers:
+        initial = " ".join(container.name for container in spec.init_containers)
+        message += f" or one of the init containers: [{initial}]"
+    raise bad_request(message)
+
+
+def _names(pod: Pod) -> Iterator[str]:
+    return (container.name for container in all_containers(pod.spec))
+
+
+def _time(text: str) -> datetime | None:
+    if not text:
+        return None
+    try:
+        return msgspec.convert(text, datetime).astimezone(UTC)
+    except (msgspec.ValidationError, OverflowError):
+        raise bad_request(f'parsing time "{text[:100]}" as "2006-01-02T15:04:05Z07:00"') from None
+
+
+async def _nothing() -> AsyncIterator[bytes]:
+    yield b""
+
+
+async def _started(pieces: AsyncIterator[bytes]) -> "_Pieces":
+    """The pieces, once there is one, or none has come so far. Raises what the node raises instead of the first."""
+    started = _Pieces(pieces)
+    try:
+        await asyncio.wait({started.first}, timeout=FIRST_PIECE_SECONDS)
+        if started.first.done():
+            started.first.result()
+    except BaseException:
+        await started.aclose()
+        raise
+    return started
+
+
+class _Pieces:
+    """Pieces of which the first is already waited for."""
+
+    def __init__(self, pieces: AsyncIterator[bytes]) -> None:
+        self.first: asyncio.Future[bytes | None] = asyncio.ensure_future(anext(pieces, None))
+        self._pieces = pieces
+        self._next: asyncio.Future[bytes | None] | None = self.first
+
+    def __aiter__(self) -> "_Pieces":
+        return self
+
+    async def __anext__(self) -> bytes:
+        waiting, self._next = self._next, None
+        piece = await (waiting if waiting is not None else anext(self._pieces, None))
+        if piece is None:
+            raise StopAsyncIteration
+        return piece
+
+    async def aclose(self) -> None:
+        """Read no further."""
+        if not self.first.done():
+            self.first.cancel()
+            await asyncio.wait({self.first})
+        if isinstance(self._pieces, AsyncGenerator):
+            await self._pieces.aclose()

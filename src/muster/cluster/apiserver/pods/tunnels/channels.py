@@ -1,0 +1,137 @@
+"""The channels of a remote command (stdin, stdout, stderr, error, resize) in the messages of one WebSocket. Pure.
+
+A message is a byte that names the channel, and data. The subprotocols differ in three things: whether messages are
+base64 text, what the error channel says, and whether a client can end one channel before the others.
+Source: k8s.io/apimachinery, `util/remotecommand` and `util/httpstream/wsstream`; KEP-4006 for v5.
+"""
+
+import binascii
+import json
+from base64 import b64decode, b64encode
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from muster.api.status import Status, StatusCause, StatusDetails
+
+_CLOSE = 255  # v5: the data is the channel that ends
+_MAX_SIZE_BYTES = 1024  # of a terminal's size as JSON
+_MAX_SIZES_BYTES = 16 * _MAX_SIZE_BYTES  # of those that come together
+_MAX_CELLS = 65535
+
+
+class ChannelError(ValueError):
+    """A message that says nothing."""
+
+
+class Dialect(Struct, frozen=True):
+    """A subprotocol.
+
+    base64: messages are text: the channel as a digit, and its data in base64.
+    statuses: the error channel says how it ended as a Status; else in plain words, and only if it failed.
+    half_close: a client can end a channel and leave the others; the server's end all at once.
+    """
+
+    base64: bool = False
+    statuses: bool = True
+    half_close: bool = False
+
+
+DIALECTS: Mapping[str, Dialect] = {
+    "v5.channel.k8s.io": Dialect(half_close=True),
+    "v4.channel.k8s.io": Dialect(),
+    "v4.base64.channel.k8s.io": Dialect(base64=True),
+    "channel.k8s.io": Dialect(statuses=False),
+    "base64.channel.k8s.io": Dialect(base64=True, statuses=False),
+    "": Dialect(statuses=False),
+}
+
+
+class Piece(Struct, frozen=True):
+    """What came on a channel."""
+
+    channel: int
+    data: bytes = b""
+    last: bool = False
+
+
+def decode(dialect: Dialect, message: bytes) -> Piece | None:
+    """What a message says; None if nothing. Raises `ChannelError`."""
+    if not message:
+        return None
+    channel, data = message[0], message[1:]
+    if dialect.half_close and channel == _CLOSE:
+        if len(data) != 1:
+            raise ChannelError("a close message names one channel")
+        return Piece(data[0], last=True)
+    if dialect.base64:
+        channel -= ord("0")
+        try:
+            data = b64decode(data, validate=True)
+        except binascii.Error:
+            raise ChannelError("the data of a message is no base64") from None
+    return Piece(channel, data)
+
+
+def encode(dialect: Dialect, channel: int, data: bytes) -> bytes:
+    """The message that carries data on a channel."""
+    if dialect.base64:
+        return b"%d%b" % (channel, b64encode(data))
+    return bytes((channel,)) + data
+
+
+def ending(code: int) -> Status:
+    """How a command with this exit code ended."""
+    if code == 0:
+        return Status(status="Success")
+    message = f"command terminated with non-zero exit code: command terminated with exit code {code}"
+    details = StatusDetails(causes=(StatusCause(reason="ExitCode", message=str(code)),))
+    return Status(status="Failure", message=message, reason="NonZeroExitCode", details=details)
+
+
+def outcome(status: Status, *, as_status: bool) -> bytes:
+    """What the error channel says."""
+    if as_status:
+        members: dict[str, Any] = {"metadata": {}}
+        return msgspec.json.encode(members | msgspec.to_builtins(status))
+    return b"" if status.status == "Success" else status.message.encode()
+
+
+@dataclass(slots=True)
+class Sizes:
+    """Reads the sizes of a terminal off the resize channel, which is a row of JSON objects."""
+
+    _rest: str = field(default="", init=False)
+
+    def feed(self, data: bytes) -> list[tuple[int, int]]:
+        """The sizes that are complete now, as (columns, rows). Raises `ChannelError`."""
+        if len(data) > _MAX_SIZES_BYTES:
+            raise ChannelError(f"more than {_MAX_SIZES_BYTES} bytes of terminal sizes at once")
+        text = (self._rest + data.decode(errors="replace")).lstrip()
+        found = []
+        while text:
+            try:
+                size, end = _JSON.raw_decode(text)
+            except RecursionError:
+                raise ChannelError("the size of the terminal is no JSON that makes sense") from None
+            except ValueError:
+                if len(text) > _MAX_SIZE_BYTES or not text.startswith("{"):
+                    raise ChannelError("the size of the terminal is no JSON") from None
+                break
+            found.append(_size(size))
+            text = text[end:].lstrip()
+        self._rest = text
+        return found
+
+
+_JSON = json.JSONDecoder()
+
+
+def _size(size: Any) -> tuple[int, int]:
+    columns, rows = (size.get(name) for name in ("Width", "Height")) if isinstance(size, dict) else (None, None)
+    if not (isinstance(columns, int) and isinstance(rows, int)):
+        raise ChannelError("the size of a terminal has a Width and a Height")
+    return max(0, min(columns, _MAX_CELLS)), max(0, min(rows, _MAX_CELLS))

@@ -1,0 +1,191 @@
+"""Port-forwarding: connections of the client's side, carried to ports of a pod."""
+
+import asyncio
+import socket
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import TypeAlias
+
+from msgspec import Struct, field
+
+from muster.cluster.apiserver.pods.tunnels.channels import DIALECTS, decode, encode
+from muster.cluster.apiserver.pods.tunnels.spdy import PROTOCOL_ERROR, REFUSED_STREAM, Data, Event, Opened, Reset, Spdy
+from muster.cluster.apiserver.pods.tunnels.wire import Wire, WireError
+from muster.cluster.nodeconnection import Dial
+from muster.runtime.tasks import cancel
+
+MAX_CONNECTIONS = 1000  # of one client, under way at once
+_PIECE_BYTES = 32 << 10
+# What a port has not taken yet; when it is full, the client's other connections wait too.
+_QUEUED_PIECES = 8
+
+Send: TypeAlias = Callable[[bytes], Awaitable[None]]
+
+
+class _Connection(Struct):
+    """One connection: what is yet to be written to the port, and who carries it."""
+
+    port: int
+    data: int = 0  # its streams or channels
+    error: int = 0
+    pieces: asyncio.Queue[bytes] = field(default_factory=lambda: asyncio.Queue(_QUEUED_PIECES))
+    over: bool = False
+    task: asyncio.Task[None] | None = None
+
+    async def feed(self, piece: bytes) -> None:
+        """Have a piece written, the empty one to say that it was the last. Waits while many are there."""
+        if not self.over:
+            await self.pieces.put(piece)
+
+    def end(self) -> None:
+        """Nothing is written any more: let go whoever waits to."""
+        self.over = True
+        while not self.pieces.empty():
+            self.pieces.get_nowait()
+
+
+async def over_streams(dial: Dial, wire: Wire) -> None:
+    """Two streams of SPDY for each connection, one of which is for errors. Raises `WireError`, `SpdyError`."""
+    forwarding = _Forwarding(dial, wire)
+    try:
+        await forwarding.run()
+    finally:
+        await forwarding.stop()
+
+
+async def over_socket(dial: Dial, dialect: str, ports: Sequence[int], wire: Wire) -> None:
+    """One connection to each of the ports, in two channels each of a WebSocket. Raises `WireError`, `ChannelError`."""
+    connections = [_Connection(port, 2 * number, 2 * number + 1) for number, port in enumerate(ports)]
+    spoken = DIALECTS[dialect]
+
+    def sender(channel: int) -> Send:
+        return lambda data: wire.send(encode(spoken, channel, data))
+
+    async def listen() -> None:
+        while message := await wire.receive():
+            piece = decode(spoken, message)
+            if piece is not None and piece.data and piece.channel in by_channel:
+                await by_channel[piece.channel].feed(piece.data)
+
+    async def carry() -> None:
+        await asyncio.gather(*(_carry(each, dial, sender(each.data), sender(each.error)) for each in connections))
+
+    by_channel = {connection.data: connection for connection in connections}
+    for connection in connections:
+        for channel in (connection.data, connection.error):
+            await sender(channel)(connection.port.to_bytes(2, "little"))
+    listening, carrying = asyncio.create_task(listen()), asyncio.create_task(carry())
+    try:
+        done, _ = await asyncio.wait({listening, carrying}, return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            task.result()
+    finally:
+        await cancel([listening, carrying])
+    await wire.close()
+
+
+class _Forwarding:
+    """The connections of one client, in SPDY."""
+
+    def __init__(self, dial: Dial, wire: Wire) -> None:
+        self._dial = dial
+        self._wire = wire
+        self._spdy = Spdy()
+        self._halves: dict[str, _Connection] = {}  # by request id: those of which one stream is there
+        self._by_data: dict[int, _Connection] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def run(self) -> None:
+        """Until the client goes."""
+        while data := await self._wire.receive():
+            for event in self._spdy.receive(data):
+                if answer := await self._take(event):
+                    await self._wire.send(answer)
+            if answers := self._spdy.answers():
+                await self._wire.send(answers)
+
+    async def stop(self) -> None:
+        """Drop what is under way."""
+        await cancel(list(self._tasks))
+
+    async def _take(self, event: Event) -> bytes:
+        match event:
+            case Opened(stream, headers):
+                return self._open(stream, headers)
+            case Data(stream, data, last) if stream in self._by_data:
+                if data:
+                    await self._by_data[stream].feed(data)
+                if last:
+                    await self._by_data[stream].feed(b"")
+            case Reset(stream) if stream in self._by_data:
+                connection = self._by_data.pop(stream)
+                if connection.task is not None:
+                    connection.task.cancel()
+        return b""
+
+    def _open(self, stream: int, headers: Mapping[str, str]) -> bytes:
+        kind, port, request = (headers.get(name, "") for name in ("streamtype", "port", "requestid"))
+        if kind not in ("error", "data") or not (port.isascii() and port.isdigit() and 0 < int(port[:6]) < 65536):
+            return self._spdy.reset(stream, PROTOCOL_ERROR)
+        if len(self._tasks) + len(self._halves) >= MAX_CONNECTIONS:
+            return self._spdy.reset(stream, REFUSED_STREAM)
+        # Before Kubernetes 1.4 there was no id: the error stream came first, its data stream right after it.
+        request = request or str(stream if kind == "error" else stream - 2)
+        connection = self._halves.setdefault(request, _Connection(int(port)))
+        setattr(connection, kind, stream)
+        if kind == "data":
+            self._by_data[stream] = connection
+        if connection.data and connection.error:
+            del self._halves[request]
+            self._start(connection)
+        return self._spdy.reply(stream)
+
+    def _start(self, connection: _Connection) -> None:
+        connection.task = asyncio.create_task(self._serve(connection))
+        self._tasks.add(connection.task)
+        connection.task.add_done_callback(self._tasks.discard)
+
+    async def _serve(self, connection: _Connection) -> None:
+        async def send(data: bytes) -> None:
+            await self._wire.send(self._spdy.data(connection.data, data))
+
+        async def complain(data: bytes) -> None:
+            await self._wire.send(self._spdy.data(connection.error, data))
+
+        try:
+            await _carry(connection, self._dial, send, complain)
+            for stream in (connection.data, connection.error):
+                await self._wire.send(self._spdy.data(stream, b"", last=True))
+        except WireError:
+            return  # whoever reads the wire sees the same
+        finally:
+            self._by_data.pop(connection.data, None)
+
+
+async def _carry(connection: _Connection, dial: Dial, send: Send, complain: Send) -> None:
+    """Connect, and carry both ways until the port's side has ended. Raises `WireError`."""
+    try:
+        port = await dial(connection.port)
+    except OSError as error:
+        connection.end()
+        await complain(str(error).encode())
+        return
+    writing = asyncio.create_task(_write(connection, port))
+    try:
+        # No streams of asyncio: what they have read and not handed out is lost when a write fails.
+        while data := await asyncio.get_running_loop().sock_recv(port, _PIECE_BYTES):
+            await send(data)
+    except OSError as error:
+        await complain(f"the connection to port {connection.port} broke: {error.strerror}".encode())
+    finally:
+        connection.end()
+        await cancel([writing])
+        port.close()
+
+
+async def _write(connection: _Connection, port: socket.socket) -> None:
+    try:
+        while piece := await connection.pieces.get():
+            await asyncio.get_running_loop().sock_sendall(port, piece)
+        port.shutdown(socket.SHUT_WR)
+    except OSError:
+        connection.end()  # whoever reads says what there is to say

@@ -1,0 +1,45 @@
+"""From a request that asks for a conversation to the conversation: the connection leaves HTTP, if both sides agree."""
+
+import asyncio
+import logging
+from collections.abc import Iterable
+
+from muster.api.status import bad_request
+from muster.cluster.apiserver.answers import Tunnel
+from muster.cluster.apiserver.front.asgi import Caller
+from muster.cluster.apiserver.pods.tunnels.channels import ChannelError
+from muster.cluster.apiserver.pods.tunnels.negotiation import UPGRADE_REQUIRED, choose, consent, upgrade_of
+from muster.cluster.apiserver.pods.tunnels.spdy import SpdyError
+from muster.cluster.apiserver.pods.tunnels.wire import WebSocketWire, Wire, WireError
+
+log = logging.getLogger(__name__)
+
+
+async def hold(tunnel: Tunnel, headers: Iterable[tuple[bytes, bytes]], caller: Caller) -> None:
+    """Hold the conversation to its end, and close the connection. Raises `ApiError` (400, 403) before it begins."""
+    try:
+        await _hold(tunnel, headers, caller)
+    finally:
+        tunnel.ended()
+
+
+async def _hold(tunnel: Tunnel, headers: Iterable[tuple[bytes, bytes]], caller: Caller) -> None:
+    upgrade = upgrade_of(headers)
+    if upgrade is None:
+        raise bad_request(UPGRADE_REQUIRED)
+    is_socket = upgrade.to == "websocket"
+    spoken = tunnel.websocket if is_socket else tunnel.spdy
+    protocol = choose(upgrade, spoken)
+    raw = caller.leave_http(consent(upgrade, protocol))
+    wire: Wire = WebSocketWire(raw, text="base64" in protocol) if is_socket else raw
+    caller.streaming, caller.is_endless = asyncio.current_task(), True
+    try:
+        await spoken[protocol](wire)
+    except (WireError, ChannelError, SpdyError) as error:
+        log.debug("a conversation over %s ended: %s", protocol, error)
+    except asyncio.CancelledError:
+        if not caller.is_gone:
+            raise
+    finally:
+        caller.streaming, caller.is_endless = None, False
+        caller.break_off()

@@ -1,0 +1,172 @@
+"""What of a protobuf message no API type says: JSON within it, entries of managed fields, schemas of custom resources.
+
+Numbers are facts of the wire, as `k8s.io/apimachinery` and `k8s.io/apiextensions-apiserver` publish them. As
+everywhere in Go's messages, the zero of a field that is no pointer says nothing and is left out.
+"""
+
+import struct
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+import msgspec
+
+from muster.cluster.apiserver.protobuf import wireformat
+from muster.cluster.apiserver.protobuf.wireformat import FIXED64, ProtobufError, Value, as_bytes, as_integer, as_text
+
+_Decode: TypeAlias = Callable[[Value], Any]
+# A field: its name, how it is decoded, and how often it comes: once (`!`: its zero counts), `*` often, `=` as a map.
+_Field: TypeAlias = tuple[str, _Decode, str]
+
+
+def raw_json(value: Value) -> Any:
+    """A JSON value that is carried as its text; None if there is none. Raises `ProtobufError`."""
+    parts = {number: part for number, _, part in wireformat.fields(as_bytes(value))}
+    text = as_bytes(parts.get(1, b""))
+    try:
+        return msgspec.json.decode(text) if text else None
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise ProtobufError(f"what should be JSON is none: {error}") from None
+
+
+def empty(_value: Value) -> dict[str, Any]:
+    """A message without fields, which is there or not."""
+    return {}
+
+
+def managed_fields(value: Value) -> dict[str, Any]:
+    """An entry of `metadata.managedFields`. Raises `ProtobufError`."""
+    return _message(value, _MANAGED_FIELDS)
+
+
+def schema(value: Value) -> dict[str, Any]:
+    """The schema of a version of a custom resource. Raises `ProtobufError`."""
+    return _message(value, _SCHEMA)
+
+
+def _message(value: Value, fields: Mapping[int, _Field]) -> dict[str, Any]:
+    result: dict[str, Any] = {}
+    for number, wire, raw in wireformat.fields(as_bytes(value)):
+        if number not in fields:
+            continue
+        name, decode, shape = fields[number]
+        if decode is _double and wire != FIXED64:
+            raise ProtobufError(f"field {number} should be a number of 64 bits")
+        if shape == "=":
+            parts = {part: inner for part, _, inner in wireformat.fields(as_bytes(raw))}
+            result.setdefault(name, {})[as_text(parts.get(1, b""))] = decode(parts.get(2, b""))
+        elif shape == "*":
+            result.setdefault(name, []).append(decode(raw))
+        elif (found := decode(raw)) not in ("", False, None) or (shape == "!" and found is not None):
+            result[name] = found
+    return result
+
+
+def _flag(value: Value) -> bool:
+    return as_integer(value) != 0
+
+
+def _double(value: Value) -> float | int:
+    number: float = struct.unpack("<d", as_bytes(value))[0]
+    if number != number or number in (float("inf"), float("-inf")):
+        raise ProtobufError("a number is none")
+    return int(number) if number.is_integer() else number
+
+
+def _schema_or_many(value: Value) -> Any:
+    found = _message(value, {1: ("one", schema, "!"), 2: ("many", schema, "*")})
+    return found.get("one", found.get("many", []))
+
+
+def _schema_or_flag(value: Value) -> Any:
+    found = _message(value, {1: ("allows", _flag, "!"), 2: ("schema", schema, "!")})
+    return found.get("schema", found.get("allows", False))
+
+
+def _schema_or_names(value: Value) -> Any:
+    found = _message(value, {1: ("schema", schema, "!"), 2: ("names", as_text, "*")})
+    return found.get("schema", found.get("names", []))
+
+
+def _docs(value: Value) -> Any:
+    return _message(value, {1: ("description", as_text, ""), 2: ("url", as_text, "")})
+
+
+def _rule(value: Value) -> Any:
+    return _message(value, _RULE)
+
+
+def _time(value: Value) -> Any:
+    return wireformat.as_time(value)
+
+
+_MANAGED_FIELDS: dict[int, _Field] = {
+    1: ("manager", as_text, ""),
+    2: ("operation", as_text, ""),
+    3: ("apiVersion", as_text, ""),
+    4: ("time", _time, ""),
+    6: ("fieldsType", as_text, ""),
+    7: ("fieldsV1", raw_json, "!"),
+    8: ("subresource", as_text, ""),
+}
+_RULE: dict[int, _Field] = {
+    1: ("rule", as_text, "!"),
+    2: ("message", as_text, ""),
+    3: ("messageExpression", as_text, ""),
+    4: ("reason", as_text, "!"),
+    5: ("fieldPath", as_text, ""),
+    6: ("optionalOldSelf", _flag, "!"),
+}
+_SCHEMA: dict[int, _Field] = {
+    1: ("id", as_text, ""),
+    2: ("$schema", as_text, ""),
+    3: ("$ref", as_text, "!"),
+    4: ("description", as_text, ""),
+    5: ("type", as_text, ""),
+    6: ("format", as_text, ""),
+    7: ("title", as_text, ""),
+    8: ("default", raw_json, "!"),
+    9: ("maximum", _double, "!"),
+    10: ("exclusiveMaximum", _flag, ""),
+    11: ("minimum", _double, "!"),
+    12: ("exclusiveMinimum", _flag, ""),
+    13: ("maxLength", as_integer, "!"),
+    14: ("minLength", as_integer, "!"),
+    15: ("pattern", as_text, ""),
+    16: ("maxItems", as_integer, "!"),
+    17: ("minItems", as_integer, "!"),
+    18: ("uniqueItems", _flag, ""),
+    19: ("multipleOf", _double, "!"),
+    20: ("enum", raw_json, "*"),
+    21: ("maxProperties", as_integer, "!"),
+    22: ("minProperties", as_integer, "!"),
+    23: ("required", as_text, "*"),
+    24: ("items", _schema_or_many, "!"),
+    25: ("allOf", schema, "*"),
+    26: ("oneOf", schema, "*"),
+    27: ("anyOf", schema, "*"),
+    28: ("not", schema, "!"),
+    29: ("properties", schema, "="),
+    30: ("additionalProperties", _schema_or_flag, "!"),
+    31: ("patternProperties", schema, "="),
+    32: ("dependencies", _schema_or_names, "="),
+    33: ("additionalItems", _schema_or_flag, "!"),
+    34: ("definitions", schema, "="),
+    35: ("externalDocs", _docs, "!"),
+    36: ("example", raw_json, "!"),
+    37: ("nullable", _flag, ""),
+    38: ("x-kubernetes-preserve-unknown-fields", _flag, "!"),
+    39: ("x-kubernetes-embedded-resource", _flag, ""),
+    40: ("x-kubernetes-int-or-string", _flag, ""),
+    41: ("x-kubernetes-list-map-keys", as_text, "*"),
+    42: ("x-kubernetes-list-type", as_text, "!"),
+    43: ("x-kubernetes-map-type", as_text, "!"),
+    44: ("x-kubernetes-validations", _rule, "*"),
+}
+
+# Fields of messages that stand for themselves, by message and name.
+OPEN: dict[tuple[str, str], _Decode] = {
+    ("ObjectMeta", "managedFields"): managed_fields,
+    ("CustomResourceValidation", "openAPIV3Schema"): schema,
+    ("CustomResourceSubresources", "status"): empty,
+    ("CustomResourceDefinitionCondition", "lastTransitionTime"): _time,
+}

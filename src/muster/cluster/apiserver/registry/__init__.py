@@ -1,0 +1,1 @@
+"""What is served: every resource with its names, rules and subresources."""

@@ -1,0 +1,66 @@
+"""Quotas, limits, webhook configurations and admission policies, as they are served."""
+
+from dataclasses import replace
+from functools import partial
+
+from muster.api.admissionregistration import (
+    MUTATING_WEBHOOK_CONFIGURATION,
+    VALIDATING_ADMISSION_POLICY,
+    VALIDATING_ADMISSION_POLICY_BINDING,
+    VALIDATING_WEBHOOK_CONFIGURATION,
+)
+from muster.api.core.quota import LIMIT_RANGE, RESOURCE_QUOTA
+from muster.api.validation import admissionpolicy, limitrange, resourcequota, webhooks
+from muster.cluster.apiserver.admission import policies
+from muster.cluster.apiserver.admission.webhooks import dispatch
+from muster.cluster.apiserver.cel import problem_of
+from muster.cluster.apiserver.objects import preparation, views
+from muster.cluster.apiserver.registry.entries import served, status
+from muster.cluster.apiserver.registry.resources import Resource, Rules
+
+_CONDITION = partial(problem_of, variables=dispatch.VARIABLES)
+_EXPRESSION = partial(problem_of, variables=policies.VARIABLES)
+_OF_WEBHOOKS = (
+    partial(webhooks.validate_create, compile=_CONDITION),
+    partial(webhooks.validate_update, compile=_CONDITION),
+)
+
+_SPEC = Rules(has_generation=True, unconditional_update=False)
+_WEBHOOKS = replace(_SPEC, prepare_update=preparation.changed_counted)  # they have no spec
+_EXTENSIONS = ("api-extensions",)
+
+ADMISSION: tuple[Resource, ...] = (
+    served(
+        RESOURCE_QUOTA,
+        (resourcequota.validate_create, resourcequota.validate_update),
+        Rules(prepare_create=preparation.new, returns_deleted=True),
+        status(RESOURCE_QUOTA, resourcequota.validate_status_update),
+        take=views.take_main,
+        short_names=("quota",),
+    ),
+    served(
+        LIMIT_RANGE,
+        (limitrange.validate_create, limitrange.validate_update),
+        Rules(create_on_update=True),
+        short_names=("limits",),
+    ),
+    served(MUTATING_WEBHOOK_CONFIGURATION, _OF_WEBHOOKS, _WEBHOOKS, categories=_EXTENSIONS),
+    served(VALIDATING_WEBHOOK_CONFIGURATION, _OF_WEBHOOKS, _WEBHOOKS, categories=_EXTENSIONS),
+    served(
+        VALIDATING_ADMISSION_POLICY,
+        (
+            partial(admissionpolicy.validate_create, compile=_EXPRESSION),
+            partial(admissionpolicy.validate_update, compile=_EXPRESSION),
+        ),
+        replace(_SPEC, prepare_create=preparation.new),
+        status(VALIDATING_ADMISSION_POLICY),
+        take=views.take_main,
+        categories=_EXTENSIONS,
+    ),
+    served(
+        VALIDATING_ADMISSION_POLICY_BINDING,
+        (admissionpolicy.validate_binding_create, admissionpolicy.validate_binding_update),
+        _SPEC,
+        categories=_EXTENSIONS,
+    ),
+)

@@ -1,0 +1,234 @@
+"""CustomResourceDefinitions as they are served, and what the server sets in them.
+
+Whether a definition is established is decided in the write itself, so that its kind is served with the answer.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from muster.api.apiextensions import (
+    CLEANUP_FINALIZER,
+    CUSTOM_RESOURCE_DEFINITION,
+    TERMINATING,
+    CustomResourceDefinition,
+)
+from muster.api.defaults import DEFAULTS
+from muster.api.kinds import Kind
+from muster.api.status import FieldError
+from muster.api.validation.customresourcedefinition import validate_status_update
+from muster.cluster.apiserver.admission.chain import Attempt
+from muster.cluster.apiserver.custom import definition as rules
+from muster.cluster.apiserver.custom import v1beta1
+from muster.cluster.apiserver.custom.names import settle_names
+from muster.cluster.apiserver.custom.schemaform import read_schema
+from muster.cluster.apiserver.decode import Document
+from muster.cluster.apiserver.objects import views
+from muster.cluster.apiserver.objects.conditions import set_condition
+from muster.cluster.apiserver.objects.metadata import meta_of, timestamp
+from muster.cluster.apiserver.registry.resources import VIEW_VERBS, Resource, Rules, Subresource, View
+from muster.cluster.apiserver.schema import Checked, Checker, compile_builtin
+from muster.cluster.store import Store
+from muster.runtime.clock import Clock
+
+
+def _compile(kind: Kind[Any]) -> Checker:
+    """The checker of definitions, which also reads their schemas."""
+    check = compile_builtin(kind)
+
+    def checker(document: Any, sound: AbstractSet[int] = frozenset(), /) -> Checked:
+        checked = check(document, sound)
+        unknown: list[str] = []
+        value = _with_schemas(checked.value, unknown)
+        return Checked(value, (*checked.unknown, *unknown), checked.errors)
+
+    return checker
+
+
+def _with_schemas(document: Document, unknown: list[str]) -> Document:
+    versions = (document.get("spec") or {}).get("versions")
+    if not versions:
+        return document
+    read = [_with_schema(version, f"spec.versions[{index}]", unknown) for index, version in enumerate(versions)]
+    return document | {"spec": document["spec"] | {"versions": read}}
+
+
+def _with_schema(version: Document, path: str, unknown: list[str]) -> Document:
+    schema = (version.get("schema") or {}).get("openAPIV3Schema")
+    if schema is None:
+        return version
+    where = f"{path}.schema.openAPIV3Schema"
+    return version | {"schema": {"openAPIV3Schema": read_schema(schema, where, unknown)}}
+
+
+def _new(definition: Document) -> None:
+    """A new definition has no state but the version that objects will be stored in."""
+    definition["status"] = {"conditions": [], "acceptedNames": {"plural": "", "kind": ""}, "storedVersions": []}
+    _note_storage(definition, definition)
+
+
+def _changed(definition: Document, stored: Document) -> None:
+    """Versions that objects were ever stored in are remembered."""
+    _note_storage(definition, stored)
+
+
+def _note_storage(definition: Document, stored: Document) -> None:
+    status = dict(stored.get("status") or {})
+    known = list(status.get("storedVersions") or ())
+    for name in _storage_names(definition):
+        if name not in known:
+            definition["status"] = status | {"storedVersions": [*known, name]}
+
+
+def _storage_names(definition: Document) -> Iterator[str]:
+    for version in definition["spec"].get("versions") or ():
+        if version.get("storage"):
+            yield version.get("name", "")
+
+
+def _begin_deletion(definition: Document, now: str) -> None:
+    """It goes when the last object of its kind has gone."""
+    finalizers = meta_of(definition).setdefault("finalizers", [])
+    if CLEANUP_FINALIZER not in finalizers:
+        finalizers.append(CLEANUP_FINALIZER)
+    sentence = "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon"
+    status = definition.setdefault("status", {})
+    set_condition(status, TERMINATING, "True", now, reason="InstanceDeletionPending", message=sentence)
+
+
+CUSTOM_RESOURCE_DEFINITIONS = Resource(
+    kind=CUSTOM_RESOURCE_DEFINITION,
+    stored=CUSTOM_RESOURCE_DEFINITION,
+    view=View(
+        CUSTOM_RESOURCE_DEFINITION,
+        take=views.take_main,
+        validate_create=rules.validate_create,
+        validate_update=rules.validate_update,
+        compile=_compile,
+    ),
+    rules=Rules(
+        default=DEFAULTS[CUSTOM_RESOURCE_DEFINITION.resource],
+        prepare_create=_new,
+        prepare_update=_changed,
+        begin_deletion=_begin_deletion,
+        has_generation=True,
+        unconditional_update=False,
+    ),
+    short_names=("crd", "crds"),
+    categories=("api-extensions",),
+    subresources=(
+        Subresource(
+            "status",
+            CUSTOM_RESOURCE_DEFINITION,
+            VIEW_VERBS,
+            View(
+                CUSTOM_RESOURCE_DEFINITION,
+                take=views.take_status,
+                validate_update=validate_status_update,
+                compile=_compile,
+            ),
+        ),
+    ),
+)
+
+_V1BETA1 = Kind(
+    CUSTOM_RESOURCE_DEFINITION.group,
+    "v1beta1",
+    CUSTOM_RESOURCE_DEFINITION.kind,
+    CUSTOM_RESOURCE_DEFINITION.plural,
+    CustomResourceDefinition,
+    namespaced=False,
+)
+
+
+def _compile_v1beta1(_kind: Kind[Any]) -> Checker:
+    """The checker of v1beta1 definitions: it knows the fields of v1, and nothing is taken out yet."""
+    check = CUSTOM_RESOURCE_DEFINITIONS.view.checker
+
+    def checker(document: Any, sound: AbstractSet[int] = frozenset(), /) -> Checked:
+        del sound  # it is made anew
+        found = check(v1beta1.to_v1(v1beta1.require_shape(document)))
+        return Checked(document, found.unknown, found.errors)
+
+    return checker
+
+
+def _take_v1beta1(take: Callable[[Document, Document], Document], stored: Document, shown: Document) -> Document:
+    return take(stored, CUSTOM_RESOURCE_DEFINITIONS.view.checker(v1beta1.to_v1(shown)).value)
+
+
+def _of_old(errors: Sequence[FieldError]) -> list[FieldError]:
+    """What is wrong with an old definition, which may keep fields that no schema names, and needs nobody's approval."""
+    return [
+        error for error in errors if error.path != "spec.preserveUnknownFields" and "annotations[" not in error.path
+    ]
+
+
+CUSTOM_RESOURCE_DEFINITIONS_V1BETA1 = replace(
+    CUSTOM_RESOURCE_DEFINITIONS,
+    kind=_V1BETA1,
+    view=View(
+        _V1BETA1,
+        v1beta1.to_v1beta1,
+        partial(_take_v1beta1, views.take_main),
+        lambda new: _of_old(rules.validate_create(new)),
+        lambda new, old: _of_old(rules.validate_update(new, old)),
+        compile=_compile_v1beta1,
+    ),
+    subresources=(
+        Subresource(
+            "status",
+            _V1BETA1,
+            VIEW_VERBS,
+            View(
+                _V1BETA1,
+                v1beta1.to_v1beta1,
+                partial(_take_v1beta1, views.take_status),
+                validate_update=validate_status_update,
+                compile=_compile_v1beta1,
+            ),
+        ),
+    ),
+    deprecation=(
+        "apiextensions.k8s.io/v1beta1 CustomResourceDefinition is deprecated in v1.16+, unavailable in v1.22+; "
+        "use apiextensions.k8s.io/v1 CustomResourceDefinition"
+    ),
+)
+
+
+class _Status(msgspec.Struct, frozen=True):
+    accepted_names: dict[str, Any] = msgspec.field(default={}, name="acceptedNames")
+
+
+class _Named(msgspec.Struct, frozen=True):
+    status: _Status = _Status()
+
+
+# All that others need to know of a definition, which may be big.
+_named = msgspec.json.Decoder(_Named)
+
+APIEXTENSIONS: tuple[Resource, ...] = (CUSTOM_RESOURCE_DEFINITIONS, CUSTOM_RESOURCE_DEFINITIONS_V1BETA1)
+
+
+class NameSettlement:
+    """The last word before a definition is written: which of its names it gets (an admission plugin)."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+
+    def __call__(self, attempt: Attempt, store: Store) -> None:
+        """Set the conditions and accepted names in the document, in place."""
+        key = CUSTOM_RESOURCE_DEFINITION.resource
+        if attempt.resource.key != key or attempt.operation not in ("CREATE", "UPDATE"):
+            return
+        suffix = "." + attempt.document["spec"]["group"]
+        others = (
+            _named.decode(entry.body).status.accepted_names
+            for entry in store.latest_list(key).entries
+            if entry.key.name.endswith(suffix) and entry.key.name != attempt.name
+        )
+        settle_names(attempt.document, others, timestamp(self._clock.now()))

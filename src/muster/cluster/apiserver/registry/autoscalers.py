@@ -1,0 +1,80 @@
+"""HorizontalPodAutoscalers of `autoscaling/v1`: those of v2, seen only as far as the use of CPU goes. Pure.
+
+What v1 has no words for (other metrics, behavior, conditions) stays as it is when an object is written through it.
+"""
+
+from typing import Any
+
+from muster.api.autoscaling import HORIZONTAL_POD_AUTOSCALER_V1
+from muster.api.autoscaling_v2 import HORIZONTAL_POD_AUTOSCALER
+from muster.api.defaults.autoscaling import cpu_metric
+from muster.api.members import without
+from muster.cluster.apiserver.decode import Document
+from muster.cluster.apiserver.objects import views
+
+_SAME_SPEC = ("scaleTargetRef", "minReplicas", "maxReplicas")
+_SAME_STATUS = ("observedGeneration", "lastScaleTime", "currentReplicas", "desiredReplicas")
+_TARGET, _CURRENT = "targetCPUUtilizationPercentage", "currentCPUUtilizationPercentage"
+
+
+def show(stored: Document) -> Document:
+    """An autoscaler as v1 has it."""
+    shown = stored | {"apiVersion": HORIZONTAL_POD_AUTOSCALER_V1.api_version}
+    if "spec" in stored:
+        target = _cpu(stored["spec"].get("metrics", ()), "target")
+        shown["spec"] = _some(stored["spec"], _SAME_SPEC) | ({} if target is None else {_TARGET: target})
+    if "status" in stored:
+        current = _cpu(stored["status"].get("currentMetrics", ()), "current")
+        shown["status"] = _some(stored["status"], _SAME_STATUS) | ({} if current is None else {_CURRENT: current})
+    return shown
+
+
+def take(stored: Document, shown: Document) -> Document:
+    """A whole autoscaler, but for its status."""
+    return views.take_main(stored, _converted(stored, shown))
+
+
+def take_status(stored: Document, shown: Document) -> Document:
+    """What was observed of an autoscaler."""
+    return views.take_status(stored, _converted(stored, shown))
+
+
+def _converted(stored: Document, shown: Document) -> Document:
+    """An autoscaler of v1 as one of v2, with what v1 cannot say as it is stored."""
+    converted = shown | {"apiVersion": HORIZONTAL_POD_AUTOSCALER.api_version}
+    if spec := shown.get("spec"):
+        old = stored.get("spec", {})
+        others = [metric for metric in old.get("metrics", ()) if _percent(metric, "target") is None]
+        target = [cpu_metric(spec[_TARGET])] if _TARGET in spec else []
+        converted["spec"] = without(old, *_SAME_SPEC, "metrics") | _some(spec, _SAME_SPEC)
+        if metrics := [*target, *others]:
+            converted["spec"]["metrics"] = metrics
+    if status := shown.get("status"):
+        old = stored.get("status", {})
+        others = [metric for metric in old.get("currentMetrics", ()) if _percent(metric, "current") is None]
+        current = [_measured(status[_CURRENT])] if _CURRENT in status else []
+        converted["status"] = without(old, *_SAME_STATUS, "currentMetrics") | _some(status, _SAME_STATUS)
+        if metrics := [*current, *others]:
+            converted["status"]["currentMetrics"] = metrics
+    return converted
+
+
+def _measured(percent: int) -> Document:
+    return {"type": "Resource", "resource": {"name": "cpu", "current": {"averageUtilization": percent}}}
+
+
+def _cpu(metrics: Any, member: str) -> int | None:
+    return next((percent for metric in metrics if (percent := _percent(metric, member)) is not None), None)
+
+
+def _percent(metric: Document, member: str) -> int | None:
+    """The use of CPU that a metric is about; None if it is about something else."""
+    resource = metric.get("resource", {})
+    if metric.get("type") != "Resource" or resource.get("name") != "cpu":
+        return None
+    percent: int | None = resource.get(member, {}).get("averageUtilization")
+    return percent
+
+
+def _some(document: Document, names: tuple[str, ...]) -> Document:
+    return {name: document[name] for name in names if name in document}

@@ -1,0 +1,258 @@
+"""The table of what is served. Per-kind behaviour is in `preparation`, `views` and `muster.api`; here it is joined.
+
+Which kinds may be created by PUT, may be updated without a version, answer deletion with the object, and so on, is
+as in k8s.io/kubernetes (pkg/registry, one strategy per kind).
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import cache, partial
+from typing import Any
+
+from muster.api.batch import JOB
+from muster.api.coordination import LEASE
+from muster.api.core import (
+    CONFIG_MAP,
+    EVENT,
+    NAMESPACE,
+    NODE,
+    POD,
+    SECRET,
+    SERVICE,
+    SERVICE_ACCOUNT,
+    Binding,
+)
+from muster.api.core.podoptions import PodAttachOptions, PodExecOptions, PodPortForwardOptions
+from muster.api.events import EVENTS_V1_EVENT
+from muster.api.kinds import Kind
+from muster.api.policy import Eviction
+from muster.api.scheduling import PRIORITY_CLASS
+from muster.api.validation import (
+    configmap,
+    event,
+    event_v1,
+    lease,
+    namespace,
+    node,
+    priorityclass,
+    secret,
+    service,
+    serviceaccount,
+)
+from muster.api.validation.jobs import job
+from muster.api.validation.pods import pod
+from muster.cluster.apiserver.objects import preparation, views
+from muster.cluster.apiserver.registry.admission import ADMISSION
+from muster.cluster.apiserver.registry.apiextensions import APIEXTENSIONS
+from muster.cluster.apiserver.registry.entries import same, served, status
+from muster.cluster.apiserver.registry.kept import ALPHA, KEPT
+from muster.cluster.apiserver.registry.kueue import KUEUE, VISIBILITY
+from muster.cluster.apiserver.registry.rbac import RBAC, TOKEN
+from muster.cluster.apiserver.registry.resources import VERBS, VIEW_VERBS, Registry, Resource, Rules, Subresource, View
+from muster.cluster.apiserver.request.selection import FieldLabels
+
+BINDING = Kind("", "v1", "Binding", "bindings", Binding)
+EVICTION = Kind("policy", "v1", "Eviction", "evictions", Eviction)
+POD_TUNNELS: Mapping[str, Kind[Any]] = {
+    "attach": Kind("", "v1", "PodAttachOptions", "pods", PodAttachOptions),
+    "exec": Kind("", "v1", "PodExecOptions", "pods", PodExecOptions),
+    "portforward": Kind("", "v1", "PodPortForwardOptions", "pods", PodPortForwardOptions),
+}
+
+_INVOLVED = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
+
+
+_POD_FIELDS = FieldLabels(
+    same(
+        "spec.nodeName",
+        "spec.restartPolicy",
+        "spec.schedulerName",
+        "spec.serviceAccountName",
+        "spec.hostNetwork",
+        "status.phase",
+        "status.podIP",
+        "status.nominatedNodeName",
+    )
+    | {"spec.host": "spec.nodeName", "status.podIPs": "status.podIP"}
+)
+_EVENT_FIELDS = FieldLabels(
+    same("reason", "reportingComponent", "source", "type", *(f"involvedObject.{name}" for name in _INVOLVED))
+)
+_EVENTS_V1_FIELDS = FieldLabels(
+    same("reason", "type")
+    | {"reportingController": "reportingComponent"}
+    | {f"regarding.{name}": f"involvedObject.{name}" for name in _INVOLVED}
+)
+_JOB_FIELDS = FieldLabels(same("status.successful"), 'field label "{label}" not supported for batchv1.Job')
+
+
+_NO_COLLECTION = tuple(verb for verb in VERBS if verb != "deletecollection")
+
+
+PODS = served(
+    POD,
+    (pod.validate_create, pod.validate_update),
+    Rules(
+        prepare_create=preparation.new_pod,
+        has_generation=True,
+        graceful=True,
+        returns_deleted=True,
+    ),
+    Subresource("binding", BINDING, ("create",)),
+    Subresource("eviction", EVICTION, ("create",)),
+    *(Subresource(name, kind, ("create", "get")) for name, kind in POD_TUNNELS.items()),
+    Subresource("log", POD, ("get",)),
+    status(POD, pod.validate_status_update, views.take_pod_status),
+    take=views.take_main,
+    fields=_POD_FIELDS,
+    short_names=("po",),
+    categories=("all",),
+)
+
+
+def _jobs(elastic: job.Elastic) -> Resource:
+    """Jobs, with one of the two rules for a change of an Indexed Job's completions."""
+    validate_update = partial(job.validate_update, elastic=elastic)
+    return served(
+        JOB,
+        (job.validate_create, validate_update),
+        Rules(prepare_create=preparation.new_job, has_generation=True, propagation="Orphan"),
+        Subresource("log", JOB, ("get",)),
+        Subresource(
+            "scale",
+            views.SCALE,
+            VIEW_VERBS,
+            View(
+                views.SCALE,
+                views.show_scale,
+                views.take_scale,
+                validate_update=validate_update,
+                applied=views.apply_scale,
+            ),
+        ),
+        status(JOB, job.validate_status_update),
+        take=views.take_main,
+        fields=_JOB_FIELDS,
+        categories=("all",),
+    )
+
+
+NODES = served(
+    NODE,
+    (node.validate_create, node.validate_update),
+    Rules(),
+    status(NODE, node.validate_status_update),
+    take=views.take_main,
+    fields=FieldLabels(same("spec.unschedulable")),
+    short_names=("no",),
+)
+
+NAMESPACES = served(
+    NAMESPACE,
+    (namespace.validate_create, namespace.validate_update),
+    Rules(prepare_create=preparation.new_namespace),
+    Subresource(
+        "finalize",
+        NAMESPACE,
+        ("update",),
+        View(NAMESPACE, take=views.take_main, validate_update=namespace.validate_finalize),
+    ),
+    status(NAMESPACE, namespace.validate_status_update),
+    take=views.take_namespace,
+    verbs=_NO_COLLECTION,
+    fields=FieldLabels(same("status.phase")),
+    short_names=("ns",),
+)
+
+SERVICES = served(
+    SERVICE,
+    (service.validate_create, service.validate_update),
+    Rules(
+        prepare_create=preparation.new_service,
+        prepare_update=preparation.changed_service,
+        create_on_update=True,
+        returns_deleted=True,
+    ),
+    status(SERVICE, service.validate_status_update),
+    take=views.take_main,
+    fields=FieldLabels(same("spec.clusterIP", "spec.type")),
+    short_names=("svc",),
+    categories=("all",),
+)
+
+EVENTS = served(
+    EVENT,
+    (event.validate_create, event.validate_update),
+    Rules(create_on_update=True, propagation=None),
+    fields=_EVENT_FIELDS,
+    short_names=("ev",),
+)
+
+EVENTS_V1 = replace(
+    EVENTS,
+    kind=EVENTS_V1_EVENT,
+    view=View(
+        EVENTS_V1_EVENT,
+        views.show_event,
+        views.take_event,
+        event_v1.validate_create,
+        event_v1.validate_update,
+        validates_shown=True,
+    ),
+    fields=_EVENTS_V1_FIELDS,
+)
+
+CONFIG_MAPS = served(CONFIG_MAP, (configmap.validate_create, configmap.validate_update), Rules(), short_names=("cm",))
+SECRETS = served(SECRET, (secret.validate_create, secret.validate_update), Rules(), fields=FieldLabels(same("type")))
+SERVICE_ACCOUNTS = served(
+    SERVICE_ACCOUNT,
+    (serviceaccount.validate_create, serviceaccount.validate_update),
+    Rules(unconditional_update=False, returns_deleted=True),
+    TOKEN,
+    short_names=("sa",),
+)
+LEASES = served(
+    LEASE, (lease.validate_create, lease.validate_update), Rules(create_on_update=True, unconditional_update=False)
+)
+PRIORITY_CLASSES = served(
+    PRIORITY_CLASS,
+    (priorityclass.validate_create, priorityclass.validate_update),
+    Rules(has_generation=True),
+    short_names=("pc",),
+)
+
+# The old way of binding: the pod is named in the body.
+BINDINGS = Resource(BINDING, POD, View(BINDING), verbs=("create",))
+
+
+@cache
+def builtin(elastic: job.Elastic, alpha: tuple[str, ...] = ()) -> tuple[Resource, ...]:
+    """All that is served; `elastic` says which changes of an Indexed Job's completions are.
+
+    alpha: versions of which is served, too, what is served on request only.
+    """
+    return (
+        CONFIG_MAPS,
+        EVENTS,
+        NAMESPACES,
+        NODES,
+        PODS,
+        SECRETS,
+        SERVICE_ACCOUNTS,
+        SERVICES,
+        _jobs(elastic),
+        LEASES,
+        EVENTS_V1,
+        PRIORITY_CLASSES,
+        BINDINGS,
+        *RBAC,
+        *KEPT,
+        *ADMISSION,
+        *APIEXTENSIONS,
+        *KUEUE,
+        *VISIBILITY,
+        *(resource for resource in ALPHA if resource.kind.api_version in alpha),
+    )  # fmt: skip
+
+
+BUILTIN = Registry(builtin("kep", tuple(resource.kind.api_version for resource in ALPHA)))

@@ -1,0 +1,57 @@
+"""How the entries of the table of what is served are made."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from muster.api.defaults import DEFAULTS
+from muster.api.kinds import Kind
+from muster.api.status import FieldError
+from muster.cluster.apiserver.decode import Document
+from muster.cluster.apiserver.objects import views
+from muster.cluster.apiserver.registry.resources import VERBS, VIEW_VERBS, Resource, Rules, Subresource, View, no_errors
+from muster.cluster.apiserver.request.selection import NO_FIELDS, FieldLabels
+
+_Update = Callable[[Any, Any], Sequence[FieldError]]
+
+# The rules of a kind, for new objects and for changes.
+Validation = tuple[Callable[[Any], Sequence[FieldError]], _Update]
+
+
+def same(*names: str) -> dict[str, str]:
+    """Fields that clients may select by, where headers have them by the same names."""
+    return {name: name for name in names}
+
+
+def served(
+    kind: Kind[Any],
+    validation: Validation,
+    rules: Rules,
+    *subresources: Subresource,
+    take: Callable[[Document, Document], Document] = views.take_all,
+    fields: FieldLabels = NO_FIELDS,
+    short_names: tuple[str, ...] = (),
+    categories: tuple[str, ...] = (),
+    verbs: tuple[str, ...] = VERBS,
+) -> Resource:
+    """A resource that is stored as it is seen; `take` is what a write of it may change."""
+    default = DEFAULTS.get(kind.resource, rules.default)
+    return Resource(
+        kind=kind,
+        stored=kind,
+        view=View(kind, None, take, *validation),
+        rules=replace(rules, default=default),
+        verbs=verbs,
+        short_names=short_names,
+        categories=categories,
+        fields=fields,
+        subresources=subresources,
+    )
+
+
+def status(
+    kind: Kind[Any], validate: _Update = no_errors, take: Callable[[Document, Document], Document] = views.take_status
+) -> Subresource:
+    """The subresource that changes nothing but what was observed."""
+    view = View(kind, take=take, validate_update=validate)
+    return Subresource("status", kind, VIEW_VERBS, view)

@@ -1,0 +1,142 @@
+"""The Kueue kinds, as they are served: v1beta2 is stored, v1beta1 is another view of it.
+
+Upstream they are CRDs with webhooks, and they behave so here: their form is checked by a structural schema, a body for
+the status changes nothing else, a ClusterQueue or ResourceFlavor is held by a finalizer that its controller takes away.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from muster.api.defaults import DEFAULTS
+from muster.api.kinds import Kind
+from muster.api.kueue import (
+    ADMISSION_CHECK,
+    CLUSTER_QUEUE,
+    COHORT,
+    LOCAL_QUEUE,
+    MULTI_KUEUE_CLUSTER,
+    MULTI_KUEUE_CONFIG,
+    PROVISIONING_REQUEST_CONFIG,
+    RESOURCE_FLAVOR,
+    TOPOLOGY,
+    WORKLOAD,
+    WORKLOAD_PRIORITY_CLASS,
+)
+from muster.api.kueue.conversion import to_v1beta1, to_v1beta2
+from muster.api.kueue.names import RESOURCE_IN_USE_FINALIZER
+from muster.api.kueue.v1beta1 import V1BETA1_KINDS
+from muster.api.kueue.visibility import VISIBILITY_VERSIONS, cluster_queues, local_queues, summaries
+from muster.api.validation.kueue import VALIDATIONS, Create, Update
+from muster.cluster.apiserver.decode import Document
+from muster.cluster.apiserver.objects import preparation, views
+from muster.cluster.apiserver.objects.metadata import meta_of
+from muster.cluster.apiserver.registry.resources import VIEW_VERBS, Resource, Rules, Subresource, View
+from muster.cluster.apiserver.request.selection import FieldLabels
+from muster.cluster.apiserver.schema import compile_structural
+
+_DEPRECATED = "This version is deprecated. Use v1beta2 instead."
+_NO_FIELDS = FieldLabels({})
+_WORKLOAD_FIELDS = FieldLabels({"status.admission.clusterQueue": "status.admission.clusterQueue"})
+
+_Take = Callable[[Document, Document], Document]
+
+
+def _served(
+    kind: Kind[Any],
+    *short_names: str,
+    has_status: bool = False,
+    held: bool = False,
+    fields: FieldLabels = _NO_FIELDS,
+    deprecated: bool = True,
+) -> tuple[Resource, Resource]:
+    """A kind in both versions, the stored one first.
+
+    short_names: what kubectl also calls it.
+    has_status: whether the status is a subresource.
+    held: whether new objects get the finalizer of resources in use.
+    fields: what it can be selected by, in the stored version.
+    deprecated: whether the old version warns of its age.
+    """
+    validation = VALIDATIONS[kind.resource]
+    rules = Rules(
+        default=DEFAULTS[kind.resource],
+        prepare_create=_prepare_held if held else preparation.new,
+        prepare_update=preparation.changed_counted,
+        has_generation=True,
+        unconditional_update=False,
+    )
+    take = views.take_main if has_status else views.take_all
+
+    def served(shown: Kind[Any], fields: FieldLabels, deprecation: str = "") -> Resource:
+        status = _view(kind, shown, views.take_status, validation.create, validation.status, status=True)
+        return Resource(
+            kind=shown,
+            stored=kind,
+            view=_view(kind, shown, take, validation.create, validation.update),
+            rules=rules,
+            short_names=short_names,
+            fields=fields,
+            subresources=(Subresource("status", shown, VIEW_VERBS, status),) if has_status else (),
+            deprecation=deprecation,
+        )
+
+    old = served(V1BETA1_KINDS[kind.resource], _NO_FIELDS, _DEPRECATED if deprecated else "")
+    return served(kind, fields), old
+
+
+def _view(
+    stored: Kind[Any],
+    shown: Kind[Any],
+    take: _Take,
+    validate_create: Create,
+    validate_update: Update,
+    *,
+    status: bool = False,
+) -> View:
+    """A view of stored objects in one of the versions; rules always see the stored one."""
+    show = None
+    if shown is not stored:
+        show = partial(to_v1beta1, stored.resource)
+        take = partial(_take_converted, stored.resource, take)
+    return View(shown, show, take, validate_create, validate_update, compile=partial(compile_structural, status=status))
+
+
+def _take_converted(resource: str, take: _Take, stored: Document, shown: Document) -> Document:
+    return take(stored, to_v1beta2(resource, shown))
+
+
+def _prepare_held(document: Document) -> None:
+    """It stays until whoever knows that nothing uses it any more lets it go."""
+    preparation.new(document)
+    finalizers = meta_of(document).setdefault("finalizers", [])
+    if RESOURCE_IN_USE_FINALIZER not in finalizers:
+        finalizers.append(RESOURCE_IN_USE_FINALIZER)
+
+
+KUEUE: tuple[Resource, ...] = (
+    *_served(ADMISSION_CHECK, "ac", has_status=True),
+    *_served(CLUSTER_QUEUE, "cq", has_status=True, held=True),
+    *_served(COHORT, "co", has_status=True),
+    *_served(LOCAL_QUEUE, "queue", "queues", "lq", has_status=True),
+    *_served(MULTI_KUEUE_CLUSTER, "mkc", has_status=True),
+    *_served(MULTI_KUEUE_CONFIG, "mkconf", deprecated=False),
+    *_served(PROVISIONING_REQUEST_CONFIG, "prc"),
+    *_served(RESOURCE_FLAVOR, "flavor", "flavors", "rf", held=True),
+    *_served(TOPOLOGY, "topo"),
+    *_served(WORKLOAD, "kwl", "kueueworkload", "kueueworkloads", has_status=True, fields=_WORKLOAD_FIELDS),
+    *_served(WORKLOAD_PRIORITY_CLASS, "wpc"),
+)
+
+
+def _visible(version: str) -> tuple[Resource, ...]:
+    """The group that shows who waits, in one of its versions: nothing there is stored, or listed."""
+    pending = Subresource("pendingworkloads", summaries(version), ("get",))
+    shown: tuple[tuple[Kind[Any], Kind[Any]], ...] = (
+        (cluster_queues(version), CLUSTER_QUEUE),
+        (local_queues(version), LOCAL_QUEUE),
+    )
+    return tuple(Resource(kind, stored, View(kind), verbs=(), subresources=(pending,)) for kind, stored in shown)
+
+
+VISIBILITY: tuple[Resource, ...] = tuple(resource for version in VISIBILITY_VERSIONS for resource in _visible(version))

@@ -1,0 +1,42 @@
+"""Roles, bindings, reviews and token requests, as they are served."""
+
+from typing import Any
+
+from muster.api.authentication import SELF_SUBJECT_REVIEW, TOKEN_REQUEST, TOKEN_REVIEW
+from muster.api.authorization import (
+    LOCAL_SUBJECT_ACCESS_REVIEW,
+    SELF_SUBJECT_ACCESS_REVIEW,
+    SELF_SUBJECT_RULES_REVIEW,
+    SUBJECT_ACCESS_REVIEW,
+)
+from muster.api.kinds import Kind
+from muster.api.rbac import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ROLE, ROLE_BINDING
+from muster.api.validation import rbac
+from muster.cluster.apiserver.registry.entries import served
+from muster.cluster.apiserver.registry.resources import Resource, Rules, Subresource, View
+
+
+def _asked(kind: Kind[Any]) -> Resource:
+    """A kind that is posted, answered and not stored."""
+    return Resource(kind, kind, View(kind), verbs=("create",))
+
+
+_NAMESPACED = (rbac.validate_create, rbac.validate_update)
+_CLUSTER = (rbac.validate_cluster_create, rbac.validate_cluster_update)
+_RULES = Rules(create_on_update=True)
+
+RBAC: tuple[Resource, ...] = (
+    served(ROLE, _NAMESPACED, _RULES),
+    served(CLUSTER_ROLE, _CLUSTER, _RULES),
+    served(ROLE_BINDING, _NAMESPACED, _RULES),
+    served(CLUSTER_ROLE_BINDING, _CLUSTER, _RULES),
+    _asked(SUBJECT_ACCESS_REVIEW),
+    _asked(LOCAL_SUBJECT_ACCESS_REVIEW),
+    _asked(SELF_SUBJECT_ACCESS_REVIEW),
+    _asked(SELF_SUBJECT_RULES_REVIEW),
+    _asked(TOKEN_REVIEW),
+    _asked(SELF_SUBJECT_REVIEW),
+)
+
+# Of service accounts.
+TOKEN = Subresource("token", TOKEN_REQUEST, ("create",))

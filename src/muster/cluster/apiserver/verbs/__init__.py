@@ -1,0 +1,1 @@
+"""What is done with a request: read, watch, write, delete."""

@@ -1,0 +1,177 @@
+"""Delete and deletecollection: what `deletion` decides about each object is written."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from functools import cache
+
+import msgspec
+
+from muster.api.batch import JOB
+from muster.api.kinds import Kind
+from muster.api.meta import DeleteOptions, ListMeta
+from muster.api.status import ApiError, StatusDetails, bad_request, not_found
+from muster.cluster.apiserver.admission.chain import Admission, Attempt
+from muster.cluster.apiserver.decode import Document, decode, unrecognized
+from muster.cluster.apiserver.objects.documents import Documents, decode_entry
+from muster.cluster.apiserver.objects.loading import loaded_entry, saved_document, written_body
+from muster.cluster.apiserver.request.call import Call
+from muster.cluster.apiserver.request.requestinfo import boolean, integer, list_options
+from muster.cluster.apiserver.request.selection import selection
+from muster.cluster.apiserver.schema import Checker, DecodeError, compile_builtin
+from muster.cluster.apiserver.verbs.deletion import Removed, check_options, check_preconditions, delete
+from muster.cluster.store import Key
+from muster.runtime.clock import Clock
+from muster.runtime.transport import Request
+
+DELETE_OPTIONS = Kind("", "v1", "DeleteOptions", "deleteoptions", DeleteOptions)
+
+_ORPHANED = (
+    "child pods are preserved by default when jobs are deleted; "
+    "set propagationPolicy=Background to remove them or set propagationPolicy=Orphan to suppress this warning"
+)
+# A big collection is deleted in pieces, so that others get a turn in between.
+_PIECE = 100
+
+
+def _nothing(document: Document) -> None:
+    """Leave no mark."""
+
+
+class Remover:
+    """Deletes objects."""
+
+    def __init__(self, documents: Documents, clock: Clock, admission: Admission) -> None:
+        self._documents = documents
+        self._clock = clock
+        self._admission = admission
+
+    async def delete(self, call: Call) -> bytes | StatusDetails:
+        """Delete one object; returns it if it is still there (or its kind shows it anyway), else what was deleted.
+
+        Raises `ApiError`.
+        """
+        options = _read_options(call.request)
+        return await self.delete_with(call, options)
+
+    async def delete_with(
+        self, call: Call, options: DeleteOptions, note: Callable[[Document], None] = _nothing
+    ) -> bytes | StatusDetails:
+        """The same with options that are already there; `note` leaves its mark on the object first, in place."""
+        says = options.propagation_policy is not None or options.orphan_dependents is not None
+        if call.resource.key == JOB.resource and not says:
+            call.warnings.append(_ORPHANED)
+        return await self._delete(call, options, note)
+
+    async def delete_collection(self, call: Call) -> tuple[list[bytes], ListMeta]:
+        """Delete what is selected; returns the objects as they were listed. Raises `ApiError`."""
+        chosen = list_options(call.request.query)
+        options = _read_options(call.request)
+        selected = selection(chosen.label_selector, chosen.field_selector, call.resource.fields)
+        listed = self._documents.store.list(call.resource.key, call.namespace)
+        entries = selected.of(listed.entries)
+        for first in range(0, len(entries), _PIECE):
+            piece = entries[first : first + _PIECE]
+            results = await asyncio.gather(
+                *(self._delete_listed(call, entry.key, options) for entry in piece), return_exceptions=True
+            )
+            for result in results:
+                # What is gone already needs no deleting.
+                if isinstance(result, BaseException) and not (isinstance(result, ApiError) and result.code == 404):
+                    raise result
+        return [entry.body for entry in entries], ListMeta(resource_version=str(listed.revision))
+
+    async def _delete_listed(self, call: Call, key: Key, options: DeleteOptions) -> None:
+        one = Call(
+            request=call.request,
+            user=call.user,
+            verb=call.verb,
+            resource=call.resource,
+            view=call.view,
+            namespace=key.namespace,
+            name=key.name,
+            annotations=call.annotations,
+        )
+        await self._delete(one, options, _nothing)
+
+    async def _delete(
+        self, call: Call, options: DeleteOptions, note: Callable[[Document], None]
+    ) -> bytes | StatusDetails:
+        rules, dry_run, now = call.resource.rules, bool(options.dry_run), self._clock.now()
+        while True:
+            entry = self._documents.latest(call.key)
+            if entry is None:
+                raise not_found(call.resource.name, call.name)
+            loaded = await loaded_entry(call.resource, entry)
+            document = decode_entry(loaded)
+            check_preconditions(document, options, call.resource.kind)
+            attempt = _attempt(call, document, options)
+            await self._admission.change(attempt, self._documents.store, call.warnings)
+            await self._admission.judge(attempt, self._documents.store, call.warnings)
+            note(document)
+            outcome = delete(document, options, rules, now)
+            saved = await saved_document(call.resource, outcome.document)
+            if self._documents.latest(call.key) is entry:
+                break  # else it was changed while webhooks had their say
+        self._admission.settle(attempt, self._documents.store)
+        if not isinstance(outcome, Removed) and not outcome.changed:
+            return loaded.body
+        write = self._documents.remove if isinstance(outcome, Removed) else self._documents.put
+        body = written_body(outcome.document, saved, await write(call.key, saved, dry_run=dry_run))
+        if rules.returns_deleted or not isinstance(outcome, Removed):
+            return body
+        kind = call.resource.kind
+        return StatusDetails(name=call.name, group=kind.group, kind=kind.plural, uid=entry.header.uid)
+
+
+def _attempt(call: Call, document: Document, options: DeleteOptions) -> Attempt:
+    return Attempt(
+        call.resource,
+        "DELETE",
+        call.namespace,
+        call.name,
+        call.user,
+        document,
+        call.view,
+        document,
+        options=options,
+        annotations=call.annotations,
+    )
+
+
+@cache
+def _checker() -> Checker:
+    return compile_builtin(DELETE_OPTIONS)
+
+
+def _read_options(request: Request) -> DeleteOptions:
+    """The options in the body, or else in the query. Raises `ApiError` (400, 422)."""
+    if not request.body:
+        options = _options_of_query(request.query)
+    else:
+        document = decode(request.body, request.content_type, DELETE_OPTIONS.kind, strict=False).document
+        if document.get("kind", DELETE_OPTIONS.kind) != DELETE_OPTIONS.kind:
+            raise unrecognized(DELETE_OPTIONS.kind, "it is of another kind", request.body)
+        options = parse_options(document)
+        if request.query.get("dryRun") and not options.dry_run:
+            options = msgspec.structs.replace(options, dry_run=(request.query["dryRun"],))
+    check_options(options)
+    return options
+
+
+def parse_options(document: dict[str, object]) -> DeleteOptions:
+    """Options from their JSON form. Raises `ApiError` (400)."""
+    try:
+        return msgspec.convert(_checker()(document).value, DeleteOptions)
+    except (DecodeError, msgspec.ValidationError) as error:
+        raise bad_request(f'DeleteOptions in version "v1" cannot be handled as a DeleteOptions: {error}') from None
+
+
+def _options_of_query(query: Mapping[str, str]) -> DeleteOptions:
+    if not query:
+        return DeleteOptions()
+    return DeleteOptions(
+        grace_period_seconds=integer(query, "gracePeriodSeconds"),
+        orphan_dependents=boolean(query, "orphanDependents"),
+        propagation_policy=query.get("propagationPolicy") or None,
+        dry_run=(query["dryRun"],) if query.get("dryRun") else (),
+    )

@@ -1,0 +1,222 @@
+"""Watches: what was there, then every change, then bookmarks, as lines of JSON in pieces as large as they come.
+
+A watcher that is slow gets the next piece when it has taken the last; if the store's history does not reach back to
+where it is by then, it is told 410 Expired and its watch ends. Nothing is queued for it here.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Sequence
+from datetime import datetime
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+
+from muster.api.status import ApiError, expired
+from muster.cluster.apiserver.answers import encode_status
+from muster.cluster.apiserver.objects.loading import loaded, loaded_changes
+from muster.cluster.apiserver.registry.resources import Resource, View
+from muster.cluster.apiserver.request.paging import too_large_revision
+from muster.cluster.apiserver.request.representation import Form, Presentation
+from muster.cluster.apiserver.request.requestinfo import ListOptions, revision
+from muster.cluster.apiserver.request.selection import Selection, selection
+from muster.cluster.apiserver.turns import Line, Turns
+from muster.cluster.store import Change, Closed, Compacted, Entry, Store, Watch
+from muster.runtime.clock import Clock
+from muster.runtime.ids import Random
+
+BOOKMARK_SECONDS = 60.0
+# Watches that set no end get one between these (upstream: min-request-timeout to twice that).
+TIMEOUT_SECONDS = 1800.0
+MAX_TIMEOUT_SECONDS = 7 * 24 * 3600
+PIECE_BYTES = 1 << 20  # at most so much (and one line) is handed on at a time
+CHANGES_AT_ONCE = 1000  # that a watch takes out of the store's history
+INITIAL_EVENTS_END = "k8s.io/initial-events-end"
+
+_NOTHING: Sequence[Entry] = ()
+_REMEMBERED_BYTES = 64 * 1024  # bigger objects are encoded for each watcher
+
+_encode = msgspec.json.encode
+
+
+class Watcher:
+    """Opens watches on the store, and ends them all when the server stops."""
+
+    def __init__(self, store: Store, clock: Clock, random: Random, turns: Turns) -> None:
+        self._store = store
+        self._clock = clock
+        self._random = random
+        self._turns = turns
+        self._open: dict[Watch, Resource] = {}
+        self._stopped = False
+
+    def stop(self) -> None:
+        """End all watches, and those that are still to be opened."""
+        self._stopped = True
+        for watch in list(self._open):
+            watch.close()
+
+    def end(self, resources: Collection[Resource]) -> None:
+        """End the watches of resources that are served no more, or otherwise: clients look anew, as upstream has it."""
+        for watch in [watch for watch, resource in self._open.items() if resource in resources]:
+            watch.close()
+
+    def watch(
+        self, user: str, resource: Resource, view: View, namespace: str, options: ListOptions, form: Form, include: str
+    ) -> AsyncIterator[bytes]:
+        """The lines of a user's watch. Raises `ApiError` for what makes no sense; the rest is said in the stream."""
+        chosen = selection(options.label_selector, options.field_selector, resource.fields)
+        asked = revision(options.resource_version, resource.name)
+        since = asked or self._store.revision
+        lines = _Lines(Presentation(resource, view, form, include, self._clock.now()), chosen)
+        return self._stream(Line(user, watches=True), resource, namespace, options, since, lines)
+
+    async def _stream(
+        self, line: Line, resource: Resource, namespace: str, options: ListOptions, since: int, lines: "_Lines"
+    ) -> AsyncIterator[bytes]:
+        if since > self._store.revision:
+            # A version that this store has not made is one of a store that is gone: the client's state is too.
+            yield error_line(too_large_revision(since, self._store.revision))
+            return
+        initial, entries = bool(options.send_initial_events), _NOTHING
+        if initial:
+            since, entries = self._store.list(resource.key, namespace)
+        try:
+            watch = self._store.watch(resource.key, since, namespace)
+        except Compacted as error:
+            yield error_line(expired(f"too old resource version: {error.since} ({error.oldest})"))
+            return
+        self._open[watch] = resource
+        try:
+            chosen = await loaded(resource, lines.chosen.of(entries) if lines.chosen else entries)
+            there = lines.initial(chosen)
+            for piece in _pieces(there):
+                await self._turns.take(line)
+                yield piece
+            if initial and options.bookmarks:
+                yield lines.bookmark(since, {INITIAL_EVENTS_END: "true"})
+            if not self._stopped:
+                async for piece in self._changes(line, resource, watch, options, lines):
+                    yield piece
+        except ApiError as error:
+            yield error_line(error)  # of a webhook that fails to convert
+        finally:
+            del self._open[watch]
+            watch.close()
+
+    async def _changes(
+        self, line: Line, resource: Resource, watch: Watch, options: ListOptions, lines: "_Lines"
+    ) -> AsyncIterator[bytes]:
+        loop = asyncio.get_running_loop()
+        end = loop.time() + self._timeout(options)
+        bookmark = loop.time() + BOOKMARK_SECONDS if options.bookmarks else end
+        while True:
+            try:
+                async with asyncio.timeout_at(min(end, bookmark)):
+                    found = await watch.next(CHANGES_AT_ONCE)
+            except TimeoutError:
+                if options.bookmarks:
+                    yield lines.bookmark(watch.revision, {})
+                if loop.time() >= end:
+                    return
+                bookmark = loop.time() + BOOKMARK_SECONDS
+                continue
+            except Compacted as error:
+                yield error_line(expired(f"too old resource version: {error.since} ({error.oldest})"))
+                return
+            except Closed:
+                return
+            changes = await loaded_changes(resource, found)
+            await self._turns.take(line)
+            for number, piece in enumerate(_pieces(lines.changes(changes, self._clock.now()))):
+                if number:
+                    await self._turns.take(line)
+                yield piece
+
+    def _timeout(self, options: ListOptions) -> float:
+        if options.timeout_seconds:  # a time that has passed already ends the watch at once, as upstream
+            return min(max(options.timeout_seconds, 0), MAX_TIMEOUT_SECONDS)
+        return self._random.jitter(TIMEOUT_SECONDS)
+
+
+class _Lines:
+    """The lines that one watch sends. In tables, only the first says what the columns are."""
+
+    def __init__(self, presentation: Presentation, chosen: Selection) -> None:
+        self.chosen = chosen
+        self._presentation = presentation
+        self._is_first = True
+
+    def initial(self, entries: Iterable[Entry]) -> Iterator[bytes]:
+        """What is there, as if it had been added just now."""
+        for entry in entries:
+            yield self._line("ADDED", entry.body)
+
+    def changes(self, changes: Iterable[Change], now: datetime) -> Iterator[bytes]:
+        """What has changed, as far as it is chosen."""
+        if self._presentation.plain and not self.chosen:
+            for change in changes:
+                yield change.line
+            return
+        self._presentation = self._presentation.at(now)
+        for change in changes:
+            type_ = self.chosen.change(change)
+            if type_ is None:
+                continue
+            if type_ == change.type and self._presentation.plain:
+                yield change.line
+            elif type_ == "DELETED" and change.type != "DELETED":
+                # It is as it was when it was last chosen, at the version at which it no longer is.
+                assert change.previous is not None
+                yield self._line(type_, _at_version(change.previous.body, change.revision))
+            else:
+                yield self._line(type_, change.entry.body)
+
+    def bookmark(self, revision: int, annotations: dict[str, str]) -> bytes:
+        """How far the watch has come, with no object."""
+        meta: dict[str, Any] = {"resourceVersion": str(revision), "creationTimestamp": None}
+        if annotations:
+            meta["annotations"] = annotations
+        return _line("BOOKMARK", self._presentation.empty(meta))
+
+    def _line(self, type_: str, body: bytes) -> bytes:
+        shown = self._presentation.one(body, columns=self._is_first)
+        self._is_first = False
+        return _line(type_, shown)
+
+
+def error_line(error: ApiError) -> bytes:
+    """The last line of a watch that cannot go on."""
+    return _line("ERROR", encode_status(error.status))
+
+
+def _line(type_: str, body: bytes) -> bytes:
+    return b'{"type":"%b","object":%b}\n' % (type_.encode(), body)
+
+
+def _pieces(lines: Iterable[bytes]) -> Iterator[bytes]:
+    """The lines, joined to pieces of bounded size."""
+    piece: list[bytes] = []
+    size = 0
+    for line in lines:
+        piece.append(line)
+        size += len(line)
+        if size >= PIECE_BYTES:
+            yield b"".join(piece)
+            piece, size = [], 0
+    if piece:
+        yield b"".join(piece)
+
+
+def _at_version(body: bytes, revision: int) -> bytes:
+    """The object with another resource version; many watchers ask for the same one."""
+    return (_with_version if len(body) > _REMEMBERED_BYTES else _remembered)(body, revision)
+
+
+def _with_version(body: bytes, revision: int) -> bytes:
+    document = msgspec.json.decode(body)
+    document["metadata"]["resourceVersion"] = str(revision)
+    return _encode(document)
+
+
+_remembered = lru_cache(maxsize=256)(_with_version)

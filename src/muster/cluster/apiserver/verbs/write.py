@@ -1,0 +1,404 @@
+"""Create, update and patch.
+
+What becomes of an object is decided by pure functions on documents (metadata, views, defaults, preparation,
+validation, deletion); here they are called in order, on the newest state, and the result is written.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import msgspec
+
+from muster.api.status import (
+    ApiError,
+    FieldError,
+    OfWebhook,
+    already_exists,
+    bad_request,
+    conflict,
+    denied,
+    invalid,
+    not_found,
+    unsupported_media_type,
+)
+from muster.cluster.apiserver import fields
+from muster.cluster.apiserver.admission.chain import Admission
+from muster.cluster.apiserver.decode import Document, ReadAhead, decode, decode_any, media_type
+from muster.cluster.apiserver.identity.users import Access, Authorizer
+from muster.cluster.apiserver.objects import metadata
+from muster.cluster.apiserver.objects.documents import Documents, decode_entry
+from muster.cluster.apiserver.objects.loading import loaded_entry, saved_document, written_body
+from muster.cluster.apiserver.patch import json as json_patch
+from muster.cluster.apiserver.patch import merge, strategic
+from muster.cluster.apiserver.registry.resources import View
+from muster.cluster.apiserver.request.body import check_patched, faults_of_patch, read_object, require_kind
+from muster.cluster.apiserver.request.call import Call
+from muster.cluster.apiserver.request.requestinfo import WriteOptions, write_options
+from muster.cluster.apiserver.verbs.deletion import is_over
+from muster.cluster.store import Entry, Key
+from muster.runtime.clock import Clock
+from muster.runtime.ids import Ids
+from muster.runtime.transport import APPLY_PATCH, JSON, JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH
+
+NAME_ATTEMPTS = 8  # how often a generated name may be taken
+CHANGE_ATTEMPTS = 5  # how often others may write first, while webhooks have their say (as kube-apiserver)
+
+
+class Writer:
+    """Creates and changes objects."""
+
+    def __init__(
+        self, documents: Documents, clock: Clock, ids: Ids, admission: Admission, authorize: Authorizer
+    ) -> None:
+        self._authorize = authorize
+        self._documents = documents
+        self._clock = clock
+        self._ids = ids
+        self._admission = admission
+        self._thread = ThreadPoolExecutor(1, "validation")
+
+    async def create(self, call: Call) -> bytes:
+        """Store the new object in the body. Raises `ApiError`."""
+        options = write_options(call.request.query, "CreateOptions")
+        document = read_object(call.request, call.view, options, call.warnings)
+        metadata.set_namespace(metadata.meta_of(document), call.namespace)
+        metadata.check_unversioned(document)
+        return await self._create(call, _taken({}, document, call.view, new=True), options)
+
+    async def update(self, call: Call) -> tuple[bytes, bool]:
+        """Replace an object by the one in the body; also whether it was created. Raises `ApiError`."""
+        options = write_options(call.request.query, "UpdateOptions")
+        document = _read_replacement(call, options)
+        unused = [document]
+
+        def replaced(old: Document) -> Document:
+            # A second time only after webhooks had their hands on it: then it is read anew.
+            return _replaced(call, old, unused.pop() if unused else _read_replacement(call, options))
+
+        if self._documents.latest(call.key) is not None:
+            return await self._change(call, options, replaced), False
+        if call.subresource or not call.resource.rules.create_on_update:
+            raise not_found(call.resource.name, call.name)
+        if uid := metadata.meta_of(document).get("uid"):
+            message = f"Precondition failed: UID in precondition: {uid}, UID in object meta: "
+            raise conflict(call.resource.name, call.name, message)
+        self._authorize(_creation(call))
+        return await self._create(call, _taken({}, document, call.view, new=True), options), True
+
+    async def patch(self, call: Call) -> bytes:
+        """Change an object as the body says. Raises `ApiError`."""
+        options = write_options(call.request.query, "PatchOptions")
+        patch, faults = _read_patch(call, options)
+
+        def patched(old: Document) -> Document:
+            shown = old if call.view.show is None else call.view.show(old)
+            stored = old if shown is old else None
+            document = check_patched(_apply(call, shown, patch), call.view, options, call.warnings, faults, stored)
+            metadata.check_name(document, call.name, call.namespace)
+            metadata.check_uid(document, old, call.resource.kind)
+            return _replaced(call, old, document)
+
+        return await self._change(call, options, patched)
+
+    async def apply(self, call: Call) -> tuple[bytes, bool]:
+        """Server-side apply: the fields in the body are its manager's, and no others; also whether it was created.
+
+        Raises `ApiError` (409 for fields that others want otherwise).
+        """
+        options = write_options(call.request.query, "PatchOptions", applies=True)
+        config, faults = _read_configuration(call)
+
+        def applied(old: Document) -> Document:
+            return self._applied(call, old, config, faults, options)
+
+        if self._documents.latest(call.key) is None and not call.subresource:
+            _require_no_identity(call, config)
+            self._authorize(_creation(call))
+            return await self._create(call, applied({}), options, applied=True), True
+        return await self._change(call, options, applied, applied=True), False
+
+    def _applied(
+        self, call: Call, old: Document, config: Document, faults: list[str], options: WriteOptions
+    ) -> Document:
+        """The object to store, with its managers, from the stored one (or {}) and a configuration with its faults."""
+        view, resource = call.view, call.resource
+        if old:
+            metadata.check_uid(config, old, resource.kind)
+            metadata.check_version(config, old, resource.name, unconditional=True)
+        merged = fields.apply(
+            old or None,
+            _configuration(call, old, config),
+            self._who(call, options),
+            metadata.timestamp(self._clock.now()),
+            resource.field_schema,
+            force=options.force,
+            ignored=_untouched(call),
+        )
+        shown = merged if view.show is None else view.show(merged)
+        document = _taken(old, check_patched(shown, view, options, call.warnings, faults), view, new=not old)
+        if document is shown:
+            document = dict(shown)
+        if managers := merged["metadata"].get("managedFields"):
+            document["metadata"] = document["metadata"] | {"managedFields": managers}
+        return document
+
+    def _who(self, call: Call, options: WriteOptions) -> fields.Writer:
+        """Who is noted as the manager of what is written."""
+        manager = options.field_manager or fields.default_manager(call.request.user_agent)
+        return fields.Writer(manager, call.resource.written_version, call.subresource)
+
+    def _note(
+        self,
+        call: Call,
+        old: Document | None,
+        document: Document,
+        options: WriteOptions,
+        managers: Any,
+        *,
+        applied: bool,
+    ) -> None:
+        """Set in the document who manages what of it: as the apply has found, else as this change makes it."""
+        if applied:
+            document["metadata"].pop("managedFields", None)  # whoever gives up all has none
+            document["metadata"] |= {"managedFields": managers} if managers else {}
+            return
+        now = metadata.timestamp(self._clock.now())
+        writer, schema = self._who(call, options), call.resource.field_schema
+        fields.note_update(old, document, writer, now, schema, managers, _untouched(call))
+
+    async def _create(self, call: Call, document: Document, options: WriteOptions, *, applied: bool = False) -> bytes:
+        rules, namespace, store = call.resource.rules, call.namespace, self._documents.store
+        meta = metadata.meta_of(document)
+        name, managers = meta.get("name"), meta.get("managedFields")
+        name = name or self._generated_name(call, meta.get("generateName", ""))
+        metadata.begin(document, name=name, uid=self._ids.uid(), now=self._clock.now(), generation=rules.has_generation)
+        rules.default(document)
+        self._note(call, None, document, options, managers, applied=applied)
+        attempt = call.attempt("CREATE", document, None, options, name=name)
+        begun = document["metadata"]
+        if await self._admission.change(attempt, store, call.warnings):
+            _complete_again(call, document, {}, begun)
+            self._admission.complete(attempt, store)
+        rules.prepare_create(document)
+        await self._require_valid(call, name, call.view.validate_create, _typed(call, document))
+        await self._admission.judge(attempt, store, call.warnings)
+        saved = await saved_document(call.resource, document)
+        key = Key(call.resource.key, namespace, name)
+        if self._documents.latest(key) is not None:
+            raise already_exists(call.resource.name, name)
+        self._admission.settle(attempt, store)
+        if rules.warning:
+            call.warnings.append(rules.warning)
+        return written_body(document, saved, await self._documents.put(key, saved, dry_run=options.dry_run))
+
+    def _generated_name(self, call: Call, prefix: str) -> str:
+        """A free name, or "" if there is nothing to make one from."""
+        if not prefix:
+            return ""
+        name = ""
+        for _ in range(NAME_ATTEMPTS):
+            name = prefix[: metadata.MAX_PREFIX_LENGTH] + self._ids.suffix(metadata.SUFFIX_LENGTH)
+            if self._documents.latest(Key(call.resource.key, call.namespace, name)) is None:
+                return name
+        raise already_exists(call.resource.name, name)
+
+    async def _change(
+        self, call: Call, options: WriteOptions, change: Callable[[Document], Document], *, applied: bool = False
+    ) -> bytes:
+        """Store what `change` makes of the stored object, as it is when it is written. Raises `ApiError`.
+
+        Whoever applies has noted the managers already.
+        """
+        for _ in range(CHANGE_ATTEMPTS):
+            entry = self._documents.latest(call.key)
+            if entry is None:
+                raise not_found(call.resource.name, call.name)
+            loaded = await loaded_entry(call.resource, entry)
+            old = decode_entry(loaded)
+            # A patch of the whole leaves much of it as it was, and what is left is completed in place.
+            is_patched = not call.subresource and call.verb == "patch"
+            document = change(decode_entry(loaded) if is_patched else old)
+            body = await self._replace(call, entry, old, document, options, as_stored=loaded is entry, applied=applied)
+            if body is not None:
+                return body
+        raise conflict(call.resource.name, call.name)
+
+    async def _replace(
+        self,
+        call: Call,
+        entry: Entry,
+        old: Document,
+        document: Document,
+        options: WriteOptions,
+        *,
+        as_stored: bool,
+        applied: bool,
+    ) -> bytes | None:
+        """Write the changed object; None if another writer has changed it meanwhile.
+
+        `entry` is what is stored, `old` the same as the resource has it; `as_stored` says that this is no difference.
+        `document` may share with `old` what a write of its kind never changes.
+        """
+        resource, rules, store = call.resource, call.resource.rules, self._documents.store
+        managers = metadata.meta_of(document).get("managedFields")
+        metadata.carry_over(document, old)
+        rules.default(document)
+        if not call.subresource:
+            rules.prepare_update(document, old)
+        self._note(call, old, document, options, managers, applied=applied)
+        attempt = call.attempt("UPDATE", document, old, options)
+        if await self._admission.change(attempt, store, call.warnings):
+            _complete_again(call, document, old, old["metadata"])
+            self._admission.complete(attempt, store)
+        if rules.has_generation and document.get("spec") != old.get("spec"):
+            document["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
+        if as_stored and fields.same_but_times(old, document):
+            return entry.body
+        await self._require_valid(call, call.name, call.view.validate_update, _typed(call, document), _typed(call, old))
+        await self._admission.judge(attempt, store, call.warnings)
+        saved = await saved_document(resource, document)
+        if self._documents.latest(call.key) is not entry:
+            return None  # while webhooks had their say
+        self._admission.settle(attempt, store)
+        write = self._documents.remove if is_over(document) else self._documents.put
+        return written_body(document, saved, await write(call.key, saved, dry_run=options.dry_run))
+
+    async def _require_valid(
+        self, call: Call, name: str, validate: Callable[..., Sequence[FieldError]], *objects: Any
+    ) -> None:
+        """Raise `ApiError` (422, 403) if an object breaks the rules of its kind: of a big one, seen to in a thread."""
+        if isinstance(call.request.body, ReadAhead):
+            errors = await asyncio.get_running_loop().run_in_executor(self._thread, validate, *objects)
+        else:
+            errors = validate(*objects)
+        if isinstance(errors, OfWebhook) and errors:
+            raise denied(call.resource.kind.kind, errors)
+        if errors:
+            raise invalid(call.resource.kind.kind, call.resource.kind.group, name, errors)
+
+
+def _creation(call: Call) -> Access:
+    """What a write that finds nothing to change does instead."""
+    kind = call.resource.kind
+    return Access(call.user, "create", kind.group, kind.plural, call.namespace, call.name)
+
+
+_STATUS: fields.FieldSet = {"f:status": {}}
+_SPEC: fields.FieldSet = {"f:spec": {}}
+
+
+def _untouched(call: Call) -> fields.FieldSet:
+    """The fields that nobody manages through the view of the call, whatever was sent."""
+    if call.subresource:
+        return _SPEC if call.subresource == "status" else {}
+    return _STATUS if call.resource.subresource("status") is not None else {}
+
+
+def _require_no_identity(call: Call, config: Document) -> None:
+    """Raise `ApiError` (400, 409) if a configuration means an object that is there already, and there is none."""
+    if uid := metadata.meta_of(config).get("uid"):
+        message = f"uid mismatch: the provided object specified uid {uid}, and no existing object was found"
+        raise conflict(call.resource.name, call.name, message)
+    metadata.check_unversioned(config)
+
+
+def _configuration(call: Call, old: Document, config: Document) -> Document:
+    """What is applied, in the form in which it is stored, without what a write through the view does not change."""
+    if call.view.applied is not None:
+        return call.view.applied(old, config)
+    taken = call.view.take({"metadata": {}}, config)
+    version = {"apiVersion": call.resource.written_version, "kind": call.resource.kind.kind}
+    return {**taken, **version, "metadata": config["metadata"]}
+
+
+def _read_configuration(call: Call) -> tuple[Document, list[str]]:
+    """The configuration in the body of an apply: YAML, which JSON is too; and what strict decoding finds wrong with it.
+
+    Raises `ApiError` (400, 413).
+    """
+    request, kind = call.request, call.view.kind
+    try:
+        decoded = decode(request.body, JSON, kind.kind)
+    except ApiError as error:
+        if error.code == 413:
+            raise
+        decoded = decode(request.body, "application/yaml", kind.kind)
+    config = decoded.document
+    if not config.get("apiVersion") or not config.get("kind"):
+        raise bad_request("apiVersion and kind must be set in a configuration that is applied")
+    require_kind(config, kind)
+    if not metadata.meta_of(config).get("name"):
+        metadata.meta_of(config)["name"] = call.name
+    metadata.check_name(config, call.name, call.namespace)
+    return config, faults_of_patch(config, decoded.duplicates, operations=False)
+
+
+def _read_replacement(call: Call, options: WriteOptions) -> Document:
+    document = read_object(call.request, call.view, options, call.warnings)
+    metadata.check_name(document, call.name, call.namespace)
+    return document
+
+
+def _taken(stored: Document, shown: Document, view: View, *, new: bool = False) -> Document:
+    """The object to store, from one as the view shows it."""
+    return shown if new and view.show is None else view.take(stored, shown)
+
+
+def _replaced(call: Call, old: Document, written: Document) -> Document:
+    """The object to store, from the stored one and a whole one in its place. Raises `ApiError` (409, 422)."""
+    resource = call.resource
+    unconditional = resource.rules.unconditional_update or call.subresource == "scale"  # a number replaces any other
+    metadata.check_version(written, old, resource.name, unconditional=unconditional)
+    return _taken(old, written, call.view)
+
+
+def _complete_again(call: Call, document: Document, old: Document, meta: Document) -> None:
+    """A webhook has changed the document, in place: it keeps to the form and to its identity as any writer does."""
+    shown = document if call.view.show is None else call.view.show(document)
+    checked = check_patched(shown, call.view, WriteOptions(field_validation="Ignore"), call.warnings)
+    taken = _taken(old, checked, call.view, new=not old)
+    if taken is not document:
+        document.clear()
+        document.update(taken)
+    metadata.carry_over(document, {"metadata": meta})
+    call.resource.rules.default(document)
+
+
+def _typed(call: Call, document: Document) -> Any:
+    """The object for validation."""
+    view, kind = call.view, call.resource.stored
+    if view.validates_shown and view.show is not None:
+        document, kind = view.show(document), view.kind
+    try:
+        return msgspec.convert(document, kind.type)
+    except msgspec.ValidationError as error:
+        message = f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}: {error}'
+        raise bad_request(message) from None
+
+
+_PATCHES = (JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH)
+_CUSTOM_PATCHES = (JSON_PATCH, MERGE_PATCH)  # nobody has said how to merge the lists of custom resources
+
+
+def _read_patch(call: Call, options: WriteOptions) -> tuple[Any, list[str]]:
+    """The patch in the body, and what strict decoding finds in it. Raises `ApiError` (400, 413, 415)."""
+    type_ = media_type(call.request.content_type)
+    patches = _PATCHES if call.resource.storage is None else _CUSTOM_PATCHES
+    if type_ not in patches:
+        message = "the body of the request was in an unknown format - accepted media types include: "
+        raise unsupported_media_type(message + ", ".join([*patches, APPLY_PATCH]))
+    strict = options.field_validation != "Ignore"
+    value, repeated = decode_any(call.request.body, "application/json", call.view.kind.kind, strict=strict)
+    return value, faults_of_patch(value, repeated, operations=type_ == JSON_PATCH) if strict else []
+
+
+def _apply(call: Call, document: Document, change: Any) -> Document:
+    match media_type(call.request.content_type):
+        case patch_type if patch_type == JSON_PATCH:
+            return json_patch.apply(document, change)
+        case patch_type if patch_type == MERGE_PATCH:
+            return merge.apply(document, change)
+        case _:
+            return strategic.apply(document, change, call.view.patch_schema)

@@ -1,0 +1,56 @@
+"""`pendingworkloads`: who waits in a queue, in order, as Kueue's visibility server answers it.
+
+Nothing of it is stored: the part of the engine that keeps the queues answers. Where none runs there is no answer.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Protocol
+
+from muster.api.kueue.visibility import (
+    DEFAULT_PENDING_LIMIT,
+    MAX_PENDING_LIMIT,
+    VISIBILITY_GROUP,
+    PendingWorkloadsSummary,
+)
+from muster.api.status import not_found, unavailable
+from muster.cluster.apiserver.request.call import Call
+from muster.cluster.apiserver.request.requestinfo import integer
+from muster.runtime.transport import JSON, Response
+
+_ACTIONS = tuple(f"{queues}.{VISIBILITY_GROUP}/pendingworkloads" for queues in ("clusterqueues", "localqueues"))
+
+
+class PendingWorkloads(Protocol):
+    """Who keeps the queues, as far as the server asks. Each answer is a part of a line; None: no such queue."""
+
+    def in_cluster_queue(self, name: str, offset: int, limit: int) -> PendingWorkloadsSummary | None:
+        """Of a ClusterQueue."""
+        ...
+
+    def in_local_queue(self, namespace: str, name: str, offset: int, limit: int) -> PendingWorkloadsSummary | None:
+        """Of a LocalQueue."""
+        ...
+
+
+def pending_actions(pending: PendingWorkloads | None) -> Mapping[str, Callable[[Call], Awaitable[Response]]]:
+    """The answers by name, from what keeps the queues; None: every answer is 503."""
+
+    async def read(call: Call) -> Response:
+        return _read(call, pending)
+
+    return dict.fromkeys(_ACTIONS, read)
+
+
+def _read(call: Call, pending: PendingWorkloads | None) -> Response:
+    """The part of the line that the query asks for, as that kind. Raises `ApiError` (400, 404, 503)."""
+    offset = max(integer(call.request.query, "offset") or 0, 0)
+    limit = min(max(integer(call.request.query, "limit") or DEFAULT_PENDING_LIMIT, 0), MAX_PENDING_LIMIT)
+    if pending is None:
+        raise unavailable("no controllers run here that keep queues: nobody knows who waits")
+    if call.resource.kind.namespaced:
+        summary = pending.in_local_queue(call.namespace, call.name, offset, limit)
+    else:
+        summary = pending.in_cluster_queue(call.name, offset, limit)
+    if summary is None:
+        raise not_found(f"{call.resource.singular}.{call.resource.kind.group}", call.name)
+    return Response(200, call.view.kind.encode(summary), JSON)

@@ -1,0 +1,1 @@
+"""What a real cluster's own controllers do: namespaces, owners, quotas, accounts."""

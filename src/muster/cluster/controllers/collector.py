@@ -1,0 +1,143 @@
+"""The garbage collector: carries out what `ownership` decides, for every kind that is served."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from muster.api.kinds import Kind
+from muster.api.meta import Object, OwnerReference
+from muster.api.status import ApiError, conflict
+from muster.cluster.controllers.customkinds import follow_custom_kinds
+from muster.cluster.controllers.ownership import Action, Delete, DropFinalizer, DropReferences, Graph, Item, decide
+from muster.runtime.controller import Result
+from muster.runtime.manager import Manager
+
+WORKERS = 16
+
+
+class GarbageCollector:
+    """Runs under a `Manager`; keys are UIDs."""
+
+    name = "garbage-collector"
+
+    def __init__(self, manager: Manager, kinds: Iterable[Kind[Any]]) -> None:
+        """`kinds` are those that are always served; others are followed as they come and go."""
+        self._manager = manager
+        self._client = manager.client
+        self._graph = Graph()
+        self._kinds: dict[str, Kind[Object]] = {}
+        self._by_name: dict[tuple[str, str], Kind[Object]] = {}
+        self._controller = manager.controller(self.name, self._reconcile, workers=WORKERS)
+        kinds = [kind.seen_as(Object) for kind in kinds]
+        for kind in kinds:
+            self._follow(kind)
+        follow_custom_kinds(manager, kinds, self._kind_changed)
+
+    async def run(self) -> None:
+        """Collect until `stop`."""
+        await self._controller.run()
+
+    async def stop(self) -> None:
+        """Finish what is being written."""
+        await self._controller.stop()
+
+    def _follow(self, kind: Kind[Object]) -> None:
+        self._kinds[kind.resource] = self._by_name[kind.group, kind.kind] = kind
+        self._manager.informer(kind).on_change(lambda old, new: self._changed(kind.resource, old, new))
+
+    def _kind_changed(self, old: Kind[Object] | None, new: Kind[Object] | None) -> None:
+        if old is not None:
+            self._manager.forget(old)
+        if new is not None:
+            self._follow(new)
+        elif old is not None:
+            # All its objects have gone before, whether or not that was heard of.
+            del self._kinds[old.resource], self._by_name[old.group, old.kind]
+            for item in [item for item in self._graph.items.values() if item.resource == old.resource]:
+                self._gone(item.uid, item.owners)
+
+    def _changed(self, resource: str, old: Object | None, new: Object | None) -> None:
+        queue = self._controller.queue
+        if new is None:
+            assert old is not None
+            self._gone(old.metadata.uid, old.metadata.owner_references)
+            return
+        item = Item.of(resource, new.metadata)
+        known = self._graph.items.get(item.uid)
+        self._graph.put(item)
+        if item == known:
+            return
+        if item.owners or item.deleting:
+            queue.add(item.uid)
+        if item.waits_for_dependents and not (known and known.waits_for_dependents):
+            for dependent in self._graph.dependents(item.uid):
+                queue.add(dependent.uid)
+        for owner in known.owners if known else ():  # an orphan is no longer waited for
+            if owner not in item.owners:
+                queue.add(owner.uid)
+
+    def _gone(self, uid: str, owners: Iterable[OwnerReference]) -> None:
+        self._graph.remove(uid)
+        for item in self._graph.dependents(uid):
+            self._controller.queue.add(item.uid)
+        for owner in owners:  # one in the foreground may have waited for this
+            self._controller.queue.add(owner.uid)
+
+    async def _reconcile(self, uid: str) -> Result:
+        item = self._graph.items.get(uid)
+        if item is None:
+            return None
+        absent = frozenset(
+            [owner.uid for owner in item.owners if not item.deleting and await self._is_absent(item, owner)]
+        )
+        owners = (self._graph.items.get(owner.uid) for owner in item.owners)
+        waiting = frozenset(owner.uid for owner in owners if owner is not None and owner.waits_for_dependents)
+        for action in decide(item, self._graph.blocking(item), absent, waiting):
+            await self._carry_out(action)
+        return None
+
+    async def _is_absent(self, item: Item, owner: OwnerReference) -> bool:
+        """Whether an owner does not exist. What the graph has not seen may be new: the server knows."""
+        if owner.uid in self._graph.items:
+            return False
+        if self._graph.was_deleted(owner.uid):
+            return True
+        group, _, _ = owner.api_version.rpartition("/")
+        kind = self._by_name.get((group, owner.kind))
+        if kind is None:
+            return False  # of a kind that is not served nothing can be known: keep
+        try:
+            found = await self._client.get(kind, owner.name, item.namespace if kind.namespaced else "")
+        except ApiError as error:
+            if error.code != 404:
+                raise
+            return True
+        return bool(found.metadata.uid != owner.uid)
+
+    async def _carry_out(self, action: Action) -> None:
+        try:
+            match action:
+                case Delete(item, foreground):
+                    await self._client.delete(
+                        self._kinds[item.resource],
+                        item.name,
+                        item.namespace,
+                        propagation="Foreground" if foreground else "Background",
+                        uid=item.uid,
+                    )
+                case DropReferences(item, owners):
+                    kept = [owner for owner in item.owners if owner.uid not in owners]
+                    await self._patch(item, {"ownerReferences": kept})
+                case DropFinalizer(item, finalizer):
+                    await self._patch(item, {"finalizers": [name for name in item.finalizers if name != finalizer]})
+        except ApiError as error:
+            if error.code != 404:
+                raise
+
+    async def _patch(self, item: Item, metadata: dict[str, Any]) -> None:
+        """Change metadata of exactly the version that was decided on; the list is ours only if nobody else wrote."""
+        kind = self._kinds[item.resource]
+        current = await self._client.get(kind, item.name, item.namespace)
+        if Item.of(item.resource, current.metadata) != item:
+            raise conflict(item.resource, item.name)  # the graph is behind: decide again when it has caught up
+        metadata["resourceVersion"] = current.metadata.resource_version
+        await self._client.patch(kind, item.name, {"metadata": metadata}, item.namespace)

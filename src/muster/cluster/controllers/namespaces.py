@@ -1,0 +1,152 @@
+"""The life of namespaces: what each has from the start, and how a deleted one is emptied before it goes.
+
+What is in it is asked to go once, its pods first: as long as there is one, what they live by (network policies,
+secrets, accounts) stays. Some of it takes its time (pods end, finalizers are met): when the last object of a kind has
+gone, and every now and then, the controller looks again. The namespace's conditions say what is waited for.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from muster.api.core import NAMESPACE, POD, SERVICE_ACCOUNT, Namespace, ServiceAccount
+from muster.api.kinds import Kind
+from muster.api.meta import NAMESPACE_FINALIZER, Object, ObjectMeta
+from muster.api.status import ApiError
+from muster.cluster.controllers.customkinds import follow_custom_kinds
+from muster.cluster.controllers.remainders import conditions
+from muster.runtime.controller import Result
+from muster.runtime.informer import Informer
+from muster.runtime.manager import Manager
+from muster.runtime.objects import key_of
+from muster.runtime.transport import Request
+
+# For what the informers had not seen yet when everything was asked to go.
+RECHECK_SECONDS = 5.0
+_BY_NAMESPACE = "namespace"
+
+
+class NamespaceController:
+    """Runs under a `Manager`; keys are namespaces."""
+
+    name = "namespace-controller"
+
+    def __init__(self, manager: Manager, kinds: Iterable[Kind[Any]]) -> None:
+        """`kinds` are those that are always served; others are followed as they come and go."""
+        self._manager = manager
+        self._client = manager.client
+        self._contents: dict[str, Informer[Object]] = {}
+        self._namespaces = manager.informer(NAMESPACE)
+        self._controller = manager.controller(self.name, self._reconcile, workers=4)
+        self._controller.watch(self._namespaces)
+        kinds = [kind.seen_as(Object) for kind in sorted(kinds, key=lambda kind: kind.resource != POD.resource)]
+        for kind in kinds:  # pods first: they take longest
+            self._follow(kind)
+        follow_custom_kinds(manager, kinds, self._kind_changed)
+        # Every pod names this account, so it comes back if it is deleted.
+        manager.informer(SERVICE_ACCOUNT).on_change(self._account_changed)
+
+    async def run(self) -> None:
+        """Work until `stop`."""
+        await self._controller.run()
+
+    async def stop(self) -> None:
+        """Finish what is being written."""
+        await self._controller.stop()
+
+    def _follow(self, kind: Kind[Object]) -> None:
+        if not kind.namespaced:
+            return
+        informer = self._manager.informer(kind, indexes={_BY_NAMESPACE: _namespace})
+        self._contents[kind.resource] = informer
+        informer.on_change(lambda old, new: self._content_changed(informer, old, new))
+
+    def _kind_changed(self, old: Kind[Object] | None, new: Kind[Object] | None) -> None:
+        if old is not None:
+            self._manager.forget(old)
+            self._contents.pop(old.resource, None)
+        if new is not None:
+            self._follow(new)
+
+    def _account_changed(self, old: ServiceAccount | None, new: ServiceAccount | None) -> None:
+        if new is None and old is not None and old.metadata.name == "default":
+            self._controller.queue.add(old.metadata.namespace)
+
+    def _content_changed(self, informer: Informer[Object], old: Object | None, new: Object | None) -> None:
+        """Look again once the last object of a kind has gone from a namespace that is going."""
+        if new is not None or old is None:
+            return
+        name = old.metadata.namespace
+        namespace = self._namespaces.get(name)
+        if namespace is None or namespace.metadata.deletion_timestamp is None:
+            return
+        if not informer.by(_BY_NAMESPACE, name):
+            self._controller.queue.add(name)
+
+    async def _reconcile(self, name: str) -> Result:
+        namespace = self._namespaces.get(name)
+        if namespace is None:
+            return None
+        if namespace.metadata.deletion_timestamp is None:
+            await self._ensure_account(name)
+            return None
+        if NAMESPACE_FINALIZER not in namespace.spec.finalizers:
+            return None
+        if await self._empty(name):
+            await self._finalize(namespace)
+            return None
+        await self._say_what_is_left(namespace)
+        return RECHECK_SECONDS
+
+    async def _ensure_account(self, namespace: str) -> None:
+        try:
+            await self._client.create(SERVICE_ACCOUNT, ServiceAccount(metadata=ObjectMeta(name="default")), namespace)
+        except ApiError as error:
+            # There already, or the namespace is going.
+            if error.code not in (403, 404, 409):
+                raise
+
+    async def _empty(self, namespace: str) -> bool:
+        """Ask for the deletion of what nobody has asked to go yet; whether nothing is left."""
+        empty = True
+        for informer in list(self._contents.values()):
+            kind = informer.kind
+            if not await self._holds(kind, namespace):
+                continue
+            known = informer.by(_BY_NAMESPACE, namespace)
+            if not known or any(obj.metadata.deletion_timestamp is None for obj in known):
+                await self._client.raw(Request("DELETE", kind.path(namespace)))
+                empty = empty and not await self._holds(kind, namespace)
+            else:
+                empty = False
+            if not empty and kind.resource == POD.resource:
+                return False
+        return empty
+
+    async def _say_what_is_left(self, namespace: Namespace) -> None:
+        name, before = namespace.metadata.name, namespace.status.conditions
+        left = {resource: informer.by(_BY_NAMESPACE, name) for resource, informer in self._contents.items()}
+        now = conditions(left, before, self._manager.clock.now())
+        if now == before:
+            return
+        try:
+            await self._client.patch(NAMESPACE, name, {"status": {"conditions": now}}, subresource="status")
+        except ApiError as error:
+            if error.code != 404:
+                raise
+
+    async def _holds(self, kind: Kind[Object], namespace: str) -> bool:
+        """Whether there is any such object. The server knows; informers may be behind."""
+        return bool((await self._client.page(kind, namespace, limit=1)).items)
+
+    async def _finalize(self, namespace: Namespace) -> None:
+        finalizers = [finalizer for finalizer in namespace.spec.finalizers if finalizer != NAMESPACE_FINALIZER]
+        meta = {"name": namespace.metadata.name, "uid": namespace.metadata.uid}
+        body = {"apiVersion": "v1", "kind": "Namespace", "metadata": meta, "spec": {"finalizers": finalizers}}
+        path = NAMESPACE.path(name=key_of(namespace), subresource="finalize")
+        await self._client.raw(Request("PUT", path, body=msgspec.json.encode(body)))
+
+
+def _namespace(obj: Object) -> tuple[str, ...]:
+    return (obj.metadata.namespace,)

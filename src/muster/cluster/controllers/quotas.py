@@ -1,0 +1,102 @@
+"""Writes into each ResourceQuota what is used of it.
+
+The API server keeps the accounts itself (`apiserver.plugins`), because no write may pass them; this tells people and
+controllers. It follows the changes of those resources that some quota limits.
+"""
+
+import asyncio
+from typing import Any
+
+from muster.api.core.quota import RESOURCE_QUOTA, ResourceQuota
+from muster.api.status import ApiError
+from muster.cluster.apiserver.admission.plugins.quotaledger import QuotaLedger
+from muster.cluster.apiserver.admission.plugins.quotausage import Scope, quantities, resource_of, resources_of
+from muster.cluster.store import Closed, Compacted, Store, Watch
+from muster.runtime.controller import Result
+from muster.runtime.manager import Manager
+from muster.runtime.tasks import cancel
+
+_BY_NAMESPACE = "namespace"
+
+
+class QuotaController:
+    """Runs under a `Manager`; keys are quotas."""
+
+    name = "resourcequota-controller"
+
+    def __init__(self, manager: Manager, store: Store, ledger: QuotaLedger) -> None:
+        self._client = manager.client
+        self._store = store
+        self._ledger = ledger
+        self._quotas = manager.informer(RESOURCE_QUOTA, indexes={_BY_NAMESPACE: lambda quota: (_namespace(quota),)})
+        self._controller = manager.controller(self.name, self._reconcile)
+        self._controller.watch(self._quotas)
+        self._followers: dict[str, asyncio.Task[None]] = {}
+
+    async def run(self) -> None:
+        """Work until `stop`."""
+        try:
+            await self._controller.run()
+        finally:
+            await cancel(self._followers.values())
+
+    async def stop(self) -> None:
+        """Finish what is being written."""
+        await self._controller.stop()
+
+    async def _follow(self, resource: str, watch: Watch) -> None:
+        """Look again at the quotas of every namespace in which something of a resource changes."""
+        while True:
+            try:
+                changes = await watch.next()
+            except Compacted:
+                watch = self._store.watch(resource, self._store.revision)
+                namespaces = {_namespace(quota) for quota in self._quotas.all()}
+            except Closed:
+                return
+            else:
+                namespaces = {change.entry.key.namespace for change in changes}
+            for namespace in namespaces:
+                for quota in self._quotas.by(_BY_NAMESPACE, namespace):
+                    if resource in resources_of(quota.spec):
+                        self._controller.queue.add(f"{namespace}/{quota.metadata.name}")
+
+    async def _reconcile(self, key: str) -> Result:
+        quota = self._quotas.get(key)
+        if quota is None:
+            return None
+        for resource in resources_of(quota.spec):
+            if resource not in self._followers:
+                following = self._follow(resource, self._store.watch(resource, self._store.revision))
+                self._followers[resource] = asyncio.create_task(following, name=f"quota of {resource}")
+        status = self._status(quota)
+        if status == {"hard": dict(quota.status.hard), "used": dict(quota.status.used)}:
+            return None
+        await self._write(quota, status)
+        return None
+
+    def _status(self, quota: ResourceQuota) -> dict[str, dict[str, Any]]:
+        namespace, scope = _namespace(quota), Scope.of(quota.spec)
+        names = quota.spec.hard
+        used = {name: self._ledger.used(resource_of(name), namespace, scope)[name] for name in names}
+        return {"hard": dict(names), "used": dict(quantities(used))}
+
+    async def _write(self, quota: ResourceQuota, status: dict[str, dict[str, Any]]) -> None:
+        meta = quota.metadata
+        gone = {"hard": quota.status.hard.keys(), "used": quota.status.used.keys()}
+        patch = {field: dict.fromkeys(gone[field] - status[field].keys()) | status[field] for field in status}
+        try:
+            await self._client.patch(
+                RESOURCE_QUOTA,
+                meta.name,
+                {"metadata": {"uid": meta.uid}, "status": patch},
+                meta.namespace,
+                subresource="status",
+            )
+        except ApiError as error:
+            if error.code not in (404, 409):  # gone, or another one by now
+                raise
+
+
+def _namespace(quota: ResourceQuota) -> str:
+    return quota.metadata.namespace

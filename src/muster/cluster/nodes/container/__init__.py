@@ -1,0 +1,1 @@
+"""One container: how it is started, looked after, reached and ended."""

@@ -1,0 +1,139 @@
+"""Does what a probe or a hook says: run a command in the container, ask over HTTP, open a connection.
+
+The answers' texts are what ends up in `Unhealthy` events, so they are worded as the kubelet's.
+"""
+
+import asyncio
+import ssl
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from functools import cache
+
+from muster.api.core import Container, HTTPGetAction, LifecycleHandler, Probe
+from muster.cluster.nodes.container import probes
+from muster.cluster.nodes.shims import ShimError
+from muster.runtime.clock import Clock
+
+# As much of an answer or an output as an event has use for.
+OUTPUT_BYTES = 1024
+
+Run = Callable[[tuple[str, ...], float], Awaitable[tuple[int, bytes]]]
+"""Runs a command in the container for so many seconds at most; exit code and output. Raises TimeoutError, ShimError."""
+
+
+class CheckFailedError(Exception):
+    """The check failed; the text says how."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """The container to check."""
+
+    container: Container
+    address: str
+    run: Run
+
+
+async def probe(probe: Probe, target: Target) -> None:
+    """One check. Raises `CheckFailedError`."""
+    timeout = probes.timeout_seconds(probe)
+    if probe.exec is not None:
+        await _exec(target, probe.exec.command, timeout)
+    elif probe.http_get is not None:
+        await _http(target, probe.http_get, timeout)
+    elif probe.tcp_socket is not None:
+        host = probe.tcp_socket.host or target.address
+        await _tcp(host, _port(target, probe.tcp_socket.port), timeout)
+    elif probe.grpc is not None:
+        # No gRPC in here: that the port takes connections is what can be said.
+        await _tcp(target.address, probe.grpc.port, timeout)
+
+
+async def hook(handler: LifecycleHandler, target: Target, clock: Clock, timeout_seconds: float) -> None:
+    """A lifecycle hook. Raises `CheckFailedError`."""
+    if handler.exec is not None:
+        await _exec(target, handler.exec.command, timeout_seconds)
+    elif handler.http_get is not None:
+        await _http(target, handler.http_get, timeout_seconds)
+    elif handler.sleep is not None:
+        await clock.sleep(min(float(handler.sleep.seconds), timeout_seconds))
+    elif handler.tcp_socket is not None:
+        raise CheckFailedError("tcpSocket is not supported in lifecycle hooks")
+
+
+async def _exec(target: Target, command: tuple[str, ...], timeout: float) -> None:
+    try:
+        code, output = await target.run(command, timeout)
+    except TimeoutError:
+        raise CheckFailedError(f'command "{" ".join(command)}" timed out: timeout of {timeout:g}s exceeded') from None
+    except ShimError as error:
+        raise CheckFailedError(str(error)) from None
+    if code:
+        raise CheckFailedError(output.decode(errors="replace").strip() or f"command exited with code {code}")
+
+
+async def _tcp(host: str, port: int, timeout: float) -> None:
+    try:
+        async with asyncio.timeout(timeout):
+            _, writer = await asyncio.open_connection(host, port)
+    except TimeoutError:
+        raise CheckFailedError(f"dial tcp {host}:{port}: i/o timeout") from None
+    except OSError as error:
+        raise CheckFailedError(_dial(host, port, error)) from None
+    writer.close()
+
+
+async def _http(target: Target, action: HTTPGetAction, timeout: float) -> None:
+    host, port = action.host or target.address, _port(target, action.port)
+    secure = action.scheme == "HTTPS"
+    path = action.path if action.path.startswith("/") else f"/{action.path}"
+    url = f"{'https' if secure else 'http'}://{host}:{port}{path}"
+    headers = {"Host": f"{host}:{port}", "User-Agent": "kube-probe/muster", "Accept": "*/*", "Connection": "close"}
+    headers |= {header.name: header.value for header in action.http_headers}
+    lines = [f"GET {path} HTTP/1.1", *(f"{name}: {text}" for name, text in headers.items())]
+    if any("\r" in line or "\n" in line for line in lines):
+        raise CheckFailedError(f'Get "{url}": line end in the path or a header')
+    request = "\r\n".join([*lines, "", ""]).encode()
+    try:
+        async with asyncio.timeout(timeout):
+            reader, writer = await asyncio.open_connection(host, port, ssl=_unverified() if secure else None)
+            try:
+                writer.write(request)
+                status = (await reader.readline()).split(b" ")
+            finally:
+                writer.close()
+    except TimeoutError:
+        raise CheckFailedError(f'Get "{url}": context deadline exceeded') from None
+    except (OSError, ValueError) as error:
+        raise CheckFailedError(f'Get "{url}": {_dial(host, port, error)}') from None
+    if len(status) < 2 or not status[0].startswith(b"HTTP/") or not status[1].isdigit():
+        raise CheckFailedError(f'Get "{url}": the answer is no HTTP')
+    if not 200 <= int(status[1]) < 400:
+        raise CheckFailedError(f"HTTP probe failed with statuscode: {int(status[1])}")
+
+
+def _port(target: Target, port: int | str) -> int:
+    """A port by number or by the name that the container gives it."""
+    if isinstance(port, str) and not port.isdigit():
+        found = next((known.container_port for known in target.container.ports if known.name == port), None)
+        if found is None:
+            raise CheckFailedError(f"couldn't find port: {port} in container {target.container.name}")
+        return found
+    return int(port)
+
+
+@cache
+def _unverified() -> ssl.SSLContext:
+    """Probes check that something answers, not who: pods have certificates of their own making.
+
+    No authorities are loaded: that takes long, and the event loop would wait for it.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    return context
+
+
+def _dial(host: str, port: int, error: OSError | ValueError) -> str:
+    why = "connection refused" if isinstance(error, ConnectionRefusedError) else str(error)
+    return f"dial tcp {host}:{port}: connect: {why}"

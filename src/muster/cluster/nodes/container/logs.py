@@ -1,0 +1,300 @@
+"""Reads the logs of containers, over rotations, and follows them while they grow.
+
+A reader holds a shared lock on the file that it reads, so that the shim waits before it forgets that one. Its patience
+may have an end; then files are missing, and their names tell how much. Whether the attempt is over is asked before the
+last read, never after it: so the last lines are never lost.
+"""
+
+import contextlib
+import fcntl
+import os
+import re
+from collections.abc import AsyncIterator, Callable, Generator, Iterator
+from dataclasses import dataclass
+from datetime import UTC, timedelta
+from pathlib import Path
+
+from muster.api.core import ContainerStatus, Pod
+from muster.api.status import ApiError, bad_request
+from muster.cluster.nodeconnection import LogOptions
+from muster.cluster.nodes import shims
+from muster.cluster.nodes.disk.storage import Storage
+from muster.cluster.nodes.shim.log import NAME
+from muster.runtime.clock import Clock
+from muster.runtime.containerlogs import STAMP_BYTES, Attempt, KeptPod, Missing, record, runs
+
+_BLOCK = 1 << 18
+_FILE = re.compile(rf"{NAME}\.(\d+)\.(\d+)")
+# How soon a follower sees new lines: while there are some, and at last.
+POLL_SOON_SECONDS, POLL_SECONDS = 0.01, 0.1
+
+
+class Logs:
+    """The logs of one node's pods; what the API server asks for `pods/log`."""
+
+    def __init__(self, storage: Storage, clock: Clock) -> None:
+        self._storage = storage
+        self._clock = clock
+
+    def logs(self, pod: Pod, options: LogOptions) -> AsyncIterator[bytes]:
+        """The log, in pieces. Raises `ApiError` before the first piece if there is none."""
+        return self._read(lambda: self._directory(pod, options), options)
+
+    def kept(self, pod: KeptPod, options: LogOptions) -> AsyncIterator[bytes]:
+        """The log of a pod that is gone."""
+        number = options.attempt if options.attempt is not None else max(pod.containers[options.container])
+        return self._read(lambda: self._storage.of(pod.uid).attempt(options.container, number), options)
+
+    async def _read(self, find: Callable[[], Path], options: LogOptions) -> AsyncIterator[bytes]:
+        directory = find()
+        since = self._since(options)
+        form = Raw(since) if options.raw else Rendering(since, timestamps=options.timestamps)
+        left = options.limit_bytes
+        reader, pause = Reader(directory), POLL_SOON_SECONDS
+        try:
+            reader.seek(options.tail_lines)
+            if options.raw:
+                yield record(Attempt(int(directory.name)))
+            if options.raw and reader.dropped:
+                yield record(Missing(reader.dropped))
+            while True:
+                over = not options.follow or not shims.is_alive(directory)
+                for block in reader.read():
+                    data = form.feed(block)
+                    if left is not None:
+                        data = data[:left]
+                        left -= len(data)
+                    if data:
+                        yield data
+                    if left == 0:
+                        return
+                    pause = POLL_SOON_SECONDS
+                    await self._clock.sleep(0)
+                if over:
+                    return
+                await self._clock.sleep(pause)
+                pause = min(2 * pause, POLL_SECONDS)
+        finally:
+            reader.close()
+
+    def _directory(self, pod: Pod, options: LogOptions) -> Path:
+        storage = self._storage.of(pod.metadata.uid)
+        numbers = storage.attempts(options.container) if storage.exists() else []
+        while numbers and shims.read_record(storage.attempt(options.container, numbers[-1])) is None:
+            numbers.pop()  # begun, but no shim came so far
+        if options.attempt is not None:
+            numbers = [number for number in numbers if number == options.attempt]
+        if options.previous:
+            if numbers and (options.before_newest or not _waits_to_run_again(pod, options.container)):
+                numbers.pop()
+            if not numbers:
+                raise bad_request(
+                    f'previous terminated container "{options.container}" in pod "{pod.metadata.name}" not found'
+                )
+        if not numbers:
+            raise _not_started(pod, options.container)
+        return storage.attempt(options.container, numbers[-1])
+
+    def _since(self, options: LogOptions) -> bytes:
+        since = options.since_time
+        if options.since_seconds is not None:
+            since = self._clock.now() - timedelta(seconds=options.since_seconds)
+        return since.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%f").encode() if since else b""
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    """One file of a log, as its name tells."""
+
+    number: int
+    text_bytes: int  # that were logged before it
+    path: Path
+
+
+class Reader:
+    """Reads the files of one log in order, whole lines at a time."""
+
+    def __init__(self, directory: Path) -> None:
+        self.dropped = 0  # bytes of text that had gone from the start of the log before it was read
+        self._directory = directory
+        self._file: _File | None = None
+        self._descriptor = -1
+        self._rest = b""
+
+    def seek(self, lines: int | None) -> None:
+        """Go to where so many lines are left, or to the start."""
+        newest_first = list(reversed(_files(self._directory)))
+        for file in newest_first if lines is not None else newest_first[-1:]:
+            if not self._open(file):
+                break
+            if lines is not None:
+                lines -= _seek_back(self._descriptor, lines)
+                if lines <= 0:
+                    return
+        if self._file is not None:
+            self.dropped = self._file.text_bytes
+
+    def read(self) -> Iterator[bytes | Missing]:
+        """All whole lines from here to the present end, in blocks; between them, what is missing."""
+        at_end = False
+        while self._file is not None or (yield from self._go_on()):
+            data = os.read(self._descriptor, _BLOCK)
+            if data:
+                whole, newline, self._rest = (self._rest + data).rpartition(b"\n")
+                if newline:
+                    yield whole + newline
+            elif not self._newer() or (at_end and not (yield from self._go_on())):
+                return
+            else:
+                at_end = not at_end  # once more: it may have got its last lines before the next one was begun
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._file is not None:
+            os.close(self._descriptor)
+            self._file = None
+
+    def _newer(self) -> list[_File]:
+        """The files that were begun after the one that is open."""
+        number = self._file.number if self._file is not None else -1
+        return [file for file in _files(self._directory) if file.number > number]
+
+    def _go_on(self) -> Generator[bytes | Missing, None, bool]:
+        """From the end of a file to the one after it, if there is one; what lies in between."""
+        number, text_bytes = -1, 0
+        if self._file is not None:
+            number, text_bytes = self._file.number, self._file.text_bytes
+        newer = self._newer()
+        if newer and newer[0].number > number + 1 and self._file is not None:
+            text_bytes += _text_bytes(self._descriptor)
+        rest, self._rest = self._rest, b""
+        while newer and not self._open(newer[0]):
+            newer = self._newer()
+        if newer:
+            if rest:  # a full disk left it without an end
+                yield rest + b"\n"
+            if newer[0].number > number + 1:
+                yield Missing(max(newer[0].text_bytes - text_bytes, 0))
+        return bool(newer)
+
+    def _open(self, file: _File) -> bool:
+        """Go to the start of a file; False if it is gone. The one before it is held until this one is."""
+        try:
+            descriptor = os.open(file.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+        except FileNotFoundError:
+            return False
+        # If the shim is about to forget it, or somebody stands in the way, it is read all the same.
+        with contextlib.suppress(OSError):
+            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        self.close()
+        self._file, self._descriptor = file, descriptor
+        return True
+
+
+class Raw:
+    """Leaves the log as it is."""
+
+    def __init__(self, since: bytes = b"") -> None:
+        self._since = since
+
+    def feed(self, block: bytes | Missing) -> bytes:
+        """Whole lines of the log."""
+        if isinstance(block, Missing):
+            return record(block)
+        if not self._since:
+            return block
+        return b"".join(
+            [line + b"\n" for line in block.removesuffix(b"\n").split(b"\n") if line[:STAMP_BYTES] >= self._since]
+        )
+
+
+class Rendering:
+    """Turns the log's own lines into what users see: the text, and a line end unless the line goes on."""
+
+    def __init__(self, since: bytes = b"", *, timestamps: bool = False) -> None:
+        self._since = since
+        self._timestamps = timestamps
+        self._goes_on = False  # the last part did not end a line
+
+    def feed(self, block: bytes | Missing) -> bytes:
+        """The text of whole lines of the log. A line in several parts has one stamp, that of its first."""
+        if isinstance(block, Missing):
+            before, self._goes_on = b"\n" if self._goes_on else b"", False
+            return before + b"[muster: %d bytes are missing here]\n" % block.bytes
+        parts = []
+        for run in runs(block):
+            if self._since and run.stamp < self._since:
+                continue
+            text = run.text
+            if self._timestamps:
+                if not self._goes_on:
+                    parts += [run.stamp, b" "]
+                text = text[:-1].replace(b"\n", b"\n" + run.stamp + b" ") + text[-1:]
+            self._goes_on = run.goes_on
+            parts.append(text)
+        return b"".join(parts)
+
+
+def tail(directory: Path, lines: int, limit_bytes: int) -> str:
+    """The end of a log, for a message."""
+    reader, rendering = Reader(directory), Rendering()
+    try:
+        reader.seek(lines)
+        data = b"".join(rendering.feed(block) for block in reader.read())
+    finally:
+        reader.close()
+    return data[-limit_bytes:].decode(errors="replace")
+
+
+def _files(directory: Path) -> list[_File]:
+    """The files of a log, oldest first."""
+    named = ((_FILE.fullmatch(path.name), path) for path in directory.glob(f"{NAME}.*") if path.is_file())
+    found = [_File(int(name[1]), int(name[2]), path) for name, path in named if name]
+    return sorted(found, key=lambda file: file.number)
+
+
+def _text_bytes(descriptor: int) -> int:
+    """How much text there is in a file."""
+    found, position, rest = 0, 0, b""
+    while data := os.pread(descriptor, _BLOCK, position):
+        position += len(data)
+        whole, newline, rest = (rest + data).rpartition(b"\n")
+        found += sum(len(run.text) for run in runs(whole + newline))
+    return found
+
+
+def _seek_back(descriptor: int, lines: int) -> int:
+    """Go back from the end by so many lines; returns how many there were."""
+    position = os.lseek(descriptor, 0, os.SEEK_END)
+    found = 0
+    while position > 0:
+        start = max(position - _BLOCK, 0)
+        block = os.pread(descriptor, position - start, start)
+        there = block.count(b"\n")
+        if found + there > lines:
+            index = len(block)
+            for _ in range(lines - found + 1):
+                index = block.rindex(b"\n", 0, index)
+            os.lseek(descriptor, start + index + 1, os.SEEK_SET)
+            return lines
+        found += there
+        position = start
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    return found
+
+
+def _waits_to_run_again(pod: Pod, container: str) -> bool:
+    """Whether its newest run is over and counts as the last one already, as between restarts (upstream: lastState)."""
+    status = _status(pod, container)
+    return status is not None and status.state.waiting is not None and status.last_state.terminated is not None
+
+
+def _status(pod: Pod, container: str) -> ContainerStatus | None:
+    statuses: tuple[ContainerStatus, ...] = (*pod.status.init_container_statuses, *pod.status.container_statuses)
+    return next((status for status in statuses if status.name == container), None)
+
+
+def _not_started(pod: Pod, container: str) -> ApiError:
+    status = _status(pod, container)
+    reason = status.state.waiting.reason if status and status.state.waiting else "ContainerCreating"
+    return bad_request(f'container "{container}" in pod "{pod.metadata.name}" is waiting to start: {reason}')

@@ -1,0 +1,176 @@
+"""Commands that clients run in containers: what `exec` starts, with pipes or a terminal for its streams.
+
+The command is a child of a launcher that has entered the container (`shims.enter`) and that ends it when it is told to,
+when we end, or, through the namespaces, when the container does. Where there is no pid namespace we tell it of that.
+"""
+
+import asyncio
+import contextlib
+import errno
+import fcntl
+import os
+import signal
+import struct
+import termios
+from collections.abc import AsyncIterator
+from contextlib import ExitStack, asynccontextmanager
+
+from muster.api.status import internal_error
+from muster.cluster.nodeconnection import STDERR, STDOUT
+from muster.cluster.nodes import shims
+from muster.cluster.nodes.container import processes
+from muster.cluster.nodes.shim.spec import Command
+from muster.cluster.nodes.shims import Shim
+
+_PIECE = 32 << 10
+# As much as a pipe holds: what may have been written before the command ended.
+_LAST_BYTES = 64 << 10
+_REPORT_BYTES = 4096
+_END_OF_INPUT = b"\x04"  # what a terminal takes for it: Control-D
+
+
+class Executed:
+    """A command that runs, and our ends of its streams."""
+
+    def __init__(self, pidfd: int, shim: int, report: int, outputs: dict[int, int], input: int, *, tty: bool) -> None:
+        self._pidfd = pidfd
+        self._shim = shim  # readable once the container has ended
+        self._report = report
+        self._outputs = outputs  # channels by descriptor
+        self._input = input
+        self._tty = tty
+
+    async def output(self) -> AsyncIterator[tuple[int, bytes]]:
+        """What it writes until it has ended; whoever else holds its streams then is not waited for."""
+        told = False
+        while True:
+            ready = await processes.any_readable((*self._outputs, self._pidfd, *(() if told else (self._shim,))))
+            over = self._pidfd in ready
+            if self._shim in ready:
+                told = True
+                processes.send(self._pidfd, signal.SIGTERM)
+            for descriptor, channel in list(self._outputs.items()):
+                if descriptor in ready or over:
+                    for data in self._pieces(descriptor, _LAST_BYTES if over else _PIECE):
+                        yield channel, data
+            if over:
+                return
+            await asyncio.sleep(0)  # what is written without end shall not stop all else
+
+    async def write(self, data: bytes) -> None:
+        """To its standard input; waits while it does not read."""
+        rest = memoryview(data)
+        while rest and self._input >= 0:
+            try:
+                rest = rest[os.write(self._input, rest) :]
+            except BlockingIOError:
+                await processes.writable(self._input)
+            except OSError:  # nobody reads it any more, and nobody will
+                self._close_input()
+
+    async def end_input(self) -> None:
+        """There is no more to read."""
+        if self._input >= 0 and self._tty:
+            with contextlib.suppress(OSError):
+                os.write(self._input, _END_OF_INPUT)
+        else:
+            self._close_input()
+
+    async def resize(self, columns: int, rows: int) -> None:
+        """Its terminal has this size now; it hears of that by SIGWINCH."""
+        if self._tty:
+            with contextlib.suppress(OSError):
+                fcntl.ioctl(self._input, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+
+    async def ended(self) -> int:
+        """Its exit code. Raises `ApiError` (500) if it could not be run."""
+        await processes.readable(self._pidfd)
+        if why := _read(self._report, _REPORT_BYTES):
+            raise internal_error(f"error executing command in container: {why.decode(errors='replace')}")
+        return processes.exit_status(self._pidfd)
+
+    def _pieces(self, descriptor: int, most: int) -> list[bytes]:
+        """What is there to read, up to some bytes; the stream is forgotten at its end."""
+        pieces = []
+        while most > 0 and (data := _read(descriptor, most)) is not None:
+            if not data:
+                self._outputs.pop(descriptor)
+                break
+            pieces.append(data)
+            most -= len(data)
+        return pieces
+
+    def _close_input(self) -> None:
+        if self._input >= 0 and not self._tty:  # a terminal has one end for both directions
+            os.close(self._input)
+        self._input = -1
+
+    def close(self) -> None:
+        """Kill it if it still runs."""
+        self._close_input()
+        processes.send(self._pidfd, signal.SIGTERM)
+        processes.reap_later(self._pidfd)
+
+
+@asynccontextmanager
+async def execute(shim: Shim, command: Command, *, stdin: bool, tty: bool) -> AsyncIterator[Executed]:
+    """Run a command in a container for as long as the context lasts. Raises `ShimError`, OSError."""
+    with ExitStack() as ours:
+        theirs = ours.enter_context(ExitStack())
+
+        def keep(descriptor: int, stack: ExitStack = ours) -> int:
+            stack.callback(os.close, descriptor)
+            return descriptor
+
+        def pipe() -> tuple[int, int]:
+            return os.pipe2(os.O_CLOEXEC)
+
+        outputs: dict[int, int] = {}
+        input = -1
+        if tty:
+            master, slave = os.openpty()
+            outputs[keep(master)] = STDOUT
+            input, streams = master, (keep(slave, theirs),) * 3
+            if command["ids"] is not None:
+                os.fchown(slave, command["ids"][0], -1)  # a program may want to open its terminal once more
+        else:
+            ends = []
+            for channel in (STDOUT, STDERR):
+                reader, writer = pipe()
+                outputs[keep(reader)] = channel
+                ends.append(keep(writer, theirs))
+            reader = -1
+            if stdin:
+                reader, input = pipe()
+                keep(reader, theirs)
+            streams = (reader, ends[0], ends[1])
+        for descriptor in (*outputs, *((input,) if input >= 0 else ())):
+            os.set_blocking(descriptor, False)
+        told, teller = pipe()
+        os.set_blocking(keep(told), False)
+        keep(teller, theirs)
+        try:
+            end = keep(os.dup(shim.pidfd))
+            pidfd = shims.enter(shim, command, streams, report=teller, terminal=tty)
+        except BaseException:
+            if input >= 0 and not tty:
+                os.close(input)
+            raise
+        theirs.close()
+        executed = Executed(pidfd, end, told, outputs, input, tty=tty)
+        try:
+            yield executed
+        finally:
+            executed.close()
+
+
+def _read(descriptor: int, most: int) -> bytes | None:
+    """What is there; None if there is nothing now, empty if there never will be."""
+    try:
+        return os.read(descriptor, most)
+    except BlockingIOError:
+        return None
+    except OSError as error:
+        if error.errno == errno.EIO:  # a terminal that nobody has open any more
+            return b""
+        raise

@@ -1,0 +1,120 @@
+"""What a security context asks: what a process node does of it, and in words what it does not do."""
+
+import os
+from collections.abc import Iterator
+
+from muster.api.core import Container, Pod, PodSecurityContext, PodSpec, SecurityContext
+from muster.cluster.nodes.container.environment import ConfigError
+from muster.cluster.nodes.machine.isolation import Isolation
+
+# By their numbers in the kernel (linux/capability.h).
+_CAPABILITIES = (
+    "CHOWN", "DAC_OVERRIDE", "DAC_READ_SEARCH", "FOWNER", "FSETID", "KILL", "SETGID", "SETUID", "SETPCAP",
+    "LINUX_IMMUTABLE", "NET_BIND_SERVICE", "NET_BROADCAST", "NET_ADMIN", "NET_RAW", "IPC_LOCK", "IPC_OWNER",
+    "SYS_MODULE", "SYS_RAWIO", "SYS_CHROOT", "SYS_PTRACE", "SYS_PACCT", "SYS_ADMIN", "SYS_BOOT", "SYS_NICE",
+    "SYS_RESOURCE", "SYS_TIME", "SYS_TTY_CONFIG", "MKNOD", "LEASE", "AUDIT_WRITE", "AUDIT_CONTROL", "SETFCAP",
+    "MAC_OVERRIDE", "MAC_ADMIN", "SYSLOG", "WAKE_ALARM", "BLOCK_SUSPEND", "AUDIT_READ", "PERFMON", "BPF",
+    "CHECKPOINT_RESTORE",
+)  # fmt: skip
+_ALL_NUMBERS = range(64)  # of a newer kernel too
+_OWN_MOUNTS = ("namespaces", "user-namespaces")
+_OWN_USERS = ("user-namespaces", "bubblewrap")
+
+
+def ids(pod: Pod, context: SecurityContext) -> tuple[int, int, list[int]] | None:
+    """Who the processes are to be; None for who we are. Raises `ConfigError` if that cannot be."""
+    whole = pod.spec.security_context or PodSecurityContext()
+    uid = whole.run_as_user if context.run_as_user is None else context.run_as_user
+    gid = whole.run_as_group if context.run_as_group is None else context.run_as_group
+    not_root = whole.run_as_non_root if context.run_as_non_root is None else context.run_as_non_root
+    own_uid, own_gid = os.geteuid(), os.getegid()
+    if not_root and (own_uid if uid is None else uid) == 0:
+        raise ConfigError("container has runAsNonRoot and would run as root: set runAsUser, or run the node as a user")
+    if own_uid != 0:
+        if (uid is not None and uid != own_uid) or (gid is not None and gid != own_gid):
+            wanted = f"user {own_uid if uid is None else uid}, group {own_gid if gid is None else gid}"
+            raise ConfigError(f"cannot run as {wanted}: the node itself runs as user {own_uid}, group {own_gid}")
+        return None
+    groups = _groups(whole)
+    if uid is None and gid is None and not groups:
+        return None
+    return uid or 0, gid or 0, groups
+
+
+def dropped(context: SecurityContext) -> list[int]:
+    """The numbers of the capabilities that the container is not to have. A name that nobody knows is none."""
+    capabilities = context.capabilities
+    if capabilities is None:
+        return []
+    drop, add = ({_plain(name) for name in names} for names in (capabilities.drop, capabilities.add))
+    known = dict(enumerate(_CAPABILITIES))
+    wanted = _ALL_NUMBERS if "ALL" in drop else [number for number, name in known.items() if name in drop]
+    return [] if "ALL" in add else [number for number in wanted if known.get(number) not in add]
+
+
+def closes_root(context: SecurityContext | None, isolation: Isolation) -> bool:
+    """Whether the container's root file system is made read-only: it is asked for, and it has mounts of its own."""
+    return context is not None and bool(context.read_only_root_filesystem) and isolation.kind in _OWN_MOUNTS
+
+
+def lacking(pod: Pod, isolation: Isolation) -> str:
+    """What the pod's security contexts ask and do not get, for an event; "" if they get all."""
+    found = [*_of_spec(pod.spec, isolation), *_of_pod(pod.spec.security_context or PodSecurityContext())]
+    for container in (*pod.spec.init_containers, *pod.spec.containers):
+        found += [f"{what} (container {container.name})" for what in _of_container(container, isolation)]
+    return f"This node does not do what the security context asks: {', '.join(found)}." if found else ""
+
+
+def _of_spec(spec: PodSpec, isolation: Isolation) -> Iterator[str]:
+    """Network and IPC are the node's for all pods; each container has process ids of its own, if any."""
+    if spec.host_pid and isolation.own_pids:
+        yield "hostPID"
+    if spec.share_process_namespace and isolation.own_pids:
+        yield "shareProcessNamespace"
+    if spec.host_users is False and isolation.kind not in _OWN_USERS:
+        yield "hostUsers: false"
+
+
+def _of_pod(context: PodSecurityContext) -> Iterator[str]:
+    yield from _profiles(context)
+    if context.sysctls:
+        yield "sysctls"
+    if context.supplemental_groups_policy == "Merge":
+        yield "supplementalGroupsPolicy Merge"
+    if os.geteuid() != 0 and not set(_groups(context)) <= {os.getegid(), *os.getgroups()}:
+        yield "fsGroup and supplementalGroups, as the node does not run as root"
+
+
+def _of_container(container: Container, isolation: Isolation) -> Iterator[str]:
+    context = container.security_context
+    if context is None:
+        return
+    yield from _profiles(context)
+    if context.read_only_root_filesystem and not closes_root(context, isolation):
+        yield "readOnlyRootFilesystem"
+    if context.proc_mount == "Default":
+        yield "procMount Default"
+    if os.geteuid() != 0:
+        if context.privileged:
+            yield "privileged, as the node does not run as root"
+        if context.capabilities is not None and context.capabilities.add:
+            yield "added capabilities, as the node does not run as root"
+
+
+def _profiles(context: PodSecurityContext | SecurityContext) -> Iterator[str]:
+    if context.seccomp_profile is not None and context.seccomp_profile.type != "Unconfined":
+        yield f"seccompProfile {context.seccomp_profile.type}"
+    if context.app_armor_profile is not None and context.app_armor_profile.type != "Unconfined":
+        yield f"appArmorProfile {context.app_armor_profile.type}"
+    if context.se_linux_options is not None:
+        yield "seLinuxOptions"
+    if context.windows_options is not None:
+        yield "windowsOptions"
+
+
+def _groups(context: PodSecurityContext) -> list[int]:
+    return [*context.supplemental_groups, *([context.fs_group] if context.fs_group is not None else [])]
+
+
+def _plain(capability: str) -> str:
+    return capability.upper().removeprefix("CAP_")

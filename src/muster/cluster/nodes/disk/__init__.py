@@ -1,0 +1,1 @@
+"""What a process node keeps on disk, and how it is removed."""

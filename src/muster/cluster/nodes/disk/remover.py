@@ -1,0 +1,79 @@
+"""Removes what a node needs no longer, one thing after the other; what cannot be removed is tried again, ever later.
+
+No pod waits for it, and a node that stops waits a few seconds, for memory is not given back before: what is left then
+is found at the next start.
+"""
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from muster.cluster.nodes.disk import removal
+from muster.cluster.nodes.disk.removal import RemovalError
+from muster.runtime.backoff import Backoff
+from muster.runtime.controller import Result
+from muster.runtime.manager import Manager
+from muster.runtime.tasks import cancel
+
+# Of a stop, for what has not been tried yet.
+_PATIENCE_SECONDS = 5.0
+_RETRY = Backoff(first=10.0, limit=600.0)
+
+log = logging.getLogger(__name__)
+
+
+class Remover:
+    """The removals of one node. `tell` hears once of everything that stays."""
+
+    def __init__(self, manager: Manager, name: str, tell: Callable[[str], None]) -> None:
+        self._clock = manager.clock
+        self._random = manager.random
+        self._controller = manager.controller(f"{name}-removal", self._remove)
+        self._tell = tell
+        self._halted = threading.Event()
+        self._failures: dict[str, int] = {}
+        self._untried: set[str] = set()
+        self._idle = asyncio.Event()
+        self._idle.set()
+
+    def add(self, paths: Iterable[Path]) -> None:
+        """These are to go."""
+        for path in map(str, paths):
+            self._untried.add(path)
+            self._idle.clear()
+            self._controller.queue.add(path)
+
+    async def run(self) -> None:
+        """Remove until `stop`."""
+        await self._controller.run()
+
+    async def stop(self) -> None:
+        """Remove what can be removed soon, and leave what is left."""
+        waiting = asyncio.ensure_future(self._idle.wait())
+        patience = asyncio.ensure_future(self._clock.sleep(_PATIENCE_SECONDS))
+        await asyncio.wait([waiting, patience], return_when=asyncio.FIRST_COMPLETED)
+        await cancel([waiting, patience])
+        self._halted.set()
+        await self._controller.stop()
+
+    async def _remove(self, path: str) -> Result:
+        try:
+            return await self._try(path)
+        finally:
+            self._untried.discard(path)
+            if not self._untried:
+                self._idle.set()
+
+    async def _try(self, path: str) -> Result:
+        try:
+            await asyncio.to_thread(removal.remove, Path(path), self._halted.is_set)
+        except RemovalError as error:
+            failures = self._failures[path] = self._failures.get(path, 0) + 1
+            if failures == 1:
+                log.warning("%s", error)
+                self._tell(str(error))
+            return _RETRY.delay(failures, self._random)
+        self._failures.pop(path, None)
+        return None

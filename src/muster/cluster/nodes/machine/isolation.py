@@ -1,0 +1,109 @@
+"""How far this machine lets us isolate containers; tried once, at the start of a node, by starting one for real.
+
+In order of preference: namespaces (as root), user namespaces, bubblewrap (which may be allowed what we are not), mount
+and host name without process ids (where /proc may not be mounted again), nothing.
+"""
+
+import os
+import shutil
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from muster.cluster.nodes import shims
+from muster.cluster.nodes.shim.spec import Spec
+from muster.cluster.nodes.shims import ShimError
+from muster.cluster.nodes.volumes.mounts import Mount, bubblewrap, plan
+
+
+@dataclass(frozen=True, slots=True)
+class Isolation:
+    """What containers get. `problem` is why they do not get all of it, in the system's words."""
+
+    kind: str = "none"  # namespaces | user-namespaces | bubblewrap | none
+    own_pids: bool = False
+    bubblewrap: str = ""  # its path
+    problem: str = ""
+
+    @property
+    def complete(self) -> bool:
+        """Whether nothing is lacking."""
+        return self.kind != "none" and self.own_pids
+
+    def warning(self) -> str:
+        """What pods lack, for an event."""
+        if self.kind == "none":
+            return (
+                f"This machine does not allow namespaces ({self.problem}): the pod runs with the node's host name, "
+                "files and process ids; names of other pods do not resolve, and volumes are not mounted at their paths."
+            )
+        return f"This machine does not allow pid namespaces ({self.problem}): the pod sees the processes of the node."
+
+
+def candidates() -> list[Isolation]:
+    """What to try, best first."""
+    kind = "namespaces" if os.geteuid() == 0 else "user-namespaces"
+    found = [Isolation(kind, own_pids=True)]
+    if path := shutil.which("bwrap"):
+        found.append(Isolation("bubblewrap", own_pids=True, bubblewrap=path))
+    return [*found, Isolation(kind)]
+
+
+async def probe(directory: Path, tried: list[Isolation] | None = None) -> Isolation:
+    """The best isolation that works. `directory` is empty and ours; what is left in it is of no use."""
+    problem = ""
+    for number, isolation in enumerate(candidates() if tried is None else tried):
+        attempt = directory / f"{number}"
+        attempt.mkdir(mode=0o700)
+        hosts = attempt / "hosts"
+        hosts.write_text("127.0.0.1 localhost\n")
+        failure = await _try(isolation, attempt, hosts)
+        if not failure:
+            return Isolation(isolation.kind, isolation.own_pids, isolation.bubblewrap, problem)
+        problem = problem or failure
+    return Isolation(problem=problem or "not tried")
+
+
+async def _try(isolation: Isolation, attempt: Path, hosts: Path) -> str:
+    """Start a container that does nothing; what went wrong."""
+    operations = plan([Mount("/etc/hosts", str(hosts), is_directory=False)], str(attempt))
+    spec: Spec = {
+        "directory": str(attempt),
+        "isolation": isolation.kind,
+        "own_pids": isolation.own_pids,
+        "bubblewrap": command(isolation, operations, "probe"),
+        "mounts": operations,
+        "hostname": "probe",
+        "stdin": False,
+        "stdin_once": False,
+        "tty": False,
+        "argv": [os.fsencode(sys.executable), b"-I", b"-S", b"-c", b""],
+        "env": [],
+        "working_directory": b"/",
+        "ids": None,
+        "no_new_privileges": False,
+        "dropped": [],
+        "writable": None,
+        "cgroup": "",
+        "log_bytes": 0,
+        "log_files": 1,
+        "log_patience": 0.0,
+        "report": -1,
+        "lifeline": -1,
+    }
+    try:
+        shim = await shims.start(spec)
+    except ShimError as error:
+        return str(error)
+    record = await shim.ended() if shim else shims.read_record(attempt)
+    if record is None:
+        return "the probe was killed"
+    return record.message or (f"the probe exited with code {record.code}" if record.code else "")
+
+
+def command(isolation: Isolation, operations: list[tuple[str, ...]], hostname: str) -> list[str]:
+    """The bubblewrap command that starts the shim's second half in its sandbox; empty if bubblewrap is not used."""
+    if isolation.kind != "bubblewrap":
+        return []
+    flags = ["--unshare-pid", "--as-pid-1", "--unshare-uts", "--hostname", hostname]
+    return [isolation.bubblewrap, *flags, *bubblewrap(operations), "--proc", "/proc", "--", *shims.LAUNCHER]

@@ -1,0 +1,162 @@
+"""The rules of pods that deciding and reporting share: what ends one, what is started again and when. Pure."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from muster.api.core import Container, Pod
+from muster.api.pods import is_sidecar
+from muster.cluster.nodes.pod.facts import Attempt, ContainerFacts, Exit, Now, PodFacts
+
+DEFAULT_GRACE_SECONDS = 30
+BACKOFF_FIRST_SECONDS, BACKOFF_LIMIT_SECONDS = 10.0, 300.0
+# A container that ran for so long begins its back-off anew.
+BACKOFF_RESET_SECONDS = 600.0
+DEADLINE_MESSAGE = "Pod was active on the node longer than the specified deadline"
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """A pod must end, and is killed at a time. `reason` and `message` go into its status."""
+
+    kill_at: float
+    grace_seconds: float
+    reason: str = ""
+    message: str = ""
+    remove: bool = False  # its object goes when all is over
+
+
+def end_of(pod: Pod, facts: PodFacts, now: Now) -> End | None:
+    """Why and when the pod must end before its containers have; of several reasons, the first to kill."""
+    grace = grace_seconds(pod)
+    ends = []
+    if facts.ending is not None:
+        ending = facts.ending
+        allowed = ending.grace_seconds if ending.why != "shutdown" else min(ending.grace_seconds, grace)
+        ends.append(End(ending.since + allowed, allowed, ending.reason, ending.message))
+    if facts.deadline is not None and now.monotonic >= facts.deadline:
+        ends.append(End(facts.deadline + grace, grace, "DeadlineExceeded", DEADLINE_MESSAGE))
+    if facts.deleting_since is not None:
+        given = pod.metadata.deletion_grace_period_seconds
+        allowed = float(grace if given is None else given)
+        ends.append(End(facts.deleting_since + allowed, allowed, remove=True))
+    if not ends:
+        return None
+    first = min(ends, key=lambda end: end.kill_at)
+    named = next((end for end in ends if end.reason), first)
+    return End(first.kill_at, first.grace_seconds, named.reason, named.message, any(end.remove for end in ends))
+
+
+def has_finished(pod: Pod, facts: PodFacts) -> bool:
+    """Whether the containers have done what they had to: nothing but sidecars is left."""
+    if failed_init(pod, facts) is not None:
+        return True
+    return all(_is_through(pod, container, facts.of(container.name)) for container in pod.spec.containers)
+
+
+def failed_init(pod: Pod, facts: PodFacts) -> Container | None:
+    """The init container that failed and will not be tried again."""
+    for container in pod.spec.init_containers:
+        attempt = facts.of(container.name).attempt
+        if is_sidecar(container) or attempt is None or attempt.exit is None or attempt.exit.code == 0:
+            continue
+        if not should_restart(pod, container, attempt):
+            return container
+    return None
+
+
+def is_initialized(pod: Pod, facts: PodFacts) -> bool:
+    """Whether the main containers may run: all init containers are through, or have been once."""
+    if any(facts.of(container.name).attempt for container in pod.spec.containers):
+        return True
+    return all(lets_next_start(container, facts.of(container.name)) for container in pod.spec.init_containers)
+
+
+def should_restart(pod: Pod, container: Container, attempt: Attempt) -> bool:
+    """Whether a container that ended is started again."""
+    assert attempt.exit is not None
+    code = attempt.exit.code
+    for rule in container.restart_policy_rules:
+        codes = rule.exit_codes
+        if rule.action == "Restart" and codes and (code in codes.values) == (codes.operator == "In"):
+            return True
+    policy = container.restart_policy or pod.spec.restart_policy or "Always"
+    is_init = any(container is other for other in pod.spec.init_containers)
+    if policy == "Never" or (is_init and not is_sidecar(container) and code == 0):
+        return False
+    return policy == "Always" or code != 0 or bool(attempt.condemned)
+
+
+def backoff_seconds(facts: ContainerFacts, exit: Exit) -> float:
+    """How long after its end a container is started again."""
+    if facts.restarts == 0 or exit.ran_seconds >= BACKOFF_RESET_SECONDS:
+        return 0.0
+    return min(BACKOFF_FIRST_SECONDS * 2.0 ** min(facts.restarts - 1, 10), BACKOFF_LIMIT_SECONDS)
+
+
+def grace_seconds(pod: Pod) -> int:
+    """The pod's own grace period."""
+    given = pod.spec.termination_grace_period_seconds
+    return DEFAULT_GRACE_SECONDS if given is None else given
+
+
+def start_at(pod: Pod, container: Container, facts: ContainerFacts) -> float | None:
+    """When the container is to be started (the past: now); None if it is not to be."""
+    if facts.starting or is_alive(facts):
+        return None
+    attempt = facts.attempt
+    times = [facts.trouble.retry_at] if facts.trouble else [float("-inf")]
+    if attempt is not None:
+        assert attempt.exit is not None
+        if not should_restart(pod, container, attempt):
+            return None
+        times.append(attempt.exit.finished + backoff_seconds(facts, attempt.exit))
+    return max(times)
+
+
+def candidates(pod: Pod, facts: PodFacts) -> Iterator[Container]:
+    """The containers that may run now, if the pod does not end."""
+    if not is_initialized(pod, facts):
+        for container in pod.spec.init_containers:
+            if is_sidecar(container) or not lets_next_start(container, facts.of(container.name)):
+                yield container
+            if not lets_next_start(container, facts.of(container.name)):
+                return
+        return
+    yield from (container for container in pod.spec.init_containers if is_sidecar(container))
+    yield from pod.spec.containers
+
+
+def is_backing_off(pod: Pod, container: Container, facts: ContainerFacts, now: Now) -> bool:
+    """Whether a container that ended waits before it is started again."""
+    if facts.attempt is None:
+        return False
+    time = start_at(pod, container, facts)
+    return time is not None and time > now.monotonic
+
+
+def _is_through(pod: Pod, container: Container, facts: ContainerFacts) -> bool:
+    """Whether a container has ended and stays so."""
+    attempt = facts.attempt
+    if attempt is None or attempt.exit is None or facts.starting:
+        return False
+    return not should_restart(pod, container, attempt)
+
+
+def lets_next_start(container: Container, facts: ContainerFacts) -> bool:
+    """Whether the init container after this one may start."""
+    attempt = facts.attempt
+    if attempt is None:
+        return False
+    if is_sidecar(container):
+        return attempt.alive and attempt.started
+    return attempt.exit is not None and attempt.exit.code == 0
+
+
+def is_alive(facts: ContainerFacts) -> bool:
+    """Whether there are processes of the container."""
+    return facts.attempt is not None and facts.attempt.alive
+
+
+def is_sidecar_of(pod: Pod, container: Container) -> bool:
+    """Whether the container is one of the pod's sidecars."""
+    return is_sidecar(container) and any(container is other for other in pod.spec.init_containers)

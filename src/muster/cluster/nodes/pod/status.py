@@ -1,0 +1,226 @@
+"""The status of a pod, as its node reports it: phase, conditions, the state of every container. Pure.
+
+Words and rules are the kubelet's. A condition keeps its transition time unless its status flips; conditions of others
+(gates, DisruptionTarget) are not in here: the status is written as a strategic merge patch, which leaves them alone.
+"""
+
+from collections.abc import Iterator
+from datetime import datetime
+
+import msgspec
+
+from muster.api.core import (
+    Container,
+    ContainerState,
+    ContainerStateRunning,
+    ContainerStateTerminated,
+    ContainerStateWaiting,
+    ContainerStatus,
+    HostIP,
+    Pod,
+    PodCondition,
+    PodIP,
+    PodStatus,
+)
+from muster.api.pods import FINISHED_PHASES, find_condition, is_sidecar
+from muster.cluster.nodes.pod.facts import Attempt, ContainerFacts, Exit, Now, PodFacts
+from muster.cluster.nodes.pod.rules import (
+    End,
+    backoff_seconds,
+    failed_init,
+    has_finished,
+    is_backing_off,
+    is_initialized,
+    lets_next_start,
+    should_restart,
+)
+
+SHUTDOWN_REASON = "Terminated"
+SHUTDOWN_MESSAGE = "Pod was terminated in response to imminent node shutdown."
+
+
+def status_of(pod: Pod, facts: PodFacts, end: End | None, now: Now, *, over: bool) -> PodStatus:
+    """What the node says about the pod. `over`: nothing of it runs, and nothing will."""
+    phase = phase_of(pod, facts, end, over=over)
+    containers = tuple(_container_status(pod, container, facts, now) for container in pod.spec.containers)
+    inits = tuple(_container_status(pod, container, facts, now) for container in pod.spec.init_containers)
+    conditions = _conditions(pod, facts, phase, (*inits, *containers), now)
+    told = over and phase == "Failed" and end is not None
+    return PodStatus(
+        observed_generation=pod.metadata.generation,
+        phase=phase,
+        conditions=tuple(conditions),
+        reason=(end.reason if told and end else "") or pod.status.reason * (pod.status.phase in FINISHED_PHASES),
+        message=(end.message if told and end else "") or pod.status.message * (pod.status.phase in FINISHED_PHASES),
+        host_ip=facts.host_address,
+        host_ips=(HostIP(ip=facts.host_address),) if facts.host_address else (),
+        pod_ip=facts.address if facts.prepared or over else "",
+        pod_ips=(PodIP(ip=facts.address),) if facts.address and (facts.prepared or over) else (),
+        start_time=_seconds(facts.start_time),
+        init_container_statuses=inits,
+        container_statuses=containers,
+        qos_class=pod.status.qos_class,
+    )
+
+
+def phase_of(pod: Pod, facts: PodFacts, end: End | None, *, over: bool) -> str:
+    """Pending, Running, Succeeded or Failed. Once it is one of the last two, it stays so."""
+    if pod.status.phase in FINISHED_PHASES:
+        return pod.status.phase
+    exits = [_exit(facts.of(container.name)) for container in pod.spec.containers]
+    if over:
+        forced = end is not None and bool(end.reason)
+        succeeded = not forced and failed_init(pod, facts) is None and all(e and e.code == 0 for e in exits)
+        return "Succeeded" if succeeded else "Failed"
+    if not is_initialized(pod, facts):
+        return "Pending"
+    if any(facts.of(container.name).attempt is None for container in pod.spec.containers):
+        return "Pending"
+    return "Running"
+
+
+def _exit(facts: ContainerFacts) -> Exit | None:
+    return facts.attempt.exit if facts.attempt else None
+
+
+def _container_status(pod: Pod, container: Container, facts: PodFacts, now: Now) -> ContainerStatus:
+    known = facts.of(container.name)
+    attempt = known.attempt
+    status = ContainerStatus(name=container.name, image=container.image, started=False)
+    if attempt is None:
+        waiting = ContainerState(waiting=_waiting(pod, known))
+        return msgspec.structs.replace(status, state=waiting)
+    previous = ContainerState(terminated=_terminated(known.previous)) if known.previous else ContainerState()
+    status = msgspec.structs.replace(
+        status, restart_count=attempt.number, container_id=attempt.container_id, last_state=previous
+    )
+    if attempt.exit is None:
+        running = ContainerState(running=ContainerStateRunning(started_at=_seconds(attempt.started_at)))
+        ready = attempt.started and attempt.ready
+        return msgspec.structs.replace(status, state=running, started=attempt.started, ready=ready)
+    ended = ContainerState(terminated=_terminated(attempt.exit))
+    waits = is_backing_off(pod, container, known, now) or _runs_again_after_success(pod, container, attempt)
+    if known.trouble is not None or (_may_run(pod, facts) and waits):
+        return msgspec.structs.replace(
+            status, state=ContainerState(waiting=_waiting_again(pod, container, known, attempt.exit)), last_state=ended
+        )
+    regular_init = container in pod.spec.init_containers and not is_sidecar(container)
+    return msgspec.structs.replace(status, state=ended, ready=regular_init and attempt.exit.code == 0)
+
+
+def _runs_again_after_success(pod: Pod, container: Container, attempt: Attempt) -> bool:
+    """Whether a container that ended well is started again because of a probe: said to have ended, it could not be."""
+    return bool(attempt.condemned) and attempt.exit is not None and should_restart(pod, container, attempt)
+
+
+def _may_run(pod: Pod, facts: PodFacts) -> bool:
+    """Whether containers may still be started at all."""
+    return facts.ending is None and facts.deleting_since is None and not has_finished(pod, facts)
+
+
+def _waiting(pod: Pod, facts: ContainerFacts) -> ContainerStateWaiting:
+    if facts.trouble is not None:
+        return ContainerStateWaiting(reason=facts.trouble.reason, message=facts.trouble.message)
+    return ContainerStateWaiting(reason="PodInitializing" if pod.spec.init_containers else "ContainerCreating")
+
+
+def _waiting_again(pod: Pod, container: Container, facts: ContainerFacts, exit: Exit) -> ContainerStateWaiting:
+    if facts.trouble is not None:
+        return ContainerStateWaiting(reason=facts.trouble.reason, message=facts.trouble.message)
+    name = f"{pod.metadata.name}_{pod.metadata.namespace}({pod.metadata.uid})"
+    delay = _duration(backoff_seconds(facts, exit))
+    message = f"back-off {delay} restarting failed container={container.name} pod={name}"
+    return ContainerStateWaiting(reason="CrashLoopBackOff", message=message)
+
+
+def _terminated(exit: Exit) -> ContainerStateTerminated:
+    return ContainerStateTerminated(
+        exit_code=exit.code,
+        reason=exit.reason,
+        message=exit.message,
+        started_at=_seconds(exit.started_at),
+        finished_at=_seconds(exit.finished_at),
+        container_id=exit.container_id,
+    )
+
+
+def _conditions(
+    pod: Pod, facts: PodFacts, phase: str, statuses: tuple[ContainerStatus, ...], now: Now
+) -> Iterator[PodCondition]:
+    yield _condition(pod, now, "PodReadyToStartContainers", facts.prepared and phase not in FINISHED_PHASES)
+    yield _initialized(pod, facts, phase, now)
+    if phase in FINISHED_PHASES:
+        reason = "PodCompleted" if phase == "Succeeded" else "PodFailed"
+        yield _condition(pod, now, "Ready", False, reason)
+        yield _condition(pod, now, "ContainersReady", False, reason)
+    else:
+        unready = [status.name for status in _that_count(pod, statuses) if not status.ready]
+        reason = "ContainersNotReady" if unready else ""
+        message = f"containers with unready status: [{' '.join(unready)}]" if unready else ""
+        gates = "" if unready else _closed_gates(pod)
+        yield _condition(
+            pod,
+            now,
+            "Ready",
+            not unready and not gates,
+            "ReadinessGatesNotReady" if gates else reason,
+            gates or message,
+        )
+        yield _condition(pod, now, "ContainersReady", not unready, reason, message)
+    yield _condition(pod, now, "PodScheduled", True)
+    if facts.ending is not None and facts.ending.why == "shutdown":
+        yield _condition(pod, now, "DisruptionTarget", True, "TerminationByKubelet", SHUTDOWN_MESSAGE)
+
+
+def _that_count(pod: Pod, statuses: tuple[ContainerStatus, ...]) -> Iterator[ContainerStatus]:
+    """The containers that a pod's readiness depends on: all that are meant to run on."""
+    passing = {container.name for container in pod.spec.init_containers if not is_sidecar(container)}
+    return (status for status in statuses if status.name not in passing)
+
+
+def _initialized(pod: Pod, facts: PodFacts, phase: str, now: Now) -> PodCondition:
+    if phase == "Succeeded":
+        return _condition(pod, now, "Initialized", True, "PodCompleted")
+    if is_initialized(pod, facts):
+        return _condition(pod, now, "Initialized", True)
+    missing = [c.name for c in pod.spec.init_containers if not lets_next_start(c, facts.of(c.name))]
+    message = f"containers with incomplete status: [{' '.join(missing)}]"
+    return _condition(pod, now, "Initialized", False, "ContainersNotInitialized", message)
+
+
+def _closed_gates(pod: Pod) -> str:
+    """What the readiness gates say against readiness."""
+    problems = []
+    for gate in pod.spec.readiness_gates:
+        condition = find_condition(pod, gate.condition_type)
+        if condition is None:
+            problems.append(f'corresponding condition of pod readiness gate "{gate.condition_type}" does not exist.')
+        elif condition.status != "True":
+            what = "is not True" if condition.status == "False" else "is unknown"
+            problems.append(f'the status of pod readiness gate "{gate.condition_type}" {what}')
+    return ", ".join(problems)
+
+
+def _condition(pod: Pod, now: Now, type: str, holds: bool, reason: str = "", message: str = "") -> PodCondition:
+    status = "True" if holds else "False"
+    before = find_condition(pod, type)
+    since = before.last_transition_time if before and before.status == status else None
+    return PodCondition(
+        type=type,
+        status=status,
+        reason=reason,
+        message=message,
+        last_transition_time=since or _seconds(now.wall),
+        observed_generation=pod.metadata.generation,
+    )
+
+
+def _seconds(time: datetime | None) -> datetime | None:
+    """Times of the API are whole seconds."""
+    return time.replace(microsecond=0) if time else None
+
+
+def _duration(seconds: float) -> str:
+    """As Go prints it: 40s, 1m20s."""
+    minutes, rest = divmod(int(seconds), 60)
+    return f"{minutes}m{rest}s" if minutes else f"{rest}s"

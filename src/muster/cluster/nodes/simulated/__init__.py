@@ -1,0 +1,1 @@
+"""Nodes of kind `simulated`: they play their pods' lives by rule."""

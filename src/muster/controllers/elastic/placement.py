@@ -1,0 +1,217 @@
+"""The size of elastic Jobs (KEP-3715): `muster.gang.elastic` decides, here it is observed and written.
+
+A Job with the annotation `muster.dev/elastic: "MIN:MAX"` is shrunk, never below MIN, when the cluster is short, and
+grown, never above MAX, when room is free. To resize it is to patch `completions` and `parallelism` together, on the
+very version that was decided upon; the Job controller then makes and removes pods. MIN and MAX bound what is done
+here. A person may choose any size: above MAX the Job is not grown, below MIN it is left alone, and in between it
+moves on as room allows.
+
+No work that is done is lost: a Job is never shrunk below an index that has ended for good, and one with such an index
+is not grown any more. Jobs that are suspended, ending or going are left alone.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
+
+from muster.api.batch import INDEXED, JOB, Job
+from muster.api.core import Pod
+from muster.api.elastic import ELASTIC_ANNOTATION, Bounds, World, cap_of
+from muster.api.indexes import Indexes
+from muster.api.kueue.names import QUEUE_NAME_LABEL
+from muster.api.pods import is_active
+from muster.api.status import ApiError
+from muster.controllers.job.claims import BY_CONTROLLER, by_controller
+from muster.controllers.scheduler.gangs import GANG_ANNOTATION, Gang, created, failed_indexes, starts_together
+from muster.gang.capacity import Capacity
+from muster.gang.elastic import Elastic, Resize, Waiting, resize
+from muster.gang.shapes import shape_of
+from muster.jobs.job.census import NO_INDEX, completion_index
+from muster.jobs.job.conditions import announced, finish
+from muster.jobs.job.quota import is_gated
+from muster.jobs.job.world import annotations, current, world_of
+from muster.runtime.client import Client
+from muster.runtime.events.recorder import Recorder
+from muster.runtime.informer import Informer
+from muster.runtime.objects import reference, split_key
+
+
+class Sizes:
+    """Keeps track of elastic Jobs, by the keys of their gangs. All of it is a cache."""
+
+    def __init__(
+        self,
+        client: Client,
+        recorder: Recorder,
+        jobs: Informer[Job],
+        pods: Informer[Pod],
+        names: Collection[str],
+    ) -> None:
+        """`names` are the schedulers that we are: Jobs of others are theirs to resize."""
+        self._client = client
+        self._recorder = recorder
+        self._jobs = jobs
+        self._pods = pods
+        self._names = names
+        self._bounds: dict[str, Bounds] = {}  # of the Jobs that may be resized
+        self._refused: dict[str, int] = {}  # generations of Jobs that the server let us not resize
+        pods.add_index(BY_CONTROLLER, by_controller)
+
+    @property
+    def active(self) -> bool:
+        """Whether there are elastic Jobs at all."""
+        return bool(self._bounds)
+
+    def job_of(self, key: str) -> Job | None:
+        """The Job of a gang, as last seen. An older one than there is costs no more than a conflict."""
+        where, uid = split_key(key)
+        job = self._jobs.get(where)
+        return job if job is not None and job.metadata.uid == uid else None
+
+    def job_changed(self, key: str, old: Job | None, new: Job | None) -> bool:
+        """A Job was seen. Whether sizes need a look."""
+        if new is None:
+            self._refused.pop(key, None)
+            return self._bounds.pop(key, None) is not None
+        before = self._bounds.pop(key, None)
+        bounds, complaint = _read(new)
+        if bounds is not None:
+            self._bounds[key] = bounds
+        if complaint and (old is None or complaint != _read(old)[1]):
+            self._recorder.event(reference(JOB, new), "Warning", "ElasticIgnored", complaint)
+        if bounds != before:
+            return True
+        if old is None:
+            return False
+        raised = cap_of(old.metadata.annotations) != cap_of(new.metadata.annotations)
+        return raised or old.metadata.generation != new.metadata.generation
+
+    async def look(
+        self,
+        capacity: Capacity,
+        gangs: Mapping[str, Gang],
+        leaving: Collection[str],
+        waiting: Sequence[Waiting],
+        *,
+        grow: bool,
+    ) -> bool:
+        """Resize what is to be resized. Whether the server refused a size, so that another look may find others.
+
+        Raises `ApiError` (Conflict) if a Job is another by now.
+        """
+        jobs = {key: job for key in self._bounds if key in gangs and (job := self.job_of(key)) is not None}
+        views = [self._view(key, job, gangs[key], capacity) for key, job in jobs.items()]
+        elastic = [view for view in views if view is not None]
+        refused = False
+        for change in resize(capacity, leaving, waiting, elastic, grow=grow):
+            refused |= not await self._write(jobs[change.key], change)
+        return refused
+
+    def _view(self, key: str, job: Job, gang: Gang, capacity: Capacity) -> Elastic | None:
+        """What the decision has to know; None if we are not the ones to resize it."""
+        if self._refused.get(key) == job.metadata.generation:
+            return None
+        pods = [pod for pod in gang.pods if completion_index(pod) != NO_INDEX]
+        if not pods or pods[0].spec.scheduler_name not in self._names:
+            return None
+        bounds, size = self._bounds[key], job.spec.completions or 0
+        cap = cap_of(job.metadata.annotations)
+        most = bounds.most if cap is None else min(bounds.most, cap)
+        ended = ended_indexes(job, self._pods.by(BY_CONTROLLER, job.metadata.uid))
+        # Pods that wait for quota come first: what was asked for is not granted yet.
+        granted = not any(is_gated(pod) for pod in self._pods.by(BY_CONTROLLER, job.metadata.uid) if is_active(pod))
+        may_grow = not ended and size >= bounds.least and granted
+        return Elastic(
+            key,
+            gang.priority,
+            created(job.metadata),
+            size,
+            least=least_size(bounds, ended),
+            most=most if may_grow else size,
+            shape=shape_of(pods[-1]),
+            bound={completion_index(pod): uid for pod in pods if capacity.assigned(uid := pod.metadata.uid)},
+            done=len(ended),
+        )
+
+    async def _write(self, job: Job, change: Resize) -> bool:
+        """Resize the Job as it was when that was decided. Whether it has its new size, or needs it no more."""
+        meta = job.metadata
+        try:
+            await self._client.patch(JOB, meta.name, resizing(job, change.new), meta.namespace)
+        except ApiError as error:
+            if error.code == 404:
+                return True
+            if error.code not in (403, 422):
+                raise
+            self._refused[change.key] = meta.generation
+            self._recorder.event(reference(JOB, job), "Warning", "ResizeRefused", f"Not {_lower(change)}: {error}")
+            return False
+        self._recorder.event(reference(JOB, job), "Normal", change.verb, str(change))
+        return True
+
+
+def elastic_bounds(job: Job) -> Bounds | None:
+    """Between which sizes a Job may be moved; None if it does not ask for it. Raises `ValueError` that says why not."""
+    text = job.metadata.annotations.get(ELASTIC_ANNOTATION)
+    if text is None:
+        return None
+    bounds, spec = Bounds.parse(text), job.spec
+    if spec.completion_mode != INDEXED:
+        raise ValueError(f"only a Job with completionMode {INDEXED} can be resized")
+    if spec.completions != spec.parallelism:
+        different = f"completions ({spec.completions}) and parallelism ({spec.parallelism})"
+        raise ValueError(f"{different} change only together, so they must be equal")
+    if not starts_together(job):
+        raise ValueError(f'the pods are no gang, as {GANG_ANNOTATION} is "false"')
+    return bounds
+
+
+def ended_indexes(job: Job, pods: Iterable[Pod]) -> Indexes:
+    """The indexes that have ended for good, also those that the Job's status does not show yet."""
+    size = job.spec.completions or 0
+    succeeded = Indexes.of(
+        index for pod in pods if pod.status.phase == "Succeeded" and 0 <= (index := completion_index(pod)) < size
+    )
+    return succeeded | Indexes.parse(job.status.completed_indexes, size) | failed_indexes(job)
+
+
+def least_size(bounds: Bounds, ended: Indexes) -> int:
+    """Below which a Job is not shrunk: no work that is done is lost."""
+    return max(bounds.least, ended.runs[-1][1] + 1 if ended else 0)
+
+
+def resizing(job: Job, size: int) -> dict[str, Any]:
+    """The merge patch that gives the Job, as it is now, another size."""
+    meta = job.metadata
+    # The world goes with the size: nobody has to write it later, in the way of the Job's controller. But a Job that
+    # queues has yet to get quota for more: `jobs.world` waits for that.
+    said = world_of(meta)
+    known = said.size if said is not None else job.spec.completions or 0
+    on_credit = size > known and QUEUE_NAME_LABEL in meta.labels
+    # What grew on credit was never announced: back at the size that everybody knows, nothing has changed for anybody.
+    told = on_credit or (said is not None and said.size == size)
+    world = {} if told else annotations(World(size, current(job).epoch + 1))
+    return {
+        "metadata": {"uid": meta.uid, "resourceVersion": meta.resource_version, "annotations": world},
+        "spec": {"completions": size, "parallelism": size},
+    }
+
+
+def _read(job: Job) -> tuple[Bounds | None, str]:
+    """The bounds of a Job that may be resized now, and what is wrong with what it asks for."""
+    if ELASTIC_ANNOTATION not in job.metadata.annotations or not _goes_on(job):
+        return None, ""
+    try:
+        return elastic_bounds(job), ""
+    except ValueError as error:
+        return None, f"{ELASTIC_ANNOTATION} is ignored: {error}"
+
+
+def _goes_on(job: Job) -> bool:
+    """Whether it runs, or would if it could."""
+    over = finish(job) is not None or announced(job) is not None or job.metadata.deletion_timestamp is not None
+    return not over and not job.spec.suspend
+
+
+def _lower(change: Resize) -> str:
+    text = str(change)
+    return text[0].lower() + text[1:]

@@ -1,0 +1,299 @@
+"""The size of elastic Jobs when quota is short: `queueing.elastic.sizing` decides, here it is written on the Jobs.
+
+The Workloads follow their Jobs, and quota follows the Workloads; so a shrink that is under way is found again, and
+nothing more is asked for. Where nodes, not quota, are short, the scheduler does the same.
+
+It is the scheduler that lets Jobs grow, and it knows nothing of quota. So with each size that quota imposes the Job is
+told that it may not be grown above (`elastic-cap`): one that was grown too far goes back to what there is quota for.
+When there is more, the cap is raised.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+
+from msgspec.structs import replace
+
+from muster.api.batch import JOB, Job
+from muster.api.core import POD
+from muster.api.elastic import CAP_ANNOTATION, ELASTIC_ANNOTATION, cap_of
+from muster.api.kueue import WORKLOAD, Workload
+from muster.api.kueue.names import EXCEEDS_MAX_QUOTA, WAITING_FOR_QUOTA
+from muster.api.status import ApiError
+from muster.controllers.elastic.placement import elastic_bounds, ended_indexes, least_size, resizing
+from muster.controllers.job.claims import BY_CONTROLLER, by_controller
+from muster.controllers.queueing.cache import QueueingCache
+from muster.jobs.job.conditions import announced, finish
+from muster.queueing.elastic.growth import SUFFIX, granted
+from muster.queueing.elastic.sizing import Elastic, affordable, smaller
+from muster.queueing.model import Workload as Claim
+from muster.queueing.scheduling.cycle import Outcome, Preemption
+from muster.queueing.scheduling.nomination import nominate
+from muster.runtime.controller import Result
+from muster.runtime.events.recorder import Recorder
+from muster.runtime.manager import Manager
+from muster.runtime.objects import key_of, reference
+
+# A workload that waits for less is let in by others that end.
+GATHER_SECONDS = 0.2
+
+_ELASTIC = "elastic"
+_CAPPED = "capped"
+_CAPS = "caps"  # no workload's key: those have a namespace
+_SHORT = (WAITING_FOR_QUOTA, EXCEEDS_MAX_QUOTA)
+
+
+class ElasticQuota:
+    """Runs under a `Manager`; `cycled` tells it of each admission cycle."""
+
+    name = "elastic-quota"
+
+    def __init__(self, manager: Manager, cache: QueueingCache, recorder: Recorder) -> None:
+        self._client = manager.client
+        self._cache = cache
+        self._recorder = recorder
+        self._jobs = manager.informer(JOB, indexes={_CAPPED: _is_capped})
+        self._jobs.on_change(self._job_changed)
+        self._pods = manager.informer(POD, indexes={BY_CONTROLLER: by_controller})
+        self._workloads = manager.informer(WORKLOAD, indexes={_ELASTIC: _is_elastic})
+        self._controller = manager.controller(self.name, self._reconcile)
+        self._instead: set[str] = set()  # who waits for others to shrink, where it could have evicted somebody
+        self._refused: dict[str, int] = {}  # generations of Jobs that the server let us not resize, by UID
+        self._changed: set[str] = set()  # ClusterQueues, since caps were looked at; "" is any
+        cache.on_change(self._usage_changed)
+
+    async def run(self) -> None:
+        """Resize until `stop`."""
+        await self._controller.run()
+
+    async def stop(self) -> None:
+        """Finish what is being written."""
+        await self._controller.stop()
+
+    def cycled(self, outcome: Outcome, seconds: float) -> None:  # noqa: ARG002  (metrics want to know)
+        """Those who wait for quota may be helped by elastic ones; so are those for whom the cycle counts on that."""
+        for decision in outcome.spared:
+            self._instead.add(decision.workload.key)
+            self._controller.queue.add(decision.workload.key)
+        if not self._workloads.by(_ELASTIC, ""):
+            return
+        for pending in outcome.pending:
+            if pending.reason in _SHORT:
+                self._controller.queue.add_after(pending.workload.key, GATHER_SECONDS)
+
+    def instead(self, decision: Preemption) -> bool:
+        """Whether elastic workloads can shrink, so that nobody need be evicted; for `cycle.run`.
+
+        What has begun to be evicted goes anyway.
+        """
+        if not self._workloads.by(_ELASTIC, ""):
+            return False
+        holders = [self._cache.tree.holder(victim.workload.key) for victim in decision.victims]
+        return all(one is not None and not one.evicted for one in holders) and bool(self._sizes(decision.workload))
+
+    def _usage_changed(self, cluster_queue: str, local_queue: str) -> None:  # noqa: ARG002  (a listener's)
+        """There may be quota for more."""
+        if not cluster_queue or self._jobs.by(_CAPPED, ""):
+            self._changed.add(cluster_queue)
+            self._controller.queue.add_after(_CAPS, GATHER_SECONDS)
+
+    async def _reconcile(self, key: str) -> Result:
+        if key == _CAPS:
+            await self._raise_caps()
+        elif key.endswith(SUFFIX):
+            await self._withdraw(key)
+        else:
+            await self._make_room(key)
+        return None
+
+    # Making room, and starting smaller.
+
+    async def _make_room(self, key: str) -> None:
+        """For a workload that waits, and starts once others are smaller or it is itself."""
+        cache, instead = self._cache, key in self._instead
+        waiting = self._waiting(key, instead=instead)
+        sizes = self._sizes(waiting) if waiting is not None else {}
+        helped = False
+        for resized, size in sizes.items():
+            why = f"quota for {size} is free" if resized == key else f"to make room for {key}"
+            helped |= await self._resize(resized, size, why)
+        self._instead.discard(key)
+        if instead and not helped and waiting is not None:  # so somebody has to be evicted
+            cache.queues.retry(waiting.queue)
+            cache.wake()
+
+    def _waiting(self, key: str, *, instead: bool = False) -> Claim | None:
+        """The workload, if it waits for quota; instead: or for others to go."""
+        cache = self._cache
+        position, note = cache.queues.position(key), cache.queues.why(key)
+        if position is None or note is None or position.workload.queue not in cache.tree.queues:
+            return None
+        return position.workload if note.reason in _SHORT or instead else None
+
+    def _sizes(self, waiting: Claim) -> Mapping[str, int]:
+        """Who gets how small, so that it fits."""
+        obj = self._workloads.get(waiting.key)
+        job = self._job_of(obj) if obj is not None else None
+        least = self._least(job) if job is not None else None
+        if job is not None and self._is_refused(job):
+            least = None
+        holders = [one for workload in self._workloads.by(_ELASTIC, "") if (one := self._view(workload)) is not None]
+        return smaller(self._cache.tree, waiting, least, holders, self._fits)
+
+    def _fits(self, claim: Claim) -> bool:
+        cache = self._cache
+        return nominate(cache.tree, claim, cache.flavors, cache.settings).fits
+
+    # Growing no further than quota allows.
+
+    async def _withdraw(self, key: str) -> None:
+        """A Job that was grown further than quota allows goes back to what it allows."""
+        growth, workload = self._waiting(key), self._cache.latest(key.removesuffix(SUFFIX))
+        if growth is None or workload is None or len(growth.podsets) != 1 or workload.status.admission is None:
+            return
+        job = self._job_of(workload)
+        if job is None or self._least(job) is None:
+            return
+        with self._kept():
+            size = _granted(workload) + affordable(growth, self._fits)
+        await self._resize(key_of(workload), size, f"there is quota for {size}")
+
+    async def _raise_caps(self) -> None:
+        """Let those grow for whom there is more quota than they were told."""
+        changed, self._changed = self._changed, set()
+        queues = self._cache.tree.queues
+        names = changed if "" not in changed else queues.keys()
+        roots = {queues[name].root for name in names if name in queues}
+        try:
+            for workload in self._workloads.by(_ELASTIC, ""):
+                claim = self._cache.tree.holder(key_of(workload))
+                if claim is not None and claim.queue in queues and queues[claim.queue].root in roots:
+                    await self._raise_cap(claim)
+        except ApiError:
+            self._changed |= changed
+            raise
+
+    async def _raise_cap(self, claim: Claim) -> None:
+        workload = self._cache.latest(claim.key)
+        job = self._job_of(workload) if workload is not None else None
+        cap = cap_of(job.metadata.annotations) if job is not None else None
+        if workload is None or job is None or cap is None or self._least(job) is None or claim.evicted:
+            return
+        bounds, size = elastic_bounds(job), _granted(workload)
+        if bounds is None or not size or (job.spec.completions or 0) > size:  # what it asks for is decided upon first
+            return
+        allowed = size + self._room(claim, workload, bounds.most - size)
+        if allowed <= cap:
+            return
+        meta = job.metadata
+        said = {CAP_ANNOTATION: str(allowed) if allowed < bounds.most else None}
+        patch = {"metadata": {"uid": meta.uid, "resourceVersion": meta.resource_version, "annotations": said}}
+        try:
+            await self._client.patch(JOB, meta.name, patch, meta.namespace)
+        except ApiError as error:
+            if error.code not in (403, 404, 422):
+                raise
+            self._recorder.event(reference(JOB, job), "Warning", "ResizeRefused", f"Still capped at {cap}: {error}")
+
+    def _room(self, claim: Claim, workload: Workload, most: int) -> int:
+        """For how many more pods of a workload that holds quota there is some."""
+        admission = workload.status.admission
+        if most <= 0 or admission is None or len(claim.podsets) != 1:
+            return 0
+        flavors = admission.pod_set_assignments[0].flavors
+        podset = replace(claim.podsets[0], count=most, least=None, flavors=flavors)
+        with self._kept():
+            return affordable(replace(claim, key=claim.key + SUFFIX, podsets=(podset,), usage=None), self._fits)
+
+    @contextmanager
+    def _kept(self) -> Iterator[None]:
+        """Count as used what is kept for those who wait at the head of their ClusterQueues."""
+        tree = self._cache.tree
+        kept = [
+            (tree.queues[name], head.claim) for name, head in self._cache.queues.parked.items() if name in tree.queues
+        ]
+        for node, claim in kept:
+            node.add(claim)
+        try:
+            yield
+        finally:
+            for node, claim in reversed(kept):
+                node.remove(claim)
+
+    # Jobs and their Workloads.
+
+    def _view(self, workload: Workload) -> Elastic | None:
+        """What the decision has to know of one that holds quota; None if it may not be made smaller."""
+        claim, job = self._cache.tree.holder(key_of(workload)), self._job_of(workload)
+        admission = workload.status.admission
+        if claim is None or claim.evicted or job is None or admission is None or len(claim.podsets) != 1:
+            return None
+        if self._is_refused(job):
+            return None
+        least, size = self._least(job), admission.pod_set_assignments[0].count or 0
+        usage = claim.usage or {}
+        if least is None or size <= least or any(amount % size for amount in usage.values()):
+            return None
+        pod = {fr: amount // size for fr, amount in usage.items()}
+        return Elastic(claim.key, claim.queue, claim.priority, claim.created, size, least, pod)
+
+    def _job_of(self, workload: Workload) -> Job | None:
+        meta = workload.metadata
+        for owner in meta.owner_references:
+            if owner.controller and JOB.is_of(owner):
+                job = self._jobs.get(f"{meta.namespace}/{owner.name}")
+                return job if job is not None and job.metadata.uid == owner.uid else None
+        return None
+
+    def _least(self, job: Job) -> int | None:
+        """How small the Job may be made; None if it is not elastic, or ends."""
+        if finish(job) is not None or announced(job) is not None or job.metadata.deletion_timestamp is not None:
+            return None
+        try:
+            bounds = elastic_bounds(job)
+        except ValueError:  # the scheduler has told the user
+            return None
+        ended = ended_indexes(job, self._pods.by(BY_CONTROLLER, job.metadata.uid))
+        return least_size(bounds, ended) if bounds is not None else None
+
+    def _is_refused(self, job: Job) -> bool:
+        return self._refused.get(job.metadata.uid) == job.metadata.generation
+
+    def _job_changed(self, old: Job | None, new: Job | None) -> None:
+        if old is None and new is not None and CAP_ANNOTATION in new.metadata.annotations:
+            self._usage_changed("", "")  # what happened before we looked is not known
+        if new is None and old is not None:
+            self._refused.pop(old.metadata.uid, None)
+
+    async def _resize(self, key: str, size: int, why: str) -> bool:
+        """Make a Job smaller, for as long as quota is short. Whether it is, or is about to be."""
+        workload = self._workloads.get(key)
+        job = self._job_of(workload) if workload is not None else None
+        if job is None or self._is_refused(job):
+            return False
+        if (job.spec.completions or 0) <= size:  # it is under way
+            return True
+        patch = resizing(job, size)
+        patch["metadata"]["annotations"][CAP_ANNOTATION] = str(size)
+        try:
+            await self._client.patch(JOB, job.metadata.name, patch, job.metadata.namespace)
+        except ApiError as error:
+            if error.code not in (403, 404, 422):
+                raise
+            self._refused[job.metadata.uid] = job.metadata.generation
+            self._recorder.event(reference(JOB, job), "Warning", "ResizeRefused", f"Not shrunk to {size}: {error}")
+            return False
+        message = f"Shrunk from {job.spec.completions} to {size} workers: {why}"
+        self._recorder.event(reference(JOB, job), "Normal", "Shrunk", message)
+        return True
+
+
+def _granted(workload: Workload) -> int:
+    return sum(granted(workload).values())
+
+
+def _is_capped(job: Job) -> Iterable[str]:
+    return [""] if CAP_ANNOTATION in job.metadata.annotations else []
+
+
+def _is_elastic(workload: Workload) -> Iterable[str]:
+    return [""] if ELASTIC_ANNOTATION in workload.metadata.annotations else []

@@ -1,0 +1,102 @@
+"""Keeps the world of each elastic Job, on the Job and on its pods. `muster.jobs.job.world` decides; this writes.
+
+The Job is written first, and its pods only when the cache shows that: whoever goes on after a crash has the same truth
+to spread. Every write names the version that it was decided upon, so it replaces what was seen, and no pod is put back.
+"""
+
+import asyncio
+from typing import Any
+
+from muster.api.batch import JOB, Job
+from muster.api.core import POD, Pod
+from muster.api.elastic import ELASTIC_ANNOTATION, WORLD_ANNOTATION
+from muster.api.kinds import Kind
+from muster.api.pods import is_active, job_reference
+from muster.api.status import ApiError
+from muster.controllers.job import claims
+from muster.jobs.job.world import annotations, announce, has_world, pod_annotations
+from muster.runtime.controller import Result
+from muster.runtime.manager import Manager
+
+WORKERS = 5
+# Pods of one Job that are told at once: enough to fill the server's group commits.
+AT_ONCE = 64
+
+
+class WorldController:
+    """Runs under a `Manager`. One write per change of size for the Job, one for every pod that outlives it."""
+
+    name = "elastic-world"
+
+    def __init__(self, manager: Manager) -> None:
+        self._client = manager.client
+        self._jobs = manager.informer(JOB)
+        self._pods = manager.informer(POD, indexes={claims.BY_CONTROLLER: claims.by_controller})
+        self._controller = manager.controller(self.name, self._reconcile, workers=WORKERS)
+        self._controller.watch(self._jobs, when=_concerns)
+        self._controller.watch(self._pods, _job_of, when=self._differs)
+
+    async def run(self) -> None:
+        """Tell until `stop`."""
+        await self._controller.run()
+
+    async def stop(self) -> None:
+        """Finish what is being written."""
+        await self._controller.stop()
+
+    def _differs(self, _old: Pod | None, new: Pod | None) -> bool:
+        """Whether the pod's Job has something to tell it. One that is not known yet will be looked at when it is."""
+        if new is None or not is_active(new):
+            return False
+        return any(
+            (job := self._jobs.get(key)) is not None and has_world(job) and _said(job) != _said(new)
+            for key in _job_of(new)
+        )
+
+    async def _reconcile(self, key: str) -> Result:
+        job = self._jobs.get(key)
+        if job is None:
+            return None
+        news = announce(job, self._pods.by(claims.BY_CONTROLLER, job.metadata.uid))
+        if news is None:
+            return None
+        if news.on_job:
+            await self._annotate(JOB, job, annotations(news.world))
+            return None  # the change brings us back
+        for start in range(0, len(news.on_pods), AT_ONCE):
+            pods = news.on_pods[start : start + AT_ONCE]
+            batch = [self._annotate(POD, pod, pod_annotations(pod, news.world)) for pod in pods]
+            refusals = [answer for answer in await asyncio.gather(*batch, return_exceptions=True) if answer is not None]
+            if refusals:
+                raise refusals[0]
+        return None
+
+    async def _annotate(self, kind: Kind[Any], obj: Job | Pod, said: dict[str, str]) -> None:
+        """Raises `ApiError` (Conflict) if it is another by now."""
+        meta = obj.metadata
+        patch = {"metadata": {"uid": meta.uid, "resourceVersion": meta.resource_version, "annotations": said}}
+        try:
+            await self._client.patch(kind, meta.name, patch, meta.namespace)
+        except ApiError as error:
+            if error.code != 404:
+                raise
+
+
+def _job_of(pod: Pod) -> tuple[str, ...]:
+    """The key of the Job that controls the pod."""
+    owner = job_reference(pod)
+    return (f"{pod.metadata.namespace}/{owner.name}",) if owner is not None else ()
+
+
+def _said(obj: Job | Pod) -> str:
+    return obj.metadata.annotations.get(WORLD_ANNOTATION, "")
+
+
+def _concerns(old: Job | None, new: Job | None) -> bool:
+    if new is None or not has_world(new):
+        return False
+    return old is None or _facts(old) != _facts(new)
+
+
+def _facts(job: Job) -> tuple[Any, ...]:
+    return job.metadata.uid, job.spec.completions, ELASTIC_ANNOTATION in job.metadata.annotations, _said(job)

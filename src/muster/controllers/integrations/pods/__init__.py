@@ -1,0 +1,1 @@
+"""Plain pods that queue, alone and in groups (KEP-976)."""

@@ -1,0 +1,316 @@
+"""Keeps plain pods, alone and in groups, in step with their Workloads (KEP-976).
+
+Pods are not suspended and resumed as jobs are: they wait behind a gate, and whoever has to stop is deleted. A pod of a
+group that was stopped, or has failed, stays until another takes its place: a finalizer holds it, which is also how it
+is known what became of it. Everything else is as for jobs, and decided by the same `jobframework.pairing`. All is
+decided anew from what the server has, so it may be cut between any two writes.
+"""
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+
+import msgspec
+from msgspec.structs import replace
+
+from muster.api.conditions import find_true, is_true
+from muster.api.config import Configuration
+from muster.api.core import POD, Pod
+from muster.api.kueue import RESOURCE_FLAVOR, WORKLOAD, Workload, WorkloadPriorityClass
+from muster.api.kueue.names import (
+    ADMITTED,
+    EVICTED,
+    FAILED_TO_START,
+    FINISHED,
+    IS_GROUP_WORKLOAD,
+    PRIORITY_CLASS_LABEL,
+)
+from muster.api.managed.jobs import prebuilt_name
+from muster.api.managed.pods import group_name, is_held, is_managed, role_of
+from muster.api.pods import is_active, is_deleting
+from muster.api.quantity import QuantityError
+from muster.api.scheduling import PriorityClass
+from muster.api.status import ApiError
+from muster.controllers.integrations.injection import InjectionError, infos
+from muster.controllers.integrations.notes import of_checks, of_update
+from muster.controllers.integrations.observed import Observer
+from muster.controllers.integrations.owners import controller_of
+from muster.controllers.integrations.pods.groups import (
+    Lineup,
+    PodGroup,
+    PodGroups,
+    line_up,
+    occupied_until,
+    with_replacements,
+)
+from muster.controllers.integrations.pods.writer import PodWriter
+from muster.controllers.integrations.priorities import Priorities, appeared
+from muster.controllers.integrations.rules import rules
+from muster.controllers.integrations.workloads import Workloads, copied_labels
+from muster.queueing.conditions import put
+from muster.queueing.jobframework.names import workload_name
+from muster.queueing.jobframework.observed import JobFacts
+from muster.queueing.jobframework.pairing import WORKLOAD_DELETED, Plan, decide
+from muster.runtime.controller import Result
+from muster.runtime.events.recorder import EventType, Recorder
+from muster.runtime.manager import Manager
+from muster.runtime.objects import key_of, reference, split_key
+
+WORKERS = 16
+
+# Managed pods and Workloads, by what has to be looked at together.
+_BY_TIE = "pod-queueing-tie"
+_BY_POD = "pod-queueing-pod"
+
+
+class PodReconciler:
+    """Runs under a `Manager`. Its keys are `pod/namespace/name` and `group/namespace/name`."""
+
+    name = "pod-queueing"
+
+    def __init__(self, manager: Manager, recorder: Recorder, configuration: Configuration) -> None:
+        self._clock = manager.clock
+        self._recorder = recorder
+        self._queue_labels = configuration.features.enabled("AssignQueueLabelsForPods")
+        self._rules = rules(manager, configuration)
+        priorities = Priorities(manager)
+        self._observer = Observer(PodGroups(), priorities, configuration)
+        self._labels_to_copy = configuration.integrations.label_keys_to_copy
+        self._write = Workloads(manager.client, manager.clock, POD, self._labels_to_copy)
+        self._of_pods = PodWriter(manager.client, manager.clock, recorder)
+        self._flavors = manager.informer(RESOURCE_FLAVOR)
+        self._pods = manager.informer(POD, indexes={_BY_TIE: _ties})
+        self._workloads = manager.informer(WORKLOAD, indexes={_BY_POD: _keys_of_workload})
+        self._controller = manager.controller(self.name, self._reconcile, workers=WORKERS)
+        self._controller.watch(self._pods, _keys_of_pod)
+        self._controller.watch(self._workloads, self._concerned)
+        self._controller.watch(priorities.own, self._of_class, when=appeared)
+        self._controller.watch(priorities.of_pods, self._of_class, when=appeared)
+
+    async def run(self) -> None:
+        """Reconcile until `stop`."""
+        await self._controller.run()
+
+    async def stop(self) -> None:
+        """Finish what is being written."""
+        await self._controller.stop()
+
+    # What has to be looked at.
+
+    def _concerned(self, workload: Workload) -> Iterable[str]:
+        return [*_keys_of_workload(workload), *self._tied(f"workload/{key_of(workload)}")]
+
+    def _of_class(self, found: WorkloadPriorityClass | PriorityClass) -> Iterable[str]:
+        return self._tied(f"class/{found.metadata.name}")
+
+    def _tied(self, tie: str) -> list[str]:
+        return [_key(pod) for pod in self._pods.by(_BY_TIE, tie)]
+
+    # One look at a pod or a group.
+
+    async def _reconcile(self, key: str) -> Result:
+        kind, _, where = key.partition("/")
+        pods, (namespace, name) = self._pods.by(_BY_TIE, key), split_key(where)
+        uids = {pod.metadata.uid for pod in pods}
+        for workload in self._workloads.by(_BY_POD, key):
+            if all(owner.uid not in uids for owner in workload.metadata.owner_references):
+                await self._write.let_go(workload)  # of pods that are gone: its quota is free
+        if not pods:
+            return None
+        group = name if kind == "group" else ""
+        own = self._workloads.get(f"{namespace}/{_workload_name(group, pods[0])}")
+        try:
+            if own is not None and not _may_have(group, pods[0], own):
+                await self._refuse(pods, own)
+                return None
+            return await self._pair(group, pods, own)
+        except QuantityError as error:
+            self._tell(pods[0], "Warning", "ErrWorkloadCompose", str(error))
+            return None
+
+    async def _refuse(self, pods: Sequence[Pod], workload: Workload) -> None:
+        """The Workload of that name is somebody else's: it is left alone, and the pods wait."""
+        message = (
+            f'A Workload named "{workload.metadata.name}" already exists but is not a pod group workload; '
+            "this pod group cannot be admitted"
+        )
+        self._tell(pods[0], "Warning", "WorkloadNameConflict", message)
+        await self._of_pods.release([pod for pod in pods if is_deleting(pod)])
+
+    async def _pair(self, name: str, pods: Sequence[Pod], workload: Workload | None) -> Result:
+        now = self._clock.now()
+        lineup = line_up(name, pods, workload, now)
+        group = lineup.group
+        if not name and is_deleting(group.first):
+            await self._of_pods.release(lineup.released)
+            return None
+        await self._of_pods.send_away(lineup.excess)
+        facts = self._facts(group)
+        wake_at = occupied_until(group)
+        if workload is not None and workload.metadata.deletion_timestamp is not None:
+            await self._of_pods.end([pod for pod in group.members if not is_deleting(pod)], WORKLOAD_DELETED)
+            if not facts.active:
+                await self._write.let_go(workload)
+        else:
+            plan = decide(facts, [workload] if workload is not None else [], now, self._rules)
+            await self._carry_out(lineup, facts, plan, now)
+            wake_at = min((moment for moment in (wake_at, plan.wake_at) if moment is not None), default=None)
+        await self._of_pods.release(lineup.released)
+        return None if wake_at is None else max((wake_at - now).total_seconds(), 0.0) + 1.0
+
+    def _facts(self, group: PodGroup) -> JobFacts:
+        facts = replace(self._observer.facts(group), elastic=False)
+        if not group.name:
+            return facts
+        return replace(facts, annotations={**facts.annotations, IS_GROUP_WORKLOAD: "true"})
+
+    # Writing.
+
+    async def _carry_out(self, lineup: Lineup, facts: JobFacts, plan: Plan, now: datetime) -> None:
+        group = lineup.group
+        if plan.stop is not None:
+            ending = [pod for pod in group.members if is_active(pod) and not is_held(pod)]
+            await self._of_pods.end(ending, plan.stop, _evicted_for(plan.workload, plan.stop))
+        for unfit in plan.delete:
+            await self._write.delete(unfit)
+            self._tell(group.first, "Normal", "DeletedWorkload", f"Deleted not matching Workload: {key_of(unfit)}")
+        if plan.lacks_priority and facts.priority_class is not None:
+            named = facts.priority_class
+            self._tell(group.first, "Warning", f"{named.kind}NotFound", f'{named.kind} "{named.name}" not found')
+        if plan.create:
+            await self._create(lineup, facts)
+        if plan.workload is not None:
+            workload = await self._carry_out_workload(lineup, facts, plan, plan.workload, now)
+            if _runs(workload) and facts.end is None:
+                await self._start(group, workload, now)
+        if plan.end_job:
+            await self._of_pods.end([pod for pod in group.members if not is_deleting(pod)], WORKLOAD_DELETED)
+            await self._of_pods.release(group.members)
+
+    async def _carry_out_workload(
+        self, lineup: Lineup, facts: JobFacts, plan: Plan, workload: Workload, now: datetime
+    ) -> Workload:
+        group, status = lineup.group, plan.status or workload.status
+        finished = is_true(status.conditions, FINISHED)
+        if group.name and not finished:
+            status = with_replacements(status, lineup.absent, now)
+            workload = await self._join(group, workload)
+        elif not group.name and controller_of(workload.metadata) is None:
+            workload = await self._write.adopt(workload, group.metadata)
+        if status != workload.status:
+            workload = await self._write.set_status(workload, status)
+            if finished:
+                self._tell(
+                    group.first, "Normal", "FinishedWorkload", f"Workload '{key_of(workload)}' is declared finished"
+                )
+        if plan.update is not None or plan.annotations:
+            updated = await self._write.update(workload, plan.update, plan.annotations)
+            if note := of_update(workload, updated):
+                self._tell(group.first, "Normal", "UpdatedWorkload", note)
+            workload = updated
+        if plan.let_go:
+            await self._write.let_go(workload)
+        if facts.suspended and plan == Plan(workload) and (note := of_checks(workload)):
+            self._tell(group.first, "Normal", "UpdatedAdmissionCheck", note)
+        return workload
+
+    async def _create(self, lineup: Lineup, facts: JobFacts) -> None:
+        group = lineup.group
+        members = [pod.metadata for pod in group.pods]
+        complaint = lineup.complaint
+        if not complaint and copied_labels(members, self._labels_to_copy) is None:
+            complaint = "constructing workload: pods have different label values"
+        if complaint:
+            self._tell(group.first, "Warning", "ErrWorkloadCompose", complaint)
+            return
+        try:
+            workload = await self._write.create(group.metadata, facts, group.name, members)
+        except ApiError as error:
+            self._tell(group.first, "Warning", "ErrWorkloadCompose", str(error))
+            raise
+        if workload is not None:
+            self._tell(group.first, "Normal", "CreatedWorkload", f"Created Workload: {key_of(workload)}")
+
+    async def _join(self, group: PodGroup, workload: Workload) -> Workload:
+        """The Workload goes once all its pods have gone: also those that came later."""
+        known = {owner.uid for owner in workload.metadata.owner_references}
+        new = [pod.metadata for pod in group.pods if pod.metadata.uid not in known]
+        if new:
+            workload = await self._write.join(workload, new)
+            message = f"Added {len(new)} owner reference(s)"
+            self._recorder.event(reference(WORKLOAD, workload), "Normal", "OwnerReferencesAdded", message)
+        return workload
+
+    async def _start(self, group: PodGroup, workload: Workload, now: datetime) -> None:
+        """Open the gates: the pods may go to nodes."""
+        waiting = [pod for pod in group.pods if is_held(pod) and is_active(pod)]
+        admission = workload.status.admission
+        if not waiting or admission is None:
+            return
+        try:
+            found = infos(workload, workload.spec.pod_sets, self._flavors.get, queue_labels=self._queue_labels)
+        except InjectionError as error:
+            conditions = put(workload.status.conditions, FINISHED, True, FAILED_TO_START, str(error), now)
+            await self._write.set_status(workload, msgspec.structs.replace(workload.status, conditions=conditions))
+            return
+        roles = {info.name: info for info in found}
+        gets = {pod.metadata.uid: roles[role_of(pod)] if group.name else found[0] for pod in waiting}
+        await self._of_pods.start(waiting, gets, f"Admitted by clusterQueue {admission.cluster_queue}")
+
+    def _tell(self, pod: Pod, type: EventType, reason: str, message: str) -> None:
+        self._recorder.event(reference(POD, pod), type, reason, message)
+
+
+def _evicted_for(workload: Workload | None, why: str) -> str:
+    """The reason of an eviction with that message; "" if that is not why."""
+    evicted = find_true(workload.status.conditions, EVICTED) if workload is not None else None
+    return evicted.reason if evicted is not None and evicted.message == why else ""
+
+
+def _runs(workload: Workload) -> bool:
+    """Whether its pods may."""
+    conditions = workload.status.conditions
+    return is_true(conditions, ADMITTED) and not is_true(conditions, EVICTED) and not is_true(conditions, FINISHED)
+
+
+def _may_have(group: str, pod: Pod, workload: Workload) -> bool:
+    """Whether the Workload of that name is, or may become, that of the pods."""
+    owner = controller_of(workload.metadata)
+    if not group:
+        return owner is None or owner.uid == pod.metadata.uid
+    return _is_of_group(workload) or (owner is None and prebuilt_name(pod.metadata) == group)
+
+
+def _is_of_group(workload: Workload) -> bool:
+    return workload.metadata.annotations.get(IS_GROUP_WORKLOAD) == "true"
+
+
+def _workload_name(group: str, pod: Pod) -> str:
+    meta = pod.metadata
+    return prebuilt_name(meta) or group or workload_name(POD.kind, POD.group, meta.name, meta.uid)
+
+
+def _key(pod: Pod) -> str:
+    meta = pod.metadata
+    group = group_name(meta)
+    return f"group/{meta.namespace}/{group}" if group else f"pod/{meta.namespace}/{meta.name}"
+
+
+def _keys_of_pod(pod: Pod) -> Iterable[str]:
+    return [_key(pod)] if is_managed(pod.metadata) else []
+
+
+def _ties(pod: Pod) -> Iterable[str]:
+    meta = pod.metadata
+    if not is_managed(meta):
+        return set()
+    names = {_key(pod), f"workload/{meta.namespace}/{_workload_name(group_name(meta), pod)}"}
+    classes = (meta.labels.get(PRIORITY_CLASS_LABEL, ""), pod.spec.priority_class_name)
+    return names | {f"class/{name}" for name in classes if name}
+
+
+def _keys_of_workload(workload: Workload) -> Iterable[str]:
+    """The pod or the group that it says it belongs to."""
+    meta, owner = workload.metadata, controller_of(workload.metadata)
+    if owner is not None:
+        return [f"pod/{meta.namespace}/{owner.name}"] if POD.is_of(owner) else []
+    return [f"group/{key_of(workload)}"] if _is_of_group(workload) and meta.owner_references else []

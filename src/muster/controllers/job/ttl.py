@@ -1,0 +1,64 @@
+"""Deletes finished Jobs when their `ttlSecondsAfterFinished` has passed, with all that they own."""
+
+from muster.api.batch import JOB, Job
+from muster.api.status import ApiError
+from muster.jobs.job.ttl import expiry
+from muster.runtime.controller import Result
+from muster.runtime.manager import Manager
+from muster.runtime.objects import split_key
+
+WORKERS = 5
+
+
+class TtlController:
+    """Runs under a `Manager`. Whoever managed the Job, its owner asked for it to go."""
+
+    name = "ttl-after-finished"
+
+    def __init__(self, manager: Manager) -> None:
+        self._client = manager.client
+        self._clock = manager.clock
+        self._jobs = manager.informer(JOB)
+        self._controller = manager.controller(self.name, self._reconcile, workers=WORKERS)
+        self._controller.watch(self._jobs, when=_may_expire)
+
+    async def run(self) -> None:
+        """Delete until `stop`."""
+        await self._controller.run()
+
+    async def stop(self) -> None:
+        """Finish what is being written."""
+        await self._controller.stop()
+
+    async def _reconcile(self, key: str) -> Result:
+        job = self._jobs.get(key)
+        if (left := self._seconds_left(job)) is None or left > 0:
+            return left
+        namespace, name = split_key(key)
+        try:
+            # The cache may be behind: the ttl may have been raised, the Job be another.
+            job = await self._client.get(JOB, name, namespace)
+            if (left := self._seconds_left(job)) is None or left > 0:
+                return left
+            meta = job.metadata
+            await self._client.delete(
+                JOB,
+                name,
+                namespace,
+                propagation="Foreground",
+                uid=meta.uid,
+                resource_version=meta.resource_version,
+            )
+        except ApiError as error:
+            if error.code != 404:
+                raise
+        return None
+
+    def _seconds_left(self, job: Job | None) -> float | None:
+        """How long the Job still stays; None if it does not expire."""
+        moment = expiry(job) if job is not None else None
+        return None if moment is None else max(0.0, (moment - self._clock.now()).total_seconds())
+
+
+def _may_expire(old: Job | None, new: Job | None) -> bool:
+    return new is not None and expiry(new) is not None and (old is None or expiry(old) != expiry(new))

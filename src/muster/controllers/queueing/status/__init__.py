@@ -1,0 +1,1 @@
+"""How queues stand, written down and told: ClusterQueues, Cohorts, LocalQueues, and who waits."""

@@ -1,0 +1,75 @@
+"""Writes down how ClusterQueues stand: whether they admit, who waits and who holds quota; and lets empty ones go."""
+
+import msgspec
+
+from muster.api.conditions import find
+from muster.api.kueue import CLUSTER_QUEUE, ClusterQueue
+from muster.api.kueue.names import ACTIVE
+from muster.controllers.queueing.cache import QueueingCache
+from muster.controllers.queueing.writing import keep_held, look_soon, set_status
+from muster.queueing.quota.status import queue_status, with_activity
+from muster.runtime.controller import Result
+from muster.runtime.events.recorder import Recorder
+from muster.runtime.manager import Manager
+from muster.runtime.objects import reference
+
+WORKERS = 8
+
+# Shares change with the quota of others in the tree; no queue has this name.
+_EVERYBODY = "*"
+
+
+class ClusterQueueController:
+    """Runs under a `Manager`. Everything that happens to a ClusterQueue within a moment becomes one write."""
+
+    name = "clusterqueue"
+
+    def __init__(self, manager: Manager, cache: QueueingCache, recorder: Recorder) -> None:
+        self._client = manager.client
+        self._clock = manager.clock
+        self._cache = cache
+        self._recorder = recorder
+        self._fair = cache.settings.fair is not None
+        self._controller = manager.controller(self.name, self._reconcile, workers=WORKERS)
+        cache.on_change(lambda queue, _local: self._soon(queue))
+        cache.cluster_queues.on_change(self._queue_changed)
+
+    async def run(self) -> None:
+        """Write until `stop`."""
+        await self._controller.run()
+
+    async def stop(self) -> None:
+        """Finish what is being written."""
+        await self._controller.stop()
+
+    def _soon(self, key: str) -> None:
+        if key:
+            look_soon(self._controller.queue, key)
+
+    def _queue_changed(self, old: ClusterQueue | None, new: ClusterQueue | None) -> None:
+        if new is not None:
+            self._soon(new.metadata.name)
+        if self._fair and (old is None or new is None or old.spec != new.spec):
+            self._soon(_EVERYBODY)
+
+    async def _reconcile(self, key: str) -> Result:
+        if key == _EVERYBODY:
+            for name in self._cache.tree.queues:
+                self._controller.queue.add(name)
+            return None
+        cache = self._cache
+        queue, node, found = cache.cluster_queues.get(key), cache.tree.queues.get(key), cache.activity(key)
+        if queue is None or node is None or found is None:
+            return None
+        if await keep_held(self._client, CLUSTER_QUEUE, queue, in_use=bool(node.workloads)):
+            return None
+        old = queue.status
+        conditions = with_activity(old.conditions, found, self._clock.now(), queue.metadata.generation)
+        status = queue_status(old, node, sum(cache.queues.counts(key)), fair=self._fair)
+        status = msgspec.structs.replace(status, conditions=conditions)
+        await set_status(self._client, CLUSTER_QUEUE, queue, old, status)
+        before = find(old.conditions, ACTIVE)
+        if before is None or (before.status == "True") != found.active:
+            where = reference(CLUSTER_QUEUE, queue)
+            self._recorder.event(where, "Normal" if found.active else "Warning", found.reason, found.message)
+        return None

@@ -1,0 +1,1 @@
+"""What happened to objects, for people to read."""

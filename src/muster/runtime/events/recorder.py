@@ -1,0 +1,188 @@
+"""Events: what happened to objects, for people to read (`kubectl describe`).
+
+Saying so never waits, never fails and never floods the server: occurrences go into a bounded buffer, one sender
+takes them through the correlator and writes them; when the server cannot keep up, new ones are dropped and counted.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from datetime import datetime
+from typing import Any, Literal, Protocol
+
+from muster.api.core import EVENT, Event, EventSource, ObjectReference
+from muster.api.meta import ObjectMeta
+from muster.api.status import ApiError
+from muster.runtime.backoff import Backoff
+from muster.runtime.client import Client
+from muster.runtime.clock import Clock
+from muster.runtime.events.correlator import Correlator, Occurrence, Sighting
+from muster.runtime.ids import Ids, Random
+from muster.runtime.transport import TransportError
+
+EventType = Literal["Normal", "Warning"]
+
+BUFFER_SIZE = 1000
+FLUSH_SECONDS = 5.0
+# A dozen tries over some two minutes, as client-go; then the event is not worth more.
+TRIES = 12
+_RETRY = Backoff(first=0.5, limit=20.0)
+# A name may have 253 letters; 17 are for the dot and the digits.
+_LONGEST_NAME = 253 - 17
+# Of `note` in events.k8s.io, in bytes; upstream's scheduler cuts its messages so.
+_LONGEST_NOTE, _CUT = 1024, b" ..."
+
+log = logging.getLogger(__name__)
+
+
+class Recorder(Protocol):
+    """Tells people what happened to an object."""
+
+    def event(
+        self, regarding: ObjectReference, type: EventType, reason: str, message: str, *, series: bool = False
+    ) -> None:
+        """Something happened. `reason` is one CamelCase word; `message` a sentence. Never waits, never fails.
+
+        series: all that happens to the object for that reason is one event, of which the newest message is shown.
+        """
+        ...
+
+
+class EventSink:
+    """Writes the events of all recorders of a process. Runs in a `Manager`, which should stop it last."""
+
+    name = "event-sink"
+
+    def __init__(self, client: Client, clock: Clock, ids: Ids, random: Random) -> None:
+        self.dropped = 0
+        self._client = client
+        self._clock = clock
+        self._ids = ids
+        self._random = random
+        self._correlator = Correlator()
+        self._buffer: deque[tuple[Occurrence, datetime]] = deque()
+        self._wake = asyncio.Event()
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self._stopping = False
+        self._task: asyncio.Task[Any] | None = None
+
+    def recorder(self, component: str, host: str = "") -> Recorder:
+        """A recorder that speaks as this component (`job-controller`), on this node if it belongs to one."""
+        return _ComponentRecorder(self, EventSource(component=component, host=host))
+
+    def record(self, occurrence: Occurrence) -> None:
+        """Take an occurrence, or drop it if there is no room."""
+        if self._stopping or len(self._buffer) >= BUFFER_SIZE:
+            self.dropped += 1
+            return
+        self._buffer.append((occurrence, self._clock.now()))
+        self._idle.clear()
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Write what comes, until `stop`."""
+        self._task = asyncio.current_task()
+        while not (self._stopping and not self._buffer):
+            await self._wake.wait()
+            self._wake.clear()
+            while self._buffer:
+                occurrence, when = self._buffer.popleft()
+                sighting = self._correlator.correlate(occurrence, when)
+                if sighting is not None:
+                    await self._write(occurrence, sighting)
+            self._idle.set()
+
+    async def stop(self) -> None:
+        """Write what is there, for a few seconds at most."""
+        self._stopping = True
+        self._wake.set()
+        try:
+            async with asyncio.timeout(FLUSH_SECONDS):
+                await self._idle.wait()
+        except TimeoutError:
+            self.dropped += len(self._buffer) + 1
+            self._buffer.clear()
+            log.warning("%s: events lost at the end, the server did not take them in time", self.name)
+            if self._task:
+                self._task.cancel()
+
+    async def _write(self, occurrence: Occurrence, sighting: Sighting) -> None:
+        for attempt in range(1, TRIES + 1):
+            try:
+                await self._send(occurrence, sighting)
+            except (ApiError, TransportError) as error:
+                if _refused(error):
+                    log.debug("event about %s refused: %s", occurrence.regarding.name, error)
+                    self.dropped += 1
+                    return
+                await self._clock.sleep(_RETRY.delay(attempt, self._random))
+            else:
+                return
+        self.dropped += 1
+
+    async def _send(self, occurrence: Occurrence, sighting: Sighting) -> None:
+        """Raise the count of the event, or make one if there is none (any more)."""
+        namespace = occurrence.regarding.namespace or "default"
+        if sighting.known:
+            patch: dict[str, Any] = {
+                "count": sighting.count,
+                "message": sighting.message,
+                "lastTimestamp": sighting.last.replace(microsecond=0),
+            }
+            try:
+                await self._client.patch(EVENT, sighting.name, patch, namespace)
+            except ApiError as error:
+                if error.code != 404:
+                    raise
+            else:
+                return
+            sighting.known = False
+        # The name stays the same for every try: an answer that was lost must not make a second event.
+        sighting.name = sighting.name or f"{occurrence.regarding.name[:_LONGEST_NAME]}.{self._ids.hexadecimal(16)}"
+        try:
+            await self._client.create(EVENT, _event(occurrence, sighting, namespace))
+        except ApiError as error:
+            if error.reason != "AlreadyExists":
+                raise
+        sighting.known = True
+
+
+class _ComponentRecorder:
+    def __init__(self, sink: EventSink, source: EventSource) -> None:
+        self._sink = sink
+        self._source = source
+
+    def event(
+        self, regarding: ObjectReference, type: EventType, reason: str, message: str, *, series: bool = False
+    ) -> None:
+        self._sink.record(Occurrence(self._source, regarding, type, reason, _note(message), series))
+
+
+def _note(message: str) -> str:
+    """A message that any event can hold. Names of files may be no text at all, and what users wrote has no end."""
+    text = message.encode(errors="backslashreplace")
+    if len(text) > _LONGEST_NOTE:
+        text = text[: _LONGEST_NOTE - len(_CUT)].decode(errors="ignore").encode() + _CUT
+    return text.decode()
+
+
+def _event(occurrence: Occurrence, sighting: Sighting, namespace: str) -> Event:
+    return Event(
+        metadata=ObjectMeta(name=sighting.name, namespace=namespace),
+        involved_object=occurrence.regarding,
+        type=occurrence.type,
+        reason=occurrence.reason,
+        message=sighting.message,
+        source=occurrence.source,
+        first_timestamp=sighting.first.replace(microsecond=0),
+        last_timestamp=sighting.last.replace(microsecond=0),
+        count=sighting.count,
+        reporting_component=occurrence.source.component,
+        reporting_instance=occurrence.source.host,
+    )
+
+
+def _refused(error: ApiError | TransportError) -> bool:
+    """Whether trying again would meet the same answer."""
+    return isinstance(error, ApiError) and error.code != 429 and error.code < 500

@@ -1,0 +1,1 @@
+"""How a server is reached: which one, as whom, over which wire."""

@@ -1,0 +1,226 @@
+"""Who we are to a server, and since when: credentials, and the vault that renews them.
+
+A `CredentialSource` logs in: it reads files, runs a plugin, or has known it all along. The `Vault` decides when.
+
+Invariants: one login at a time, however many wait for it; a waiter that gives up does not stop it; a credential that
+the server has refused is not used again, and a source that keeps giving refused ones is not asked in a loop; no secret
+shows in a `repr`, a log or an error.
+"""
+
+import asyncio
+import base64
+import logging
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Protocol
+
+from msgspec import Struct
+
+from muster.runtime.clock import Clock
+from muster.runtime.kube.kubeconfig import UserConfig
+from muster.runtime.transport import TransportError
+
+# Renew this long before the end, so that no request arrives with a credential that ended on the way.
+EXPIRY_SKEW = timedelta(seconds=10)
+# Files are read again this often (client-go's period: the kubelet rotates them well before they end).
+FILE_PERIOD_SECONDS = 60.0
+# A credential that was refused or had ended as soon as it came is asked for again only this much later.
+RELOGIN_SECONDS = 10.0
+# As long as a header may be on common servers; an honest token is far below.
+MAX_TOKEN_BYTES = 64 * 1024
+MAX_FILE_BYTES = 1 << 20
+
+_log = logging.getLogger(__name__)
+
+
+class CredentialError(TransportError):
+    """No credential could be had: from where, and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClientCertificate:
+    """A certificate and its key, in PEM."""
+
+    certificate: bytes = field(repr=False)
+    key: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Credential:
+    """What proves who we are: a header, a client certificate, both, or neither."""
+
+    authorization: str = field(default="", repr=False)
+    certificate: ClientCertificate | None = None
+    expires: datetime | None = None
+
+
+class CredentialSource(Protocol):
+    """Where credentials come from."""
+
+    @property
+    def renewable(self) -> bool:
+        """Whether a second login may give something else than the first."""
+        ...
+
+    @property
+    def max_age_seconds(self) -> float | None:
+        """How long a credential is used before the source is asked again."""
+        ...
+
+    async def login(self) -> Credential:
+        """A credential. Raises `CredentialError`."""
+        ...
+
+
+def bearer(token: str, where: str) -> str:
+    """The header for a token. Raises `CredentialError` for what cannot be a header."""
+    token = token.strip()
+    if not token:
+        raise CredentialError(f"{where}: the token is empty")
+    if len(token) > MAX_TOKEN_BYTES:
+        raise CredentialError(f"{where}: the token is longer than {MAX_TOKEN_BYTES} bytes")
+    if not all("!" <= character <= "~" for character in token):
+        raise CredentialError(f"{where}: the token has a space or a character that is not printable ASCII")
+    return f"Bearer {token}"
+
+
+def basic(username: str, password: str) -> str:
+    """The header for a user name and a password."""
+    return "Basic " + base64.b64encode(f"{username}:{password}".encode()).decode()
+
+
+class ConfiguredSource:
+    """What the kubeconfig itself says or names: token, token file, basic authentication, client certificate."""
+
+    def __init__(self, user: UserConfig, where: str = "kubeconfig") -> None:
+        self._user = user
+        self._where = where
+        files = (user.token_file, user.client_certificate_file, user.client_key_file)
+        self.renewable = any(file is not None for file in files)
+        self.max_age_seconds = FILE_PERIOD_SECONDS if self.renewable else None
+
+    async def login(self) -> Credential:
+        """Read the files, if any. Raises `CredentialError`."""
+        return Credential(self._authorization(), self._certificate())
+
+    def _authorization(self) -> str:
+        user = self._user
+        if user.token_file is not None:
+            try:
+                return bearer(read_file(user.token_file).decode(errors="replace"), str(user.token_file))
+            except CredentialError as error:
+                if not user.token:
+                    raise
+                _log.warning("using the token of %s: %s", self._where, error)
+        if user.token:
+            return bearer(user.token, f"{self._where}: token")
+        return basic(user.username, user.password) if user.username else ""
+
+    def _certificate(self) -> ClientCertificate | None:
+        user = self._user
+        certificate = user.client_certificate or (
+            user.client_certificate_file and read_file(user.client_certificate_file)
+        )
+        key = user.client_key or (user.client_key_file and read_file(user.client_key_file))
+        return ClientCertificate(certificate, key) if certificate and key else None
+
+
+def read_file(path: Path) -> bytes:
+    """A file that the configuration names. Raises `CredentialError`."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(MAX_FILE_BYTES + 1)
+    except OSError as error:
+        raise CredentialError(f"{path}: cannot be read: {error.strerror}") from None
+    if len(data) > MAX_FILE_BYTES:
+        raise CredentialError(f"{path}: is larger than {MAX_FILE_BYTES} bytes")
+    return data
+
+
+class Held(Struct, frozen=True):
+    """The credential in use, and since when (`Clock.monotonic`)."""
+
+    credential: Credential
+    since: float
+
+    def is_due(self, max_age_seconds: float | None, now: datetime, monotonic: float) -> bool:
+        """Whether to log in again before the next request."""
+        age = monotonic - self.since
+        if max_age_seconds is not None and age >= max_age_seconds:
+            return True
+        expires = self.credential.expires
+        return expires is not None and now >= expires - EXPIRY_SKEW and age >= RELOGIN_SECONDS
+
+    def is_usable(self, now: datetime) -> bool:
+        """Whether it may be used on when its renewal fails."""
+        return self.credential.expires is None or now < self.credential.expires
+
+
+class Vault:
+    """Keeps one credential and renews it."""
+
+    def __init__(self, source: CredentialSource, clock: Clock) -> None:
+        self._source = source
+        self._clock = clock
+        self._held: Held | None = None
+        self._refusals = 0  # logins in a row that gave a credential which the server refused
+        self._login: asyncio.Task[Credential | CredentialError] | None = None
+
+    async def current(self) -> Credential:
+        """The credential for the next request. Raises `CredentialError`."""
+        held = self._held
+        if held is None or held.is_due(self._source.max_age_seconds, self._clock.now(), self._clock.monotonic()):
+            return await self._shared_login()
+        return held.credential
+
+    async def refuse(self, credential: Credential) -> Credential | None:
+        """After a 401: another credential to try, or None if there is none. Raises `CredentialError`."""
+        held = self._held
+        if held is not None and held.credential is credential:
+            hammering = self._refusals > 0 and self._clock.monotonic() - held.since < RELOGIN_SECONDS
+            if hammering or not self._source.renewable:
+                return None
+            self._refusals += 1
+            self._held = None
+        fresh = await self.current()
+        return None if fresh == credential else fresh
+
+    def accept(self, credential: Credential) -> None:
+        """The server knows this credential: a refusal after that is news, and worth a login at once."""
+        if self._held is not None and self._held.credential is credential:
+            self._refusals = 0
+
+    async def close(self) -> None:
+        """Stop a login that is under way."""
+        if self._login is not None:
+            self._login.cancel()
+            await asyncio.wait([self._login])
+
+    async def _shared_login(self) -> Credential:
+        login = self._login
+        if login is None:
+            login = self._login = asyncio.create_task(self._renew(), name="login")
+        try:
+            outcome = await asyncio.shield(login)
+        except asyncio.CancelledError:
+            if login.cancelled():
+                raise CredentialError("the login was stopped: the client is closed") from None
+            raise
+        if isinstance(outcome, CredentialError):
+            raise CredentialError(*outcome.args)
+        return outcome
+
+    async def _renew(self) -> Credential | CredentialError:
+        """One login. An error is a result here: each waiter raises its own, and no waiter is needed."""
+        try:
+            credential = await self._source.login()
+        except CredentialError as error:
+            if self._held is None or not self._held.is_usable(self._clock.now()):
+                return error
+            _log.warning("the credential could not be renewed, the old one is used on: %s", error)
+            credential = self._held.credential
+        finally:
+            self._login = None
+        self._held = Held(credential, self._clock.monotonic())
+        return credential

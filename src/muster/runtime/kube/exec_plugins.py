@@ -1,0 +1,278 @@
+"""Exec plugins: programs that print a credential (client.authentication.k8s.io v1 and v1beta1).
+
+The protocol is pure (`request_info`, `parse_answer`); `run` is the one function that starts a process, with a limit on
+its time and on its output. Invariant: what the plugin prints on its standard output is a secret and is never shown.
+"""
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import IO, Any
+
+import msgspec
+
+from muster.api.kinds import without_nulls
+from muster.runtime.kube.credentials import (
+    ClientCertificate,
+    ConfiguredSource,
+    Credential,
+    CredentialError,
+    CredentialSource,
+    bearer,
+    read_file,
+)
+from muster.runtime.kube.kubeconfig import ClusterConfig, ConnectionConfig, ExecConfig, UserConfig
+
+# A plugin that asks nobody has this long; one that may open a browser, this long.
+TIMEOUT_SECONDS = 60.0
+INTERACTIVE_TIMEOUT_SECONDS = 300.0
+# A token, two certificate chains and a key fit many times; more is a mistake.
+MAX_STDOUT_BYTES = 1 << 20
+# What of its complaints goes into our error: the end, where the reason stands.
+MAX_STDERR_BYTES = 2048
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One start of a plugin."""
+
+    command: str
+    args: tuple[str, ...] = field(repr=False)
+    environ: Mapping[str, str] = field(repr=False)
+    interactive: bool  # it may use our terminal
+    install_hint: str = ""
+
+    @property
+    def timeout_seconds(self) -> float:
+        """How long it may take."""
+        return INTERACTIVE_TIMEOUT_SECONDS if self.interactive else TIMEOUT_SECONDS
+
+    @property
+    def where(self) -> str:
+        """How errors name it."""
+        return f"exec plugin {self.command!r}"
+
+
+class _Status(msgspec.Struct, rename="camel"):
+    expiration_timestamp: datetime | None = None
+    token: str = ""
+    client_certificate_data: str = ""
+    client_key_data: str = ""
+
+
+class _ExecCredential(msgspec.Struct, rename="camel"):
+    api_version: str = ""
+    kind: str = ""
+    status: _Status | None = None
+
+
+class ExecSource:
+    """Logs in by running a plugin."""
+
+    renewable = True
+    max_age_seconds = None
+
+    def __init__(
+        self,
+        plugin: ExecConfig,
+        config: ConnectionConfig,
+        *,
+        environ: Mapping[str, str],
+        terminal: bool = False,
+        run: Callable[[Command], Awaitable[bytes]] | None = None,
+    ) -> None:
+        """`terminal`: our standard input is one, and somebody is there to answer."""
+        self._plugin = plugin
+        self._cluster = config.cluster
+        self._configured = ConfiguredSource(config.user, config.source)
+        self._environ = environ
+        self._terminal = terminal
+        self._run = run or run_plugin
+
+    async def login(self) -> Credential:
+        """Run the plugin; a client certificate in the kubeconfig is used where it gives none."""
+        interactive = may_ask(self._plugin, terminal=self._terminal)
+        cluster = self._cluster
+        if self._plugin.provide_cluster_info and cluster.certificate_authority_file is not None:
+            cluster = replace(cluster, certificate_authority=read_file(cluster.certificate_authority_file))
+        info = request_info(self._plugin, cluster, interactive=interactive)
+        command = Command(
+            self._plugin.command,
+            self._plugin.args,
+            {**self._environ, **dict(self._plugin.env), "KUBERNETES_EXEC_INFO": info},
+            interactive,
+            self._plugin.install_hint,
+        )
+        answer = parse_answer(await self._run(command), self._plugin)
+        configured = await self._configured.login()
+        return replace(answer, certificate=answer.certificate or configured.certificate)
+
+
+def credential_source(
+    config: ConnectionConfig, *, environ: Mapping[str, str], terminal: bool = False
+) -> CredentialSource:
+    """Where the credentials of a connection come from. Over plain http none are sent, as in client-go."""
+    user = config.user
+    if not config.cluster.server.startswith("https://"):
+        return ConfiguredSource(UserConfig())
+    if user.exec is not None and not (user.token or user.token_file or user.username):
+        return ExecSource(user.exec, config, environ=environ, terminal=terminal)
+    return ConfiguredSource(user, config.source)
+
+
+def may_ask(plugin: ExecConfig, *, terminal: bool) -> bool:
+    """Whether the plugin gets our terminal. Raises `CredentialError` if it insists on one and there is none."""
+    if plugin.interactive_mode == "Always" and not terminal:
+        raise CredentialError(
+            f"exec plugin {plugin.command!r}: asks questions (interactiveMode: Always), "
+            "but standard input is not a terminal"
+        )
+    return terminal and plugin.interactive_mode != "Never"
+
+
+def request_info(plugin: ExecConfig, cluster: ClusterConfig, *, interactive: bool) -> str:
+    """The value of KUBERNETES_EXEC_INFO: what the plugin may know."""
+    spec: dict[str, Any] = {"interactive": interactive}
+    if plugin.provide_cluster_info:
+        about = {
+            "server": cluster.server,
+            "tls-server-name": cluster.tls_server_name,
+            "insecure-skip-tls-verify": cluster.insecure_skip_tls_verify,
+            "certificate-authority-data": cluster.certificate_authority,
+            "proxy-url": cluster.proxy_url,
+            "disable-compression": cluster.disable_compression,
+            "config": cluster.exec_extension,
+        }
+        spec["cluster"] = {name: value for name, value in about.items() if value}
+    return msgspec.json.encode({"kind": "ExecCredential", "apiVersion": plugin.api_version, "spec": spec}).decode()
+
+
+def parse_answer(stdout: bytes, plugin: ExecConfig) -> Credential:
+    """The credential that a plugin printed. Raises `CredentialError`, which never quotes the output."""
+    where = f"exec plugin {plugin.command!r}"
+    try:
+        answer = msgspec.convert(without_nulls(msgspec.json.decode(stdout)), _ExecCredential)
+    except msgspec.ValidationError as error:
+        raise CredentialError(f"{where}: printed something that is not an ExecCredential: {error}") from None
+    except (msgspec.DecodeError, RecursionError):
+        raise CredentialError(f"{where}: printed something that is not JSON") from None
+    if answer.kind != "ExecCredential" or answer.api_version != plugin.api_version:
+        raise CredentialError(
+            f"{where}: is configured for {plugin.api_version} ExecCredential, "
+            f"but printed {printable(answer.api_version)} {printable(answer.kind)}"
+        )
+    status = answer.status or _Status()
+    if bool(status.client_certificate_data) != bool(status.client_key_data):
+        raise CredentialError(f"{where}: printed only one of client certificate and key, both are needed")
+    if not status.token and not status.client_certificate_data:
+        raise CredentialError(f"{where}: printed neither a token nor a client certificate")
+    certificate = None
+    if status.client_certificate_data:
+        certificate = ClientCertificate(status.client_certificate_data.encode(), status.client_key_data.encode())
+    expires = status.expiration_timestamp
+    if expires is not None and expires.tzinfo is None:
+        raise CredentialError(f"{where}: expirationTimestamp {expires.isoformat()} has no time zone")
+    return Credential(bearer(status.token, where) if status.token else "", certificate, expires)
+
+
+def printable(text: str, limit: int = 200) -> str:
+    """Somebody else's text on one line of a terminal: no control characters, not too long."""
+    return "".join(c if c.isprintable() else " " for c in text)[:limit].strip()
+
+
+async def run_plugin(command: Command) -> bytes:
+    """Start a plugin and wait for what it prints. Raises `CredentialError`."""
+    async with _pipe() as (stdout, out), _pipe() as (stderr, err):
+        process = await _start(command, out, None if command.interactive else err)
+        out.close()
+        err.close()
+        complaints = asyncio.create_task(_tail(stderr))
+        try:
+            async with asyncio.timeout(command.timeout_seconds):
+                printed = await _head(stdout, command.where)
+                says = printable((await complaints).decode(errors="replace"), MAX_STDERR_BYTES)
+                code = await process.wait()
+        except TimeoutError:
+            raise CredentialError(f"{command.where}: gave no answer within {command.timeout_seconds:g} s") from None
+        finally:
+            complaints.cancel()
+            await _end(process, group=not command.interactive)
+    if code != 0:
+        how = f"exit status {code}" if code > 0 else f"killed by signal {-code}"
+        raise CredentialError(f"{command.where}: {how}{': ' if says else ''}{says}")
+    return printed
+
+
+async def _start(command: Command, out: IO[bytes], err: IO[bytes] | None) -> asyncio.subprocess.Process:
+    # Without a terminal it gets its own session, so that its children end with it; with one it must stay in ours.
+    starting = asyncio.create_task(
+        asyncio.create_subprocess_exec(
+            command.command,
+            *command.args,
+            env=command.environ,
+            stdin=None if command.interactive else asyncio.subprocess.DEVNULL,
+            stdout=out,
+            stderr=err,
+            start_new_session=not command.interactive,
+        )
+    )
+    try:
+        return await asyncio.shield(starting)
+    except asyncio.CancelledError:
+        # A start that is cancelled ends the program alone, which may have children by then.
+        with suppress(OSError, ValueError):
+            await _end(await starting, group=not command.interactive)
+        raise
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        hint = command.install_hint.strip() or "is it installed and on PATH?"
+        raise CredentialError(f"{command.where}: cannot be started: {reason}; {hint}") from None
+
+
+@asynccontextmanager
+async def _pipe() -> AsyncIterator[tuple[asyncio.StreamReader, IO[bytes]]]:
+    """A pipe for a child's output. Ours, not asyncio's: that one waits for grandchildren that hold it open."""
+    reading, writing = os.pipe()
+    reader = asyncio.StreamReader()
+    with os.fdopen(writing, "wb", buffering=0) as end:
+        transport, _ = await asyncio.get_running_loop().connect_read_pipe(
+            lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(reading, "rb", buffering=0)
+        )
+        try:
+            yield reader, end
+        finally:
+            transport.close()
+
+
+async def _head(stream: asyncio.StreamReader, where: str) -> bytes:
+    data = bytearray()
+    while chunk := await stream.read(65536):
+        data += chunk
+        if len(data) > MAX_STDOUT_BYTES:
+            raise CredentialError(f"{where}: printed more than {MAX_STDOUT_BYTES} bytes")
+    return bytes(data)
+
+
+async def _tail(stream: asyncio.StreamReader) -> bytes:
+    data = b""
+    while chunk := await stream.read(65536):
+        data = (data + chunk)[-MAX_STDERR_BYTES:]
+    return data
+
+
+async def _end(process: asyncio.subprocess.Process, *, group: bool) -> None:
+    """Leave no plugin behind that has not ended by itself, nor (if it has a session of its own) its children."""
+    if process.returncode is not None:
+        return
+    try:
+        if group:
+            os.killpg(process.pid, signal.SIGKILL)
+        else:
+            process.kill()
+    except ProcessLookupError:
+        pass  # it has just ended by itself
+    await process.wait()

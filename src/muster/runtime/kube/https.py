@@ -1,0 +1,368 @@
+"""`HttpsTransport`: requests to an API server over TLS, as the user of a kubeconfig.
+
+What is retried: a refusal that says when to come back (429 and 503 with Retry-After); a connection that was refused, if
+sending twice is harmless; a 401, once and if there is another credential. aiohttp by itself sends GET, PUT and
+DELETE once more when the connection closes without a word of an answer, for a kept connection may close at any
+moment. Everything else is the caller's: it knows what the request meant.
+
+Invariants: every request has an end (its time, the size of its answer, the number of tries); a secret goes into a
+header or a TLS context and nowhere else; redirects are not followed, so that no credential goes to another server.
+"""
+
+import asyncio
+import itertools
+import logging
+import os
+import socket
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import TypeVar
+from urllib.parse import quote, urlencode, urlsplit
+
+import aiohttp
+from yarl import URL
+
+from muster.runtime.backoff import Backoff
+from muster.runtime.client import error_of
+from muster.runtime.clock import Clock
+from muster.runtime.ids import Random
+from muster.runtime.kube.credentials import ClientCertificate, Credential, Vault
+from muster.runtime.kube.exec_plugins import credential_source, printable
+from muster.runtime.kube.kubeconfig import ConnectionConfig, Impersonation
+from muster.runtime.kube.tls import client_context, explain
+from muster.runtime.transport import Conversation, Request, Response, TransportError
+
+# Requests at a time; streams come on top. client-go's default rate would allow far fewer.
+MAX_CONCURRENT_REQUESTS = 64
+# A page of 500 objects of the largest size that a server stores would have 750 MB; real ones have 4.
+MAX_RESPONSE_BYTES = 256 << 20
+# An idle connection is kept this long; servers keep theirs longer (Kubernetes 90 s).
+KEEPALIVE_SECONDS = 60.0
+# For the connection with its TLS: who waits at a terminal should hear of a server that is stopped.
+CONNECT_SECONDS = 5.0
+CONNECT_ATTEMPTS = 3
+CONNECT_BACKOFF = Backoff(first=0.1, limit=2.0)
+# client-go's number of tries for a server that says when to come back.
+MAX_ATTEMPTS = 10
+
+USER_AGENT = "muster"
+
+_IDEMPOTENT = frozenset({"GET", "HEAD", "PUT", "DELETE"})
+# A peer that has gone without a word is noticed after idle + interval * count seconds.
+_TCP_KEEPALIVE = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3}
+
+_log = logging.getLogger(__name__)
+
+A = TypeVar("A", Response, "Response | aiohttp.ClientResponse")
+
+
+class HttpsTransport:
+    """Carries requests to one API server as one user; implements `Transport`."""
+
+    def __init__(
+        self,
+        config: ConnectionConfig,
+        clock: Clock,
+        random: Random,
+        *,
+        environ: Mapping[str, str] | None = None,
+        terminal: bool = False,
+        max_response_bytes: int = MAX_RESPONSE_BYTES,
+        stream_idle_seconds: float | None = None,
+    ) -> None:
+        """`environ` is what exec plugins get (by default ours), `terminal` whether they may ask questions there.
+
+        A stream on which nothing comes for `stream_idle_seconds` breaks with a `TransportError`.
+        """
+        source = credential_source(config, environ=os.environ if environ is None else environ, terminal=terminal)
+        self.config = config
+        self._clock = clock
+        self._random = random
+        self._vault = Vault(source, clock)
+        self._max_response_bytes = max_response_bytes
+        self._stream_idle_seconds = stream_idle_seconds
+        self._headers = _fixed_headers(config)
+        self._slots = asyncio.Semaphore(MAX_CONCURRENT_REQUESTS)
+        self._session: aiohttp.ClientSession | None = None
+        self._tls: tuple[ClientCertificate | None, ssl.SSLContext] | None = None
+        self._closed = False
+
+    async def request(self, request: Request) -> Response:
+        """The answer, whatever its status. Raises `TransportError` if there is none.
+
+        The request's time does not run while a new credential is waited for: a login has its own limit.
+        """
+        return await self._authenticated(request, self._whole)
+
+    @asynccontextmanager
+    async def stream(self, request: Request) -> AsyncIterator[AsyncIterator[bytes]]:
+        """The body as it comes. Raises `ApiError` if the server refuses, `TransportError` if the connection breaks."""
+        answer = await self._authenticated(request, self._begun)
+        if isinstance(answer, Response):
+            raise error_of(answer, request.method)
+        try:
+            yield _Chunks(answer, self._where(request), self._stream_idle_seconds)
+        finally:
+            answer.close()
+
+    @asynccontextmanager
+    async def converse(self, request: Request, protocol: str) -> AsyncIterator[Conversation]:
+        """A WebSocket. Raises `ApiError` if the server refuses, `TransportError` if the connection breaks."""
+        credential, cluster = await self._vault.current(), self.config.cluster
+        headers = [*self._headers, *([("Authorization", credential.authorization)] if credential.authorization else [])]
+        try:
+            socket = await self._open_session().ws_connect(
+                URL(self._url(request), encoded=True),
+                method=request.method,
+                protocols=(protocol,),
+                headers=headers,
+                ssl=self._context(credential.certificate),
+                server_hostname=cluster.tls_server_name or None,
+                proxy=cluster.proxy_url or None,
+                max_msg_size=self._max_response_bytes,
+            )
+        except aiohttp.WSServerHandshakeError as error:
+            raise error_of(Response(error.status, f"{self._where(request)}: HTTP {error.status}".encode())) from None
+        except (aiohttp.ClientError, OSError) as error:
+            raise TransportError(f"{self._where(request)}: {explain(error)}") from None
+        try:
+            yield _Socket(socket, self._where(request))
+        finally:
+            await socket.close()
+
+    async def close(self) -> None:
+        """Let go of connections; requests under way fail."""
+        self._closed = True
+        await self._vault.close()
+        if self._session is not None:
+            await self._session.close()
+
+    async def _authenticated(self, request: Request, read: Callable[[aiohttp.ClientResponse], Awaitable[A]]) -> A:
+        if self._closed:
+            raise TransportError(f"{self._where(request)}: the client is closed")
+        credential = await self._vault.current()
+        answer = await self._in_time(request, credential, read)
+        if answer.status == 401 and (other := await self._vault.refuse(credential)) is not None:
+            credential = other
+            answer = await self._in_time(request, credential, read)
+        if answer.status != 401:
+            self._vault.accept(credential)
+        return answer
+
+    async def _in_time(
+        self, request: Request, credential: Credential, read: Callable[[aiohttp.ClientResponse], Awaitable[A]]
+    ) -> A:
+        seconds = request.timeout_seconds
+        started = self._clock.monotonic()
+        try:
+            async with asyncio.timeout(seconds), self._slots:
+                answer = await self._attempts(request, credential, read, None if seconds is None else started + seconds)
+        except TimeoutError:
+            raise TransportError(f"{self._where(request)}: no answer within {seconds:g} s") from None
+        took = self._clock.monotonic() - started
+        audit = answer.headers.get("audit-id", "")
+        _log.debug("%s -> %d in %.0f ms", self._where(request), answer.status, 1000 * took, extra={"audit_id": audit})
+        return answer
+
+    async def _attempts(
+        self,
+        request: Request,
+        credential: Credential,
+        read: Callable[[aiohttp.ClientResponse], Awaitable[A]],
+        deadline: float | None,
+    ) -> A:
+        for attempt in itertools.count(1):
+            try:
+                answer = await self._once(request, credential, read)
+            except (aiohttp.ClientError, OSError) as error:
+                if isinstance(error, aiohttp.ClientSSLError):
+                    self._tls = None  # the next request reads the files again: they may have been rotated
+                if not _may_reconnect(request.method, error, attempt):
+                    raise TransportError(f"{self._where(request)}: {explain(error)}") from None
+                pause = CONNECT_BACKOFF.delay(attempt, self._random)
+            else:
+                again = pause_of(answer.status, answer.headers.get("retry-after", ""), attempt)
+                if again is None or (deadline is not None and self._clock.monotonic() + again >= deadline):
+                    return answer
+                pause = self._random.jitter(again, 0.1)
+            await self._clock.sleep(pause)
+        raise AssertionError("count() has no end")
+
+    async def _once(
+        self, request: Request, credential: Credential, read: Callable[[aiohttp.ClientResponse], Awaitable[A]]
+    ) -> A:
+        headers = [*self._headers, ("Accept", request.accept)]
+        if request.body:
+            headers.append(("Content-Type", request.content_type))
+        if credential.authorization:
+            headers.append(("Authorization", credential.authorization))
+        cluster = self.config.cluster
+        response = await self._open_session().request(
+            request.method,
+            URL(self._url(request), encoded=True),
+            headers=headers,
+            data=request.body or None,
+            ssl=self._context(credential.certificate),
+            server_hostname=cluster.tls_server_name or None,
+            proxy=cluster.proxy_url or None,
+            allow_redirects=False,
+        )
+        try:
+            if 300 <= response.status < 400:
+                target = _without_secrets(response.headers.get("Location", ""))
+                raise TransportError(
+                    f"{self._where(request)}: the server redirects to {target!r}; is this an API server's address?"
+                )
+            return await read(response)
+        except BaseException:
+            response.close()
+            raise
+
+    async def _whole(self, response: aiohttp.ClientResponse) -> Response:
+        chunks: list[bytes] = []
+        size = 0
+        async for chunk in response.content.iter_any():
+            chunks.append(chunk)
+            size += len(chunk)
+            if size > self._max_response_bytes:
+                raise TransportError(
+                    f"{response.method} {response.url.path}: the answer is larger than {self._max_response_bytes} "
+                    "bytes; ask for smaller pages"
+                )
+        headers: dict[str, str] = {}
+        for name, value in response.headers.items():
+            key = name.lower()
+            headers[key] = f"{headers[key]}, {value}" if key in headers else value
+        response.release()
+        return Response(response.status, b"".join(chunks), response.content_type, headers)
+
+    async def _begun(self, response: aiohttp.ClientResponse) -> Response | aiohttp.ClientResponse:
+        if response.status >= 300:
+            return await self._whole(response)
+        return response
+
+    def _open_session(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            self._session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=KEEPALIVE_SECONDS, socket_factory=_socket),
+                cookie_jar=aiohttp.DummyCookieJar(),
+                timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS),
+            )
+        return self._session
+
+    def _context(self, certificate: ClientCertificate | None) -> ssl.SSLContext | bool:
+        """The TLS context for a certificate. Connections are pooled by context: a new one makes new connections."""
+        if not self.config.cluster.server.startswith("https://"):
+            return True
+        if self._tls is None or self._tls[0] != certificate:
+            self._tls = (certificate, client_context(self.config.cluster, certificate))
+        return self._tls[1]
+
+    def _url(self, request: Request) -> str:
+        query = f"?{urlencode(request.query, quote_via=quote)}" if request.query else ""
+        return f"{self.config.cluster.server}{quote(request.path)}{query}"
+
+    def _where(self, request: Request) -> str:
+        return f"{request.method} {self.config.cluster.server}{quote(request.path)}"
+
+
+class _Chunks:
+    """The pieces of a stream."""
+
+    def __init__(self, response: aiohttp.ClientResponse, where: str, idle_seconds: float | None) -> None:
+        self._response = response
+        self._where = where
+        self._idle_seconds = idle_seconds
+
+    def __aiter__(self) -> "_Chunks":
+        return self
+
+    async def __anext__(self) -> bytes:
+        try:
+            async with asyncio.timeout(self._idle_seconds):
+                chunk = await self._response.content.readany()
+        except TimeoutError:
+            raise TransportError(f"{self._where}: nothing came for {self._idle_seconds:g} s") from None
+        except (aiohttp.ClientError, OSError) as error:
+            raise TransportError(f"{self._where}: {explain(error)}") from None
+        if not chunk:
+            raise StopAsyncIteration
+        return chunk
+
+
+class _Socket:
+    """A conversation over a WebSocket."""
+
+    def __init__(self, socket: aiohttp.ClientWebSocketResponse, where: str) -> None:
+        self._socket = socket
+        self._where = where
+
+    async def send(self, message: bytes) -> None:
+        try:
+            await self._socket.send_bytes(message)
+        except (aiohttp.ClientError, OSError) as error:
+            raise TransportError(f"{self._where}: {explain(error)}") from None
+
+    async def receive(self) -> bytes:
+        while True:
+            message = await self._socket.receive()
+            if message.type not in (aiohttp.WSMsgType.BINARY, aiohttp.WSMsgType.TEXT):
+                return b""
+            data = message.data
+            if data:
+                return data.encode() if isinstance(data, str) else bytes(data)
+
+
+def pause_of(status: int, retry_after: str, attempt: int) -> float | None:
+    """Seconds after which a refused request is sent again; None if it is not."""
+    if status not in (429, 503) or attempt >= MAX_ATTEMPTS or not (retry_after.isascii() and retry_after.isdecimal()):
+        return None
+    return max(float(retry_after), CONNECT_BACKOFF.first)
+
+
+def _without_secrets(location: str) -> str:
+    """A URL's host and path: its user, query and fragment may be credentials."""
+    try:
+        url = urlsplit(location)
+    except ValueError:
+        return "?"
+    return printable(f"{url.hostname or ''}{url.path}")
+
+
+def _may_reconnect(method: str, error: Exception, attempt: int) -> bool:
+    # Not after a time-out: that was patience enough.
+    never_connected = isinstance(error, aiohttp.ClientConnectorError)
+    hopeless = isinstance(error, aiohttp.ClientSSLError)
+    return never_connected and not hopeless and method in _IDEMPOTENT and attempt < CONNECT_ATTEMPTS
+
+
+def _fixed_headers(config: ConnectionConfig) -> tuple[tuple[str, str], ...]:
+    headers = [("User-Agent", USER_AGENT)]
+    if config.cluster.disable_compression:
+        headers.append(("Accept-Encoding", "identity"))
+    if config.user.impersonation is not None:
+        headers += _impersonation_headers(config.user.impersonation)
+    return tuple(headers)
+
+
+def _impersonation_headers(other: Impersonation) -> list[tuple[str, str]]:
+    headers = [("Impersonate-User", other.user)]
+    if other.uid:
+        headers.append(("Impersonate-Uid", other.uid))
+    headers += [("Impersonate-Group", group) for group in other.groups]
+    for key, values in other.extra:
+        name = f"Impersonate-Extra-{quote(key, safe='!#$&*+^|~')}"
+        headers += [(name, value) for value in values]
+    return headers
+
+
+def _socket(address: aiohttp.AddrInfoType) -> socket.socket:
+    """A socket of which the kernel notices when its peer has gone without a word: a stream may be silent for hours."""
+    family, kind, protocol, *_ = address
+    made = socket.socket(family, kind, protocol)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in _TCP_KEEPALIVE.items():
+        if hasattr(socket, name):
+            made.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+    return made

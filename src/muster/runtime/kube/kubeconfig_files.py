@@ -1,0 +1,135 @@
+"""Finds the kubeconfig and reads it: the thin shell around `kubeconfig_parse`.
+
+The order is kubectl's: the file that the user names; the list in KUBECONFIG; ~/.kube/config; and inside a pod, what
+the cluster gives its pods.
+"""
+
+import ipaddress
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from muster.runtime.kube.kubeconfig import ClusterConfig, ConnectionConfig, KubeconfigError, UserConfig
+from muster.runtime.kube.kubeconfig_parse import MAX_BYTES, Kubeconfig, merge, parse
+
+SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+
+
+def load(environ: Mapping[str, str], *, path: str | Path = "", context: str = "") -> ConnectionConfig:
+    """The connection that the user means. Raises `KubeconfigError`.
+
+    `path` is a file that must exist; without it `environ` says where to look (KUBECONFIG, HOME, and in a pod
+    KUBERNETES_SERVICE_HOST). A proxy that the environment names is used unless the kubeconfig names another.
+    """
+    if path:
+        config = read(Path(path)).connection(context)
+    elif files := _default_files(environ):
+        config = merge([read(file) for file in files]).connection(context)
+    elif environ.get("KUBERNETES_SERVICE_HOST"):
+        config = in_cluster(environ)
+    else:
+        looked = environ.get("KUBECONFIG") or "~/.kube/config"
+        raise KubeconfigError(f"no kubeconfig: {looked} does not exist; name one with --kubeconfig or KUBECONFIG")
+    return _with_proxy(config, environ)
+
+
+def read(path: Path) -> Kubeconfig:
+    """One kubeconfig file; its relative paths are relative to its directory. Raises `KubeconfigError`."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise KubeconfigError(f"{path}: cannot be read: {error.strerror}") from None
+    return parse(data, str(path), path.parent.absolute())
+
+
+def in_cluster(environ: Mapping[str, str], directory: Path = SERVICE_ACCOUNT) -> ConnectionConfig:
+    """What a pod gets: the API server's address, the service account's token, the certificate authority."""
+    host, port = environ.get("KUBERNETES_SERVICE_HOST", ""), environ.get("KUBERNETES_SERVICE_PORT", "")
+    if not host or not port:
+        raise KubeconfigError("not in a cluster: KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are not set")
+    token, authority, namespace = directory / "token", directory / "ca.crt", directory / "namespace"
+    for file in (token, authority):
+        if not file.is_file():
+            raise KubeconfigError(f"{file}: does not exist; the pod needs automountServiceAccountToken: true")
+    return ConnectionConfig(
+        cluster=ClusterConfig(
+            server=f"https://{f'[{host}]' if ':' in host else host}:{port}",
+            certificate_authority_file=authority,
+        ),
+        user=UserConfig(token_file=token),
+        namespace=namespace.read_text().strip() if namespace.is_file() else "default",
+        source=str(directory),
+    )
+
+
+def proxy_from_environment(server: str, environ: Mapping[str, str]) -> str:
+    """The proxy that HTTPS_PROXY (or HTTP_PROXY) and NO_PROXY name for a server, "" for none: Go's rules."""
+    url = urlsplit(server)
+    name = f"{url.scheme}_proxy"
+    proxy = environ.get(name.upper()) or environ.get(name) or ""
+    exceptions = environ.get("NO_PROXY") or environ.get("no_proxy") or ""
+    if not proxy or _goes_direct(url.hostname or "", url.port, exceptions):
+        return ""
+    proxy = proxy if "://" in proxy else f"http://{proxy}"
+    if not proxy.startswith(("http://", "https://")):
+        raise KubeconfigError(f"{name.upper()}: is not an http:// or https:// proxy; set NO_PROXY to go without it")
+    return proxy
+
+
+def _with_proxy(config: ConnectionConfig, environ: Mapping[str, str]) -> ConnectionConfig:
+    proxy = config.cluster.proxy_url or proxy_from_environment(config.cluster.server, environ)
+    return replace(config, cluster=replace(config.cluster, proxy_url=proxy))
+
+
+def _default_files(environ: Mapping[str, str]) -> list[Path]:
+    """The files that exist, of those that KUBECONFIG lists or of the one default."""
+    listed = [Path(name) for name in environ.get("KUBECONFIG", "").split(":") if name]
+    if not listed and environ.get("HOME"):
+        listed = [Path(environ["HOME"]) / ".kube" / "config"]
+    return [path for path in listed if _exists(path)]
+
+
+def _exists(path: Path) -> bool:
+    """A file that cannot be looked at counts as there: reading it says why."""
+    try:
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:
+        return True
+    return True
+
+
+def _goes_direct(host: str, port: int | None, exceptions: str) -> bool:
+    address = _address(host)
+    if host == "localhost" or (address is not None and address.is_loopback):
+        return True
+    return any(_excepted(host, port, address, item.strip().lower()) for item in exceptions.split(","))
+
+
+def _excepted(host: str, port: int | None, address: "_Address | None", item: str) -> bool:
+    if item in ("", "*"):
+        return item == "*"
+    if address is not None:
+        try:
+            return address in ipaddress.ip_network(item, strict=False)
+        except ValueError:
+            return item in (f"{host}:{port}", f"[{host}]:{port}")
+    name, _, item_port = item.partition(":")
+    if item_port and item_port != str(port):
+        return False
+    if name.startswith((".", "*.")):
+        return host.endswith(name.removeprefix("*"))
+    return host == name or host.endswith(f".{name}")
+
+
+_Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+
+
+def _address(host: str) -> _Address | None:
+    try:
+        return ipaddress.ip_address(host)
+    except ValueError:
+        return None

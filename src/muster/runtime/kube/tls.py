@@ -1,0 +1,123 @@
+"""TLS contexts from what a kubeconfig says, and one-line explanations of what goes wrong on the way to a server.
+
+Invariant: a client's key never lies on a disk where the system has memory files; elsewhere it does for the moment
+that OpenSSL reads it, in a file of mode 0600.
+"""
+
+import os
+import ssl
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from muster.runtime.kube.credentials import ClientCertificate, CredentialError, read_file
+from muster.runtime.kube.kubeconfig import ClusterConfig
+from muster.runtime.transport import TransportError
+
+_ALERTS = {
+    "CERTIFICATE_REQUIRED": "the server wants a client certificate",
+    "UNKNOWN_CA": "the server does not know the authority of our client certificate",
+    "BAD_CERTIFICATE": "the server refuses our client certificate",
+    "CERTIFICATE_EXPIRED": "our client certificate has expired",
+    "WRONG_VERSION_NUMBER": "the server does not speak TLS on this port",
+    "HTTP_REQUEST": "the server does not speak TLS on this port",
+    "PROTOCOL_VERSION": "the server speaks only versions of TLS that are not safe",
+}
+
+
+def client_context(cluster: ClusterConfig, certificate: ClientCertificate | None) -> ssl.SSLContext:
+    """How to speak TLS with a server, as ourselves. Raises `TransportError`.
+
+    The server's certificate is judged as Go judges it: any certificate of the kubeconfig's authority is an end of
+    the chain, and authorities that lack extensions which newer rules ask for are fine.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    _load_authority(context, cluster)
+    if cluster.insecure_skip_tls_verify:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    if certificate is not None:
+        _load_certificate(context, certificate)
+    return context
+
+
+def explain(error: BaseException) -> str:
+    """Why there was no answer, in one line that names what to look at."""
+    import aiohttp  # so that a context alone does not cost this
+
+    cause = getattr(error, "certificate_error", None) or getattr(error, "os_error", None) or error
+    match cause:
+        case ssl.SSLCertVerificationError():
+            reason = cause.verify_message.rstrip(".")
+            return (
+                f"the server's certificate is not trusted: {reason}; look at certificate-authority, "
+                "tls-server-name and the address in the kubeconfig"
+            )
+        case ssl.SSLError():
+            alert = next((text for word, text in _ALERTS.items() if word in (cause.reason or "")), "")
+            return f"TLS failed: {alert or cause.reason or cause}"
+    match error:
+        case aiohttp.ClientHttpProxyError():
+            return f"the proxy refuses: {error.status} {error.message}"
+        case aiohttp.ClientProxyConnectionError():
+            return f"the proxy cannot be reached: {_reason(cause)}"
+        case aiohttp.ClientConnectorDNSError():
+            return f"the host name cannot be resolved: {_reason(cause)}"
+        case aiohttp.ConnectionTimeoutError():
+            return "the server does not take the connection in time"
+        case aiohttp.ServerDisconnectedError():
+            return "the server closed the connection without an answer"
+        case aiohttp.ClientPayloadError() | ConnectionResetError():
+            return "the connection broke in the middle of the answer"
+    return _reason(cause)
+
+
+def _reason(error: BaseException) -> str:
+    if isinstance(error, OSError) and error.errno is not None and error.errno > 0:
+        return os.strerror(error.errno)
+    return getattr(error, "strerror", None) or str(error) or type(error).__name__
+
+
+def _load_authority(context: ssl.SSLContext, cluster: ClusterConfig) -> None:
+    if cluster.certificate_authority_file is not None:
+        where, data = str(cluster.certificate_authority_file), read_file(cluster.certificate_authority_file)
+    elif cluster.certificate_authority is not None:
+        where, data = "certificate-authority-data", cluster.certificate_authority
+    else:
+        context.load_default_certs(ssl.Purpose.SERVER_AUTH)
+        return
+    try:
+        # Text between the certificates is a comment, in any encoding.
+        context.load_verify_locations(cadata=data.decode("latin-1").encode("ascii", errors="replace").decode())
+    except (ssl.SSLError, ValueError) as error:
+        reason = getattr(error, "reason", None) or "there is none, or one is damaged"
+        raise TransportError(f"{where}: is not a list of certificates in PEM: {reason}") from None
+
+
+def _load_certificate(context: ssl.SSLContext, certificate: ClientCertificate) -> None:
+    try:
+        with _private_file(certificate.certificate.rstrip() + b"\n" + certificate.key) as path:
+            # The password is asked for by OpenSSL on the terminal unless there is one.
+            context.load_cert_chain(path, password="")
+    except ssl.SSLError as error:
+        reason = error.reason or "the certificate or its key is not PEM, or the key is encrypted"
+        raise CredentialError(f"client certificate and key: {reason}") from None
+
+
+@contextmanager
+def _private_file(content: bytes) -> Iterator[str]:
+    """A path under which OpenSSL, which reads only files, can read something that should be in none."""
+    try:
+        fd = os.memfd_create("client-certificate")
+    except (AttributeError, OSError):
+        # Not on this system, or forbidden.
+        with tempfile.NamedTemporaryFile(prefix="muster-") as file:
+            file.write(content)
+            file.flush()
+            yield file.name
+        return
+    with os.fdopen(fd, "wb") as memory:
+        memory.write(content)
+        memory.flush()
+        yield f"/proc/self/fd/{fd}"

@@ -1,0 +1,1 @@
+"""What this process is to its machine: its locks, its files, its log, its memory."""

@@ -1,0 +1,115 @@
+"""Manifests in, patches out."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from muster.cli.doing.applying import LAST_APPLIED, Manifest, ManifestError, annotated, change, manifests
+
+
+def manifest(**spec):
+    return {"apiVersion": "v1", "kind": "Thing", "metadata": {"name": "a"}, "spec": spec}
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("apiVersion: v1\nkind: A\nmetadata: {name: a}\n---\napiVersion: v1\nkind: B\nmetadata: {name: b}", ["a", "b"]),
+        ("apiVersion: v1\nkind: List\nitems: [{apiVersion: v1, kind: A, metadata: {name: a}}]", ["a"]),
+        ('{"apiVersion": "v1", "kind": "A", "metadata": {"generateName": "a-"}}', [None]),
+    ],
+)
+def test_documents(text, names):
+    assert [name_of(one) for one in manifests(text.encode(), "x.yaml")] == names
+
+
+def name_of(found):
+    assert isinstance(found, Manifest)
+    return found.document["metadata"].get("name")
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("a: [", "x.yaml: yaml: while parsing a flow node did not find expected node content"),
+        ("kind: A\nkind: B", "x.yaml: kind is given more than once"),
+        ("[" * 100_000, "x.yaml: yaml: it nests deeper than"),
+        ("just text", "x.yaml: expected an object with apiVersion and kind"),
+        ("kind: A\nmetadata: {name: a}", "x.yaml: apiVersion and kind must be given"),
+        ("apiVersion: 1\nkind: A", "x.yaml: apiVersion and kind must be given"),
+        ("apiVersion: v1\nkind: A", "x.yaml: metadata.name must be given"),
+        ("3\n---\napiVersion: v1\nkind: A\nmetadata: {name: a}", "x.yaml, document 1: expected an object"),
+        ("apiVersion: v1\nkind: List\nitems: [3]", "x.yaml: expected an object"),
+        ("", "x.yaml: holds no object"),
+        ("---\n# nothing\n---\n", "x.yaml: holds no object"),
+        ("apiVersion: v1\nkind: List\nitems: []", "x.yaml: holds no object"),
+        (b"\x7fELF\xff\x00", "x.yaml: is not text in UTF-8"),
+        ("\0", "x.yaml: yaml: "),
+    ],
+)
+def test_bad_manifests_say_where(text, problem):
+    found = manifests(text if isinstance(text, bytes) else text.encode(), "x.yaml")
+    assert isinstance(found[0], ManifestError)
+    assert str(found[0]).startswith(problem)
+
+
+def test_what_can_be_read_is_read():
+    good = "apiVersion: v1\nkind: A\nmetadata: {{name: {}}}"
+    text = "\n---\n".join(["3", good.format("a"), "b: [", good.format("b")])
+    first, second, third, fourth = manifests(text.encode(), "x.yaml")
+    assert (name_of(second), name_of(fourth)) == ("a", "b")
+    assert fourth.where == "x.yaml, document 4"
+    assert [isinstance(one, ManifestError) for one in (first, third)] == [True, True]
+
+
+def test_yaml_dates_are_text():
+    text = b"\xef\xbb\xbfapiVersion: v1\nkind: A\nmetadata: {name: a, labels: {day: 2026-01-02, 1: x}}"
+    [found] = manifests(text, "x.yaml")
+    assert found.document["metadata"]["labels"] == {"day": "2026-01-02", "1": "x"}
+
+
+def merged(target, patch):
+    """RFC 7386, as the server does it."""
+    if not isinstance(patch, dict):
+        return patch
+    result = dict(target) if isinstance(target, dict) else {}
+    for key, value in patch.items():
+        if value is None:
+            result.pop(key, None)
+        else:
+            result[key] = merged(result.get(key), value)
+    return result
+
+
+def test_what_the_manifest_no_longer_says_goes_and_what_others_set_stays():
+    stored = annotated(manifest(a=1, b={"c": 1, "d": 2}))
+    stored = merged(stored, {"spec": {"theirs": True}, "status": {"ready": 1}})
+    patch = change(stored, manifest(b={"c": 1, "e": 3}))
+    assert patch["spec"] == {"a": None, "b": {"d": None, "e": 3}}
+    assert "status" not in patch
+    assert merged(stored, patch)["spec"] == {"theirs": True, "b": {"c": 1, "e": 3}}
+
+
+@pytest.mark.parametrize("garbage", ["not json", "[]", "3"])
+def test_an_annotation_that_makes_no_sense_removes_nothing(garbage):
+    stored = merged(manifest(a=1), {"metadata": {"annotations": {LAST_APPLIED: garbage}}})
+    assert "spec" not in change(stored, manifest(a=1))
+
+
+values = st.recursive(
+    st.integers() | st.text(max_size=3) | st.booleans(),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from("abcd"), inner, max_size=3),
+    max_leaves=8,
+)
+specs = st.dictionaries(st.sampled_from("abcd"), values, max_size=4)
+
+
+@given(specs, specs)
+def test_applying_twice_changes_nothing_and_reaches_the_manifest(first, second):
+    stored = annotated(manifest(**first))
+    stored = merged(stored, change(stored, manifest(**second)))
+    assert stored["spec"] == second
+    assert json.loads(stored["metadata"]["annotations"][LAST_APPLIED]) == manifest(**second)
+    assert change(stored, manifest(**second)) == {}

@@ -1,0 +1,360 @@
+"""Logs: what the shim writes, and what readers make of it."""
+
+import asyncio
+import contextlib
+import itertools
+import os
+import tempfile
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from muster.api.status import ApiError
+from muster.cluster.nodeconnection import LogOptions
+from muster.cluster.nodes import shims
+from muster.cluster.nodes.container.logs import Logs, Reader, Rendering, tail
+from muster.cluster.nodes.disk.storage import Storage
+from muster.cluster.nodes.shim.log import LINE_BYTES, Log, Stream
+from muster.runtime.clock import VirtualClock, run_virtual
+from muster.runtime.containerlogs import Missing, read_raw, record, runs
+
+
+def line(number, text="x", tag="F", stream="stdout"):
+    return f"2026-01-01T12:00:{number:02}.000000000Z {stream} {tag} {text}\n".encode()
+
+
+@given(st.lists(st.binary(max_size=40).map(lambda data: data.replace(b"\0", b"\n")), max_size=8))
+def test_a_stream_is_cut_into_lines_wherever_it_was_torn(pieces):
+    stream = Stream(b"stdout")
+    cut = [part for piece in pieces for part in stream.cut(piece)] + stream.end()
+    assert b"".join(text for _, text in cut) == b"".join(pieces)
+    assert all(text.endswith(b"\n") == (tag == b"F") for tag, text in cut)
+
+
+def test_long_lines_become_partial_ones():
+    stream = Stream(b"stdout")
+    text = bytes(range(65, 91)) * 2000
+    cut = stream.cut(b"one\n\n" + text + b"\ntwo\nthree\nrest")
+    assert [tag for tag, _ in cut] == [b"F", b"P", b"P", b"P", b"F"]
+    assert all(len(part) <= LINE_BYTES for _, part in cut)
+    assert [b"".join(part for _, part in cut), cut[0][1]] == [b"one\n\n" + text + b"\ntwo\nthree\n", b"one\n\n"]
+    assert cut[4][1].endswith(b"\ntwo\nthree\n")
+    assert stream.end() == [(b"P", b"rest")]
+
+
+@pytest.fixture
+def place(tmp_path):
+    descriptor = os.open(tmp_path, os.O_PATH)
+    yield descriptor, tmp_path
+    os.close(descriptor)
+
+
+def test_files_are_rotated_and_the_oldest_forgotten(place):
+    descriptor, directory = place
+    log = Log(descriptor, 100, 3, 0)
+    for number in range(20):
+        log.write(b"stdout", [(b"F", b"%02d\n" % number)])
+    # Three lines a file, each of three bytes of text: the names say how much was before.
+    assert sorted(path.name for path in directory.iterdir()) == ["log.4.36", "log.5.45", "log.6.54"]
+    reader = Reader(directory)
+    reader.seek(None)
+    assert read_all(reader) == list(range(12, 20))
+    assert (reader.dropped, log.lost) == (36, 0)
+
+
+def test_lost_lines_are_counted_and_told_when_there_is_room_again(place, monkeypatch):
+    descriptor, directory = place
+    log = Log(descriptor, 1000, 3, 0)
+    log.write(b"stdout", [(b"F", b"one\n")])
+    write = os.write
+
+    def torn(target, data):
+        if len(data) > 10:
+            return write(target, data[:10])
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "write", torn)
+    log.write(b"stdout", [(b"F", b"two\nthree\n")])
+    assert (log.lost, log.trouble) == (1, "no space left on device")
+    monkeypatch.undo()
+    log.write(b"stdout", [(b"F", b"four\n")])
+    rendered = Rendering().feed((directory / "log.0.0").read_bytes())
+    assert rendered.splitlines()[0:2] == [b"one", b"two"]
+    assert rendered.endswith(b"[muster: 1 lines are missing here: no space left on device]\nfour\n")
+
+
+@pytest.mark.parametrize(
+    ("since", "timestamps", "text"),
+    [
+        (b"", False, b"a\nb c \npart-end\n"),
+        (b"2026-01-01T12:00:02", False, b"b c \npart-end\n"),
+        (b"2026-01-01T12:00:09", False, b""),
+        (b"2026-01-01T12:00:04", True, b"2026-01-01T12:00:04.000000000Z end\n"),
+    ],
+)
+def test_lines_as_users_see_them(since, timestamps, text):
+    block = line(1, "a") + line(2, "b c ") + line(3, "part-", "P") + b"torn\n" + line(4, "end", stream="stderr")
+    assert Rendering(since, timestamps=timestamps).feed(block) == text
+
+
+def test_a_carriage_return_ends_no_line():
+    bar = b"10%\r20%\r100% done"
+    block = b"2026-01-01T12:00:01.000000000Z stderr F " + bar + b"\n" + line(2, "next")
+    assert Rendering().feed(block) == bar + b"\nnext\n"
+    stamped = Rendering(timestamps=True).feed(block)
+    assert stamped == b"2026-01-01T12:00:01.000000000Z " + bar + b"\n2026-01-01T12:00:02.000000000Z next\n"
+
+
+def test_a_line_in_parts_has_one_stamp_over_blocks_too():
+    rendering = Rendering(timestamps=True)
+    blocks = [line(1, "a", "P") + line(2, "b", "P"), line(3, "c", "P"), line(4, "d") + line(5, "e")]
+    assert b"".join(map(rendering.feed, blocks)) == (
+        b"2026-01-01T12:00:01.000000000Z abcd\n2026-01-01T12:00:05.000000000Z e\n"
+    )
+
+
+def fill(directory: Path, files):
+    """Write the files of a log, oldest first."""
+    for index, numbers in enumerate(files):
+        (directory / f"log.{index}.{index}").write_bytes(b"".join(line(n, str(n)) for n in numbers))
+
+
+def read_all(reader):
+    return [int(part.split()[-1]) for block in reader.read() for part in block.splitlines()]
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 3, 4, 5, 6, 7, 100, None])
+def test_the_tail_reaches_back_over_rotations(tmp_path, count):
+    fill(tmp_path, [[1, 2], [3], [], [4, 5, 6]])
+    reader = Reader(tmp_path)
+    reader.seek(count)
+    assert read_all(reader) == [1, 2, 3, 4, 5, 6][max(6 - count, 0) if count is not None else 0 :]
+    reader.close()
+
+
+def test_the_tail_of_a_long_file(tmp_path):
+    (tmp_path / "log.0.0").write_bytes(b"".join(line(n % 60, f"{n} {'x' * 300}") for n in range(2000)))
+    assert [text.split()[0] for text in tail(tmp_path, 500, 1 << 20).splitlines()] == [
+        str(n) for n in range(1500, 2000)
+    ]
+    assert len(tail(tmp_path, 80, 2048)) == 2048
+
+
+def test_a_reader_loses_nothing_over_rotations(tmp_path):
+    """Write, rotate and read in every order that a slow or a fast reader may meet."""
+    for pattern in ("wrwrwr", "wwrrww", "wRwR", "wRRw", "wrRwRrw", "wRrwRr", "RwRwr"):
+        directory = tmp_path / pattern
+        directory.mkdir()
+        descriptor = os.open(directory, os.O_PATH)
+        log = Log(descriptor, 1 << 20, 8, 0)
+        reader, seen, number = Reader(directory), [], 0
+        for step in pattern + "r":
+            if step == "w":
+                number += 1
+                log.write(b"stdout", [(b"F", b"%d\n" % number)])
+            elif step == "R":
+                log._size = 1 << 21  # the next line goes to a new file
+                number += 1
+                log.write(b"stdout", [(b"F", b"%d\n" % number)])
+            else:
+                seen += read_all(reader)
+        assert seen == list(range(1, number + 1)), pattern
+        reader.close()
+        os.close(descriptor)
+
+
+@pytest.fixture
+def world(tmp_path, make_pod, monkeypatch):
+    """A pod with a container whose log can be written, and whose shim lives as long as we say."""
+    storage = Storage(tmp_path / "node")
+    pod = make_pod()
+    place = storage.of(pod.metadata.uid)
+    from muster.cluster.nodes.disk.storage import PodRecord
+
+    place.write(PodRecord("ns", "p", "uid-1"))
+
+    class World:
+        def __init__(self):
+            self.alive = True
+            self.pod = pod
+
+        def attempt(self, number, claimed=True):
+            directory = place.begin("main", number)
+            if claimed:
+                (directory / "state").write_text('{"claimed":1,"started":1}')
+            return directory
+
+        async def read(self, **options):
+            chunks = Logs(storage, VirtualClock()).logs(self.pod, LogOptions(container="main", **options))
+            return b"".join([chunk async for chunk in chunks])
+
+    world = World()
+    monkeypatch.setattr(shims, "is_alive", lambda directory: world.alive)
+    return world
+
+
+def test_the_newest_attempt_is_read_and_the_one_before_on_demand(world):
+    for number in (0, 1):
+        (world.attempt(number) / "log.0.0").write_bytes(line(1, f"attempt-{number}"))
+    world.attempt(2, claimed=False)
+    assert run_virtual(world.read()) == b"attempt-1\n"
+    assert run_virtual(world.read(previous=True)) == b"attempt-0\n"
+
+
+def test_between_two_runs_the_last_one_is_also_the_previous_one(world, make_pod):
+    ended = {"terminated": {"exitCode": 1}}
+    status = {"name": "main", "state": {"waiting": {"reason": "CrashLoopBackOff"}}, "lastState": ended}
+    world.pod = make_pod(status={"containerStatuses": [status]})
+    (world.attempt(0) / "log.0.0").write_bytes(line(1, "crashed"))
+    assert run_virtual(world.read()) == run_virtual(world.read(previous=True)) == b"crashed\n"
+    with pytest.raises(ApiError, match="not found"):
+        run_virtual(world.read(previous=True, before_newest=True))
+
+
+def test_a_limit_of_bytes(world):
+    (world.attempt(0) / "log.0.0").write_bytes(line(1, "hello"))
+    assert run_virtual(world.read(limit_bytes=3)) == b"hel"
+
+
+def test_following_ends_with_the_container_and_has_its_last_words(world):
+    directory = world.attempt(0)
+
+    async def follow():
+        reading = asyncio.create_task(world.read(follow=True))
+        for number in range(5):
+            with (directory / "log.0.0").open("ab") as file:
+                file.write(line(number, str(number)))
+            await asyncio.sleep(0.25)
+        with (directory / "log.0.0").open("ab") as file:
+            file.write(line(9, "last words"))
+        world.alive = False
+        return await reading
+
+    assert run_virtual(follow()) == b"0\n1\n2\n3\n4\nlast words\n"
+
+
+def test_since_seconds_counts_from_now(world):
+    start = VirtualClock()._start
+    old = start.strftime("%Y-%m-%dT%H:%M:%S.000000000Z").encode()
+    (world.attempt(0) / "log.0.0").write_bytes(old + b" stdout F old\n" + old[:17] + b"50.000000000Z stdout F new\n")
+
+    async def read():
+        await asyncio.sleep(60)
+        return await world.read(since_seconds=30)
+
+    assert run_virtual(read()) == b"new\n"
+
+
+@pytest.mark.parametrize(
+    ("previous", "message"),
+    [
+        (False, 'container "main" in pod "p" is waiting to start: ContainerCreating'),
+        (True, 'previous terminated container "main" in pod "p" not found'),
+    ],
+)
+def test_without_a_log_there_is_a_reason(world, previous, message):
+    with pytest.raises(ApiError) as caught:
+        run_virtual(world.read(previous=previous))
+    assert (caught.value.code, str(caught.value)) == (400, message)
+
+
+def test_stamps_are_of_a_fixed_length_and_never_go_back(place, monkeypatch):
+    descriptor, directory = place
+    log = Log(descriptor, 1000, 2, 0)
+    for now in (1_700_000_000_000_000_001, 1_600_000_000_000_000_000, 1_700_000_000_000_000_002):
+        monkeypatch.setattr(time, "time_ns", lambda now=now: now)
+        log.write(b"stdout", [(b"F", b"x\n")])
+    stamps = [run.stamp.decode() for run in runs((directory / "log.0.0").read_bytes()) for _ in range(run.lines)]
+    assert stamps == [f"2023-11-14T22:13:20.00000000{digit}Z" for digit in (1, 1, 2)]
+
+
+def write_file_of(log, number):
+    """One line, which fills a file."""
+    assert log.pause() == 0
+    log.write(b"stdout", [(b"F", b"%d\n" % number)])
+
+
+def test_the_oldest_file_waits_for_its_reader(place):
+    """For as long as patience lasts; then it goes, and the reader learns how much is missing at its place."""
+    descriptor, directory = place
+    log = Log(descriptor, 1, 2, patience_seconds=-1)
+    reader = Reader(directory)
+    for number in (1, 2):
+        write_file_of(log, number)
+    [block] = itertools.islice(reader.read(), 1)
+    assert log.pause() > 0
+    assert log.pause() > 0
+    following = reader.read()
+    assert [block, next(following)] == [block_of(directory, 0), block_of(directory, 1)]
+    write_file_of(log, 3)
+    assert log.pause() > 0
+    impatient = Log(descriptor, 1, 2, patience_seconds=0)
+    impatient._files, impatient._begun, impatient._text = log._files, log._begun, log._text
+    impatient._size = 1
+    for number in (4, 5, 6):
+        write_file_of(impatient, number)
+    assert [part if isinstance(part, Missing) else Rendering().feed(part) for part in following] == [
+        Missing(4),
+        b"5\n",
+        b"6\n",
+    ]
+    reader.close()
+    assert impatient.pause() == 0
+
+
+def block_of(directory, number):
+    [path] = directory.glob(f"log.{number}.*")
+    return path.read_bytes()
+
+
+def test_who_is_killed_waits_for_nobody(place):
+    descriptor, directory = place
+    with contextlib.closing(Reader(directory)) as reader:
+        log = Log(descriptor, 1, 1, patience_seconds=-1)
+        write_file_of(log, 1)
+        reader.seek(None)
+        assert log.pause() > 0
+        pipe, writer = os.pipe()
+        os.write(writer, b"2\n3\nend")
+        os.close(writer)
+        log.drain(pipe, Stream(b"stdout"))
+        os.close(pipe)
+        assert b"".join(map(Rendering().feed, reader.read())) == b"1\n2\n3\nend"
+
+
+def test_a_torn_file_does_not_spoil_the_next(tmp_path):
+    (tmp_path / "log.0.0").write_bytes(line(1, "whole") + b"2026-01-01T12:00:02.000000000Z stdout F torn")
+    (tmp_path / "log.1.6").write_bytes(line(3, "next"))
+    with contextlib.closing(Reader(tmp_path)) as reader:
+        assert b"".join(map(Rendering().feed, reader.read())) == b"whole\ntorn\nnext\n"
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from([b"stdout", b"stderr"]), st.binary(max_size=60)), max_size=12),
+    st.integers(1, 200),
+)
+def test_what_is_written_is_what_is_read(pieces, limit_bytes):
+    """Byte for byte for each stream, over rotations, however it is served."""
+    with tempfile.TemporaryDirectory() as name:
+        descriptor = os.open(name, os.O_PATH)
+        log, streams = (
+            Log(descriptor, limit_bytes, 1000, -1),
+            {b"stdout": Stream(b"stdout"), b"stderr": Stream(b"stderr")},
+        )
+        for stream, data in pieces:
+            log.write(stream, streams[stream].cut(data.replace(b"\0", b"\n")))
+        for stream in streams.values():
+            log.write(stream.name, stream.end())
+        os.close(descriptor)
+        with contextlib.closing(Reader(Path(name))) as reader:
+            blocks = [block for block in reader.read() if isinstance(block, bytes)]
+    seen = [run for block in blocks for run in runs(block)]
+    assert [part for block in blocks for part in read_raw(record(Missing(3)) + block)] == [
+        part for block in blocks for part in (Missing(3), *runs(block))
+    ]
+    for stream in streams:
+        written = b"".join(data.replace(b"\0", b"\n") for name, data in pieces if name == stream)
+        assert b"".join(run.text for run in seen if run.stream == stream) == written
