@@ -182,7 +182,7 @@ class RollingUpdateStatefulSetStrategy(Struct):
 class StatefulSetUpdateStrategy(Struct):
     """When a StatefulSet replaces its pods.
 
-    type: RollingUpdate, or OnDelete: only pods that somebody deletes.
+    type: RollingUpdate, or OnDelete: only pods that a user deletes.
     rolling_update: how, for RollingUpdate.
     """
 
@@ -300,7 +300,7 @@ class RollingUpdateDaemonSet(Struct):
 class DaemonSetUpdateStrategy(Struct):
     """When a DaemonSet replaces its pods.
 
-    type: RollingUpdate, or OnDelete: only pods that somebody deletes.
+    type: RollingUpdate, or OnDelete: only pods that a user deletes.
     rolling_update: how fast, for RollingUpdate.
     """
 

@@ -1,5 +1,5 @@
 # ruff: noqa: RUF012  (msgspec gives every object its own empty dict)
-"""`authentication.k8s.io/v1`: who somebody is, and tokens of service accounts. Posted and answered, not stored."""
+"""`authentication.k8s.io/v1`: who a user is, and tokens of service accounts. Posted and answered, not stored."""
 
 from datetime import datetime
 
@@ -11,7 +11,7 @@ GROUP = "authentication.k8s.io"
 
 
 class UserInfo(Struct):
-    """Somebody.
+    """A user.
 
     username: the name.
     uid: unique over time, where the kind of credential has such.

@@ -115,7 +115,7 @@ class SubjectAccessReviewStatus(Struct, omit_defaults=False):
     """The answer.
 
     allowed: whether the access would be granted.
-    denied: whether it was refused outright, not just granted by nobody.
+    denied: whether it was refused outright, not just granted by no rule.
     reason: why.
     evaluation_error: what went wrong on the way to the answer.
     """
@@ -127,7 +127,7 @@ class SubjectAccessReviewStatus(Struct, omit_defaults=False):
 
 
 class SubjectAccessReview(Struct):
-    """May somebody do something?
+    """May a user do something?
 
     metadata: what every object carries.
     spec: what is asked.
@@ -140,7 +140,7 @@ class SubjectAccessReview(Struct):
 
 
 class LocalSubjectAccessReview(Struct):
-    """May somebody do something in this namespace?
+    """May a user do something in this namespace?
 
     metadata: what every object carries.
     spec: what is asked.

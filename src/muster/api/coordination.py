@@ -8,7 +8,7 @@ from muster.api.meta import ObjectMeta, Struct
 class LeaseSpec(Struct):
     """Who holds a lease, since when, for how long.
 
-    holder_identity: who holds it; nobody if empty.
+    holder_identity: who holds it; empty: it is free.
     lease_duration_seconds: how long after renewTime others must wait before they take it.
     acquire_time: since when.
     renew_time: when the holder last renewed it.

@@ -49,7 +49,7 @@ class NetworkPolicyIngressRule(Struct):
     """Traffic that may come in.
 
     ports: to where; anywhere if empty.
-    from_: from whom; from anybody if empty.
+    from_: from which peers; from all if empty.
     """
 
     ports: Annotated[tuple[NetworkPolicyPort, ...], ATOMIC] = ()
@@ -60,7 +60,7 @@ class NetworkPolicyEgressRule(Struct):
     """Traffic that may go out.
 
     ports: to which ports; any if empty.
-    to: to whom; to anybody if empty.
+    to: to which peers; to all if empty.
     """
 
     ports: Annotated[tuple[NetworkPolicyPort, ...], ATOMIC] = ()

@@ -88,7 +88,7 @@ def is_deleting(pod: Pod) -> bool:
 
 
 def is_active(pod: Pod) -> bool:
-    """Whether it runs or is about to, and nobody has asked it to end."""
+    """Whether it runs or is about to, and it has not been asked to end."""
     return not is_finished(pod) and not is_deleting(pod)
 
 

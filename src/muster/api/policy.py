@@ -57,7 +57,7 @@ class PodDisruptionBudgetStatus(Struct):
 
 
 class PodDisruptionBudget(Struct):
-    """Bounds how many of some pods may be missing at once by somebody's choice.
+    """Bounds how many of some pods may be missing at once by a user's choice.
 
     metadata: what every object carries.
     spec: how many pods must stay.

@@ -21,7 +21,7 @@ EXPONENT: Final = "DecimalExponent"
 
 _NANO = 10**9
 _MAX_BINARY = (2**63 - 1) * _NANO  # more than this is cut off, if it is written with a binary suffix
-_MAX_LENGTH = 128  # characters; nobody means a longer number, and int() of a very long one is slow
+_MAX_LENGTH = 128  # characters; no amount is longer, and int() of a very long one is slow
 _MAX_EXPONENT = 64  # of ten; a number beyond is a mistake, and would be as long to write down
 
 _BINARY_SUFFIXES = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
@@ -32,7 +32,7 @@ _DECIMAL_BY_POWER = {power: suffix for suffix, power in _DECIMAL_SUFFIXES.items(
 _SHAPE = re.compile(r"([+-]?)([0-9]*)(?:\.([0-9]*))?([eEinumkKMGTP]*[-+]?[0-9]*)", re.ASCII)
 _POWER = re.compile(r"[eE]([+-]?[0-9]+)", re.ASCII)
 
-# Written with binary suffixes where nobody said otherwise.
+# Written with binary suffixes where nothing says otherwise.
 _BYTES = ("memory", "ephemeral-storage", "storage")
 
 

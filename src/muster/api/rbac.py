@@ -60,7 +60,7 @@ class ClusterRole(Struct):
 
 
 class Subject(Struct):
-    """Somebody to whom rights are given.
+    """A user, a group or a service account to which rights are given.
 
     kind: User, Group or ServiceAccount.
     api_group: group of the kind; of a ServiceAccount it is empty.

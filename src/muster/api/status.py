@@ -136,7 +136,7 @@ def bad_request(message: str) -> ApiError:
 
 
 def unauthorized() -> ApiError:
-    """401: no credential, or one that nobody knows."""
+    """401: no credential, or one that is not known."""
     return _failure(401, "Unauthorized", "Unauthorized")
 
 

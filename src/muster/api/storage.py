@@ -75,7 +75,7 @@ class VolumeAttachmentStatus(Struct):
     """What was observed of an attachment.
 
     attached: whether the volume is attached.
-    attachment_metadata: what the attacher says to whoever mounts it.
+    attachment_metadata: what the attacher says to the node that mounts it.
     attach_error: what went wrong when it was attached.
     detach_error: what went wrong when it was detached.
     """

@@ -1,7 +1,7 @@
 """Runs the asynchronous body of a command against the cluster that the user means.
 
 That is the one named with `--kubeconfig` or KUBECONFIG, else the embedded cluster, if it runs. `~/.kube/config` is not
-looked at: nobody should submit to a shared cluster by having forgotten `muster up`. Expected failures become one line.
+looked at: it is no place for jobs of a user who forgot `muster up`. Expected failures become one line.
 """
 
 import asyncio
@@ -59,7 +59,7 @@ def target_options(command: Command) -> Command:
 class Session:
     """A connection: a client, and the namespace of commands that name none.
 
-    leave: what to do when the user leaves at once; a cluster of the command's own then waits for nobody.
+    leave: what to do when the user leaves at once; a cluster of the command's own then does not wait.
     tunnels: the way into pods.
     own: whether the cluster is one of the command's own. where: which one it is, if that is not the one of this home.
     """

@@ -115,7 +115,7 @@ async def control_plane(
 ) -> AsyncIterator[ControlPlane]:
     """A store and a server on a journal, with the objects that every cluster begins with.
 
-    `trust` is asked once the journal is ours; by default nobody reaches the server from outside, and its tokens end
+    `trust` is asked once the journal is ours; by default the server is not reached from outside, and its tokens end
     with it.
     Raises `DataDirectoryError` where the journal does. The caller runs and stops the manager.
     """

@@ -1,8 +1,8 @@
 """The queue that a fresh embedded cluster begins with: all that the machine has, for everybody in namespace `default`.
 
-It is made once in the life of a store, before anybody is served. The marker is written last: a server that is killed in
-between makes what is missing at its next start, and once the marker is there nothing is made again, so that whoever
-deletes or changes the queue has their way.
+It is made once in the life of a store, before any client is served. The marker is written last: a server that is killed
+in between makes what is missing at its next start, and once the marker is there nothing is made again, so that a user
+who deletes or changes the queue has their way.
 """
 
 from collections.abc import Iterable

@@ -191,14 +191,14 @@ async def begun(
 async def _create_default_queue(plane: ControlPlane) -> None:
     try:
         await create_default_queue(plane.manager.client, plane.manager.informer(NODE).all())
-    except ApiError as error:  # what somebody's webhook or policy refuses is made at another start
+    except ApiError as error:  # what a user's webhook or policy refuses is made at another start
         log.warning("the default queue could not be made: %s", error)
 
 
 async def _registered(plane: ControlPlane) -> None:
-    """Until every node has said that it is there: before that, whoever submits is told that there are none.
+    """Until every node has said that it is there: before that, a user who submits is told that there are none.
 
-    Not for ever: a webhook that refuses what nodes say could only be removed by somebody who is served.
+    Not for ever: a webhook that refuses what nodes say could only be removed by a user who is served.
     """
     missing = set(plane.nodes)
     all_there = asyncio.Event()

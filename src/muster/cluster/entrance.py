@@ -1,4 +1,4 @@
-"""How a server is reached from outside: its credentials, and its address, taken before anybody listens there.
+"""How a server is reached from outside: its credentials, and its address, taken before the server listens there.
 
 Pods are told the address when they start, which may be before the server is ready to answer on it.
 """
@@ -62,6 +62,6 @@ class Entrance:
         return f"https://{HOST}:{self._port}"
 
     def close(self) -> None:
-        """Give the address back, if nobody came so far as to listen there."""
+        """Give the address back, if the server came not so far as to listen there."""
         if "_listener" in vars(self):
             self._listener.close()

@@ -81,7 +81,7 @@ class Program(Protocol):
         ...
 
     async def write(self, data: bytes) -> None:
-        """To its standard input; waits while it does not read. What nobody will read is dropped."""
+        """To its standard input; waits while it does not read. What will not be read is dropped."""
         ...
 
     async def end_input(self) -> None:

@@ -77,7 +77,7 @@ def allow_descriptors(wanted: int) -> None:
 
 
 async def _started(running: Running, stopping: asyncio.Event) -> None:
-    """Wait until everything has started, or nobody wants that any more."""
+    """Wait until everything has started, or that is not wanted any more."""
     starting = asyncio.create_task(running.started(default_queue=True))
     ending = asyncio.create_task(stopping.wait())
     try:

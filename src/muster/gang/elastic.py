@@ -1,16 +1,16 @@
-"""How large elastic gangs should be: who shrinks so that somebody can start, and who grows into room that is free.
+"""How large elastic gangs should be: which shrink so that another can start, and which grow into room that is free.
 
 All is decided on the cluster as it will be once the pods that are on their way out are gone. A shrink that is under
 way has therefore been counted, and is never asked for twice.
 
 1. A waiting gang that does not fit takes, if it is elastic, the largest smaller size that fits. So does one that runs
-   and has lost members for which there is no room, before there is anybody to wait.
+   and has lost members for which there is no room, before there is a pod to wait.
 2. Otherwise elastic gangs of no higher priority shrink for it, if that suffices, and by no more than it needs. Those
    of low priority, and among equals the young, lose their pods first.
 3. If none of the waiting can be helped, gangs grow into what is free now: those of high priority first, equals in
    turns of one pod, the oldest first.
 
-So growth never takes what somebody waits for, and a grown gang gives back what somebody comes to need. The sizes in
+So growth never takes what a gang waits for, and a grown gang gives back what another comes to need. The sizes in
 `least` and `most` bound what is decided here, not what a person does: a gang that was made larger than `most` is not
 grown, but may be shrunk; one that was made smaller than `least` is left alone.
 
@@ -335,7 +335,7 @@ class _Growth:
         while self._open and equals:
             rounds = _largest(1, max(map(self._left, equals)), partial(self._fits, equals)) or 0
             self._grant(equals, rounds)
-            # Another whole round does not fit, or nobody wants one: who still gets a pod stays.
+            # Another whole round does not fit, or none is wanted: gangs that still get a pod stay.
             equals = [gang for gang in equals if self._grant_one(gang)]
 
     def _grant_one(self, gang: Elastic) -> bool:

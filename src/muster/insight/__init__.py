@@ -1,1 +1,1 @@
-"""What people are told of their jobs and queues, as values: whoever shows them brings the terminal, or the page."""
+"""What people are told of their jobs and queues, as values: the command line, or a page, shows them."""

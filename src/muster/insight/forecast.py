@@ -106,7 +106,7 @@ class Outlook:
         return bool(self.tree.queues)
 
     def strict(self, cluster_queue: str) -> bool:
-        """Whether nothing passes the head of the line of the ClusterQueue."""
+        """Whether nothing passes the head of the ClusterQueue."""
         return self.tree.queues[cluster_queue].policy.strict
 
     def estimate(self, key: str, now: datetime) -> Estimate:
@@ -213,7 +213,7 @@ def _tree(snapshot: Snapshot, cluster_queue: str) -> Tree:
 
 
 def _is_active(queue: ClusterQueue) -> bool:
-    """Unless somebody looked and says that it is not."""
+    """Unless a controller has looked and says that it is not."""
     condition = find(queue.status.conditions, ACTIVE)
     return condition is None or condition.status == "True"
 

@@ -10,7 +10,7 @@ from muster.api.meta import Condition
 from muster.api.quantity import amount
 from muster.insight.text import quantity
 
-# What every machine has plenty of, or nobody asks for by itself, is shown with `-o wide`.
+# What every machine has plenty of, or is not asked for by itself, is shown with `-o wide`.
 _RARELY = ("pods", "ephemeral-storage")
 
 
@@ -71,7 +71,7 @@ def local_queue_row(queue: LocalQueue) -> dict[str, Any]:
 
 
 def state(stop_policy: str, conditions: Sequence[Condition]) -> str:
-    """Active, Stopped, Draining, or why it does not admit; Unknown if nobody has looked at it."""
+    """Active, Stopped, Draining, or why it does not admit; Unknown if no controller has looked at it."""
     if stop_policy in (HOLD, HOLD_AND_DRAIN):
         return "Stopped" if stop_policy == HOLD else "Draining"
     active = find(conditions, ACTIVE)

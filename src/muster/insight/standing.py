@@ -40,7 +40,7 @@ class Standing:
 
     reason: why it is not further, as the queue says it; "" if the queue has not said anything yet.
     queue: its LocalQueue. cluster_queue: whose quota it holds; "" if it holds none.
-    position: from 1, among all that wait for the same ClusterQueue; None if nobody tells.
+    position: from 1, among all that wait for the same ClusterQueue; None if the server does not tell.
     since: since when it is so.
     """
 

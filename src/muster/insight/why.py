@@ -41,7 +41,7 @@ State = Literal["done", "here", "later", "none"]
 class Facts:
     """All that was read about a job.
 
-    ahead: who waits before it, in order; None if nobody tells. waiting: how many wait in all.
+    ahead: who waits before it, in order; None if the server does not tell. waiting: how many wait in all.
     strict: whether nothing passes the first of them. head: why that one waits.
     verdict: why it can never start, if that is so.
     names: what people call other workloads, by their UIDs.

@@ -19,7 +19,7 @@ Conditions = tuple[Condition, ...]
 
 
 def since(condition: Condition | None, default: datetime) -> datetime:
-    """When the condition took its status; the default where nobody knows."""
+    """When the condition took its status; the default where that is not known."""
     return condition.last_transition_time or default if condition is not None else default
 
 

@@ -56,7 +56,7 @@ class Settings(Struct, frozen=True):
     """What the Configuration says about how workloads are read.
 
     rules: what pods count as.
-    by_eviction: whoever was evicted because its pods did not get ready in time queues up again behind the others
+    by_eviction: a workload evicted because its pods did not get ready in time queues up again behind the others
         (`requeuingStrategy.timestamp`: Eviction).
     boost: the annotation priority-boost counts (upstream gate PriorityBoost).
     """

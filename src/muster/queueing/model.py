@@ -147,7 +147,7 @@ class Mode(IntEnum):
     """How a podset could get a flavor, from worst to best (upstream granularMode)."""
 
     NO_FIT = 0
-    NO_CANDIDATES = 1  # would fit by preemption, and there is nobody to preempt
+    NO_CANDIDATES = 1  # would fit by preemption, and there is none to preempt
     PREEMPT = 2  # by preempting in its own queue
     RECLAIM = 3  # by taking back what others borrow
     FIT = 4

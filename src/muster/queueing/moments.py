@@ -1,4 +1,4 @@
-"""Arithmetic of moments that anybody may have written: what is beyond the calendar is its first or last second."""
+"""Arithmetic of moments that any client may have written: what is beyond the calendar is its first or last second."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Final

@@ -5,7 +5,7 @@ Invariants
 - Every difference is told exactly once, as (old, new); an object replaced by one of another uid is two differences.
 - Versions of one resource are comparable numbers (KEP-5504); an event older than what was already seen is late or
   a repetition and changes nothing. Versions that are no numbers are taken as they come.
-- Nothing here waits, asks for the time or talks to anybody.
+- Nothing here waits, asks for the time or talks to a server.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -179,7 +179,7 @@ def _version_unknown(error: ApiError) -> bool:
 
 
 def _lean(obj: T) -> T:
-    """The object without managedFields, a quarter of its size that nobody here reads."""
+    """The object without managedFields, a quarter of its size that no controller reads."""
     value: Any = obj
     if isinstance(value, dict):
         value.get("metadata", {}).pop("managedFields", None)

@@ -27,7 +27,7 @@ class Random:
 
 
 class Ids:
-    """Names that nobody else has."""
+    """Names that no other object has."""
 
     def __init__(self, seed: int | None = None) -> None:
         self._random = random.SystemRandom() if seed is None else random.Random(seed)

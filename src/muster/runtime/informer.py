@@ -35,7 +35,7 @@ log = logging.getLogger(__name__)
 class Informer(Generic[T]):
     """A live copy of the objects of one kind, in one namespace or all, that match the selectors.
 
-    Objects are shared: nobody may change them. Handlers run on the loop, must be quick and must not fail; what
+    Objects are shared and must not be changed. Handlers run on the loop, must be quick and must not fail; what
     they raise ends the informer.
     """
 
@@ -91,7 +91,7 @@ class Informer(Generic[T]):
         """Call `handler(old, new)` for every change: old is None for a new object, new is None for one that is gone.
 
         A handler that comes late hears of every object there is first. An object that was deleted and made again
-        while nobody looked is two changes.
+        while it was not looked at is two changes.
         """
         self._handlers.append(handler)
         for obj in self._cache.all():
@@ -149,7 +149,7 @@ class Informer(Generic[T]):
             raise TransportError(message) from error
 
     async def _tell(self, changes: list[Change[T]]) -> None:
-        # Whoever comes during this has been told of the new state already.
+        # A handler that comes during this has been told of the new state already.
         handlers = tuple(self._handlers)
         for number, (old, new) in enumerate(changes, 1):
             for handler in handlers:

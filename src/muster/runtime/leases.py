@@ -1,6 +1,6 @@
 """Leader election: of many candidates, at most one works (client-go's algorithm on a Lease).
 
-A candidate takes the Lease when nobody holds it, or when it has watched it for a whole lease time without seeing it
+A candidate takes the Lease when it is free, or when it has watched it for a whole lease time without seeing it
 renewed: only its own clock counts, never the times written in the object. The holder renews it every few seconds.
 
 Why there are never two leaders: a leader counts its time from *before* it sent the last renewal that succeeded, others
@@ -100,7 +100,7 @@ class Election:
 
     @property
     def leading(self) -> bool:
-        """Whether nobody else can have the lease yet, nor will before what is sent now has arrived."""
+        """Whether no other candidate can have the lease yet, nor will before what is sent now has arrived."""
         return self._renewed_at is not None and self._clock.monotonic() < self._renewed_at + self._timing.renew_limit
 
     def fence(self, transport: Transport) -> Transport:

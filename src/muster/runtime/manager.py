@@ -100,12 +100,12 @@ class Manager:
         """Stop following a kind that is no longer served. Its informers keep what they have seen, and get no older."""
         for key in [key for key in self._informers if key[0] == kind]:
             informer = self._informers.pop(key)
-            informer.synced.set()  # nobody waits for what will not come
+            informer.synced.set()  # what will not come is not waited for
             if task := self._following.pop(informer, None):
                 task.cancel()
 
     def controller(self, name: str, reconcile: Reconcile, *, workers: int = 1) -> Controller:
-        """A controller that counts what it does in this manager's registry; whoever asks for it runs it."""
+        """A controller that counts what it does in this manager's registry; the caller runs it."""
         observer = self.registry.controller(name)
         return Controller(name, reconcile, self.clock, self.random, workers=workers, observer=observer)
 

@@ -4,7 +4,7 @@ Invariants
 - A key is handed to one worker at a time. Added again meanwhile, it comes back after `done`.
 - A key waits at most once: adding it again may only raise its priority or bring its time forward.
 - Higher priorities first; equal ones in the order in which they became ready.
-- A key's delay ends with an earlier `add`: whoever reconciles the key says anew when to look again.
+- A key's delay ends with an earlier `add`: the worker that reconciles the key says anew when to look again.
 
 It belongs to one event loop, knows nothing of what keys mean, and keeps nothing that matters: what is lost at
 shutdown is found again by the next list.
@@ -107,7 +107,7 @@ class WorkQueue:
         self._add(key, self._clock.monotonic(), priority)
 
     def add_after(self, key: str, seconds: float, priority: int = 0) -> None:
-        """The key needs a look in so many seconds, or earlier if anybody adds it earlier."""
+        """The key needs a look in so many seconds, or earlier if it is added earlier."""
         self._add(key, self._clock.monotonic() + max(seconds, 0.0), priority)
 
     def add_rate_limited(self, key: str, priority: int = 0, *, at_least: float = 0.0) -> float:
@@ -139,7 +139,7 @@ class WorkQueue:
                 await getter
             except asyncio.CancelledError:
                 if getter.done() and not getter.cancelled():
-                    self._wake()  # the call was meant for a key: somebody else must hear it
+                    self._wake()  # the call was meant for a key: another worker must hear it
                 else:
                     self._getters.remove(getter)
                 raise
@@ -160,7 +160,7 @@ class WorkQueue:
                     future.set_result(None)
 
     def shut_down(self) -> None:
-        """Hand out no more keys and take none in; whoever has one finishes it."""
+        """Hand out no more keys and take none in; a worker that has one finishes it."""
         self._shut_down = True
         self._waiting.clear()
         self._again.clear()

@@ -44,7 +44,7 @@ EMBEDDED: Final = msgspec.structs.replace(DEFAULT, integrations=Integrations(fra
 
 MAX_BYTES: Final = 1 << 20  # what an API server stores in one object; real ones have a few kilobytes
 
-_MAX_PROBLEMS: Final = 100  # nobody reads more, and a hostile file could have very many
+_MAX_PROBLEMS: Final = 100  # a user reads no more, and a hostile file could have very many
 
 _GROUP: Final = "config.kueue.x-k8s.io"
 _VERSIONS: Final = {f"{_GROUP}/{version}": version for version in (V1BETA2, V1BETA1)}

@@ -325,7 +325,7 @@ class Muster(Struct):
     elastic_indexed_jobs: which rule holds for a change of an Indexed Job's completions: the text of KEP-3715 (they
         equal parallelism before and after, and the Job is not finished), or what kube-apiserver checks today (they
         equal it after).
-    apis: alpha versions that are served too. Upstream serves none that nobody asks for (`--runtime-config`).
+    apis: alpha versions that are served too. Upstream serves none unasked (`--runtime-config`).
     """
 
     elastic_indexed_jobs: ElasticRule = "KEP"

@@ -9,7 +9,7 @@ from muster.api.meta import ObjectMeta, PlainCondition, Struct
 
 
 class PodTemplate(Struct):
-    """Describes pods, for whoever makes them.
+    """Describes pods, for the controllers that make them.
 
     metadata: what every object carries.
     template: what the pods are like.

@@ -48,7 +48,7 @@ class ServiceSpec(Struct):
     """What a service stands for and how it is reached.
 
     ports: ports of the service.
-    selector: labels of the pods; without it someone else says where the service leads.
+    selector: labels of the pods; without it Endpoints of other origin say where the service leads.
     cluster_ip: its address; None for a headless service, whose name stands for the pods themselves.
     cluster_ips: its addresses, by address family; the first is clusterIP.
     type: ClusterIP, NodePort, LoadBalancer or ExternalName.

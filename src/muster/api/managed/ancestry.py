@@ -5,7 +5,7 @@ from collections.abc import Callable
 from muster.api.kueue.names import QUEUE_NAME_LABEL
 from muster.api.meta import ObjectMeta, OwnerReference
 
-# Upstream's limit: whoever nests deeper has made a mistake.
+# Upstream's limit: a deeper chain is a mistake.
 MOST_LEVELS = 10
 
 # An owner, by the namespace and the reference; None for kinds that do not queue, and for owners that are gone.
@@ -13,7 +13,7 @@ OwnerOf = Callable[[str, OwnerReference], ObjectMeta | None]
 
 
 class NestingTooDeepError(Exception):
-    """The chain of owners is longer than anybody means; the text is upstream's."""
+    """The chain of owners is longer than any that is meant; the text is upstream's."""
 
     def __init__(self) -> None:
         limit = f"Terminated search for Kueue-managed Job because ancestor depth exceeded limit of {MOST_LEVELS}"

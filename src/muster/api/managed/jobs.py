@@ -82,7 +82,7 @@ def counts_follow(job: Job) -> bool:
     """Whether a new Job that queues is to keep its Workload, and its pods, when it is scaled.
 
     So it is without a queue (KEP-3715). It is left alone if it says anything about how it may change size, if its pods
-    need not run together, or if somebody else makes its Workload or runs it.
+    need not run together, or if another program makes its Workload or runs it.
     """
     meta, spec = job.metadata, job.spec
     said = {ELASTIC_ANNOTATION, ELASTIC_JOB, JOB_MIN_PARALLELISM} & meta.annotations.keys()
@@ -92,7 +92,7 @@ def counts_follow(job: Job) -> bool:
 
 
 def prebuilt_name(meta: ObjectMeta) -> str:
-    """The name of the Workload that somebody else makes for the job; "" if the engine makes it."""
+    """The name of the Workload that another program makes for the job; "" if the engine makes it."""
     name = PREBUILT_WORKLOAD_NAME_LABEL
     return meta.annotations.get(name, "") or meta.labels.get(name, "")
 

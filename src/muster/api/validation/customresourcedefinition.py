@@ -43,7 +43,7 @@ MAX_WARNING_BYTES = 256
 MAX_SELECTABLE_FIELDS = 8
 _COLUMN_TYPES = ("boolean", "date", "integer", "number", "string")
 _COLUMN_FORMATS = ("int32", "int64", "float", "double", "byte", "date", "date-time", "password")
-# Groups that need a review before anybody may add kinds to them.
+# Groups that need a review before kinds may be added to them.
 _PROTECTED = (".k8s.io", ".kubernetes.io")
 _APPROVAL = "api-approved.kubernetes.io"
 _MUST_BE_APPROVED = f'protected groups must have approval annotation "{_APPROVAL}"'

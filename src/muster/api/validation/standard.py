@@ -33,5 +33,5 @@ class Standard(Struct, frozen=True):
         return [*changed_metadata(new.metadata, old.metadata), *self.change(new, old), *self.whole(new)]
 
     def update_status(self, new: Any, old: Any) -> list[FieldError]:
-        """A change of what was observed: whoever observes answers for it."""
+        """A change of what was observed: the controller that observes answers for it."""
         return list(changed_metadata(new.metadata, old.metadata))

@@ -149,7 +149,7 @@ async def _submit(session: Session, arguments: Sequence[str], options: dict[str,
     from muster.cli.words.choices import check_queue, priority_classes
     from muster.insight.reader.queues import is_embedded, is_simulated
 
-    # A Job may name what is not there, and would wait for ever: in no queue, or for pods that nobody may make.
+    # A Job may name what is not there, and would wait for ever: in no queue, or for pods that may not be made.
     if options["queue"]:
         await check_queue(session.client, session.namespace, options["queue"])
     options = options | await priority_classes(session.client, options["priority"])

@@ -88,7 +88,7 @@ def change(current: dict[str, Any], manifest: dict[str, Any]) -> dict[str, Any]:
     text = (current.get("metadata", {}).get("annotations") or {}).get(LAST_APPLIED)
     try:
         last = json.loads(text) if text else {}
-    except ValueError:  # somebody else's text: then nothing is known to be ours to remove
+    except ValueError:  # another program's text: then nothing is known to be ours to remove
         last = {}
     patch: dict[str, Any] = _patch(last if isinstance(last, dict) else {}, current, annotated(manifest))
     for identity in ("apiVersion", "kind", "status"):

@@ -127,7 +127,7 @@ def job(gang: Gang) -> dict[str, Any]:
 
 
 def _failures_allowed(gang: Gang) -> int:
-    """A gang that lost a worker is lost; whoever wants retries says so in a manifest.
+    """A gang that lost a worker is lost; a manifest can ask for retries.
 
     But an elastic program lives through losses, so its workers are replaced, until as many have failed as it began
     with: what fails on all of them fails at once.

@@ -63,7 +63,7 @@ async def priority_classes(client: Client, name: str) -> dict[str, str]:
         return {"priority": name, "queue_priority": ""}
     kinds: tuple[Kind[Any], ...] = (WORKLOAD_PRIORITY_CLASS, PRIORITY_CLASS)
     names = [found.metadata.name for kind in kinds for found in await list_or_none(client, kind) or ()]
-    # Those of the system itself are for nobody else.
+    # Those of the system itself are for the system alone.
     names = sorted({one for one in names if not one.startswith("system-")})
     there = f"; there is: {', '.join(names)}" if names else ""
     raise click.ClickException(f"no WorkloadPriorityClass and no PriorityClass {name}{there}")

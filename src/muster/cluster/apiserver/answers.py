@@ -41,7 +41,7 @@ class _Closing(Protocol):
 
 
 def _nothing() -> None:
-    """Nobody wants to hear of the end."""
+    """Nothing is done at the end."""
 
 
 Talk: TypeAlias = Callable[[Wire], Awaitable[None]]

@@ -17,7 +17,7 @@ from muster.cluster.apiserver.static import JSON, StaticAnswer, accepted, static
 
 _AGGREGATED = ("v2", "v2beta1")
 # Kubernetes' own groups come first and in this order, which is that of a kube-apiserver: clients take a name that
-# several groups have from the first of them, so that nobody's definition takes the place of `deployments`. Kueue's is
+# several groups have from the first of them, so that no user's definition takes the place of `deployments`. Kueue's is
 # ours, and before the group that has Workloads too.
 _FIRST = (
     "",

@@ -84,7 +84,7 @@ class ApiServer:
     ) -> None:
         """nodes: how to reach into their pods, by name; they may come and go."""
         self.registry = registry
-        self.audit: Audit | None = None  # set by whoever keeps a log of requests
+        self.audit: Audit | None = None  # set by the host that keeps a log of requests
         self.metrics = metrics_registry or metrics.Registry()
         self.endpoints = Endpoints(registry, self.metrics)
         self.traffic = Traffic(self.metrics, clock)
@@ -117,7 +117,7 @@ class ApiServer:
         self._watcher.stop()
 
     def not_known(self, request: Request) -> None:
-        """Note that somebody asks of whom nobody knows who it is: that is all that comes of it."""
+        """Note that a client asks of which it is not known who it is: that is all that comes of it."""
         if self.audit is None:
             return
         try:

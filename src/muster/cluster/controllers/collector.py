@@ -134,7 +134,7 @@ class GarbageCollector:
                 raise
 
     async def _patch(self, item: Item, metadata: dict[str, Any]) -> None:
-        """Change metadata of exactly the version that was decided on; the list is ours only if nobody else wrote."""
+        """Change metadata of exactly the version that was decided on; the list is ours only if it is that."""
         kind = self._kinds[item.resource]
         current = await self._client.get(kind, item.name, item.namespace)
         if Item.of(item.resource, current.metadata) != item:

@@ -1,7 +1,7 @@
 """The end of a definition: the objects of its kind go first, and names that it leaves go to who waits for them.
 
 Upstream's finalizer and naming controllers (k8s.io/apiextensions-apiserver/pkg/controller/finalizer, status). Whether
-a name is free is decided by the server in every write of a definition; here somebody only has to write.
+a name is free is decided by the server in every write of a definition; this controller only has to write.
 """
 
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""Pods whose node no longer exists: nobody else would ever end them.
+"""Pods whose node no longer exists: nothing else would ever end them.
 
 They are marked Failed first (condition DisruptionTarget, as upstream's pod garbage collector does), so that their
 Job counts them, and then deleted.

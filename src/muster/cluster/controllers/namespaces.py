@@ -108,7 +108,7 @@ class NamespaceController:
                 raise
 
     async def _empty(self, namespace: str) -> bool:
-        """Ask for the deletion of what nobody has asked to go yet; whether nothing is left."""
+        """Ask for the deletion of what was not asked to go yet; whether nothing is left."""
         empty = True
         for informer in list(self._contents.values()):
             kind = informer.kind

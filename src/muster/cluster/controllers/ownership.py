@@ -105,7 +105,7 @@ class Graph:
         return (self.items[dependent] for dependent in self._dependents.get(uid, ()))
 
     def blocking(self, item: Item) -> Iterator[Item]:
-        """The dependents of an item, without those that wait for it themselves: in a circle nobody can go first."""
+        """The dependents of an item, without those that wait for it themselves: in a circle none can go first."""
         for dependent in self.dependents(item.uid):
             if not (item.waits_for_dependents and self._waits_for(dependent, item.uid)):
                 yield dependent
@@ -154,7 +154,7 @@ def decide(item: Item, dependents: Iterable[Item], absent: frozenset[str], waiti
 
 
 def _finish(item: Item, dependents: Iterable[Item]) -> list[Action]:
-    """The steps of a deletion that depend on dependents; others are somebody else's finalizers."""
+    """The steps of a deletion that depend on dependents; other finalizers are for other programs."""
     if ORPHAN_FINALIZER in item.finalizers:
         own = frozenset([item.uid])
         return [DropReferences(dependent, own) for dependent in dependents] or [DropFinalizer(item, ORPHAN_FINALIZER)]

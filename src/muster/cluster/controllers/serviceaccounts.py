@@ -98,7 +98,7 @@ class CertificatePublisher:
             elif not wanted.data.items() <= found.data.items():
                 await self._client.patch(CONFIG_MAP, name, {"data": wanted.data}, where)
         except ApiError as error:
-            if error.code not in (403, 404, 409):  # the namespace is going, or somebody else was here
+            if error.code not in (403, 404, 409):  # the namespace is going, or another writer was here
                 raise
         return None
 

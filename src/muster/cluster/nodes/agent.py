@@ -221,7 +221,7 @@ class ProcessNode:
         self._remover.add(self._storage.left_over())
 
     async def _go_on(self, kit: Kit, pod: Pod) -> None:
-        """Go on with a pod; one of which nobody can tell what has become is ended, and never run again in a doubt."""
+        """Go on with a pod; one of which it cannot be told what has become is ended, and never run again in a doubt."""
         try:
             self._take(kit, pod).restore()
         except Exception as error:

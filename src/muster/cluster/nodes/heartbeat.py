@@ -58,7 +58,7 @@ class Heartbeat:
     async def register(self) -> None:
         """Make the Node object, or bring the one from before up to date: until the server agrees, or we retire.
 
-        Somebody's webhook may refuse it, and only a server that goes on can be told to forget that webhook.
+        A user's webhook may refuse it, and only a server that goes on can be told to forget that webhook.
         """
         while not self._retired:
             try:

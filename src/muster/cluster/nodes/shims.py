@@ -3,7 +3,7 @@
 An attempt's directory is all the state there is. `state` in it is locked by the living shim (a record lock, whose
 holder the kernel names) and says when the container was started and how it ended; see `shim/__init__.py`. So at any
 moment an attempt is exactly one of: not begun (no `state`), alive (locked), over (a record with an end), or lost
-(neither locked nor ended: somebody killed the shim).
+(neither locked nor ended: the shim was killed).
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""The store: all objects in memory, every change on disk before anybody hears of it.
+"""The store: all objects in memory, every change on disk before any client hears of it.
 
 A write is decided and numbered at once, on the event loop, against the newest state (`latest`, with what is not yet
 on disk). It is committed in a batch with its neighbours, by one journal, one batch at a time; only then do readers

@@ -74,7 +74,7 @@ class Change(msgspec.Struct, gc=False, eq=False):
         return line
 
     def forget_line(self) -> None:
-        """Free the memory of the line; it is made again if somebody still asks."""
+        """Free the memory of the line; it is made again if it is asked for again."""
         self._line = None
 
 

@@ -23,7 +23,7 @@ class Worker:
         self._thread.start()
 
     def do(self, work: Callable[[], T]) -> "asyncio.Future[T]":
-        """What the work returns or raises, later. It is done whether anybody waits for it or not."""
+        """What the work returns or raises, later. It is done whether or not it is waited for."""
         loop = asyncio.get_running_loop()
         done: asyncio.Future[T] = loop.create_future()
 

@@ -182,12 +182,12 @@ def least_size(bounds: Bounds, ended: Indexes) -> int:
 def resizing(job: Job, size: int) -> dict[str, Any]:
     """The merge patch that gives the Job, as it is now, another size."""
     meta = job.metadata
-    # The world goes with the size: nobody has to write it later, in the way of the Job's controller. But a Job that
+    # The world goes with the size: it need not be written later, in the way of the Job's controller. But a Job that
     # queues has yet to get quota for more: `jobs.world` waits for that.
     said = world_of(meta)
     known = said.size if said is not None else job.spec.completions or 0
     on_credit = size > known and QUEUE_NAME_LABEL in meta.labels
-    # What grew on credit was never announced: back at the size that everybody knows, nothing has changed for anybody.
+    # What grew on credit was never announced: back at the size that the workers know, nothing has changed for them.
     told = on_credit or (said is not None and said.size == size)
     world = {} if told else annotations(World(size, current(job).epoch + 1))
     return {

@@ -56,7 +56,7 @@ class ElasticQuota:
         self._pods = manager.informer(POD, indexes={BY_CONTROLLER: by_controller})
         self._workloads = manager.informer(WORKLOAD, indexes={_ELASTIC: _is_elastic})
         self._controller = manager.controller(self.name, self._reconcile)
-        self._instead: set[str] = set()  # who waits for others to shrink, where it could have evicted somebody
+        self._instead: set[str] = set()  # who waits for others to shrink, where it could have evicted a workload
         self._refused: dict[str, int] = {}  # generations of Jobs that the server let us not resize, by UID
         self._changed: set[str] = set()  # ClusterQueues, since caps were looked at; "" is any
         cache.on_change(self._usage_changed)
@@ -81,7 +81,7 @@ class ElasticQuota:
                 self._controller.queue.add_after(pending.workload.key, GATHER_SECONDS)
 
     def instead(self, decision: Preemption) -> bool:
-        """Whether elastic workloads can shrink, so that nobody need be evicted; for `cycle.run`.
+        """Whether elastic workloads can shrink, so that no workload need be evicted; for `cycle.run`.
 
         What has begun to be evicted goes anyway.
         """
@@ -117,7 +117,7 @@ class ElasticQuota:
             why = f"quota for {size} is free" if resized == key else f"to make room for {key}"
             helped |= await self._resize(resized, size, why)
         self._instead.discard(key)
-        if instead and not helped and waiting is not None:  # so somebody has to be evicted
+        if instead and not helped and waiting is not None:  # so a workload has to be evicted
             cache.queues.retry(waiting.queue)
             cache.wake()
 

@@ -1,6 +1,6 @@
 """Keeps the world of each elastic Job, on the Job and on its pods. `muster.jobs.job.world` decides; this writes.
 
-The Job is written first, and its pods only when the cache shows that: whoever goes on after a crash has the same truth
+The Job is written first, and its pods only when the cache shows that: after a crash there is the same truth
 to spread. Every write names the version that it was decided upon, so it replaces what was seen, and no pod is put back.
 """
 

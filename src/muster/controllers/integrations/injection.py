@@ -33,7 +33,7 @@ def infos(
     queues = {CLUSTER_QUEUE_NAME_LABEL: admission.cluster_queue, LOCAL_QUEUE_NAME_LABEL: workload.spec.queue_name}
     # The name of a queue may be longer than the value of a label.
     labels = {key: name for key, name in queues.items() if queue_labels and len(name) <= _LONGEST_LABEL}
-    # They correspond by position: a Workload that somebody else has made may call its podsets otherwise.
+    # They correspond by position: a Workload that another program has made may call its podsets otherwise.
     pairs = zip(workload.spec.pod_sets, podsets, strict=True)
     templates = {theirs.name: mine.template for theirs, mine in pairs}
     found = []

@@ -39,7 +39,7 @@ class JobIntegration:
     name = "batch/job"
 
     def is_managed(self, job: Job) -> bool:  # noqa: ARG002  (all Jobs are alike)
-        """All of them, whoever makes the pods: `managedBy` only says who that is."""
+        """All of them, whichever controller makes the pods: `managedBy` only says who that is."""
         return True
 
     def podsets(self, job: Job) -> tuple[PodSet, ...]:

@@ -160,7 +160,7 @@ class JobReconciler(Generic[T]):
         return self._integration.is_managed(job) and (self._selects is None or self._selects.matches(labels))
 
     async def _follow_ancestor(self, job: T, ancestor: OwnerReference) -> None:
-        """Whoever manages the job starts it; here it is only seen to that it does not run before its time."""
+        """The manager of the job starts it; here it is only seen to that it does not run before its time."""
         if self._integration.is_suspended(job) or self._integration.end(job) is not None:
             return
         if not self._owners.may_run(ancestor, meta_of(job).namespace):
@@ -186,7 +186,7 @@ class JobReconciler(Generic[T]):
         return None if plan.wake_at is None else (plan.wake_at - now).total_seconds()
 
     async def _prebuilt_of(self, job: T) -> list[Workload]:
-        """The Workload that somebody made for the job; nobody's becomes the job's, another's is left alone."""
+        """The Workload that was made for the job: one without an owner becomes the job's, another's is left alone."""
         meta = meta_of(job)
         workload = self._owners.workloads.get(f"{meta.namespace}/{prebuilt_name(meta)}")
         owner = controller_of(workload.metadata) if workload is not None else None

@@ -16,7 +16,7 @@ def rules(manager: Manager, configuration: Configuration) -> Rules:
     kept = configuration.object_retention_policies.workloads.after_deactivated_by_kueue
 
     def watched(workload: Workload) -> bool:
-        """Whether somebody waits for its pods to be ready."""
+        """Whether its pods are waited for until they are ready."""
         admission = workload.status.admission
         queue = queues.get(admission.cluster_queue) if admission is not None else None
         assigned = admission.pod_set_assignments if admission is not None else ()

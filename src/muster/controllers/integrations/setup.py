@@ -1,4 +1,4 @@
-"""The kinds of jobs that queue, by the Configuration: one list for whoever runs the engine."""
+"""The kinds of jobs that queue, by the Configuration: one list for every host of the engine."""
 
 from typing import Any
 

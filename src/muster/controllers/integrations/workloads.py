@@ -81,7 +81,7 @@ class Workloads:
         return await self._patch(workload, {"status": merge_patch(status)}, {}, "status")
 
     async def adopt(self, workload: Workload, meta: ObjectMeta) -> Workload:
-        """Make a Workload that belongs to nobody the job's."""
+        """Make a Workload without an owner the job's."""
         owners = [*workload.metadata.owner_references, self._reference(meta)]
         return await self._patch(workload, {}, {"ownerReferences": owners, "labels": _uid_label(meta)})
 

@@ -1,4 +1,4 @@
-"""Which pods are a Job's, by owner reference and selector; and which finalizers nobody will remove any more.
+"""Which pods are a Job's, by owner reference and selector; and which finalizers no controller will remove any more.
 
 A pod belongs to the Job that its controller reference names by UID. A pod without a controller that matches the
 selector of a living Job is adopted; one that stops matching is let go. A pod that still has the tracking finalizer

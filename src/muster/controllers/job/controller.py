@@ -258,7 +258,7 @@ class JobController:
 
 
 def _wish(job: Job) -> tuple[int, bool]:
-    """Changes when somebody wants something else of the Job."""
+    """Changes when a user wants something else of the Job."""
     return job.metadata.generation, job.metadata.deletion_timestamp is None
 
 

@@ -117,7 +117,7 @@ class JobMetrics:
                 self._created.labels(reason, result).inc(count)
 
     def pod_changed(self, old: Pod | None, new: Pod | None) -> None:
-        """A pod changed, whoever owns it."""
+        """A pod changed, of whatever owner."""
         before, after = _is_held(old), _is_held(new)
         if before != after:
             self._tracked.labels("add" if after else "delete").inc()

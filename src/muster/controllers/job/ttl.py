@@ -11,7 +11,7 @@ WORKERS = 5
 
 
 class TtlController:
-    """Runs under a `Manager`. Whoever managed the Job, its owner asked for it to go."""
+    """Runs under a `Manager`. Whichever controller managed the Job, its owner asked for it to go."""
 
     name = "ttl-after-finished"
 

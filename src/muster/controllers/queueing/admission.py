@@ -2,9 +2,9 @@
 
 A decision counts at once, in the tree and the queues; its writes follow, many at a time, those about one workload one
 after the other. Each is made only if the workload still is what the decision saw; if it is not, or the write fails,
-the workload is put back where its state says, and whoever could profit is looked at again.
+the workload is put back where its state says, and the workloads that could profit are looked at again.
 
-Why somebody waits is written down when it has been so for a moment: in a busy queue most reasons are gone before.
+Why a workload waits is written down when it has been so for a moment: in a busy queue most reasons are gone before.
 """
 
 import asyncio

@@ -1,6 +1,6 @@
 """What happens in queues, counted under Kueue's metric names.
 
-Everything about a Workload is read off its changes as they are seen, whoever made them; each is one step in the life of
+Everything about a Workload is read off its changes as they are seen, of any origin; each is one step in the life of
 one workload, so a change costs a few additions. Only what is in no object is told: `cycled`. How things stand is not
 counted but asked for at a scrape (`gauges`).
 """
@@ -100,7 +100,7 @@ _Times = _Mirrored[prometheus_client.Histogram]
 
 
 class QueueingMetrics:
-    """Counts from the moment it is made; what happened before has been counted by somebody else.
+    """Counts from the moment it is made; what happened before was counted by its predecessor.
 
     by_usage: there is admission fair sharing.
     """

@@ -35,7 +35,7 @@ async def set_status(client: Client, kind: Kind[T], obj: T, old: msgspec.Struct,
 
 
 async def keep_held(client: Client, kind: Kind[T], obj: T, *, in_use: bool) -> bool:
-    """Hold the object while it is in use or nobody deletes it. Returns whether that was to be written."""
+    """Hold the object while it is in use or not deleted. Returns whether that was to be written."""
     meta = meta_of(obj)
     wanted = meta.deletion_timestamp is None or (in_use and _is_held(obj))
     if _is_held(obj) == wanted:

@@ -238,7 +238,7 @@ class Scheduler:
         return SHRINK_SECONDS if again else None
 
     async def _place(self, key: str, pods: Sequence[Pod], job: Job | None = None) -> bool:
-        """Bind these pods together if they fit. From the decision to the assignment nobody else gets a turn."""
+        """Bind these pods together if they fit. From the decision to the assignment no other task gets a turn."""
         for pod in pods:  # what an attempt that failed midway had assumed
             self._capacity.release(pod.metadata.uid)
         shapes = count_shapes(pods)

@@ -117,7 +117,7 @@ async def _outlook(client: Client, facts: Facts, workload: Workload, queue: str)
 
 
 def _head(facts: Facts, snapshot: Snapshot) -> str:
-    """Why the first in the line waits, as its queue says it."""
+    """Why the head of the queue waits, as its queue says it."""
     if not facts.ahead:
         return ""
     first = facts.ahead[0].metadata

@@ -29,7 +29,7 @@ from muster.runtime.transport import Request, UnreadableAnswerError
 
 T = TypeVar("T")
 
-# Forbidden, not served, and served by somebody who is away.
+# Forbidden, not served, and served by a server that is away.
 _UNSEEN = (403, 404, 503)
 
 
@@ -95,11 +95,11 @@ class Visibility:
     _versions: list[str] = field(default_factory=lambda: list(VISIBILITY_VERSIONS))
 
     async def local(self, namespace: str, queue: str, limit: int = MAX_PENDING_LIMIT) -> list[PendingWorkload] | None:
-        """Who waits in a LocalQueue, in order; None if nobody tells."""
+        """Who waits in a LocalQueue, in order; None if the server does not tell."""
         return await self._ask(f"namespaces/{namespace}/{LOCAL_QUEUE.plural}/{queue}", limit)
 
     async def cluster(self, queue: str, limit: int = MAX_PENDING_LIMIT) -> list[PendingWorkload] | None:
-        """Who waits in a ClusterQueue, in order; None if nobody tells."""
+        """Who waits in a ClusterQueue, in order; None if the server does not tell."""
         return await self._ask(f"clusterqueues/{queue}", limit)
 
     async def positions(self, queues: set[tuple[str, str]]) -> dict[tuple[str, str], int]:

@@ -195,7 +195,7 @@ class _Decision(Struct, frozen=True):
         return conditions.ensure(found, type, status, reason, message, self.now)
 
 
-# Thirty years: past it no sum of a date and a deadline is a date, and nobody waits that long.
+# Thirty years: past it no sum of a date and a deadline is a date, and no deadline is that long.
 _LONGEST_DEADLINE_SECONDS = 10**9
 
 

@@ -71,7 +71,7 @@ class Terms(Struct, frozen=True):
 
 
 def managed_by(job: Job) -> str:
-    """The controller that reconciles the Job, the built-in one if it names none. Nobody else may write anything."""
+    """The controller that reconciles the Job, the built-in one if it names none. No other may write anything."""
     return job.spec.managed_by or JOB_CONTROLLER_NAME
 
 

@@ -71,8 +71,8 @@ def has_world(job: Job) -> bool:
 
 
 def current(job: Job, pods: Iterable[Pod] = ()) -> World:
-    """The world of an elastic Job as it is now: the newest that anybody knows, or the next if that has another size."""
-    # A pod that waits for quota was born into a world that may never come to be, and has told nobody.
+    """The world of an elastic Job as it is now: the newest that is known, or the next if that has another size."""
+    # A pod that waits for quota was born into a world that may never come to be, and has told no worker.
     told = (pod.metadata for pod in pods if not is_gated(pod))
     known = [world for meta in (job.metadata, *told) if (world := world_of(meta))]
     epoch = max((world.epoch for world in known), default=0)
@@ -82,7 +82,7 @@ def current(job: Job, pods: Iterable[Pod] = ()) -> World:
 
 
 def world_of(meta: ObjectMeta) -> World | None:
-    """What the object's annotation says; None if it has none, or one that nobody of ours has written."""
+    """What the object's annotation says; None if it has none, or one that we have not written."""
     text = meta.annotations.get(WORLD_ANNOTATION, "")
     if not 0 < len(text) <= _LONGEST_TEXT:
         return None

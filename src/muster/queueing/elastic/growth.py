@@ -60,12 +60,12 @@ def entry(workload: kueue.Workload, queue: str, settings: convert.Settings = _PL
     assert workload.status.admission is not None, "something was granted"
     flavors = {one.name: one.flavors for one in workload.status.admission.pod_set_assignments}
     podsets = tuple(replace(podset, flavors=flavors[podset.name]) for podset in waiting.podsets)
-    # Whoever waits to start comes before those who run already, among equals.
+    # Workloads that wait to start come before those that run already, among equals.
     return replace(waiting, key=waiting.key + SUFFIX, podsets=podsets, queued=_LAST)
 
 
 def is_growth(workload: Workload) -> bool:
-    """Whether a workload is such an entry: it runs already, so it displaces nobody and holds up nobody."""
+    """Whether a workload is such an entry: it runs already, so it displaces no workload and holds up none."""
     return workload.key.endswith(SUFFIX)
 
 

@@ -3,7 +3,7 @@
 A waiting workload that is elastic starts smaller. For any other, elastic workloads of no higher priority that hold
 quota in its tree shrink, if that suffices and by no more than it needs; those of low priority, and among equals the
 young, lose first. Those of another ClusterQueue give back only what that one has borrowed, and only to one that stays
-within the quota of its own: so whoever shrank has nothing to reclaim in turn. Growth is not decided here: a workload
+within the quota of its own: so a workload that shrank has nothing to reclaim in turn. Growth is not decided here: one
 that wants more queues for it, behind the others (`growth.entry`); `affordable` tells how much of it can be had.
 """
 

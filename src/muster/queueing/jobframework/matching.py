@@ -18,7 +18,7 @@ from muster.queueing.jobframework.observed import JobFacts
 def match(job: JobFacts, workloads: Sequence[Workload]) -> Workload | None:
     """The Workload that the job is kept in step with.
 
-    A job that has ended, and one whose Workload was made by somebody else, take what there is. Otherwise it is the
+    A job that has ended, and one whose Workload was made by another program, take what there is. Otherwise it is the
     first that fits. If none does, one without quota will do for a suspended job: it is changed.
     """
     if job.end is not None or job.prebuilt:

@@ -26,7 +26,7 @@ class JobFacts(Struct, frozen=True):
     priority_class: the class that its priority comes from. priority: None if there is no such class.
     lacks_injection: it makes pods without what an admission injects, for another program has let it run.
     elastic: it may change size while it runs.
-    prebuilt: it names a Workload that somebody else has made.
+    prebuilt: it names a Workload that another program has made.
     annotations: those that its Workload has too.
     """
 

@@ -161,7 +161,7 @@ def _unmatched(job: JobFacts, others: tuple[Workload, ...]) -> Plan:
 
 
 def _going(job: JobFacts, plan: Plan, workload: Workload) -> Plan:
-    """Somebody deletes the Workload: the job stops, and queues again with another one."""
+    """The Workload was deleted by a user: the job stops, and queues again with another one."""
     if _runs_on(job):
         return replace(plan, stop=WORKLOAD_DELETED)
     if job.active and job.end is None:
@@ -196,7 +196,7 @@ def _told(job: JobFacts, workload: Workload, now: datetime, rules: Rules) -> Wor
         return status
     known = any(condition.type == PODS_READY for condition in status.conditions)
     if not known and not is_true(status.conditions, ADMITTED):
-        return status  # nothing is written about pods that nobody waits for yet
+        return status  # nothing is written about pods that are not waited for yet
     conditions = with_readiness(status.conditions, job.ready and not job.suspended, now)
     return status if conditions is status.conditions else msgspec.structs.replace(status, conditions=conditions)
 

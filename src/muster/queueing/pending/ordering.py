@@ -16,7 +16,7 @@ Place = tuple[bool, int, datetime, str, str]
 def place(workload: Workload, *, sticky: bool = False) -> Place:
     """Where a workload stands in its ClusterQueue.
 
-    sticky: it waits for its victims to go; of a BestEffortFIFO queue it stays the head even where somebody more
+    sticky: it waits for its victims to go; of a BestEffortFIFO queue it stays the head even where a workload more
     important comes, or what is freed for it would be given to others again and again.
     """
     return not sticky, -workload.priority, workload.queued, workload.uid, workload.key

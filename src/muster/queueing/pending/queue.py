@@ -159,7 +159,7 @@ class PendingQueue:
         return len(self._classes) - len(self._aside), len(self._aside)
 
     def insert(self, waiter: Waiter) -> None:
-        """Someone comes."""
+        """A workload comes."""
         self.waiters[waiter.workload.key] = waiter
         self.everyone.add(waiter.place)
         self.local.setdefault(waiter.workload.local_queue, SortedList()).add(waiter.place)
@@ -167,7 +167,7 @@ class PendingQueue:
         self.file(waiter)
 
     def take(self, waiter: Waiter) -> None:
-        """Someone leaves."""
+        """A workload leaves."""
         self.unfile(waiter)
         del self.waiters[waiter.workload.key]
         self.everyone.remove(waiter.place)
@@ -226,7 +226,7 @@ class PendingQueue:
         self._refile(equivalence)
 
     def wake(self, freed: AbstractSet[FlavorResource] | None) -> bool:
-        """Something is free that was not (None: anything): try again whoever might take some; whether anybody might."""
+        """Something is free that was not (None: anything): try again what might take some; whether any might."""
         woken = [equivalence for equivalence in self._aside if freed is None or not equivalence.needs.isdisjoint(freed)]
         for equivalence in woken:
             self.reopen(equivalence)

@@ -1,4 +1,4 @@
-"""Who waits for quota, ClusterQueue by ClusterQueue, and when somebody is worth another look.
+"""Who waits for quota, ClusterQueue by ClusterQueue, and when a workload is worth another look.
 
 A workload that waits is either to be tried, or it was tried and does not fit (inadmissible, whole classes at a time),
 or something is in its way whatever is free: it is held back after an eviction, its LocalQueue is stopped, its namespace
@@ -205,7 +205,7 @@ class Queues:
 
     @property
     def next_wake(self) -> datetime | None:
-        """When `advance` will find somebody."""
+        """When `advance` will find a workload."""
         while self._wakes:
             at, key = self._wakes[0]
             waiter = self._waiters.get(key)
@@ -318,7 +318,7 @@ class Queues:
         return pending.active, len(pending.everyone) - held - pending.active
 
     def counts_by_local(self, queue: str) -> dict[str, tuple[int, int]]:
-        """The same for each LocalQueue of it where somebody waits, unless it is stopped."""
+        """The same for each LocalQueue of it with pending workloads, unless it is stopped."""
         pending = self._pending.get(queue)
         if pending is None:
             return {}

@@ -1,6 +1,6 @@
 """The workloads that hold quota in one ClusterQueue, kept in the order in which they would be preempted.
 
-With 100,000 of them, nobody wants to look at each in order to find that none has a low enough priority: the order
+With 100,000 of them, it will not do to look at each in order to find that none has a low enough priority: the order
 makes the first victim the first element, and the sums by priority tell what preemption could free at the most.
 """
 

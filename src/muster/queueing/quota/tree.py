@@ -6,7 +6,7 @@ what the ClusterQueues at the leaves use, and adding and then removing an amount
 things out in the tree itself, as long as it undoes them.
 
 A change of one node touches that node and its ancestors. Amounts may be below zero where quota was cut under what is
-in use; nobody is made to give back for that.
+in use; no workload is made to give back for that.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -136,7 +136,7 @@ class Node:
         return min(bounds)
 
     def potential(self, fr: FlavorResource) -> int:
-        """How much could be used here if nobody used anything."""
+        """How much could be used here if nothing were in use."""
         node, local = self, 0
         bounds = []
         while (parent := node.parent) is not None:
@@ -319,7 +319,7 @@ class Tree:
         return node
 
     def remove_cohort(self, name: str) -> None:
-        """Take the quota of a Cohort away; as long as somebody names it, it remains as a mere name."""
+        """Take the quota of a Cohort away; as long as a queue or a Cohort names it, it remains as a mere name."""
         node = self.cohorts.get(name)
         if node is None:
             return
@@ -377,7 +377,7 @@ class Tree:
                 _keep(parent)
                 _mark(parent)
             else:
-                _recompute(parent)  # what nobody has any more is not to be listed
+                _recompute(parent)  # what no queue has any more is not to be listed
             node, before = parent, counted
 
     def _drop_if_unused(self, cohort: Node) -> None:

@@ -29,7 +29,7 @@ class Blocking(Struct, frozen=True):
     flavors: Mapping[str, bool] = field(default_factory=dict)
 
     def closed_by(self, workload: Workload, usage: Usage) -> Iterable[str]:
-        """The scopes in which nobody is admitted while this workload is not ready."""
+        """The scopes in which no workload is admitted while this workload is not ready."""
         flavors = {fr.flavor for fr in usage}
         if workload.blocks is not None:
             return [f"flavor/{flavor}" for flavor in flavors] if workload.blocks else []

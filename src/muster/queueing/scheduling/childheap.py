@@ -1,7 +1,7 @@
 """Which child of each node is the best, while what decides it changes.
 
 A heap for each node, in which an entry is void once its child has got another one: a change costs the logarithm of the
-number of children, and nobody compares all of them again.
+number of children, and they are not all compared again.
 """
 
 from collections import defaultdict

@@ -12,10 +12,10 @@ far that its nomination may not hold.
   the head, and if it waits for preemption to become possible, what it may have is kept for it. Growth of one that
   runs already (`growth.entry`) is set aside everywhere, and nothing is kept for it.
 - One that fits at the expense of others, where smaller elastic workloads would do, stays the head as well and keeps
-  what it will get; nobody is evicted.
+  what it will get; no workload is evicted.
 - One that fits while the pods of another must get ready first stays the head and keeps what it will get.
 
-A head whose turn depends on preemption is looked at again when its turn comes, and goes back in line if that changed.
+A head whose turn depends on preemption is looked at again when its turn comes, and goes back among the heads if that changed.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -40,7 +40,7 @@ from muster.queueing.scheduling.preemption.candidates import Victim
 
 __all__ = ["Admission", "Outcome", "Pending", "Preemption", "Settings", "run"]
 
-# Whether elastic workloads that shrink would do, so that nobody need be evicted.
+# Whether elastic workloads that shrink would do, so that none need be evicted.
 Spare = Callable[["Preemption"], bool]
 
 _DEFERRED = (
@@ -109,7 +109,7 @@ def run(
 
     limit: after about so many nominations stop, so that the caller can do something else before it goes on. The heads
         have to be nominated again by the next call, so at least as many as there are heads are made beside theirs.
-    spare: asked before anybody is evicted; it reads the tree as the decisions before this one leave it.
+    spare: asked before a workload is evicted; it reads the tree as the decisions before this one leave it.
     """
     return _Cycle(tree, queues, flavors, settings, now, spare).run(limit)
 
@@ -149,7 +149,7 @@ class _Cycle:
         for name in heads:
             self._enter(name)
         try:
-            # Without all heads nobody knows whose turn it is: then the next call goes on with setting aside.
+            # Without all heads it is not known whose turn it is: then the next call goes on with setting aside.
             if not self._spent:
                 self._most = self._outcome.looks + more
             while not self._spent and (nomination := self._heads.pop()) is not None:
@@ -160,7 +160,7 @@ class _Cycle:
         return self._outcome
 
     def _wake(self) -> None:
-        """Let those try again from whom somebody kept something, and those who waited for pods."""
+        """Let those try again from whom another kept something, and those who waited for pods."""
         for name, parked in list(self._queues.parked.items()):
             if parked.blocker and parked.blocker not in self._tree.unready:
                 self._queues.retry(name)
@@ -184,7 +184,7 @@ class _Cycle:
         return self._forest[node.root]
 
     def _enter(self, name: str) -> None:
-        """Put the head of a ClusterQueue in line, in place of the former one."""
+        """Put the head of a ClusterQueue among the heads, in place of the former one."""
         node = self._tree.queues[name]
         cohorts = self._cohorts(node)
         nomination = self._next(node)
@@ -198,7 +198,7 @@ class _Cycle:
     def _next(self, node: Node) -> Nomination | None:
         """The head of a ClusterQueue, if it can be served; those before it that do not fit are set aside.
 
-        Once enough was looked at for now, nobody; then nobody at all is served any more, so the order is kept.
+        Once enough was looked at for now, none; then none at all is served any more, so the order is kept.
         """
         while not self._spent and (head := self._queues.head(node.name)) is not None:
             if self._tree.in_circle(node):
@@ -294,7 +294,7 @@ class _Cycle:
         self._look_again(cohorts.fitting())
 
     def _reserve(self, nomination: Nomination, cohorts: CohortTree) -> None:
-        """The head of a StrictFIFO queue cannot preempt anybody: keep for it what it may have without."""
+        """The head of a StrictFIFO queue cannot preempt: keep for it what it may have without."""
         node, assignment = nomination.node, nomination.found.assignment
         claim: Usage = {}
         if node.policy.preemption.within_cohort != "Any":
@@ -312,7 +312,7 @@ class _Cycle:
             self._enter(nomination.node.name)
 
     def _fits_now(self, node: Node, usage: Usage, cohorts: CohortTree) -> bool:
-        """Whether it fits as things are: nobody has gone yet, and nobody else has what he waits for."""
+        """Whether it fits as things are: no victim has gone yet, and no other workload has what it waits for."""
         for claimant, claim in cohorts.claims:
             claimant.remove(claim)
         self._count_victims(cohorts)
@@ -361,7 +361,7 @@ def _note(assignment: Assignment) -> Note:
 
 
 def _reservation(node: Node, assignment: Assignment) -> Usage:
-    """Of what a workload asks for, what its ClusterQueue may use without displacing anybody (upstream #805)."""
+    """Of what a workload asks for, what its ClusterQueue may use without displacing a workload (upstream #805)."""
     claim = {}
     for fr, amount in assignment.usage.items():
         quota = node.quota(fr)

@@ -4,7 +4,7 @@ Those that hold quota end one after the other, by their time limit or as those o
 the cycle decides as it would then. So the estimate follows every rule of quota, order and preemption. It cannot know
 who is yet to come, and says how sure it is of what it knows:
 
-- sure: only time limits, which are kept to, stand between now and the start, and nobody else is let in before.
+- sure: only time limits, which are kept to, stand between now and the start, and no other workload is admitted before.
 - likely: others are let in or have to go first, or it rests on run times that were much alike.
 - a guess: it rests on run times that differ widely, are few, or are exceeded already.
 """
@@ -59,7 +59,7 @@ class RunTime(Struct, frozen=True):
 
 
 class Estimate(Struct, frozen=True):
-    """When a workload starts: at None nobody can say. because: what it rests on, for people."""
+    """When a workload starts: None where that cannot be said. because: what it rests on, for people."""
 
     at: datetime | None
     certainty: Certainty
@@ -136,7 +136,7 @@ class _Forecast(Struct):
         return Estimate(None, Certainty.NONE, f"more than {MOST_ENDS} others have to end before")
 
     def _admit(self) -> bool:
-        """Let in whoever can be now; whether it is among them."""
+        """Admit what can be now; whether the workload is among them."""
         for _ in range(_MOST_CYCLES):
             outcome = cycle.run(self.tree, self.queues, self.flavors, self.settings, self.now)
             for preemption in outcome.preemptions:
@@ -172,7 +172,7 @@ class _Forecast(Struct):
             heappush(self._ends, (self.now + rest.time, holder.key, holder.reserved, rest))
 
     def _pass_time(self) -> bool:
-        """Until somebody ends or may be tried again; false if that never happens."""
+        """Until a workload ends or may be tried again; false if that never happens."""
         wake = self.queues.next_wake
         end = self._next_end()
         if end is None or (wake is not None and wake < end[0]):
@@ -204,7 +204,7 @@ class _Forecast(Struct):
         return next((node.workloads[key] for node in self.tree.queues.values() if key in node.workloads), None)
 
     def _stuck(self) -> str:
-        """Nobody ends any more, and still it waits."""
+        """No other workload ends any more, and still it waits."""
         why = self.queues.why(self.key)
         if why is not None and why.reason in (SUSPENDED, MISCONFIGURED):
             return why.message

@@ -76,7 +76,7 @@ _NO_SHARE = Share()
 
 
 def share(node: Node, extra: Usage = _NOTHING) -> Share:
-    """Of the node, if it used that much more. Nobody has a larger claim on a root, so its share is 0."""
+    """Of the node, if it used that much more. No sibling has a larger claim on a root, so its share is 0."""
     return Shares().now(node, extra)
 
 
@@ -126,7 +126,7 @@ class Shares:
         return best, dominant
 
     def _lendable_of(self, parent: Node, resource: str) -> int:
-        """In all flavors, if nobody used anything."""
+        """In all flavors, if nothing were in use."""
         known = self._lendable.get((parent, resource))
         if known is None:
             known = sum(parent.potential(fr) for fr in parent.root.subtree if fr.resource == resource)

@@ -90,7 +90,7 @@ class Heads:
             heappush(self._heap, (self._key(nomination), self._serial, nomination))
 
     def withdraw(self, queue: Node) -> None:
-        """Nobody of the ClusterQueue is in line."""
+        """The ClusterQueue has no head."""
         self._current.pop(queue.name, None)
         if self._tournament is not None:
             self._tournament.leave(queue)

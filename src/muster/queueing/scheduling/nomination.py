@@ -22,7 +22,7 @@ from muster.queueing.scheduling.preemption.classical import Preemptor
 class Settings(Struct, frozen=True):
     """How this cluster admits.
 
-    fair: fair sharing is on. blocking: whose pods are waited for; None is nobody's.
+    fair: fair sharing is on. blocking: whose pods are waited for; None: no workload's.
     ignore_undeclared: resources that a ClusterQueue does not cover need no quota.
     past: by LocalQueue, how much it used lately (admission fair sharing).
     """
@@ -42,7 +42,7 @@ class Found(Struct, frozen=True):
 
     @property
     def fits(self) -> bool:
-        """Whether it could be admitted at nobody's expense."""
+        """Whether it could be admitted without preemption."""
         return self.mode == Mode.FIT
 
     @property
@@ -54,7 +54,7 @@ class Found(Struct, frozen=True):
 class Nomination(Struct, eq=False):
     """The head of a ClusterQueue, with what it would get.
 
-    improvable: another flavor may turn out to be better while usage grows, for then there may be somebody to displace.
+    improvable: another flavor may turn out to be better while usage grows, as there may be one to displace then.
     version: of the usage of its tree.
     """
 
@@ -103,7 +103,7 @@ class _Search:
             self._oracle = self._preemptor.oracle
 
     def success(self, counts: Sequence[int]) -> Found | None:
-        """With so many pods, if that can be had at nobody's expense.
+        """With so many pods, if that can be had without preemption.
 
         Upstream also preempts for a part. But what was preempted for one size may not do for the next that is tried,
         and two workloads could take turns for ever.
@@ -164,7 +164,7 @@ def _preempts_never(node: Node) -> bool:
 def may_improve(node: Node, assignment: Assignment) -> bool:
     """Whether a flavor that was passed over might be taken later in the cycle; see `Nomination`.
 
-    While usage grows a flavor only gets worse, but for one thing: there may come to be somebody to displace in it.
+    While usage grows a flavor only gets worse, but for one thing: there may come to be a workload to displace in it.
     """
     return not _preempts_never(node) and any(map(_passed_over, assignment.podsets))
 

@@ -88,7 +88,7 @@ class Surroundings(Struct, frozen=True):
 
     local: its LocalQueue. queue: the ClusterQueue behind that, or the one whose quota it holds.
     checks: of the ClusterQueue (`checks.of_queue`).
-    waiting: how long its pods may take to be ready (`readiness.settings_for`); None: nobody looks.
+    waiting: how long its pods may take to be ready (`readiness.settings_for`); None: that is not looked at.
     kept: how long it is kept after its end, in ns; None: as long as its job.
     """
 

@@ -27,7 +27,7 @@ from muster.runtime.kube.credentials import (
 )
 from muster.runtime.kube.kubeconfig import ClusterConfig, ConnectionConfig, ExecConfig, UserConfig
 
-# A plugin that asks nobody has this long; one that may open a browser, this long.
+# A plugin that asks no user has this long; one that may open a browser, this long.
 TIMEOUT_SECONDS = 60.0
 INTERACTIVE_TIMEOUT_SECONDS = 300.0
 # A token, two certificate chains and a key fit many times; more is a mistake.
@@ -85,7 +85,7 @@ class ExecSource:
         terminal: bool = False,
         run: Callable[[Command], Awaitable[bytes]] | None = None,
     ) -> None:
-        """`terminal`: our standard input is one, and somebody is there to answer."""
+        """`terminal`: our standard input is one, and a user is there to answer."""
         self._plugin = plugin
         self._cluster = config.cluster
         self._configured = ConfiguredSource(config.user, config.source)
@@ -180,7 +180,7 @@ def parse_answer(stdout: bytes, plugin: ExecConfig) -> Credential:
 
 
 def printable(text: str, limit: int = 200) -> str:
-    """Somebody else's text on one line of a terminal: no control characters, not too long."""
+    """Another program's text on one line of a terminal: no control characters, not too long."""
     return "".join(c if c.isprintable() else " " for c in text)[:limit].strip()
 
 

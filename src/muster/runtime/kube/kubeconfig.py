@@ -19,7 +19,7 @@ class KubeconfigError(ValueError):
 
 
 class InsecureKubeconfigError(KubeconfigError):
-    """A kubeconfig that somebody else wrote asks for more than a connection."""
+    """A kubeconfig that another user wrote asks for more than a connection."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class ExecConfig:
 
 @dataclass(frozen=True, slots=True)
 class Impersonation:
-    """Act as somebody else, which the server must allow."""
+    """Act as another user, which the server must allow."""
 
     user: str
     uid: str = ""
@@ -87,7 +87,7 @@ class ConnectionConfig:
 
 
 def require_inline(config: ConnectionConfig) -> None:
-    """Refuse a kubeconfig that somebody else wrote (a Secret) if it would read files, run programs or skip checks.
+    """Refuse a kubeconfig that another user wrote (a Secret) if it would read files, run programs or skip checks.
 
     The list is Kueue's for MultiKueue. Raises `InsecureKubeconfigError`.
     """

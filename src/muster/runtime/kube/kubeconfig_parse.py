@@ -226,7 +226,7 @@ def from_dict(document: Any, source: str, directory: Path | None = None) -> Kube
 
 
 def merge(configs: Sequence[Kubeconfig]) -> Kubeconfig:
-    """Several kubeconfigs as one: whoever comes first wins, entry by entry."""
+    """Several kubeconfigs as one: the first wins, entry by entry."""
     clusters: dict[str, tuple[_Place, _Cluster]] = {}
     users: dict[str, tuple[_Place, _User]] = {}
     contexts: dict[str, tuple[_Place, _Context]] = {}

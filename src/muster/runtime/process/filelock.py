@@ -1,7 +1,7 @@
-"""A lock on a file that ends with its holder, and that others can look at without getting in the way of anybody.
+"""A lock on a file that ends with its holder, and that others can look at without getting in the way.
 
 It is the kernel's, of an open file description (F_OFD_SETLK): it is gone when the last descriptor of the holder's is
-closed, however the holder ends. Looking (F_OFD_GETLK) takes nothing, so whoever wants the lock meanwhile gets it.
+closed, however the holder ends. Looking (F_OFD_GETLK) takes nothing: a process that wants the lock gets it.
 """
 
 import fcntl
@@ -13,11 +13,11 @@ _WHOLE_FILE = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
 
 
 def take(descriptor: int) -> None:
-    """Lock the file for whoever has this descriptor. Raises `BlockingIOError` if it is locked, `OSError`."""
+    """Lock the file for the holders of this descriptor. Raises `BlockingIOError` if it is locked, `OSError`."""
     fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, _WHOLE_FILE)
 
 
 def is_taken(descriptor: int) -> bool:
-    """Whether somebody else has locked the file; the descriptor may be for reading only. Raises `OSError`."""
+    """Whether another process has locked the file; the descriptor may be for reading only. Raises `OSError`."""
     kind, *_ = _FLOCK.unpack(fcntl.fcntl(descriptor, fcntl.F_OFD_GETLK, _WHOLE_FILE))
     return bool(kind != fcntl.F_UNLCK)

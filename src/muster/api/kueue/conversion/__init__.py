@@ -2,7 +2,7 @@
 
 Nothing is changed in place; parts that stay as they are may be shared with what was given. What the other version
 cannot say is dropped, as upstream does: going to v1beta1 and back loses v1beta2's newer fields, and the other way
-round what v1beta1 had that nobody reads any more.
+round what v1beta1 had that v1beta2 has no field for.
 """
 
 from collections.abc import Callable, Mapping

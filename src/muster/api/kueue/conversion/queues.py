@@ -26,7 +26,7 @@ def cluster_queue_spec_down(spec: Json) -> Json:
 
 
 def cluster_queue_status_up(status: Json) -> Json:
-    """What nobody reports any more is lost."""
+    """What is reported no more is lost."""
     return without_consumption(without(status, "pendingWorkloadsStatus"))
 
 
@@ -39,7 +39,7 @@ def without_consumption(status: Json) -> Json:
 
 
 def local_queue_status_up(status: Json) -> Json:
-    """The list of flavors, which nobody reports any more, is lost."""
+    """The list of flavors, which is reported no more, is lost."""
     return renamed(without(status, "flavors"), "flavorUsage", "flavorsUsage")
 
 

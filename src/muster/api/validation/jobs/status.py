@@ -1,6 +1,6 @@
 """Rules of a Job's status.
 
-Whoever reconciles a Job, ours or a foreign controller, must keep them, so that clients can rely on what they see. A
+The controller of a Job, ours or a foreign one, must keep them, so that clients can rely on what they see. A
 rule is looked at only if what it is about has changed: a status that once was wrong can still be mended, and just
 after the spec has changed the status may lag behind.
 """

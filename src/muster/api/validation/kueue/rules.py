@@ -1,7 +1,7 @@
 """What the rules of several Kueue kinds share: their two stages, and the fields that many kinds have.
 
 Upstream the API server checks the rules of the CRD (CEL, beside the schema), and asks the webhook only about objects
-that keep them. So do we: nobody reads the same thing twice in different words.
+that keep them. So do we: a user never reads the same thing twice in different words.
 """
 
 from collections.abc import Iterable

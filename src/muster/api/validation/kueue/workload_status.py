@@ -133,7 +133,7 @@ def _slice(path: str, slice_: TopologyAssignmentSlice) -> Errors:
 def _admission(new: Workload, old: Workload) -> Errors:
     admission = new.status.admission
     if admission is None:
-        # What is already so may still be changed: else nobody could let it go.
+        # What is already so may still be changed: else it could never be let go.
         if not holds(old, QUOTA_RESERVED) or old.status.admission is not None:
             yield required(_ADMISSION, "must be set while the QuotaReserved condition is true")
         return
@@ -161,7 +161,7 @@ def _shared_out(path: str, resource: str, quantity: Quantity, count: int | None)
 
 def _reclaimable(new: Workload, old: Workload) -> Errors:
     sizes = {podset.name: podset.count for podset in new.spec.pod_sets}
-    # A podset that shrank leaves such a count behind until somebody sets it right (kueue#12670).
+    # A podset that shrank leaves such a count behind until a controller sets it right (kueue#12670).
     stale = _reclaimable_counts(old) if is_elastic(new.metadata.annotations) else {}
     for name, count in _reclaimable_counts(new).items():
         path = f"{_RECLAIMABLE}[{name}]"

@@ -1,7 +1,7 @@
 """The audit log: who asked for what, and what came of it, a line of JSON for each stage of a request.
 
 Events are those of `audit.k8s.io/v1`. What goes into one, the policy says (`audit_policy`). A line is written before
-the answer goes out: a killed process loses none of what anybody has heard of. A disk that is full is said in the
+the answer goes out: a killed process loses none of what was answered. A disk that is full is said in the
 server's own log, and stops no request.
 """
 
@@ -75,7 +75,7 @@ class AuditLog:
 
 
 class Audit:
-    """Follows requests. `write` gets the lines; `decide` says why somebody may do something."""
+    """Follows requests. `write` gets the lines; `decide` says why a user may do something."""
 
     def __init__(
         self,
@@ -139,7 +139,7 @@ class Record:
         self._audit = audit
 
     def acts_as(self, user: User) -> None:
-        """The request is taken for somebody else's."""
+        """The request is taken for another user's."""
         self._event["impersonatedUser"] = user_info(user)
         self._access = replace(self._access, user=user)
 
@@ -165,7 +165,7 @@ class Record:
         return answer
 
     def turned_away(self) -> None:
-        """Nobody knows who asks."""
+        """It is not known who asks."""
         self._end(401, "Unauthorized", "Authentication failed")
         self.reached("ResponseStarted", self._audit.moment())
 
@@ -210,7 +210,7 @@ def _head(request: Request, access: Access, version: str) -> dict[str, Any]:
         "requestURI": quote(request.path) + query,
         "verb": access.verb,
         "user": user_info(access.user),
-        "sourceIPs": ["127.0.0.1"],  # nobody else can reach us
+        "sourceIPs": ["127.0.0.1"],  # in process, or from this machine
         "userAgent": request.user_agent,
     }
     if access.resource:

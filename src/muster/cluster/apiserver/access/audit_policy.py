@@ -1,6 +1,6 @@
 """What of which request goes into the audit log, by a policy of `audit.k8s.io/v1`. Pure.
 
-The first rule that matches a request decides. Three kinds of objects carry what nobody may read in a log (Secrets,
+The first rule that matches a request decides. Three kinds of objects carry what may not be read in a log (Secrets,
 token reviews and token requests): of them no more than metadata is kept unless a rule names them.
 """
 
@@ -104,7 +104,7 @@ def scope(policy: Policy, access: Access) -> Scope:
 
 
 def _level(rule: Rule, access: Access) -> Level:
-    # Whoever means a subresource of a secret that there is not has sent the secret all the same.
+    # A request for a subresource of Secrets that there is not carries the secret all the same.
     meant = "secrets" if access.resource.startswith("secrets/") else access.resource
     sensitive = (access.group, meant) in _SENSITIVE
     if not sensitive or rule.level in ("None", "Metadata"):

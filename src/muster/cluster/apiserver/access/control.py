@@ -27,7 +27,7 @@ class Trust(Struct, frozen=True):
 
     key: signs the tokens of service accounts.
     tokens: bearer tokens that have no end, and whose they are.
-    authority_pem: the authority's certificate; empty if nobody reaches the server from outside.
+    authority_pem: the authority's certificate; empty if the server is not reached from outside.
     """
 
     key: SigningKey = field(default_factory=SigningKey.make)

@@ -1,4 +1,4 @@
-"""Nobody gives rights that he has not himself: the check of roles and bindings that are about to be written.
+"""No user gives rights that he has not himself: the check of roles and bindings that are about to be written.
 
 Who may `escalate` a role, or `bind` it, may do so. As k8s.io/kubernetes (pkg/registry/rbac/*/policybased).
 """

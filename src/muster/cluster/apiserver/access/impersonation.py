@@ -1,4 +1,4 @@
-"""Requests on somebody else's behalf: the `Impersonate-` headers, and whether the one who asks may use them.
+"""Requests on another user's behalf: the `Impersonate-` headers, and whether the one who asks may use them.
 
 As in k8s.io/apiserver (endpoints/filters/impersonation.go): every name, group and piece of extra information is an
 object of its own that one must be allowed to `impersonate`.

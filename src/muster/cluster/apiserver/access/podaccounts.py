@@ -15,7 +15,7 @@ from muster.runtime.ids import SAFE_ALPHABET
 
 MOUNT_PATH = "/var/run/secrets/kubernetes.io/serviceaccount"
 ROOT_CA = "kube-root-ca.crt"
-TOKEN_SECONDS = 3607  # an hour, and a little by which upstream knows that nobody chose it
+TOKEN_SECONDS = 3607  # an hour, and a little by which upstream knows that no user chose it
 _VOLUME_PREFIX = "kube-api-access-"
 _DEFAULT = "default"
 
@@ -87,7 +87,7 @@ def _has_mount(container: dict[str, Any]) -> bool:
 
 
 def _existing(spec: dict[str, Any]) -> str:
-    """A volume that somebody has made for this already: the pod is a copy of another one."""
+    """A volume that was made for this already: the pod is a copy of another one."""
     names = (str(volume.get("name", "")) for volume in spec.get("volumes") or ())
     return next((name for name in names if name.startswith(_VOLUME_PREFIX)), "")
 

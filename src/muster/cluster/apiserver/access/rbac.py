@@ -31,7 +31,7 @@ from muster.cluster.store import Entry, Key, Store
 
 # So many users' rights and decisions are remembered; past that, all are forgotten.
 REMEMBERED = 10_000
-# What is named at greater length than this is not remembered: anybody could fill the memory with names.
+# What is named at greater length than this is not remembered: any client could fill the memory with names.
 MAX_NAMES = 1024
 
 _KINDS: tuple[Kind[Any], ...] = (ROLE, CLUSTER_ROLE, ROLE_BINDING, CLUSTER_ROLE_BINDING)
@@ -40,7 +40,7 @@ _Binding: TypeAlias = RoleBinding | ClusterRoleBinding
 
 
 class Decision(Struct, frozen=True):
-    """Whether somebody may do something, and who gave them the right; or what kept us from finding it."""
+    """Whether a user may do something, and what gave them the right; or what kept us from finding it."""
 
     allowed: bool
     reason: str = ""
@@ -195,7 +195,7 @@ def _by_subject(objects: Iterable[Any]) -> dict[str, dict[str, list[tuple[_Bindi
 
 
 def _key(subject: Subject, place: str) -> Iterator[str]:
-    """What the subject is found by; nothing if it can be nobody."""
+    """What the subject is found by; nothing if no user can be it."""
     if subject.kind in ("User", "Group"):
         yield f"{subject.kind}:{subject.name}"
     elif subject.kind == "ServiceAccount" and (namespace := subject.namespace or place):

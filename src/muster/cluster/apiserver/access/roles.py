@@ -76,7 +76,7 @@ _VIEW = (
     _rule(_READ, "discovery.k8s.io", "endpointslices"),
     _rule(_READ, "kueue.x-k8s.io", "localqueues", "localqueues/status", "workloads", "workloads/status"),
 )
-# Not endpoints: whoever writes them leads others' traffic to any address (upstream left them out in 1.22).
+# Not endpoints: a user who writes them leads others' traffic to any address (upstream left them out in 1.22).
 _EDIT = (
     _rule(_READ, _CORE, "pods/attach", "pods/exec", "pods/portforward", "pods/proxy", "secrets", "services/proxy"),
     _rule(("impersonate",), _CORE, "serviceaccounts"),

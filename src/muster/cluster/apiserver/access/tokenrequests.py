@@ -1,4 +1,4 @@
-"""`serviceaccounts/token`: gives a token of a service account to whoever may ask for one.
+"""`serviceaccounts/token`: gives a token of a service account to a user who may ask for one.
 
 As k8s.io/kubernetes (pkg/registry/core/serviceaccount/storage/token.go): the object that the token is bound to must be
 there, and a pod must be the account's own.

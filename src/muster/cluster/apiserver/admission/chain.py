@@ -22,7 +22,7 @@ from muster.cluster.apiserver.registry.resources import Resource, View
 from muster.cluster.apiserver.request.requestinfo import WriteOptions
 from muster.cluster.store import Entry, Key, Store
 
-# Namespaces that nobody deletes: others count on them.
+# Namespaces that are never deleted: others count on them.
 PERMANENT_NAMESPACES = frozenset({"default", "kube-system", "kube-public"})
 # For how long pods bear nodes of which nothing is heard, or nothing good.
 _TOLERATION_SECONDS = 300
@@ -30,12 +30,12 @@ _TOLERATED = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 
 
 class Attempt(Struct, frozen=True):
-    """One object that somebody is about to write; `old` is the stored one, None for a new object.
+    """One object that a request is about to write; `old` is the stored one, None for a new object.
 
     document: as it is to be stored; of a DELETE, the stored one.
     view: how the writer sees it.
     options: what the request said of how to write.
-    annotations: what is to be said of it in the audit log; whoever is asked adds to them.
+    annotations: what is to be said of it in the audit log; each stage adds to them.
     """
 
     resource: Resource
@@ -82,7 +82,7 @@ class Webhooks(Protocol):
 
 
 class NoWebhooks:
-    """Nobody outside is asked."""
+    """No webhook is asked."""
 
     async def change(self, attempt: Attempt, warnings: list[str]) -> bool:  # noqa: ARG002  (it is the protocol's)
         """Nothing changes."""
@@ -118,7 +118,7 @@ class Admission(Struct, frozen=True):
             plugin(attempt, store)
 
     async def judge(self, attempt: Attempt, store: Store, warnings: list[str]) -> None:
-        """Raise `ApiError` if somebody refuses."""
+        """Raise `ApiError` if a stage refuses."""
         for plugin in self.judging:
             plugin(attempt, store)
         warnings += filter(None, (remark(attempt) for remark in self.remarks))

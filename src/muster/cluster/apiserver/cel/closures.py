@@ -259,7 +259,7 @@ def _insert(mapping: dict[Any, Any], key: Any, value: Any) -> None:
 
 
 def appending(added: Run, slot: int) -> Run:
-    """A step of a loop that appends to its list, which nobody else has."""
+    """A step of a loop that appends to its list, which has no other holder."""
 
     def run(frame: Frame) -> list[Any]:
         result: list[Any] = frame[slot]
@@ -270,7 +270,7 @@ def appending(added: Run, slot: int) -> Run:
 
 
 def insertion(mapping: Run, key: Run, value: Run) -> Run:
-    """A step of a loop that adds to its map, which nobody else has."""
+    """A step of a loop that adds to its map, which has no other holder."""
 
     def run(frame: Frame) -> dict[Any, Any]:
         result: dict[Any, Any] = mapping(frame)

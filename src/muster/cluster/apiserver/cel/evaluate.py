@@ -269,7 +269,7 @@ class _Compiler:
         return _Part(closures.folding(loop, start, condition, step, result.run, slot), result.shape)
 
     def _step(self, node: Node, accumulator: str, scope: _Scope, slot: int) -> _Part:
-        """The step of a loop; one that appends to a list does so in place, for nobody else has the list."""
+        """The step of a loop; one that appends to a list does so in place, for the list has no other holder."""
         match node:
             case Call(function="_?_:_", args=(test, then, Ident(name=name))) if name == accumulator:
                 run, shape = self._step(then, accumulator, scope, slot)

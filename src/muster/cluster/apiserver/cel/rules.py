@@ -257,7 +257,7 @@ def _keyed_items(check_item: _Check, keys: Sequence[str]) -> _Check:
 
 
 def _items(check_item: _Check) -> _Check:
-    """Of lists whose items cannot be told apart: nobody knows what an item was before."""
+    """Of lists whose items cannot be told apart: what an item was before is not known."""
 
     def run(new: Any, old: Any, path: _Path, walk: _Walk) -> None:
         if not isinstance(new, list):
@@ -275,7 +275,7 @@ def _rules(schema: Schema, shape: Shape, place: _Place) -> Iterator[_Rule]:
     for index, text in enumerate(schema.get(RULES) or ()):
         here = place.below(f"{RULES}[{index}]")
         if not str(text.get("rule", "")).strip():
-            continue  # it is no rule: whoever looks at the form of the schema says so
+            continue  # it is no rule: the check of the schema's form says so
         try:
             rule = _rule(text, shape, correlated=place.correlated)
         except _UnsoundError as error:

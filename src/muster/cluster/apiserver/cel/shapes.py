@@ -45,7 +45,7 @@ class Shape(Struct, frozen=True):
     adapt: makes the CEL value of the JSON value, where they are not the same.
     keys: for a list-map, the fields by which its items are told apart.
     is_set: the list's order means nothing.
-    most: how many elements a list or map may have; 0 if nobody knows.
+    most: how many elements a list or map may have; 0 if that is not known.
     typed: each place in it has one type.
     unordered: there is a set or a list-map in it.
     """

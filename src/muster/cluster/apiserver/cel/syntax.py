@@ -1,7 +1,7 @@
 """Checked expressions: what the CEL library makes of a text, read from its serialized form.
 
 The form is `cel.expr.CheckedExpr` of the CEL specification in protobuf; only what evaluation needs is read. It comes
-from the library and nobody else, so it is trusted to be what it says.
+from the library alone, so it is trusted to be what it says.
 """
 
 import struct

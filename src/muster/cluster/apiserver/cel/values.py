@@ -106,7 +106,7 @@ def extent(value: Any) -> int:
     """How many characters and elements there are in a value, at any depth.
 
     Raises `CostLimitError` for more than any document has: one list can be in others again and again, so that a short
-    expression makes what nobody could go over.
+    expression makes what is too large to go over.
     """
     total, pending = 0, [value]
     while pending:

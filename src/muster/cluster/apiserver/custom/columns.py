@@ -41,7 +41,7 @@ def _find(path: str) -> Find:
     try:
         return compile_path(path)
     except JsonPathError:
-        return lambda _: iter(())  # as upstream: a column that nobody can read is empty
+        return lambda _: iter(())  # as upstream: a column that cannot be read is empty
 
 
 def _text(value: Any, _now: datetime) -> _Cell:

@@ -77,7 +77,7 @@ def resources_of(definition: CustomResourceDefinition, convert: Convert, since: 
     served = [version for version in versions if version.version.served]
     if not served and is_true(
         definition.status.conditions, TERMINATING
-    ):  # what is there has to go: somebody must be able to reach it
+    ):  # what is there has to go: it must stay within reach
         served = [version for version in versions if version.version.storage]
     return [version.resource(stored) for version in served]
 

@@ -102,7 +102,7 @@ def _settled(entry: Entry, schema: FieldSchema) -> Entry:
 
 
 def _owned(wanted: FieldSet, others: Iterable[Entry]) -> FieldSet:
-    """What anybody owns once the configuration is applied."""
+    """What any manager owns once the configuration is applied."""
     return reduce(union, (entry["fieldsV1"] for entry in others if entry["fieldsV1"]), union(wanted, _METADATA))
 
 

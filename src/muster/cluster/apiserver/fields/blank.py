@@ -1,6 +1,6 @@
 """What every object of a kind has from the beginning: members that its types cannot leave out.
 
-A new object is noted as a change of this, so that nobody becomes the manager of a `spec` as such.
+A new object is noted as a change of this, so that no client becomes the manager of a `spec` as such.
 """
 
 from typing import Annotated, Any, get_origin

@@ -71,10 +71,10 @@ def fresh(value: Any) -> Any:
 
 
 def pruned(document: Document, given_up: FieldSet, owned: FieldSet, schema: FieldSchema) -> Document:
-    """The object without what was given up and nobody owns.
+    """The object without what was given up and has no owner.
 
     given_up: what the manager applied the last time.
-    owned: what anybody owns now, the manager's new configuration included.
+    owned: what any manager owns now, the manager's new configuration included.
     """
     result = document
     for name, value in document.items():
@@ -84,7 +84,7 @@ def pruned(document: Document, given_up: FieldSet, owned: FieldSet, schema: Fiel
             continue
         kept = owned.get(key)
         named = name in schema.fields
-        # A member that the schema names belongs to whoever owns something in it.
+        # A member that the schema names belongs to the managers that own something in it.
         goes = (named or is_member(last)) and (kept is None or not (named or is_member(kept)))
         left = None if goes else _pruned_value(value, last, kept, schema.member(name))
         if left is value:
@@ -99,7 +99,7 @@ def pruned(document: Document, given_up: FieldSet, owned: FieldSet, schema: Fiel
 
 
 def _pruned_value(value: Any, last: FieldSet, kept: FieldSet | None, schema: FieldSchema) -> Any:
-    """What is left of a value, the same object if it is all; None if nothing is, and nobody owns it empty."""
+    """What is left of a value, the same object if it is all; None if nothing is, and no manager owns it empty."""
     if not last or not value:
         return value
     owned = kept or {}

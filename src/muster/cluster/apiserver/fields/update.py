@@ -24,7 +24,7 @@ from muster.cluster.apiserver.patch.json import equal
 
 NOTHING: FieldSet = {}
 
-# What is the server's own, of which nobody is the manager.
+# What is the server's own, which has no manager.
 _METADATA = (
     "creationTimestamp",
     "generation",
@@ -59,7 +59,7 @@ def note_update(
     now: RFC 3339, whole seconds, UTC.
     ignored: fields that this kind of write does not change, whatever was sent (`{"f:status": {}}`).
 
-    An object that is stored without entries stays so, until somebody applies to it.
+    An object that is stored without entries stays so, until a client applies to it.
     """
     entries = _entries(live, None if writer.subresource else given)
     if entries or live is None:
@@ -111,7 +111,7 @@ def left_to(entries: Iterable[Entry], lost: FieldSet) -> list[Entry]:
 
 
 def noted(entries: list[Entry], changes: Changes, writer: Writer, now: str) -> list[Entry]:
-    """The entries after an update: the writer owns what it changed, and nobody else does. The same list if nothing
+    """The entries after an update: the writer owns what it changed, and no other manager does. The same list if nothing
     changed that is managed.
     """
     own = unmanaged(changes.gained)

@@ -158,14 +158,14 @@ def _refused(error: ApiError) -> Response:
 
 
 def _on_behalf(headers: list[tuple[bytes, bytes]]) -> tuple[tuple[str, str], ...]:
-    """The headers that ask to be taken for somebody else."""
+    """The headers that ask to be taken for another user."""
     return tuple(
         [(name.decode("latin-1"), value.decode("latin-1")) for name, value in headers if name[:12] == b"impersonate-"]
     )
 
 
 def _timeout(message: str) -> ApiError:
-    # Nobody is told to try again by himself: what was to be written may have been written.
+    # No client is told to try again by itself: what was to be written may have been written.
     return ApiError(Status(status="Failure", code=504, reason="Timeout", message=f"Timeout: {message}"))
 
 

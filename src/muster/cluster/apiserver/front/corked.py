@@ -15,7 +15,7 @@ class _Gone(asyncio.Transport):
         return True
 
     def write(self, data: Any) -> None:
-        """Nobody reads it."""
+        """It is not read."""
 
     def close(self) -> None:
         """It is closed."""
@@ -77,7 +77,7 @@ class Corked:
         self._transport.close()
 
     def release(self) -> None:
-        """Let go of the transport: its TLS buffers are as big as the biggest answer, and whoever belongs to the
+        """Let go of the transport: its TLS buffers are as big as the biggest answer, and what belongs to the
         connection is in a circle that is collected much later.
         """
         self._transport = GONE

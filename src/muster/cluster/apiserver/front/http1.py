@@ -81,7 +81,7 @@ class Connection(HttpToolsProtocol):
         self._in_headers = True
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """A header of it; what comes after the body (trailers) is none: nobody in between has looked at that."""
+        """A header of it; what comes after the body (trailers) is none: no proxy in between has looked at that."""
         if not self._in_headers:
             return
         super().on_header(name, value)
@@ -106,7 +106,7 @@ class Connection(HttpToolsProtocol):
         super().on_response_complete()
 
     def leave_http(self, headers: list[tuple[bytes, bytes]]) -> RawWire:
-        """Agree to another protocol; what comes from now on is for the wire. Whoever asks closes the transport."""
+        """Agree to another protocol; what comes from now on is for the wire. The caller closes the transport."""
         self._wire = RawWire(self)
         self.cycle.disconnected = True  # uvicorn is to expect no answer
         lines = [b"HTTP/1.1 101 Switching Protocols", *(name + b": " + value for name, value in headers), b"", b""]
@@ -150,7 +150,7 @@ class Connection(HttpToolsProtocol):
     def pause_writing(self) -> None:
         """The client does not take what it is sent."""
         super().pause_writing()
-        # Whoever pages through what a command shows may take his time.
+        # A user who pages through what a command shows may take his time.
         if self._stall_timer is None and self._wire is None:
             self._stall_timer = self.loop.call_later(STALLED_SECONDS, self.transport.abort)
 
@@ -167,7 +167,7 @@ class Connection(HttpToolsProtocol):
             self.house.unsent.add(self.transport, size)
 
     def _count(self, size: int) -> None:
-        """A header that never ends is not kept: nobody has seen it so far, but the parser holds it."""
+        """A header that never ends is not kept: no one else has seen it so far, but the parser holds it."""
         self._header_bytes += size
         if self._header_bytes > MAX_HEADER_BYTES:
             self.send_400_response("Request header fields too large.")

@@ -60,7 +60,7 @@ async def _respond_early(
 
 
 def _last(answer: Response) -> Response:
-    """An answer with which the connection ends: after it, nobody knows which protocol the client speaks."""
+    """An answer with which the connection ends: after it, it is not known which protocol the client speaks."""
     return replace(answer, headers={**answer.headers, "connection": "close"})
 
 

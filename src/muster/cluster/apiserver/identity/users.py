@@ -38,7 +38,7 @@ def user_info(user: User) -> dict[str, Any]:
     return {name: value for name, value in members.items() if value}
 
 
-# Somebody without a credential that is known.
+# A client without a credential that is known.
 NOBODY = User("")
 
 # The name and group of the credential that the server writes into its kubeconfig.
@@ -86,7 +86,7 @@ class Authenticator:
         self._check = check
 
     def user(self, certificate: User | None, authorization: str) -> User:
-        """The user of a request. Raises `ApiError` (401) without a credential, or with one that nobody knows.
+        """The user of a request. Raises `ApiError` (401) without a credential, or with one that is not known.
 
         `certificate` is who the client certificate names; `authorization` the header, or "".
         """
@@ -120,7 +120,7 @@ Authorizer = Callable[[Access], None]
 
 
 def authorize(access: Access) -> None:
-    """Let masters do everything, and nobody else anything. Raises `ApiError` (403)."""
+    """Let masters do everything, and other users nothing. Raises `ApiError` (403)."""
     if MASTERS not in access.user.groups:
         raise refusal(access)
 

@@ -36,7 +36,7 @@ _CRITICAL = {
 async def create_first_objects(client: Client) -> None:
     """Create what is missing of them. Raises `ApiError`.
 
-    What somebody's webhook, policy or quota refuses is left to the next start: who cannot serve cannot be helped.
+    What a user's webhook, policy or quota refuses is left to the next start: who cannot serve cannot be helped.
     """
     for name in NAMESPACES:
         await _attempted(create_missing(client, NAMESPACE, {"metadata": {"name": name}}))
@@ -82,7 +82,7 @@ async def _put_role(client: Client, stored: ClusterRole | None, role: ClusterRol
     try:
         missing = uncovered(stored.rules, role.rules)
     except TooManyRightsError:
-        return  # somebody has given it rules without end
+        return  # a user has given it rules without end
     if missing:
         rules = msgspec.to_builtins((*stored.rules, *compacted(missing)))
         await client.patch(CLUSTER_ROLE, role.metadata.name, {"rules": rules})

@@ -13,7 +13,7 @@ from muster.cluster.apiserver.decode import Document
 SUFFIX_LENGTH = 5  # of a generated name
 MAX_PREFIX_LENGTH = 63 - SUFFIX_LENGTH  # what is left of generateName
 
-# What only deletion sets and nobody takes away.
+# What only deletion sets and no write takes away.
 _DELETION = ("deletionTimestamp", "deletionGracePeriodSeconds")
 # What clients may change.
 _CHANGEABLE = ("labels", "annotations", "ownerReferences", "finalizers")

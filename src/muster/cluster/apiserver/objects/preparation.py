@@ -43,7 +43,7 @@ def changed_counted(document: Document, stored: Document, *, status: bool = Fals
 
 
 def new_with(**status: Any) -> Callable[[Document], None]:
-    """Begins with this status: what the kind's status always has, whoever watches over it."""
+    """Begins with this status: what the kind's status always has, whichever controller watches over it."""
 
     def prepare(document: Document) -> None:
         document["status"] = deepcopy(status)

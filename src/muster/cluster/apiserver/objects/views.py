@@ -127,7 +127,7 @@ def _parallelism(stored: Document, shown: Document) -> Document:
 
 
 def wanted_replicas(shown: Document) -> int:
-    """The number of replicas in a Scale that somebody has written."""
+    """The number of replicas in a Scale that a client has written."""
     replicas: int = (shown.get("spec") or {}).get("replicas", 0)
     return replicas
 

@@ -41,7 +41,7 @@ class PodAccess:
     """Answers to the three.
 
     find: reads the pod of a call; raises `ApiError` (404).
-    admit: asks admission about a call and its options as an object; raises `ApiError` if somebody refuses.
+    admit: asks admission about a call and its options as an object; raises `ApiError` if it refuses.
     """
 
     def __init__(

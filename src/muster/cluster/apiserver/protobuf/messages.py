@@ -6,7 +6,7 @@ what a field is, `numbers` which number it has; `opaque` knows what upstream lea
 message, schemas). Fields that no type of ours has are passed over, as unknown fields of JSON are.
 
 Zeroes: Go writes the zero of every field that is no pointer. It means nothing there, unless the field is required, and
-is left out; in an optional field it was set by somebody and stays.
+is left out; in an optional field it was set by the client and stays.
 """
 
 import base64

@@ -162,7 +162,7 @@ def _take_v1beta1(take: Callable[[Document, Document], Document], stored: Docume
 
 
 def _of_old(errors: Sequence[FieldError]) -> list[FieldError]:
-    """What is wrong with an old definition, which may keep fields that no schema names, and needs nobody's approval."""
+    """What is wrong with an old definition, which may keep fields that no schema names, and needs no approval."""
     return [
         error for error in errors if error.path != "spec.preserveUnknownFields" and "annotations[" not in error.path
     ]

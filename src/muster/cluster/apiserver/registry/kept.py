@@ -1,6 +1,6 @@
 """Kinds that are kept and shown as upstream does, and that nothing here acts on: charts and operators bring them along.
 
-Where somebody may count on something happening, the answer to a creation warns that it will not. Names, categories and
+Where a user may count on something happening, the answer to a creation warns that it will not. Names, categories and
 rules of writing are those of k8s.io/kubernetes (pkg/registry, one strategy per kind).
 """
 

@@ -107,7 +107,7 @@ def _take_converted(resource: str, take: _Take, stored: Document, shown: Documen
 
 
 def _prepare_held(document: Document) -> None:
-    """It stays until whoever knows that nothing uses it any more lets it go."""
+    """It stays until the controller that knows that nothing uses it any more lets it go."""
     preparation.new(document)
     finalizers = meta_of(document).setdefault("finalizers", [])
     if RESOURCE_IN_USE_FINALIZER not in finalizers:

@@ -77,7 +77,7 @@ def invalid_token(why: str) -> ApiError:
 
 
 class Snapshots:
-    """States of resources at revisions, for as long as somebody pages through them."""
+    """States of resources at revisions, for as long as a client pages through them."""
 
     def __init__(self, store: Store) -> None:
         self._store = store

@@ -64,7 +64,7 @@ def as_list(path: str, query: Mapping[str, str]) -> tuple[str, Mapping[str, str]
     return listed, {**query, **selected, "watch": "true"}
 
 
-# Subresources of pods that go on for as long as somebody listens.
+# Subresources of pods that go on for as long as the client listens.
 _STREAMS = ("log", "exec", "attach", "portforward", "proxy")
 
 

@@ -260,7 +260,7 @@ def _with_type_meta(schema: Schema, *, required: bool = False) -> Schema:
     """The schema of an object that is a whole resource: it keeps its type and metadata, whatever the schema says."""
     properties = dict(schema.get("properties") or {})
     metadata = {"type": "object", **(properties.get("metadata") or {}), PRESERVE: True}
-    if required:  # nobody else looks at the metadata of what is embedded
+    if required:  # nothing else looks at the metadata of what is embedded
         metadata["properties"] = {**_EMBEDDED_METADATA, **(metadata.get("properties") or {})}
     properties |= {"apiVersion": _STRING, "kind": _STRING, "metadata": metadata}
     names = [*(schema.get("required") or ()), *(("apiVersion", "kind") if required else ())]
@@ -285,7 +285,7 @@ _JUDGING = replace(
     keeps_unknown=lambda _: True,
     default=lambda _: None,
 )
-# Form only: values are somebody else's to judge.
+# Form only: values are judged elsewhere.
 _FORM = replace(
     _DIALECT,
     scalar=lambda schema, _: (next(iter(_TYPES.get(_type_name(schema), ())), None), _as_it_is),
@@ -295,7 +295,7 @@ _FORM = replace(
 )
 # Values only: what had to go has gone, and defaults are there.
 _JUDGEMENT = replace(_DIALECT, keeps_unknown=lambda _: True, default=lambda _: None)
-# Defaults are filled in by somebody else, later.
+# Defaults are filled in elsewhere, later.
 _UNFILLED = replace(
     _DIALECT,
     default=lambda _: None,

@@ -161,7 +161,7 @@ class Writer:
     ) -> None:
         """Set in the document who manages what of it: as the apply has found, else as this change makes it."""
         if applied:
-            document["metadata"].pop("managedFields", None)  # whoever gives up all has none
+            document["metadata"].pop("managedFields", None)  # who gives up all has none
             document["metadata"] |= {"managedFields": managers} if managers else {}
             return
         now = metadata.timestamp(self._clock.now())
@@ -209,7 +209,7 @@ class Writer:
     ) -> bytes:
         """Store what `change` makes of the stored object, as it is when it is written. Raises `ApiError`.
 
-        Whoever applies has noted the managers already.
+        Apply has noted the managers already.
         """
         for _ in range(CHANGE_ATTEMPTS):
             entry = self._documents.latest(call.key)
@@ -290,7 +290,7 @@ _SPEC: fields.FieldSet = {"f:spec": {}}
 
 
 def _untouched(call: Call) -> fields.FieldSet:
-    """The fields that nobody manages through the view of the call, whatever was sent."""
+    """The fields that are not managed through the view of the call, whatever was sent."""
     if call.subresource:
         return _SPEC if call.subresource == "status" else {}
     return _STATUS if call.resource.subresource("status") is not None else {}
@@ -379,7 +379,7 @@ def _typed(call: Call, document: Document) -> Any:
 
 
 _PATCHES = (JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH)
-_CUSTOM_PATCHES = (JSON_PATCH, MERGE_PATCH)  # nobody has said how to merge the lists of custom resources
+_CUSTOM_PATCHES = (JSON_PATCH, MERGE_PATCH)  # nothing says how to merge the lists of custom resources
 
 
 def _read_patch(call: Call, options: WriteOptions) -> tuple[Any, list[str]]:

@@ -103,7 +103,7 @@ class Followed:
             await self._clock.sleep(POLL_SECONDS)
 
     async def write(self, data: bytes) -> None:
-        """Nobody reads it."""
+        """It is not read."""
 
     async def end_input(self) -> None:
         """There never was any."""

@@ -126,7 +126,7 @@ def _held(before: int, values: Iterable[str | bytes]) -> int:
 
 
 def container_id(pod: Pod, container: str, number: int) -> str:
-    """The identity of one attempt, the same whoever computes it."""
+    """The identity of one attempt, the same wherever it is computed."""
     text = f"{pod.metadata.uid}/{container}/{number}"
     return f"process://{hashlib.sha256(text.encode()).hexdigest()}"
 
@@ -219,7 +219,7 @@ def message_path(container: Container) -> str:
     """Where the container leaves its last words, if we can give it that file.
 
     The default path is in /dev, of which we would have to make a copy that misses devices made later: not for a file
-    that hardly any program writes. Whoever means to, names another path.
+    that hardly any program writes. Who means to, names another path.
     """
     path = container.termination_message_path
     return "" if path in ("", DEFAULT_MESSAGE_PATH) else path

@@ -183,7 +183,7 @@ class Reader:
             descriptor = os.open(file.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
         except FileNotFoundError:
             return False
-        # If the shim is about to forget it, or somebody stands in the way, it is read all the same.
+        # If the shim is about to forget it, or another file stands in the way, it is read all the same.
         with contextlib.suppress(OSError):
             fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
         self.close()

@@ -35,9 +35,9 @@ def check_kernel() -> None:
 
 
 class Orphans:
-    """Reaps the orphans that come to us and that nobody waits for.
+    """Reaps the orphans that come to us and that no task waits for.
 
-    Those that somebody does wait for are gone within moments, so only what is still there at the next sweep is reaped.
+    Those that a task does wait for are gone within moments, so only what is still there at the next sweep is reaped.
     """
 
     def __init__(self) -> None:
@@ -137,7 +137,7 @@ async def any_readable(descriptors: Iterable[int]) -> set[int]:
 
 
 async def writable(descriptor: int) -> None:
-    """Wait until something can be written, or nobody will read it. One waiter per descriptor."""
+    """Wait until something can be written, or it will never be read. One waiter per descriptor."""
     loop = asyncio.get_running_loop()
     future: asyncio.Future[None] = loop.create_future()
 
@@ -179,7 +179,7 @@ class Output:
         asyncio.get_running_loop().add_reader(descriptor, self._read)
 
     def finish(self) -> bytes:
-        """What has come so far; whoever still writes is not waited for."""
+        """What has come so far; processes that still write are not waited for."""
         if self._read():
             asyncio.get_running_loop().remove_reader(self._descriptor)
         os.close(self._descriptor)

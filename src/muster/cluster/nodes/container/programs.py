@@ -41,7 +41,7 @@ class Executed:
         self._tty = tty
 
     async def output(self) -> AsyncIterator[tuple[int, bytes]]:
-        """What it writes until it has ended; whoever else holds its streams then is not waited for."""
+        """What it writes until it has ended; other processes that hold its streams then are not waited for."""
         told = False
         while True:
             ready = await processes.any_readable((*self._outputs, self._pidfd, *(() if told else (self._shim,))))
@@ -65,7 +65,7 @@ class Executed:
                 rest = rest[os.write(self._input, rest) :]
             except BlockingIOError:
                 await processes.writable(self._input)
-            except OSError:  # nobody reads it any more, and nobody will
+            except OSError:  # it is read no more, and never will be
                 self._close_input()
 
     async def end_input(self) -> None:
@@ -171,6 +171,6 @@ def _read(descriptor: int, most: int) -> bytes | None:
     except BlockingIOError:
         return None
     except OSError as error:
-        if error.errno == errno.EIO:  # a terminal that nobody has open any more
+        if error.errno == errno.EIO:  # a terminal that no process has open any more
             return b""
         raise

@@ -42,7 +42,7 @@ def ids(pod: Pod, context: SecurityContext) -> tuple[int, int, list[int]] | None
 
 
 def dropped(context: SecurityContext) -> list[int]:
-    """The numbers of the capabilities that the container is not to have. A name that nobody knows is none."""
+    """The numbers of the capabilities that the container is not to have. An unknown name is none."""
     capabilities = context.capabilities
     if capabilities is None:
         return []

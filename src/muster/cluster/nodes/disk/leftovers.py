@@ -57,7 +57,7 @@ async def forget_absent(client: Client, state: Path, present: Collection[str]) -
             try:
                 await client.delete(NODE, node.metadata.name, uid=node.metadata.uid)
             except ApiError as error:
-                if error.code != 404:  # somebody's webhook refuses it: it stays until another start
+                if error.code != 404:  # a user's webhook refuses it: it stays until another start
                     log.warning("node %s could not be removed: %s", node.metadata.name, error)
 
 

@@ -103,7 +103,7 @@ class Storage:
         return list(dict.fromkeys(found))
 
     def scratch(self) -> Path:
-        """An empty directory for trying things out; whoever is interrupted need not remove it. Raises OSError."""
+        """An empty directory for trying things out, which an interrupted process need not remove. Raises OSError."""
         return Path(tempfile.mkdtemp(prefix="probe-", dir=self._removed))
 
     def _is_pod(self, name: str) -> bool:

@@ -45,7 +45,7 @@ def discover(state: Path) -> Machine:
 
 
 def part(machine: Machine, number: int, of: int) -> Machine:
-    """One of several equal parts of a machine, for nodes that share it. GPUs are nobody else's."""
+    """One of several equal parts of a machine, for nodes that share it. GPUs are not shared."""
     return replace(
         machine,
         milli_cpus=max(machine.milli_cpus // of, 1),

@@ -1,6 +1,6 @@
 """Each pod its own address in 127.0.0.0/8: all of it is this machine, so any pod can listen and be found there.
 
-Addresses are handed out in order, so that one that was given back is not soon somebody else's. A pod keeps its address
+Addresses are handed out in order, so that one that was given back is not soon another pod's. A pod keeps its address
 for life: it is written down with the pod's other state, and taken back from there after a restart.
 """
 

@@ -1,8 +1,8 @@
 """Who listens on a port of localhost.
 
 On Kubernetes every pod has a localhost of its own, and many programs (notebooks, dashboards) listen nowhere else. Here
-all pods share the machine's: whoever forwards a port of a pod must reach what that pod's processes listen to, and never
-what somebody else's do.
+all pods share the machine's: a forwarded port of a pod must reach what that pod's processes listen to, and never
+what those of other pods do.
 """
 
 from collections.abc import Iterator

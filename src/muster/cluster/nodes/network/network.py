@@ -68,7 +68,7 @@ class Network:
         self._files.pop(uid, None)
 
     def forget(self, uid: str) -> None:
-        """The pod is gone: somebody else may get its address."""
+        """The pod is gone: another may get its address."""
         self.leave(uid)
         self._addresses.release(uid)
 

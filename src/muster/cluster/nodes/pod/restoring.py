@@ -1,7 +1,7 @@
 """What is known of a pod's containers from what shims have left on disk, and from what the API says where that is gone.
 
 This is all that a new server knows of the pods of the one before it. Nothing is ever started again because of a doubt:
-an attempt that was claimed has run, and if nobody knows how it ended, it failed.
+an attempt that was claimed has run, and if it is not known how it ended, it failed.
 """
 
 from contextlib import suppress

@@ -54,7 +54,7 @@ from muster.runtime.transport import TransportError
 
 # What could not be had is tried again after this; a change of the missing object comes before.
 RETRY_SECONDS = 10.0
-# Volumes are brought up to date no more often than this, whoever changes what they show.
+# Volumes are brought up to date no more often than this, however often what they show changes.
 REFRESH_SECONDS = 1.0
 # A shim that was told to end everything and has not by then is killed itself.
 SHIM_PATIENCE_SECONDS = 10.0
@@ -116,7 +116,7 @@ class PodRunner:
         return not (rejected or self._gave_back)
 
     def give_back(self) -> None:
-        """Nothing of the pod runs any more: others may have what it had, before anybody hears that it has ended."""
+        """Nothing of the pod runs any more: others may have what it had, before it is said that it has ended."""
         self._gave_back = True
         self._kit.gpus.release(self.uid)
 
@@ -148,7 +148,7 @@ class PodRunner:
                 self._kit.network.enter(self.pod, self.storage.hosts)
             except OSError as error:  # its containers run, and have the file that they had
                 self._event("Warning", "FailedCreatePodSandBox", f"The hosts file cannot be kept: {_words(error)}")
-        if self._shims:  # what its volumes show may have changed while nobody was here
+        if self._shims:  # what its volumes show may have changed while no server was here
             self._soon_refresh()
             self._spawn(self._keep_tokens, "tokens")
 

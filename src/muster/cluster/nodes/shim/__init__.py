@@ -4,9 +4,9 @@ It is on the way of every container, so it imports nothing slow: no `signal`, `j
 
 Invariants
 - An attempt runs once: the shim claims it by linking a file that it has already locked to the name `state`, which
-  fails if anybody was there before. Whoever finds `state` unlocked knows that the shim is dead.
+  fails if another shim was there before. A reader that finds `state` unlocked knows that the shim is dead.
 - The lock is a POSIX record lock: the kernel names its holder (F_GETLK), so no process id is ever written down that
-  could mean somebody else later. Nobody in here may open `state` a second time: closing that would drop the lock.
+  could mean another process later. Nothing in here may open `state` a second time: closing that would drop the lock.
 - Once the shim has gone, nothing of the container is left: it is the first process of the container's pid namespace,
   or, where there is none, the reaper and killer of all its descendants.
 - All mounts are made in a private mount namespace that ends with the last process in it.

@@ -163,7 +163,7 @@ class Attachments:
                 del self._unread[: os.write(self._input, self._unread)]
         except BlockingIOError:
             return
-        except OSError:  # nobody reads it any more
+        except OSError:  # it is read no more
             self._unread.clear()
         if self._ending and self._input >= 0 and not self._terminal:
             os.close(self._input)

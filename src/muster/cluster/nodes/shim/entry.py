@@ -44,7 +44,7 @@ def main() -> None:
     mode, descriptor = sys.argv[1], int(sys.argv[2])
     os.lseek(descriptor, 0, os.SEEK_SET)
     with open(descriptor, "rb", closefd=False) as file:
-        spec = marshal.loads(file.read())  # noqa: S302 - our server wrote it, to a descriptor that nobody else has
+        spec = marshal.loads(file.read())  # noqa: S302 - our server wrote it, to a descriptor of ours alone
     if mode == "enter":
         os.close(descriptor)
         enter(spec)
@@ -136,7 +136,7 @@ def _attend(pid: int) -> int:
         return exit_code(os.waitpid(pid, 0)[1])
     except _ToldError:
         try_to(os.killpg, pid, _signal.SIGKILL)
-        # A pid namespace does not end before all that were put into it are reaped, and nobody else would.
+        # A pid namespace does not end before all that were put into it are reaped, and nothing else would.
         os.waitpid(pid, 0)
         return CANNOT_RUN
 

@@ -36,7 +36,7 @@ class Stream:
 
     def __init__(self, name: bytes, show: Callable[[bytes], None] | None = None) -> None:
         self.name = name
-        self.show = show  # to whoever is attached
+        self.show = show  # to the clients that are attached
         self._rest = b""  # an unfinished line, shorter than LINE_BYTES
 
     def cut(self, data: bytes) -> list[tuple[bytes, bytes]]:
@@ -101,7 +101,7 @@ class Log:
         except BlockingIOError:
             return True
         except OSError as error:
-            if error.errno != errno.EIO:  # a terminal that nobody has open any more
+            if error.errno != errno.EIO:  # a terminal that no process has open any more
                 raise
             data = b""
         if data and stream.show is not None:

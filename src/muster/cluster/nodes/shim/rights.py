@@ -34,7 +34,7 @@ _FLAGS = {
 }
 # What a container's own file systems are elsewhere.
 _WRITABLE = ("/dev", "/proc", "/sys")
-# A mount that nobody can get to: another one hides it, or it is its user's alone.
+# A mount that cannot be got to: another one hides it, or it is its user's alone.
 _HIDDEN = (errno.ENOENT, errno.ENOTDIR, errno.EINVAL, errno.EACCES)
 
 

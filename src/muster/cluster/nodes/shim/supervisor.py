@@ -96,7 +96,7 @@ class Supervisor:
         os._exit(0)
 
     def _claim(self) -> bool:
-        """Take the attempt, unless somebody has it or had it."""
+        """Take the attempt, unless another shim has it or had it."""
         name = f"{STATE}.{self._claimed}.{id(self)}"
         self._state = os.open(name, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=self._directory)
         try:
@@ -243,7 +243,7 @@ class Supervisor:
             self._status, self._finished = NOT_STARTED << 8, time.time_ns()
 
     def _finish(self, log: Log) -> None:
-        """Write the exit record. Without it nobody would know the exit code, so keep trying until told to give up."""
+        """Write the exit record. Without it the exit code would not be known, so keep trying until told to give up."""
         if self._cgroup >= 0 and self._status and _out_of_memory(self._cgroup):
             self._reason = "OOMKilled"
         try_to(log.tell_losses)
@@ -264,7 +264,7 @@ class Supervisor:
 
 
 def _pipes(spec: Spec) -> tuple[tuple[int, int, int], tuple[int, int, int]]:
-    """Our ends and the container's of its standard streams; -1 for an input that nobody writes."""
+    """Our ends and the container's of its standard streams; -1 for an input that is not written."""
     (out, its_out), (err, its_err) = os.pipe2(os.O_CLOEXEC), os.pipe2(os.O_CLOEXEC)
     for pipe in (out, err):  # a user may have so many pages in pipes, and from there on only small ones
         try_to(fcntl.fcntl, pipe, fcntl.F_SETPIPE_SZ, READ_BYTES)

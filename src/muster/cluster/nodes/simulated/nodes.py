@@ -1,7 +1,7 @@
 """Nodes of kind `simulated`: they play their pods' lives by rule (`stages.py`), thousands of them in one process.
 
 One informer and one queue of delayed keys for all; nothing runs, and time may be virtual. Nodes are registered once and
-have no heartbeat: nobody doubts that they live.
+have no heartbeat: that they live is not doubted.
 """
 
 import asyncio
@@ -78,7 +78,7 @@ class SimulatedNodes:
         await self._controller.stop()
 
     async def _join(self, name: str) -> None:
-        """Register until the server agrees: somebody's webhook may refuse it for a time."""
+        """Register until the server agrees: a user's webhook may refuse it for a time."""
         while not self._stopped:
             try:
                 await self._register(name)
@@ -188,7 +188,7 @@ class SimulatedConnection:
     """What simulated pods have to say: nothing runs in them."""
 
     async def logs(self, pod: Pod, options: LogOptions) -> AsyncIterator[bytes]:
-        """One line, so that nobody waits for more."""
+        """One line, so that a reader does not wait for more."""
         yield f"{key_of(pod)}/{options.container} is simulated: it has no output\n".encode()
 
     def kept(self, job: str) -> Sequence[KeptPod]:  # noqa: ARG002

@@ -4,7 +4,7 @@ Files that come from objects are written as the kubelet writes them: into a fres
 then moved in one step; the names that users see are links through it. So a reader sees all of the old state or all of
 the new, never a mixture, and a crash at any moment leaves one of the two.
 
-Everything is below a directory that only we can write (0700), so there is nobody who could put links in our way; what a
+Everything is below a directory that only we can write (0700), so no other user could put links in our way; what a
 pod does in its own volumes is not followed (`resolve_within`).
 """
 
@@ -136,7 +136,7 @@ def _make_beneath(root: Path, names: tuple[str, ...]) -> None:
 
 def _write(path: Path, file: File, group: int | None) -> None:
     _directories(path.parent)
-    path.touch(0o600)  # whoever may read it may do so once it is whole
+    path.touch(0o600)  # who may read it may do so once it is whole
     path.write_bytes(file.data)
     if group is not None:
         os.chown(path, -1, group)

@@ -1,6 +1,6 @@
 """New databases from the objects of others: backups, and what is restored or salvaged.
 
-What a restored store knew before is compacted, and its next revision is beyond any that anybody may have seen: watches
+What a restored store knew before is compacted, and its next revision is beyond any that a client may have seen: watches
 list again, and no revision means two things.
 """
 

@@ -27,7 +27,7 @@ class Findings:
     missing: how many objects more there were, by the mark; None if there is no mark to tell.
     is_unchecked: there are rows, but of a release that gave them no checksums.
     is_complete: everything that was acknowledged was found.
-    newest: no revision beyond it was given to anybody, as far as can be told.
+    newest: no revision beyond it was given to a client, as far as can be told.
     """
 
     living: list[Record]

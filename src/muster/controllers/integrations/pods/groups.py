@@ -48,7 +48,7 @@ class PodGroup:
     members: all of them; at least one.
     pods: those that count.
     podsets: what they ask for.
-    now: whoever should have ended by then is not waited for any longer.
+    now: pods that should have ended by then are not waited for any longer.
     """
 
     name: str
@@ -83,7 +83,7 @@ class Lineup:
     """Who counts.
 
     excess: there is no place for them.
-    released: nobody has to see any more what became of them.
+    released: what became of them need not be seen any more.
     absent: so many places are empty.
     complaint: why no Workload can be made of them; empty if one can.
     """
@@ -109,7 +109,7 @@ def line_up(name: str, pods: Iterable[Pod], workload: Workload | None, now: date
         lineup = _by_role(name, members, workload, now)
     if workload is not None and workload.metadata.deletion_timestamp is not None:
         return replace(lineup, released=members)
-    if over:  # whoever comes now waits for another Workload
+    if over:  # pods that come now wait for another Workload
         return replace(lineup, excess=(), released=tuple(p for p in members if is_deleting(p) or not is_held(p)))
     return replace(lineup, released=members) if name and _is_given_up(members, now) else lineup
 
@@ -173,7 +173,7 @@ def _by_role(name: str, members: tuple[Pod, ...], workload: Workload, now: datet
 
 
 def _is_given_up(members: Sequence[Pod], now: datetime) -> bool:
-    """Whether somebody else than we has deleted all of it."""
+    """Whether all of it was deleted, and not by us."""
     return all(is_deleting(pod) and not was_told(pod) and not _occupies(pod, now) for pod in members)
 
 

@@ -1,6 +1,6 @@
 """Keeps plain pods, alone and in groups, in step with their Workloads (KEP-976).
 
-Pods are not suspended and resumed as jobs are: they wait behind a gate, and whoever has to stop is deleted. A pod of a
+Pods are not suspended and resumed as jobs are: they wait behind a gate, and one that has to stop is deleted. A pod of a
 group that was stopped, or has failed, stays until another takes its place: a finalizer holds it, which is also how it
 is known what became of it. Everything else is as for jobs, and decided by the same `jobframework.pairing`. All is
 decided anew from what the server has, so it may be cut between any two writes.
@@ -128,7 +128,7 @@ class PodReconciler:
             return None
 
     async def _refuse(self, pods: Sequence[Pod], workload: Workload) -> None:
-        """The Workload of that name is somebody else's: it is left alone, and the pods wait."""
+        """The Workload of that name is another owner's: it is left alone, and the pods wait."""
         message = (
             f'A Workload named "{workload.metadata.name}" already exists but is not a pod group workload; '
             "this pod group cannot be admitted"

@@ -17,13 +17,13 @@ class Visibility:
         self._cache = cache
 
     def in_cluster_queue(self, name: str, offset: int, limit: int) -> PendingWorkloadsSummary | None:
-        """A part of the line before a ClusterQueue; None if there is no such queue."""
+        """A part of what is pending in a ClusterQueue, in order; None if there is no such queue."""
         if name not in self._cache.tree.queues:
             return None
         return self._summary(self._cache.queues.pending(name, offset=offset, limit=limit))
 
     def in_local_queue(self, namespace: str, name: str, offset: int, limit: int) -> PendingWorkloadsSummary | None:
-        """A part of the line before a LocalQueue; None if there is no such queue."""
+        """A part of what is pending in a LocalQueue, in order; None if there is no such queue."""
         key = f"{namespace}/{name}"
         queue = self._cache.local_queues.get(key)
         if queue is None:
@@ -34,7 +34,7 @@ class Visibility:
     def _summary(self, positions: Iterable[Position]) -> PendingWorkloadsSummary:
         seen = self._cache.workloads.get
         found = ((position, seen(position.workload.key.removesuffix(SUFFIX))) for position in positions)
-        # One that has just gone may still be in line, while the cache is being told of many at once.
+        # One that has just gone may still be pending, while the cache is being told of many at once.
         return PendingWorkloadsSummary(items=tuple(_item(position, obj) for position, obj in found if obj is not None))
 
 

@@ -124,7 +124,7 @@ class Trial:
                 node.add(usage)
 
     def spare(self, *, borrowing: bool = True) -> tuple[Victim, ...]:
-        """The victims that are really needed: in reverse, whoever can be put back is; the last one cannot."""
+        """The victims that are really needed: in reverse, each that can be put back is; the last one cannot."""
         needed = self.taken[-1:]
         for victim in reversed(self.taken[:-1]):
             self._put_back(victim)

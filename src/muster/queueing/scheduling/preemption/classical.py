@@ -58,7 +58,7 @@ class Preemptor:
         self._found: dict[_Asked, tuple[Victim, ...]] = {}
 
     def victims(self, assignment: Assignment) -> tuple[Victim, ...]:
-        """Who has to go for the workload to get this assignment; empty if nobody's going would help."""
+        """Who has to go for the workload to get this assignment; empty if no preemption would help."""
         contested = frozenset(
             FlavorResource(choice.flavor, resource)
             for podset in assignment.podsets

@@ -20,7 +20,7 @@ from muster.queueing.scheduling.preemption.candidates import Request, Trial, Vic
 
 
 def fair_victims(tree: Tree, request: Request, fair: FairSharing) -> tuple[Victim, ...]:
-    """Who has to go; empty if nobody's going would help."""
+    """Who has to go; empty if no preemption would help."""
     policies = dict(_reachable(tree, request))
     with Trial(tree, request) as trial:
         holdings = ((queue, queue.held.usage_below(request.limit(policy))) for queue, policy in policies.items())
@@ -72,7 +72,7 @@ class _Line:
         self.head = next(candidates, None)
 
     def pop(self) -> Workload:
-        """The head, who leaves the line."""
+        """The first candidate, who leaves the queue of them."""
         head = self.head
         assert head is not None, "who has no candidates is not chosen"
         self.head = next(self._rest, None)
@@ -100,7 +100,7 @@ class _Targets:
             self.update(queue)
 
     def next(self) -> Node | None:
-        """None if nobody is left."""
+        """None if none is left."""
         node: Node | None = self._root
         while node is not None and not node.is_queue:
             node = self._children.best(node) if node not in self._closed else None
@@ -113,7 +113,7 @@ class _Targets:
             self._children.put(node, self._key(node))
 
     def close(self, cohort: Node) -> None:
-        """Nobody is to be taken from below the Cohort any more."""
+        """No more victims are to be taken from below the Cohort."""
         self._closed.add(cohort)
         self.update(cohort)
 
@@ -166,7 +166,7 @@ class _Search:
         return False
 
     def second(self) -> bool:
-        """Take, by the second strategy, one of each ClusterQueue where the first protects somebody."""
+        """Take, by the second strategy, one of each ClusterQueue where the first protects a workload."""
         lines = {queue: _Line(iter((candidate,))) for queue, candidate in self._refused.items()}
         targets = _Targets(self._request, self._own, self._shares, lines)
         while (queue := targets.next()) is not None:
@@ -207,7 +207,7 @@ class _Search:
                 self._refused.setdefault(other, line.head)
 
     def _unprotected(self, queue: Node, line: _Line) -> Workload | None:
-        """The next in the line whom the first strategy does not protect; those before are out of the line."""
+        """The next candidate whom the first strategy does not protect; those before are out of the queue."""
         mine, theirs = self._sides(queue)
         new = self._shares.of(mine)
         by_initial = self._fair.strategies[0] == "LessThanInitialShare"

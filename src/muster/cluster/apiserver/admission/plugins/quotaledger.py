@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from muster.cluster.apiserver.admission.plugins.quotausage import Measure, Scope, measure_body
 from muster.cluster.store import Compacted, Entry, Key, Store
 
-# Distinct scopes whose sums are kept for a namespace; nobody has as many quotas.
+# Distinct scopes whose sums are kept for a namespace; more than any has of quotas.
 _SCOPES = 100
 
 
@@ -78,7 +78,7 @@ class _Account:
     def _catch_up(self) -> None:
         try:
             committed = self._watch.take()
-        except Compacted:  # nobody has asked for long
+        except Compacted:  # it was not asked for long
             self._watch = self._store.watch(self._resource, self._store.revision)
             self._namespaces.clear()
             committed = []
@@ -94,7 +94,7 @@ class _Account:
 
 
 class QuotaLedger:
-    """The accounts of all resources that quotas limit. Made by whoever has the store, used on its loop."""
+    """The accounts of all resources that quotas limit. Made beside the store, used on its loop."""
 
     def __init__(self, store: Store) -> None:
         self._store = store

@@ -1,6 +1,6 @@
 """No write takes more than the quotas of its namespace leave.
 
-Asked last, when nothing is left to wait for: between the answer and the write nobody else writes.
+Asked last, when nothing is left to wait for: between the answer and the write there is no other write.
 """
 
 from collections.abc import Mapping

@@ -1,7 +1,7 @@
 """Carries a question to a webhook over TLS and brings the answer back.
 
 A webhook is a stranger: its certificate is checked against the bundle of its configuration, it gets so many seconds,
-its answer may be so long, and where it would send us on to, nobody goes.
+its answer may be so long, and where it would send us on to, we do not go.
 """
 
 import asyncio

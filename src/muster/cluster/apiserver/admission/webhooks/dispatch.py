@@ -205,7 +205,7 @@ class WebhookDispatcher:
         shown = await self._shown(concern, attempt, document)
         assert shown is not None
         try:
-            # Whoever sees it next counts on its form.
+            # The next stage counts on its form.
             patched = self._view(concern, attempt).checker(json_patch.apply(shown, verdict.operations)).value
         except (ApiError, DecodeError) as error:
             raise internal_error(f'applying the patch of admission webhook "{name}": {error}') from None

@@ -15,7 +15,7 @@ from muster.api.selectors import LabelMatcher, label_matcher
 from muster.cluster.apiserver.decode import Document
 from muster.cluster.apiserver.registry.resources import Resource, View
 
-# Whoever could break these could no longer be corrected.
+# A webhook that broke these could no longer be corrected.
 _EXEMPT = frozenset({
     "mutatingadmissionpolicies", "mutatingadmissionpolicybindings", "mutatingwebhookconfigurations",
     "validatingadmissionpolicies", "validatingadmissionpolicybindings", "validatingwebhookconfigurations",

@@ -1,6 +1,6 @@
 """What a webhook is asked (`AdmissionReview`), and what its answer says. Pure.
 
-Answers come from programs that nobody here wrote: every one is checked, and what is wrong with it is said in
+Answers come from programs of others: every one is checked, and what is wrong with it is said in
 kube-apiserver's words (k8s.io/apiserver, admission/plugin/webhook/request).
 """
 

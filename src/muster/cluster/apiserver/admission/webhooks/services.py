@@ -1,6 +1,6 @@
 """Where a service of the cluster answers.
 
-Pods of process nodes have their own addresses on loopback, so whoever asks from inside the server's process goes to
+Pods of process nodes have their own addresses on loopback, so a call from inside the server's process goes to
 one of the service's pods directly; a service without a selector leads where its Endpoints or EndpointSlices say, one
 of type ExternalName to that name.
 """
@@ -68,7 +68,7 @@ def _number(pod: Pod, port: ServicePort) -> int:
 
 
 def _given(store: Store, service: Service, port: ServicePort) -> Iterator[Address]:
-    """The addresses that somebody has written down for a service."""
+    """The addresses that Endpoints and EndpointSlices have for a service."""
     namespace, name = service.metadata.namespace, service.metadata.name
     for entry in store.list(_SLICES, namespace).entries:
         if entry.header.labels.get(_SERVICE_LABEL) == name:

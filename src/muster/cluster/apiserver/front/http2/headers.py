@@ -144,7 +144,7 @@ def _string(block: bytes, at: int) -> tuple[bytes, int]:
 
 
 def encode(fields: Iterable[Field]) -> bytes:
-    """A header block, for whoever has not kept anything."""
+    """A header block, for a peer that has not kept anything."""
     block = bytearray()
     for field in fields:
         number = _NUMBERS.get(field)

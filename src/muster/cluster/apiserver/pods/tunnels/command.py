@@ -9,7 +9,7 @@ from muster.cluster.apiserver.pods.tunnels.wire import Wire
 from muster.cluster.nodeconnection import RESIZE, STDERR, STDIN, STDOUT, Opening, Program
 from muster.runtime.tasks import cancel
 
-# How often a client is looked after whose input nobody reads: nothing else would tell that it has gone.
+# How often a client is looked after whose input the program does not read: nothing else would tell that it has gone.
 BLOCKED_SECONDS = 10.0
 _WRITTEN = frozenset({STDIN, RESIZE})  # by clients
 

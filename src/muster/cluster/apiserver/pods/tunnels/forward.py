@@ -37,7 +37,7 @@ class _Connection(Struct):
             await self.pieces.put(piece)
 
     def end(self) -> None:
-        """Nothing is written any more: let go whoever waits to."""
+        """Nothing is written any more: let go the tasks that wait to."""
         self.over = True
         while not self.pieces.empty():
             self.pieces.get_nowait()
@@ -156,7 +156,7 @@ class _Forwarding:
             for stream in (connection.data, connection.error):
                 await self._wire.send(self._spdy.data(stream, b"", last=True))
         except WireError:
-            return  # whoever reads the wire sees the same
+            return  # the task that reads the wire sees the same
         finally:
             self._by_data.pop(connection.data, None)
 
@@ -188,4 +188,4 @@ async def _write(connection: _Connection, port: socket.socket) -> None:
             await asyncio.get_running_loop().sock_sendall(port, piece)
         port.shutdown(socket.SHUT_WR)
     except OSError:
-        connection.end()  # whoever reads says what there is to say
+        connection.end()  # the reader says what there is to say

@@ -12,7 +12,7 @@ from muster.api.status import bad_request, forbidden
 _WEBSOCKET_GUID = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 _WEBSOCKET_VERSION = "13"
 _MAX_OFFERS = 20
-# What to say to whoever asks for a conversation and for no protocol to hold it in.
+# What to say to a client that asks for a conversation and for no protocol to hold it in.
 UPGRADE_REQUIRED = "Upgrade request required"
 
 

@@ -2,7 +2,7 @@
 
 Clients of Kubernetes carry port-forwarding in it, on a connection of its own or inside a WebSocket (KEP-4006), and the
 older ones exec and attach too. So little of SPDY is here as these use: streams that the client opens, data, resets and
-pings. Nobody in that world keeps flow-control windows: their peer holds the whole connection back instead.
+pings. No peer in that world keeps flow-control windows: their peer holds the whole connection back instead.
 Source: the SPDY/3.1 draft.
 """
 
@@ -22,7 +22,7 @@ PROTOCOL_ERROR, REFUSED_STREAM = 1, 3
 
 
 class _Kind(IntEnum):
-    """Of control frames; there are others, that nobody sends."""
+    """Of control frames; there are others, which no client sends."""
 
     SYN_STREAM = 1
     SYN_REPLY = 2
@@ -170,11 +170,11 @@ class Spdy:
             case _Kind.PING:
                 self._answers.append(frame)
                 return []
-            case _Kind.HEADERS:  # nobody sends them, but they would move the compression on
+            case _Kind.HEADERS:  # no client sends them, but they would move the compression on
                 stream = _stream(body, 4)
                 self._parse_headers(body[4:])
                 return [Data(stream, b"", last=True)] if flags & _FIN else []
-            case _:  # SETTINGS, GOAWAY, WINDOW_UPDATE and what nobody has heard of are passed over
+            case _:  # SETTINGS, GOAWAY, WINDOW_UPDATE and what is unknown are passed over
                 return []
 
     def _opened(self, flags: int, body: bytes) -> Opened:
