@@ -15,7 +15,7 @@ far that its nomination may not hold.
   what it will get; no workload is evicted.
 - One that fits while the pods of another must get ready first stays the head and keeps what it will get.
 
-A head whose turn depends on preemption is looked at again when its turn comes, and goes back among the heads if that changed.
+A head whose turn depends on preemption is looked at again when its turn comes, and goes back to the heads if that changed.
 """
 
 from collections.abc import Callable, Iterable, Mapping
