@@ -18,7 +18,7 @@ from muster.queueing import convert, model
 from muster.queueing.pending.queues import Queues
 from muster.queueing.quota.tree import Tree
 from muster.queueing.scheduling import cycle
-from muster.queueing.scheduling.nomination import Settings
+from muster.queueing.scheduling.nomination import AdmissionSettings
 
 _START = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -34,7 +34,7 @@ class Played:
         self._flavors: dict[str, model.FlavorSpec] = {}
         self._run: dict[str, float] = {}  # seconds
         self._numbers = count()
-        self._events: list[tuple[float, int, model.Workload]] = []  # one comes, or, if it holds quota, ends
+        self._events: list[tuple[float, int, model.WorkloadInfo]] = []  # one comes, or, if it holds quota, ends
         self._queues.set_namespace("default", {})
         for kind, _, document in setup:
             self._set_up(kind, document)
@@ -69,14 +69,14 @@ class Played:
                 self._admit(now)
         return now
 
-    def _free(self, workload: model.Workload) -> None:
+    def _free(self, workload: model.WorkloadInfo) -> None:
         self._tree.release(workload)
         self._queues.flush(self._tree.queues[workload.queue], workload.usage)
 
     def _admit(self, now: float) -> None:
         moment = _START + timedelta(seconds=now)
         while self._queues.untried:
-            outcome = cycle.run(self._tree, self._queues, self._flavors, Settings(), moment)
+            outcome = cycle.run(self._tree, self._queues, self._flavors, AdmissionSettings(), moment)
             for admission in outcome.admitted:
                 holder = admission.workload
                 heappush(self._events, (now + self._run[holder.key], next(self._numbers), holder))

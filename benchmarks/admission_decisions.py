@@ -30,11 +30,11 @@ from muster.queueing.model import (
     QueueSpec,
     Quota,
     ResourceGroup,
-    Workload,
+    WorkloadInfo,
 )
 from muster.queueing.pending.queues import Queues
 from muster.queueing.quota.tree import Tree
-from muster.queueing.scheduling.cycle import Outcome, Settings, run
+from muster.queueing.scheduling.cycle import AdmissionSettings, Outcome, run
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 CPU = FlavorResource("default", "cpu")
@@ -56,11 +56,11 @@ def queue(name: str, cpus: int, *, cohort: str = "", preemption: Preemption | No
     )
 
 
-def workload(name: str, queue: str, cpus: int, at: float, priority: int = 0) -> Workload:
+def workload(name: str, queue: str, cpus: int, at: float, priority: int = 0) -> WorkloadInfo:
     """One pod."""
     moment = START + timedelta(seconds=at)
     podsets = (PodSet("main", 1, {"cpu": cpus * 1000}),)
-    return Workload(f"ns/{name}", name, queue, "ns/main", priority, moment, moment, podsets)
+    return WorkloadInfo(f"ns/{name}", name, queue, "ns/main", priority, moment, moment, podsets)
 
 
 class Line:
@@ -87,7 +87,7 @@ class Line:
 
     def cycle(self) -> Outcome:
         """Decide."""
-        return run(self.tree, self.queues, FLAVORS, Settings(), START)
+        return run(self.tree, self.queues, FLAVORS, AdmissionSettings(), START)
 
     def end(self) -> Outcome:
         """The one that runs longest ends."""
@@ -128,7 +128,7 @@ def each(action: Callable[[], None], rounds: int) -> float:
     return taken / rounds * 1e6
 
 
-def large_scale(queues: int, cohorts: int) -> Iterator[tuple[QueueSpec, list[Workload]]]:
+def large_scale(queues: int, cohorts: int) -> Iterator[tuple[QueueSpec, list[WorkloadInfo]]]:
     """ClusterQueues with what is submitted to each, in time."""
     preemption = Preemption("LowerPriority", "Any")
     for number in range(queues):
@@ -147,8 +147,8 @@ class Play:
     def __init__(self, queues: int, cohorts: int, every: float, *, in_time: bool) -> None:
         self.tree, self.queues = Tree(), Queues()
         self.every, self.now = every, 0.0
-        self.coming: list[tuple[float, str, Workload]] = []
-        self.ends: list[tuple[float, str, Workload]] = []
+        self.coming: list[tuple[float, str, WorkloadInfo]] = []
+        self.ends: list[tuple[float, str, WorkloadInfo]] = []
         for spec, workloads in large_scale(queues, cohorts):
             self.tree.set_queue(spec)
             self.queues.set_queue(spec)
@@ -166,7 +166,7 @@ class Play:
         while self.coming or self.ends or len(self.queues):
             self._happen()
             start = time.perf_counter()
-            outcome = run(self.tree, self.queues, FLAVORS, Settings(), START + timedelta(seconds=self.now))
+            outcome = run(self.tree, self.queues, FLAVORS, AdmissionSettings(), START + timedelta(seconds=self.now))
             self.longest = max(self.longest, time.perf_counter() - start)
             self._apply(outcome)
         return time.perf_counter() - began
@@ -181,7 +181,7 @@ class Play:
             if self.tree.queues[done.queue].workloads.get(done.key) is done:
                 self._free(done)
 
-    def _free(self, workload: Workload) -> None:
+    def _free(self, workload: WorkloadInfo) -> None:
         self.tree.release(workload)
         self.queues.flush(self.tree.queues[workload.queue], workload.usage)
 

@@ -32,7 +32,7 @@ from muster.cluster.apiserver.front.https import HttpsFront
 from muster.cluster.apiserver.identity.credentials import Credentials
 from muster.cluster.apiserver.inprocess import InProcessTransport
 from muster.cluster.apiserver.pipeline import ApiServer
-from muster.cluster.controlplane import Surroundings, control_plane
+from muster.cluster.controlplane import Givens, control_plane
 from muster.cluster.serving import allow_descriptors
 from muster.cluster.store import SqliteJournal
 from muster.runtime.clock import RealClock
@@ -122,7 +122,7 @@ class Target:
 @asynccontextmanager
 async def server(directory: Path) -> AsyncIterator[ApiServer]:
     """A server on disk."""
-    async with control_plane(SqliteJournal(directory), Surroundings(RealClock(), Ids(), Random())) as plane:
+    async with control_plane(SqliteJournal(directory), Givens(RealClock(), Ids(), Random())) as plane:
         gc.collect()
         gc.freeze()
         gc.set_threshold(50_000, 20, 100)

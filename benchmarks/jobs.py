@@ -25,7 +25,7 @@ import msgspec
 from muster.api.batch import JOB, Job
 from muster.api.core import POD, ObjectReference, Pod
 from muster.api.simulated import RUN_TIME
-from muster.cluster.controlplane import ControlPlane, Surroundings, control_plane
+from muster.cluster.controlplane import ControlPlane, Givens, control_plane
 from muster.cluster.nodes.simulated.nodes import SimulatedNodes
 from muster.cluster.store import Journal, MemoryJournal, SqliteJournal
 from muster.controllers.job import JobController
@@ -33,7 +33,7 @@ from muster.controllers.job import controller as shell
 from muster.controllers.scheduler.scheduler import Scheduler
 from muster.jobs.job.conditions import finish
 from muster.jobs.job.decide import decide
-from muster.jobs.job.plan import Plan
+from muster.jobs.job.plan import JobPlan
 from muster.runtime.clock import RealClock
 from muster.runtime.events.recorder import EventType
 from muster.runtime.ids import Ids, Random
@@ -78,7 +78,7 @@ class Looks:
     seconds: float = 0.0
     longest: float = 0.0
 
-    def decide(self, job: Job, pods: list[Pod], **rest: Any) -> Plan:
+    def decide(self, job: Job, pods: list[Pod], **rest: Any) -> JobPlan:
         start = time.perf_counter()
         plan = decide(job, pods, **rest)
         spent = time.perf_counter() - start
@@ -141,7 +141,7 @@ async def run(by: str, jobs: int, size: int, journal: Journal) -> str:
     """Create the Jobs and wait until all are Complete; a line of the table."""
     looks = Looks()
     setattr(shell, "decide", looks.decide)  # noqa: B010  (to mypy the shell does not export it)
-    async with control_plane(journal, Surroundings(RealClock(), Ids(), Random())) as plane:
+    async with control_plane(journal, Givens(RealClock(), Ids(), Random())) as plane:
         client, manager, store = plane.client(), plane.manager, plane.store
         manager.add(JobController(manager, Silent()))
         end = Finish(manager, jobs)

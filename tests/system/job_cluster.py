@@ -20,7 +20,7 @@ from muster.api.status import ApiError
 from muster.cluster.apiserver.inprocess import InProcessTransport
 from muster.cluster.apiserver.pipeline import ApiServer
 from muster.cluster.controllers.collector import GarbageCollector
-from muster.cluster.controlplane import Surroundings, control_plane
+from muster.cluster.controlplane import Givens, control_plane
 from muster.cluster.store import MemoryJournal
 from muster.controllers.job import JobController
 from muster.controllers.job.ttl import TtlController
@@ -100,7 +100,7 @@ class JobCluster:
         self._controllers: list[tuple[Manager, asyncio.Task[None]]] = []
 
     async def __aenter__(self) -> Self:
-        surroundings = Surroundings(self.clock, Ids(1), Random(1))
+        surroundings = Givens(self.clock, Ids(1), Random(1))
         plane = await self._context.enter_async_context(control_plane(MemoryJournal(), surroundings))
         self._server, self.client = plane.server, plane.client()
         if self._with_collector:

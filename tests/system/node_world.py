@@ -8,7 +8,7 @@ from typing import Any
 
 from muster.api.core import CONFIG_MAP, EVENT, POD, SECRET
 from muster.api.status import ApiError
-from muster.cluster.controlplane import Surroundings, control_plane
+from muster.cluster.controlplane import Givens, control_plane
 from muster.cluster.nodes.agent import ProcessNode
 from muster.cluster.nodes.disk import leftovers
 from muster.cluster.nodes.network.addresses import Addresses
@@ -145,7 +145,7 @@ def shell(script):
 
 @asynccontextmanager
 async def world(state, *, node=True, **options):
-    async with control_plane(MemoryJournal(), Surroundings(RealClock(), Ids(), Random())) as plane:
+    async with control_plane(MemoryJournal(), Givens(RealClock(), Ids(), Random())) as plane:
         serving = asyncio.create_task(plane.manager.run())
         await plane.manager.ready.wait()
         found = World(plane, state)

@@ -11,7 +11,7 @@ from muster.api.batch import JOB, Job
 from muster.api.config import EMBEDDED, Configuration
 from muster.api.core import NODE, POD, Node, Pod
 from muster.cluster.apiserver.access.control import Trust
-from muster.cluster.controlplane import ControlPlane, Surroundings, control_plane
+from muster.cluster.controlplane import ControlPlane, Givens, control_plane
 from muster.cluster.store import MemoryJournal
 from muster.controllers.engine import Part, assemble
 from muster.runtime.client import Client
@@ -30,7 +30,7 @@ async def running(
     trust: Callable[[], Trust] = Trust,
 ) -> AsyncIterator[ControlPlane]:
     """A control plane whose controllers run, or these parts of the engine alone. Only on a virtual loop."""
-    surroundings = Surroundings(VirtualClock(), Ids(seed), Random(seed))
+    surroundings = Givens(VirtualClock(), Ids(seed), Random(seed))
     async with control_plane(MemoryJournal(), surroundings, configuration, trust) as plane:
         if parts:
             assemble(plane.manager, plane.events, configuration, parts)

@@ -11,7 +11,7 @@ from tests.system.queueing_world import admitted, flavor, is_, queue, why, workl
 
 from muster.api.kueue import CLUSTER_QUEUE, LOCAL_QUEUE, WORKLOAD
 from muster.cluster.apiserver.inprocess import InProcessTransport
-from muster.cluster.controlplane import Surroundings, control_plane
+from muster.cluster.controlplane import Givens, control_plane
 from muster.cluster.store import MemoryJournal
 from muster.controllers.queueing.admission import AdmissionController
 from muster.controllers.queueing.cache import QueueingCache
@@ -37,7 +37,7 @@ class Troubled(Wire):
 @asynccontextmanager
 async def admission() -> AsyncIterator[tuple[World, Troubled]]:
     """Nothing but admission runs, behind a wire with troubles; events go another way."""
-    given = Surroundings(VirtualClock(), Ids(1), Random(1))
+    given = Givens(VirtualClock(), Ids(1), Random(1))
     async with control_plane(MemoryJournal(), given) as plane:
         wire = Troubled(InProcessTransport(plane.server))
         manager = Manager(Client(wire), given.clock, given.random)

@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from muster.api.core import NODE, POD
-from muster.cluster.controlplane import Surroundings, control_plane
+from muster.cluster.controlplane import Givens, control_plane
 from muster.cluster.nodes.simulated.nodes import SimulatedNodes
 from muster.cluster.store import MemoryJournal
 from muster.runtime.clock import VirtualClock, run_virtual
@@ -57,7 +57,7 @@ class World:
 
 def play(story, **options):
     async def go():
-        given = Surroundings(VirtualClock(), Ids(1), Random(1))
+        given = Givens(VirtualClock(), Ids(1), Random(1))
         async with control_plane(MemoryJournal(), given) as plane:
             serving = asyncio.create_task(plane.manager.run())
             await plane.manager.ready.wait()

@@ -22,7 +22,7 @@ from muster.cli.words.choices import check_queue, priority_classes
 from muster.cluster.defaultqueue import create_default_queue
 from muster.insight.reader.job import investigate
 from muster.insight.reader.jobs import job_rows
-from muster.insight.why import Facts, levels
+from muster.insight.why import JobReadings, levels
 from muster.queueing.scheduling.estimate import Certainty
 
 KINDS: dict[str, Kind[Any]] = {"ClusterQueue": CLUSTER_QUEUE, "LocalQueue": LOCAL_QUEUE}
@@ -66,7 +66,7 @@ async def play_node(world: World) -> None:
     await world.settle(1)
 
 
-async def why(world: World, name: str) -> Facts:
+async def why(world: World, name: str) -> JobReadings:
     facts = await investigate(world.client, "default", name, world.clock.now())
     assert facts is not None
     return facts

@@ -16,7 +16,7 @@ from muster.api.config.types import Integrations
 from muster.api.core import NODE
 from muster.api.kueue import LOCAL_QUEUE
 from muster.cluster.apiserver.inprocess import InProcessTransport
-from muster.cluster.controlplane import ControlPlane, Surroundings, control_plane
+from muster.cluster.controlplane import ControlPlane, Givens, control_plane
 from muster.cluster.nodes.simulated.nodes import SimulatedNodes
 from muster.cluster.store import MemoryJournal
 from muster.controllers.integrations.setup import integrations
@@ -91,7 +91,7 @@ async def check(q: Queued, writes: int) -> None:
 @asynccontextmanager
 async def cluster() -> AsyncIterator[Queued]:
     """Everything but the job reconcilers."""
-    async with control_plane(MemoryJournal(), Surroundings(VirtualClock(), Ids(1), Random(1)), DEFAULT) as plane:
+    async with control_plane(MemoryJournal(), Givens(VirtualClock(), Ids(1), Random(1)), DEFAULT) as plane:
         replace(plane, configuration=NOBODY).add_controllers()
         nodes = SimulatedNodes(plane.manager, ["n"], resources={"cpu": "100"})
         plane.manager.add(nodes)

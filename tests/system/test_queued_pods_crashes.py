@@ -19,7 +19,7 @@ from muster.api.kueue import LOCAL_QUEUE, WORKLOAD
 from muster.api.kueue.names import WAITING_FOR_REPLACEMENT_PODS
 from muster.api.managed.pods import is_held
 from muster.cluster.apiserver.inprocess import InProcessTransport
-from muster.cluster.controlplane import ControlPlane, Surroundings, control_plane
+from muster.cluster.controlplane import ControlPlane, Givens, control_plane
 from muster.cluster.nodes.simulated.nodes import SimulatedNodes
 from muster.cluster.store import MemoryJournal
 from muster.controllers.integrations.pods.reconciler import PodReconciler
@@ -89,7 +89,7 @@ STORIES = pytest.mark.parametrize("story", [alone, gathered, replaced, evicted])
 @asynccontextmanager
 async def cluster() -> AsyncIterator[World]:
     """Everything but the pod reconciler."""
-    async with control_plane(MemoryJournal(), Surroundings(VirtualClock(), Ids(1), Random(1)), EMBEDDED) as plane:
+    async with control_plane(MemoryJournal(), Givens(VirtualClock(), Ids(1), Random(1)), EMBEDDED) as plane:
         replace(plane, configuration=NOBODY).add_controllers()
         nodes = SimulatedNodes(plane.manager, ["n"], resources={"cpu": "100"})
         plane.manager.add(nodes)

@@ -36,7 +36,7 @@ from muster.api.kueue import (
 )
 from muster.api.status import ApiError
 from muster.cluster.apiserver.inprocess import InProcessTransport
-from muster.cluster.controlplane import ControlPlane, Surroundings, control_plane
+from muster.cluster.controlplane import ControlPlane, Givens, control_plane
 from muster.cluster.nodes.simulated.nodes import SimulatedNodes
 from muster.cluster.store import MemoryJournal
 from muster.controllers.queueing.cache import QueueingCache
@@ -350,7 +350,7 @@ class Rest:
 @asynccontextmanager
 async def cluster(seed: int) -> AsyncIterator[Story]:
     chance = Chance(seed)
-    given = Surroundings(VirtualClock(), Ids(seed), Random(seed))
+    given = Givens(VirtualClock(), Ids(seed), Random(seed))
     async with control_plane(MemoryJournal(), given, CONFIGURATION) as plane:
         nodes = Manager(plane.client(), given.clock, given.random)
         simulated = SimulatedNodes(nodes, ["n"], resources={"cpu": "100"})

@@ -19,7 +19,7 @@ from muster.api.core import EVENT
 from muster.api.kueue import WORKLOAD, Workload
 from muster.api.meta import Condition
 from muster.cluster.apiserver.inprocess import InProcessTransport
-from muster.cluster.controlplane import ControlPlane, Surroundings, control_plane
+from muster.cluster.controlplane import ControlPlane, Givens, control_plane
 from muster.cluster.store import MemoryJournal
 from muster.controllers.queueing.workload import WorkloadController
 from muster.queueing.conditions import put
@@ -116,7 +116,7 @@ class LifeWorld(World):
 
 @asynccontextmanager
 async def life(configuration: Configuration, *, writes: int | None = None) -> AsyncIterator[LifeWorld]:
-    async with control_plane(MemoryJournal(), Surroundings(VirtualClock(START), Ids(1), Random(1))) as plane:
+    async with control_plane(MemoryJournal(), Givens(VirtualClock(START), Ids(1), Random(1))) as plane:
         world = LifeWorld(plane, configuration)
         await world.start(writes)
         try:

@@ -22,7 +22,7 @@ from muster.cluster.apiserver.admission.plugins.runtimeclass import follow_runti
 from muster.cluster.apiserver.admission.policies import PolicyJudge
 from muster.cluster.apiserver.admission.webhooks import HttpCalls, WebhookDispatcher
 from muster.cluster.apiserver.admission.webhooks.services import address_of
-from muster.cluster.apiserver.custom.serving import CustomResources
+from muster.cluster.apiserver.custom.registration import CustomResources
 from muster.cluster.apiserver.identity.users import ADMIN, AUTHENTICATED, MASTERS, User
 from muster.cluster.apiserver.inprocess import InProcessTransport
 from muster.cluster.apiserver.objects.bootstrap import create_first_objects
@@ -52,7 +52,7 @@ from muster.runtime.yielding import YieldingTransport
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class Givens:
     """What is given to everything: time, chance and identity."""
 
     clock: Clock
@@ -68,7 +68,7 @@ class ControlPlane:
     failed: set if the disk fails for good.
     """
 
-    surroundings: Surroundings
+    surroundings: Givens
     configuration: Configuration
     store: Store
     server: ApiServer
@@ -109,7 +109,7 @@ class ControlPlane:
 @asynccontextmanager
 async def control_plane(
     journal: Journal,
-    surroundings: Surroundings,
+    surroundings: Givens,
     configuration: Configuration = EMBEDDED,
     trust: Callable[[], Trust] = Trust,
 ) -> AsyncIterator[ControlPlane]:

@@ -24,7 +24,7 @@ from muster.api.nodes import is_ready
 from muster.api.status import ApiError
 from muster.cluster.apiserver.access.control import Trust
 from muster.cluster.apiserver.objects.expiry import keep_events_fresh
-from muster.cluster.controlplane import ControlPlane, Surroundings, control_plane
+from muster.cluster.controlplane import ControlPlane, Givens, control_plane
 from muster.cluster.defaultqueue import create_default_queue
 from muster.cluster.memory import give_back
 from muster.cluster.nodes.agent import ProcessNode
@@ -163,7 +163,7 @@ async def begun(
     With `adopt` containers outlive a killed server, and the next one finds them in `state`; without it they end with
     this process. With an entrance its pods too can reach the server.
     """
-    surroundings, trust = Surroundings(RealClock(), Ids(), Random()), entrance.trust if entrance else Trust
+    surroundings, trust = Givens(RealClock(), Ids(), Random()), entrance.trust if entrance else Trust
     async with control_plane(journal, surroundings, configuration, trust) as plane:
         plane.add_controllers()
         variables = entrance.variables() if entrance else {}

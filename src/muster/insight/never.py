@@ -25,7 +25,7 @@ from muster.insight.text import quantity
 from muster.queueing.additions import Completion
 from muster.queueing.model import PODS, FlavorResource, ResourceGroup
 from muster.queueing.quota.tree import Node as QuotaNode
-from muster.queueing.requests import Rules, requests_of
+from muster.queueing.requests import ResourceRules, requests_of
 from muster.runtime.objects import key_of
 
 # Taints that come and go with the state of a node.
@@ -183,7 +183,9 @@ def _by_quota(ask: Ask, node: QuotaNode, name: str) -> dict[str, str]:
     found: dict[str, str] = {}
     total: dict[str, int] = {}
     for podset, count in ask.podsets:
-        asked = {resource: amount * count for resource, amount in requests_of(podset.template.spec, Rules()).items()}
+        asked = {
+            resource: amount * count for resource, amount in requests_of(podset.template.spec, ResourceRules()).items()
+        }
         asked[PODS] = count
         for resource, amount in asked.items():
             total[resource] = total.get(resource, 0) + amount

@@ -38,7 +38,7 @@ State = Literal["done", "here", "later", "none"]
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class JobReadings:
     """All that was read about a job.
 
     ahead: who waits before it, in order; None if the server does not tell. waiting: how many wait in all.
@@ -83,7 +83,7 @@ class Level:
     details: tuple[str, ...] = field(default=())
 
 
-def levels(facts: Facts) -> list[Level]:
+def levels(facts: JobReadings) -> list[Level]:
     """All levels. Behind the first that holds the job, the others are for later."""
     found: list[Level] = []
     held = False
@@ -96,7 +96,7 @@ def levels(facts: Facts) -> list[Level]:
     return found
 
 
-def _quota(facts: Facts) -> Level:
+def _quota(facts: JobReadings) -> Level:
     standing, workload = facts.standing, facts.workload
     if standing is None or workload is None:
         queue = facts.job.metadata.labels.get(QUEUE_NAME_LABEL, "") if facts.job is not None else ""
@@ -123,14 +123,14 @@ def _quota(facts: Facts) -> Level:
     return Level("quota", "done", text, tuple(_granted(workload)))
 
 
-def _place(facts: Facts, standing: Standing) -> str:
+def _place(facts: JobReadings, standing: Standing) -> str:
     where = f"{standing.queue} (ClusterQueue {facts.cluster_queue})" if facts.cluster_queue else standing.queue
     if standing.position is None:
         return where
     return f"{where}, position {standing.position}" + (f" of {facts.waiting}" if facts.waiting else "")
 
 
-def _evicted(facts: Facts) -> list[str]:
+def _evicted(facts: JobReadings) -> list[str]:
     """Why it does not run any more, if it did."""
     evicted = find_true(facts.workload.status.conditions, EVICTED) if facts.workload is not None else None
     if evicted is None:
@@ -153,7 +153,7 @@ def _granted(workload: Workload) -> list[str]:
     ]
 
 
-def _needs(facts: Facts) -> list[str]:
+def _needs(facts: JobReadings) -> list[str]:
     """A table: what is asked for, and what there is."""
     if not facts.needs:
         return []
@@ -171,7 +171,7 @@ def _needs(facts: Facts) -> list[str]:
     return [*table(header, rows).splitlines(), *never]
 
 
-def _ahead(facts: Facts) -> list[str]:
+def _ahead(facts: JobReadings) -> list[str]:
     if not facts.ahead:
         return []
     names = [f"{display_name(one.metadata, facts.namespace)} (priority {one.priority})" for one in facts.ahead[:NAMED]]
@@ -181,7 +181,7 @@ def _ahead(facts: Facts) -> list[str]:
     return [ahead, *(head if facts.strict else [])]
 
 
-def _holders(facts: Facts) -> list[str]:
+def _holders(facts: JobReadings) -> list[str]:
     if not facts.holders or facts.verdict.certain:
         return []
     names = [
@@ -193,7 +193,7 @@ def _holders(facts: Facts) -> list[str]:
     return [f"what is missing is used by: {', '.join(names)}" + (f" and {more} more" if more > 0 else "")]
 
 
-def _cluster(facts: Facts) -> Level:
+def _cluster(facts: JobReadings) -> Level:
     status = facts.workload.status if facts.workload is not None else None
     if status is not None and status.cluster_name:
         return Level("cluster", "done", f"it runs in {status.cluster_name}")
@@ -202,7 +202,7 @@ def _cluster(facts: Facts) -> Level:
     return Level("cluster", "none", "this one")
 
 
-def _placement(facts: Facts) -> Level:
+def _placement(facts: JobReadings) -> Level:
     if facts.state.finished:
         return Level("placement", "done", "")
     if facts.state.word == "Suspended":
@@ -222,7 +222,7 @@ def _placement(facts: Facts) -> Level:
     return Level("placement", "done", text, tuple(_on_nodes(nodes)))
 
 
-def _without_pods(facts: Facts) -> Level:
+def _without_pods(facts: JobReadings) -> Level:
     if facts.job is None:  # its pods are not known here
         return Level("placement", "none", "")
     return Level("placement", "here", facts.state.reason or "waiting for its pods to be created")
@@ -257,7 +257,7 @@ def _ranges(numbers: list[int]) -> str:
     return ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in parts)
 
 
-def _readiness(facts: Facts) -> Level:
+def _readiness(facts: JobReadings) -> Level:
     if facts.state.finished:
         return Level("readiness", "done", "")
     if not facts.live:
@@ -278,14 +278,14 @@ def _ready_since(pod: Pod) -> datetime | None:
     return condition.last_transition_time if condition is not None else None
 
 
-def _start(facts: Facts) -> Level:
+def _start(facts: JobReadings) -> Level:
     if facts.state.finished or not facts.live:
         return Level("start", "done" if facts.state.finished else "none", "")
     started = sum(pod.status.phase == "Running" for pod in facts.live)
     return Level("start", "done" if started == len(facts.live) else "here", f"{started} of {len(facts.live)} started")
 
 
-def _size(facts: Facts) -> Level:
+def _size(facts: JobReadings) -> Level:
     wanted = facts.state.wanted
     text = count_of(wanted, "pod")
     partly = _admitted_in_part(facts.workload) if facts.workload is not None else ""
@@ -306,7 +306,7 @@ def _admitted_in_part(workload: Workload) -> str:
     return f"admitted with {given} of {asked}" if 0 < given < asked else ""
 
 
-_LEVELS: dict[str, Callable[[Facts], Level]] = {
+_LEVELS: dict[str, Callable[[JobReadings], Level]] = {
     "quota": _quota,
     "cluster": _cluster,
     "placement": _placement,
@@ -316,7 +316,7 @@ _LEVELS: dict[str, Callable[[Facts], Level]] = {
 }
 
 
-def failed(facts: Facts) -> list[str]:
+def failed(facts: JobReadings) -> list[str]:
     """What there is to know of pods that failed, then the same in upstream's words."""
     found = failures(facts.pods)
     lines = [str(one) for one in found[:NAMED]] if len(found) > 1 or not facts.state.finished else []

@@ -40,9 +40,9 @@ from muster.queueing.model import (
     ResourceGroup,
     StopPolicy,
     Usage,
-    Workload,
+    WorkloadInfo,
 )
-from muster.queueing.requests import Rules, requests_of, scaled
+from muster.queueing.requests import ResourceRules, requests_of, scaled
 from muster.queueing.workload.checks import of_queue
 
 # On a Workload: when it was made, more exactly than the server's stamp says. Not believed if it is far from that.
@@ -52,7 +52,7 @@ _STAMP = timedelta(seconds=2)
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
 
-class Settings(Struct, frozen=True):
+class ConversionSettings(Struct, frozen=True):
     """What the Configuration says about how workloads are read.
 
     rules: what pods count as.
@@ -61,7 +61,7 @@ class Settings(Struct, frozen=True):
     boost: the annotation priority-boost counts (upstream gate PriorityBoost).
     """
 
-    rules: Rules = field(default_factory=Rules)
+    rules: ResourceRules = field(default_factory=ResourceRules)
     by_eviction: bool = True
     boost: bool = False
 
@@ -101,10 +101,10 @@ def flavor_spec(flavor: kueue.ResourceFlavor) -> FlavorSpec:
     return FlavorSpec(flavor.metadata.name, spec.node_labels, spec.node_taints, spec.tolerations, spec.topology_name)
 
 
-_USUAL = Settings()
+_USUAL = ConversionSettings()
 
 
-def workload(obj: kueue.Workload, queue: str, settings: Settings = _USUAL) -> Workload:
+def workload(obj: kueue.Workload, queue: str, settings: ConversionSettings = _USUAL) -> WorkloadInfo:
     """A Workload. While it holds quota, where and how much is what its admission says. Raises `QuantityError`.
 
     queue: the ClusterQueue behind its LocalQueue.
@@ -114,7 +114,7 @@ def workload(obj: kueue.Workload, queue: str, settings: Settings = _USUAL) -> Wo
     admission = status.admission if reserved is not None else None
     created = _created(meta)
     counts = _counts(obj, admission)
-    return Workload(
+    return WorkloadInfo(
         key=f"{meta.namespace}/{meta.name}",
         uid=meta.uid,
         queue=admission.cluster_queue if admission else queue,
@@ -170,7 +170,7 @@ def _preemption(written: kueue.ClusterQueuePreemption) -> Preemption:
     )
 
 
-def _podset(podset: kueue.PodSet, count: int, rules: Rules) -> PodSet:
+def _podset(podset: kueue.PodSet, count: int, rules: ResourceRules) -> PodSet:
     spec = podset.template.spec
     topology = podset.topology_request
     return PodSet(
@@ -231,7 +231,7 @@ def _created(meta: ObjectMeta) -> datetime:
     return exact if exact.tzinfo is not None and abs(exact - stamp) < _STAMP else stamp
 
 
-def _queued(obj: kueue.Workload, settings: Settings) -> datetime | None:
+def _queued(obj: kueue.Workload, settings: ConversionSettings) -> datetime | None:
     """Since when it queues, if that is not since its creation: evictions that were its own doing put it behind."""
     evicted = find_true(obj.status.conditions, EVICTED)
     if evicted is None:

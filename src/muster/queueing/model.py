@@ -170,7 +170,7 @@ class Choice(Struct, frozen=True):
 Cause = Literal["", "WaitingForQuota", "ExceedsMaxQuota", "NoMatchingFlavor"]
 
 
-class Attempt(Struct, frozen=True):
+class FlavorAttempt(Struct, frozen=True):
     """A flavor that was looked at for a podset.
 
     group: index of its resource group in the ClusterQueue.
@@ -200,7 +200,7 @@ class PodSetAssignment(Struct, frozen=True):
     flavors: Mapping[str, Choice]
     requests: Mapping[str, int]
     reasons: tuple[str, ...] = ()
-    attempts: tuple[Attempt, ...] = ()
+    attempts: tuple[FlavorAttempt, ...] = ()
     error: str = ""
 
     @property
@@ -232,7 +232,7 @@ class Assignment(Struct, frozen=True):
         return any(choice.tried != -1 for podset in self.podsets for choice in podset.flavors.values())
 
 
-class Workload(Struct, frozen=True, eq=False):
+class WorkloadInfo(Struct, frozen=True, eq=False):
     """A workload that waits for quota or holds some. One value is one state of it; equality is identity.
 
     key: `namespace/name`. queue: its ClusterQueue. local_queue: `namespace/name` of its LocalQueue.

@@ -30,7 +30,7 @@ class Transformation(Struct, frozen=True):
     keep: bool = True
 
 
-class Rules(Struct, frozen=True):
+class ResourceRules(Struct, frozen=True):
     """What the Configuration says: prefixes of resources that do not count, and transformations by resource."""
 
     excluded: tuple[str, ...] = ()
@@ -50,7 +50,7 @@ class Rules(Struct, frozen=True):
         return cls(resources.exclude_resource_prefixes, transformations)
 
 
-def requests_of(pod: PodSpec, rules: Rules) -> dict[str, int]:
+def requests_of(pod: PodSpec, rules: ResourceRules) -> dict[str, int]:
     """What one such pod counts as, in the units of `quantity.amount`. Raises `QuantityError`."""
     asked = _nothing_of(pod) | pod_requests(pod)
     if rules.excluded:

@@ -11,7 +11,7 @@ from tests.system.plane import World
 
 from muster.api.batch import JOB
 from muster.api.config import load
-from muster.cluster.controlplane import ControlPlane, Surroundings, control_plane
+from muster.cluster.controlplane import ControlPlane, Givens, control_plane
 from muster.cluster.store import MemoryJournal
 from muster.runtime.clock import VirtualClock, run_virtual
 from muster.runtime.ids import Ids, Random
@@ -24,7 +24,7 @@ FINISHED = "field is immutable once the job is finished"
 async def plane_under(text: str) -> AsyncIterator[ControlPlane]:
     """A control plane whose controllers run, under a file of settings."""
     head = "apiVersion: config.kueue.x-k8s.io/v1beta2\nkind: Configuration\n"
-    surroundings = Surroundings(VirtualClock(), Ids(1), Random(1))
+    surroundings = Givens(VirtualClock(), Ids(1), Random(1))
     async with control_plane(MemoryJournal(), surroundings, load(head + text)) as plane:
         plane.add_controllers()
         run = asyncio.create_task(plane.manager.run())

@@ -22,7 +22,7 @@ from muster.cluster.apiserver.front.https import AddressTaken, HttpsFront
 from muster.cluster.apiserver.identity.certificates import Authority, Pair
 from muster.cluster.apiserver.identity.credentials import Credentials
 from muster.cluster.apiserver.identity.users import User
-from muster.cluster.controlplane import ControlPlane, Surroundings, control_plane
+from muster.cluster.controlplane import ControlPlane, Givens, control_plane
 from muster.cluster.store import MemoryJournal
 from muster.runtime.clock import RealClock
 from muster.runtime.ids import Ids, Random
@@ -140,7 +140,7 @@ async def served(directory: Path):
     clock, ids = RealClock(), Ids()
     journal = GatedJournal()
     credentials = Credentials.load(directory / "pki", clock.now(), ids)
-    async with control_plane(journal, Surroundings(clock, ids, Random()), trust=lambda: credentials.trust) as plane:
+    async with control_plane(journal, Givens(clock, ids, Random()), trust=lambda: credentials.trust) as plane:
         authenticator = credentials.authenticator(plane.access.tokens.user)
         front = HttpsFront(plane.server, authenticator, credentials.server_context())
         port = await front.start("127.0.0.1", 0)

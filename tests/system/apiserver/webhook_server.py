@@ -14,7 +14,7 @@ import trustme
 from aiohttp import web
 from tests.system.apiserver.harness import Api
 
-from muster.cluster.controlplane import Surroundings, control_plane
+from muster.cluster.controlplane import Givens, control_plane
 from muster.cluster.store import MemoryJournal
 from muster.runtime.clock import RealClock
 from muster.runtime.ids import Ids, Random
@@ -108,7 +108,7 @@ def webhooks(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
     """Run a test that takes an `Api` and `Hooks` first, in real time."""
 
     async def body(**parameters: Any) -> None:
-        surroundings = Surroundings(RealClock(), Ids(1), Random(1))
+        surroundings = Givens(RealClock(), Ids(1), Random(1))
         async with hooks_server() as hooks, control_plane(MemoryJournal(), surroundings) as plane:
             await test(Api(plane), hooks, **parameters)
 

@@ -13,7 +13,7 @@ from muster.api.kueue.visibility import PendingWorkload
 from muster.insight.forecast import Holder, Need
 from muster.insight.jobstate import Verdict, job_state
 from muster.insight.standing import standing
-from muster.insight.why import NODES_NAMED, Facts, Level, failed, levels, when
+from muster.insight.why import NODES_NAMED, JobReadings, Level, failed, levels, when
 from muster.queueing.scheduling.estimate import Certainty, Estimate
 
 NOW = datetime(2026, 1, 1, 0, 6, tzinfo=UTC)
@@ -34,21 +34,21 @@ def pod(rank: int, node: str = "n", phase: str = "Running", ready: bool = True, 
     )
 
 
-def facts(subject=None, pods=(), work=None, position=None, **about: Any) -> Facts:
+def facts(subject=None, pods=(), work=None, position=None, **about: Any) -> JobReadings:
     subject = subject or job()
     stands = standing(work, position) if work is not None else None
     state = job_state(subject, pods, stands)
-    return Facts("ns", "j", NOW, state, subject, work, stands, pods, **about)
+    return JobReadings("ns", "j", NOW, state, subject, work, stands, pods, **about)
 
 
-def look(found: Facts) -> dict[str, Level]:
+def look(found: JobReadings) -> dict[str, Level]:
     return {level.name: level for level in levels(found)}
 
 
 ADMITTED = workload(condition("QuotaReserved"), condition("Admitted"), **HOLDS)
 
 
-def states(found: Facts) -> str:
+def states(found: JobReadings) -> str:
     return " ".join(level.state for level in levels(found))
 
 

@@ -31,12 +31,13 @@ from muster.api.core import (
 )
 from muster.api.indexes import Indexes
 from muster.api.meta import ObjectMeta
+from muster.api.notes import Note
 from muster.api.validation.jobs.job import validate_status_update
 from muster.jobs.job.backoff import Backoff
 from muster.jobs.job.census import completion_index
 from muster.jobs.job.conditions import finish
 from muster.jobs.job.decide import decide
-from muster.jobs.job.plan import Note, Outcome, Plan
+from muster.jobs.job.plan import JobPlan, Outcome
 from muster.jobs.job.pods import PodTemplate
 
 replace = msgspec.structs.replace
@@ -200,7 +201,7 @@ class World:
 
     # Decisions, and writing them.
 
-    def decide(self) -> Plan:
+    def decide(self) -> JobPlan:
         """The decision about what is there now."""
         return decide(self.job, tuple(self.pods.values()), now=self.now, backoff=self.backoff)
 

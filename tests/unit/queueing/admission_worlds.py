@@ -18,7 +18,7 @@ from tests.unit.queueing import worlds
 from tests.unit.queueing.worlds import START
 
 from muster.api.selectors import EVERYTHING, LabelMatcher, parse_label_selector
-from muster.queueing.model import FlavorSpec, Fungibility, PodSet, QueueSpec, ResourceGroup, Workload
+from muster.queueing.model import FlavorSpec, Fungibility, PodSet, QueueSpec, ResourceGroup, WorkloadInfo
 from muster.queueing.pending.queues import Queues
 from muster.queueing.quota.tree import Tree
 
@@ -53,12 +53,12 @@ def queue(name: str, text: str) -> QueueSpec:
     )
 
 
-def workload(name: str, text: str) -> Workload:
+def workload(name: str, text: str) -> WorkloadInfo:
     head, *podsets = text.split("|")
     queue, *words = head.split()
     about = dict(word.split("=") for word in words)
     namespace = about.get("namespace", "ns")
-    return Workload(
+    return WorkloadInfo(
         key=f"{namespace}/{name}",
         uid=name,
         queue=queue,

@@ -17,7 +17,7 @@ from muster.queueing.model import (
     QueueSpec,
     Quota,
     ResourceGroup,
-    Workload,
+    WorkloadInfo,
 )
 from muster.queueing.quota.tree import Tree
 
@@ -93,9 +93,9 @@ def podset(written: dict[str, Any]) -> PodSet:
     )
 
 
-def workload(*podsets: PodSet, name: str = "w", queue: str = "queue", **more: Any) -> Workload:
+def workload(*podsets: PodSet, name: str = "w", queue: str = "queue", **more: Any) -> WorkloadInfo:
     values: dict[str, Any] = {"priority": 0, "created": START, "queued": START} | more
-    return Workload(f"ns/{name}", f"uid-{name}", queue, "ns/local", podsets=podsets, **values)
+    return WorkloadInfo(f"ns/{name}", f"uid-{name}", queue, "ns/local", podsets=podsets, **values)
 
 
 def _list(written: Any) -> list[Any]:

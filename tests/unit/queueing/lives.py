@@ -26,7 +26,7 @@ from muster.api.kueue import (
 )
 from muster.api.kueue.names import JOB_UID_LABEL, RESOURCE_IN_USE_FINALIZER
 from muster.api.meta import Condition, ObjectMeta, OwnerReference
-from muster.queueing.workload.lifecycle import Surroundings
+from muster.queueing.workload.lifecycle import QueueingContext
 from muster.queueing.workload.obstacles import QueueState
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -170,9 +170,9 @@ def _queue(name: str, word: str) -> QueueState:
     return QueueState(name, "None" if word == "open" else word)  # type: ignore[arg-type]
 
 
-def around(written: Mapping[str, Any]) -> Surroundings:
+def around(written: Mapping[str, Any]) -> QueueingContext:
     kept = written.get("retention")
-    return Surroundings(
+    return QueueingContext(
         local=_queue("lq", written.get("local", "open")),
         queue=_queue("q", written.get("queue", "open")),
         checks={name: frozenset(flavors or ()) for name, flavors in written.get("queue_checks", {}).items()},

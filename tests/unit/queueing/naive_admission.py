@@ -12,11 +12,11 @@ from msgspec.structs import replace
 from tests.unit.queueing.admission_worlds import FLAVORS
 from tests.unit.queueing.worlds import START
 
-from muster.queueing.model import Assignment, Mode, Usage, Workload
+from muster.queueing.model import Assignment, Mode, Usage, WorkloadInfo
 from muster.queueing.pending.ordering import place
 from muster.queueing.pending.queue import shape
 from muster.queueing.quota.tree import Node, Tree
-from muster.queueing.scheduling.cycle import Settings
+from muster.queueing.scheduling.cycle import AdmissionSettings
 from muster.queueing.scheduling.fairness import Contender, Tournament
 from muster.queueing.scheduling.nomination import nominate
 from muster.queueing.scheduling.preemption.candidates import Victim
@@ -24,7 +24,7 @@ from muster.queueing.scheduling.preemption.candidates import Victim
 
 @dataclass
 class Look:
-    workload: Workload
+    workload: WorkloadInfo
     assignment: Assignment
     victims: tuple[Victim, ...]
     stale: bool = False
@@ -47,21 +47,21 @@ class Claim:
 
 
 class Naive:
-    def __init__(self, tree: Tree, settings: Settings) -> None:
+    def __init__(self, tree: Tree, settings: AdmissionSettings) -> None:
         self.tree = tree
         self.settings = settings
-        self.waiting: dict[str, Workload] = {}
+        self.waiting: dict[str, WorkloadInfo] = {}
         self.sticky: set[str] = set()
         self.aside: set[str] = set()
         self.tried: dict[str, str] = {}  # by ClusterQueue, the head
         self.claims: dict[str, Claim] = {}
 
-    def add(self, workload: Workload) -> None:
+    def add(self, workload: WorkloadInfo) -> None:
         self.waiting[workload.key] = workload
         self._add(workload)
         self._forget()
 
-    def _add(self, workload: Workload) -> None:
+    def _add(self, workload: WorkloadInfo) -> None:
         alike = [other for other in self._alike(workload) if other.key in self.aside]
         if any(place(workload) > place(other) for other in alike):
             self.aside.add(workload.key)
@@ -87,11 +87,11 @@ class Naive:
                 self.wake(self.tree.queues[name])
         return decisions
 
-    def head(self, name: str) -> Workload | None:
+    def head(self, name: str) -> WorkloadInfo | None:
         mine = [one for one in self.waiting.values() if one.queue == name and one.key not in self.aside]
         return min(mine, key=lambda one: place(one, sticky=one.key in self.sticky), default=None)
 
-    def set_aside(self, workload: Workload) -> None:
+    def set_aside(self, workload: WorkloadInfo) -> None:
         was_sticky = workload.key in self.sticky
         self.sticky.discard(workload.key)
         self.aside.add(workload.key)
@@ -125,7 +125,7 @@ class Naive:
                 if claim.usage:
                     self.wake(self.tree.queues[name])
 
-    def _alike(self, workload: Workload) -> Iterator[Workload]:
+    def _alike(self, workload: WorkloadInfo) -> Iterator[WorkloadInfo]:
         for other in self.waiting.values():
             same = (other.queue, other.priority) == (workload.queue, workload.priority) and other is not workload
             if same and shape(other.podsets) == shape(workload.podsets):
@@ -137,7 +137,7 @@ class _Run:
         self.naive = naive
         self.tree = naive.tree
         self.claimed: list[tuple[Node, Usage]] = []
-        self.victims: list[Workload] = []
+        self.victims: list[WorkloadInfo] = []
         self.decisions = Decisions()
         self.looks: dict[str, Look] = {}
         self.done: set[str] = set()
@@ -169,7 +169,7 @@ class _Run:
                 self.refuse(name, look)
         return {name: self.looks[name] for name in live if name not in self.done and self.naive.head(name) is not None}
 
-    def look(self, workload: Workload) -> Look:
+    def look(self, workload: WorkloadInfo) -> Look:
         found = nominate(self.tree, workload, FLAVORS, self.naive.settings)
         return Look(workload, found.assignment, found.victims)
 
@@ -270,7 +270,7 @@ class _Run:
                 claim[fr] = max(0, min(amount, quota.nominal + quota.borrowing - used))
         return {fr: amount for fr, amount in claim.items() if amount}
 
-    def park(self, workload: Workload, usage: Usage, *, sticky: bool = False) -> None:
+    def park(self, workload: WorkloadInfo, usage: Usage, *, sticky: bool = False) -> None:
         node = self.tree.queues[workload.queue]
         if sticky and not node.policy.strict:
             self.naive.sticky.add(workload.key)

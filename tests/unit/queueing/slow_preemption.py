@@ -7,16 +7,16 @@ from collections.abc import Callable
 from functools import partial
 from itertools import takewhile
 
-from muster.queueing.model import Assignment, FlavorResource, Mode, Workload
+from muster.queueing.model import Assignment, FlavorResource, Mode, WorkloadInfo
 from muster.queueing.quota.tree import Node, Tree
 from muster.queueing.scheduling.fairness import FairSharing, share
 
 Result = list[tuple[str, str]]
-Candidate = tuple[Workload, Node | None, str, bool]  # with the common Cohort, and whether borrowing rules it out
+Candidate = tuple[WorkloadInfo, Node | None, str, bool]  # with the common Cohort, and whether borrowing rules it out
 
 
 class Slow:
-    def __init__(self, tree: Tree, incoming: Workload, assignment: Assignment) -> None:
+    def __init__(self, tree: Tree, incoming: WorkloadInfo, assignment: Assignment) -> None:
         self.tree, self.incoming, self.usage = tree, incoming, assignment.usage
         self.own = tree.queues[incoming.queue]
         self.rules = self.own.policy.preemption
@@ -26,12 +26,12 @@ class Slow:
             for resource, choice in podset.flavors.items()
             if choice.mode is not Mode.FIT
         }
-        self.taken: list[tuple[Workload, str]] = []
+        self.taken: list[tuple[WorkloadInfo, str]] = []
 
     def over(self, node: Node) -> bool:
         return any(node.usage.get(fr, 0) > node.subtree.get(fr, 0) for fr in self.contested)
 
-    def allowed(self, policy: str, other: Workload) -> bool:
+    def allowed(self, policy: str, other: WorkloadInfo) -> bool:
         if not any((other.usage or {}).get(fr) for fr in self.contested):
             return False
         mine = self.incoming
@@ -44,7 +44,7 @@ class Slow:
             "Any": True,
         }[policy]
 
-    def order(self, other: Workload):
+    def order(self, other: WorkloadInfo):
         assert other.reserved is not None
         return (
             not other.evicted,
@@ -54,7 +54,7 @@ class Slow:
             other.uid,
         )
 
-    def take(self, other: Workload, reason: str) -> None:
+    def take(self, other: WorkloadInfo, reason: str) -> None:
         self.tree.release(other)
         self.taken.append((other, reason))
 
@@ -106,7 +106,7 @@ class SlowClassical(Slow):
         ]
         return far, near, own
 
-    def kind(self, other: Workload, advantage: bool) -> tuple[str, bool]:
+    def kind(self, other: WorkloadInfo, advantage: bool) -> tuple[str, bool]:
         if advantage:
             return "InCohortReclamation", False
         threshold = self.rules.threshold
@@ -156,7 +156,7 @@ class SlowFair(Slow):
         candidates.sort(key=self.order)
         self.own.add(self.usage)
         entitled = fair.within_nominal and not self.over(self.own)
-        refused: list[Workload] = []
+        refused: list[WorkloadInfo] = []
         if self.first(candidates, fair.strategies[0], entitled, refused) or (
             len(fair.strategies) > 1 and self.second(refused)
         ):
@@ -170,7 +170,7 @@ class SlowFair(Slow):
         finally:
             self.own.add(self.usage)
 
-    def first(self, candidates: list[Workload], strategy: str, entitled: bool, refused: list[Workload]) -> bool:
+    def first(self, candidates: list[WorkloadInfo], strategy: str, entitled: bool, refused: list[WorkloadInfo]) -> bool:
         dropped: set[Node] = set()
         while (queue := self.pick(candidates, dropped)) is not None:
             for other in [other for other in candidates if other.queue == queue.name]:
@@ -188,7 +188,7 @@ class SlowFair(Slow):
                 break
         return False
 
-    def second(self, refused: list[Workload]) -> bool:
+    def second(self, refused: list[WorkloadInfo]) -> bool:
         dropped: set[Node] = set()
         while (queue := self.pick(refused, dropped)) is not None:
             other = next(other for other in refused if other.queue == queue.name)
@@ -199,7 +199,7 @@ class SlowFair(Slow):
                     return True
         return False
 
-    def passes(self, strategy: str, other: Workload, queue: Node) -> bool:
+    def passes(self, strategy: str, other: WorkloadInfo, queue: Node) -> bool:
         path = [self.own, *self.own.ancestors()]
         common = next(node for node in queue.ancestors() if node in path)
         mine = path[path.index(common) - 1]
@@ -212,7 +212,7 @@ class SlowFair(Slow):
         self.tree.hold(other)
         return new <= after
 
-    def pick(self, candidates: list[Workload], dropped: set[Node]) -> Node | None:
+    def pick(self, candidates: list[WorkloadInfo], dropped: set[Node]) -> Node | None:
         """Down from the root to the highest share; what was seen not to borrow is never looked at again."""
         path = [self.own, *self.own.ancestors()]
         node = self.own.root

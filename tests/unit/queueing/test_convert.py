@@ -12,7 +12,14 @@ from muster.api.config.types import Resources
 from muster.api.core import NodeSelectorRequirement, NodeSelectorTerm, Taint, Toleration
 from muster.api.meta import ObjectMeta
 from muster.api.quantity import QuantityError
-from muster.queueing.convert import CREATED_ANNOTATION, Settings, cohort_spec, flavor_spec, queue_spec, workload
+from muster.queueing.convert import (
+    CREATED_ANNOTATION,
+    ConversionSettings,
+    cohort_spec,
+    flavor_spec,
+    queue_spec,
+    workload,
+)
 from muster.queueing.model import (
     CohortSpec,
     FlavorResource,
@@ -24,7 +31,7 @@ from muster.queueing.model import (
     Quota,
     ResourceGroup,
 )
-from muster.queueing.requests import Rules
+from muster.queueing.requests import ResourceRules
 
 CREATED, LATER = datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 1, 2, tzinfo=UTC)
 MI = 2**20
@@ -268,8 +275,8 @@ def test_an_admission_without_the_condition_holds_nothing() -> None:
 )
 def test_since_when_it_queues(conditions: list[dict[str, Any]], by_eviction: datetime, by_creation: datetime) -> None:
     obj = made(pods(), conditions=conditions)
-    assert workload(obj, "q", Settings(by_eviction=True)).queued == by_eviction
-    assert workload(obj, "q", Settings(by_eviction=False)).queued == by_creation
+    assert workload(obj, "q", ConversionSettings(by_eviction=True)).queued == by_eviction
+    assert workload(obj, "q", ConversionSettings(by_eviction=False)).queued == by_creation
 
 
 def test_evicted_and_ready() -> None:
@@ -282,15 +289,15 @@ def test_evicted_and_ready() -> None:
 )
 def test_priority_boost(boost: str, priority: int) -> None:
     obj = made(pods(), priority=10, annotations={"kueue.x-k8s.io/priority-boost": boost})
-    assert workload(obj, "q", Settings(boost=True)).priority == priority
+    assert workload(obj, "q", ConversionSettings(boost=True)).priority == priority
     assert workload(obj, "q").priority == 10
 
 
 def test_what_pods_count_as_is_configured() -> None:
-    rules = Rules.of(msgspec.convert({"excludeResourcePrefixes": ["example.com/"]}, Resources))
+    rules = ResourceRules.of(msgspec.convert({"excludeResourcePrefixes": ["example.com/"]}, Resources))
     requests: dict[str, Any] = {"cpu": "1", "example.com/nic": 2}
     obj = made(pods(**requests))
-    assert workload(obj, "q", Settings(rules)).podsets[0].requests == {"cpu": 1000}
+    assert workload(obj, "q", ConversionSettings(rules)).podsets[0].requests == {"cpu": 1000}
 
 
 def test_a_quantity_that_is_none_is_an_error() -> None:

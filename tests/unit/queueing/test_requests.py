@@ -8,7 +8,7 @@ import pytest
 from muster.api.config.types import Resources
 from muster.api.core import PodSpec
 from muster.api.quantity import QuantityError
-from muster.queueing.requests import Rules, requests_of, scaled
+from muster.queueing.requests import ResourceRules, requests_of, scaled
 
 MI = 2**20
 
@@ -21,8 +21,8 @@ def pod(*containers: dict[str, Any], **spec: Any) -> PodSpec:
     return msgspec.convert({"containers": [full(c) for c in containers], **spec}, PodSpec)
 
 
-def rules(**resources: Any) -> Rules:
-    return Rules.of(msgspec.convert(resources, Resources))
+def rules(**resources: Any) -> ResourceRules:
+    return ResourceRules.of(msgspec.convert(resources, Resources))
 
 
 CPU = {"requests": {"cpu": "1"}}
@@ -47,7 +47,7 @@ CPU = {"requests": {"cpu": "1"}}
     ],
 )  # fmt: skip
 def test_pitfall_28_requests_of_a_pod(spec: PodSpec, expected: dict[str, int]) -> None:
-    assert requests_of(spec, Rules()) == expected
+    assert requests_of(spec, ResourceRules()) == expected
 
 
 def test_resources_that_do_not_count() -> None:
@@ -92,7 +92,7 @@ def test_transformations(
 
 def test_what_is_no_quantity_is_said() -> None:
     with pytest.raises(QuantityError):
-        requests_of(pod({"requests": {"cpu": "many"}}), Rules())
+        requests_of(pod({"requests": {"cpu": "many"}}), ResourceRules())
 
 
 @pytest.mark.parametrize(

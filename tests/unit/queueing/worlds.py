@@ -29,7 +29,7 @@ from muster.queueing.model import (
     QueueSpec,
     Quota,
     Usage,
-    Workload,
+    WorkloadInfo,
 )
 from muster.queueing.quota.tree import Node, Tree
 
@@ -45,7 +45,7 @@ class World:
     """A tree with the workloads that are admitted in it, and one that is not."""
 
     tree: Tree
-    incoming: Workload
+    incoming: WorkloadInfo
     assignment: Assignment
 
 
@@ -88,14 +88,14 @@ def queue_spec(name: str, text: str) -> QueueSpec:
     )
 
 
-def workload(name: str, text: str, *, admitted: bool = True) -> Workload:
+def workload(name: str, text: str, *, admitted: bool = True) -> WorkloadInfo:
     queue, _, rest = text.partition(" ")
     words = _words(rest)
     priority, evicted = int(words.pop("p", "0")), words.pop("evicted", None) is not None
     since, queued = (timedelta(seconds=int(words.pop(word, "0"))) for word in ("since", "queued"))
     local_queue = words.pop("lq", queue)
     usage = {_resource(name): int(amount) for name, amount in words.items()}
-    return Workload(
+    return WorkloadInfo(
         key=f"ns/{name}",
         uid=name,
         queue=queue,
@@ -110,7 +110,7 @@ def workload(name: str, text: str, *, admitted: bool = True) -> Workload:
     )
 
 
-def incoming_of(text: str) -> tuple[Workload, Assignment]:
+def incoming_of(text: str) -> tuple[WorkloadInfo, Assignment]:
     """A workload that waits, and the assignment that it would get: one podset for each resource."""
     queue, _, rest = text.partition(" ")
     asked = [(_resource(name), amount) for name, amount in _words(rest).items() if f"{name}=" not in _ABOUT]

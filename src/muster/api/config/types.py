@@ -337,7 +337,7 @@ class Muster(Struct):
         return "kep" if self.elastic_indexed_jobs == "KEP" else "upstream"
 
 
-class Settings(Struct):
+class CommonSettings(Struct):
     """What is the same in every version."""
 
     namespace: str = NAMESPACE
@@ -366,7 +366,7 @@ class Settings(Struct):
         return FeatureGates(self.feature_gates)
 
 
-class Configuration(Settings):
+class Configuration(CommonSettings):
     """All settings, complete. What is None is off."""
 
     wait_for_pods_ready: WaitForPodsReady | None = WaitForPodsReady()

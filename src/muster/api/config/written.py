@@ -16,12 +16,12 @@ import msgspec
 from muster.api.config.types import (
     OLD,
     V1BETA1,
+    CommonSettings,
     Configuration,
     Duration,
     FairSharing,
     Integrations,
     RequeuingStrategy,
-    Settings,
     WaitForPodsReady,
     all_namespaces_but,
 )
@@ -79,7 +79,7 @@ class QueueVisibility(Struct):
     update_interval_seconds: int = 0
 
 
-class Written(Settings):
+class Written(CommonSettings):
     """A whole file. Fields that only one version has are marked so."""
 
     api_version: str = ""
@@ -92,7 +92,7 @@ class Written(Settings):
 
 def meaning(written: Written, version: str) -> Configuration:
     """The settings that a file of that version makes."""
-    same = {name: getattr(written, name) for name in Settings.__struct_fields__}
+    same = {name: getattr(written, name) for name in CommonSettings.__struct_fields__}
     selector = written.managed_jobs_namespace_selector
     if selector is None:
         selector = all_namespaces_but("kube-system", written.namespace)

@@ -25,7 +25,7 @@ from muster.controllers.queueing.cache import QueueingCache
 from muster.jobs.job.conditions import announced, finish
 from muster.queueing.elastic.growth import SUFFIX, granted
 from muster.queueing.elastic.sizing import Elastic, affordable, smaller
-from muster.queueing.model import Workload as Claim
+from muster.queueing.model import WorkloadInfo as Claim
 from muster.queueing.scheduling.cycle import Outcome, Preemption
 from muster.queueing.scheduling.nomination import nominate
 from muster.runtime.controller import Result

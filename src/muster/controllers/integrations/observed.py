@@ -16,7 +16,7 @@ from muster.api.managed.jobs import prebuilt_name
 from muster.controllers.integrations.framework import Observable
 from muster.controllers.integrations.priorities import Priorities
 from muster.queueing.jobframework.equivalence import sanitized
-from muster.queueing.jobframework.observed import JobFacts
+from muster.queueing.jobframework.observed import ObservedJob
 from muster.runtime.objects import meta_of
 
 T = TypeVar("T")
@@ -34,12 +34,12 @@ class Observer(Generic[T]):
         self._priorities = priorities
         self._notes_start = waiting is not None and waiting.clock == "JobStart"
 
-    def facts(self, job: T) -> JobFacts:
+    def facts(self, job: T) -> ObservedJob:
         """What is known of the job."""
         meta, kind = meta_of(job), self._integration
         ref, priority = self._priorities.find(meta.labels.get(PRIORITY_CLASS_LABEL, ""), kind.priority_class(job))
         longest = meta.labels.get(MAX_EXEC_TIME_SECONDS_LABEL, "")
-        return JobFacts(
+        return ObservedJob(
             suspended=kind.is_suspended(job),
             active=kind.is_active(job),
             ready=kind.is_ready(job),

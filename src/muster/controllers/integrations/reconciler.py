@@ -37,8 +37,8 @@ from muster.controllers.integrations.rules import rules
 from muster.controllers.integrations.workloads import Workloads
 from muster.queueing.conditions import put
 from muster.queueing.jobframework.matching import injected
-from muster.queueing.jobframework.observed import JobFacts
-from muster.queueing.jobframework.pairing import Plan, decide
+from muster.queueing.jobframework.observed import ObservedJob
+from muster.queueing.jobframework.pairing import PairingPlan, decide
 from muster.runtime.controller import Result
 from muster.runtime.events.recorder import EventType, Recorder
 from muster.runtime.manager import Manager
@@ -196,7 +196,7 @@ class JobReconciler(Generic[T]):
 
     # Writing.
 
-    async def _carry_out(self, job: T, facts: JobFacts, plan: Plan, now: datetime) -> None:
+    async def _carry_out(self, job: T, facts: ObservedJob, plan: PairingPlan, now: datetime) -> None:
         # The cache may be behind our own writes. What was injected must not become what the job asks for, and no quota
         # is given back for a job that has begun to run.
         if (plan.create or plan.gives_back) and not await self._is_current(job):
@@ -220,7 +220,9 @@ class JobReconciler(Generic[T]):
             await self._client.delete(self._kind, meta.name, meta.namespace, propagation="Background", uid=meta.uid)
             self._tell(job, "Normal", "Deleted", "Deleted job: deactivation retention period expired")
 
-    async def _carry_out_workload(self, job: T, facts: JobFacts, plan: Plan, workload: Workload, now: datetime) -> None:
+    async def _carry_out_workload(
+        self, job: T, facts: ObservedJob, plan: PairingPlan, workload: Workload, now: datetime
+    ) -> None:
         if plan.update is not None or plan.annotations:
             updated = await self._write.update(workload, plan.update, plan.annotations)
             if note := of_update(workload, updated):
@@ -234,10 +236,10 @@ class JobReconciler(Generic[T]):
             await self._write.let_go(workload)
         if plan.start:
             await self._start(job, facts, workload, now)
-        elif facts.suspended and plan == Plan(workload) and (note := of_checks(workload)):
+        elif facts.suspended and plan == PairingPlan(workload) and (note := of_checks(workload)):
             self._tell(job, "Normal", "UpdatedAdmissionCheck", note)
 
-    async def _start(self, job: T, facts: JobFacts, workload: Workload, now: datetime) -> None:
+    async def _start(self, job: T, facts: ObservedJob, workload: Workload, now: datetime) -> None:
         admission = workload.status.admission
         assert admission is not None, "only admitted workloads start"
         podsets = workload.spec.pod_sets if injected(facts, workload) else facts.podsets
@@ -251,7 +253,7 @@ class JobReconciler(Generic[T]):
         await self._steps(job, self._integration.start(job, found))
         self._tell(job, "Normal", "Started", f"Admitted by clusterQueue {admission.cluster_queue}")
 
-    async def _create(self, job: T, facts: JobFacts) -> None:
+    async def _create(self, job: T, facts: ObservedJob) -> None:
         try:
             workload = await self._write.create(meta_of(job), facts)
         except ApiError as error:

@@ -4,12 +4,12 @@ from datetime import timedelta
 
 from muster.api.config import Configuration
 from muster.api.kueue import CLUSTER_QUEUE, RESOURCE_FLAVOR, Workload
-from muster.queueing.jobframework.pairing import Rules
+from muster.queueing.jobframework.pairing import PairingRules
 from muster.queueing.workload.readiness import settings_for
 from muster.runtime.manager import Manager
 
 
-def rules(manager: Manager, configuration: Configuration) -> Rules:
+def rules(manager: Manager, configuration: Configuration) -> PairingRules:
     """The rules, which follow the queues and flavors as they change."""
     queues, flavors = manager.informer(CLUSTER_QUEUE), manager.informer(RESOURCE_FLAVOR)
     base = configuration.wait_for_pods_ready
@@ -25,4 +25,4 @@ def rules(manager: Manager, configuration: Configuration) -> Rules:
         of_queue = queue.metadata.annotations if queue is not None else {}
         return settings_for(base, workload.metadata.annotations, of_queue, granted) is not None
 
-    return Rules(watched, None if kept is None else timedelta(microseconds=kept // 1000))
+    return PairingRules(watched, None if kept is None else timedelta(microseconds=kept // 1000))

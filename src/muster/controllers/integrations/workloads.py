@@ -13,7 +13,7 @@ from muster.api.status import ApiError
 from muster.queueing.conditions import stamped
 from muster.queueing.convert import CREATED_ANNOTATION
 from muster.queueing.jobframework.names import workload_name
-from muster.queueing.jobframework.observed import JobFacts
+from muster.queueing.jobframework.observed import ObservedJob
 from muster.runtime.client import Client
 from muster.runtime.clock import Clock
 from muster.runtime.objects import merge_patch
@@ -31,7 +31,7 @@ class Workloads:
         self._labels_to_copy = labels_to_copy
 
     async def create(
-        self, meta: ObjectMeta, facts: JobFacts, group: str = "", members: Sequence[ObjectMeta] = ()
+        self, meta: ObjectMeta, facts: ObservedJob, group: str = "", members: Sequence[ObjectMeta] = ()
     ) -> Workload | None:
         """A Workload for a job; None if there is one of that name, which the cache will show, or which is going.
 

@@ -26,7 +26,7 @@ from muster.controllers.job.writer import UNTRACK, Refusal, Writer, is_unsure
 from muster.jobs.job.backoff import Backoff
 from muster.jobs.job.conditions import finish
 from muster.jobs.job.decide import decide
-from muster.jobs.job.plan import Outcome, Plan
+from muster.jobs.job.plan import JobPlan, Outcome
 from muster.jobs.job.pods import owner_reference
 from muster.jobs.job.terms import managed_by
 from muster.runtime.controller import Result
@@ -175,7 +175,7 @@ class JobController:
             self._metrics.put_off()
             return STALE_SECONDS
         started = self._clock.monotonic()
-        plan: Plan | None = None
+        plan: JobPlan | None = None
         failed = True
         try:
             if await self._claim(job, pods, memory):
@@ -218,7 +218,7 @@ class JobController:
             raise errors[0]
         return True
 
-    async def _perform(self, job: Job, pods: Sequence[Pod], plan: Plan, now: datetime, memory: _Memory) -> None:
+    async def _perform(self, job: Job, pods: Sequence[Pod], plan: JobPlan, now: datetime, memory: _Memory) -> None:
         """Write the plan. Raises the first error once all that can be written is."""
         errors: list[Refusal] = []
         if plan.delete or plan.create:
@@ -246,7 +246,7 @@ class JobController:
                 memory.backoff = None
             raise
 
-    async def _change_pods(self, job: Job, plan: Plan, memory: _Memory) -> tuple[Outcome, list[Refusal]]:
+    async def _change_pods(self, job: Job, plan: JobPlan, memory: _Memory) -> tuple[Outcome, list[Refusal]]:
         if plan.delete:
             report = await self._writer.delete(job, plan.delete, memory.written)
         else:
@@ -262,7 +262,7 @@ def _wish(job: Job) -> tuple[int, bool]:
     return job.metadata.generation, job.metadata.deletion_timestamp is None
 
 
-def _look_again(plan: Plan, now: datetime) -> Result:
+def _look_again(plan: JobPlan, now: datetime) -> Result:
     if plan.more:
         return 0.0
     return max(0.0, (plan.wake_at - now).total_seconds()) if plan.wake_at else None

@@ -10,7 +10,7 @@ from muster.api.indexes import Indexes
 from muster.api.pods import is_finished
 from muster.controllers.job.claims import is_tracked
 from muster.jobs.job.conditions import COMPLETE, FAILED
-from muster.jobs.job.plan import Plan
+from muster.jobs.job.plan import JobPlan
 from muster.jobs.job.terms import Terms, completion_mode
 from muster.runtime.metrics import Registry
 
@@ -62,7 +62,7 @@ class JobMetrics:
             _PREFIX + "stale_sync_skips_total", "The number of syncs put off until own writes are seen"
         )
 
-    def synced(self, job: Job, plan: Plan | None, *, failed: bool, seconds: float) -> None:
+    def synced(self, job: Job, plan: JobPlan | None, *, failed: bool, seconds: float) -> None:
         """One look at a Job, with what was to be done."""
         action = "reconciling" if plan is None else "tracking"
         if plan is not None and (plan.create or plan.delete):
@@ -103,7 +103,7 @@ class JobMetrics:
         self._indexes.labels("succeeded", backoff_limit).inc(max(0, new))
         self._indexes.labels("failed", backoff_limit).inc(max(0, failed))
 
-    def pods_created(self, job: Job, plan: Plan, created: int, refused: int) -> None:
+    def pods_created(self, job: Job, plan: JobPlan, created: int, refused: int) -> None:
         """The plan's pods were created, but for those that were refused."""
         status, uncounted = plan.status, plan.status.uncounted_terminated_pods
         failed = status.failed or (uncounted and uncounted.failed) or any(pod.failures for pod in plan.create)

@@ -238,7 +238,7 @@ class AdmissionController:
             self._recorder.event(reference(WORKLOAD, incoming), "Normal", "PreemptedWorkload", said, series=True)
         return written
 
-    async def _current(self, workload: model.Workload) -> Workload:
+    async def _current(self, workload: model.WorkloadInfo) -> Workload:
         """The workload as it is; the cache may be behind what we wrote ourselves."""
         key = workload.key.removesuffix(SUFFIX)
         seen = self._cache.latest(key)
@@ -308,7 +308,7 @@ def pause_after(seconds: float) -> float:
     return min(seconds * PAUSES_PER_CYCLE, LONGEST_PAUSE_SECONDS)
 
 
-def _requests(workload: model.Workload) -> tuple[PodSetRequest, ...]:
+def _requests(workload: model.WorkloadInfo) -> tuple[PodSetRequest, ...]:
     """What all pods of each podset ask for together."""
     return tuple(
         PodSetRequest(

@@ -37,17 +37,17 @@ from muster.controllers.queueing.indexes import (
     by_local_queue,
 )
 from muster.queueing import model
-from muster.queueing.convert import Settings as Reading
+from muster.queueing.convert import ConversionSettings as Reading
 from muster.queueing.convert import cohort_spec, flavor_spec, queue_spec
 from muster.queueing.convert import workload as read
 from muster.queueing.elastic.growth import SUFFIX, entry
 from muster.queueing.pending.activity import Activity, activity
 from muster.queueing.pending.queues import Queues
 from muster.queueing.quota.tree import Node, Tree
-from muster.queueing.requests import Rules
+from muster.queueing.requests import ResourceRules
 from muster.queueing.scheduling.blocking import Blocking
 from muster.queueing.scheduling.fairness import FairSharing, Strategy
-from muster.queueing.scheduling.nomination import Settings
+from muster.queueing.scheduling.nomination import AdmissionSettings
 from muster.queueing.workload.place import Holds, Waits, place_of
 from muster.runtime.manager import Manager
 from muster.runtime.objects import key_of
@@ -70,7 +70,7 @@ class QueueingCache:
         self._by_workload = False  # whether any workload ever said so
         strategy = self._base.requeuing_strategy.timestamp if self._base is not None else "Eviction"
         self._reading = Reading(
-            rules=Rules.of(configuration.resources),
+            rules=ResourceRules.of(configuration.resources),
             by_eviction=strategy == "Eviction",
             boost=configuration.features.enabled("PriorityBoost"),
         )
@@ -128,12 +128,12 @@ class QueueingCache:
         return self._active.get(cluster_queue)
 
     @property
-    def settings(self) -> Settings:
+    def settings(self) -> AdmissionSettings:
         """How admission decides now."""
         everything, blocking = self._base is not None and self._base.block_admission, None
         if everything or self._by_queue or self._by_flavor or self._by_workload:
             blocking = Blocking(everything=everything, queues=self._by_queue, flavors=self._by_flavor)
-        return Settings(
+        return AdmissionSettings(
             fair=self._fair, blocking=blocking, ignore_undeclared=self._ignore_undeclared, past=self.queues.usage
         )
 
@@ -144,7 +144,7 @@ class QueueingCache:
         seen, written = self.workloads.get(key), self._written.get(key)
         return written if seen is not None and written is not None and _version(seen) < _version(written) else seen
 
-    def is_still(self, workload: model.Workload, obj: Workload) -> bool:
+    def is_still(self, workload: model.WorkloadInfo, obj: Workload) -> bool:
         """Whether a decision about the workload holds for what it is now."""
         if workload.key.endswith(SUFFIX):
             now = entry(self._additions.complete(obj), workload.queue, self._reading)
@@ -248,7 +248,7 @@ class QueueingCache:
                 self.queues.remove(key + SUFFIX)
                 self._queue(key, obj, until)
 
-    def _read(self, obj: Workload, cluster_queue: str) -> model.Workload:
+    def _read(self, obj: Workload, cluster_queue: str) -> model.WorkloadInfo:
         workload = read(self._additions.complete(obj), cluster_queue, self._reading)
         text = obj.metadata.annotations.get(READY_ANNOTATION)
         if text is None:
@@ -265,7 +265,7 @@ class QueueingCache:
             return None
         return settings is not None and settings.block_admission
 
-    def _hold(self, key: str, workload: model.Workload) -> None:
+    def _hold(self, key: str, workload: model.WorkloadInfo) -> None:
         self.queues.remove(key)
         before = self.tree.holder(key)
         if workload.queue not in self.tree.queues:
@@ -322,7 +322,7 @@ class QueueingCache:
             self._freed(before, {})
             self._say(before.queue, before.local_queue)
 
-    def _freed(self, before: model.Workload, now: model.Usage) -> None:
+    def _freed(self, before: model.WorkloadInfo, now: model.Usage) -> None:
         """Those are looked at again that what became free could help."""
         freed = [fr for fr, amount in (before.usage or {}).items() if amount > now.get(fr, 0)]
         node = self.tree.queues.get(before.queue)

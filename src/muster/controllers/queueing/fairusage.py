@@ -23,7 +23,7 @@ from muster.api.quantity import parse
 from muster.controllers.queueing.cache import QueueingCache
 from muster.controllers.queueing.indexes import LOCAL_QUEUES_BY_CLUSTER_QUEUE, by_cluster_queue
 from muster.queueing.elastic.growth import SUFFIX
-from muster.queueing.model import Usage, Workload
+from muster.queueing.model import Usage, WorkloadInfo
 from muster.queueing.pending import usagestatus
 from muster.queueing.pending.usage import Account, Accounts, Decay
 from muster.runtime.controller import Result
@@ -99,7 +99,7 @@ class FairUsageController:
             for local in self._queues.by(LOCAL_QUEUES_BY_CLUSTER_QUEUE, queue.metadata.name):
                 self._controller.queue.add(key_of(local))
 
-    def _charge(self, workload: Workload, taken: Usage) -> None:
+    def _charge(self, workload: WorkloadInfo, taken: Usage) -> None:
         """Admission gave quota to a workload: that counts from its next decision."""
         key, now = workload.local_queue, self._clock.now()
         local = self._queues.get(key)

@@ -32,7 +32,7 @@ from muster.controllers.queueing.indexes import (
 )
 from muster.queueing.model import StopPolicy
 from muster.queueing.workload import checks
-from muster.queueing.workload.lifecycle import Plan, Surroundings, decide
+from muster.queueing.workload.lifecycle import LifecyclePlan, QueueingContext, decide
 from muster.queueing.workload.obstacles import QueueState
 from muster.queueing.workload.readiness import settings_for
 from muster.runtime.controller import Result
@@ -108,14 +108,14 @@ class WorkloadController:
             return None
         return None if plan.wake_at is None else max(0.0, (plan.wake_at - self._clock.now()).total_seconds())
 
-    def _around(self, workload: Workload) -> Surroundings:
+    def _around(self, workload: Workload) -> QueueingContext:
         meta, spec, admission = workload.metadata, workload.spec, workload.status.admission
         local = self._local_queues.get(f"{meta.namespace}/{spec.queue_name}")
         name = local.spec.cluster_queue if local is not None else ""
         if admission is not None and is_true(workload.status.conditions, QUOTA_RESERVED):
             name = admission.cluster_queue
         queue = self._queues.get(name)
-        return Surroundings(
+        return QueueingContext(
             local=_state(spec.queue_name, local),
             queue=_state(name, queue),
             checks=checks.of_queue(queue.spec) if queue is not None else {},
@@ -134,7 +134,7 @@ class WorkloadController:
         names = dict.fromkeys(name for podset in podsets for name in podset.flavors.values())
         return [flavor for name in names if (flavor := self._flavors.get(name)) is not None]
 
-    async def _write(self, workload: Workload, plan: Plan) -> None:
+    async def _write(self, workload: Workload, plan: LifecyclePlan) -> None:
         meta = workload.metadata
         if plan.status != workload.status:
             workload = await self._client.patch(

@@ -14,7 +14,7 @@ from muster.insight.jobstate import job_state, workload_state
 from muster.insight.reader.jobs import refused_pods
 from muster.insight.reader.queues import Visibility, completion, get_or_none, list_or_none
 from muster.insight.standing import Standing, by_owner, standing
-from muster.insight.why import Facts
+from muster.insight.why import JobReadings
 from muster.queueing.additions import Completion
 from muster.queueing.scheduling.estimate import Certainty, Estimate
 from muster.runtime.client import Client
@@ -36,7 +36,7 @@ async def find(client: Client, namespace: str, name: str) -> tuple[Job | None, W
     return None, None
 
 
-async def investigate(client: Client, namespace: str, name: str, now: datetime) -> Facts | None:
+async def investigate(client: Client, namespace: str, name: str, now: datetime) -> JobReadings | None:
     """The facts about a job, or another Workload, of that name; None if there is none."""
     job, workload = await find(client, namespace, name)
     stands = standing(workload) if workload is not None else None
@@ -54,7 +54,7 @@ async def investigate(client: Client, namespace: str, name: str, now: datetime) 
         state = workload_state(workload, standing(workload))
     else:
         return None
-    facts = Facts(namespace=namespace, name=name, now=now, state=state, job=job, pods=pods)
+    facts = JobReadings(namespace=namespace, name=name, now=now, state=state, job=job, pods=pods)
     if state.stuck:
         from muster.insight.never import prospects  # it takes a while to load
         from muster.insight.reader.room import survey
@@ -68,7 +68,7 @@ async def investigate(client: Client, namespace: str, name: str, now: datetime) 
     return await _waiting(client, facts, workload, stands) if stands.waits else facts
 
 
-async def _waiting(client: Client, facts: Facts, workload: Workload, stands: Standing) -> Facts:
+async def _waiting(client: Client, facts: JobReadings, workload: Workload, stands: Standing) -> JobReadings:
     """Who is ahead, what is missing, and when it starts."""
     namespace = workload.metadata.namespace
     local = await get_or_none(client, LOCAL_QUEUE, stands.queue, namespace)
@@ -84,7 +84,7 @@ async def _waiting(client: Client, facts: Facts, workload: Workload, stands: Sta
     return await _outlook(client, _placed(facts, workload, pending or []), workload, queue)
 
 
-def _placed(facts: Facts, workload: Workload, pending: list[PendingWorkload]) -> Facts:
+def _placed(facts: JobReadings, workload: Workload, pending: list[PendingWorkload]) -> JobReadings:
     """With its position, if the list tells."""
     mine = workload.metadata.namespace, workload.metadata.name
     places = [(one.metadata.namespace, one.metadata.name) for one in pending]
@@ -95,7 +95,7 @@ def _placed(facts: Facts, workload: Workload, pending: list[PendingWorkload]) ->
     return replace(facts, standing=standing(workload, position), ahead=pending[:index], waiting=len(pending))
 
 
-async def _outlook(client: Client, facts: Facts, workload: Workload, queue: str) -> Facts:
+async def _outlook(client: Client, facts: JobReadings, workload: Workload, queue: str) -> JobReadings:
     added = await completion(client, workload.metadata.namespace)
     snapshot = await _snapshot(client, added)
     if snapshot is None:
@@ -116,7 +116,7 @@ async def _outlook(client: Client, facts: Facts, workload: Workload, queue: str)
     return replace(facts, estimate=outlook.estimate(key_of(workload), facts.now))
 
 
-def _head(facts: Facts, snapshot: Snapshot) -> str:
+def _head(facts: JobReadings, snapshot: Snapshot) -> str:
     """Why the head of the queue waits, as its queue says it."""
     if not facts.ahead:
         return ""

@@ -17,13 +17,14 @@ from msgspec.structs import replace
 from muster.api.batch import INDEXED, NON_INDEXED, Job, JobStatus
 from muster.api.conditions import is_true
 from muster.api.core import Pod
+from muster.api.notes import Note
 from muster.api.pods import restart_count
 from muster.jobs.job import conditions, success_policy
 from muster.jobs.job.accounting import Tally, record, settled, tally
 from muster.jobs.job.backoff import Backoff
 from muster.jobs.job.census import Census, Member, ready_count
 from muster.jobs.job.conditions import Verdict
-from muster.jobs.job.plan import Deletion, Note, Outcome, Plan
+from muster.jobs.job.plan import Deletion, JobPlan, Outcome
 from muster.jobs.job.pod_failure_policy import fails_job
 from muster.jobs.job.sizing import Resize, resize
 from muster.jobs.job.terms import Terms, completion_mode
@@ -36,17 +37,17 @@ def decide(
     now: datetime,
     backoff: Backoff | None = None,
     outcome: Outcome | None = None,
-) -> Plan:
+) -> JobPlan:
     """What to do about the Job now.
 
     backoff: the last plan's; None if there was none, then the pods that are still there tell.
     outcome: what came true of this decision's work on pods; None before it was tried: all of it will.
     """
     if conditions.finish(job) is not None:
-        return Plan(job.status, backoff=backoff)
+        return JobPlan(job.status, backoff=backoff)
     if completion_mode(job) not in (INDEXED, NON_INDEXED):
         note = Note("Warning", "UnknownCompletionMode", "Skipped Job sync because completion mode is unknown")
-        return Plan(job.status, notes=(note,), backoff=backoff)
+        return JobPlan(job.status, notes=(note,), backoff=backoff)
     return _Decision.of(job, pods, now, backoff).plan(outcome)
 
 
@@ -85,7 +86,7 @@ class _Decision(Struct, frozen=True):
                 change = replace(change, create=(), more=True)
         return cls(job, terms, census, status, count, new_backoff, verdict, change, moment, wake_at)
 
-    def plan(self, outcome: Outcome | None) -> Plan:
+    def plan(self, outcome: Outcome | None) -> JobPlan:
         # The pods of a failing Job are counted first and let go afterwards; surplus pods never count.
         untrack = self.verdict is None or self.verdict.success
         delete = tuple(Deletion(member.pod, untrack) for member in self.resize.delete)
@@ -118,7 +119,7 @@ class _Decision(Struct, frozen=True):
             status, notes = self._suspended_or_not(status)
         else:
             notes = ()
-        return Plan(
+        return JobPlan(
             status,
             self.resize.create,
             delete,

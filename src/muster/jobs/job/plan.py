@@ -6,12 +6,12 @@ these writes neither loses nor counts twice.
 """
 
 from datetime import datetime
-from typing import Literal
 
 from msgspec import Struct
 
 from muster.api.batch import JobStatus
 from muster.api.core import Pod
+from muster.api.notes import Note
 from muster.jobs.job.backoff import Backoff
 
 
@@ -38,14 +38,6 @@ class Deletion(Struct, frozen=True):
     untrack: bool
 
 
-class Note(Struct, frozen=True):
-    """An event about the Job, for people."""
-
-    type: Literal["Normal", "Warning"]
-    reason: str
-    message: str
-
-
 class Outcome(Struct, frozen=True):
     """How much of a plan's work on pods came true.
 
@@ -57,7 +49,7 @@ class Outcome(Struct, frozen=True):
     undeleted: frozenset[str] = frozenset()
 
 
-class Plan(Struct, frozen=True):
+class JobPlan(Struct, frozen=True):
     """What to do about one Job now.
 
     create, delete: pods, in order; never both.

@@ -18,7 +18,7 @@ from muster.api.kueue.names import ADMITTED, EVICTED, FINISHED
 from muster.api.pods import amounts
 from muster.api.quantity import ResourceList, format_amount
 from muster.queueing import convert
-from muster.queueing.model import Workload
+from muster.queueing.model import WorkloadInfo
 from muster.queueing.requests import scaled
 
 # What follows the key of a workload in that of its entry; no name has it.
@@ -26,7 +26,7 @@ SUFFIX = "+"
 
 _LAST = datetime.max.replace(tzinfo=UTC)
 
-_PLAIN = convert.Settings()
+_PLAIN = convert.ConversionSettings()
 
 
 def granted(workload: kueue.Workload) -> dict[str, int]:
@@ -38,7 +38,7 @@ def granted(workload: kueue.Workload) -> dict[str, int]:
     return {one.name: _count(one, wanted) for one in admission.pod_set_assignments}
 
 
-def entry(workload: kueue.Workload, queue: str, settings: convert.Settings = _PLAIN) -> Workload | None:
+def entry(workload: kueue.Workload, queue: str, settings: convert.ConversionSettings = _PLAIN) -> WorkloadInfo | None:
     """The pods that a running elastic workload is short of, as a workload that waits; None if it lacks none.
 
     Its key is that of the workload and `SUFFIX`. Raises `QuantityError`.
@@ -64,7 +64,7 @@ def entry(workload: kueue.Workload, queue: str, settings: convert.Settings = _PL
     return replace(waiting, key=waiting.key + SUFFIX, podsets=podsets, queued=_LAST)
 
 
-def is_growth(workload: Workload) -> bool:
+def is_growth(workload: WorkloadInfo) -> bool:
     """Whether a workload is such an entry: it runs already, so it displaces no workload and holds up none."""
     return workload.key.endswith(SUFFIX)
 

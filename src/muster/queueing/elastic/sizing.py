@@ -14,7 +14,7 @@ from datetime import datetime
 from msgspec import Struct
 from msgspec.structs import replace
 
-from muster.queueing.model import FlavorResource, Usage, Workload
+from muster.queueing.model import FlavorResource, Usage, WorkloadInfo
 from muster.queueing.quota.tree import Node, Tree
 
 
@@ -39,10 +39,10 @@ class Elastic(Struct, frozen=True):
 
 def smaller(
     tree: Tree,
-    waiting: Workload,
+    waiting: WorkloadInfo,
     least: int | None,
     elastic: Sequence[Elastic],
-    fits: Callable[[Workload], bool],
+    fits: Callable[[WorkloadInfo], bool],
 ) -> Mapping[str, int]:
     """New sizes, by key; empty if none would help. The tree is the same afterwards.
 
@@ -62,7 +62,7 @@ def smaller(
     return _shrunk(tree, waiting, candidates, fits)
 
 
-def affordable(growth: Workload, fits: Callable[[Workload], bool]) -> int:
+def affordable(growth: WorkloadInfo, fits: Callable[[WorkloadInfo], bool]) -> int:
     """How many of the pods that a running workload is short of (`growth.entry`) there is quota for now."""
     return _largest(1, growth.podsets[0].count, lambda count: fits(_of_size(growth, count))) or 0
 
@@ -86,7 +86,7 @@ class _Reclaim(Struct, frozen=True):
         return max(one.least, one.size - min(lent)) if lent and self.within else one.size
 
 
-def _reclaim(node: Node, waiting: Workload) -> _Reclaim:
+def _reclaim(node: Node, waiting: WorkloadInfo) -> _Reclaim:
     wanted: dict[str, int] = {}
     for podset in waiting.podsets:
         for resource, amount in podset.requests.items():
@@ -97,7 +97,7 @@ def _reclaim(node: Node, waiting: Workload) -> _Reclaim:
 
 
 def _shrunk(
-    tree: Tree, waiting: Workload, candidates: Sequence[Elastic], fits: Callable[[Workload], bool]
+    tree: Tree, waiting: WorkloadInfo, candidates: Sequence[Elastic], fits: Callable[[WorkloadInfo], bool]
 ) -> Mapping[str, int]:
     """All shrink as far as they may until it fits; then the worthiest get back first what they can keep."""
     reclaim = _reclaim(tree.queues[waiting.queue], waiting)
@@ -135,7 +135,7 @@ def _shrunk(
             tree.queues[one.queue].add(one.usage(one.size - sizes[one.key]))
 
 
-def _of_size(workload: Workload, size: int) -> Workload:
+def _of_size(workload: WorkloadInfo, size: int) -> WorkloadInfo:
     return replace(workload, podsets=(replace(workload.podsets[0], count=size),))
 
 

@@ -12,10 +12,10 @@ from muster.api.conditions import is_true
 from muster.api.kueue import PodSet, PodSetAssignment, Workload
 from muster.api.kueue.names import ADMITTED, FINISHED, POD_SET_LABEL, QUOTA_RESERVED
 from muster.queueing.jobframework.equivalence import equivalent
-from muster.queueing.jobframework.observed import JobFacts
+from muster.queueing.jobframework.observed import ObservedJob
 
 
-def match(job: JobFacts, workloads: Sequence[Workload]) -> Workload | None:
+def match(job: ObservedJob, workloads: Sequence[Workload]) -> Workload | None:
     """The Workload that the job is kept in step with.
 
     A job that has ended, and one whose Workload was made by another program, take what there is. Otherwise it is the
@@ -31,7 +31,7 @@ def match(job: JobFacts, workloads: Sequence[Workload]) -> Workload | None:
     return next((one for one in workloads if not is_true(one.status.conditions, QUOTA_RESERVED)), None)
 
 
-def fits(job: JobFacts, workload: Workload) -> bool:
+def fits(job: ObservedJob, workload: Workload) -> bool:
     """Whether the Workload has the job's podsets and its longest time; of an elastic job in whatever size."""
     spec, reserved = workload.spec, workload.status.admission
     if spec.maximum_execution_time_seconds != job.maximum_execution_time_seconds:
@@ -48,7 +48,7 @@ def fits(job: JobFacts, workload: Workload) -> bool:
     return equivalent(mine, spec.pod_sets, admitted=admitted)
 
 
-def injected(job: JobFacts, workload: Workload) -> bool:
+def injected(job: ObservedJob, workload: Workload) -> bool:
     """Whether the job's pods still carry what an admission put there."""
     own = [POD_SET_LABEL in podset.template.metadata.labels for podset in workload.spec.pod_sets]
     now = [POD_SET_LABEL in podset.template.metadata.labels for podset in job.podsets]
@@ -65,7 +65,7 @@ def _placement(podset: PodSet) -> object:
     return spec.node_selector, spec.affinity, spec.tolerations, podset.topology_request
 
 
-def _moved(job: JobFacts, workload: Workload) -> bool:
+def _moved(job: ObservedJob, workload: Workload) -> bool:
     """Whether the job went to another queue while it waited for admission checks with the quota of the first."""
     conditions = workload.status.conditions
     waiting = is_true(conditions, QUOTA_RESERVED) and not is_true(conditions, ADMITTED)

@@ -15,7 +15,7 @@ class End(Struct, frozen=True):
     message: str
 
 
-class JobFacts(Struct, frozen=True):
+class ObservedJob(Struct, frozen=True):
     """What is known of a job.
 
     suspended: it makes no pods. active: pods of it run or are ending.

@@ -38,7 +38,7 @@ from muster.queueing.conditions import put, since
 from muster.queueing.elastic.growth import lowered
 from muster.queueing.jobframework.equivalence import equivalent
 from muster.queueing.jobframework.matching import fits, injected, match, placed_alike
-from muster.queueing.jobframework.observed import JobFacts
+from muster.queueing.jobframework.observed import ObservedJob
 from muster.queueing.workload.eviction import released_after_eviction
 from muster.queueing.workload.readiness import with_readiness
 
@@ -56,7 +56,7 @@ def _everything(_: Workload) -> bool:
     return True
 
 
-class Rules(Struct, frozen=True):
+class PairingRules(Struct, frozen=True):
     """What the settings say.
 
     watched: whether the condition PodsReady of a Workload is kept.
@@ -67,7 +67,7 @@ class Rules(Struct, frozen=True):
     kept_deactivated: timedelta | None = None
 
 
-class Plan(Struct, frozen=True):
+class PairingPlan(Struct, frozen=True):
     """What to do, in this order; nothing if all is empty.
 
     workload: the one that is the job's.
@@ -108,15 +108,15 @@ class Plan(Struct, frozen=True):
         return lowered or self.let_go
 
 
-_USUAL = Rules()
+_USUAL = PairingRules()
 
 
-def decide(job: JobFacts, workloads: Sequence[Workload], now: datetime, rules: Rules = _USUAL) -> Plan:
+def decide(job: ObservedJob, workloads: Sequence[Workload], now: datetime, rules: PairingRules = _USUAL) -> PairingPlan:
     """What to do about a job and the Workloads that belong to it, the oldest first. Raises `QuantityError`."""
     workload = match(job, workloads)
     if workload is None:
         return _unmatched(job, tuple(workloads))
-    plan = Plan(workload, delete=tuple(other for other in workloads if other is not workload))
+    plan = PairingPlan(workload, delete=tuple(other for other in workloads if other is not workload))
     conditions = workload.status.conditions
     if is_true(conditions, FINISHED):
         return replace(plan, let_go=True, stop=WORKLOAD_FINISHED if _runs_on(job) else None)
@@ -140,27 +140,27 @@ def decide(job: JobFacts, workloads: Sequence[Workload], now: datetime, rules: R
     return _restored(job, plan, workload)
 
 
-def _runs_on(job: JobFacts) -> bool:
+def _runs_on(job: ObservedJob) -> bool:
     return job.end is None and not job.suspended
 
 
-def _unmatched(job: JobFacts, others: tuple[Workload, ...]) -> Plan:
+def _unmatched(job: ObservedJob, others: tuple[Workload, ...]) -> PairingPlan:
     """No Workload is the job's: a running job stops first, and one is made once nothing of it runs."""
     if job.end is not None:
-        return Plan()
+        return PairingPlan()
     if not job.suspended:
         if job.prebuilt:
-            return Plan(stop=MISSING_WORKLOAD)
-        return Plan(stop=NO_MATCH if len(others) == 1 else CANNOT_RESTORE)
+            return PairingPlan(stop=MISSING_WORKLOAD)
+        return PairingPlan(stop=NO_MATCH if len(others) == 1 else CANNOT_RESTORE)
     if job.active or job.prebuilt:
-        return Plan()
+        return PairingPlan()
     if others:
         original = others[0] if len(others) == 1 and injected(job, others[0]) else None
-        return Plan(delete=others, restore=original)
-    return Plan(create=job.priority is not None, lacks_priority=job.priority is None)
+        return PairingPlan(delete=others, restore=original)
+    return PairingPlan(create=job.priority is not None, lacks_priority=job.priority is None)
 
 
-def _going(job: JobFacts, plan: Plan, workload: Workload) -> Plan:
+def _going(job: ObservedJob, plan: PairingPlan, workload: Workload) -> PairingPlan:
     """The Workload was deleted by a user: the job stops, and queues again with another one."""
     if _runs_on(job):
         return replace(plan, stop=WORKLOAD_DELETED)
@@ -169,7 +169,7 @@ def _going(job: JobFacts, plan: Plan, workload: Workload) -> Plan:
     return replace(_restored(job, plan, workload), let_go=True)
 
 
-def _restored(job: JobFacts, plan: Plan, workload: Workload) -> Plan:
+def _restored(job: ObservedJob, plan: PairingPlan, workload: Workload) -> PairingPlan:
     """What was injected into a stopped job is taken away again."""
     if job.active or job.end is not None or not injected(job, workload):
         return plan
@@ -181,14 +181,14 @@ def _finished(workload: Workload, reason: str, message: str, now: datetime) -> W
     return msgspec.structs.replace(workload.status, conditions=conditions)
 
 
-def _with_status(plan: Plan, workload: Workload, status: WorkloadStatus) -> Plan:
+def _with_status(plan: PairingPlan, workload: Workload, status: WorkloadStatus) -> PairingPlan:
     return plan if status == workload.status else replace(plan, status=status)
 
 
 # What is told about the job.
 
 
-def _told(job: JobFacts, workload: Workload, now: datetime, rules: Rules) -> WorkloadStatus:
+def _told(job: ObservedJob, workload: Workload, now: datetime, rules: PairingRules) -> WorkloadStatus:
     status = _reclaimed(job, workload)
     if job.elastic and is_true(status.conditions, QUOTA_RESERVED):
         status = lowered(status, {podset.name: podset.count for podset in job.podsets})
@@ -201,7 +201,7 @@ def _told(job: JobFacts, workload: Workload, now: datetime, rules: Rules) -> Wor
     return status if conditions is status.conditions else msgspec.structs.replace(status, conditions=conditions)
 
 
-def _reclaimed(job: JobFacts, workload: Workload) -> WorkloadStatus:
+def _reclaimed(job: ObservedJob, workload: Workload) -> WorkloadStatus:
     """Pods that ended give their quota back (KEP-78).
 
     While quota is held it is not asked for again: the API refuses that, and a kind that starts its pods anew may count
@@ -232,14 +232,14 @@ def _reclaimed(job: JobFacts, workload: Workload) -> WorkloadStatus:
 
 
 def _evicted(
-    job: JobFacts,
-    plan: Plan,
+    job: ObservedJob,
+    plan: PairingPlan,
     workload: Workload,
     status: WorkloadStatus,
     evicted: Condition,
     now: datetime,
-    rules: Rules,
-) -> Plan:
+    rules: PairingRules,
+) -> PairingPlan:
     """The job stops; once nothing of it runs, the quota is free."""
     if not job.suspended:
         return replace(_with_status(plan, workload, status), stop=evicted.message)
@@ -262,7 +262,7 @@ def _evicted(
 # The Workload follows its job.
 
 
-def _followed(job: JobFacts, plan: Plan, workload: Workload) -> Plan:
+def _followed(job: ObservedJob, plan: PairingPlan, workload: Workload) -> PairingPlan:
     """The Workload's spec and annotations as the job is now, where they may follow."""
     spec, reserved = workload.spec, is_true(workload.status.conditions, QUOTA_RESERVED)
     wanted = spec
@@ -283,7 +283,7 @@ def _followed(job: JobFacts, plan: Plan, workload: Workload) -> Plan:
     )
 
 
-def _rebuilt(spec: WorkloadSpec, job: JobFacts) -> WorkloadSpec:
+def _rebuilt(spec: WorkloadSpec, job: ObservedJob) -> WorkloadSpec:
     """Of a Workload without quota: the job's podsets, also where upstream's comparison sees no difference."""
     same = equivalent(job.podsets, spec.pod_sets) and placed_alike(job.podsets, spec.pod_sets)
     return msgspec.structs.replace(
@@ -299,7 +299,7 @@ def _resized(spec: WorkloadSpec, podsets: tuple[PodSet, ...]) -> WorkloadSpec:
     return msgspec.structs.replace(spec, pod_sets=resized)
 
 
-def _is_promoted(job: JobFacts, workload: Workload, *, reserved: bool) -> bool:
+def _is_promoted(job: ObservedJob, workload: Workload, *, reserved: bool) -> bool:
     """Whether the job names another WorkloadPriorityClass than its Workload has.
 
     Of the same class nothing is read again: the Workload's own priority may have been changed since. While quota is
@@ -315,7 +315,7 @@ def _is_promoted(job: JobFacts, workload: Workload, *, reserved: bool) -> bool:
     return own_old or (own_new and old is None)
 
 
-def _annotated(job: JobFacts, workload: Workload) -> dict[str, str | None]:
+def _annotated(job: ObservedJob, workload: Workload) -> dict[str, str | None]:
     have = workload.metadata.annotations
     changes: dict[str, str | None] = {key: text for key, text in job.annotations.items() if have.get(key) != text}
     if ADMISSION_GATED_BY in have and ADMISSION_GATED_BY not in job.annotations and not job.prebuilt:

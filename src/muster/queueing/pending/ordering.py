@@ -7,13 +7,13 @@ change; it stands before the key, kept apart, and moves the LocalQueue as a whol
 
 from datetime import datetime
 
-from muster.queueing.model import Workload
+from muster.queueing.model import WorkloadInfo
 
 # Not sticky, priority downwards, since when it waits, UID (a comparison of texts, as upstream), key.
 Place = tuple[bool, int, datetime, str, str]
 
 
-def place(workload: Workload, *, sticky: bool = False) -> Place:
+def place(workload: WorkloadInfo, *, sticky: bool = False) -> Place:
     """Where a workload stands in its ClusterQueue.
 
     sticky: it waits for its victims to go; of a BestEffortFIFO queue it stays the head even where a workload more

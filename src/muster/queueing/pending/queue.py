@@ -17,14 +17,14 @@ from typing import NamedTuple
 from msgspec import Struct
 from sortedcontainers import SortedList
 
-from muster.queueing.model import PODS, FlavorResource, PodSet, QueueSpec, Usage, Workload
+from muster.queueing.model import PODS, FlavorResource, PodSet, QueueSpec, Usage, WorkloadInfo
 from muster.queueing.pending.ordering import Place
 
 # Usage of a LocalQueue, place, and the class whose first member stands there.
 _Entry = tuple[float, Place, "EquivalenceClass"]
 
 
-class Note(NamedTuple):
+class PendingReason(NamedTuple):
     """Why a workload waits: reason and message of its condition QuotaReserved=False."""
 
     reason: str
@@ -38,7 +38,7 @@ class Parked(Struct, frozen=True):
     """
 
     place: Place
-    note: Note
+    note: PendingReason
     claim: Usage
     blocker: str = ""
 
@@ -57,7 +57,7 @@ class EquivalenceClass:
         self.local_queue = local_queue
         self.needs = needs
         self.places = SortedList()
-        self.note: Note | None = None
+        self.note: PendingReason | None = None
         self.aside = False
         self.entry: _Entry | None = None
 
@@ -68,10 +68,10 @@ class Waiter(Struct):
     until: not before then; None is at once. obstacle: why it may not be tried at all, whatever is free.
     """
 
-    workload: Workload
+    workload: WorkloadInfo
     place: Place
     until: datetime | None = None
-    obstacle: Note | None = None
+    obstacle: PendingReason | None = None
     equivalence: EquivalenceClass | None = None
 
 
@@ -93,7 +93,7 @@ def shape(podsets: Iterable[PodSet]) -> Hashable:
     )
 
 
-def needs(workload: Workload, spec: QueueSpec | None) -> frozenset[FlavorResource]:
+def needs(workload: WorkloadInfo, spec: QueueSpec | None) -> frozenset[FlavorResource]:
     """Every flavor and resource that the workload could take in the ClusterQueue."""
     if spec is None:
         return frozenset()
@@ -106,7 +106,7 @@ def needs(workload: Workload, spec: QueueSpec | None) -> frozenset[FlavorResourc
     )
 
 
-def _requests(workload: Workload) -> Counter[str]:
+def _requests(workload: WorkloadInfo) -> Counter[str]:
     """Of all its pods together."""
     total = Counter[str]()
     for podset in workload.podsets:
@@ -122,7 +122,7 @@ class PendingQueue:
     def __init__(self, name: str, usage: Mapping[str, float]) -> None:
         self.name = name
         self.spec: QueueSpec | None = None
-        self.closed: Note | None = Note("Misconfigured", f"ClusterQueue {name} doesn't exist")
+        self.closed: PendingReason | None = PendingReason("Misconfigured", f"ClusterQueue {name} doesn't exist")
         self.parked: Parked | None = None
         self.tried = False  # whether nothing happened since the head was parked
         self.waiters: dict[str, Waiter] = {}
@@ -205,14 +205,14 @@ class PendingQueue:
                 self._aside.pop(equivalence, None)
             self._refile(equivalence)
 
-    def head(self) -> Workload | None:
+    def head(self) -> WorkloadInfo | None:
         """Who is to be tried next."""
         if self.closed is not None or not self._open:
             return None
         entry: _Entry = self._open[0]
         return self.waiters[entry[1][-1]].workload
 
-    def set_aside(self, equivalence: EquivalenceClass, note: Note) -> None:
+    def set_aside(self, equivalence: EquivalenceClass, note: PendingReason) -> None:
         """None of the class fits now."""
         equivalence.note = note
         equivalence.aside = True

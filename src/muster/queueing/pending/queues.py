@@ -21,27 +21,27 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from muster.queueing.model import PODS, FlavorResource, QueueSpec, Usage, Workload
+from muster.queueing.model import PODS, FlavorResource, QueueSpec, Usage, WorkloadInfo
 from muster.queueing.moments import NEVER
 from muster.queueing.pending.ordering import place
-from muster.queueing.pending.queue import EquivalenceClass, Note, Parked, PendingQueue, Waiter
+from muster.queueing.pending.queue import EquivalenceClass, Parked, PendingQueue, PendingReason, Waiter
 from muster.queueing.quota.tree import Node
 
 # Held back until it is added again without.
-HELD_BACK: Final = Note("PendingEvaluation", "The workload waits before it is queued again")
-_NOT_SELECTED: Final = Note("Misconfigured", "workload namespace doesn't match ClusterQueue selector")
+HELD_BACK: Final = PendingReason("PendingEvaluation", "The workload waits before it is queued again")
+_NOT_SELECTED: Final = PendingReason("Misconfigured", "workload namespace doesn't match ClusterQueue selector")
 
 
 class Position(Struct, frozen=True):
     """Of a workload that waits, both from 0."""
 
-    workload: Workload
+    workload: WorkloadInfo
     in_queue: int
     in_local: int
 
 
 # A workload got this.
-Charge = Callable[[Workload, Usage], None]
+Charge = Callable[[WorkloadInfo, Usage], None]
 
 
 class Queues:
@@ -72,7 +72,7 @@ class Queues:
         same = pending.spec is not None and replace(pending.spec, stop=spec.stop) == spec
         pending.spec, pending.closed = spec, None
         if spec.stop != "None" or not active:
-            pending.closed = Note("Suspended", f"ClusterQueue {spec.name} is inactive")
+            pending.closed = PendingReason("Suspended", f"ClusterQueue {spec.name} is inactive")
         if not same:
             selected: dict[str, bool] = {}
             for waiter in pending.waiters.values():
@@ -87,7 +87,7 @@ class Queues:
         """Its workloads wait for another one of that name."""
         pending = self._pending_queue(name)
         pending.spec = None
-        pending.closed = Note("Misconfigured", f"ClusterQueue {name} doesn't exist")
+        pending.closed = PendingReason("Misconfigured", f"ClusterQueue {name} doesn't exist")
         pending.refresh()
         self._changed(pending)
         self._drop_if_unused(pending)
@@ -126,7 +126,7 @@ class Queues:
                 pending.weigh(local_queue)
                 self._changed(pending)
 
-    def add(self, workload: Workload, *, until: datetime | None = None) -> None:
+    def add(self, workload: WorkloadInfo, *, until: datetime | None = None) -> None:
         """A workload waits, or is another than it was.
 
         until: it is held back after an eviction (`requeueAt`); `NEVER` until it is added again.
@@ -230,20 +230,22 @@ class Queues:
         waiter = self._waiters.get(key)
         return waiter is not None and not waiter.place[0]
 
-    def head(self, queue: str) -> Workload | None:
+    def head(self, queue: str) -> WorkloadInfo | None:
         """Who is to be tried next in a ClusterQueue."""
         self._flush()
         pending = self._pending.get(queue)
         return pending.head() if pending is not None else None
 
-    def set_aside(self, workload: Workload, note: Note) -> None:
+    def set_aside(self, workload: WorkloadInfo, note: PendingReason) -> None:
         """It does not fit, and no other like it does."""
         pending = self._pending[workload.queue]
         self._stick(self._waiters[workload.key], sticky=False)
         pending.set_aside(self._class_of(workload), note)
         self._changed(pending)
 
-    def park(self, workload: Workload, note: Note, claim: Usage, *, sticky: bool = False, blocker: str = "") -> None:
+    def park(
+        self, workload: WorkloadInfo, note: PendingReason, claim: Usage, *, sticky: bool = False, blocker: str = ""
+    ) -> None:
         """The head of a ClusterQueue cannot be admitted yet, and stays the head; see `queue.Parked`."""
         waiter, pending = self._waiters[workload.key], self._pending[workload.queue]
         self._stick(waiter, sticky=sticky and not (pending.spec is not None and pending.spec.strict))
@@ -272,7 +274,7 @@ class Queues:
 
     # What users ask.
 
-    def why(self, key: str) -> Note | None:
+    def why(self, key: str) -> PendingReason | None:
         """Why it waits, as far as is known: that of the last decision about it or one like it."""
         waiter = self._waiters.get(key)
         if waiter is None:
@@ -376,7 +378,7 @@ class Queues:
             waiter.place = place(waiter.workload, sticky=sticky)
             pending.insert(waiter)
 
-    def _class_of(self, workload: Workload) -> EquivalenceClass:
+    def _class_of(self, workload: WorkloadInfo) -> EquivalenceClass:
         equivalence = self._waiters[workload.key].equivalence
         assert equivalence is not None, f"{workload.key} was not to be tried"
         return equivalence
@@ -385,9 +387,9 @@ class Queues:
         matcher = pending.spec.namespaces if pending.spec is not None else None
         return matcher is not None and matcher.matches(self._labels.get(namespace, {}))
 
-    def _obstacle(self, workload: Workload, *, selected: bool) -> Note | None:
+    def _obstacle(self, workload: WorkloadInfo, *, selected: bool) -> PendingReason | None:
         if workload.local_queue in self._stopped:
-            return Note("Suspended", f"LocalQueue {workload.local_queue.partition('/')[2]} is inactive")
+            return PendingReason("Suspended", f"LocalQueue {workload.local_queue.partition('/')[2]} is inactive")
         return None if selected else _NOT_SELECTED
 
     def _review(self, pending: PendingQueue, waiters: Iterable[Waiter]) -> None:
@@ -399,7 +401,7 @@ class Queues:
             pending.file(waiter)
         self._changed(pending)
 
-    def _same(self, old: Waiter, workload: Workload, until: datetime | None) -> bool:
+    def _same(self, old: Waiter, workload: WorkloadInfo, until: datetime | None) -> bool:
         """Whether nothing changed that admission looks at."""
         was = old.workload
         return (

@@ -9,12 +9,12 @@ from collections.abc import Set as AbstractSet
 
 from sortedcontainers import SortedKeyList
 
-from muster.queueing.model import FlavorResource, Usage, Workload
+from muster.queueing.model import FlavorResource, Usage, WorkloadInfo
 
 Rank = tuple[bool, int, float, str]
 
 
-def rank(workload: Workload) -> Rank:
+def rank(workload: WorkloadInfo) -> Rank:
     """Who is preempted first: those already evicted, of low priority, whose reservation is young; then by UID.
 
     Without a known moment of the reservation it counts as the youngest.
@@ -33,19 +33,19 @@ class Holders:
         self._order = SortedKeyList(key=rank)
         self._usage: dict[int, dict[FlavorResource, int]] = {}
 
-    def add(self, workload: Workload) -> None:
+    def add(self, workload: WorkloadInfo) -> None:
         """It holds quota from now on."""
         self._order.add(workload)
         self.evicted += workload.evicted
         self._count(workload, 1)
 
-    def discard(self, workload: Workload) -> None:
+    def discard(self, workload: WorkloadInfo) -> None:
         """It gave its quota back."""
         self._order.remove(workload)
         self.evicted -= workload.evicted
         self._count(workload, -1)
 
-    def below(self, limit: float, *, evicted: bool) -> Iterator[Workload]:
+    def below(self, limit: float, *, evicted: bool) -> Iterator[WorkloadInfo]:
         """Those of a priority below the limit, either evicted already or not, in the order of `rank`."""
         live = not evicted
         if live or self.evicted:
@@ -64,7 +64,7 @@ class Holders:
                     total[fr] = total.get(fr, 0) + amount
         return total
 
-    def _count(self, workload: Workload, sign: int) -> None:
+    def _count(self, workload: WorkloadInfo, sign: int) -> None:
         usage = self._usage.setdefault(workload.priority, {})
         for fr, amount in (workload.usage or {}).items():
             usage[fr] = usage.get(fr, 0) + sign * amount

@@ -5,7 +5,7 @@ it. Invariant: the tallies are what counting all holders anew would give.
 """
 
 from muster.queueing.elastic.growth import SUFFIX
-from muster.queueing.model import FlavorResource, Usage, Workload
+from muster.queueing.model import FlavorResource, Usage, WorkloadInfo
 
 
 class Tally:
@@ -24,7 +24,7 @@ class Tally:
         self.reserved: dict[FlavorResource, int] = {}
         self.used: dict[FlavorResource, int] = {}
 
-    def count(self, workload: Workload, sign: int) -> None:
+    def count(self, workload: WorkloadInfo, sign: int) -> None:
         """One more, or with -1 one less. What an elastic workload grows by is not a workload more."""
         one = 0 if workload.key.endswith(SUFFIX) else sign
         usage = workload.usage or {}
@@ -48,12 +48,12 @@ class Tallies:
         self.total = Tally()
         self.local: dict[str, Tally] = {}
 
-    def add(self, workload: Workload) -> None:
+    def add(self, workload: WorkloadInfo) -> None:
         """It holds quota from now on."""
         self.total.count(workload, 1)
         self.local.setdefault(workload.local_queue, Tally()).count(workload, 1)
 
-    def discard(self, workload: Workload) -> None:
+    def discard(self, workload: WorkloadInfo) -> None:
         """It gave its quota back."""
         self.total.count(workload, -1)
         tally = self.local[workload.local_queue]

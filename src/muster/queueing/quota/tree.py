@@ -14,7 +14,7 @@ from fractions import Fraction
 from itertools import takewhile
 from typing import NamedTuple
 
-from muster.queueing.model import CohortSpec, FlavorResource, QueueSpec, Quota, Usage, Workload
+from muster.queueing.model import CohortSpec, FlavorResource, QueueSpec, Quota, Usage, WorkloadInfo
 from muster.queueing.quota.holders import Holders
 from muster.queueing.quota.tallies import Tallies
 
@@ -64,7 +64,7 @@ class Node:
         self.height = 0 if isinstance(spec, QueueSpec) else 1
         self.local: dict[FlavorResource, int] = {}
         self.over: dict[FlavorResource, set[Node]] = {}
-        self.workloads: dict[str, Workload] = {}
+        self.workloads: dict[str, WorkloadInfo] = {}
         self.held = Holders()
         self.tallies = Tallies()
 
@@ -260,7 +260,7 @@ class Tree:
     """All ClusterQueues and Cohorts. A Cohort that is only named by others exists, without quota of its own."""
 
     def __init__(self) -> None:
-        self.unready: dict[str, Workload] = {}  # those that hold quota and whose pods are not ready, by key
+        self.unready: dict[str, WorkloadInfo] = {}  # those that hold quota and whose pods are not ready, by key
         self.queues: dict[str, Node] = {}
         self.cohorts: dict[str, Node] = {}
         self._holding: dict[str, Node] = {}  # where each workload holds quota, by its key
@@ -285,7 +285,7 @@ class Tree:
                 self.unready.pop(key, None)
             self._hang(node, "")
 
-    def hold(self, workload: Workload) -> None:
+    def hold(self, workload: WorkloadInfo) -> None:
         """A workload that has quota (`usage`) counts in its ClusterQueue from now on, in place of its former state."""
         self.release(workload)
         node = self._holding[workload.key] = self.queues[workload.queue]
@@ -296,12 +296,12 @@ class Tree:
             self.unready[workload.key] = workload
         node.add(workload.usage or {})
 
-    def holder(self, key: str) -> Workload | None:
+    def holder(self, key: str) -> WorkloadInfo | None:
         """The workload of that key, if it holds quota."""
         node = self._holding.get(key)
         return node.workloads[key] if node is not None else None
 
-    def release(self, workload: Workload) -> None:
+    def release(self, workload: WorkloadInfo) -> None:
         """Whatever the workload held, in whichever ClusterQueue, is free again; nothing happens if it held nothing."""
         if (node := self._holding.pop(workload.key, None)) is not None:
             held = node.workloads.pop(workload.key)

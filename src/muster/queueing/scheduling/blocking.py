@@ -11,7 +11,7 @@ from typing import Final
 
 from msgspec import Struct, field
 
-from muster.queueing.model import Usage, Workload
+from muster.queueing.model import Usage, WorkloadInfo
 
 MESSAGE: Final = "waiting for all admitted workloads to be in PodsReady condition"
 
@@ -28,7 +28,7 @@ class Blocking(Struct, frozen=True):
     queues: Mapping[str, bool] = field(default_factory=dict)
     flavors: Mapping[str, bool] = field(default_factory=dict)
 
-    def closed_by(self, workload: Workload, usage: Usage) -> Iterable[str]:
+    def closed_by(self, workload: WorkloadInfo, usage: Usage) -> Iterable[str]:
         """The scopes in which no workload is admitted while this workload is not ready."""
         flavors = {fr.flavor for fr in usage}
         if workload.blocks is not None:
@@ -40,7 +40,7 @@ class Blocking(Struct, frozen=True):
         return [_ALL] if self.everything else []
 
 
-def scopes_of(workload: Workload, usage: Usage) -> Iterable[str]:
+def scopes_of(workload: WorkloadInfo, usage: Usage) -> Iterable[str]:
     """The scopes that have to be open for a workload to get this."""
     return [_ALL, f"queue/{workload.queue}", *{f"flavor/{fr.flavor}" for fr in usage}]
 
@@ -48,21 +48,21 @@ def scopes_of(workload: Workload, usage: Usage) -> Iterable[str]:
 class Closed:
     """Which scopes are closed, and by whom."""
 
-    def __init__(self, blocking: Blocking | None, unready: Iterable[Workload]) -> None:
+    def __init__(self, blocking: Blocking | None, unready: Iterable[WorkloadInfo]) -> None:
         self._blocking = blocking
         self._by: dict[str, str] = {}
         if blocking is not None:
             for workload in unready:
                 self.close(workload)
 
-    def close(self, workload: Workload) -> None:
+    def close(self, workload: WorkloadInfo) -> None:
         """Its pods have to get ready first."""
         if self._blocking is None:
             return
         for scope in self._blocking.closed_by(workload, workload.usage or {}):
             self._by.setdefault(scope, workload.key)
 
-    def blocker(self, workload: Workload, usage: Usage) -> str:
+    def blocker(self, workload: WorkloadInfo, usage: Usage) -> str:
         """The key of the workload that has to be ready before this one is admitted; "" is none."""
         if not self._by:
             return ""

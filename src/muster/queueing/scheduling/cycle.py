@@ -15,7 +15,7 @@ far that its nomination may not hold.
   what it will get; no workload is evicted.
 - One that fits while the pods of another must get ready first stays the head and keeps what it will get.
 
-A head whose turn depends on preemption is looked at again when its turn comes, and goes back to the heads if that changed.
+A head whose turn depends on preemption is looked at again when its turn comes, and goes back if that changed.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -27,18 +27,18 @@ from msgspec.structs import replace
 
 from muster.api.kueue.names import WAITING_FOR_PREEMPTED_WORKLOADS
 from muster.queueing.elastic.growth import is_growth
-from muster.queueing.model import Assignment, FlavorSpec, Mode, Usage, Workload
-from muster.queueing.pending.queue import Note
+from muster.queueing.model import Assignment, FlavorSpec, Mode, Usage, WorkloadInfo
+from muster.queueing.pending.queue import PendingReason
 from muster.queueing.pending.queues import Queues
 from muster.queueing.quota.tree import Node, Tree
 from muster.queueing.scheduling import explain
 from muster.queueing.scheduling.blocking import MESSAGE, Closed
 from muster.queueing.scheduling.fairness import Contender
 from muster.queueing.scheduling.heads import CohortTree, Heads
-from muster.queueing.scheduling.nomination import Found, Nomination, Settings, may_improve, nominate
+from muster.queueing.scheduling.nomination import AdmissionSettings, Found, Nomination, may_improve, nominate
 from muster.queueing.scheduling.preemption.candidates import Victim
 
-__all__ = ["Admission", "Outcome", "Pending", "Preemption", "Settings", "run"]
+__all__ = ["Admission", "AdmissionSettings", "Outcome", "Pending", "Preemption", "run"]
 
 # Whether elastic workloads that shrink would do, so that none need be evicted.
 Spare = Callable[["Preemption"], bool]
@@ -51,14 +51,14 @@ _DEFERRED = (
 class Admission(Struct, frozen=True):
     """A workload that holds quota from now on, and which."""
 
-    workload: Workload
+    workload: WorkloadInfo
     assignment: Assignment
 
 
 class Preemption(Struct, frozen=True):
     """Who has to go, for whom. Those evicted already are among them; so may be one admitted in the same cycle."""
 
-    workload: Workload
+    workload: WorkloadInfo
     assignment: Assignment
     victims: tuple[Victim, ...]
 
@@ -71,7 +71,7 @@ def spare_none(decision: Preemption) -> bool:  # noqa: ARG001  (a `Spare`)
 class Pending(Struct, frozen=True):
     """A workload that was looked at and waits."""
 
-    workload: Workload
+    workload: WorkloadInfo
     reason: str
     message: str
 
@@ -96,7 +96,7 @@ def run(
     tree: Tree,
     queues: Queues,
     flavors: Mapping[str, FlavorSpec],
-    settings: Settings,
+    settings: AdmissionSettings,
     now: datetime,
     *,
     limit: float = inf,
@@ -120,7 +120,7 @@ class _Cycle:
         tree: Tree,
         queues: Queues,
         flavors: Mapping[str, FlavorSpec],
-        settings: Settings,
+        settings: AdmissionSettings,
         now: datetime,
         spare: Spare,
     ) -> None:
@@ -202,7 +202,7 @@ class _Cycle:
         """
         while not self._spent and (head := self._queues.head(node.name)) is not None:
             if self._tree.in_circle(node):
-                self._park(head, Note("Suspended", f"ClusterQueue {node.name} is inactive"), {})
+                self._park(head, PendingReason("Suspended", f"ClusterQueue {node.name} is inactive"), {})
                 return None
             nomination = self._look(node, head)
             found = nomination.found
@@ -216,7 +216,7 @@ class _Cycle:
             self._set_aside(head, note)
         return None
 
-    def _look(self, node: Node, workload: Workload) -> Nomination:
+    def _look(self, node: Node, workload: WorkloadInfo) -> Nomination:
         self._outcome.looks += 1
         found = nominate(self._tree, workload, self._flavors, self._settings)
         contender = Contender(node, workload, found.assignment.usage, self._queues.sticky(workload.key))
@@ -246,7 +246,7 @@ class _Cycle:
         if cohorts.victims and not self._fits_now(node, assignment.usage, cohorts):
             elsewhere = self._without_victims(workload, cohorts)
             if not elsewhere.fits:
-                note = Note(WAITING_FOR_PREEMPTED_WORKLOADS, _DEFERRED)
+                note = PendingReason(WAITING_FOR_PREEMPTED_WORKLOADS, _DEFERRED)
                 if is_growth(workload):
                     self._set_aside(workload, note)
                     self._enter(node.name)
@@ -257,11 +257,11 @@ class _Cycle:
             assignment = elsewhere.assignment
         if blocker := self._closed.blocker(workload, assignment.usage):
             self._claim(node, assignment.usage, cohorts)
-            self._park(workload, Note("WaitingForPodsReady", MESSAGE), assignment.usage, blocker=blocker)
+            self._park(workload, PendingReason("WaitingForPodsReady", MESSAGE), assignment.usage, blocker=blocker)
             return
         self._admit(node, workload, assignment, cohorts)
 
-    def _admit(self, node: Node, workload: Workload, assignment: Assignment, cohorts: CohortTree) -> None:
+    def _admit(self, node: Node, workload: WorkloadInfo, assignment: Assignment, cohorts: CohortTree) -> None:
         holder = replace(workload, usage=assignment.usage, reserved=self._now, evicted=False, ready=False)
         self._tree.hold(holder)
         self._closed.close(holder)
@@ -276,13 +276,13 @@ class _Cycle:
         if self._spare(decision):
             self._outcome.spared.append(decision)
             message = f"{explain.message(assignment)}. Pending elastic workload(s) that shrink"
-            self._park(workload, Note(WAITING_FOR_PREEMPTED_WORKLOADS, message), assignment.usage, sticky=True)
+            self._park(workload, PendingReason(WAITING_FOR_PREEMPTED_WORKLOADS, message), assignment.usage, sticky=True)
             self._claim(node, assignment.usage, cohorts)
             return
         self._outcome.preemptions.append(decision)
         count = len(nomination.found.victims)
         message = f"{explain.message(assignment)}. Pending the preemption of {count} workload(s)"
-        self._park(workload, Note(WAITING_FOR_PREEMPTED_WORKLOADS, message), assignment.usage, sticky=True)
+        self._park(workload, PendingReason(WAITING_FOR_PREEMPTED_WORKLOADS, message), assignment.usage, sticky=True)
         for victim in nomination.found.victims:
             cohorts.victims.append(victim.workload)
             self._tree.release(victim.workload)
@@ -322,7 +322,7 @@ class _Cycle:
             claimant.add(claim)
         return fits
 
-    def _without_victims(self, workload: Workload, cohorts: CohortTree) -> Found:
+    def _without_victims(self, workload: WorkloadInfo, cohorts: CohortTree) -> Found:
         """What it could have now beside what others wait for, from another flavor perhaps."""
         self._count_victims(cohorts)
         found = nominate(self._tree, workload, self._flavors, self._settings)
@@ -337,15 +337,17 @@ class _Cycle:
         for victim in cohorts.victims:
             self._tree.queues[victim.queue].remove(victim.usage or {})
 
-    def _park(self, workload: Workload, note: Note, claim: Usage, *, sticky: bool = False, blocker: str = "") -> None:
+    def _park(
+        self, workload: WorkloadInfo, note: PendingReason, claim: Usage, *, sticky: bool = False, blocker: str = ""
+    ) -> None:
         self._queues.park(workload, note, claim, sticky=sticky, blocker=blocker)
         self._tell(workload, note)
 
-    def _set_aside(self, workload: Workload, note: Note) -> None:
+    def _set_aside(self, workload: WorkloadInfo, note: PendingReason) -> None:
         self._queues.set_aside(workload, note)
         self._tell(workload, note)
 
-    def _tell(self, workload: Workload, note: Note) -> None:
+    def _tell(self, workload: WorkloadInfo, note: PendingReason) -> None:
         self._outcome.pending.append(Pending(workload, note.reason, note.message))
 
     def _undo(self) -> None:
@@ -356,8 +358,8 @@ class _Cycle:
                 self._tree.hold(victim)
 
 
-def _note(assignment: Assignment) -> Note:
-    return Note(explain.cause(assignment) or "WaitingForQuota", explain.message(assignment))
+def _note(assignment: Assignment) -> PendingReason:
+    return PendingReason(explain.cause(assignment) or "WaitingForQuota", explain.message(assignment))
 
 
 def _reservation(node: Node, assignment: Assignment) -> Usage:

@@ -19,7 +19,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from muster.api.kueue.names import MISCONFIGURED, SUSPENDED
-from muster.queueing.model import FlavorSpec, Workload
+from muster.queueing.model import FlavorSpec, WorkloadInfo
 from muster.queueing.pending.queues import Queues
 from muster.queueing.quota.tree import Tree
 from muster.queueing.scheduling import cycle
@@ -101,14 +101,14 @@ def estimate(
     key: str,
     runs: Mapping[str, RunTime],
     now: datetime,
-    settings: cycle.Settings | None = None,
+    settings: cycle.AdmissionSettings | None = None,
     names: Mapping[str, str] | None = None,
 ) -> Estimate:
     """When the workload gets quota. The tree and the queues are used up.
 
     runs: by key, of all whose end is known somehow, running or waiting. names: what people call workloads, by key.
     """
-    return _Forecast(tree, queues, flavors, key, runs, now, settings or cycle.Settings(), names or {}).run()
+    return _Forecast(tree, queues, flavors, key, runs, now, settings or cycle.AdmissionSettings(), names or {}).run()
 
 
 class _Forecast(Struct):
@@ -118,7 +118,7 @@ class _Forecast(Struct):
     key: str
     runs: Mapping[str, RunTime]
     now: datetime
-    settings: cycle.Settings
+    settings: cycle.AdmissionSettings
     names: Mapping[str, str]
     _certainty: Certainty = Certainty.SURE
     _because: str = "there is room for it"
@@ -161,7 +161,7 @@ class _Forecast(Struct):
             self.queues.flush(self.tree.queues[victim.queue], victim.usage)
             self.queues.add(replace(victim, usage=None, reserved=None, evicted=False))
 
-    def _expect_end(self, holder: Workload) -> None:
+    def _expect_end(self, holder: WorkloadInfo) -> None:
         ran = self.now - holder.reserved if holder.reserved is not None else timedelta()
         rest: _Rest | None
         if holder.evicted:
@@ -200,7 +200,7 @@ class _Forecast(Struct):
             heappop(self._ends)
         return None
 
-    def _holder(self, key: str) -> Workload | None:
+    def _holder(self, key: str) -> WorkloadInfo | None:
         return next((node.workloads[key] for node in self.tree.queues.values() if key in node.workloads), None)
 
     def _stuck(self) -> str:

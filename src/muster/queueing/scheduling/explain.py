@@ -1,6 +1,6 @@
 """What an assignment says to people, in upstream's words: pending messages, reasons and what was considered."""
 
-from muster.queueing.model import Assignment, Attempt, Cause, Mode, PodSetAssignment
+from muster.queueing.model import Assignment, Cause, FlavorAttempt, Mode, PodSetAssignment
 
 # From the least to the most serious.
 CAUSES: tuple[Cause, ...] = ("", "WaitingForQuota", "ExceedsMaxQuota", "NoMatchingFlavor")
@@ -32,11 +32,11 @@ def considered(assignment: Assignment) -> str:
     return " | ".join(f"{name}: {note}" for name, note in notes if note)
 
 
-def _notable(podset: PodSetAssignment) -> list[Attempt]:
+def _notable(podset: PodSetAssignment) -> list[FlavorAttempt]:
     return [attempt for attempt in podset.attempts if attempt.mode != Mode.FIT or attempt.level]
 
 
-def _note(attempt: Attempt) -> str:
+def _note(attempt: FlavorAttempt) -> str:
     borrow = [f"borrow={attempt.level}"] if attempt.level else []
     return f"{attempt.flavor}({';'.join([_MODES[attempt.mode], *borrow, *attempt.reasons])})"
 

@@ -19,7 +19,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from muster.queueing.model import FlavorResource, Usage, Workload
+from muster.queueing.model import FlavorResource, Usage, WorkloadInfo
 from muster.queueing.quota.tree import Node
 from muster.queueing.scheduling.childheap import ChildHeap, Key
 
@@ -141,7 +141,7 @@ class Contender(Struct, frozen=True, eq=False):
     """
 
     queue: Node
-    workload: Workload
+    workload: WorkloadInfo
     usage: Usage
     preemptor: bool = False
 

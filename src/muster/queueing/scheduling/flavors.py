@@ -17,9 +17,9 @@ from muster.api.selectors import SelectorError
 from muster.queueing.model import (
     PODS,
     Assignment,
-    Attempt,
     Cause,
     Choice,
+    FlavorAttempt,
     FlavorResource,
     FlavorSpec,
     Fungibility,
@@ -28,7 +28,7 @@ from muster.queueing.model import (
     PodSetAssignment,
     QueueSpec,
     ResourceGroup,
-    Workload,
+    WorkloadInfo,
 )
 from muster.queueing.quota.tree import Node
 from muster.queueing.scheduling.affinity import mismatch
@@ -52,7 +52,7 @@ class Oracle(Protocol):
 
 
 def assign(
-    workload: Workload,
+    workload: WorkloadInfo,
     node: Node,
     flavors: Mapping[str, FlavorSpec],
     oracle: Oracle,
@@ -133,7 +133,7 @@ class _Quote(Struct):
 class _Offer(Struct):
     """What a flavor could do for all resources of a group; `how` is of the worst resource."""
 
-    attempt: Attempt
+    attempt: FlavorAttempt
     how: How
     quotes: dict[str, _Quote]
 
@@ -222,7 +222,7 @@ class _Group:
         self.requests = self.totals[0] if len(members) == 1 else _sum(self.totals)
         self.chosen: dict[str, Choice] = {}
         self.reasons: list[str] = []
-        self.attempts: list[Attempt] = []
+        self.attempts: list[FlavorAttempt] = []
         self.error = ""
 
     def find(self) -> bool:
@@ -295,18 +295,18 @@ class _Group:
     def _offer(self, flavor: str, group: int, resource: str, wanted: list[str]) -> _Offer:
         """What a flavor of a group could do for the resources wanted of it."""
         if problem := self._problem(flavor, resource):
-            return _Offer(Attempt(flavor, group, Mode.NO_FIT, 0, (problem,), "NoMatchingFlavor"), _WORST, {})
+            return _Offer(FlavorAttempt(flavor, group, Mode.NO_FIT, 0, (problem,), "NoMatchingFlavor"), _WORST, {})
         call = self.call
         quotes = {name: call.quote(FlavorResource(flavor, name), self.requests[name]) for name in wanted}
         each = quotes.values()
         level = max(quote.level for quote in each)
         if all(quote.mode == Mode.FIT for quote in each):
-            return _Offer(Attempt(flavor, group, Mode.FIT, level), (Mode.FIT, level), quotes)
+            return _Offer(FlavorAttempt(flavor, group, Mode.FIT, level), (Mode.FIT, level), quotes)
         fungibility = call.queue.fungibility
         worst = min(each, key=lambda quote: _rank(quote.mode, quote.level, fungibility))
         reasons = tuple(sorted(quote.reason for quote in each if quote.reason))
         cause = most_serious(*(quote.cause for quote in each))
-        attempt = Attempt(flavor, group, worst.mode, level, reasons, cause)
+        attempt = FlavorAttempt(flavor, group, worst.mode, level, reasons, cause)
         return _Offer(attempt, (worst.mode, worst.level), quotes)
 
     def _problem(self, flavor: str, resource: str) -> str:

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from heapq import heappop, heappush
 
-from muster.queueing.model import FlavorResource, Usage, Workload
+from muster.queueing.model import FlavorResource, Usage, WorkloadInfo
 from muster.queueing.pending.queue import needs
 from muster.queueing.quota.tree import Node
 from muster.queueing.scheduling.fairness import Tournament
-from muster.queueing.scheduling.nomination import Nomination, Settings, slack
+from muster.queueing.scheduling.nomination import AdmissionSettings, Nomination, slack
 
 _Key = tuple[int, int, datetime, str]
 
@@ -28,7 +28,7 @@ class CohortTree:
     version: int = 0
     heads: dict[str, Nomination] = field(default_factory=dict)
     claims: list[tuple[Node, Usage]] = field(default_factory=list)
-    victims: list[Workload] = field(default_factory=list)
+    victims: list[WorkloadInfo] = field(default_factory=list)
     _grown: dict[FlavorResource, int] = field(default_factory=dict)
     _until: dict[FlavorResource, list[tuple[int, int, Nomination]]] = field(default_factory=dict)
     _improvable: dict[FlavorResource, dict[str, Nomination]] = field(default_factory=dict)
@@ -74,7 +74,7 @@ class CohortTree:
 class Heads:
     """Who is next, over all trees."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: AdmissionSettings) -> None:
         self._tournament = Tournament((), settings.fair) if settings.fair is not None else None
         self._heap: list[tuple[_Key, int, Nomination]] = []
         self._current: dict[str, Nomination] = {}

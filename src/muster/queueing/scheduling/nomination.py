@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct, field
 
 from muster.queueing.elastic.growth import is_growth
-from muster.queueing.model import Assignment, FlavorResource, FlavorSpec, Mode, PodSetAssignment, Workload
+from muster.queueing.model import Assignment, FlavorResource, FlavorSpec, Mode, PodSetAssignment, WorkloadInfo
 from muster.queueing.quota.tree import UNLIMITED, Node, Tree
 from muster.queueing.scheduling.blocking import Blocking
 from muster.queueing.scheduling.fairness import Contender, FairSharing
@@ -19,7 +19,7 @@ from muster.queueing.scheduling.preemption.candidates import Victim
 from muster.queueing.scheduling.preemption.classical import Preemptor
 
 
-class Settings(Struct, frozen=True):
+class AdmissionSettings(Struct, frozen=True):
     """How this cluster admits.
 
     fair: fair sharing is on. blocking: whose pods are waited for; None: no workload's.
@@ -69,12 +69,14 @@ class Nomination(Struct, eq=False):
         return self.contender.queue
 
     @property
-    def workload(self) -> Workload:
+    def workload(self) -> WorkloadInfo:
         """The head."""
         return self.contender.workload
 
 
-def nominate(tree: Tree, workload: Workload, flavors: Mapping[str, FlavorSpec], settings: Settings) -> Found:
+def nominate(
+    tree: Tree, workload: WorkloadInfo, flavors: Mapping[str, FlavorSpec], settings: AdmissionSettings
+) -> Found:
     """The best for a workload: with all pods, or, if that cannot be had, with as many as can (KEP-420)."""
     search = _Search(tree, workload, flavors, settings)
     found = search.attempt(None)
@@ -86,7 +88,9 @@ def nominate(tree: Tree, workload: Workload, flavors: Mapping[str, FlavorSpec], 
 class _Search:
     """The search for one workload."""
 
-    def __init__(self, tree: Tree, workload: Workload, flavors: Mapping[str, FlavorSpec], settings: Settings) -> None:
+    def __init__(
+        self, tree: Tree, workload: WorkloadInfo, flavors: Mapping[str, FlavorSpec], settings: AdmissionSettings
+    ) -> None:
         self._tree = tree
         self._node = tree.queues[workload.queue]
         self._workload = workload

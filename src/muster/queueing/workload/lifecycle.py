@@ -54,6 +54,7 @@ from muster.api.kueue.names import (
     WAITING,
 )
 from muster.api.meta import Condition
+from muster.api.notes import Note
 from muster.queueing.conditions import drop, put, since, stamped
 from muster.queueing.moments import later
 from muster.queueing.workload import checks
@@ -75,15 +76,7 @@ _PENDING: Final = Saying(PENDING_EVALUATION, "Workload is pending evaluation in 
 _UNGATED: Final = Saying(PENDING_EVALUATION, "AdmissionGatedBy cleared, waiting for quota reservation")
 
 
-class Note(Struct, frozen=True):
-    """An event about the workload, for people."""
-
-    type: Literal["Normal", "Warning"]
-    reason: str
-    message: str
-
-
-class Surroundings(Struct, frozen=True):
+class QueueingContext(Struct, frozen=True):
     """What the decision looks at beside the workload.
 
     local: its LocalQueue. queue: the ClusterQueue behind that, or the one whose quota it holds.
@@ -99,7 +92,7 @@ class Surroundings(Struct, frozen=True):
     kept: int | None = None
 
 
-class Plan(Struct, frozen=True):
+class LifecyclePlan(Struct, frozen=True):
     """What to write about a workload, in this order.
 
     status: to be stored if it is another one than before.
@@ -117,16 +110,16 @@ class Plan(Struct, frozen=True):
     notes: tuple[Note, ...] = ()
     wake_at: datetime | None = None
 
-    def woken(self, at: datetime) -> "Plan":
+    def woken(self, at: datetime) -> "LifecyclePlan":
         """The plan with another look at that time at the latest."""
         return replace(self, wake_at=min(at, self.wake_at) if self.wake_at is not None else at)
 
-    def noted(self, type: Literal["Normal", "Warning"], reason: str, message: str) -> "Plan":
+    def noted(self, type: Literal["Normal", "Warning"], reason: str, message: str) -> "LifecyclePlan":
         """The plan with one more event."""
         return replace(self, notes=(*self.notes, Note(type, reason, message)))
 
 
-def decide(workload: Workload, around: Surroundings, now: datetime) -> Plan:
+def decide(workload: Workload, around: QueueingContext, now: datetime) -> LifecyclePlan:
     """Everything that is to be done about the workload now."""
     plan = _decided(workload, around, now)
     before, after = workload.status.conditions, plan.status.conditions
@@ -136,8 +129,8 @@ def decide(workload: Workload, around: Surroundings, now: datetime) -> Plan:
     return replace(plan, status=msgspec.structs.replace(plan.status, conditions=conditions))
 
 
-def _decided(workload: Workload, around: Surroundings, now: datetime) -> Plan:
-    plan, meta = Plan(workload.status), workload.metadata
+def _decided(workload: Workload, around: QueueingContext, now: datetime) -> LifecyclePlan:
+    plan, meta = LifecyclePlan(workload.status), workload.metadata
     if not meta.owner_references and (meta.deletion_timestamp is not None or meta.labels.get(JOB_UID_LABEL)):
         plan = replace(plan, finalize=RESOURCE_IN_USE_FINALIZER in meta.finalizers)
         if meta.deletion_timestamp is not None:
@@ -158,7 +151,7 @@ def _decided(workload: Workload, around: Surroundings, now: datetime) -> Plan:
     return plan
 
 
-def _ended(plan: Plan, workload: Workload, kept: int | None, now: datetime) -> Plan:
+def _ended(plan: LifecyclePlan, workload: Workload, kept: int | None, now: datetime) -> LifecyclePlan:
     if kept is None:
         return plan
     until = later(since(find_true(plan.status.conditions, FINISHED), now), timedelta(microseconds=kept // 1000))
@@ -171,14 +164,14 @@ def _ended(plan: Plan, workload: Workload, kept: int | None, now: datetime) -> P
     return replace(gone, delete=True)
 
 
-def _set(plan: Plan, type: str, value: bool, reason: str, message: str, now: datetime) -> Plan:
+def _set(plan: LifecyclePlan, type: str, value: bool, reason: str, message: str, now: datetime) -> LifecyclePlan:
     conditions = put(plan.status.conditions, type, value, reason, message, now)
     if conditions is plan.status.conditions:
         return plan
     return replace(plan, status=msgspec.structs.replace(plan.status, conditions=conditions))
 
 
-def _evicted(plan: Plan, reason: str, message: str, now: datetime, cause: str = "") -> Plan:
+def _evicted(plan: LifecyclePlan, reason: str, message: str, now: datetime, cause: str = "") -> LifecyclePlan:
     held = plan.status.admission is not None
     plan = replace(plan, status=evict(plan.status, reason, message, now, cause))
     return plan.noted("Normal", EVICTED_DUE_TO + full_reason(reason, cause), message) if held else plan
@@ -187,7 +180,7 @@ def _evicted(plan: Plan, reason: str, message: str, now: datetime, cause: str = 
 # Before it is in the queue.
 
 
-def _requeued(plan: Plan, around: Surroundings, now: datetime) -> Plan:
+def _requeued(plan: LifecyclePlan, around: QueueingContext, now: datetime) -> LifecyclePlan:
     """What made the workload wait is over."""
     if is_true(plan.status.conditions, QUOTA_RESERVED):
         return plan
@@ -212,7 +205,7 @@ def _requeued(plan: Plan, around: Surroundings, now: datetime) -> Plan:
     return plan
 
 
-def _backoff(plan: Plan, now: datetime) -> Plan:
+def _backoff(plan: LifecyclePlan, now: datetime) -> LifecyclePlan:
     """As long as there is a `requeueAt` it is not over."""
     state = plan.status.requeue_state
     if state is None or state.requeue_at is None:
@@ -223,7 +216,7 @@ def _backoff(plan: Plan, now: datetime) -> Plan:
     return replace(plan, status=msgspec.structs.replace(plan.status, requeue_state=state))
 
 
-def _deactivated(plan: Plan, now: datetime) -> Plan:
+def _deactivated(plan: LifecyclePlan, now: datetime) -> LifecyclePlan:
     """A workload that is not active holds nothing, and begins anew should it be activated."""
     target = find(plan.status.conditions, DEACTIVATION_TARGET)
     if not is_true(plan.status.conditions, EVICTED):
@@ -237,7 +230,7 @@ def _deactivated(plan: Plan, now: datetime) -> Plan:
     return replace(plan, status=msgspec.structs.replace(plan.status, conditions=conditions, requeue_state=None))
 
 
-def _waiting(plan: Plan, workload: Workload, around: Surroundings, now: datetime) -> Plan:
+def _waiting(plan: LifecyclePlan, workload: Workload, around: QueueingContext, now: datetime) -> LifecyclePlan:
     """Why it is not in the queue. Why it waits there is for admission to say."""
     plan = _listed(plan, around, now)
     said = find(plan.status.conditions, QUOTA_RESERVED)
@@ -274,12 +267,12 @@ def _gates(workload: Workload) -> Saying | None:
     return Saying(ADMISSION_GATED, f"Admission is gated by: {names}") if names else None
 
 
-def _gated(plan: Plan, workload: Workload) -> Plan:
+def _gated(plan: LifecyclePlan, workload: Workload) -> LifecyclePlan:
     names = workload.metadata.annotations[ADMISSION_GATED_BY]
     return plan.noted("Normal", ADMISSION_GATED, f"Workload admission is gated by: {names}")
 
 
-def _listed(plan: Plan, around: Surroundings, now: datetime) -> Plan:
+def _listed(plan: LifecyclePlan, around: QueueingContext, now: datetime) -> LifecyclePlan:
     """With the checks that concern it."""
     if around.queue.stop is None:
         return plan
@@ -298,7 +291,7 @@ def _flavors(admission: Admission | None) -> set[str]:
 # While it holds quota.
 
 
-def _holding(plan: Plan, workload: Workload, around: Surroundings, now: datetime) -> Plan:
+def _holding(plan: LifecyclePlan, workload: Workload, around: QueueingContext, now: datetime) -> LifecyclePlan:
     plan = _listed(plan, around, now)
     states = plan.status.admission_checks
     rejection, retry = checks.rejection(states), checks.retry(states)
@@ -317,12 +310,12 @@ def _holding(plan: Plan, workload: Workload, around: Surroundings, now: datetime
     return plan
 
 
-def _dispossessed(plan: Plan, workload: Workload, loss: Saying, now: datetime) -> Plan:
+def _dispossessed(plan: LifecyclePlan, workload: Workload, loss: Saying, now: datetime) -> LifecyclePlan:
     plan = replace(plan, status=release(plan.status, loss.message, now, loss.reason))
     return _gated(plan, workload) if loss.reason == ADMISSION_GATED else plan
 
 
-def _admitted(plan: Plan, now: datetime) -> Plan:
+def _admitted(plan: LifecyclePlan, now: datetime) -> LifecyclePlan:
     status = plan.status
     if not checks.all_ready(status.admission_checks):
         message = "The workload has not all checks ready"
@@ -340,7 +333,7 @@ def _admitted(plan: Plan, now: datetime) -> Plan:
 # While it runs.
 
 
-def _running(plan: Plan, workload: Workload, around: Surroundings, now: datetime) -> Plan:
+def _running(plan: LifecyclePlan, workload: Workload, around: QueueingContext, now: datetime) -> LifecyclePlan:
     if around.local.stop == "HoldAndDrain":
         return _evicted(plan, LOCAL_QUEUE_STOPPED, "The LocalQueue is stopped", now)
     if around.queue.stop == "HoldAndDrain":
@@ -349,7 +342,7 @@ def _running(plan: Plan, workload: Workload, around: Surroundings, now: datetime
     return _exhausted(late, workload, now) if late.status is plan.status else late
 
 
-def _late(plan: Plan, workload: Workload, waiting: WaitForPodsReady, now: datetime) -> Plan:
+def _late(plan: LifecyclePlan, workload: Workload, waiting: WaitForPodsReady, now: datetime) -> LifecyclePlan:
     """KEP-349: its pods took too long to be ready."""
     limit = deadline(plan.status.conditions, workload.metadata.annotations, waiting)
     if limit is None:
@@ -366,7 +359,7 @@ def _late(plan: Plan, workload: Workload, waiting: WaitForPodsReady, now: dateti
     return _evicted(replace(plan, status=status), PODS_READY_TIMEOUT, message, now, cause)
 
 
-def _exhausted(plan: Plan, workload: Workload, now: datetime) -> Plan:
+def _exhausted(plan: LifecyclePlan, workload: Workload, now: datetime) -> LifecyclePlan:
     """KEP-3125: it has been running for as long as it may."""
     most = workload.spec.maximum_execution_time_seconds
     admitted = find_true(plan.status.conditions, ADMITTED)

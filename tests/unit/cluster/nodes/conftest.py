@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 
 from muster.api.core import POD
-from muster.cluster.nodes.container.downward import Surroundings
+from muster.cluster.nodes.container.downward import NodeFacts
 
 START = datetime(2026, 1, 1, 12, 0, 0, tzinfo=UTC)
 
@@ -24,4 +24,4 @@ def make_pod():
 
 @pytest.fixture
 def around():
-    return Surroundings("127.1.0.7", "127.0.0.1", "node-0", {"cpu": "2500m", "memory": "4Gi"})
+    return NodeFacts("127.1.0.7", "127.0.0.1", "node-0", {"cpu": "2500m", "memory": "4Gi"})

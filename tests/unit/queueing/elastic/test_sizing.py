@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from muster.queueing.elastic.sizing import Elastic, smaller
-from muster.queueing.model import FlavorResource, FlavorSpec, PodSet, QueueSpec, Quota, ResourceGroup, Workload
+from muster.queueing.model import FlavorResource, FlavorSpec, PodSet, QueueSpec, Quota, ResourceGroup, WorkloadInfo
 from muster.queueing.quota.tree import Tree
-from muster.queueing.scheduling.nomination import Settings, nominate
+from muster.queueing.scheduling.nomination import AdmissionSettings, nominate
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 CPU = FlavorResource("default", "cpu")
@@ -25,8 +25,8 @@ def tree_of(**cpus: int) -> Tree:
     return tree
 
 
-def claim(name: str, queue: str, count: int, *, priority: int = 0, age: int = 0, held: bool = False) -> Workload:
-    return Workload(
+def claim(name: str, queue: str, count: int, *, priority: int = 0, age: int = 0, held: bool = False) -> WorkloadInfo:
+    return WorkloadInfo(
         key=f"default/{name}",
         uid=name,
         queue=queue,
@@ -45,8 +45,8 @@ def elastic(tree: Tree, name: str, queue: str, size: int, least: int, *, priorit
     return Elastic(holder.key, queue, priority, holder.created, size, least, {CPU: 1})
 
 
-def decide(tree: Tree, waiting: Workload, holders: list[Elastic], least: int | None = None) -> dict[str, int]:
-    sizes = smaller(tree, waiting, least, holders, lambda one: nominate(tree, one, FLAVORS, Settings()).fits)
+def decide(tree: Tree, waiting: WorkloadInfo, holders: list[Elastic], least: int | None = None) -> dict[str, int]:
+    sizes = smaller(tree, waiting, least, holders, lambda one: nominate(tree, one, FLAVORS, AdmissionSettings()).fits)
     return {key.partition("/")[2]: size for key, size in sizes.items()}
 
 
@@ -112,7 +112,7 @@ def test_a_waiting_elastic_workload_makes_others_shrink_for_its_least_only() -> 
 
 
 @st.composite
-def situations(draw: st.DrawFn) -> tuple[Tree, Workload, list[Elastic], int | None]:
+def situations(draw: st.DrawFn) -> tuple[Tree, WorkloadInfo, list[Elastic], int | None]:
     tree = tree_of(a=draw(st.integers(0, 8)), b=draw(st.integers(0, 8)))
     holders = []
     for number in range(draw(st.integers(0, 4))):
@@ -126,11 +126,11 @@ def situations(draw: st.DrawFn) -> tuple[Tree, Workload, list[Elastic], int | No
 
 @given(situations())
 def test_it_suffices_it_is_no_more_than_needed_and_the_tree_stays(
-    situation: tuple[Tree, Workload, list[Elastic], int | None],
+    situation: tuple[Tree, WorkloadInfo, list[Elastic], int | None],
 ) -> None:
     tree, waiting, holders, least = situation
     before = {name: dict(node.usage) for name, node in (tree.queues | tree.cohorts).items()}
-    sizes = smaller(tree, waiting, least, holders, lambda one: nominate(tree, one, FLAVORS, Settings()).fits)
+    sizes = smaller(tree, waiting, least, holders, lambda one: nominate(tree, one, FLAVORS, AdmissionSettings()).fits)
     assert {name: dict(node.usage) for name, node in (tree.queues | tree.cohorts).items()} == before
     by_key = {one.key: one for one in holders}
     assert all(by_key[key].least <= size < by_key[key].size for key, size in sizes.items() if key in by_key)
@@ -142,11 +142,11 @@ def test_it_suffices_it_is_no_more_than_needed_and_the_tree_stays(
     room = {key: by_key[key].size - size for key, size in sizes.items()}
     for key, pods in room.items():
         tree.queues[by_key[key].queue].remove({CPU: pods})
-    assert nominate(tree, wanted, FLAVORS, Settings()).fits
+    assert nominate(tree, wanted, FLAVORS, AdmissionSettings()).fits
     others = {by_key[key].queue for key in sizes} - {waiting.queue}
     assert all(tree.queues[name].usage[CPU] >= tree.queues[name].subtree[CPU] for name in others)
     assert not others or before[waiting.queue].get(CPU, 0) + count <= tree.queues[waiting.queue].subtree[CPU]
     for key in room:
         tree.queues[by_key[key].queue].add({CPU: 1})
-        assert not nominate(tree, wanted, FLAVORS, Settings()).fits, "it could have kept one more"
+        assert not nominate(tree, wanted, FLAVORS, AdmissionSettings()).fits, "it could have kept one more"
         tree.queues[by_key[key].queue].remove({CPU: 1})

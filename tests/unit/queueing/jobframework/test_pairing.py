@@ -10,8 +10,8 @@ from muster.api import kueue
 from muster.api.core import PodTemplateSpec
 from muster.api.kueue import names
 from muster.api.meta import Condition, ObjectMeta, OwnerReference
-from muster.queueing.jobframework.observed import End, JobFacts
-from muster.queueing.jobframework.pairing import Plan, Rules, decide
+from muster.queueing.jobframework.observed import End, ObservedJob
+from muster.queueing.jobframework.pairing import PairingPlan, PairingRules, decide
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 THEN = NOW - timedelta(minutes=10)
@@ -30,7 +30,7 @@ def job(
 ):
     shape = {key: facts.pop(key) for key in ("cpu", "labels", "nodeSelector", "tolerations") if key in facts}
     reclaimable = (kueue.ReclaimablePod(name="main", count=ended),) if ended else ()
-    return JobFacts(
+    return ObservedJob(
         suspended=not runs,
         active=runs if active is None else active,
         ready=ready,
@@ -108,7 +108,7 @@ def workload(
     )
 
 
-def said(plan: Plan):
+def said(plan: PairingPlan):
     """What a plan does, in few words."""
     told: dict[str, Any] = {}
     if plan.stop is not None:
@@ -157,9 +157,9 @@ def status_changes(old, new):
     return told
 
 
-READY_OFF = Rules(watched=lambda _: False)
-HOUR = Rules(watched=lambda _: False, kept_deactivated=timedelta(hours=1))
-NONE = Rules(watched=lambda _: False, kept_deactivated=timedelta())
+READY_OFF = PairingRules(watched=lambda _: False)
+HOUR = PairingRules(watched=lambda _: False, kept_deactivated=timedelta(hours=1))
+NONE = PairingRules(watched=lambda _: False, kept_deactivated=timedelta())
 
 ADMITTED = "QuotaReserved Admitted"
 RELEASED = {"QuotaReserved": "False PendingEvaluation", "Admitted": "False NoReservation", "granted": None}
@@ -415,39 +415,39 @@ CASES = {
         {"reclaimable": 4},
     ),
     # PodsReady.
-    "nobody waits for its pods yet": (Rules(), job(), [workload("QuotaReserved")], {}),
+    "nobody waits for its pods yet": (PairingRules(), job(), [workload("QuotaReserved")], {}),
     "it is known to wait for its start": (
-        Rules(),
+        PairingRules(),
         job(runs=True),
         [workload(ADMITTED)],
         {"PodsReady": "False WaitForStart"},
     ),
     "its pods are ready": (
-        Rules(),
+        PairingRules(),
         job(runs=True, ready=True),
         [workload(f"{ADMITTED} !PodsReady=WaitForStart")],
         {"PodsReady": "True Started"},
     ),
     "its pods are ready, first look": (
-        Rules(),
+        PairingRules(),
         job(runs=True, ready=True),
         [workload(ADMITTED)],
         {"PodsReady": "True Started"},
     ),
     "a pod has failed": (
-        Rules(),
+        PairingRules(),
         job(runs=True),
         [workload(f"{ADMITTED} PodsReady=Started")],
         {"PodsReady": "False WaitForRecovery"},
     ),
     "it is ready again": (
-        Rules(),
+        PairingRules(),
         job(runs=True, ready=True),
         [workload(f"{ADMITTED} !PodsReady=WaitForRecovery")],
         {"PodsReady": "True Recovered"},
     ),
     "it waits for its start again": (
-        Rules(),
+        PairingRules(),
         job(),
         [workload("!QuotaReserved=Pending !Admitted=NoReservation PodsReady=Recovered")],
         {"PodsReady": "False WaitForStart"},

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.queueing import admission_worlds as aw
 
-from muster.queueing.model import Workload
+from muster.queueing.model import WorkloadInfo
 from muster.queueing.pending.ordering import place
 
 # Two lines, and whether the first comes first; a `*` marks the sticky one.
@@ -24,7 +24,7 @@ ORDER = [
 ]
 
 
-def entry(text: str) -> tuple[Workload, bool]:
+def entry(text: str) -> tuple[WorkloadInfo, bool]:
     name, _, line = text.partition(": ")
     return aw.workload(name.removeprefix("*"), line), name.startswith("*")
 
@@ -43,7 +43,7 @@ WORKLOADS = st.builds(
 )
 
 
-def rule(one: tuple[Workload, bool], other: tuple[Workload, bool]) -> int:
+def rule(one: tuple[WorkloadInfo, bool], other: tuple[WorkloadInfo, bool]) -> int:
     """The rule, written as a comparison."""
     (mine, my_stick), (theirs, their_stick) = one, other
     if my_stick != their_stick:
@@ -56,7 +56,7 @@ def rule(one: tuple[Workload, bool], other: tuple[Workload, bool]) -> int:
 
 
 @given(st.lists(st.tuples(WORKLOADS, st.booleans()), max_size=8))
-def test_the_key_says_what_the_rule_says(entries: list[tuple[Workload, bool]]) -> None:
+def test_the_key_says_what_the_rule_says(entries: list[tuple[WorkloadInfo, bool]]) -> None:
     by_key = sorted(entries, key=lambda each: place(each[0], sticky=each[1]))
     by_rule = sorted(entries, key=cmp_to_key(rule))
     assert [place(one, sticky=stuck) for one, stuck in by_key] == [place(one, sticky=stuck) for one, stuck in by_rule]

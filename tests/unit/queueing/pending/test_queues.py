@@ -13,15 +13,15 @@ from msgspec.structs import replace
 from tests.unit.queueing import admission_worlds as aw
 from tests.unit.queueing.worlds import START
 
-from muster.queueing.model import FlavorResource, Usage, Workload
+from muster.queueing.model import FlavorResource, Usage, WorkloadInfo
 from muster.queueing.moments import NEVER
 from muster.queueing.pending.ordering import place
-from muster.queueing.pending.queue import Note
+from muster.queueing.pending.queue import PendingReason
 from muster.queueing.pending.queues import Queues
 from muster.queueing.quota.tree import Tree
-from muster.queueing.scheduling.cycle import Outcome, Settings, run
+from muster.queueing.scheduling.cycle import AdmissionSettings, Outcome, run
 
-NOTE = Note("WaitingForQuota", "there is not enough")
+NOTE = PendingReason("WaitingForQuota", "there is not enough")
 GPU = FlavorResource("default", "gpu")
 
 
@@ -58,7 +58,7 @@ class Two:
 
 
 def cycle(two: Two, seconds: int = 0) -> Outcome:
-    return run(two.tree, two.queues, aw.FLAVORS, Settings(), START + timedelta(seconds=seconds))
+    return run(two.tree, two.queues, aw.FLAVORS, AdmissionSettings(), START + timedelta(seconds=seconds))
 
 
 # What comes, changes and goes.
@@ -364,7 +364,7 @@ def test_an_admission_is_charged_before_the_next_decision_of_its_queue(by_usage:
     two.tree.set_queue(replace(two.specs["best"], by_usage=by_usage))
     charged = []
 
-    def charge(workload: Workload, taken: Usage) -> None:
+    def charge(workload: WorkloadInfo, taken: Usage) -> None:
         charged.append((workload.uid, sum(taken.values())))
         two.queues.set_usage(workload.local_queue, two.queues.usage.get(workload.local_queue, 0.0) + 1)
 
@@ -377,7 +377,7 @@ def test_a_charge_that_fails_leaves_nobody_half_removed() -> None:
     two = Two(a="best lq=x | gpu=1", b="best at=1 lq=y | gpu=1")
     two.queues.set_queue(replace(two.specs["best"], by_usage=True))
 
-    def charge(workload: Workload, taken: Usage) -> None:
+    def charge(workload: WorkloadInfo, taken: Usage) -> None:
         raise OverflowError
 
     two.queues.on_charge(charge)
@@ -470,8 +470,8 @@ class Histories(RuleBasedStateMachine):
         spec = replace(self.two.specs["best"], by_usage=by_usage)
         self.two.tree.set_queue(spec)
         self.two.queues.set_queue(spec)
-        self.waiting: dict[str, tuple[Workload, Any]] = {}
-        self.admitted: dict[str, Workload] = {}
+        self.waiting: dict[str, tuple[WorkloadInfo, Any]] = {}
+        self.admitted: dict[str, WorkloadInfo] = {}
         self.usage: dict[str, float] = {}
         self.labels = {"ns": {"team": "red"}}
         self.stopped: set[str] = set()
@@ -519,7 +519,7 @@ class Histories(RuleBasedStateMachine):
     def decide(self, seconds: int) -> None:
         self.now += timedelta(seconds=seconds)
         for _ in range(9):
-            outcome = run(self.two.tree, self.two.queues, aw.FLAVORS, Settings(past=self.usage), self.now)
+            outcome = run(self.two.tree, self.two.queues, aw.FLAVORS, AdmissionSettings(past=self.usage), self.now)
             for one in outcome.admitted:
                 self.admitted[one.workload.key] = one.workload
                 del self.waiting[one.workload.key]
@@ -531,7 +531,7 @@ class Histories(RuleBasedStateMachine):
     def nobody_was_forgotten(self) -> None:
         """Made anew, with everybody to be tried, the queues would admit nobody either."""
         anew = self.anew()
-        assert not run(self.two.tree, anew, aw.FLAVORS, Settings(past=self.usage), self.now).admitted
+        assert not run(self.two.tree, anew, aw.FLAVORS, AdmissionSettings(past=self.usage), self.now).admitted
         for queue in ("best", "strict"):
             assert anew.counts(queue) == self.two.queues.counts(queue)
             assert anew.head(queue) is self.two.queues.head(queue)
@@ -561,7 +561,7 @@ class Histories(RuleBasedStateMachine):
         assert anew.next_wake == wake or (wake is not None and wake <= self.now)
 
     def expected(self, queue: str) -> Iterator[Any]:
-        def key(workload: Workload) -> Any:
+        def key(workload: WorkloadInfo) -> Any:
             usage = self.usage.get(workload.local_queue, 0.0) if self.two.tree.queues[queue].policy.by_usage else 0.0
             return usage, place(workload)
 

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.queueing.worlds import queue_spec, workload
 
-from muster.queueing.model import FlavorResource, Workload
+from muster.queueing.model import FlavorResource, WorkloadInfo
 from muster.queueing.quota.holders import rank
 from muster.queueing.quota.tree import Tree
 
@@ -23,7 +23,7 @@ steps = st.lists(st.tuples(st.integers(0, 5), lines | st.none()), max_size=30)
 
 @given(steps, st.integers(-3, 3))
 def test_holders(history: list[tuple[int, str | None]], limit: int):
-    tree, held = Tree(), dict[str, Workload]()
+    tree, held = Tree(), dict[str, WorkloadInfo]()
     node = tree.set_queue(queue_spec("q", "cpu=4"))
     for number, line in history:
         state = workload(f"w{number}", line or "q")

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from muster.queueing.elastic.growth import SUFFIX
-from muster.queueing.model import FlavorResource, QueueSpec, Workload
+from muster.queueing.model import FlavorResource, QueueSpec, WorkloadInfo
 from muster.queueing.quota.tallies import Tally
 from muster.queueing.quota.tree import Tree
 
@@ -15,7 +15,7 @@ START = datetime(2026, 1, 1, tzinfo=UTC)
 CPU, GPU = FlavorResource("f", "cpu"), FlavorResource("f", "gpu")
 
 holders = st.builds(
-    Workload,
+    WorkloadInfo,
     key=st.sampled_from([f"ns/{name}{suffix}" for name in "abc" for suffix in ("", SUFFIX)]),
     uid=st.just("u"),
     queue=st.sampled_from(["x", "y"]),
@@ -33,7 +33,7 @@ def numbers(tally: Tally) -> tuple[object, ...]:
     return tally.reserving, tally.admitted, tally.reserved, tally.used
 
 
-def counted(workloads: list[Workload]) -> tuple[object, ...]:
+def counted(workloads: list[WorkloadInfo]) -> tuple[object, ...]:
     whole = [one for one in workloads if not one.key.endswith(SUFFIX)]
     reserved: Counter[FlavorResource] = Counter()
     used: Counter[FlavorResource] = Counter()
@@ -45,7 +45,7 @@ def counted(workloads: list[Workload]) -> tuple[object, ...]:
 
 
 @given(st.lists(st.tuples(holders, st.booleans()), max_size=30))
-def test_sums(history: list[tuple[Workload, bool]]) -> None:
+def test_sums(history: list[tuple[WorkloadInfo, bool]]) -> None:
     tree = Tree()
     for name in ("x", "y"):
         tree.set_queue(QueueSpec(name))

@@ -7,7 +7,7 @@ from hypothesis import given as sampled
 from hypothesis import strategies as st
 from tests.unit.queueing import given
 
-from muster.queueing.model import CohortSpec, FlavorResource, QueueSpec, Quota, Workload
+from muster.queueing.model import CohortSpec, FlavorResource, QueueSpec, Quota, WorkloadInfo
 from muster.queueing.quota.tree import Node, Tree
 
 
@@ -179,7 +179,7 @@ def test_releasing_what_was_in_a_queue_that_is_gone() -> None:
     assert not tree.cohorts
 
 
-def holder(name: str, queue: str, gpus: int) -> Workload:
+def holder(name: str, queue: str, gpus: int) -> WorkloadInfo:
     return given.workload(name=name, queue=queue, usage={GPU: gpus})
 
 
@@ -216,7 +216,7 @@ class History:
         self.tree = Tree()
         self.queues: dict[str, QueueSpec] = {}
         self.cohorts: dict[str, CohortSpec] = {}
-        self.held: dict[str, Workload] = {}
+        self.held: dict[str, WorkloadInfo] = {}
 
     def step(self, what: str, value: Any) -> None:
         if what == "hold" and value.queue not in self.queues:

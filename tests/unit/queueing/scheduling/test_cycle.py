@@ -14,10 +14,10 @@ from tests.unit.queueing import admission_worlds as aw
 from tests.unit.queueing.naive_admission import Naive
 from tests.unit.queueing.worlds import START, state, usage_of
 
-from muster.queueing.model import CohortSpec, Workload
+from muster.queueing.model import CohortSpec, WorkloadInfo
 from muster.queueing.quota.tree import Tree
 from muster.queueing.scheduling.blocking import Blocking
-from muster.queueing.scheduling.cycle import Outcome, Preemption, Settings, run
+from muster.queueing.scheduling.cycle import AdmissionSettings, Outcome, Preemption, run
 from muster.queueing.scheduling.fairness import FairSharing
 
 DOCUMENT = yaml.safe_load((Path(__file__).parents[1] / "cases" / "cycle.yaml").read_text())
@@ -33,7 +33,7 @@ class Played:
         self.queues = aw.queues((node.policy for node in self.tree.queues.values()), case["waiting"])
         fair = FairSharing() if case.get("fair") else None
         blocking = Blocking(**case["blocking"]) if "blocking" in case else None
-        self.settings = Settings(fair, blocking)
+        self.settings = AdmissionSettings(fair, blocking)
         self.outcome = self.cycle()
 
     def cycle(self) -> Outcome:
@@ -56,7 +56,7 @@ class Played:
             self.queues.add(aw.workload(name, text))
         self.cycle()
 
-    def _holder(self, name: str) -> Workload:
+    def _holder(self, name: str) -> WorkloadInfo:
         return next(
             node.workloads[f"ns/{name}"] for node in self.tree.queues.values() if f"ns/{name}" in node.workloads
         )
@@ -118,7 +118,7 @@ class Played:
         assert self.outcome.looks == wanted
 
 
-def _name(workload: Workload) -> str:
+def _name(workload: WorkloadInfo) -> str:
     return workload.key.removeprefix("ns/")
 
 
@@ -142,7 +142,7 @@ def test_where_elastic_workloads_shrink_instead_none_is_evicted_and_the_head_kee
         return [_name(victim.workload) for victim in decision.victims] == ["low"]
 
     before = usage(tree)
-    outcome = run(tree, queues, aw.FLAVORS, Settings(), START, spare=spare)
+    outcome = run(tree, queues, aw.FLAVORS, AdmissionSettings(), START, spare=spare)
     assert (outcome.admitted, outcome.preemptions, held) == ([], [], [4])
     assert [_name(one.workload) for one in outcome.spared] == ["high"]
     assert usage(tree) == before
@@ -195,7 +195,7 @@ def _waiting(draw: st.DrawFn, names: st.SearchStrategy[str]) -> str:
     return f"{draw(names)} p={draw(st.integers(-1, 2))} at={draw(st.integers(0, 5))} | {podset}{least}{more}"
 
 
-WITH = (aw.FLAVORS, Settings())
+WITH = (aw.FLAVORS, AdmissionSettings())
 FAIR = st.sampled_from([None, FairSharing(), FairSharing(("LessThanInitialShare",), within_nominal=False)])
 
 
@@ -209,7 +209,7 @@ def decisions(outcome: Outcome) -> tuple[Any, Any]:
 class Both:
     """The cycle and its definition, through the same history."""
 
-    def __init__(self, case: dict[str, Any], chosen: Settings) -> None:
+    def __init__(self, case: dict[str, Any], chosen: AdmissionSettings) -> None:
         self.settings = chosen
         self.tree, naive_tree = aw.tree(case), aw.tree(case)
         self.queues = aw.queues((node.policy for node in self.tree.queues.values()), case["waiting"])
@@ -257,7 +257,7 @@ def usage(tree: Tree) -> dict[str, Any]:
 MANY = settings(max_examples=max(401, settings.default.max_examples))
 
 
-def check_history(case: dict[str, Any], chosen: Settings) -> None:
+def check_history(case: dict[str, Any], chosen: AdmissionSettings) -> None:
     both = Both(case, chosen)
     both.run()
     for kind, value in case["steps"]:
@@ -268,7 +268,7 @@ def check_history(case: dict[str, Any], chosen: Settings) -> None:
 @MANY
 @given(histories(), FAIR)
 def test_one_cycle_is_one_by_one(case: dict[str, Any], fair: FairSharing | None) -> None:
-    check_history(case, Settings(fair=fair))
+    check_history(case, AdmissionSettings(fair=fair))
 
 
 @given(histories())
@@ -335,16 +335,16 @@ def test_a_chain_of_cohorts_may_be_as_long_as_it_likes(fair: FairSharing | None)
     queues = aw.queues((node.policy for node in tree.queues.values()), {"guest": "low | cpu=4"})
     assert [_name(one.workload) for one in run(tree, queues, *WITH, START).admitted] == ["guest"]
     queues.add(aw.workload("owner", "lender | cpu=4"))
-    outcome = run(tree, queues, aw.FLAVORS, Settings(fair), START)
+    outcome = run(tree, queues, aw.FLAVORS, AdmissionSettings(fair), START)
     assert [_name(victim.workload) for one in outcome.preemptions for victim in one.victims] == ["guest"]
 
 
-def play(case: dict[str, Any], chosen: Settings, check: Callable[[Tree], None]) -> None:
+def play(case: dict[str, Any], chosen: AdmissionSettings, check: Callable[[Tree], None]) -> None:
     """A history in which victims go when they are told to."""
     tree = aw.tree({**case, "admitted": {}})
     queues = aw.queues((node.policy for node in tree.queues.values()), case["waiting"])
 
-    def free(workload: Workload) -> None:
+    def free(workload: WorkloadInfo) -> None:
         tree.release(workload)
         queues.flush(tree.queues[workload.queue], workload.usage)
 
@@ -369,7 +369,7 @@ def test_no_more_is_used_than_there_is(case: dict[str, Any], fair: FairSharing |
         for node in tree.queues.values():
             assert all(node.available(fr) >= 0 for fr in node.policy.quotas)
 
-    play(case, Settings(fair), check)
+    play(case, AdmissionSettings(fair), check)
 
 
 @given(histories(), FAIR)
@@ -377,7 +377,7 @@ def test_while_one_is_not_ready_nobody_else_is_admitted(case: dict[str, Any], fa
     def check(tree: Tree) -> None:
         assert len(tree.unready) <= 1
 
-    play(case, Settings(fair, Blocking(everything=True)), check)
+    play(case, AdmissionSettings(fair, Blocking(everything=True)), check)
 
 
 @given(histories())
@@ -386,4 +386,4 @@ def test_of_each_queue_one_at_a_time(case: dict[str, Any]) -> None:
         for node in tree.queues.values():
             assert sum(not one.ready for one in node.workloads.values()) <= 1
 
-    play(case, Settings(blocking=Blocking(queues=dict.fromkeys(case["queues"], True))), check)
+    play(case, AdmissionSettings(blocking=Blocking(queues=dict.fromkeys(case["queues"], True))), check)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.unit.queueing import admission_worlds as aw
 from tests.unit.queueing.worlds import START
 
-from muster.queueing.scheduling.cycle import Settings, run
+from muster.queueing.scheduling.cycle import AdmissionSettings, run
 from muster.queueing.scheduling.estimate import MOST_ENDS, Certainty, Estimate, RunTime, estimate, remaining
 
 ONE = {"q": "cpu=4"}
@@ -33,7 +33,7 @@ def run_time(text: str) -> RunTime:
 def played(case: dict[str, Any], *, later: int = 0, until: dict[str, int] | None = None) -> Estimate:
     tree = aw.tree(case)
     queues = aw.queues((node.policy for node in tree.queues.values()), case.get("running", {}))
-    assert len(run(tree, queues, aw.FLAVORS, Settings(), START).admitted) == len(case.get("running", {}))
+    assert len(run(tree, queues, aw.FLAVORS, AdmissionSettings(), START).admitted) == len(case.get("running", {}))
     for name, text in case["waiting"].items():
         at = (until or {}).get(name)
         queues.add(aw.workload(name, text), until=START + timedelta(seconds=at) if at is not None else None)
@@ -321,6 +321,6 @@ def test_whatever_there_is_an_estimate_ends_and_is_not_in_the_past(case):
 def test_whoever_is_let_in_now_is_told_so(case):
     tree = aw.tree(case)
     queues = aw.queues((node.policy for node in tree.queues.values()), case["waiting"])
-    admitted = [one.workload.key for one in run(tree, queues, aw.FLAVORS, Settings(), START).admitted]
+    admitted = [one.workload.key for one in run(tree, queues, aw.FLAVORS, AdmissionSettings(), START).admitted]
     if "ns/me" in admitted:
         assert played(case).at == START

@@ -230,7 +230,7 @@ def test_pitfall_6_who_has_to_wait_stays_out_of_the_queue_whatever_is_flushed() 
 )
 def test_where_an_evicted_workload_queues(evicted: str, by_eviction: bool, seconds: int) -> None:
     seen = convert.workload(
-        lives.workload({"conditions": {"Evicted": evicted}}), "q", convert.Settings(by_eviction=by_eviction)
+        lives.workload({"conditions": {"Evicted": evicted}}), "q", convert.ConversionSettings(by_eviction=by_eviction)
     )
     assert seen.queued == at(seconds)
 

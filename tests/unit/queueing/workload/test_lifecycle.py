@@ -15,7 +15,7 @@ from tests.unit.queueing.lives import NOW, at
 
 from muster.api.conditions import find
 from muster.api.kueue import Workload, WorkloadStatus
-from muster.queueing.workload.lifecycle import Plan, Surroundings, decide
+from muster.queueing.workload.lifecycle import LifecyclePlan, QueueingContext, decide
 
 CASES = yaml.safe_load((Path(__file__).parents[1] / "cases" / "lifecycle.yaml").read_text())["cases"]
 
@@ -100,14 +100,14 @@ _WORLDS = st.fixed_dictionaries(
 )
 
 
-def _applied(workload: Workload, plan: Plan) -> Workload:
+def _applied(workload: Workload, plan: LifecyclePlan) -> Workload:
     spec = msgspec.structs.replace(workload.spec, active=workload.spec.active and not plan.deactivate)
     finalizers = () if plan.finalize else workload.metadata.finalizers
     metadata = msgspec.structs.replace(workload.metadata, finalizers=finalizers)
     return msgspec.structs.replace(workload, metadata=metadata, spec=spec, status=plan.status)
 
 
-def _settled(workload: Workload, around: Surroundings, now: datetime) -> tuple[Workload, int]:
+def _settled(workload: Workload, around: QueueingContext, now: datetime) -> tuple[Workload, int]:
     """The workload once nothing is to be done any more, and how many looks that took."""
     for looks in range(10):
         plan = decide(workload, around, now)

@@ -31,7 +31,7 @@ class FieldError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class NodeFacts:
     """What the node knows of a pod and the pod's object does not say (yet)."""
 
     pod_ip: str
@@ -40,7 +40,7 @@ class Surroundings:
     allocatable: Mapping[str, Quantity]
 
 
-def field(pod: Pod, selector: ObjectFieldSelector, around: Surroundings) -> str:
+def field(pod: Pod, selector: ObjectFieldSelector, around: NodeFacts) -> str:
     """The value of a field of the pod. Raises `FieldError`."""
     path = selector.field_path
     subscripted = _SUBSCRIPTED.fullmatch(path)
@@ -73,7 +73,7 @@ def lines(entries: Mapping[str, str]) -> str:
     return "\n".join(f"{key}={_quote(entries[key])}" for key in sorted(entries))
 
 
-def resource(containers: Mapping[str, Container], selector: ResourceFieldSelector, around: Surroundings) -> str:
+def resource(containers: Mapping[str, Container], selector: ResourceFieldSelector, around: NodeFacts) -> str:
     """A request or limit of a container, in units of the divisor. Raises `FieldError`."""
     container = containers.get(selector.container_name)
     if container is None:

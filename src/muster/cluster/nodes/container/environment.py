@@ -24,7 +24,7 @@ from muster.api.core import (
     SecretKeySelector,
 )
 from muster.cluster.nodes.container import downward
-from muster.cluster.nodes.container.downward import FieldError, Surroundings
+from muster.cluster.nodes.container.downward import FieldError, NodeFacts
 
 # The kernel's limits of one string (without the zero byte at its end), and of all that a program is given, a pointer to
 # each included, where the stack has no limit. Characters are counted, of which no string has more than bytes.
@@ -168,7 +168,7 @@ def references(container: Container) -> Names:
 
 
 def environment(
-    pod: Pod, container: Container, objects: Objects, around: Surroundings, defaults: Mapping[str, str]
+    pod: Pod, container: Container, objects: Objects, around: NodeFacts, defaults: Mapping[str, str]
 ) -> Environment:
     """All variables: the defaults, then envFrom, then env, each winning over what came before. Raises `ConfigError`."""
     variables, room = dict(defaults), _Room()
@@ -247,7 +247,7 @@ def _missing(kind: str, name: str, optional: bool | None) -> None:
 
 
 def _referred(
-    pod: Pod, source: EnvVarSource, objects: Objects, around: Surroundings, containers: Mapping[str, Container]
+    pod: Pod, source: EnvVarSource, objects: Objects, around: NodeFacts, containers: Mapping[str, Container]
 ) -> str | None:
     """The value that a variable refers to; None to leave the variable out."""
     try:

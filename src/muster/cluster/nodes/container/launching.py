@@ -22,7 +22,7 @@ from muster.api.pods import container_requests
 from muster.api.quantity import Quantity
 from muster.api.status import ApiError
 from muster.cluster.nodes.container import environment, rights
-from muster.cluster.nodes.container.downward import Surroundings
+from muster.cluster.nodes.container.downward import NodeFacts
 from muster.cluster.nodes.container.environment import ConfigError, Environment, Names, Objects
 from muster.cluster.nodes.disk.remover import Remover
 from muster.cluster.nodes.disk.storage import PodStorage, Storage
@@ -82,9 +82,9 @@ class Kit:
     showing: asyncio.Lock = field(default_factory=asyncio.Lock)
     starting: asyncio.Lock = field(default_factory=asyncio.Lock)
 
-    def surroundings(self, pod: Pod) -> Surroundings:
+    def surroundings(self, pod: Pod) -> NodeFacts:
         """What the node knows of the pod."""
-        return Surroundings(self.network.address(pod), self.host_address, self.node_name, self.allocatable)
+        return NodeFacts(self.network.address(pod), self.host_address, self.node_name, self.allocatable)
 
 
 async def fetch(client: Client, namespace: str, names: Names) -> Objects:

@@ -140,7 +140,7 @@ Action = Prepare | Start | Stop | Kill
 
 
 @dataclass(frozen=True, slots=True)
-class Note:
+class PodNote:
     """Something worth an event, once for as long as it stays in the plan. `about` tells repetitions apart."""
 
     type: Literal["Normal", "Warning"]

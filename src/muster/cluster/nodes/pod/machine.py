@@ -24,9 +24,9 @@ from muster.cluster.nodes.pod.facts import (
     Attempt,
     ContainerFacts,
     Kill,
-    Note,
     Now,
     PodFacts,
+    PodNote,
     Prepare,
     Start,
     Stop,
@@ -47,18 +47,18 @@ from muster.cluster.nodes.pod.status import status_of
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class PodPlan:
     """What to do, what to say, and when to look again."""
 
     actions: tuple[Action, ...]
     status: PodStatus
-    notes: frozenset[Note] = frozenset()
+    notes: frozenset[PodNote] = frozenset()
     look_again_in: float | None = None  # seconds
     over: bool = False  # nothing runs and nothing will
     remove: bool = False  # once the status is written, the object is to be removed
 
 
-def decide(pod: Pod, facts: PodFacts, now: Now) -> Plan:
+def decide(pod: Pod, facts: PodFacts, now: Now) -> PodPlan:
     """The next steps of a pod."""
     end = end_of(pod, facts, now)
     finished = end is not None or has_finished(pod, facts)
@@ -73,7 +73,7 @@ def decide(pod: Pod, facts: PodFacts, now: Now) -> Plan:
     status = status_of(pod, facts, end, now, over=over)
     times = [] if over else list(_times(pod, facts, end, finished=finished))
     waits = [time - now.monotonic for time in times if time > now.monotonic]
-    return Plan(
+    return PodPlan(
         actions=actions,
         status=status,
         notes=frozenset(_notes(pod, facts, end, now, finished=finished)),
@@ -154,23 +154,23 @@ def _times(pod: Pod, facts: PodFacts, end: End | None, *, finished: bool) -> Ite
             yield attempt.stopping_since + _condemned_grace(pod, attempt)
 
 
-def _notes(pod: Pod, facts: PodFacts, end: End | None, now: Now, *, finished: bool) -> Iterator[Note]:
+def _notes(pod: Pod, facts: PodFacts, end: End | None, now: Now, *, finished: bool) -> Iterator[PodNote]:
     """What users should hear of the present state."""
     if end is not None and end.reason:
-        yield Note("Normal" if end.reason == "DeadlineExceeded" else "Warning", end.reason, end.message)
+        yield PodNote("Normal" if end.reason == "DeadlineExceeded" else "Warning", end.reason, end.message)
     if finished:
         return
     if facts.trouble is not None and not facts.prepared:
-        yield Note("Warning", facts.trouble.reason, facts.trouble.message)
+        yield PodNote("Warning", facts.trouble.reason, facts.trouble.message)
     for container in candidates(pod, facts):
         known = facts.of(container.name)
         number = known.attempt.number if known.attempt else 0
         if known.trouble is not None:
-            yield Note("Warning", "Failed", f"Error: {known.trouble.message}", container.name, number)
+            yield PodNote("Warning", "Failed", f"Error: {known.trouble.message}", container.name, number)
         elif is_backing_off(pod, container, known, now):
             name = f"{pod.metadata.name}_{pod.metadata.namespace}({pod.metadata.uid})"
             message = f"Back-off restarting failed container {container.name} in pod {name}"
-            yield Note("Warning", "BackOff", message, container.name, number)
+            yield PodNote("Warning", "BackOff", message, container.name, number)
 
 
 def _condemned_grace(pod: Pod, attempt: Attempt) -> float:

@@ -33,15 +33,15 @@ from muster.cluster.nodes.pod.facts import (
     Ending,
     Exit,
     Kill,
-    Note,
     Now,
     PodFacts,
+    PodNote,
     Prepare,
     Start,
     Stop,
     Trouble,
 )
-from muster.cluster.nodes.pod.machine import Plan, decide
+from muster.cluster.nodes.pod.machine import PodPlan, decide
 from muster.cluster.nodes.pod.tokens import PodTokens
 from muster.cluster.nodes.shim.spec import Command
 from muster.cluster.nodes.shim.system import NOT_STARTED
@@ -88,7 +88,7 @@ class PodRunner:
         self._is_stale = False
         self._refreshing = asyncio.Lock()
         self._deleting_since: float | None = None
-        self._told: frozenset[Note] = frozenset()
+        self._told: frozenset[PodNote] = frozenset()
         now = self._now()
         self._start_time = pod.status.start_time or now.wall
         self._began = now.monotonic - max((now.wall - self._start_time).total_seconds(), 0.0)
@@ -183,7 +183,7 @@ class PodRunner:
             self._ending = ending
             self._wake()
 
-    def step(self) -> Plan:
+    def step(self) -> PodPlan:
         """See what is to be done, and set it going."""
         plan = decide(self.pod, self._facts(), self._now())
         for note in sorted(plan.notes - self._told, key=lambda note: (note.container, note.reason)):

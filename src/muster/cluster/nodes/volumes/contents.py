@@ -23,7 +23,7 @@ from muster.api.core import (
 )
 from muster.api.meta import wire_name
 from muster.cluster.nodes.container import downward
-from muster.cluster.nodes.container.downward import FieldError, Surroundings
+from muster.cluster.nodes.container.downward import FieldError, NodeFacts
 from muster.cluster.nodes.container.environment import AskedToken, Names, Objects
 
 _DEFAULT_MODE = 0o644
@@ -104,7 +104,7 @@ def asked_tokens(pod: Pod) -> list[AskedToken]:
     return list(dict.fromkeys(asked_token(token) for token in tokens if token is not None))
 
 
-def content(pod: Pod, volume: Volume, objects: Objects, around: Surroundings, limit: int = MOST_BYTES) -> Content:
+def content(pod: Pod, volume: Volume, objects: Objects, around: NodeFacts, limit: int = MOST_BYTES) -> Content:
     """What the volume holds now, if its files have no more than so many bytes. Raises `VolumeError`."""
     if volume.empty_dir is not None:
         return EmptyDirectory()
@@ -167,7 +167,7 @@ def relocated(variables: Mapping[str, str], places: Mapping[str, str]) -> dict[s
 
 
 def _of_projection(
-    pod: Pod, projection: VolumeProjection, objects: Objects, around: Surroundings, mode: int
+    pod: Pod, projection: VolumeProjection, objects: Objects, around: NodeFacts, mode: int
 ) -> dict[str, File]:
     if projection.config_map is not None:
         return _of_config_map(pod, projection.config_map, projection.config_map.name, objects, mode)
@@ -204,7 +204,7 @@ def _of_secret(
     return _files(found.data if found else {}, source.items, mode, where, optional=bool(source.optional))
 
 
-def _of_fields(pod: Pod, items: Iterable[DownwardAPIVolumeFile], around: Surroundings, mode: int) -> dict[str, File]:
+def _of_fields(pod: Pod, items: Iterable[DownwardAPIVolumeFile], around: NodeFacts, mode: int) -> dict[str, File]:
     containers = {container.name: container for container in (*pod.spec.init_containers, *pod.spec.containers)}
     files = {}
     fields: dict[str, bytes] = {}  # annotations are long, and can be asked for again and again

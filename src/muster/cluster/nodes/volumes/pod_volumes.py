@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from muster.api.core import Container, Pod, Volume, VolumeMount
-from muster.cluster.nodes.container.downward import Surroundings
+from muster.cluster.nodes.container.downward import NodeFacts
 from muster.cluster.nodes.container.environment import ConfigError, Names, Objects, TooLongError, expand
 from muster.cluster.nodes.disk.storage import PodStorage
 from muster.cluster.nodes.volumes import files
@@ -47,7 +47,7 @@ class PodVolumes:
         """Whether all volumes were put."""
         return all(volume.name in self._sources for volume in pod.spec.volumes)
 
-    async def put(self, pod: Pod, objects: Objects, around: Surroundings) -> None:
+    async def put(self, pod: Pod, objects: Objects, around: NodeFacts) -> None:
         """Make all volumes hold what they should. Raises `VolumeError`, with the volume's name in its text."""
         left = MOST_BYTES
         wanted: list[tuple[Volume, Content]] = []

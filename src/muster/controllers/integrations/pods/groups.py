@@ -79,7 +79,7 @@ class PodGroup:
 
 
 @dataclass(frozen=True, slots=True)
-class Lineup:
+class GroupMembership:
     """Who counts.
 
     excess: there is no place for them.
@@ -95,14 +95,16 @@ class Lineup:
     complaint: str = ""
 
 
-def line_up(name: str, pods: Iterable[Pod], workload: Workload | None, now: datetime) -> Lineup:
+def line_up(name: str, pods: Iterable[Pod], workload: Workload | None, now: datetime) -> GroupMembership:
     """Who of the pods of a group counts, by the Workload that it has. Raises `QuantityError`."""
     members = tuple(sorted(pods, key=_age))
     holds = workload is not None and is_true(workload.status.conditions, QUOTA_RESERVED)
     over = workload is not None and is_true(workload.status.conditions, FINISHED)
     if not name:
         podsets = workload.spec.pod_sets if workload is not None and holds else (_podset(MAIN_POD_SET, members[0], 1),)
-        lineup = Lineup(PodGroup(name, members, members, podsets, now), released=tuple(filter(is_deleting, members)))
+        lineup = GroupMembership(
+            PodGroup(name, members, members, podsets, now), released=tuple(filter(is_deleting, members))
+        )
     elif workload is None or not (holds or over or _complaint(name, members)):
         lineup = _gathered(name, members, workload, now)
     else:
@@ -129,7 +131,7 @@ def _complaint(name: str, members: Sequence[Pod]) -> str:
     return "" if size else f"failed to extract '{POD_GROUP_TOTAL_COUNT}' annotation"
 
 
-def _gathered(name: str, members: tuple[Pod, ...], workload: Workload | None, now: datetime) -> Lineup:
+def _gathered(name: str, members: tuple[Pod, ...], workload: Workload | None, now: datetime) -> GroupMembership:
     """Of a group that holds no quota: as many as it should have."""
     complaint, able = _complaint(name, members), sorted(filter(_may_run, members), key=_worth)
     size = group_size(members[0].metadata) if not complaint else len(able)
@@ -143,10 +145,10 @@ def _gathered(name: str, members: tuple[Pod, ...], workload: Workload | None, no
         complaint = f"pod group can't include more than {MAX_ROLES} roles"
     group = PodGroup(name, members, tuple(kept), podsets, now)
     gone = tuple(pod for pod in members if not _may_run(pod))
-    return Lineup(group, tuple(able[size:]), gone, complaint=complaint)
+    return GroupMembership(group, tuple(able[size:]), gone, complaint=complaint)
 
 
-def _by_role(name: str, members: tuple[Pod, ...], workload: Workload, now: datetime) -> Lineup:
+def _by_role(name: str, members: tuple[Pod, ...], workload: Workload, now: datetime) -> GroupMembership:
     """Of a group that holds quota, or waits for replacements: each role has its places."""
     kept: list[Pod] = []
     excess: list[Pod] = []
@@ -169,7 +171,7 @@ def _by_role(name: str, members: tuple[Pod, ...], workload: Workload, now: datet
     excess += able[max(0, sum(podset.count for podset in workload.spec.pod_sets) - len(kept)) :]
     released += [pod for pod in strangers if not _may_run(pod)]
     group = PodGroup(name, members, tuple(sorted(kept, key=_age)), workload.spec.pod_sets, now)
-    return Lineup(group, tuple(excess), tuple(released), absent)
+    return GroupMembership(group, tuple(excess), tuple(released), absent)
 
 
 def _is_given_up(members: Sequence[Pod], now: datetime) -> bool:

@@ -35,7 +35,7 @@ from muster.controllers.integrations.notes import of_checks, of_update
 from muster.controllers.integrations.observed import Observer
 from muster.controllers.integrations.owners import controller_of
 from muster.controllers.integrations.pods.groups import (
-    Lineup,
+    GroupMembership,
     PodGroup,
     PodGroups,
     line_up,
@@ -48,8 +48,8 @@ from muster.controllers.integrations.rules import rules
 from muster.controllers.integrations.workloads import Workloads, copied_labels
 from muster.queueing.conditions import put
 from muster.queueing.jobframework.names import workload_name
-from muster.queueing.jobframework.observed import JobFacts
-from muster.queueing.jobframework.pairing import WORKLOAD_DELETED, Plan, decide
+from muster.queueing.jobframework.observed import ObservedJob
+from muster.queueing.jobframework.pairing import WORKLOAD_DELETED, PairingPlan, decide
 from muster.runtime.controller import Result
 from muster.runtime.events.recorder import EventType, Recorder
 from muster.runtime.manager import Manager
@@ -157,7 +157,7 @@ class PodReconciler:
         await self._of_pods.release(lineup.released)
         return None if wake_at is None else max((wake_at - now).total_seconds(), 0.0) + 1.0
 
-    def _facts(self, group: PodGroup) -> JobFacts:
+    def _facts(self, group: PodGroup) -> ObservedJob:
         facts = replace(self._observer.facts(group), elastic=False)
         if not group.name:
             return facts
@@ -165,7 +165,7 @@ class PodReconciler:
 
     # Writing.
 
-    async def _carry_out(self, lineup: Lineup, facts: JobFacts, plan: Plan, now: datetime) -> None:
+    async def _carry_out(self, lineup: GroupMembership, facts: ObservedJob, plan: PairingPlan, now: datetime) -> None:
         group = lineup.group
         if plan.stop is not None:
             ending = [pod for pod in group.members if is_active(pod) and not is_held(pod)]
@@ -187,7 +187,7 @@ class PodReconciler:
             await self._of_pods.release(group.members)
 
     async def _carry_out_workload(
-        self, lineup: Lineup, facts: JobFacts, plan: Plan, workload: Workload, now: datetime
+        self, lineup: GroupMembership, facts: ObservedJob, plan: PairingPlan, workload: Workload, now: datetime
     ) -> Workload:
         group, status = lineup.group, plan.status or workload.status
         finished = is_true(status.conditions, FINISHED)
@@ -209,11 +209,11 @@ class PodReconciler:
             workload = updated
         if plan.let_go:
             await self._write.let_go(workload)
-        if facts.suspended and plan == Plan(workload) and (note := of_checks(workload)):
+        if facts.suspended and plan == PairingPlan(workload) and (note := of_checks(workload)):
             self._tell(group.first, "Normal", "UpdatedAdmissionCheck", note)
         return workload
 
-    async def _create(self, lineup: Lineup, facts: JobFacts) -> None:
+    async def _create(self, lineup: GroupMembership, facts: ObservedJob) -> None:
         group = lineup.group
         members = [pod.metadata for pod in group.pods]
         complaint = lineup.complaint

@@ -12,7 +12,7 @@ from typing import Literal, Self
 
 from msgspec import Struct, field
 
-from muster.queueing.model import FlavorResource, PreemptionPolicy, Usage, Workload
+from muster.queueing.model import FlavorResource, PreemptionPolicy, Usage, WorkloadInfo
 from muster.queueing.quota.holders import Rank, rank
 from muster.queueing.quota.tree import Node, Tree
 
@@ -22,7 +22,7 @@ Reason = Literal["InClusterQueue", "InCohortReclamation", "InCohortReclaimWhileB
 class Victim(Struct, frozen=True):
     """A workload that has to give back its quota, and why (the reason of its condition Preempted)."""
 
-    workload: Workload
+    workload: WorkloadInfo
     reason: Reason
 
 
@@ -34,7 +34,7 @@ class Request(Struct, frozen=True):
     past: by LocalQueue, how much it used lately; orders the candidates of ClusterQueues with admission fair sharing.
     """
 
-    workload: Workload
+    workload: WorkloadInfo
     usage: Usage
     contested: frozenset[FlavorResource]
     past: Mapping[str, float] = field(default_factory=dict)
@@ -51,7 +51,7 @@ class Request(Struct, frozen=True):
 
     def candidates(
         self, queue: Node, policy: PreemptionPolicy, *, evicted: bool, limit: float = inf
-    ) -> Iterator[Workload]:
+    ) -> Iterator[WorkloadInfo]:
         """Who may be displaced in the ClusterQueue under the policy, in order.
 
         Among equals, "newer" is by the moment that orders the queue, which an eviction moves.
@@ -75,7 +75,7 @@ class Request(Struct, frozen=True):
         """Of the nodes directly below the Cohort those that do, in order."""
         return cohort.borrowers(self.contested)
 
-    def order(self, candidate: Workload) -> tuple[bool, bool, Rank]:
+    def order(self, candidate: WorkloadInfo) -> tuple[bool, bool, Rank]:
         """Of candidates of different ClusterQueues: those of other ClusterQueues come before its own."""
         return not candidate.evicted, candidate.queue == self.workload.queue, rank(candidate)
 

@@ -16,7 +16,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from muster.queueing.model import Assignment, FlavorResource, Mode, PreemptionPolicy, Usage, Workload
+from muster.queueing.model import Assignment, FlavorResource, Mode, PreemptionPolicy, Usage, WorkloadInfo
 from muster.queueing.quota.tree import Node, Tree
 from muster.queueing.scheduling.fairness import FairSharing
 from muster.queueing.scheduling.flavors import level_of
@@ -46,7 +46,7 @@ class Preemptor:
     def __init__(
         self,
         tree: Tree,
-        workload: Workload,
+        workload: WorkloadInfo,
         *,
         fair: FairSharing | None = None,
         past: Mapping[str, float] | None = None,
@@ -91,7 +91,7 @@ class Preemptor:
         return self._found[asked]
 
 
-def message(tree: Tree, workload: Workload, victim: Victim, *, job_uid: str = "") -> str:
+def message(tree: Tree, workload: WorkloadInfo, victim: Victim, *, job_uid: str = "") -> str:
     """What the victim's conditions say; `job_uid` is of the job that the incoming workload is for."""
     return (
         f"Preempted to accommodate a workload (UID: {workload.uid or 'UNKNOWN'}, JobUID: {job_uid or 'UNKNOWN'})"
@@ -228,7 +228,7 @@ class _Classical:
             for source in sources:
                 yield source.queue, source.queue.held.usage_below(min(limit, self._limit(source)))
 
-    def _sequence(self, groups: Iterable[tuple[list[_Source], float]]) -> Iterator[tuple[_Source, Workload]]:
+    def _sequence(self, groups: Iterable[tuple[list[_Source], float]]) -> Iterator[tuple[_Source, WorkloadInfo]]:
         """All candidates in order: those evicted already come first, so that what is under way is used."""
         for evicted in (True, False):
             for sources, limit in groups:
@@ -239,14 +239,14 @@ class _Classical:
                 ]
                 yield from merge(*streams, key=lambda found: self._request.order(found[1]))
 
-    def _candidates(self, source: _Source, limit: float, *, evicted: bool) -> Iterator[tuple[_Source, Workload]]:
+    def _candidates(self, source: _Source, limit: float, *, evicted: bool) -> Iterator[tuple[_Source, WorkloadInfo]]:
         policy = self._policy(source)
         for candidate in self._request.candidates(source.queue, policy, evicted=evicted, limit=limit):
             if not source.reachable(self._request):
                 return
             yield source, candidate
 
-    def _reason(self, source: _Source, candidate: Workload) -> Reason:
+    def _reason(self, source: _Source, candidate: WorkloadInfo) -> Reason:
         if source is self._own:
             return "InClusterQueue"
         if source.advantage or candidate.priority >= self._while_borrowing:

@@ -12,7 +12,7 @@ The rules are Kueue's (KEP-1714 fair sharing).
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
 
-from muster.queueing.model import PreemptionPolicy, Usage, Workload
+from muster.queueing.model import PreemptionPolicy, Usage, WorkloadInfo
 from muster.queueing.quota.tree import Node, Tree
 from muster.queueing.scheduling.childheap import ChildHeap, Key
 from muster.queueing.scheduling.fairness import FairSharing, Share, Shares
@@ -57,7 +57,7 @@ def _borrowers(root: Node, request: Request) -> Iterator[Node]:
         nodes.extend(reversed(list(node.cohorts())))
 
 
-def _candidates(request: Request, queue: Node, policy: PreemptionPolicy) -> Iterator[Workload]:
+def _candidates(request: Request, queue: Node, policy: PreemptionPolicy) -> Iterator[WorkloadInfo]:
     for evicted in (True, False):
         yield from request.candidates(queue, policy, evicted=evicted)
 
@@ -67,11 +67,11 @@ class _Line:
 
     __slots__ = ("_rest", "head")
 
-    def __init__(self, candidates: Iterator[Workload]) -> None:
+    def __init__(self, candidates: Iterator[WorkloadInfo]) -> None:
         self._rest = candidates
         self.head = next(candidates, None)
 
-    def pop(self) -> Workload:
+    def pop(self) -> WorkloadInfo:
         """The first candidate, who leaves the queue of them."""
         head = self.head
         assert head is not None, "who has no candidates is not chosen"
@@ -144,7 +144,7 @@ class _Search:
         self._own = trial.queue
         self._path = {trial.queue, *trial.queue.ancestors()}
         self._shares = Shares()
-        self._refused: dict[Node, Workload] = {}  # of each ClusterQueue the first whom the first strategy protects
+        self._refused: dict[Node, WorkloadInfo] = {}  # of each ClusterQueue the first whom the first strategy protects
 
     def first(self, lines: Mapping[Node, _Line]) -> bool:
         """Take candidates by the first strategy; whether the workload fits then."""
@@ -206,7 +206,7 @@ class _Search:
             if line is not None and line.head is not None:
                 self._refused.setdefault(other, line.head)
 
-    def _unprotected(self, queue: Node, line: _Line) -> Workload | None:
+    def _unprotected(self, queue: Node, line: _Line) -> WorkloadInfo | None:
         """The next candidate whom the first strategy does not protect; those before are out of the queue."""
         mine, theirs = self._sides(queue)
         new = self._shares.of(mine)
@@ -236,7 +236,7 @@ class _Search:
             mine = mine.parent
         return mine, theirs
 
-    def _without(self, queue: Node, candidate: Workload, node: Node) -> Share:
+    def _without(self, queue: Node, candidate: WorkloadInfo, node: Node) -> Share:
         """The share of the node if the candidate was gone."""
         queue.remove(candidate.usage or {})
         try:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from muster.api.core import Pod
 from muster.api.kueue import Workload, WorkloadStatus
 from muster.controllers.integrations.pods.groups import (
-    Lineup,
+    GroupMembership,
     PodGroup,
     PodGroups,
     line_up,
@@ -78,7 +78,7 @@ def workload(*conditions: str, going: bool = False, **roles: Any) -> Workload:
     return msgspec.convert(document, Workload)
 
 
-def seen(lineup: Lineup) -> dict[str, Any]:
+def seen(lineup: GroupMembership) -> dict[str, Any]:
     facts = {
         "pods": " ".join(one.metadata.name for one in lineup.group.pods),
         "roles": {podset.name: podset.count for podset in lineup.group.podsets},
