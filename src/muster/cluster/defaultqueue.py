@@ -22,7 +22,6 @@ from muster.api.kueue import (
     ResourceQuota,
 )
 from muster.api.meta import ObjectMeta
-from muster.api.status import ApiError
 from muster.cluster.apiserver.objects.bootstrap import create_missing
 from muster.queueing.quota.nodes import FOLLOWS_NODES, quota_from_nodes
 from muster.runtime.client import Client
@@ -41,7 +40,7 @@ _RESOURCES = ("cpu", "memory", "pods")
 
 async def create_default_queue(client: Client, nodes: Iterable[Node]) -> None:
     """Make the queue, unless it was made before. Raises `ApiError`."""
-    if await _exists(client):
+    if await client.find(CONFIG_MAP, MARKER, _MARKER_NAMESPACE):
         return
     flavor = ResourceFlavor(metadata=ObjectMeta(name=FLAVOR))
     quotas = tuple(ResourceQuota(name=name, nominal_quota="0") for name in _RESOURCES)
@@ -62,13 +61,3 @@ async def create_default_queue(client: Client, nodes: Iterable[Node]) -> None:
     await create_missing(
         client, CONFIG_MAP, msgspec.to_builtins(ConfigMap(metadata=ObjectMeta(name=MARKER))), _MARKER_NAMESPACE
     )
-
-
-async def _exists(client: Client) -> bool:
-    try:
-        await client.get(CONFIG_MAP, MARKER, _MARKER_NAMESPACE)
-    except ApiError as error:
-        if error.code != 404:
-            raise
-        return False
-    return True

@@ -15,6 +15,7 @@ from muster.api.meta import Object
 from muster.api.status import ApiError, Status, StatusDetails, conflict
 from muster.runtime.objects import meta_of
 from muster.runtime.process.garbage import collector_paused
+from muster.runtime.refusals import ignoring
 from muster.runtime.transport import (
     JSON,
     MERGE_PATCH,
@@ -57,6 +58,12 @@ class Client:
     async def get(self, kind: Kind[T], name: str, namespace: str = "") -> T:
         """One object. Raises `ApiError` (NotFound); like every verb, `TransportError` if there is no usable answer."""
         return _decode(kind, (await self._send("GET", kind.path(namespace, name))).body)
+
+    async def find(self, kind: Kind[T], name: str, namespace: str = "") -> T | None:
+        """One object; None if there is none."""
+        with ignoring("NotFound"):
+            return await self.get(kind, name, namespace)
+        return None
 
     async def page(
         self,

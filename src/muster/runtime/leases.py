@@ -163,14 +163,8 @@ class Election:
         return self.leading  # an answer that took too long is no use
 
     async def _look(self) -> None:
-        try:
-            lease = await self._client.get(LEASE, self._name, self._namespace)
-        except ApiError as error:
-            if error.code != 404:
-                raise
-            self._seen = None
-            return
-        if self._seen is None or self._seen.metadata.resource_version != lease.metadata.resource_version:
+        lease = await self._client.find(LEASE, self._name, self._namespace)
+        if lease and (self._seen is None or self._seen.metadata.resource_version != lease.metadata.resource_version):
             self._seen_at = self._clock.monotonic()
         self._seen = lease
 

@@ -13,7 +13,7 @@ from tests.unit.runtime.conftest import THING, ScriptedTransport, Thing
 
 from muster.api.kinds import Kind
 from muster.api.meta import ObjectMeta, Struct
-from muster.api.status import ApiError, Status, StatusCause, StatusDetails, conflict, expired, not_found
+from muster.api.status import ApiError, Status, StatusCause, StatusDetails, conflict, expired, forbidden, not_found
 from muster.runtime import client as client_module
 from muster.runtime.client import Client, WatchEvent, error_of, lines
 from muster.runtime.clock import run_virtual
@@ -122,6 +122,19 @@ def test_refusal_is_an_api_error() -> None:
     with pytest.raises(ApiError, match=r'^things\.test\.dev "a" not found$') as caught:
         run_virtual(main())
     assert (caught.value.code, caught.value.reason) == (404, "NotFound")
+
+
+def test_what_is_looked_for_need_not_be_there() -> None:
+    refused = refusal(forbidden("no"))
+    client = Client(ScriptedTransport(OK, refusal(not_found("things.test.dev", "a")), refused))
+
+    async def find() -> Thing | None:
+        return await client.find(THING, "a", "ns")
+
+    assert run_virtual(find()) == THING_1
+    assert run_virtual(find()) is None
+    with pytest.raises(ApiError, match="no"):
+        run_virtual(find())
 
 
 @pytest.mark.parametrize(

@@ -114,13 +114,8 @@ async def _apply_one(
     mark = " (dry run)" if dry_run else ""
     metadata = manifest["metadata"]
     namespace = (metadata.get("namespace") or session.namespace) if kind.namespaced else ""
-    current: dict[str, Any] | None = None
-    if name := metadata.get("name"):
-        try:
-            current = await session.client.get(kind, name, namespace)
-        except ApiError as error:
-            if error.code != 404:
-                raise
+    name = metadata.get("name")
+    current = await session.client.find(kind, name, namespace) if name else None
     strict = {"fieldValidation": "Strict", "fieldManager": "muster-apply"} | ({"dryRun": "All"} if dry_run else {})
     if current is None:
         body = msgspec.json.encode(annotated(manifest))

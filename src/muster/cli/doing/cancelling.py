@@ -11,6 +11,7 @@ from muster.insight.jobstate import CANCELLED
 from muster.insight.reader.queues import is_embedded
 from muster.jobs.job.conditions import FAILURE_TARGET, announced, finish
 from muster.runtime.client import Client
+from muster.runtime.refusals import is_refusal
 from muster.runtime.transport import STRATEGIC_MERGE_PATCH, TransportError
 
 
@@ -83,7 +84,7 @@ class Cancelling:
         try:
             await self._delete()
         except (ApiError, TransportError) as error:
-            if isinstance(error, ApiError) and error.code == 404:
+            if is_refusal(error, "NotFound"):
                 return  # it is gone, which is what was wanted
             if self._tries == 1:
                 self._failed = True

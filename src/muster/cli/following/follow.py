@@ -27,6 +27,7 @@ from muster.runtime.containerlogs import KeptPod
 from muster.runtime.ids import Random
 from muster.runtime.informer import Informer
 from muster.runtime.objects import key_of
+from muster.runtime.refusals import is_refusal
 from muster.runtime.transport import Request, TransportError
 
 if TYPE_CHECKING:
@@ -121,7 +122,7 @@ class Follower:
                 if attempt.gone and (followed is None or followed.is_cut):
                     await (followed or self._log_of(attempt)).copy_once(attempt.path, attempt.query)
         except (ApiError, TransportError) as error:
-            if not (isinstance(error, ApiError) and error.code == 404):  # the job is gone, and all of it
+            if not is_refusal(error, "NotFound"):  # the job is gone, and all of it
                 self.warn(f"what gone workers of {self.name} have printed is not shown: {error}")
 
     async def _attempts(self, job: Job, pods: list[Pod]) -> list[Attempt]:

@@ -40,7 +40,7 @@ async def no_job(client: Client, name: str, namespace: str) -> str:
 
 async def check_queue(client: Client, namespace: str, name: str) -> None:
     """Raises `click.ClickException` if the namespace has no such LocalQueue."""
-    if await _exists(client, LOCAL_QUEUE, name, namespace):
+    if await client.find(LOCAL_QUEUE, name, namespace):
         return
     queues = await list_or_none(client, LOCAL_QUEUE, namespace)
     if queues is None:
@@ -57,9 +57,9 @@ async def priority_classes(client: Client, name: str) -> dict[str, str]:
     """
     if not name:
         return {"priority": "", "queue_priority": ""}
-    if await _exists(client, WORKLOAD_PRIORITY_CLASS, name):
+    if await client.find(WORKLOAD_PRIORITY_CLASS, name):
         return {"priority": "", "queue_priority": name}
-    if await _exists(client, PRIORITY_CLASS, name):
+    if await client.find(PRIORITY_CLASS, name):
         return {"priority": name, "queue_priority": ""}
     kinds: tuple[Kind[Any], ...] = (WORKLOAD_PRIORITY_CLASS, PRIORITY_CLASS)
     names = [found.metadata.name for kind in kinds for found in await list_or_none(client, kind) or ()]
@@ -67,13 +67,3 @@ async def priority_classes(client: Client, name: str) -> dict[str, str]:
     names = sorted({one for one in names if not one.startswith("system-")})
     there = f"; there is: {', '.join(names)}" if names else ""
     raise click.ClickException(f"no WorkloadPriorityClass and no PriorityClass {name}{there}")
-
-
-async def _exists(client: Client, kind: Kind[Any], name: str, namespace: str = "") -> bool:
-    try:
-        await client.get(kind, name, namespace)
-    except ApiError as error:
-        if error.code != 404:
-            raise
-        return False
-    return True

@@ -7,8 +7,8 @@ import click
 import msgspec
 
 from muster.api.kinds import Kind
-from muster.api.status import ApiError
 from muster.runtime.client import Client
+from muster.runtime.refusals import ignoring
 from muster.runtime.transport import Request
 
 
@@ -31,13 +31,9 @@ class Discovery:
     async def _ask(self, api_version: str) -> dict[str, Kind[dict[str, Any]]]:
         group, _, version = api_version.rpartition("/")
         path = f"/apis/{group}/{version}" if group else f"/api/{version}"
-        try:
-            response = await self.client.raw(Request("GET", path))
-        except ApiError as error:
-            if error.code != 404:
-                raise
-            return {}
-        resources = msgspec.json.decode(response.body)["resources"]
+        resources = []
+        with ignoring("NotFound"):
+            resources = msgspec.json.decode((await self.client.raw(Request("GET", path))).body)["resources"]
         return {
             r["kind"]: Kind(group, version, r["kind"], r["name"], dict[str, Any], namespaced=r["namespaced"])
             for r in resources

@@ -6,10 +6,10 @@ import msgspec
 
 from muster.api.rbac import CLUSTER_ROLE, ClusterRole
 from muster.api.selectors import SelectorError
-from muster.api.status import ApiError
 from muster.cluster.apiserver.access.aggregation import aggregated
 from muster.runtime.controller import Result
 from muster.runtime.manager import Manager
+from muster.runtime.refusals import ignoring
 
 
 class RoleAggregator:
@@ -62,9 +62,6 @@ class RoleAggregator:
             "metadata": {"resourceVersion": role.metadata.resource_version},
             "rules": msgspec.to_builtins(rules),
         }
-        try:
+        with ignoring("NotFound", "Conflict"):  # gone, or changed: then we are called again
             await self._client.patch(CLUSTER_ROLE, name, patch)
-        except ApiError as error:
-            if error.code not in (404, 409):  # gone, or changed: then we are called again
-                raise
         return None

@@ -7,11 +7,11 @@ import re
 from typing import Any
 
 from muster.api.apiregistration import API_SERVICE, APIService
-from muster.api.status import ApiError
 from muster.cluster.apiserver.registry.resources import Registry
 from muster.cluster.controllers.customkinds import Definition, definitions
 from muster.runtime.controller import Result
 from muster.runtime.manager import Manager
+from muster.runtime.refusals import ignoring
 
 MANAGED = "kube-aggregator.kubernetes.io/automanaged"
 _AVAILABLE = {
@@ -84,7 +84,7 @@ class ApiServices:
 
     async def _reconcile(self, name: str) -> Result:
         served, found = self._served().get(name), self._services.get(name)
-        try:
+        with ignoring("NotFound", "AlreadyExists", "Conflict"):  # gone, or changed: then we are called again
             if found is None:
                 if served is not None:
                     await self._client.create(API_SERVICE.seen_as(dict), api_service(*served))
@@ -95,9 +95,6 @@ class ApiServices:
                     await self._client.delete(API_SERVICE, name, uid=found.metadata.uid)
             elif not _is_available(found):
                 await self._make_available(name)
-        except ApiError as error:
-            if error.code not in (404, 409):  # gone, or changed: then we are called again
-                raise
         return None
 
     async def _make_available(self, name: str) -> None:

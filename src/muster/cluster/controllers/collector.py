@@ -5,11 +5,12 @@ from typing import Any
 
 from muster.api.kinds import Kind
 from muster.api.meta import Object, OwnerReference
-from muster.api.status import ApiError, conflict
+from muster.api.status import conflict
 from muster.cluster.controllers.customkinds import follow_custom_kinds
 from muster.cluster.controllers.ownership import Action, Delete, DropFinalizer, DropReferences, Graph, Item, decide
 from muster.runtime.controller import Result
 from muster.runtime.manager import Manager
+from muster.runtime.refusals import ignoring
 
 WORKERS = 16
 
@@ -105,16 +106,11 @@ class GarbageCollector:
         kind = self._by_name.get((group, owner.kind))
         if kind is None:
             return False  # of a kind that is not served nothing can be known: keep
-        try:
-            found = await self._client.get(kind, owner.name, item.namespace if kind.namespaced else "")
-        except ApiError as error:
-            if error.code != 404:
-                raise
-            return True
-        return bool(found.metadata.uid != owner.uid)
+        found = await self._client.find(kind, owner.name, item.namespace if kind.namespaced else "")
+        return found is None or found.metadata.uid != owner.uid
 
     async def _carry_out(self, action: Action) -> None:
-        try:
+        with ignoring("NotFound"):
             match action:
                 case Delete(item, foreground):
                     await self._client.delete(
@@ -129,9 +125,6 @@ class GarbageCollector:
                     await self._patch(item, {"ownerReferences": kept})
                 case DropFinalizer(item, finalizer):
                     await self._patch(item, {"finalizers": [name for name in item.finalizers if name != finalizer]})
-        except ApiError as error:
-            if error.code != 404:
-                raise
 
     async def _patch(self, item: Item, metadata: dict[str, Any]) -> None:
         """Change metadata of exactly the version that was decided on; the list is ours only if it is that."""

@@ -10,10 +10,10 @@ from typing import Any
 from muster.api.apiextensions import CLEANUP_FINALIZER
 from muster.api.kinds import Kind
 from muster.api.meta import Object
-from muster.api.status import ApiError
 from muster.cluster.controllers.customkinds import DEFINITION, Definition, definitions
 from muster.runtime.controller import Result
 from muster.runtime.manager import Manager
+from muster.runtime.refusals import ignoring
 from muster.runtime.transport import Request
 
 # Objects may have finalizers of their own.
@@ -71,11 +71,8 @@ class CustomResourceController:
 
     async def _ask_for_names(self, name: str) -> None:
         """Have the server look again: it sets the conditions in every write that changes something."""
-        try:
+        with ignoring("NotFound"):
             await self._client.patch(DEFINITION, name, {"status": {"conditions": []}}, subresource="status")
-        except ApiError as error:
-            if error.code != 404:
-                raise
 
     async def _empty(self, kind: Kind[Object]) -> bool:
         """Ask for the deletion of all objects; whether none is left."""
@@ -88,8 +85,5 @@ class CustomResourceController:
         meta = definition.metadata
         kept = [finalizer for finalizer in meta.finalizers if finalizer != CLEANUP_FINALIZER]
         patch = {"metadata": {"finalizers": kept, "uid": meta.uid, "resourceVersion": meta.resource_version}}
-        try:
+        with ignoring("NotFound"):
             await self._client.patch(DEFINITION, meta.name, patch)
-        except ApiError as error:
-            if error.code != 404:
-                raise

@@ -8,10 +8,10 @@ from typing import Any
 
 from muster.api.core import NODE, POD, Pod
 from muster.api.pods import is_finished
-from muster.api.status import ApiError
 from muster.cluster.indexes import BY_NODE, by_node
 from muster.runtime.controller import Result
 from muster.runtime.manager import Manager
+from muster.runtime.refusals import ignoring
 from muster.runtime.transport import STRATEGIC_MERGE_PATCH
 
 # A node may be registered again after a restart of its agent; upstream's quarantine.
@@ -58,7 +58,7 @@ class LostPodCollector:
 
     async def _end(self, pod: Pod, node: str) -> None:
         meta = pod.metadata
-        try:
+        with ignoring("NotFound", "Conflict"):
             if not is_finished(pod):
                 status = self._failed(node)
                 patch = {"metadata": {"uid": meta.uid}, "status": status}
@@ -66,9 +66,6 @@ class LostPodCollector:
                     POD, meta.name, patch, meta.namespace, type=STRATEGIC_MERGE_PATCH, subresource="status"
                 )
             await self._client.delete(POD, meta.name, meta.namespace, grace_period_seconds=0, uid=meta.uid)
-        except ApiError as error:
-            if error.code not in (404, 409):
-                raise
 
     def _failed(self, node: str) -> dict[str, Any]:
         condition = {

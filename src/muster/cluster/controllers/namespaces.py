@@ -13,13 +13,13 @@ import msgspec
 from muster.api.core import NAMESPACE, POD, SERVICE_ACCOUNT, Namespace, ServiceAccount
 from muster.api.kinds import Kind
 from muster.api.meta import NAMESPACE_FINALIZER, Object, ObjectMeta
-from muster.api.status import ApiError
 from muster.cluster.controllers.customkinds import follow_custom_kinds
 from muster.cluster.controllers.remainders import conditions
 from muster.runtime.controller import Result
 from muster.runtime.informer import Informer
 from muster.runtime.manager import Manager
 from muster.runtime.objects import key_of
+from muster.runtime.refusals import ignoring
 from muster.runtime.transport import Request
 
 # For what the informers had not seen yet when everything was asked to go.
@@ -100,12 +100,8 @@ class NamespaceController:
         return RECHECK_SECONDS
 
     async def _ensure_account(self, namespace: str) -> None:
-        try:
+        with ignoring("AlreadyExists", "Forbidden", "NotFound"):  # or the namespace is going
             await self._client.create(SERVICE_ACCOUNT, ServiceAccount(metadata=ObjectMeta(name="default")), namespace)
-        except ApiError as error:
-            # There already, or the namespace is going.
-            if error.code not in (403, 404, 409):
-                raise
 
     async def _empty(self, namespace: str) -> bool:
         """Ask for the deletion of what was not asked to go yet; whether nothing is left."""
@@ -130,11 +126,8 @@ class NamespaceController:
         now = conditions(left, before, self._manager.clock.now())
         if now == before:
             return
-        try:
+        with ignoring("NotFound"):
             await self._client.patch(NAMESPACE, name, {"status": {"conditions": now}}, subresource="status")
-        except ApiError as error:
-            if error.code != 404:
-                raise
 
     async def _holds(self, kind: Kind[Object], namespace: str) -> bool:
         """Whether there is any such object. The server knows; informers may be behind."""

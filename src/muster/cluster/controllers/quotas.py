@@ -8,12 +8,12 @@ import asyncio
 from typing import Any
 
 from muster.api.core.quota import RESOURCE_QUOTA, ResourceQuota
-from muster.api.status import ApiError
 from muster.cluster.apiserver.admission.plugins.quotaledger import QuotaLedger
 from muster.cluster.apiserver.admission.plugins.quotausage import Scope, quantities, resource_of, resources_of
 from muster.cluster.store import Closed, Compacted, Store, Watch
 from muster.runtime.controller import Result
 from muster.runtime.manager import Manager
+from muster.runtime.refusals import ignoring
 from muster.runtime.tasks import cancel
 
 _BY_NAMESPACE = "namespace"
@@ -85,7 +85,7 @@ class QuotaController:
         meta = quota.metadata
         gone = {"hard": quota.status.hard.keys(), "used": quota.status.used.keys()}
         patch = {field: dict.fromkeys(gone[field] - status[field].keys()) | status[field] for field in status}
-        try:
+        with ignoring("NotFound", "Conflict"):  # gone, or another one by now
             await self._client.patch(
                 RESOURCE_QUOTA,
                 meta.name,
@@ -93,9 +93,6 @@ class QuotaController:
                 meta.namespace,
                 subresource="status",
             )
-        except ApiError as error:
-            if error.code not in (404, 409):  # gone, or another one by now
-                raise
 
 
 def _namespace(quota: ResourceQuota) -> str:

@@ -18,13 +18,13 @@ from muster.api.core import (
     ServiceAccount,
 )
 from muster.api.meta import ObjectMeta
-from muster.api.status import ApiError
 from muster.cluster.apiserver.access.jwt import SigningKey
 from muster.cluster.apiserver.access.podaccounts import ROOT_CA
 from muster.cluster.apiserver.access.tokens import Reference, legacy_claims
 from muster.runtime.controller import Result
 from muster.runtime.manager import Manager
 from muster.runtime.objects import key_of
+from muster.runtime.refusals import ignoring
 
 TOKEN_SECRET = "kubernetes.io/service-account-token"  # noqa: S105  (a type of secrets)
 # What aggregated API servers read: k8s.io/apiserver calls it so.
@@ -92,14 +92,11 @@ class CertificatePublisher:
         if namespace is None or namespace.metadata.deletion_timestamp is not None:
             return None
         found, wanted = self._maps[name].get(key), self._wanted(where)[name]
-        try:
+        with ignoring("AlreadyExists", "Forbidden", "NotFound"):  # or the namespace is going
             if found is None:
                 await self._client.create(CONFIG_MAP, wanted, where)
             elif not wanted.data.items() <= found.data.items():
                 await self._client.patch(CONFIG_MAP, name, {"data": wanted.data}, where)
-        except ApiError as error:
-            if error.code not in (403, 404, 409):  # the namespace is going, or another writer was here
-                raise
         return None
 
 
@@ -143,16 +140,13 @@ class TokenSecrets:
         meta = secret.metadata
         account = self._accounts.get(f"{meta.namespace}/{_account_of(secret)}")
         wanted_uid = meta.annotations.get(ACCOUNT_UID, "")
-        try:
+        with ignoring("NotFound", "Conflict"):  # gone, or changed: then we are called again
             if account is None or wanted_uid not in ("", account.metadata.uid):
                 if wanted_uid:  # its account was here, and is gone
                     await self._client.delete(SECRET, meta.name, meta.namespace, uid=meta.uid)
                 return None
             if patch := self._missing(secret, account):
                 await self._client.patch(SECRET, meta.name, patch, meta.namespace)
-        except ApiError as error:
-            if error.code not in (404, 409):  # gone, or changed: then we are called again
-                raise
         return None
 
     def _missing(self, secret: Secret, account: ServiceAccount) -> dict[str, Any]:

@@ -42,6 +42,7 @@ from muster.runtime.controller import Result
 from muster.runtime.events.recorder import Recorder
 from muster.runtime.manager import Manager
 from muster.runtime.objects import key_of, reference
+from muster.runtime.refusals import is_refusal
 from muster.runtime.tasks import cancel
 from muster.runtime.transport import STRATEGIC_MERGE_PATCH
 
@@ -328,16 +329,13 @@ class ProcessNode:
 
     async def _must_be_gone(self, pod: Pod, error: ApiError) -> None:
         """Raises the error, unless it is because the pod is no more. A conflict may be over anything."""
-        if error.code == 409:
-            try:
-                found = await self._client.get(POD, pod.metadata.name, pod.metadata.namespace)
-            except ApiError as missing:
-                error = missing
-            else:
-                if found.metadata.uid != pod.metadata.uid:
-                    return
-        if error.code != 404:
-            raise error
+        if is_refusal(error, "NotFound"):
+            return
+        if is_refusal(error, "Conflict"):
+            found = await self._client.find(POD, pod.metadata.name, pod.metadata.namespace)
+            if found is None or found.metadata.uid != pod.metadata.uid:
+                return
+        raise error
 
     async def _forget(self, uid: str) -> None:
         """The pod's object is gone, and nothing of it runs: so go its address and, unless its Job stays, its logs."""

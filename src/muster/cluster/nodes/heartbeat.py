@@ -19,6 +19,7 @@ from muster.cluster.nodes.wire import to_wire
 from muster.cluster.release import GIT_VERSION
 from muster.runtime.client import Client
 from muster.runtime.clock import Clock
+from muster.runtime.refusals import ignoring
 from muster.runtime.transport import STRATEGIC_MERGE_PATCH, TransportError
 
 # Even if nothing changes, the node's status is written after this, as the kubelet does.
@@ -119,23 +120,18 @@ class Heartbeat:
 
     async def _renew(self) -> None:
         now = self._clock.now()
-        try:
+        with ignoring("NotFound"):
             await self._client.patch(LEASE, self._name, {"spec": {"renewTime": now}}, node_object.LEASE_NAMESPACE)
-        except ApiError as error:
-            if error.code != 404:
-                raise
-            await self._make_lease()
+            return
+        await self._make_lease()
 
     async def _make_lease(self) -> None:
         lease = node_object.lease(self._name, self._uid, self._clock.now())
-        try:
+        with ignoring("NotFound"):
             await self._client.create(LEASE, lease)
-        except ApiError as error:
-            if error.code != 404:
-                raise
-            namespace = Namespace(metadata=ObjectMeta(name=node_object.LEASE_NAMESPACE))
-            await self._client.create(NAMESPACE, namespace)
-            await self._client.create(LEASE, lease)
+            return
+        await self._client.create(NAMESPACE, Namespace(metadata=ObjectMeta(name=node_object.LEASE_NAMESPACE)))
+        await self._client.create(LEASE, lease)
 
     def _node(self, problem: str = "") -> Node:
         conditions = node_object.conditions(

@@ -12,11 +12,11 @@ from muster.api.core import POD, Pod
 from muster.api.elastic import ELASTIC_ANNOTATION, WORLD_ANNOTATION
 from muster.api.kinds import Kind
 from muster.api.pods import is_active, job_reference
-from muster.api.status import ApiError
 from muster.controllers.job import claims
 from muster.jobs.job.world import annotations, announce, has_world, pod_annotations
 from muster.runtime.controller import Result
 from muster.runtime.manager import Manager
+from muster.runtime.refusals import ignoring
 
 WORKERS = 5
 # Pods of one Job that are told at once: enough to fill the server's group commits.
@@ -75,11 +75,8 @@ class WorldController:
         """Raises `ApiError` (Conflict) if it is another by now."""
         meta = obj.metadata
         patch = {"metadata": {"uid": meta.uid, "resourceVersion": meta.resource_version, "annotations": said}}
-        try:
+        with ignoring("NotFound"):
             await self._client.patch(kind, meta.name, patch, meta.namespace)
-        except ApiError as error:
-            if error.code != 404:
-                raise
 
 
 def _job_of(pod: Pod) -> tuple[str, ...]:

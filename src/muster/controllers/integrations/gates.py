@@ -10,7 +10,6 @@ from muster.api.elastic import is_elastic
 from muster.api.kueue import Workload
 from muster.api.kueue.names import POD_SET_LABEL
 from muster.api.pods import job_reference
-from muster.api.status import ApiError
 from muster.controllers.integrations.owners import Owners, controller_of
 from muster.controllers.job.claims import BY_CONTROLLER, by_controller
 from muster.jobs.job.quota import GATE, is_gated, may_go
@@ -18,6 +17,7 @@ from muster.jobs.job.terms import Terms
 from muster.queueing.elastic.growth import granted
 from muster.runtime.controller import Result
 from muster.runtime.manager import Manager
+from muster.runtime.refusals import ignoring
 
 WORKERS = 4
 
@@ -71,11 +71,8 @@ class QuotaGates:
         meta = pod.metadata
         kept = [gate for gate in pod.spec.scheduling_gates if gate.name != GATE]
         patch = {"metadata": {"resourceVersion": meta.resource_version}, "spec": {"schedulingGates": kept or None}}
-        try:
+        with ignoring("NotFound"):
             await self._client.patch(POD, meta.name, patch, meta.namespace)
-        except ApiError as error:
-            if error.code != 404:
-                raise
 
 
 def _age(pod: Pod) -> tuple[object, ...]:

@@ -265,13 +265,8 @@ class JobReconciler(Generic[T]):
     async def _is_current(self, job: T) -> bool:
         """Whether the job still is as the cache has it; if not, we are called again."""
         meta = meta_of(job)
-        try:
-            current = await self._client.get(self._kind, meta.name, meta.namespace)
-        except ApiError as error:
-            if error.code == 404:
-                return False
-            raise
-        return meta_of(current).resource_version == meta.resource_version
+        current = await self._client.find(self._kind, meta.name, meta.namespace)
+        return current is not None and meta_of(current).resource_version == meta.resource_version
 
     async def _delete(self, job: T, workload: Workload) -> None:
         await self._write.delete(workload)

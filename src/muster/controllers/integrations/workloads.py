@@ -9,7 +9,6 @@ from muster.api.kinds import Kind
 from muster.api.kueue import WORKLOAD, Workload, WorkloadSpec, WorkloadStatus
 from muster.api.kueue.names import JOB_UID_LABEL, PROVISIONING_REQUEST_PREFIX, RESOURCE_IN_USE_FINALIZER
 from muster.api.meta import ObjectMeta, OwnerReference
-from muster.api.status import ApiError
 from muster.queueing.conditions import stamped
 from muster.queueing.convert import CREATED_ANNOTATION
 from muster.queueing.jobframework.names import workload_name
@@ -17,6 +16,7 @@ from muster.queueing.jobframework.observed import ObservedJob
 from muster.runtime.client import Client
 from muster.runtime.clock import Clock
 from muster.runtime.objects import merge_patch
+from muster.runtime.refusals import ignoring
 
 _LONGEST_LABEL = 63
 
@@ -57,12 +57,9 @@ class Workloads:
                 maximum_execution_time_seconds=facts.maximum_execution_time_seconds,
             ),
         )
-        try:
+        with ignoring("AlreadyExists"):
             return await self._client.create(WORKLOAD, workload)
-        except ApiError as error:
-            if error.reason == "AlreadyExists":
-                return None
-            raise
+        return None
 
     async def update(
         self, workload: Workload, spec: WorkloadSpec | None, annotations: Mapping[str, str | None]
@@ -96,11 +93,8 @@ class Workloads:
         meta = workload.metadata
         if meta.deletion_timestamp is not None:
             return
-        try:
+        with ignoring("NotFound"):
             await self._client.delete(WORKLOAD, meta.name, meta.namespace, uid=meta.uid)
-        except ApiError as error:
-            if error.code != 404:
-                raise
 
     async def let_go(self, workload: Workload) -> None:
         """Remove our finalizer; one that is gone is fine."""
@@ -108,11 +102,8 @@ class Workloads:
         if RESOURCE_IN_USE_FINALIZER not in finalizers:
             return
         kept = [finalizer for finalizer in finalizers if finalizer != RESOURCE_IN_USE_FINALIZER]
-        try:
+        with ignoring("NotFound"):
             await self._patch(workload, {}, {"finalizers": kept or None})
-        except ApiError as error:
-            if error.code != 404:
-                raise
 
     async def _patch(
         self, workload: Workload, patch: dict[str, Any], metadata: dict[str, Any], subresource: str = ""

@@ -7,7 +7,6 @@ reference and no Job adopts it. A Job that our cache does not know may be too ne
 from muster.api.batch import JOB, Job
 from muster.api.core import Pod
 from muster.api.pods import controller_of, job_reference
-from muster.api.status import ApiError
 from muster.controllers.job import claims
 from muster.controllers.job.observed import OwnWrites
 from muster.controllers.job.writer import UNTRACK, Writer
@@ -84,10 +83,5 @@ class Orphans:
         return job if job is not None and owner is not None and job.metadata.uid == owner.uid else None
 
     async def _exists(self, namespace: str, name: str, uid: str) -> bool:
-        try:
-            job = await self._client.get(JOB, name, namespace)
-        except ApiError as error:
-            if error.code != 404:
-                raise
-            return False
-        return job.metadata.uid == uid
+        job = await self._client.find(JOB, name, namespace)
+        return job is not None and job.metadata.uid == uid

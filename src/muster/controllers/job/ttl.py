@@ -1,11 +1,11 @@
 """Deletes finished Jobs when their `ttlSecondsAfterFinished` has passed, with all that they own."""
 
 from muster.api.batch import JOB, Job
-from muster.api.status import ApiError
 from muster.jobs.job.ttl import expiry
 from muster.runtime.controller import Result
 from muster.runtime.manager import Manager
 from muster.runtime.objects import split_key
+from muster.runtime.refusals import ignoring
 
 WORKERS = 5
 
@@ -35,7 +35,7 @@ class TtlController:
         if (left := self._seconds_left(job)) is None or left > 0:
             return left
         namespace, name = split_key(key)
-        try:
+        with ignoring("NotFound"):
             # The cache may be behind: the ttl may have been raised, the Job be another.
             job = await self._client.get(JOB, name, namespace)
             if (left := self._seconds_left(job)) is None or left > 0:
@@ -49,9 +49,6 @@ class TtlController:
                 uid=meta.uid,
                 resource_version=meta.resource_version,
             )
-        except ApiError as error:
-            if error.code != 404:
-                raise
         return None
 
     def _seconds_left(self, job: Job | None) -> float | None:

@@ -20,6 +20,7 @@ from muster.jobs.job.pods import PodTemplate
 from muster.runtime.client import Client
 from muster.runtime.events.recorder import EventType, Recorder
 from muster.runtime.objects import reference
+from muster.runtime.refusals import ignoring, is_refusal
 from muster.runtime.transport import STRATEGIC_MERGE_PATCH, TransportError
 
 # Requests under way together, over all Jobs: enough to fill the server's group commits.
@@ -100,7 +101,7 @@ class Writer:
         }
         errors = [answer for answer in answers if not isinstance(answer, Pod)]
         self._tell(job, "SuccessfulDelete", "Deleted", [answer for answer in answers if isinstance(answer, Pod)])
-        if told := [error for error in errors if not _is_conflict(error)]:
+        if told := [error for error in errors if not is_refusal(error, "Conflict")]:
             self.note(job, "Warning", "FailedDelete", f"Error deleting: {told[0]}")
         return Report(Outcome(0, frozenset(undeleted)), errors)
 
@@ -152,12 +153,10 @@ class Writer:
     @staticmethod
     async def _gone_is_fine(pod: Pod, written: OwnWrites, write: Callable[[Pod], Awaitable[None]]) -> None:
         """A pod that no longer exists needs no write, only to be seen gone."""
-        try:
+        with ignoring("NotFound"):
             await write(pod)
-        except ApiError as error:
-            if error.code != 404:
-                raise
-            written.gone.add(pod.metadata.uid)
+            return
+        written.gone.add(pod.metadata.uid)
 
     async def _each(self, write: Callable[[T], Awaitable[Any]], things: Iterable[T]) -> list[Any]:
         """Write all of them side by side; the answers, or what was refused."""
@@ -198,7 +197,3 @@ def _merge_patch(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
 def is_unsure(error: Refusal) -> bool:
     """Whether the write may have happened all the same: no answer came, or one that does not know either."""
     return isinstance(error, TransportError) or error.code >= 500
-
-
-def _is_conflict(error: Refusal) -> bool:
-    return isinstance(error, ApiError) and error.reason == "Conflict"

@@ -45,6 +45,7 @@ from muster.runtime.controller import Result
 from muster.runtime.events.recorder import Recorder
 from muster.runtime.manager import Manager
 from muster.runtime.objects import merge_patch, reference
+from muster.runtime.refusals import is_refusal
 from muster.runtime.transport import TransportError
 
 # Writes under way together: enough to fill the server's group commits.
@@ -170,7 +171,7 @@ class AdmissionController:
 
         Until the server has said so, what was decided counts: quota is never given twice.
         """
-        if isinstance(error, ApiError) and error.code in (404, 409):
+        if is_refusal(error, "NotFound", "Conflict"):
             log.debug("%s changed meanwhile, deciding again: %s", key, error)
         else:
             expected = isinstance(error, ApiError | TransportError)
@@ -180,10 +181,8 @@ class AdmissionController:
         namespace, _, name = key.partition("/")
         while not self._stopping:
             try:
-                return await self._client.get(WORKLOAD, name, namespace)
+                return await self._client.find(WORKLOAD, name, namespace)
             except (ApiError, TransportError) as refusal:
-                if isinstance(refusal, ApiError) and refusal.code == 404:
-                    return None
                 log.debug("%s: not to be read, asking again: %s", key, refusal)
             await self._clock.sleep(ASK_SECONDS)
         return None

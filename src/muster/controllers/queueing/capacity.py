@@ -2,11 +2,11 @@
 
 from muster.api.core import NODE, Node
 from muster.api.kueue import CLUSTER_QUEUE, RESOURCE_FLAVOR, ClusterQueue
-from muster.api.status import ApiError
 from muster.queueing.quota.nodes import FOLLOWS_NODES, quota_from_nodes
 from muster.runtime.controller import Result
 from muster.runtime.manager import Manager
 from muster.runtime.objects import key_of
+from muster.runtime.refusals import ignoring
 
 # Nodes come and go in gusts; one write for all that came in this time.
 GATHER_SECONDS = 0.05
@@ -53,11 +53,8 @@ class NodeQuotaController:
         if groups == queue.spec.resource_groups:
             return None
         patch = {"metadata": {"resourceVersion": queue.metadata.resource_version}, "spec": {"resourceGroups": groups}}
-        try:
+        with ignoring("NotFound"):
             await self._client.patch(CLUSTER_QUEUE, key, patch)
-        except ApiError as error:
-            if error.code != 404:
-                raise
         return None
 
 

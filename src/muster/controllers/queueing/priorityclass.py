@@ -5,9 +5,9 @@ from collections.abc import Iterable
 from muster.api.conditions import is_true
 from muster.api.kueue import WORKLOAD, WORKLOAD_PRIORITY_CLASS, Workload, WorkloadPriorityClass
 from muster.api.kueue.names import FINISHED
-from muster.api.status import ApiError
 from muster.runtime.controller import Result
 from muster.runtime.manager import Manager
+from muster.runtime.refusals import ignoring
 
 _BY_CLASS = "priority-class"
 
@@ -44,11 +44,8 @@ class PriorityClassController:
     async def _write(self, workload: Workload, priority: int) -> None:
         meta = workload.metadata
         patch = {"metadata": {"uid": meta.uid}, "spec": {"priority": priority}}
-        try:
+        with ignoring("NotFound", "Conflict"):  # gone, or another of that name
             await self._client.patch(WORKLOAD, meta.name, patch, meta.namespace)
-        except ApiError as error:
-            if error.code not in (404, 409):  # gone, or another of that name
-                raise
 
 
 def _class_of(workload: Workload) -> Iterable[str]:

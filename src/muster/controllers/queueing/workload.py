@@ -21,7 +21,6 @@ from muster.api.kueue import (
 )
 from muster.api.kueue.names import QUOTA_RESERVED, RESOURCE_IN_USE_FINALIZER
 from muster.api.kueue.readiness import READY_ANNOTATION
-from muster.api.status import ApiError
 from muster.controllers.queueing.indexes import (
     HOLDERS_BY_CLUSTER_QUEUE,
     LOCAL_QUEUES_BY_CLUSTER_QUEUE,
@@ -39,6 +38,7 @@ from muster.runtime.controller import Result
 from muster.runtime.events.recorder import Recorder
 from muster.runtime.manager import Manager
 from muster.runtime.objects import key_of, merge_patch, reference
+from muster.runtime.refusals import ignoring
 
 WORKERS: Final = 16
 
@@ -100,13 +100,10 @@ class WorkloadController:
         if workload is None:
             return None
         plan = decide(workload, self._around(workload), self._clock.now())
-        try:
+        with ignoring("NotFound"):
             await self._write(workload, plan)
-        except ApiError as error:
-            if error.code != 404:
-                raise
-            return None
-        return None if plan.wake_at is None else max(0.0, (plan.wake_at - self._clock.now()).total_seconds())
+            return None if plan.wake_at is None else max(0.0, (plan.wake_at - self._clock.now()).total_seconds())
+        return None
 
     def _around(self, workload: Workload) -> QueueingContext:
         meta, spec, admission = workload.metadata, workload.spec, workload.status.admission

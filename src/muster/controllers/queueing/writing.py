@@ -10,10 +10,10 @@ import msgspec
 
 from muster.api.kinds import Kind
 from muster.api.kueue.names import RESOURCE_IN_USE_FINALIZER
-from muster.api.status import ApiError
 from muster.runtime.client import Client
 from muster.runtime.objects import merge_patch, meta_of
 from muster.runtime.queue import WorkQueue
+from muster.runtime.refusals import ignoring
 
 T = TypeVar("T")
 
@@ -54,8 +54,5 @@ def _is_held(obj: Any) -> bool:
 async def _patch(client: Client, kind: Kind[T], obj: T, patch: dict[str, Any], subresource: str = "") -> None:
     meta = meta_of(obj)
     patch["metadata"] = {"resourceVersion": meta.resource_version, **patch.get("metadata", {})}
-    try:
+    with ignoring("NotFound"):
         await client.patch(kind, meta.name, patch, meta.namespace, subresource=subresource)
-    except ApiError as error:
-        if error.code != 404:
-            raise

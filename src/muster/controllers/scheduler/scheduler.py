@@ -19,7 +19,6 @@ from datetime import datetime
 from muster.api.batch import JOB, TRACKING_FINALIZER, Job
 from muster.api.core import NODE, POD, Node, Pod
 from muster.api.pods import is_finished
-from muster.api.status import ApiError
 from muster.controllers.elastic.placement import Sizes
 from muster.controllers.scheduler.gangs import (
     BINDING_ANNOTATION,
@@ -48,6 +47,7 @@ from muster.runtime.controller import Result
 from muster.runtime.events.recorder import Recorder
 from muster.runtime.manager import Manager
 from muster.runtime.objects import key_of, reference, split_key
+from muster.runtime.refusals import ignoring
 from muster.runtime.transport import STRATEGIC_MERGE_PATCH
 
 # Gangs bound side by side, and bindings under way for each: enough to fill the server's group commits.
@@ -270,12 +270,8 @@ class Scheduler:
             target = {"apiVersion": "v1", "kind": "Node", "name": node}
             body = {"apiVersion": "v1", "kind": "Binding", "metadata": meta, "target": target}
             async with limit:
-                try:
+                with ignoring("NotFound", "Conflict"):
                     await self._client.post(POD, pod.metadata.name, pod.metadata.namespace, "binding", body)
-                except ApiError as error:
-                    if error.code not in (404, 409):
-                        raise
-                else:
                     self._is_bound(pod, node)
 
         outcomes = await asyncio.gather(*(bind(pod, node) for pod, node in bindings), return_exceptions=True)
@@ -316,13 +312,10 @@ class Scheduler:
             "lastTransitionTime": since.replace(microsecond=0),
         }
         patch = {"metadata": {"uid": pod.metadata.uid}, "status": {"conditions": [condition]}}
-        try:
+        with ignoring("NotFound", "Conflict"):
             await self._client.patch(
                 POD, pod.metadata.name, patch, pod.metadata.namespace, type=STRATEGIC_MERGE_PATCH, subresource="status"
             )
-        except ApiError as error:
-            if error.code not in (404, 409):
-                raise
 
     def _report(self, bindings: Sequence[tuple[Pod, str]], job: Job | None) -> None:
         if job is not None and len(bindings) > 1:
@@ -355,12 +348,9 @@ class Scheduler:
             kept = [finalizer for finalizer in meta.finalizers if finalizer != TRACKING_FINALIZER]
             # A pod that has ended meanwhile counts: then this is a conflict, and all is looked at again.
             patch = {"metadata": {"resourceVersion": meta.resource_version, "uid": meta.uid, "finalizers": kept}}
-            try:
+            with ignoring("NotFound"):
                 await self._client.patch(POD, meta.name, patch, meta.namespace)
                 await self._client.delete(POD, meta.name, meta.namespace, uid=meta.uid)
-            except ApiError as error:
-                if error.code != 404:
-                    raise
 
     def _in_order(self, keys: Iterable[str]) -> list[str]:
         """Higher priority first, then the older."""

@@ -25,32 +25,27 @@ from muster.api.runtimeclass import RUNTIME_CLASS
 from muster.api.status import ApiError
 from muster.queueing.additions import Completion
 from muster.runtime.client import Client
+from muster.runtime.refusals import Reason, ignoring
 from muster.runtime.transport import Request, UnreadableAnswerError
 
 T = TypeVar("T")
 
 # Forbidden, not served, and served by a server that is away.
-_UNSEEN = (403, 404, 503)
+_UNSEEN: tuple[Reason, ...] = ("Forbidden", "NotFound", "ServiceUnavailable")
 
 
 async def list_or_none(client: Client, kind: Kind[T], namespace: str = "", **selectors: str) -> list[T] | None:
     """The objects; None if the cluster has no such kind, or the user may not list it."""
-    try:
+    with ignoring(*_UNSEEN):
         return (await client.list(kind, namespace, **selectors)).items
-    except ApiError as error:
-        if error.code not in _UNSEEN:
-            raise
-        return None
+    return None
 
 
 async def get_or_none(client: Client, kind: Kind[T], name: str, namespace: str = "") -> T | None:
     """The object; None if there is none, or the user may not see it."""
-    try:
+    with ignoring(*_UNSEEN):
         return await client.get(kind, name, namespace)
-    except ApiError as error:
-        if error.code not in _UNSEEN:
-            raise
-        return None
+    return None
 
 
 async def workloads_of(client: Client, namespace: str, say: Callable[[str], None]) -> list[Workload]:
@@ -60,7 +55,7 @@ async def workloads_of(client: Client, namespace: str, say: Callable[[str], None
     except ApiError as error:
         if error.code == 403:
             say(f"queues are not shown: {error}")
-        elif error.code not in _UNSEEN:
+        elif error.reason not in _UNSEEN:
             raise
         return []
 
@@ -77,14 +72,11 @@ async def is_simulated(client: Client) -> bool:
     async def any_node(labels: str) -> bool:
         return bool((await client.page(NODE, labels=labels, limit=1)).items)
 
-    try:
+    with ignoring(*_UNSEEN):
         return not await any_node(f"{NODE_KIND_LABEL}!={SIMULATED}") and await any_node(
             f"{NODE_KIND_LABEL}={SIMULATED}"
         )
-    except ApiError as error:
-        if error.code not in _UNSEEN:
-            raise
-        return False
+    return False
 
 
 @dataclass(slots=True)
@@ -113,14 +105,10 @@ class Visibility:
     async def _ask(self, path: str, limit: int) -> list[PendingWorkload] | None:
         for version in tuple(self._versions):
             url = f"/apis/{VISIBILITY_GROUP}/{version}/{path}/pendingworkloads"
-            try:
+            with ignoring(*_UNSEEN):
                 answer = await self.client.raw(Request("GET", url, {"limit": str(limit)}))
-            except ApiError as error:
-                if error.code not in _UNSEEN:
-                    raise
-                continue
-            self._versions = [version]
-            return list(_decode(answer.body).items)
+                self._versions = [version]
+                return list(_decode(answer.body).items)
         return None
 
 

@@ -18,6 +18,7 @@ from muster.runtime.client import Client
 from muster.runtime.clock import Clock
 from muster.runtime.events.correlator import Correlator, Occurrence, Sighting
 from muster.runtime.ids import Ids, Random
+from muster.runtime.refusals import ignoring
 from muster.runtime.transport import TransportError
 
 EventType = Literal["Normal", "Warning"]
@@ -130,21 +131,14 @@ class EventSink:
                 "message": sighting.message,
                 "lastTimestamp": sighting.last.replace(microsecond=0),
             }
-            try:
+            with ignoring("NotFound"):
                 await self._client.patch(EVENT, sighting.name, patch, namespace)
-            except ApiError as error:
-                if error.code != 404:
-                    raise
-            else:
                 return
             sighting.known = False
         # The name stays the same for every try: an answer that was lost must not make a second event.
         sighting.name = sighting.name or f"{occurrence.regarding.name[:_LONGEST_NAME]}.{self._ids.hexadecimal(16)}"
-        try:
+        with ignoring("AlreadyExists"):
             await self._client.create(EVENT, _event(occurrence, sighting, namespace))
-        except ApiError as error:
-            if error.reason != "AlreadyExists":
-                raise
         sighting.known = True
 
 

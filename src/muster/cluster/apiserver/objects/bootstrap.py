@@ -16,6 +16,7 @@ from muster.api.status import ApiError
 from muster.cluster.apiserver.access.roles import AUTO_UPDATE, CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, ROLES
 from muster.cluster.apiserver.access.rules import TooManyRightsError, compacted, uncovered
 from muster.runtime.client import Client
+from muster.runtime.refusals import ignoring
 
 log = logging.getLogger(__name__)
 
@@ -91,20 +92,7 @@ async def _put_role(client: Client, stored: ClusterRole | None, role: ClusterRol
 async def create_missing(client: Client, kind: Kind[Any], document: dict[str, Any], namespace: str = "") -> None:
     """Create an object unless one of that name is there. Raises `ApiError`."""
     # It is looked for first: webhooks are asked about everything that is posted, and need not be there yet.
-    if await _is_there(client, kind, document["metadata"]["name"], namespace):
+    if await client.find(kind.seen_as(dict), document["metadata"]["name"], namespace):
         return
-    try:
+    with ignoring("AlreadyExists"):
         await client.create(kind.seen_as(dict), document, namespace)
-    except ApiError as error:
-        if error.reason != "AlreadyExists":
-            raise
-
-
-async def _is_there(client: Client, kind: Kind[Any], name: str, namespace: str) -> bool:
-    try:
-        await client.get(kind.seen_as(dict), name, namespace)
-    except ApiError as error:
-        if error.code != 404:
-            raise
-        return False
-    return True

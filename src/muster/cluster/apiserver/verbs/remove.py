@@ -9,7 +9,7 @@ import msgspec
 from muster.api.batch import JOB
 from muster.api.kinds import Kind
 from muster.api.meta import DeleteOptions, ListMeta
-from muster.api.status import ApiError, StatusDetails, bad_request, not_found
+from muster.api.status import StatusDetails, bad_request, not_found
 from muster.cluster.apiserver.admission.chain import Admission, Attempt
 from muster.cluster.apiserver.decode import Document, decode, unrecognized
 from muster.cluster.apiserver.objects.documents import Documents, decode_entry
@@ -21,6 +21,7 @@ from muster.cluster.apiserver.schema import Checker, DecodeError, compile_builti
 from muster.cluster.apiserver.verbs.deletion import Removed, check_options, check_preconditions, delete
 from muster.cluster.store import Key
 from muster.runtime.clock import Clock
+from muster.runtime.refusals import is_refusal
 from muster.runtime.transport import Request
 
 DELETE_OPTIONS = Kind("", "v1", "DeleteOptions", "deleteoptions", DeleteOptions)
@@ -76,7 +77,7 @@ class Remover:
             )
             for result in results:
                 # What is gone already needs no deleting.
-                if isinstance(result, BaseException) and not (isinstance(result, ApiError) and result.code == 404):
+                if isinstance(result, BaseException) and not is_refusal(result, "NotFound"):
                     raise result
         return [entry.body for entry in entries], ListMeta(resource_version=str(listed.revision))
 

@@ -17,10 +17,8 @@ from muster.api.core import (
     Secret,
     SecurityContext,
 )
-from muster.api.kinds import Kind
 from muster.api.pods import container_requests
 from muster.api.quantity import Quantity
-from muster.api.status import ApiError
 from muster.cluster.nodes.container import environment, rights
 from muster.cluster.nodes.container.downward import NodeFacts
 from muster.cluster.nodes.container.environment import ConfigError, Environment, Names, Objects
@@ -96,25 +94,16 @@ async def fetch(client: Client, namespace: str, names: Names) -> Objects:
     secrets: dict[str, Secret] = {}
     held = 0
     for name in sorted(names.config_maps):
-        found = await _there(client, CONFIG_MAP, name, namespace)
+        found = await client.find(CONFIG_MAP, name, namespace)
         if found is not None:
             config_maps[name] = found
             held = _held(held, (*found.data.values(), *found.binary_data.values()))
     for name in sorted(names.secrets):
-        sealed = await _there(client, SECRET, name, namespace)
+        sealed = await client.find(SECRET, name, namespace)
         if sealed is not None:
             secrets[name] = sealed
             held = _held(held, sealed.data.values())
     return Objects(config_maps, secrets)
-
-
-async def _there(client: Client, kind: Kind[T], name: str, namespace: str) -> T | None:
-    try:
-        return await client.get(kind, name, namespace)
-    except ApiError as error:
-        if error.code != 404:
-            raise
-        return None
 
 
 def _held(before: int, values: Iterable[str | bytes]) -> int:

@@ -26,6 +26,7 @@ from muster.runtime.containerlogs import KeptPod
 from muster.runtime.controller import Result
 from muster.runtime.manager import Manager
 from muster.runtime.objects import key_of
+from muster.runtime.refusals import ignoring
 from muster.runtime.transport import STRATEGIC_MERGE_PATCH, TransportError
 
 DEFAULT_RESOURCES: Mapping[str, Quantity] = {"cpu": "32", "memory": "256Gi", "ephemeral-storage": "1Ti", "pods": "110"}
@@ -92,11 +93,8 @@ class SimulatedNodes:
         known = self._nodes.get(name)
         wanted = self._node(name, known)
         if known is None:
-            try:
+            with ignoring("AlreadyExists"):
                 await self._client.create(_NODE, to_wire(wanted))
-            except ApiError as error:
-                if error.reason != "AlreadyExists":
-                    raise
         elif known.status.allocatable == wanted.status.allocatable and node_object.same(
             known.status.conditions, wanted.status.conditions
         ):
@@ -132,11 +130,8 @@ class SimulatedNodes:
         if left > 0:
             return left
         step = advance(pod, stage, self._clock.now(), _ADDRESS)
-        try:
+        with ignoring("NotFound", "Conflict"):  # it went meanwhile
             await self._write(pod, step.status, delete=step.delete)
-        except ApiError as error:
-            if error.code not in (404, 409):  # it went meanwhile
-                raise
         self._entered.pop(pod.metadata.uid, None)
         if step.status.phase == "Running" and stage.next.to == "end":
             restarted = msgspec.structs.replace(pod, status=step.status)

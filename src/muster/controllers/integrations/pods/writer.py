@@ -7,7 +7,6 @@ from typing import Any
 from muster.api.core import POD, Pod
 from muster.api.kueue.names import ADMISSION_GATE, MANAGED_FINALIZER
 from muster.api.pods import is_deleting
-from muster.api.status import ApiError
 from muster.controllers.integrations.injection import tolerations
 from muster.controllers.integrations.pods.groups import TERMINATION_TARGET, was_told
 from muster.queueing.jobframework.observed import PodSetInfo
@@ -16,6 +15,7 @@ from muster.runtime.client import Client
 from muster.runtime.clock import Clock
 from muster.runtime.events.recorder import Recorder
 from muster.runtime.objects import reference
+from muster.runtime.refusals import ignoring
 from muster.runtime.transport import MERGE_PATCH, STRATEGIC_MERGE_PATCH
 
 WRITES_AT_ONCE = 64  # of one group
@@ -91,20 +91,14 @@ class PodWriter:
     async def _patch(self, pod: Pod, patch: dict[str, Any], type: str = MERGE_PATCH, subresource: str = "") -> bool:
         """Change the pod; whether it was there."""
         meta = pod.metadata
-        try:
+        with ignoring("NotFound"):
             await self._client.patch(POD, meta.name, patch, meta.namespace, type=type, subresource=subresource)
-        except ApiError as error:
-            if error.code != 404:
-                raise
-            return False
-        return True
+            return True
+        return False
 
     async def _delete(self, pod: Pod) -> None:
-        try:
+        with ignoring("NotFound", "Conflict"):  # it is gone, and another may have its name
             await self._client.delete(POD, pod.metadata.name, pod.metadata.namespace, uid=pod.metadata.uid)
-        except ApiError as error:
-            if error.code not in (404, 409):  # it is gone, and another may have its name
-                raise
 
     def _tell(self, pod: Pod, reason: str, message: str) -> None:
         self._recorder.event(reference(POD, pod), "Normal", reason, message)
