@@ -8,9 +8,10 @@ asked to, everything is stopped and `run` raises its error.
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Iterable, Mapping
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 from muster.api.kinds import Kind
+from muster.api.meta import Object
 from muster.runtime.client import Client
 from muster.runtime.clock import Clock
 from muster.runtime.controller import Controller, Reconcile
@@ -20,6 +21,8 @@ from muster.runtime.metrics import Registry
 from muster.runtime.tasks import cancel
 
 T = TypeVar("T")
+
+_Where: TypeAlias = tuple[str, str, str]  # namespace, and selectors of labels and of fields
 
 # A part whose `stop` takes longer than this is cancelled; more than a controller's own limit.
 STOP_LIMIT_SECONDS = 45.0
@@ -63,7 +66,7 @@ class Manager:
         self.registry = registry or Registry()
         self.ready = asyncio.Event()
         self._stop_limit = stop_limit_seconds
-        self._informers: dict[tuple[Kind[Any], str, str, str], Informer[Any]] = {}
+        self._informers: dict[tuple[Kind[Any], *_Where], Informer[Any]] = {}
         self._following: dict[Informer[Any], asyncio.Task[None]] = {}
         self._parts: list[Runnable] = []
         self._started: list[tuple[Runnable, asyncio.Task[None]]] = []
@@ -82,18 +85,32 @@ class Manager:
         fields: str = "",
         indexes: Mapping[str, Callable[[T], Iterable[str]]] | None = None,
     ) -> Informer[T]:
-        """The one informer of that kind, namespace and selectors; more indexes are added to it."""
-        key = (kind, namespace, labels, fields)
-        found = self._informers.get(key)
+        """The one informer of that kind, namespace and selectors; more indexes are added to it.
+
+        Those who want no more than the metadata share it with those who want the objects.
+        """
+        where = (namespace, labels, fields)
+        found = self._informers.get((kind, *where))
         if found is None:
-            found = Informer(
-                self.client, kind, self.clock, self.random, namespace=namespace, labels=labels, fields=fields
-            )
-            self._informers[key] = found
-            if self._running:
-                self._follow(found)
+            found = self._follower(kind, where)
+            self._informers[kind, *where] = found
         for name, function in (indexes or {}).items():
             found.add_index(name, function)
+        return found
+
+    def _follower(self, kind: Kind[Any], where: _Where) -> Informer[Any]:
+        """An informer for one more view of some objects: that of their metadata sees all, until it runs."""
+        metadata = (kind.seen_as(Object), *where)
+        known = self._informers.get(metadata)
+        if known is not None and known.kind.type is Object and kind.type is not dict and not self._running:
+            known.kind = kind
+            return known
+        namespace, labels, fields = where
+        found = Informer(self.client, kind, self.clock, self.random, namespace=namespace, labels=labels, fields=fields)
+        if kind.type is not dict:
+            self._informers.setdefault(metadata, found)
+        if self._running:
+            self._follow(found)
         return found
 
     def forget(self, kind: Kind[Any]) -> None:
@@ -139,9 +156,10 @@ class Manager:
             await self._stopped.wait()
 
     async def _start_all(self) -> None:
-        for informer in list(self._informers.values()):
+        informers = list(dict.fromkeys(self._informers.values()))
+        for informer in informers:
             self._follow(informer)
-        for informer in list(self._informers.values()):
+        for informer in informers:
             await informer.synced.wait()
         for part in self._parts:
             self._started.append((part, self._start(part.run(), part.name)))

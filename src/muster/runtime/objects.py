@@ -26,6 +26,15 @@ def key_of(obj: Any) -> str:
     return f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name
 
 
+# An index of informers.
+BY_NAMESPACE = "namespace"
+
+
+def by_namespace(obj: Any) -> tuple[str]:
+    """Where an informer finds the object by `BY_NAMESPACE`."""
+    return (meta_of(obj).namespace,)
+
+
 def split_key(key: str) -> tuple[str, str]:
     """The namespace ("" if cluster-wide) and the name in a key."""
     namespace, _, name = key.rpartition("/")

@@ -2,14 +2,17 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import pytest
 from tests.unit.runtime.conftest import THING, MemoryServer, Thing, down
 
+from muster.api.meta import Object
 from muster.runtime.client import Client
 from muster.runtime.clock import VirtualClock, run_virtual
 from muster.runtime.controller import Controller, Result
 from muster.runtime.ids import Random
+from muster.runtime.informer import Informer
 from muster.runtime.manager import Manager
 
 CLOCK = VirtualClock()
@@ -102,6 +105,48 @@ def test_informers_are_shared(server: MemoryServer) -> None:
         await manager.ready.wait()
         assert one.by("value", "7") == one.by("name", "a") == one.all()
         assert server.count(watch=False) == 3
+        await manager.stop()
+        await task
+
+    run(test)
+
+
+@pytest.mark.parametrize("metadata_first", [True, False])
+def test_who_wants_only_the_metadata_shares_the_informer_of_the_objects(
+    server: MemoryServer, *, metadata_first: bool
+) -> None:
+    async def test() -> None:
+        manager = make(server)
+        metadata = THING.seen_as(Object)
+        kinds = (metadata, THING) if metadata_first else (THING, metadata)
+        informers: list[Informer[Any]] = [manager.informer(kind) for kind in (*kinds, metadata, THING)]
+        assert len(set(informers)) == 1
+        assert manager.informer(THING.seen_as(dict)) not in informers
+        names: list[str] = []
+        manager.informer(metadata).on_change(lambda _old, new: names.append(new.metadata.name if new else ""))
+        server.put("a", 7)
+        task = asyncio.create_task(manager.run())
+        await manager.ready.wait()
+        assert [thing.value for thing in manager.informer(THING).all()] == [7]
+        assert names == ["a"]
+        assert server.count(watch=False) == 2
+        await manager.stop()
+        await task
+
+    run(test)
+
+
+def test_an_informer_that_runs_goes_on_with_the_metadata_alone(server: MemoryServer) -> None:
+    async def test() -> None:
+        manager = make(server)
+        metadata: Informer[Any] = manager.informer(THING.seen_as(Object))
+        server.put("a", 7)
+        task = asyncio.create_task(manager.run())
+        await manager.ready.wait()
+        whole = manager.informer(THING)
+        await whole.synced.wait()
+        assert whole is not metadata
+        assert [thing.value for thing in whole.all()] == [7]
         await manager.stop()
         await task
 

@@ -18,13 +18,12 @@ from muster.cluster.controllers.remainders import conditions
 from muster.runtime.controller import Result
 from muster.runtime.informer import Informer
 from muster.runtime.manager import Manager
-from muster.runtime.objects import key_of
+from muster.runtime.objects import BY_NAMESPACE, by_namespace, key_of
 from muster.runtime.refusals import ignoring
 from muster.runtime.transport import Request
 
 # For what the informers had not seen yet when everything was asked to go.
 RECHECK_SECONDS = 5.0
-_BY_NAMESPACE = "namespace"
 
 
 class NamespaceController:
@@ -58,7 +57,7 @@ class NamespaceController:
     def _follow(self, kind: Kind[Object]) -> None:
         if not kind.namespaced:
             return
-        informer = self._manager.informer(kind, indexes={_BY_NAMESPACE: _namespace})
+        informer = self._manager.informer(kind, indexes={BY_NAMESPACE: by_namespace})
         self._contents[kind.resource] = informer
         informer.on_change(lambda old, new: self._content_changed(informer, old, new))
 
@@ -81,7 +80,7 @@ class NamespaceController:
         namespace = self._namespaces.get(name)
         if namespace is None or namespace.metadata.deletion_timestamp is None:
             return
-        if not informer.by(_BY_NAMESPACE, name):
+        if not informer.by(BY_NAMESPACE, name):
             self._controller.queue.add(name)
 
     async def _reconcile(self, name: str) -> Result:
@@ -110,7 +109,7 @@ class NamespaceController:
             kind = informer.kind
             if not await self._holds(kind, namespace):
                 continue
-            known = informer.by(_BY_NAMESPACE, namespace)
+            known = informer.by(BY_NAMESPACE, namespace)
             if not known or any(obj.metadata.deletion_timestamp is None for obj in known):
                 await self._client.raw(Request("DELETE", kind.path(namespace)))
                 empty = empty and not await self._holds(kind, namespace)
@@ -122,7 +121,7 @@ class NamespaceController:
 
     async def _say_what_is_left(self, namespace: Namespace) -> None:
         name, before = namespace.metadata.name, namespace.status.conditions
-        left = {resource: informer.by(_BY_NAMESPACE, name) for resource, informer in self._contents.items()}
+        left = {resource: informer.by(BY_NAMESPACE, name) for resource, informer in self._contents.items()}
         now = conditions(left, before, self._manager.clock.now())
         if now == before:
             return
@@ -139,7 +138,3 @@ class NamespaceController:
         body = {"apiVersion": "v1", "kind": "Namespace", "metadata": meta, "spec": {"finalizers": finalizers}}
         path = NAMESPACE.path(name=key_of(namespace), subresource="finalize")
         await self._client.raw(Request("PUT", path, body=msgspec.json.encode(body)))
-
-
-def _namespace(obj: Object) -> tuple[str, ...]:
-    return (obj.metadata.namespace,)

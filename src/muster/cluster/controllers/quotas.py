@@ -13,10 +13,9 @@ from muster.cluster.apiserver.admission.plugins.quotausage import Scope, quantit
 from muster.cluster.store import Closed, Compacted, Store, Watch
 from muster.runtime.controller import Result
 from muster.runtime.manager import Manager
+from muster.runtime.objects import BY_NAMESPACE, by_namespace
 from muster.runtime.refusals import ignoring
 from muster.runtime.tasks import cancel
-
-_BY_NAMESPACE = "namespace"
 
 
 class QuotaController:
@@ -28,7 +27,7 @@ class QuotaController:
         self._client = manager.client
         self._store = store
         self._ledger = ledger
-        self._quotas = manager.informer(RESOURCE_QUOTA, indexes={_BY_NAMESPACE: lambda quota: (_namespace(quota),)})
+        self._quotas = manager.informer(RESOURCE_QUOTA, indexes={BY_NAMESPACE: by_namespace})
         self._controller = manager.controller(self.name, self._reconcile)
         self._controller.watch(self._quotas)
         self._followers: dict[str, asyncio.Task[None]] = {}
@@ -57,7 +56,7 @@ class QuotaController:
             else:
                 namespaces = {change.entry.key.namespace for change in changes}
             for namespace in namespaces:
-                for quota in self._quotas.by(_BY_NAMESPACE, namespace):
+                for quota in self._quotas.by(BY_NAMESPACE, namespace):
                     if resource in resources_of(quota.spec):
                         self._controller.queue.add(f"{namespace}/{quota.metadata.name}")
 

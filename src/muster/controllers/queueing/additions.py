@@ -9,11 +9,10 @@ from muster.api.runtimeclass import RUNTIME_CLASS, RuntimeClass
 from muster.queueing.additions import Defaults, completed, defaults_of
 from muster.queueing.limits import limits_problem
 from muster.runtime.manager import Manager
+from muster.runtime.objects import BY_NAMESPACE, by_namespace
 
 # Whether a workload is concerned by a change.
 Concerned = Callable[[Workload], bool]
-
-_BY_NAMESPACE = "namespace"
 
 
 class Additions:
@@ -24,7 +23,7 @@ class Additions:
         self._defaults: dict[str, Defaults] = {}  # of containers, by namespace
         self._items: dict[str, tuple[LimitRangeItem, ...]] = {}  # of LimitRanges, by namespace
         self._overheads: dict[str, ResourceList] = {}  # of each pod, by RuntimeClass
-        self._ranges = manager.informer(LIMIT_RANGE, indexes={_BY_NAMESPACE: lambda one: (one.metadata.namespace,)})
+        self._ranges = manager.informer(LIMIT_RANGE, indexes={BY_NAMESPACE: by_namespace})
         self._ranges.on_change(self._range_changed)
         manager.informer(RUNTIME_CLASS).on_change(self._class_changed)
 
@@ -42,7 +41,7 @@ class Additions:
         changed = new if new is not None else old
         assert changed is not None
         namespace = changed.metadata.namespace
-        ranges = sorted(self._ranges.by(_BY_NAMESPACE, namespace), key=lambda one: one.metadata.name)
+        ranges = sorted(self._ranges.by(BY_NAMESPACE, namespace), key=lambda one: one.metadata.name)
         before = self._items.pop(namespace, ())
         self._defaults.pop(namespace, None)
         if now := tuple(item for one in ranges for item in one.spec.limits):
