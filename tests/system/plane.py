@@ -1,7 +1,7 @@
 """A control plane in virtual time, and a few words to play nodes with."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -14,6 +14,8 @@ from muster.cluster.apiserver.access.control import Trust
 from muster.cluster.controlplane import ControlPlane, Givens, control_plane
 from muster.cluster.store import MemoryJournal
 from muster.controllers.engine import Part, assemble
+from muster.controllers.integrations.framework import Integration
+from muster.controllers.integrations.table import INTEGRATIONS
 from muster.runtime.client import Client
 from muster.runtime.clock import VirtualClock, run_virtual
 from muster.runtime.ids import Ids, Random
@@ -28,12 +30,13 @@ async def running(
     seed: int = 1,
     configuration: Configuration = EMBEDDED,
     trust: Callable[[], Trust] = Trust,
+    integrations: Sequence[Integration[Any]] = INTEGRATIONS,
 ) -> AsyncIterator[ControlPlane]:
     """A control plane whose controllers run, or these parts of the engine alone. Only on a virtual loop."""
     surroundings = Givens(VirtualClock(), Ids(seed), Random(seed))
-    async with control_plane(MemoryJournal(), surroundings, configuration, trust) as plane:
+    async with control_plane(MemoryJournal(), surroundings, configuration, trust, integrations) as plane:
         if parts:
-            assemble(plane.manager, plane.events, configuration, parts)
+            assemble(plane.manager, plane.events, configuration, parts, integrations)
         elif controllers:
             plane.add_controllers()
         run = asyncio.create_task(plane.manager.run())

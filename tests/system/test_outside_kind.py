@@ -12,9 +12,14 @@ import pytest
 from tests.system.plane import World, running
 from tests.system.queueing_world import admitted, flavor, get, is_, queue, why
 
+from muster.api.batch import JOB, Job
+from muster.api.config import EMBEDDED
+from muster.api.config.types import Integrations
+from muster.api.core import POD, Pod
 from muster.api.kinds import Kind
 from muster.api.kueue import WORKLOAD
 from muster.api.kueue.names import POD_SET_LABEL, QUEUE_NAME_LABEL
+from muster.api.status import ApiError
 from muster.cluster import controlplane
 from muster.cluster.apiserver.objects import views
 from muster.cluster.apiserver.registry.builtin import builtin
@@ -154,6 +159,82 @@ def test_one_that_was_not_suspended_is_and_one_without_a_queue_is_left_alone(in_
         assert world.plane.store.revision == before
 
     in_a_world(scenario)
+
+
+# The kind in the table of kinds, beside those that come with the engine.
+OUTSIDE = Integrations(frameworks=("batch/job", "pod"), external_frameworks=("Sweep.v1.example.com",))
+ON = msgspec.structs.replace(EMBEDDED, integrations=OUTSIDE)
+
+
+@pytest.fixture
+def in_the_table(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[World], Awaitable[None]]], None]:
+    """Runs a scenario on a control plane whose table has Sweeps, with the LocalQueue `default`."""
+    monkeypatch.setattr(controlplane, "builtin", lambda *asked: Registry((*builtin(*asked), served())))
+
+    async def body(scenario: Callable[[World], Awaitable[None]]) -> None:
+        async with running(configuration=ON, integrations=CODE.WITH_SWEEPS) as plane:
+            world = World(plane)
+            await flavor(world, nodeLabels={"disk": "ssd"})
+            await queue(world, "default", cpu=4)
+            await scenario(world)
+
+    return lambda scenario: run_virtual(body(scenario))
+
+
+def test_in_the_table_it_gets_its_queue_on_the_way_in(in_the_table: Any) -> None:
+    async def scenario(world: World) -> None:
+        await sweep(world, "any", 3, suspend=False, labels={})
+        made = await see(world, "any")
+        assert made.spec.suspend
+        assert made.metadata.labels == {QUEUE_NAME_LABEL: "default", "example.com/waited": "true"}
+        await world.settle()
+        assert await admitted(world) == [await workload_of(world, "any")]
+        assert not (await see(world, "any")).spec.suspend
+
+    in_the_table(scenario)
+
+
+def test_in_the_table_what_is_wrong_with_it_is_refused(in_the_table: Any) -> None:
+    async def scenario(world: World) -> None:
+        with pytest.raises(ApiError) as none:
+            await sweep(world, "none", 0)
+        said = 'admission webhook "vsweep.kb.io" denied the request: spec.workers: Invalid value: 0: should be greater'
+        assert none.value.code == 403
+        assert str(none.value).startswith(said)
+        await sweep(world, "one", 1, labels={})
+        await world.settle()
+        with pytest.raises(ApiError, match=r"queue-name.*field is immutable"):
+            await world.client.patch(SWEEP, "one", {"metadata": {"labels": {QUEUE_NAME_LABEL: "other"}}}, "default")
+
+    in_the_table(scenario)
+
+
+def test_in_the_table_jobs_and_pods_that_it_owns_follow_it(in_the_table: Any) -> None:
+    async def scenario(world: World) -> None:
+        await sweep(world, "runs", 4, labels={})
+        await sweep(world, "waits", 2, labels={})
+        await world.settle()
+        for name in ("runs", "waits"):
+            parent = (await see(world, name)).metadata
+            owner = {"apiVersion": "example.com/v1", "kind": "Sweep", "name": name, "uid": parent.uid}
+            container = {"name": "c", "image": "none"}
+            metadata = {
+                "name": name,
+                "labels": {QUEUE_NAME_LABEL: "default"},
+                "ownerReferences": [owner | {"controller": True}],
+            }
+            template = {"spec": {"containers": [container], "restartPolicy": "Never"}}
+            job = {"metadata": metadata, "spec": {"template": template}}
+            await world.client.create(JOB, msgspec.convert(job, Job), "default")
+            pod = {"metadata": metadata | {"name": f"{name}-pod"}, "spec": template["spec"]}
+            made = await world.client.create(POD, msgspec.convert(pod, Pod), "default")
+            assert made.spec.scheduling_gates == ()
+        await world.settle()
+        assert len((await world.client.list(WORKLOAD, "default")).items) == 2, "those of the Sweeps"
+        suspended = [(await world.client.get(JOB, name, "default")).spec.suspend for name in ("runs", "waits")]
+        assert suspended == [False, True]
+
+    in_the_table(scenario)
 
 
 def test_the_example_is_short() -> None:

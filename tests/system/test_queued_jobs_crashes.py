@@ -19,7 +19,7 @@ from muster.cluster.apiserver.inprocess import InProcessTransport
 from muster.cluster.controlplane import ControlPlane, Givens, control_plane
 from muster.cluster.nodes.simulated.nodes import SimulatedNodes
 from muster.cluster.store import MemoryJournal
-from muster.controllers.integrations.setup import integrations
+from muster.controllers.integrations.setup import reconcilers
 from muster.jobs.job.conditions import finish
 from muster.runtime.client import Client
 from muster.runtime.clock import VirtualClock, run_virtual
@@ -41,7 +41,7 @@ class Reconcilers:
         self.wire.writes_left = writes
         given = plane.surroundings
         self._manager = Manager(Client(self.wire), given.clock, given.random)
-        for part in integrations(self._manager, plane.events.recorder("kueue-job-controller"), DEFAULT):
+        for part in reconcilers(self._manager, plane.events.recorder("kueue-job-controller"), DEFAULT):
             self._manager.add(part)
         self._run = asyncio.create_task(self._manager.run())
 

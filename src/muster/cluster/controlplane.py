@@ -4,10 +4,11 @@ All of it on one event loop, in virtual time too. Nodes are not part of it: they
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, MutableMapping
+from collections.abc import AsyncIterator, Callable, MutableMapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 from muster.api.config import EMBEDDED, Configuration
 from muster.cluster.apiserver.access.control import AccessControl, Trust
@@ -43,6 +44,8 @@ from muster.cluster.controllers.serviceaccounts import CertificatePublisher, Tok
 from muster.cluster.nodeconnection import NodeConnection
 from muster.cluster.store import Journal, Store
 from muster.controllers.engine import Engine, assemble
+from muster.controllers.integrations.framework import Integration
+from muster.controllers.integrations.table import INTEGRATIONS
 from muster.runtime.client import Client
 from muster.runtime.clock import Clock
 from muster.runtime.events.recorder import EventSink
@@ -64,12 +67,14 @@ class Givens:
 class ControlPlane:
     """A running store and server, and a manager that is still to run.
 
+    integrations: the kinds of jobs that may queue.
     nodes: how the server reaches into their pods, by name; those who run nodes put them here.
     failed: set if the disk fails for good.
     """
 
     surroundings: Givens
     configuration: Configuration
+    integrations: Sequence[Integration[Any]]
     store: Store
     server: ApiServer
     access: AccessControl
@@ -101,7 +106,7 @@ class ControlPlane:
             self.manager.add(CertificatePublisher(self.manager, trust.authority_pem))
             self.manager.add(TokenSecrets(self.manager, trust.key, trust.authority_pem))
         self.manager.add(QuotaController(self.manager, self.store, self.ledger))
-        engine = assemble(self.manager, self.events, self.configuration)
+        engine = assemble(self.manager, self.events, self.configuration, integrations=self.integrations)
         self.server.actions |= pending_actions(engine.visibility)
         return engine
 
@@ -112,11 +117,12 @@ async def control_plane(
     surroundings: Givens,
     configuration: Configuration = EMBEDDED,
     trust: Callable[[], Trust] = Trust,
+    integrations: Sequence[Integration[Any]] = INTEGRATIONS,
 ) -> AsyncIterator[ControlPlane]:
     """A store and a server on a journal, with the objects that every cluster begins with.
 
     `trust` is asked once the journal is ours; by default the server is not reached from outside, and its tokens end
-    with it.
+    with it. integrations: the kinds of jobs that may queue.
     Raises `DataDirectoryError` where the journal does. The caller runs and stops the manager.
     """
     clock, ids, random = surroundings.clock, surroundings.ids, surroundings.random
@@ -132,7 +138,7 @@ async def control_plane(
                 set_default_resources,
                 note_requester,
                 *access.changing,
-                *managed_plugins(configuration),
+                *managed_plugins(configuration, integrations),
             ),
             judging=(
                 require_limits_kept,
@@ -141,7 +147,7 @@ async def control_plane(
                 *access.judging,
             ),
             last=(QuotaAdmission(ledger), NameSettlement(clock)),
-            remarks=(queue_of_nobody(configuration),),
+            remarks=(queue_of_nobody(configuration, integrations),),
             webhooks=PolicyJudge(store, registry, WebhookDispatcher(store, registry, ids, calls)),
         )
         CustomResources(store, registry, calls, ids).start()
@@ -167,7 +173,7 @@ async def control_plane(
         manager.add(events)
         try:
             yield ControlPlane(
-                surroundings, configuration, store, server, access, ledger, manager, events, nodes, failed
+                surroundings, configuration, integrations, store, server, access, ledger, manager, events, nodes, failed
             )
         finally:
             server.stop()

@@ -3,14 +3,17 @@
 The embedded cluster, an operator in a cluster and a simulation differ in their server and their clock, not in this.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
 from muster.api.config import Configuration
 from muster.controllers.elastic.quota import ElasticQuota
 from muster.controllers.elastic.world import WorldController
-from muster.controllers.integrations.setup import integrations
+from muster.controllers.integrations.framework import Integration
+from muster.controllers.integrations.setup import reconcilers
+from muster.controllers.integrations.table import INTEGRATIONS
 from muster.controllers.job import JobController
 from muster.controllers.job.ttl import TtlController
 from muster.controllers.queueing.admission import AdmissionController
@@ -46,22 +49,28 @@ class Engine:
 
 
 def assemble(
-    manager: Manager, events: EventSink, configuration: Configuration, parts: Iterable[Part] = tuple(Part)
+    manager: Manager,
+    events: EventSink,
+    configuration: Configuration,
+    parts: Iterable[Part] = tuple(Part),
+    integrations: Sequence[Integration[Any]] = INTEGRATIONS,
 ) -> Engine:
-    """Put the parts under the manager, before it runs."""
+    """Put the parts under the manager, before it runs. integrations: the kinds of jobs that may queue."""
     chosen, visibility = frozenset(parts), None
     if Part.JOBS in chosen:
         manager.add(JobController(manager, events.recorder("job-controller")))
         manager.add(TtlController(manager))
         manager.add(WorldController(manager))
     if Part.QUEUEING in chosen:
-        visibility = _add_queueing(manager, events, configuration)
+        visibility = _add_queueing(manager, events, configuration, integrations)
     if Part.SCHEDULING in chosen:
         manager.add(Scheduler(manager, events.recorder("default-scheduler")))
     return Engine(visibility)
 
 
-def _add_queueing(manager: Manager, events: EventSink, configuration: Configuration) -> Visibility:
+def _add_queueing(
+    manager: Manager, events: EventSink, configuration: Configuration, integrations: Sequence[Integration[Any]]
+) -> Visibility:
     manager.add(NodeQuotaController(manager))
     cache = QueueingCache(manager, configuration)
     usage = fair_usage(manager, cache, configuration)
@@ -80,6 +89,6 @@ def _add_queueing(manager: Manager, events: EventSink, configuration: Configurat
         manager.add(in_use(manager))
     manager.add(PriorityClassController(manager))
     manager.add(WorkloadController(manager, events.recorder("kueue-workload-controller"), configuration))
-    for part in integrations(manager, events.recorder("kueue-job-controller"), configuration):
+    for part in reconcilers(manager, events.recorder("kueue-job-controller"), configuration, integrations):
         manager.add(part)
     return Visibility(cache)

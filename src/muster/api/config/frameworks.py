@@ -33,9 +33,6 @@ FRAMEWORKS: Final = {
     "workload.codeflare.dev/appwrapper": GroupVersionKind("workload.codeflare.dev", "v1beta2", "AppWrapper"),
 }
 
-# Those that come with this engine.
-OURS: Final = frozenset({"batch/job", "pod"})
-
 # Those that have no way to other clusters of their own.
 NOT_DISPATCHED: Final = frozenset({"deployment", "sparkoperator.k8s.io/sparkapplication"})
 

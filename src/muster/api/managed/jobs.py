@@ -1,23 +1,20 @@
-"""What happens to a job on its way in: a queue, a priority, being suspended until it is admitted; and what may change.
+"""What happens to a job of any kind on its way in: a queue, a priority, being suspended; and what may change.
 
-Order and sentences are those of Kueue's webhooks (jobframework/defaults.go, validation.go, job_webhook.go). Unlike
-upstream, a job in a namespace that is not managed runs as it is: there, upstream suspends a job with a queue's name,
-and no controller ever starts it. And a job that another controller owns does not get a queue that it does not name:
-upstream knows the owners that are integrated, and takes the jobs of all others one by one.
+Order and sentences are those of Kueue's webhooks (jobframework/defaults.go, validation.go). Unlike upstream, a job in a
+namespace that is not managed runs as it is: there, upstream suspends a job with a queue's name, and no controller ever
+starts it. And a job that another controller owns does not get a queue that it does not name: upstream knows the owners
+that are integrated, and takes the jobs of all others one by one.
 """
 
 from collections.abc import Iterator
 
 from msgspec import Struct
 
-from muster.api.batch import CRON_JOB, INDEXED, JOB_CONTROLLER_NAME, Job, JobSpec
-from muster.api.elastic import ELASTIC_ANNOTATION, GANG_ANNOTATION, is_elastic
+from muster.api.batch import CRON_JOB
+from muster.api.elastic import ELASTIC_ANNOTATION, is_elastic
 from muster.api.kueue.names import (
     ELASTIC_JOB,
-    JOB_COMPLETIONS_EQUAL_PARALLELISM,
-    JOB_MIN_PARALLELISM,
     MAX_EXEC_TIME_SECONDS_LABEL,
-    MULTI_KUEUE_CONTROLLER,
     PREBUILT_WORKLOAD_NAME_LABEL,
     PRIORITY_CLASS_LABEL,
     QUEUE_NAME_LABEL,
@@ -27,18 +24,13 @@ from muster.api.managed.surroundings import Settings, Surroundings
 from muster.api.meta import ObjectMeta
 from muster.api.status import FieldError
 from muster.api.validation import names
-from muster.api.validation.fields import IMMUTABLE, Errors, each, forbidden, immutable, invalid
+from muster.api.validation.fields import IMMUTABLE, Errors, each, immutable, invalid
 from muster.api.validation.kueue.gates import fewer_gates, gates
 from muster.api.validation.kueue.rules import annotation_path, readiness
 
 # What jobs get that name none, where there is one of that name.
 DEFAULT_QUEUE = "default"
 DEFAULT_PRIORITY_CLASS = "default"
-
-# As Go's strconv.ParseBool understands them.
-_BOOLEANS = dict.fromkeys(("1", "t", "T", "TRUE", "true", "True"), True) | dict.fromkeys(
-    ("0", "f", "F", "FALSE", "false", "False"), False
-)
 
 
 class Arrival(Struct, frozen=True):
@@ -47,11 +39,11 @@ class Arrival(Struct, frozen=True):
     queue: str = ""
     priority_class: str = ""
     suspend: bool = False
-    managed_by: str = ""
+    elsewhere: bool = False  # MultiKueue is to run it in another cluster
 
 
-def arrival(meta: ObjectMeta, managed_by: str | None, around: Surroundings, settings: Settings) -> Arrival:
-    """What a new job of any kind gets. Raises `NestingTooDeepError`."""
+def arrival(meta: ObjectMeta, around: Surroundings, settings: Settings, *, dispatchable: bool) -> Arrival:
+    """What a new job of any kind gets; `dispatchable`: it may run elsewhere. Raises `NestingTooDeepError`."""
     if not settings.selects.matches(around.namespace_labels(meta.namespace)):
         return Arrival()
     named = meta.labels.get(QUEUE_NAME_LABEL, "")
@@ -62,13 +54,12 @@ def arrival(meta: ObjectMeta, managed_by: str | None, around: Surroundings, sett
         return Arrival()
     has_class = bool(meta.labels.get(PRIORITY_CLASS_LABEL))
     default_class = settings.default_priority and not has_class and around.has_priority_class(DEFAULT_PRIORITY_CLASS)
-    ours = managed_by in (None, "", JOB_CONTROLLER_NAME)
-    elsewhere = ours and local is not None and around.goes_elsewhere(local.spec.cluster_queue)
+    elsewhere = dispatchable and local is not None and around.goes_elsewhere(local.spec.cluster_queue)
     return Arrival(
         queue=DEFAULT_QUEUE if not named and local is not None else "",
         priority_class=DEFAULT_PRIORITY_CLASS if default_class else "",
         suspend=True,
-        managed_by=MULTI_KUEUE_CONTROLLER if elsewhere else "",
+        elsewhere=elsewhere,
     )
 
 
@@ -78,26 +69,13 @@ def _is_run_by_another(meta: ObjectMeta) -> bool:
     return owner is not None and not CRON_JOB.is_of(owner)
 
 
-def counts_follow(job: Job) -> bool:
-    """Whether a new Job that queues is to keep its Workload, and its pods, when it is scaled.
-
-    So it is without a queue (KEP-3715). It is left alone if it says anything about how it may change size, if its pods
-    need not run together, or if another program makes its Workload or runs it.
-    """
-    meta, spec = job.metadata, job.spec
-    said = {ELASTIC_ANNOTATION, ELASTIC_JOB, JOB_MIN_PARALLELISM} & meta.annotations.keys()
-    ours = spec.managed_by in (None, "", JOB_CONTROLLER_NAME) and not prebuilt_name(meta)
-    one_each = spec.completion_mode == INDEXED and spec.completions == spec.parallelism
-    return ours and one_each and not said and meta.annotations.get(GANG_ANNOTATION) != "false"
-
-
 def prebuilt_name(meta: ObjectMeta) -> str:
     """The name of the Workload that another program makes for the job; "" if the engine makes it."""
     name = PREBUILT_WORKLOAD_NAME_LABEL
     return meta.annotations.get(name, "") or meta.labels.get(name, "")
 
 
-# Rules for jobs of any kind.
+# Rules.
 
 
 def new_rules(meta: ObjectMeta) -> Errors:
@@ -152,79 +130,11 @@ def _longest(meta: ObjectMeta) -> Errors:
     text = meta.labels.get(MAX_EXEC_TIME_SECONDS_LABEL)
     if text is None:
         return
-    seconds = _integer(text)
+    seconds = integer(text)
     if seconds is None:
-        yield invalid(_label(MAX_EXEC_TIME_SECONDS_LABEL), text, _not_a_number(text))
+        yield invalid(_label(MAX_EXEC_TIME_SECONDS_LABEL), text, not_a_number(text))
     elif seconds <= 0:
         yield invalid(_label(MAX_EXEC_TIME_SECONDS_LABEL), seconds, "should be greater than 0")
-
-
-# Rules for Jobs.
-
-
-def validate_create(job: Job) -> list[FieldError]:
-    """A new Job with its defaults."""
-    return [*new_rules(job.metadata), *_partial(job), *_together(job)]
-
-
-def validate_update(new: Job, old: Job, around: Surroundings) -> list[FieldError]:
-    """A change of a Job's metadata or spec."""
-    return list(_update(new, old, around))
-
-
-def _update(new: Job, old: Job, around: Surroundings) -> Errors:
-    suspended, was_suspended = bool(new.spec.suspend), bool(old.spec.suspend)
-    before, now = old.metadata.annotations, new.metadata.annotations
-    yield from new_rules(new.metadata)
-    if now.get(JOB_MIN_PARALLELISM) != before.get(JOB_MIN_PARALLELISM):
-        yield from _partial(new)
-    yield from _together(new)
-    yield from changes(new.metadata, old.metadata, around, suspended=suspended, was_suspended=was_suspended)
-    if JOB_MIN_PARALLELISM in before and not was_suspended and new.spec.parallelism != old.spec.parallelism:
-        detail = "cannot change when partial admission is enabled and the job is not suspended"
-        yield forbidden("spec.parallelism", detail)
-    if not suspended and not was_suspended and is_together(new) != is_together(old):
-        path = annotation_path(JOB_COMPLETIONS_EQUAL_PARALLELISM)
-        yield forbidden(path, f"{IMMUTABLE} while the job is not suspended")
-
-
-def _partial(job: Job) -> Errors:
-    text = job.metadata.annotations.get(JOB_MIN_PARALLELISM)
-    if text is None:
-        return
-    path, least, most = annotation_path(JOB_MIN_PARALLELISM), _integer(text), _size(job.spec)
-    if least is None:
-        yield invalid(path, text, _not_a_number(text))
-    elif not 0 < least < most:
-        yield invalid(path, least, f"should be between 0 and {most - 1}")
-    if is_elastic(job.metadata.annotations):
-        yield invalid(path, text, "partial admission and elastic job cannot be used together")
-
-
-def _together(job: Job) -> Errors:
-    text = job.metadata.annotations.get(JOB_COMPLETIONS_EQUAL_PARALLELISM)
-    if text is None:
-        return
-    path = annotation_path(JOB_COMPLETIONS_EQUAL_PARALLELISM)
-    if text not in _BOOLEANS:
-        yield invalid(path, text, f'strconv.ParseBool: parsing "{text}": invalid syntax')
-    if not is_together(job):
-        return
-    if job.spec.completion_mode != INDEXED:
-        yield invalid(path, text, "should not be enabled for NonIndexed jobs")
-    if (job.spec.parallelism or 1) != (job.spec.completions or 1):
-        detail = f"should be equal to parallelism when {JOB_COMPLETIONS_EQUAL_PARALLELISM} annotation is true"
-        yield invalid("spec.completions", job.spec.completions, detail)
-
-
-def is_together(job: Job) -> bool:
-    """Whether its completions follow its parallelism when it is admitted in part."""
-    return _BOOLEANS.get(job.metadata.annotations.get(JOB_COMPLETIONS_EQUAL_PARALLELISM, ""), False)
-
-
-def _size(spec: JobSpec) -> int:
-    size = 1 if spec.parallelism is None else spec.parallelism
-    return size if spec.completions is None else min(size, spec.completions)
 
 
 # Words.
@@ -248,11 +158,12 @@ def _asks_for_size(meta: ObjectMeta) -> bool:
     return meta.annotations.get(ELASTIC_JOB) == "true"
 
 
-def _integer(text: str) -> int | None:
+def integer(text: str) -> int | None:
     """As Go reads it, within reason."""
     digits = text.removeprefix("-") if text.startswith("-") else text.removeprefix("+")
     return int(text) if digits.isascii() and digits.isdigit() and len(digits) <= 18 else None
 
 
-def _not_a_number(text: str) -> str:
+def not_a_number(text: str) -> str:
+    """What Go says of a text that is no number."""
     return f'strconv.Atoi: parsing "{text}": invalid syntax'

@@ -1,7 +1,7 @@
 """What the engine has to know of a kind of job so that it queues: an `Integration`, all of it pure.
 
-Kinds that come with the engine and kinds from outside are the same here: whoever writes an `Integration` and gives it
-to a `JobReconciler` has a kind that waits in queues, starts whole, is preempted and is started again.
+Kinds that come with the engine and kinds from outside are the same here: a kind with an `Integration` gets its queue as
+it comes in, waits, starts whole, is preempted and is started again. `table` has those that come with the engine.
 """
 
 from collections.abc import Sequence
@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from muster.api.kinds import Kind
 from muster.api.kueue import PodSet, ReclaimablePod
+from muster.api.validation.fields import Errors
 from muster.queueing.jobframework.observed import End, PodSetInfo
 
 T = TypeVar("T")
@@ -69,7 +70,10 @@ class Observable(Protocol[T_contra]):
 
 
 class Integration(Observable[T], Protocol[T]):
-    """How one kind of job queues. `job` is always as the API server has it."""
+    """How one kind of job queues. `job` is always as the API server has it.
+
+    Methods with a body are for kinds that have more to say than their queue; who inherits from this has the others'.
+    """
 
     @property
     def kind(self) -> Kind[T]:
@@ -96,3 +100,21 @@ class Integration(Observable[T], Protocol[T]):
     def restore(self, job: T, original: Sequence[PodSet]) -> Sequence[Step]:
         """Make the pods of a stopped job again what they were before anything was injected."""
         ...
+
+    # On the way in. `job` is as its writer sent it.
+
+    def defaults(self, job: T) -> dict[str, Any]:  # noqa: ARG002  (most kinds need none)
+        """A merge patch of what a new job that queues gets, beside its queue and being stopped."""
+        return {}
+
+    def hand_over(self, job: T) -> dict[str, Any]:  # noqa: ARG002  (most kinds have no field for it)
+        """A merge patch that leaves a new job to MultiKueue; empty if that cannot be, or another controller runs it."""
+        return {}
+
+    def rules(self, job: T, old: T | None) -> Errors:  # noqa: ARG002  (most kinds have none)
+        """What is wrong with a job; `old` is the one before the change, None for a new one."""
+        return iter(())
+
+    def changes(self, new: T, old: T) -> Errors:  # noqa: ARG002  (most kinds have none)
+        """What is wrong with a change."""
+        return iter(())

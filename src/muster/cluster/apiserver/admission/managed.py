@@ -3,15 +3,16 @@
 Plugins look at objects as of the newest write. What costs anything is only looked at for objects that may queue.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar
 
 import msgspec
 
 from muster.api.batch import JOB, Job
 from muster.api.conditions import is_true
-from muster.api.config import Configuration, frameworks
+from muster.api.config import Configuration
 from muster.api.core import NAMESPACE, POD, Pod
 from muster.api.elastic import is_elastic
 from muster.api.kinds import Kind
@@ -26,48 +27,56 @@ from muster.api.kueue import (
 )
 from muster.api.kueue.names import (
     ADMITTED,
-    ELASTIC_JOB,
     MULTI_KUEUE_CONTROLLER,
     POD_SET_LABEL,
     PREBUILT_WORKLOAD_NAME_LABEL,
-    PRIORITY_CLASS_LABEL,
     QUEUE_NAME_LABEL,
 )
 from muster.api.managed import jobs, pods
 from muster.api.managed.ancestry import NestingTooDeepError
-from muster.api.managed.surroundings import Settings
+from muster.api.managed.surroundings import Settings, Surroundings
 from muster.api.meta import ObjectMeta, OwnerReference, Struct
 from muster.api.pods import controller_of
 from muster.api.quantity import QuantityError
 from muster.api.selectors import EVERYTHING, label_matcher
 from muster.api.status import denied
 from muster.cluster.apiserver.admission.chain import Attempt, Plugin, Remark
+from muster.cluster.apiserver.patch import merge
 from muster.cluster.store import Entry, Key, Store
+from muster.controllers.integrations import admission
+from muster.controllers.integrations.framework import Integration
+from muster.controllers.integrations.table import chosen, outside
 from muster.jobs.job.quota import GATE, must_wait
 from muster.jobs.job.terms import Terms
 from muster.queueing.elastic.growth import granted
 from muster.queueing.jobframework.names import workload_name
+from muster.runtime.objects import meta_of
 
 
-def managed_plugins(configuration: Configuration) -> tuple[Plugin, ...]:
+def managed_plugins(configuration: Configuration, integrations: Sequence[Integration[Any]]) -> tuple[Plugin, ...]:
     """What the settings ask for, to run after the server's own plugins."""
-    enabled, settings = configuration.integrations.frameworks, _settings(configuration)
-    of_jobs = (ManagedJobs(settings), pods_of_queued_jobs) if "batch/job" in enabled else ()
-    return (*of_jobs, ManagedPods(settings)) if "pod" in enabled else of_jobs
+    ours, settings = chosen(integrations, configuration), _settings(configuration)
+    around = partial(StoredSurroundings, {(one.kind.api_version, one.kind.kind): one.kind for one in integrations})
+    plugins: list[Plugin] = [ManagedJobs(ours, around, settings)] if ours else []
+    if JOB in [one.kind for one in ours]:
+        plugins.append(pods_of_queued_jobs)
+    if "pod" in configuration.integrations.frameworks:
+        plugins.append(ManagedPods(around, settings))
+    return tuple(plugins)
 
 
-def queue_of_nobody(configuration: Configuration) -> Remark:
+def queue_of_nobody(configuration: Configuration, integrations: Sequence[Integration[Any]]) -> Remark:
     """Tells who writes a queue's name on an object that nothing makes wait: it runs without quota."""
-    said = configuration.integrations
-    followed = {frameworks.FRAMEWORKS[name] for name in said.frameworks if name in frameworks.OURS}
-    followed |= {kind for name in said.external_frameworks if (kind := frameworks.parse(name)) is not None}
+    followed, from_outside = {one.kind.resource for one in chosen(integrations, configuration)}, outside(configuration)
+    if "pod" in configuration.integrations.frameworks:
+        followed.add(POD.resource)
 
     def remark(attempt: Attempt) -> str:
         kind = attempt.resource.kind
         queue = _queue_of(attempt.document)
         if attempt.subresource or not queue or attempt.operation == "DELETE" or queue == _queue_of(attempt.old or {}):
             return ""
-        if (kind.group, kind.version, kind.kind) in followed:
+        if attempt.resource.key in followed or (kind.group, kind.version, kind.kind) in from_outside:
             return ""
         return f"{QUEUE_NAME_LABEL}: no integration for {kind.kind} is enabled, it does not wait in a queue"
 
@@ -89,9 +98,6 @@ def _settings(configuration: Configuration) -> Settings:
 
 T = TypeVar("T")
 
-# Kinds whose objects may be the owners of others that queue.
-_OWNERS: Mapping[tuple[str, str], Kind[Any]] = {(JOB.api_version, JOB.kind): JOB}
-
 
 class _Meta(Struct):
     metadata: ObjectMeta = ObjectMeta()
@@ -99,8 +105,9 @@ class _Meta(Struct):
 
 @dataclass(frozen=True, slots=True)
 class StoredSurroundings:
-    """`api.managed.Surroundings` in the store."""
+    """`api.managed.Surroundings` in the store. owners: the kinds that may stand above others, by version and kind."""
 
+    owners: Mapping[tuple[str, str], Kind[Any]]
     store: Store
 
     def local_queue(self, namespace: str, name: str) -> LocalQueue | None:
@@ -115,7 +122,7 @@ class StoredSurroundings:
 
     def owner(self, namespace: str, reference: OwnerReference) -> ObjectMeta | None:
         """The owner that is meant, if it is of a kind that queues."""
-        kind = _OWNERS.get((reference.api_version, reference.kind))
+        kind = self.owners.get((reference.api_version, reference.kind))
         entry = self.store.latest(Key(kind.resource, namespace, reference.name)) if kind is not None else None
         return kind.seen_as(_Meta).decode(entry.body).metadata if kind is not None and entry is not None else None
 
@@ -135,57 +142,49 @@ class StoredSurroundings:
         return self.store.latest(Key(ADMISSION_CHECK.resource, "", name))
 
 
-class ManagedJobs:
-    """Jobs that name a queue, or get one."""
+# What there is beside an object, in a store.
+Around = Callable[[Store], Surroundings]
 
-    def __init__(self, settings: Settings) -> None:
+
+class ManagedJobs:
+    """Jobs of all kinds that queue: those that name a queue, or get one."""
+
+    def __init__(self, integrations: Iterable[Integration[Any]], around: Around, settings: Settings) -> None:
+        self._integrations = {one.kind.resource: one for one in integrations}
+        self._around = around
         self._settings = settings
 
     def __call__(self, attempt: Attempt, store: Store) -> None:
-        """Complete a new Job, and refuse what breaks a rule. Raises `ApiError`."""
-        if attempt.resource.key != JOB.resource or attempt.subresource or attempt.operation == "DELETE":
+        """Complete a new job, and refuse what breaks a rule. Raises `ApiError`."""
+        integration = self._integrations.get(attempt.resource.key)
+        if integration is None or attempt.subresource or attempt.operation == "DELETE":
             return
-        around = StoredSurroundings(store)
-        if attempt.operation == "CREATE":
-            job = _typed(attempt.document, JOB)
-            if job is None:
-                return
-            self._complete(attempt, job, around)
-            errors = jobs.validate_create(job)
-        else:
-            new, old = _typed(attempt.document, JOB), _typed(attempt.old or {}, JOB)
-            if new is None or old is None:
-                return
-            if old.metadata.annotations.get(ELASTIC_JOB) == "true" and ELASTIC_JOB not in new.metadata.annotations:
-                # It was set here: a manifest that does not have it can be put again as it was.
-                attempt.document["metadata"].setdefault("annotations", {})[ELASTIC_JOB] = "true"
-                new = _typed(attempt.document, JOB) or new
-            errors = jobs.validate_update(new, old, around)
-        if errors:
-            raise denied(JOB.kind, errors)
+        kind, around = integration.kind, self._around(store)
+        new, old = (_typed(one, kind) if one is not None else None for one in (attempt.document, attempt.old))
+        if new is None or (old is None and attempt.operation == "UPDATE"):
+            return
+        if old is None:
+            self._complete(attempt, integration, new, around)
+        elif left_out := admission.keeping(meta_of(new), meta_of(old)):
+            _merge(attempt, left_out)
+            new = _typed(attempt.document, kind) or new
+        if errors := admission.errors(integration, new, old, around):
+            raise denied(kind.kind, errors)
 
-    def _complete(self, attempt: Attempt, job: Job, around: StoredSurroundings) -> None:
-        meta = msgspec.structs.replace(job.metadata, namespace=attempt.namespace)
+    def _complete(self, attempt: Attempt, integration: Integration[Any], job: Any, around: Surroundings) -> None:
         try:
-            gets = jobs.arrival(meta, job.spec.managed_by, around, self._settings)
+            patches = admission.completing(integration, job, attempt.namespace, around, self._settings)
         except NestingTooDeepError as error:
             raise attempt.refused(str(error)) from None
-        labels = {QUEUE_NAME_LABEL: gets.queue, PRIORITY_CLASS_LABEL: gets.priority_class}
-        for label, name in labels.items():
-            if name:
-                attempt.document["metadata"].setdefault("labels", {})[label] = name
-        if gets.suspend:
-            attempt.document["spec"]["suspend"] = True
-        if gets.managed_by:
-            attempt.document["spec"]["managedBy"] = gets.managed_by
-        elif gets.suspend and jobs.counts_follow(job):
-            attempt.document["metadata"].setdefault("annotations", {})[ELASTIC_JOB] = "true"
+        for patch in patches:
+            _merge(attempt, patch)
 
 
 class ManagedPods:
     """Plain pods that name a queue, and groups of pods."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, around: Around, settings: Settings) -> None:
+        self._around = around
         self._settings = settings
 
     def __call__(self, attempt: Attempt, store: Store) -> None:
@@ -194,7 +193,7 @@ class ManagedPods:
             return
         if not (self._settings.without_queue or pods.says_something(attempt.document["metadata"])):
             return
-        around = StoredSurroundings(store)
+        around = self._around(store)
         new, old = _typed(attempt.document, POD), _typed(attempt.old or {}, POD)
         if new is None or old is None:
             return
@@ -206,7 +205,7 @@ class ManagedPods:
         if errors:
             raise denied(POD.kind, errors)
 
-    def _hold(self, attempt: Attempt, pod: Pod, around: StoredSurroundings) -> None:
+    def _hold(self, attempt: Attempt, pod: Pod, around: Surroundings) -> None:
         meta = msgspec.structs.replace(pod.metadata, namespace=attempt.namespace)
         try:
             if pods.is_to_be_held(meta, around, self._settings):
@@ -254,6 +253,10 @@ def _is_held(pod: Pod, job: Job, workload: Workload | None) -> bool:
         return True
     size = sum(granted(workload).values()) if workload is not None else 0
     return has_label and is_elastic(job.metadata.annotations) and must_wait(pod, Terms.of(job), size)
+
+
+def _merge(attempt: Attempt, patch: dict[str, Any]) -> None:
+    attempt.document.update(merge.apply(attempt.document, patch))
 
 
 def _typed(document: Mapping[str, Any], kind: Kind[T]) -> T | None:

@@ -5,7 +5,7 @@ import pytest
 
 from muster.api.batch import JOB, Job
 from muster.api.core import Toleration
-from muster.controllers.integrations.job import JobIntegration
+from muster.controllers.integrations.job.integration import JobIntegration
 from muster.queueing.jobframework.observed import End, PodSetInfo
 
 KIND = JobIntegration()

@@ -18,9 +18,10 @@ from muster.api.conditions import is_true
 from muster.api.elastic import is_elastic
 from muster.api.kinds import Kind
 from muster.api.kueue import MAIN_POD_SET, PodSet, ReclaimablePod
-from muster.api.kueue.names import JOB_MIN_PARALLELISM, POD_SET_LABEL
-from muster.api.managed.jobs import is_together
-from muster.controllers.integrations.framework import Step
+from muster.api.kueue.names import ELASTIC_JOB, JOB_MIN_PARALLELISM, MULTI_KUEUE_CONTROLLER, POD_SET_LABEL
+from muster.api.validation.fields import Errors
+from muster.controllers.integrations.framework import Integration, Step
+from muster.controllers.integrations.job import admission
 from muster.controllers.integrations.templates import injecting, restoring
 from muster.controllers.scheduler.gangs import starts_together
 from muster.jobs.job.conditions import SUSPENDED, finish
@@ -32,7 +33,7 @@ from muster.queueing.jobframework.reclaimable import reclaimable_pods
 _OWN_LABELS = (LEGACY_JOB_NAME_LABEL, LEGACY_CONTROLLER_UID_LABEL, CONTROLLER_UID_LABEL)
 
 
-class JobIntegration:
+class JobIntegration(Integration[Job]):
     """Jobs with one podset, `main`."""
 
     kind: Kind[Job] = JOB
@@ -104,6 +105,22 @@ class JobIntegration:
         reset = [Step({"status": {"startTime": None}}, "status")] if job.status.start_time is not None else []
         return [*reset, Step({"spec": {"template": template} | _sized(job, podset.count)})]
 
+    def defaults(self, job: Job) -> dict[str, Any]:
+        """Its size may change as it may without a queue."""
+        return {"metadata": {"annotations": {ELASTIC_JOB: "true"}}} if admission.counts_follow(job) else {}
+
+    def hand_over(self, job: Job) -> dict[str, Any]:
+        """By the name of its controller."""
+        return {"spec": {"managedBy": MULTI_KUEUE_CONTROLLER}} if admission.is_run_here(job) else {}
+
+    def rules(self, job: Job, old: Job | None) -> Errors:
+        """Of partial admission."""
+        return admission.rules(job, old)
+
+    def changes(self, new: Job, old: Job) -> Errors:
+        """Of partial admission."""
+        return admission.changes(new, old)
+
 
 def _size(job: Job) -> int:
     terms = Terms.of(job)
@@ -124,4 +141,4 @@ def _sized(job: Job, count: int) -> dict[str, Any]:
     """What makes a Job that may start with fewer pods so large; nothing for others."""
     if _least(job) is None or count == _size(job):
         return {}
-    return {"parallelism": count} | ({"completions": count} if is_together(job) else {})
+    return {"parallelism": count} | ({"completions": count} if admission.is_together(job) else {})

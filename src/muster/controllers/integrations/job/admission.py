@@ -1,0 +1,90 @@
+"""What a Job may say about how it queues, and change; order and sentences are those of Kueue's job_webhook.go. Pure."""
+
+from muster.api.batch import INDEXED, JOB_CONTROLLER_NAME, Job, JobSpec
+from muster.api.elastic import ELASTIC_ANNOTATION, GANG_ANNOTATION, is_elastic
+from muster.api.kueue.names import ELASTIC_JOB, JOB_COMPLETIONS_EQUAL_PARALLELISM, JOB_MIN_PARALLELISM
+from muster.api.managed.jobs import integer, not_a_number, prebuilt_name
+from muster.api.validation.fields import IMMUTABLE, Errors, forbidden, invalid
+from muster.api.validation.kueue.rules import annotation_path
+
+# As Go's strconv.ParseBool understands them.
+_BOOLEANS = dict.fromkeys(("1", "t", "T", "TRUE", "true", "True"), True) | dict.fromkeys(
+    ("0", "f", "F", "FALSE", "false", "False"), False
+)
+
+
+def is_run_here(job: Job) -> bool:
+    """Whether the controller of this cluster makes its pods."""
+    return job.spec.managed_by in (None, "", JOB_CONTROLLER_NAME)
+
+
+def counts_follow(job: Job) -> bool:
+    """Whether a new Job that queues is to keep its Workload, and its pods, when it is scaled.
+
+    So it is without a queue (KEP-3715). It is left alone if it says anything about how it may change size, if its pods
+    need not run together, or if another program makes its Workload or runs it.
+    """
+    meta, spec = job.metadata, job.spec
+    said = {ELASTIC_ANNOTATION, ELASTIC_JOB, JOB_MIN_PARALLELISM} & meta.annotations.keys()
+    ours = is_run_here(job) and not prebuilt_name(meta)
+    one_each = spec.completion_mode == INDEXED and spec.completions == spec.parallelism
+    return ours and one_each and not said and meta.annotations.get(GANG_ANNOTATION) != "false"
+
+
+def rules(job: Job, old: Job | None) -> Errors:
+    """What holds for every version of a Job; `old` is the one before, if there is one."""
+    before = old.metadata.annotations.get(JOB_MIN_PARALLELISM) if old is not None else None
+    if old is None or job.metadata.annotations.get(JOB_MIN_PARALLELISM) != before:
+        yield from _partial(job)
+    yield from _together(job)
+
+
+def changes(new: Job, old: Job) -> Errors:
+    """What of a Job may change while it runs."""
+    suspended, was_suspended = bool(new.spec.suspend), bool(old.spec.suspend)
+    is_partial = JOB_MIN_PARALLELISM in old.metadata.annotations
+    if is_partial and not was_suspended and new.spec.parallelism != old.spec.parallelism:
+        detail = "cannot change when partial admission is enabled and the job is not suspended"
+        yield forbidden("spec.parallelism", detail)
+    if not suspended and not was_suspended and is_together(new) != is_together(old):
+        path = annotation_path(JOB_COMPLETIONS_EQUAL_PARALLELISM)
+        yield forbidden(path, f"{IMMUTABLE} while the job is not suspended")
+
+
+def is_together(job: Job) -> bool:
+    """Whether its completions follow its parallelism when it is admitted in part."""
+    return _BOOLEANS.get(job.metadata.annotations.get(JOB_COMPLETIONS_EQUAL_PARALLELISM, ""), False)
+
+
+def _partial(job: Job) -> Errors:
+    text = job.metadata.annotations.get(JOB_MIN_PARALLELISM)
+    if text is None:
+        return
+    path, least, most = annotation_path(JOB_MIN_PARALLELISM), integer(text), _size(job.spec)
+    if least is None:
+        yield invalid(path, text, not_a_number(text))
+    elif not 0 < least < most:
+        yield invalid(path, least, f"should be between 0 and {most - 1}")
+    if is_elastic(job.metadata.annotations):
+        yield invalid(path, text, "partial admission and elastic job cannot be used together")
+
+
+def _together(job: Job) -> Errors:
+    text = job.metadata.annotations.get(JOB_COMPLETIONS_EQUAL_PARALLELISM)
+    if text is None:
+        return
+    path = annotation_path(JOB_COMPLETIONS_EQUAL_PARALLELISM)
+    if text not in _BOOLEANS:
+        yield invalid(path, text, f'strconv.ParseBool: parsing "{text}": invalid syntax')
+    if not is_together(job):
+        return
+    if job.spec.completion_mode != INDEXED:
+        yield invalid(path, text, "should not be enabled for NonIndexed jobs")
+    if (job.spec.parallelism or 1) != (job.spec.completions or 1):
+        detail = f"should be equal to parallelism when {JOB_COMPLETIONS_EQUAL_PARALLELISM} annotation is true"
+        yield invalid("spec.completions", job.spec.completions, detail)
+
+
+def _size(spec: JobSpec) -> int:
+    size = 1 if spec.parallelism is None else spec.parallelism
+    return size if spec.completions is None else min(size, spec.completions)
