@@ -9,22 +9,21 @@ from muster.api.batch import JOB
 from muster.api.status import ApiError
 from muster.cli.doing.scaling import ATTEMPTS, scale
 from muster.cli.session import Session
+from muster.runtime.client import Client
 
 
-class Hasty:
-    """A client before each of whose patches somebody else changes the job, so many times."""
+class Hasty(Client):
+    """A client before each of whose patches another user changes the job, so many times."""
 
-    def __init__(self, client: Any, times: int) -> None:
+    def __init__(self, client: Client, times: int) -> None:
+        super().__init__(client.transport)
         self._client, self.left = client, times
 
-    async def get(self, *arguments: Any) -> Any:
-        return await self._client.get(*arguments)
-
-    async def patch(self, *arguments: Any) -> Any:
+    async def patch(self, *arguments: Any, **options: Any) -> Any:
         if self.left:
             self.left -= 1
             await self._client.patch(JOB, "train", {"metadata": {"labels": {"seen": f"n{self.left}"}}}, "default")
-        return await self._client.patch(*arguments)
+        return await super().patch(*arguments, **options)
 
 
 async def parallelism(world: World) -> int | None:

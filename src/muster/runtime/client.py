@@ -169,6 +169,22 @@ class Client:
             raise (_of_another(error, kind, name) or error) from None
         return _decode(kind, response.body)
 
+    async def patch_object(
+        self,
+        kind: Kind[T],
+        obj: T,
+        patch: Mapping[str, Any],
+        *,
+        lock: bool = True,
+        type: str = MERGE_PATCH,
+        subresource: str = "",
+    ) -> T:
+        """Change part of this very object; with `lock`, only as it was read. Raises `ApiError` (NotFound, Conflict)."""
+        meta = meta_of(obj)
+        guard = {"uid": meta.uid} | ({"resourceVersion": meta.resource_version} if lock else {})
+        guarded = {**patch, "metadata": guard | patch.get("metadata", {})}
+        return await self.patch(kind, meta.name, guarded, meta.namespace, type=type, subresource=subresource)
+
     async def delete(
         self,
         kind: Kind[T],
@@ -187,6 +203,11 @@ class Client:
         if uid is not None or resource_version is not None:
             options["preconditions"] = _query(uid=uid or "", resourceVersion=resource_version or "")
         await self._send("DELETE", kind.path(namespace, name), {}, msgspec.json.encode(options))
+
+    async def delete_object(self, kind: Kind[T], obj: T, *, grace_period_seconds: int | None = None) -> None:
+        """Ask for the deletion of this very object. Raises `ApiError` (NotFound, Conflict)."""
+        meta = meta_of(obj)
+        await self.delete(kind, meta.name, meta.namespace, grace_period_seconds=grace_period_seconds, uid=meta.uid)
 
     async def post(self, kind: Kind[Any], name: str, namespace: str, subresource: str, body: Mapping[str, Any]) -> None:
         """Create a subresource: `binding`, `eviction`."""

@@ -18,13 +18,13 @@ from muster.runtime import client as client_module
 from muster.runtime.client import Client, WatchEvent, error_of, lines
 from muster.runtime.clock import run_virtual
 from muster.runtime.objects import meta_of
-from muster.runtime.transport import JSON_PATCH, MERGE_PATCH, Request, Response, TransportError
+from muster.runtime.transport import JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH, Request, Response, TransportError
 
 PATH = "/apis/test.dev/v1/namespaces/ns/things"
-THING_1 = Thing(metadata=ObjectMeta(name="a", namespace="ns", resource_version="5"), value=3)
+THING_1 = Thing(metadata=ObjectMeta(name="a", namespace="ns", uid="u", resource_version="5"), value=3)
 BODY_1 = (
     b'{"apiVersion":"test.dev/v1","kind":"Thing",'
-    b'"metadata":{"name":"a","namespace":"ns","resourceVersion":"5"},"value":3}'
+    b'"metadata":{"name":"a","namespace":"ns","uid":"u","resourceVersion":"5"},"value":3}'
 )
 OK = Response(200, BODY_1)
 
@@ -77,6 +77,23 @@ def test_a_patch_of_another_object_of_the_name_is_a_conflict():
             [],
         ),
         (
+            lambda c: c.patch_object(THING, THING_1, {"value": 4}),
+            Request("PATCH", f"{PATH}/a", {"fieldManager": "me"}, content_type=MERGE_PATCH),
+            {"metadata": {"uid": "u", "resourceVersion": "5"}, "value": 4},
+        ),
+        (
+            lambda c: c.patch_object(
+                THING,
+                THING_1,
+                {"metadata": {"labels": {"a": "b"}}},
+                lock=False,
+                type=STRATEGIC_MERGE_PATCH,
+                subresource="status",
+            ),
+            Request("PATCH", f"{PATH}/a/status", {"fieldManager": "me"}, content_type=STRATEGIC_MERGE_PATCH),
+            {"metadata": {"uid": "u", "labels": {"a": "b"}}},
+        ),
+        (
             lambda c: c.delete(THING, "a", "ns"),
             Request("DELETE", f"{PATH}/a"),
             {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Background"},
@@ -92,6 +109,16 @@ def test_a_patch_of_another_object_of_the_name_is_a_conflict():
                 "propagationPolicy": "Orphan",
                 "gracePeriodSeconds": 0,
                 "preconditions": {"uid": "u", "resourceVersion": "5"},
+            },
+        ),
+        (
+            lambda c: c.delete_object(THING, THING_1),
+            Request("DELETE", f"{PATH}/a"),
+            {
+                "kind": "DeleteOptions",
+                "apiVersion": "v1",
+                "propagationPolicy": "Background",
+                "preconditions": {"uid": "u"},
             },
         ),
         (

@@ -29,8 +29,8 @@ async def cancel(client: Client, name: str, namespace: str, *, delete: bool = Fa
         return "has ended already (--delete removes what is known of it)"
     if announced(job) is None:
         condition = {"type": FAILURE_TARGET, "status": "True", "reason": CANCELLED, "message": "It was cancelled"}
-        patch = {"metadata": {"uid": job.metadata.uid}, "status": {"conditions": [condition]}}
-        await client.patch(JOB, name, patch, namespace, type=STRATEGIC_MERGE_PATCH, subresource="status")
+        patch = {"status": {"conditions": [condition]}}
+        await client.patch_object(JOB, job, patch, lock=False, type=STRATEGIC_MERGE_PATCH, subresource="status")
     return "cancelled"
 
 

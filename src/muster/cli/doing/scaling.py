@@ -23,9 +23,8 @@ async def scale(session: Session, name: str, workers: int, *, force: bool = Fals
         job = await get_job(session.client, name, session.namespace)
         if not force and (objection := objection_to(job, workers)):
             raise click.ClickException(f"{objection}; --force if that is meant")
-        patch = {"metadata": {"resourceVersion": job.metadata.resource_version}, "spec": size(job, workers)}
         try:
-            await session.client.patch(JOB, name, patch, session.namespace)
+            await session.client.patch_object(JOB, job, {"spec": size(job, workers)})
         except ApiError as error:
             if error.code != 409 or attempt == ATTEMPTS:
                 raise

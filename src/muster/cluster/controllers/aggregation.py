@@ -1,7 +1,5 @@
 """Keeps aggregated ClusterRoles what their selectors say: they get the rules of the roles that these select."""
 
-from typing import Any
-
 import msgspec
 
 from muster.api.rbac import CLUSTER_ROLE, ClusterRole
@@ -58,10 +56,6 @@ class RoleAggregator:
             return None  # validation has let nothing in that makes no sense; what is older stays as it is
         if rules == role.rules:
             return None
-        patch: dict[str, Any] = {
-            "metadata": {"resourceVersion": role.metadata.resource_version},
-            "rules": msgspec.to_builtins(rules),
-        }
         with ignoring("NotFound", "Conflict"):  # gone, or changed: then we are called again
-            await self._client.patch(CLUSTER_ROLE, name, patch)
+            await self._client.patch_object(CLUSTER_ROLE, role, {"rules": msgspec.to_builtins(rules)})
         return None

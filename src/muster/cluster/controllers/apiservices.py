@@ -92,7 +92,7 @@ class ApiServices:
                 return None  # its writer says that another server serves it
             elif served is None:
                 if MANAGED in found.metadata.labels:
-                    await self._client.delete(API_SERVICE, name, uid=found.metadata.uid)
+                    await self._client.delete_object(API_SERVICE, found)
             elif not _is_available(found):
                 await self._make_available(name)
         return None

@@ -132,5 +132,4 @@ class GarbageCollector:
         current = await self._client.get(kind, item.name, item.namespace)
         if Item.of(item.resource, current.metadata) != item:
             raise conflict(item.resource, item.name)  # the graph is behind: decide again when it has caught up
-        metadata["resourceVersion"] = current.metadata.resource_version
-        await self._client.patch(kind, item.name, {"metadata": metadata}, item.namespace)
+        await self._client.patch_object(kind, current, {"metadata": metadata})

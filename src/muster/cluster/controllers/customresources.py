@@ -82,8 +82,6 @@ class CustomResourceController:
         return not (await self._client.page(kind, limit=1)).items
 
     async def _let_go(self, definition: Definition) -> None:
-        meta = definition.metadata
-        kept = [finalizer for finalizer in meta.finalizers if finalizer != CLEANUP_FINALIZER]
-        patch = {"metadata": {"finalizers": kept, "uid": meta.uid, "resourceVersion": meta.resource_version}}
+        kept = [finalizer for finalizer in definition.metadata.finalizers if finalizer != CLEANUP_FINALIZER]
         with ignoring("NotFound"):
-            await self._client.patch(DEFINITION, meta.name, patch)
+            await self._client.patch_object(DEFINITION, definition, {"metadata": {"finalizers": kept}})

@@ -57,15 +57,13 @@ class LostPodCollector:
         return None
 
     async def _end(self, pod: Pod, node: str) -> None:
-        meta = pod.metadata
         with ignoring("NotFound", "Conflict"):
             if not is_finished(pod):
-                status = self._failed(node)
-                patch = {"metadata": {"uid": meta.uid}, "status": status}
-                await self._client.patch(
-                    POD, meta.name, patch, meta.namespace, type=STRATEGIC_MERGE_PATCH, subresource="status"
+                patch = {"status": self._failed(node)}
+                await self._client.patch_object(
+                    POD, pod, patch, lock=False, type=STRATEGIC_MERGE_PATCH, subresource="status"
                 )
-            await self._client.delete(POD, meta.name, meta.namespace, grace_period_seconds=0, uid=meta.uid)
+            await self._client.delete_object(POD, pod, grace_period_seconds=0)
 
     def _failed(self, node: str) -> dict[str, Any]:
         condition = {

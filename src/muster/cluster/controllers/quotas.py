@@ -81,17 +81,10 @@ class QuotaController:
         return {"hard": dict(names), "used": dict(quantities(used))}
 
     async def _write(self, quota: ResourceQuota, status: dict[str, dict[str, Any]]) -> None:
-        meta = quota.metadata
         gone = {"hard": quota.status.hard.keys(), "used": quota.status.used.keys()}
         patch = {field: dict.fromkeys(gone[field] - status[field].keys()) | status[field] for field in status}
         with ignoring("NotFound", "Conflict"):  # gone, or another one by now
-            await self._client.patch(
-                RESOURCE_QUOTA,
-                meta.name,
-                {"metadata": {"uid": meta.uid}, "status": patch},
-                meta.namespace,
-                subresource="status",
-            )
+            await self._client.patch_object(RESOURCE_QUOTA, quota, {"status": patch}, lock=False, subresource="status")
 
 
 def _namespace(quota: ResourceQuota) -> str:

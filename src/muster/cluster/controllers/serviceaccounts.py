@@ -143,10 +143,10 @@ class TokenSecrets:
         with ignoring("NotFound", "Conflict"):  # gone, or changed: then we are called again
             if account is None or wanted_uid not in ("", account.metadata.uid):
                 if wanted_uid:  # its account was here, and is gone
-                    await self._client.delete(SECRET, meta.name, meta.namespace, uid=meta.uid)
+                    await self._client.delete_object(SECRET, secret)
                 return None
             if patch := self._missing(secret, account):
-                await self._client.patch(SECRET, meta.name, patch, meta.namespace)
+                await self._client.patch_object(SECRET, secret, patch)
         return None
 
     def _missing(self, secret: Secret, account: ServiceAccount) -> dict[str, Any]:
@@ -159,9 +159,7 @@ class TokenSecrets:
         lacking = {name: base64.b64encode(value).decode() for name, value in wanted.items() if data.get(name) != value}
         if not lacking and meta.annotations.get(ACCOUNT_UID):
             return {}
-        annotations = {ACCOUNT_UID: account.metadata.uid}
-        version = {"resourceVersion": meta.resource_version}
-        return {"metadata": version | {"annotations": annotations}, "data": lacking}
+        return {"metadata": {"annotations": {ACCOUNT_UID: account.metadata.uid}}, "data": lacking}
 
 
 def _is_one(old: Secret | None, new: Secret | None) -> bool:

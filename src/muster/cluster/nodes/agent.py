@@ -296,10 +296,9 @@ class ProcessNode:
         patch = pod_status_patch(runner.pod, plan.status)
         gone = False
         if patch is not None:
-            meta = runner.pod.metadata
             try:
-                written = await self._client.patch(
-                    POD, meta.name, patch, meta.namespace, type=STRATEGIC_MERGE_PATCH, subresource="status"
+                written = await self._client.patch_object(
+                    POD, runner.pod, patch, lock=False, type=STRATEGIC_MERGE_PATCH, subresource="status"
                 )
                 runner.update(written)
             except ApiError as error:
@@ -321,9 +320,7 @@ class ProcessNode:
     async def _delete(self, pod: Pod) -> None:
         """Take away the object of a pod that was asked to end and has ended."""
         try:
-            await self._client.delete(
-                POD, pod.metadata.name, pod.metadata.namespace, grace_period_seconds=0, uid=pod.metadata.uid
-            )
+            await self._client.delete_object(POD, pod, grace_period_seconds=0)
         except ApiError as error:
             await self._must_be_gone(pod, error)
 

@@ -47,7 +47,7 @@ def pod_status_patch(pod: Pod, status: PodStatus) -> dict[str, Any] | None:
     changes |= {name: None for name in _OWNED if name in before and name not in after}
     if conditions:
         changes["conditions"] = conditions
-    return {"metadata": {"uid": pod.metadata.uid}, "status": changes} if changes else None
+    return {"status": changes} if changes else None
 
 
 def _emptied(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:

@@ -136,7 +136,7 @@ class Sizes:
         """Resize the Job as it was when that was decided. Whether it has its new size, or needs it no more."""
         meta = job.metadata
         try:
-            await self._client.patch(JOB, meta.name, resizing(job, change.new), meta.namespace)
+            await self._client.patch_object(JOB, job, resizing(job, change.new))
         except ApiError as error:
             if error.code == 404:
                 return True
@@ -190,10 +190,7 @@ def resizing(job: Job, size: int) -> dict[str, Any]:
     # What grew on credit was never announced: back at the size that the workers know, nothing has changed for them.
     told = on_credit or (said is not None and said.size == size)
     world = {} if told else annotations(World(size, current(job).epoch + 1))
-    return {
-        "metadata": {"uid": meta.uid, "resourceVersion": meta.resource_version, "annotations": world},
-        "spec": {"completions": size, "parallelism": size},
-    }
+    return {"metadata": {"annotations": world}, "spec": {"completions": size, "parallelism": size}}
 
 
 def _read(job: Job) -> tuple[Bounds | None, str]:

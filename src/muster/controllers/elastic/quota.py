@@ -184,11 +184,9 @@ class ElasticQuota:
         allowed = size + self._room(claim, workload, bounds.most - size)
         if allowed <= cap:
             return
-        meta = job.metadata
         said = {CAP_ANNOTATION: str(allowed) if allowed < bounds.most else None}
-        patch = {"metadata": {"uid": meta.uid, "resourceVersion": meta.resource_version, "annotations": said}}
         try:
-            await self._client.patch(JOB, meta.name, patch, meta.namespace)
+            await self._client.patch_object(JOB, job, {"metadata": {"annotations": said}})
         except ApiError as error:
             if error.code not in (403, 404, 422):
                 raise
@@ -275,7 +273,7 @@ class ElasticQuota:
         patch = resizing(job, size)
         patch["metadata"]["annotations"][CAP_ANNOTATION] = str(size)
         try:
-            await self._client.patch(JOB, job.metadata.name, patch, job.metadata.namespace)
+            await self._client.patch_object(JOB, job, patch)
         except ApiError as error:
             if error.code not in (403, 404, 422):
                 raise

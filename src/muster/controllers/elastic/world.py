@@ -73,10 +73,8 @@ class WorldController:
 
     async def _annotate(self, kind: Kind[Any], obj: Job | Pod, said: dict[str, str]) -> None:
         """Raises `ApiError` (Conflict) if it is another by now."""
-        meta = obj.metadata
-        patch = {"metadata": {"uid": meta.uid, "resourceVersion": meta.resource_version, "annotations": said}}
         with ignoring("NotFound"):
-            await self._client.patch(kind, meta.name, patch, meta.namespace)
+            await self._client.patch_object(kind, obj, {"metadata": {"annotations": said}})
 
 
 def _job_of(pod: Pod) -> tuple[str, ...]:

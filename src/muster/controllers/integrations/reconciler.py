@@ -216,8 +216,7 @@ class JobReconciler(Generic[T]):
         if plan.workload is not None:
             await self._carry_out_workload(job, facts, plan, plan.workload, now)
         if plan.end_job:
-            meta = meta_of(job)
-            await self._client.delete(self._kind, meta.name, meta.namespace, propagation="Background", uid=meta.uid)
+            await self._client.delete_object(self._kind, job)
             self._tell(job, "Normal", "Deleted", "Deleted job: deactivation retention period expired")
 
     async def _carry_out_workload(
@@ -273,13 +272,8 @@ class JobReconciler(Generic[T]):
         self._tell(job, "Normal", "DeletedWorkload", f"Deleted not matching Workload: {key_of(workload)}")
 
     async def _steps(self, job: T, steps: Sequence[Step]) -> None:
-        meta = meta_of(job)
-        version = meta.resource_version
         for step in steps:
-            metadata = step.patch.get("metadata", {}) | {"resourceVersion": version}
-            patch = step.patch | {"metadata": metadata}
-            job = await self._client.patch(self._kind, meta.name, patch, meta.namespace, subresource=step.subresource)
-            version = meta_of(job).resource_version
+            job = await self._client.patch_object(self._kind, job, step.patch, subresource=step.subresource)
 
     # Telling.
 

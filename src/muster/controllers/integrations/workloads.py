@@ -65,36 +65,38 @@ class Workloads:
         self, workload: Workload, spec: WorkloadSpec | None, annotations: Mapping[str, str | None]
     ) -> Workload:
         """Change the spec and some annotations."""
-        patch: dict[str, Any] = {}
+        patch: dict[str, Any] = {"metadata": {"annotations": dict(annotations)}} if annotations else {}
         if spec is not None:
             old = merge_patch(workload.spec)
             patch["spec"] = {field: value for field, value in merge_patch(spec).items() if old[field] != value}
-        return await self._patch(workload, patch, {"annotations": dict(annotations)} if annotations else {})
+        return await self._client.patch_object(WORKLOAD, workload, patch)
 
     async def set_status(self, workload: Workload, status: WorkloadStatus) -> Workload:
         """Make its status this; what is new says for which generation of the Workload it was found."""
         conditions = stamped(workload.status.conditions, status.conditions, workload.metadata.generation)
         status = msgspec.structs.replace(status, conditions=conditions)
-        return await self._patch(workload, {"status": merge_patch(status)}, {}, "status")
+        return await self._client.patch_object(
+            WORKLOAD, workload, {"status": merge_patch(status)}, subresource="status"
+        )
 
     async def adopt(self, workload: Workload, meta: ObjectMeta) -> Workload:
         """Make a Workload without an owner the job's."""
         owners = [*workload.metadata.owner_references, self._reference(meta)]
-        return await self._patch(workload, {}, {"ownerReferences": owners, "labels": _uid_label(meta)})
+        patch = {"metadata": {"ownerReferences": owners, "labels": _uid_label(meta)}}
+        return await self._client.patch_object(WORKLOAD, workload, patch)
 
     async def join(self, workload: Workload, members: Sequence[ObjectMeta]) -> Workload:
         """More objects own the Workload of a group."""
         owners = [*workload.metadata.owner_references, *self._members(members)]
-        return await self._patch(workload, {}, {"ownerReferences": owners})
+        return await self._client.patch_object(WORKLOAD, workload, {"metadata": {"ownerReferences": owners}})
 
     async def delete(self, workload: Workload) -> None:
         """Delete it, without waiting for us; one that is gone is fine."""
         await self.let_go(workload)
-        meta = workload.metadata
-        if meta.deletion_timestamp is not None:
+        if workload.metadata.deletion_timestamp is not None:
             return
         with ignoring("NotFound"):
-            await self._client.delete(WORKLOAD, meta.name, meta.namespace, uid=meta.uid)
+            await self._client.delete_object(WORKLOAD, workload)
 
     async def let_go(self, workload: Workload) -> None:
         """Remove our finalizer; one that is gone is fine."""
@@ -103,14 +105,7 @@ class Workloads:
             return
         kept = [finalizer for finalizer in finalizers if finalizer != RESOURCE_IN_USE_FINALIZER]
         with ignoring("NotFound"):
-            await self._patch(workload, {}, {"finalizers": kept or None})
-
-    async def _patch(
-        self, workload: Workload, patch: dict[str, Any], metadata: dict[str, Any], subresource: str = ""
-    ) -> Workload:
-        meta = workload.metadata
-        precise = patch | {"metadata": metadata | {"resourceVersion": meta.resource_version}}
-        return await self._client.patch(WORKLOAD, meta.name, precise, meta.namespace, subresource=subresource)
+            await self._client.patch_object(WORKLOAD, workload, {"metadata": {"finalizers": kept or None}})
 
     def _members(self, members: Sequence[ObjectMeta]) -> tuple[OwnerReference, ...]:
         kind = self._kind

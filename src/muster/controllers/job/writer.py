@@ -88,8 +88,8 @@ class Writer:
         async def delete(deletion: Deletion) -> Pod:
             pod = deletion.pod
             if deletion.untrack:
-                await self._untrack(pod, written, version=pod.metadata.resource_version)
-            await self._gone_is_fine(pod, written, self._delete)
+                await self._untrack(pod, written, lock=True)
+            await self._delete(pod, written)
             written.going.add(pod.metadata.uid)
             return pod
 
@@ -107,10 +107,8 @@ class Writer:
 
     async def store(self, job: Job, status: JobStatus, written: OwnWrites) -> None:
         """Store the fields of the status that changed. Raises `ApiError` (Conflict) if the Job is another by now."""
-        meta = {"uid": job.metadata.uid, "resourceVersion": job.metadata.resource_version}
-        patch = {"metadata": meta, "status": difference(job.status, status)}
-        stored = await self._client.patch(JOB, job.metadata.name, patch, job.metadata.namespace, subresource="status")
-        written.job_written(stored)
+        patch = {"status": difference(job.status, status)}
+        written.job_written(await self._client.patch_object(JOB, job, patch, subresource="status"))
 
     async def release(self, pods: Iterable[Pod], written: OwnWrites) -> list[Refusal]:
         """Remove the finalizers of pods that the stored status holds."""
@@ -131,30 +129,21 @@ class Writer:
     async def _create(self, pod: Pod) -> Pod:
         return await self._client.create(POD, pod)
 
-    async def _untrack(self, pod: Pod, written: OwnWrites, *, version: str = "") -> None:
-        """With a version: only if the pod still has that one."""
+    async def _untrack(self, pod: Pod, written: OwnWrites, *, lock: bool = False) -> None:
         if TRACKING_FINALIZER in pod.metadata.finalizers:
-            await self._patch(pod, UNTRACK | ({"resourceVersion": version} if version else {}), written)
+            await self._patch(pod, UNTRACK, written, lock=lock)
 
-    async def _patch(self, pod: Pod, metadata: dict[str, Any], written: OwnWrites) -> None:
-        async def patch(pod: Pod) -> None:
-            meta = pod.metadata
-            body = {"metadata": {"uid": meta.uid} | metadata}
-            written.pod_written(
-                await self._client.patch(POD, meta.name, body, meta.namespace, type=STRATEGIC_MERGE_PATCH)
-            )
-
-        await self._gone_is_fine(pod, written, patch)
-
-    async def _delete(self, pod: Pod) -> None:
-        meta = pod.metadata
-        await self._client.delete(POD, meta.name, meta.namespace, uid=meta.uid)
-
-    @staticmethod
-    async def _gone_is_fine(pod: Pod, written: OwnWrites, write: Callable[[Pod], Awaitable[None]]) -> None:
-        """A pod that no longer exists needs no write, only to be seen gone."""
+    async def _patch(self, pod: Pod, metadata: dict[str, Any], written: OwnWrites, *, lock: bool = False) -> None:
+        patch = {"metadata": metadata}
         with ignoring("NotFound"):
-            await write(pod)
+            stored = await self._client.patch_object(POD, pod, patch, lock=lock, type=STRATEGIC_MERGE_PATCH)
+            written.pod_written(stored)
+            return
+        written.gone.add(pod.metadata.uid)  # it needs no write, only to be seen gone
+
+    async def _delete(self, pod: Pod, written: OwnWrites) -> None:
+        with ignoring("NotFound"):
+            await self._client.delete_object(POD, pod)
             return
         written.gone.add(pod.metadata.uid)
 

@@ -247,14 +247,9 @@ class AdmissionController:
         return await self._client.get(WORKLOAD, name, namespace)
 
     async def _set_status(self, obj: Workload, status: WorkloadStatus) -> Workload:
-        meta = obj.metadata
-        conditions = stamped(obj.status.conditions, status.conditions, meta.generation)
-        status = msgspec.structs.replace(status, conditions=conditions)
-        patch = {
-            "metadata": {"uid": meta.uid, "resourceVersion": meta.resource_version},
-            "status": merge_patch(status, obj.status),
-        }
-        return await self._client.patch(WORKLOAD, meta.name, patch, meta.namespace, subresource="status")
+        conditions = stamped(obj.status.conditions, status.conditions, obj.metadata.generation)
+        patch = merge_patch(msgspec.structs.replace(status, conditions=conditions), obj.status)
+        return await self._client.patch_object(WORKLOAD, obj, {"status": patch}, subresource="status")
 
     # Telling why.
 

@@ -52,9 +52,8 @@ class NodeQuotaController:
         groups = quota_from_nodes(queue.spec.resource_groups, flavors, self._nodes.all())
         if groups == queue.spec.resource_groups:
             return None
-        patch = {"metadata": {"resourceVersion": queue.metadata.resource_version}, "spec": {"resourceGroups": groups}}
         with ignoring("NotFound"):
-            await self._client.patch(CLUSTER_QUEUE, key, patch)
+            await self._client.patch_object(CLUSTER_QUEUE, queue, {"spec": {"resourceGroups": groups}})
         return None
 
 

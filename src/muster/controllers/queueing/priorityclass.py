@@ -42,10 +42,8 @@ class PriorityClassController:
         return None
 
     async def _write(self, workload: Workload, priority: int) -> None:
-        meta = workload.metadata
-        patch = {"metadata": {"uid": meta.uid}, "spec": {"priority": priority}}
         with ignoring("NotFound", "Conflict"):  # gone, or another of that name
-            await self._client.patch(WORKLOAD, meta.name, patch, meta.namespace)
+            await self._client.patch_object(WORKLOAD, workload, {"spec": {"priority": priority}}, lock=False)
 
 
 def _class_of(workload: Workload) -> Iterable[str]:

@@ -132,34 +132,19 @@ class WorkloadController:
         return [flavor for name in names if (flavor := self._flavors.get(name)) is not None]
 
     async def _write(self, workload: Workload, plan: LifecyclePlan) -> None:
-        meta = workload.metadata
         if plan.status != workload.status:
-            workload = await self._client.patch(
-                WORKLOAD,
-                meta.name,
-                {
-                    "metadata": {"uid": meta.uid, "resourceVersion": meta.resource_version},
-                    "status": merge_patch(plan.status, workload.status),
-                },
-                meta.namespace,
-                subresource="status",
-            )
+            status = merge_patch(plan.status, workload.status)
+            workload = await self._client.patch_object(WORKLOAD, workload, {"status": status}, subresource="status")
         if plan.deactivate:
-            workload = await self._patch(workload, {"spec": {"active": False}})
+            workload = await self._client.patch_object(WORKLOAD, workload, {"spec": {"active": False}})
         if plan.finalize:
-            kept = [name for name in meta.finalizers if name != RESOURCE_IN_USE_FINALIZER]
-            workload = await self._patch(workload, {"metadata": {"finalizers": kept or None}})
+            kept = [name for name in workload.metadata.finalizers if name != RESOURCE_IN_USE_FINALIZER]
+            patch = {"metadata": {"finalizers": kept or None}}
+            workload = await self._client.patch_object(WORKLOAD, workload, patch)
         if plan.delete:
-            await self._client.delete(WORKLOAD, meta.name, meta.namespace, uid=meta.uid)
+            await self._client.delete_object(WORKLOAD, workload)
         for note in plan.notes:
             self._recorder.event(reference(WORKLOAD, workload), note.type, note.reason, note.message)
-
-    async def _patch(self, workload: Workload, patch: dict[str, dict[str, object]]) -> Workload:
-        meta = workload.metadata
-        seen = {"uid": meta.uid, "resourceVersion": meta.resource_version}
-        return await self._client.patch(
-            WORKLOAD, meta.name, patch | {"metadata": seen | patch.get("metadata", {})}, meta.namespace
-        )
 
 
 def _state(name: str, queue: LocalQueue | ClusterQueue | None) -> QueueState:

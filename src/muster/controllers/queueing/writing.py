@@ -52,7 +52,5 @@ def _is_held(obj: Any) -> bool:
 
 
 async def _patch(client: Client, kind: Kind[T], obj: T, patch: dict[str, Any], subresource: str = "") -> None:
-    meta = meta_of(obj)
-    patch["metadata"] = {"resourceVersion": meta.resource_version, **patch.get("metadata", {})}
     with ignoring("NotFound"):
-        await client.patch(kind, meta.name, patch, meta.namespace, subresource=subresource)
+        await client.patch_object(kind, obj, patch, subresource=subresource)

@@ -311,10 +311,10 @@ class Scheduler:
             "message": sentence,
             "lastTransitionTime": since.replace(microsecond=0),
         }
-        patch = {"metadata": {"uid": pod.metadata.uid}, "status": {"conditions": [condition]}}
+        patch = {"status": {"conditions": [condition]}}
         with ignoring("NotFound", "Conflict"):
-            await self._client.patch(
-                POD, pod.metadata.name, patch, pod.metadata.namespace, type=STRATEGIC_MERGE_PATCH, subresource="status"
+            await self._client.patch_object(
+                POD, pod, patch, lock=False, type=STRATEGIC_MERGE_PATCH, subresource="status"
             )
 
     def _report(self, bindings: Sequence[tuple[Pod, str]], job: Job | None) -> None:
@@ -343,14 +343,12 @@ class Scheduler:
         message = f"{len(pods)} pods of the gang were bound, and the rest no longer fits: starting over"
         self._recorder.event(reference(JOB, job), "Warning", "GangTakenBack", message)
         for pod in pods:
-            meta = pod.metadata
             # Without its finalizer a pod goes uncounted: this is no failure of the Job's.
-            kept = [finalizer for finalizer in meta.finalizers if finalizer != TRACKING_FINALIZER]
+            kept = [finalizer for finalizer in pod.metadata.finalizers if finalizer != TRACKING_FINALIZER]
             # A pod that has ended meanwhile counts: then this is a conflict, and all is looked at again.
-            patch = {"metadata": {"resourceVersion": meta.resource_version, "uid": meta.uid, "finalizers": kept}}
             with ignoring("NotFound"):
-                await self._client.patch(POD, meta.name, patch, meta.namespace)
-                await self._client.delete(POD, meta.name, meta.namespace, uid=meta.uid)
+                await self._client.patch_object(POD, pod, {"metadata": {"finalizers": kept}})
+                await self._client.delete_object(POD, pod)
 
     def _in_order(self, keys: Iterable[str]) -> list[str]:
         """Higher priority first, then the older."""

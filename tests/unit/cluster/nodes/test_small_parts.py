@@ -193,7 +193,6 @@ def test_only_what_changed_is_written(make_pod):
     same = PodCondition(type="Same", status="True")
     status = PodStatus(phase="Running", pod_ip="1.2.3.5", conditions=(PodCondition(type="Ready", status="True"), same))
     assert pod_status_patch(pod, status) == {
-        "metadata": {"uid": "uid-1"},
         "status": {
             "podIP": "1.2.3.5",
             "reason": None,

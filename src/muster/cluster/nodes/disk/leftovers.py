@@ -55,7 +55,7 @@ async def forget_absent(client: Client, state: Path, present: Collection[str]) -
         if node.metadata.name not in present:
             log.info("node %s is not there any more", node.metadata.name)
             try:
-                await client.delete(NODE, node.metadata.name, uid=node.metadata.uid)
+                await client.delete_object(NODE, node)
             except ApiError as error:
                 if error.code != 404:  # a user's webhook refuses it: it stays until another start
                     log.warning("node %s could not be removed: %s", node.metadata.name, error)

@@ -156,14 +156,13 @@ class SimulatedNodes:
         return entered
 
     async def _write(self, pod: Pod, status: Any, *, delete: bool) -> None:
-        meta = pod.metadata
         patch = pod_status_patch(pod, status)
         if patch is not None:
-            await self._client.patch(
-                POD, meta.name, patch, meta.namespace, type=STRATEGIC_MERGE_PATCH, subresource="status"
+            await self._client.patch_object(
+                POD, pod, patch, lock=False, type=STRATEGIC_MERGE_PATCH, subresource="status"
             )
         if delete:
-            await self._client.delete(POD, meta.name, meta.namespace, grace_period_seconds=0, uid=meta.uid)
+            await self._client.delete_object(POD, pod, grace_period_seconds=0)
 
     def _concerns_us(self, old: Pod | None, new: Pod | None) -> bool:
         if new is None:

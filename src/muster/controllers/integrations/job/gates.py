@@ -68,11 +68,9 @@ class QuotaGates:
         return None
 
     async def _open(self, pod: Pod) -> None:
-        meta = pod.metadata
         kept = [gate for gate in pod.spec.scheduling_gates if gate.name != GATE]
-        patch = {"metadata": {"resourceVersion": meta.resource_version}, "spec": {"schedulingGates": kept or None}}
         with ignoring("NotFound"):
-            await self._client.patch(POD, meta.name, patch, meta.namespace)
+            await self._client.patch_object(POD, pod, {"spec": {"schedulingGates": kept or None}})
 
 
 def _age(pod: Pod) -> tuple[object, ...]:

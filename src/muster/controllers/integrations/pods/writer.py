@@ -16,7 +16,7 @@ from muster.runtime.clock import Clock
 from muster.runtime.events.recorder import Recorder
 from muster.runtime.objects import reference
 from muster.runtime.refusals import ignoring
-from muster.runtime.transport import MERGE_PATCH, STRATEGIC_MERGE_PATCH
+from muster.runtime.transport import STRATEGIC_MERGE_PATCH
 
 WRITES_AT_ONCE = 64  # of one group
 
@@ -41,7 +41,8 @@ class PodWriter:
         """Open the gates: they may go to nodes, with what is injected, by UID."""
 
         async def start_one(pod: Pod) -> None:
-            if await self._patch(pod, opened(pod, infos[pod.metadata.uid])):
+            with ignoring("NotFound"):
+                await self._client.patch_object(POD, pod, opened(pod, infos[pod.metadata.uid]))
                 self._tell(pod, "Started", why)
 
         await _each(start_one, pods)
@@ -60,8 +61,8 @@ class PodWriter:
 
         async def end_one(pod: Pod) -> None:
             # Whatever it has done meanwhile, it has to end.
-            patch = {"metadata": {"uid": pod.metadata.uid}, "status": {"conditions": [condition]}}
-            if was_told(pod) or await self._patch(pod, patch, type=STRATEGIC_MERGE_PATCH, subresource="status"):
+            patch = {"status": {"conditions": [condition]}}
+            if was_told(pod) or await self._merge(pod, patch, subresource="status"):
                 await self._delete(pod)
                 self._tell(pod, "Stopped", why)
 
@@ -85,34 +86,30 @@ class PodWriter:
     async def _let_go(self, pod: Pod) -> None:
         """Remove our finalizer."""
         if MANAGED_FINALIZER in pod.metadata.finalizers:
-            removal = {"uid": pod.metadata.uid, "$deleteFromPrimitiveList/finalizers": [MANAGED_FINALIZER]}
-            await self._patch(pod, {"metadata": removal}, type=STRATEGIC_MERGE_PATCH)
+            await self._merge(pod, {"metadata": {"$deleteFromPrimitiveList/finalizers": [MANAGED_FINALIZER]}})
 
-    async def _patch(self, pod: Pod, patch: dict[str, Any], type: str = MERGE_PATCH, subresource: str = "") -> bool:
-        """Change the pod; whether it was there."""
-        meta = pod.metadata
+    async def _merge(self, pod: Pod, patch: dict[str, Any], subresource: str = "") -> bool:
+        """Change the pod, whatever it has become; whether it was there."""
         with ignoring("NotFound"):
-            await self._client.patch(POD, meta.name, patch, meta.namespace, type=type, subresource=subresource)
+            await self._client.patch_object(
+                POD, pod, patch, lock=False, type=STRATEGIC_MERGE_PATCH, subresource=subresource
+            )
             return True
         return False
 
     async def _delete(self, pod: Pod) -> None:
         with ignoring("NotFound", "Conflict"):  # it is gone, and another may have its name
-            await self._client.delete(POD, pod.metadata.name, pod.metadata.namespace, uid=pod.metadata.uid)
+            await self._client.delete_object(POD, pod)
 
     def _tell(self, pod: Pod, reason: str, message: str) -> None:
         self._recorder.event(reference(POD, pod), "Normal", reason, message)
 
 
 def opened(pod: Pod, info: PodSetInfo) -> dict[str, Any]:
-    """The patch that lets a pod go to nodes, with what was injected; only if it is as it was decided on."""
+    """The patch that lets a pod go to nodes, with what was injected."""
     gates = [gate for gate in pod.spec.scheduling_gates if gate.name != ADMISSION_GATE]
     return {
-        "metadata": {
-            "resourceVersion": pod.metadata.resource_version,
-            "labels": dict(info.labels),
-            "annotations": dict(info.annotations),
-        },
+        "metadata": {"labels": dict(info.labels), "annotations": dict(info.annotations)},
         "spec": {
             "schedulingGates": gates or None,
             "nodeSelector": dict(info.node_selector),
