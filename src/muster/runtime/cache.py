@@ -15,7 +15,7 @@ import msgspec
 
 from muster.api.status import ApiError
 from muster.runtime.client import WatchEvent
-from muster.runtime.objects import key_of, meta_of
+from muster.runtime.objects import NO_REVISION, key_of, meta_of, revision
 from muster.runtime.transport import TransportError, UnreadableAnswerError
 
 T = TypeVar("T")
@@ -121,7 +121,7 @@ class Reflector(Generic[T]):
     def observed(self, event: WatchEvent[T]) -> list[Change[T]]:
         """The server told one change."""
         version = event.resource_version
-        if _older(version, self.version):
+        if NO_REVISION < revision(version) < revision(self.version):
             return []
         if version:
             self.version = version
@@ -161,11 +161,6 @@ class Reflector(Generic[T]):
             return [(old, None), (None, new)]
         self.cache.put(key, new)
         return [(old, new)]
-
-
-def _older(version: str, than: str) -> bool:
-    # Decimal numbers without leading zeros, of any length.
-    return version.isdecimal() and than.isdecimal() and (len(version), version) < (len(than), than)
 
 
 def _busy(error: ApiError) -> bool:

@@ -1,15 +1,19 @@
-"""What the runtime knows of any object: its metadata and its key.
+"""What the runtime knows of any object: its metadata, its key and its revision.
 
 A key is `namespace/name`, or `name` for cluster-wide objects: what caches are indexed by and queues carry.
 """
 
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 
 from muster.api.core import ObjectReference
 from muster.api.kinds import Kind
 from muster.api.meta import ObjectMeta
+
+Revision: TypeAlias = tuple[int, str]
+"""A resource version that can be compared with others of its resource: the greater is the newer."""
+NO_REVISION: Revision = (0, "")
 
 
 def meta_of(obj: Any) -> ObjectMeta:
@@ -39,6 +43,16 @@ def split_key(key: str) -> tuple[str, str]:
     """The namespace ("" if cluster-wide) and the name in a key."""
     namespace, _, name = key.rpartition("/")
     return namespace, name
+
+
+def revision_of(obj: Any) -> Revision:
+    """Greater in the newer of two states of an object, or of two objects of one resource."""
+    return revision(meta_of(obj).resource_version)
+
+
+def revision(resource_version: str) -> Revision:
+    """`NO_REVISION` for a version that is no decimal number, which says nothing of its age (KEP-5504)."""
+    return (len(resource_version), resource_version) if resource_version.isdecimal() else NO_REVISION
 
 
 def reference(kind: Kind[Any], obj: Any, field_path: str = "") -> ObjectReference:

@@ -8,7 +8,16 @@ import pytest
 from muster.api.core import POD, Pod
 from muster.api.meta import ObjectMeta, Struct
 from muster.cluster.apiserver.patch.merge import apply
-from muster.runtime.objects import key_of, merge_patch, meta_of, reference, split_key
+from muster.runtime.objects import (
+    NO_REVISION,
+    key_of,
+    merge_patch,
+    meta_of,
+    reference,
+    revision,
+    revision_of,
+    split_key,
+)
 
 
 @pytest.mark.parametrize(
@@ -24,6 +33,21 @@ def test_key_is_namespace_and_name(obj: Any, key: str) -> None:
     assert key_of(obj) == key
     namespace, name = split_key(key)
     assert (namespace, name) == (meta_of(obj).namespace, meta_of(obj).name)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [("", "1"), ("abc", "1"), ("-3", "1"), ("0", "1"), ("9", "10"), ("10", "11"), ("9" * 5000, "1" + "0" * 5000)],
+)
+def test_the_newer_has_the_greater_revision(old: str, new: str) -> None:
+    assert revision(old) < revision(new)
+    assert revision_of(Pod(metadata=ObjectMeta(resource_version=old))) == revision(old)
+    assert revision_of({"metadata": {"resourceVersion": new}}) == revision(new)
+
+
+@pytest.mark.parametrize("version", ["", "abc", "-3", "1.5"])
+def test_of_what_is_no_number_the_age_is_not_known(version: str) -> None:
+    assert revision(version) == NO_REVISION
 
 
 def test_plain_object_without_metadata_has_an_empty_one() -> None:

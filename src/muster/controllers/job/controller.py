@@ -20,7 +20,7 @@ from muster.api.pods import controller_of, is_finished, job_reference
 from muster.api.status import ApiError
 from muster.controllers.job import claims
 from muster.controllers.job.metrics import JobMetrics
-from muster.controllers.job.observed import OwnWrites, number
+from muster.controllers.job.observed import OwnWrites
 from muster.controllers.job.orphans import Orphans
 from muster.controllers.job.writer import UNTRACK, Refusal, Writer, is_unsure
 from muster.jobs.job.backoff import Backoff
@@ -32,7 +32,7 @@ from muster.jobs.job.terms import managed_by
 from muster.runtime.controller import Result
 from muster.runtime.events.recorder import Recorder
 from muster.runtime.manager import Manager
-from muster.runtime.objects import key_of
+from muster.runtime.objects import key_of, revision_of
 from muster.runtime.transport import TransportError
 
 WORKERS = 16
@@ -112,7 +112,7 @@ class JobController:
         memory = self._memory_of(key, job.metadata.uid)
         if memory is not None and memory.waits:
             self._wake_if_seen(key, memory, new)
-        elif memory is None or number(new.metadata.resource_version) != memory.written.job_version:
+        elif memory is None or revision_of(new) != memory.written.job_version:
             self._controller.queue.add_after(key, SHOW_SECONDS)
         # Else it is the status that we wrote: the decision that it came from has seen to the rest.
 

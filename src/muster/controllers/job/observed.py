@@ -12,6 +12,7 @@ from msgspec import Struct, field
 
 from muster.api.batch import Job
 from muster.api.core import Pod
+from muster.runtime.objects import NO_REVISION, Revision, revision, revision_of
 
 
 class OwnWrites(Struct):
@@ -23,18 +24,18 @@ class OwnWrites(Struct):
     gone: UIDs of pods that the server no longer knows.
     """
 
-    job_version: int = 0
-    pods_version: int = 0
+    job_version: Revision = NO_REVISION
+    pods_version: Revision = NO_REVISION
     going: set[str] = field(default_factory=set)
     gone: set[str] = field(default_factory=set)
 
     def job_written(self, job: Job) -> None:
         """The server stored this."""
-        self.job_version = max(self.job_version, number(job.metadata.resource_version))
+        self.job_version = max(self.job_version, revision_of(job))
 
     def pod_written(self, pod: Pod) -> None:
         """The server stored this."""
-        self.pods_version = max(self.pods_version, number(pod.metadata.resource_version))
+        self.pods_version = max(self.pods_version, revision_of(pod))
 
     def pod_seen(self, uid: str, pod: Pod | None) -> None:
         """The cache has the pod like this now, or no more."""
@@ -46,8 +47,8 @@ class OwnWrites(Struct):
     def are_seen(self, job: Job, pods_version: str) -> bool:
         """Whether the caches show all of it; of deletions, those that were told by `pod_seen`."""
         return (
-            number(job.metadata.resource_version) >= self.job_version
-            and (self.pods_version == 0 or number(pods_version) >= self.pods_version)
+            revision_of(job) >= self.job_version
+            and revision(pods_version) >= self.pods_version
             and not self.going
             and not self.gone
         )
@@ -58,8 +59,3 @@ class OwnWrites(Struct):
             present = {pod.metadata.uid: pod for pod in pods}
             for uid in (*self.going, *self.gone):
                 self.pod_seen(uid, present.get(uid))
-
-
-def number(version: str) -> int:
-    """A resource version as a number; 0 for what is none, which is then never waited for."""
-    return int(version) if version.isdecimal() else 0

@@ -50,7 +50,7 @@ from muster.queueing.scheduling.fairness import FairSharing, Strategy
 from muster.queueing.scheduling.nomination import AdmissionSettings
 from muster.queueing.workload.place import Holds, Waits, place_of
 from muster.runtime.manager import Manager
-from muster.runtime.objects import key_of
+from muster.runtime.objects import key_of, revision_of
 
 Listener = Callable[[str, str], None]
 
@@ -142,7 +142,7 @@ class QueueingCache:
     def latest(self, key: str) -> Workload | None:
         """The workload as last seen, or as our own write made it, if that is newer."""
         seen, written = self.workloads.get(key), self._written.get(key)
-        return written if seen is not None and written is not None and _version(seen) < _version(written) else seen
+        return seen if seen is None or written is None else max(seen, written, key=revision_of)
 
     def is_still(self, workload: model.WorkloadInfo, obj: Workload) -> bool:
         """Whether a decision about the workload holds for what it is now."""
@@ -205,9 +205,9 @@ class QueueingCache:
             self._tell(workload)
             return
         written = self._written.get(key)
-        if written is not None and _version(new) >= _version(written):
+        if written is not None and revision_of(new) >= revision_of(written):
             del self._written[key]
-        if key in self._assumed or (written is not None and _version(new) <= _version(written)):
+        if key in self._assumed or (written is not None and revision_of(new) <= revision_of(written)):
             return  # what is seen is no news
         self._place(new)
         if old is not None and old.spec.queue_name != new.spec.queue_name:
@@ -504,9 +504,3 @@ def _only_status(
         return False
     before, after = old.metadata, new.metadata
     return before.annotations == after.annotations and before.deletion_timestamp == after.deletion_timestamp
-
-
-def _version(obj: Workload) -> int:
-    """Of two states of one object the newer has the greater (Kubernetes orders them so since 1.35)."""
-    version = obj.metadata.resource_version
-    return int(version) if version.isdecimal() else 0

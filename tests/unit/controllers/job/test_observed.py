@@ -3,7 +3,7 @@ from tests.unit.jobs.world import START
 from muster.api.batch import Job
 from muster.api.core import Pod
 from muster.api.meta import ObjectMeta
-from muster.controllers.job.observed import OwnWrites, number
+from muster.controllers.job.observed import OwnWrites
 
 
 def job(version: str) -> Job:
@@ -60,7 +60,6 @@ def test_a_look_at_the_cache_makes_up_for_missed_events() -> None:
 
 
 def test_versions_that_are_no_numbers_are_not_waited_for() -> None:
-    assert [number(text) for text in ("", "abc", "12", "-3")] == [0, 0, 12, 0]
     written = OwnWrites()
     written.job_written(job("abc"))
     assert written.are_seen(job("xyz"), "")

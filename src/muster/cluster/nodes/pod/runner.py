@@ -49,7 +49,7 @@ from muster.cluster.nodes.shims import ClaimedError, Shim, ShimError
 from muster.cluster.nodes.volumes.contents import VolumeError, asked_tokens, relocated
 from muster.cluster.nodes.volumes.pod_volumes import PodVolumes
 from muster.runtime.events.recorder import EventType
-from muster.runtime.objects import reference
+from muster.runtime.objects import reference, revision_of
 from muster.runtime.transport import TransportError
 
 # What could not be had is tried again after this; a change of the missing object comes before.
@@ -154,7 +154,7 @@ class PodRunner:
 
     def update(self, pod: Pod) -> None:
         """The object has changed."""
-        if int(pod.metadata.resource_version or 0) < int(self.pod.metadata.resource_version or 0):
+        if revision_of(pod) < revision_of(self.pod):
             return  # older than what our own write returned
         relabelled = (pod.metadata.labels, pod.metadata.annotations) != (
             self.pod.metadata.labels,
