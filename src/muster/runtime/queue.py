@@ -140,7 +140,7 @@ class WorkQueue:
             except asyncio.CancelledError:
                 if getter.done() and not getter.cancelled():
                     self._wake()  # the call was meant for a key: another worker must hear it
-                else:
+                elif getter in self._getters:  # unless it was passed over, as one that hears nothing any more
                     self._getters.remove(getter)
                 raise
         return None

@@ -205,6 +205,21 @@ def test_cancelled_worker_loses_no_key() -> None:
     run(test)
 
 
+@pytest.mark.parametrize("meanwhile", [WorkQueue.shut_down, lambda queue: queue.add("a")])
+def test_a_worker_that_is_cancelled_and_passed_over_before_it_runs_just_ends(
+    meanwhile: Callable[[WorkQueue], None],
+) -> None:
+    async def test(queue: WorkQueue, clock: VirtualClock) -> None:
+        worker = asyncio.create_task(queue.get())
+        await clock.sleep(1)
+        worker.cancel()
+        meanwhile(queue)
+        await asyncio.wait({worker})
+        assert worker.cancelled()
+
+    run(test)
+
+
 def test_shut_down_hands_out_nothing_and_waits_for_work() -> None:
     async def test(queue: WorkQueue, clock: VirtualClock) -> None:
         queue.add("a")
