@@ -107,6 +107,44 @@ def test_a_terminal_that_closes_ends_the_job_and_leaves_nothing(muster, tmp_path
     assert (tmp_path / "ended").exists()
 
 
+@pytest.mark.parametrize(("number", "options"), [(signal.SIGINT, []), (signal.SIGTERM, ["--detach"])])
+def test_a_run_that_is_told_to_end_while_it_submits_leaves_nothing_that_runs(up, number, options):
+    """Before and after each of its two requests: what the server was asked for comes to be, whoever still listens."""
+    for request in (1, 2):
+        for moment in ("before", "after"):
+            interrupted = f"""
+import os, sys
+from muster.cli.main import main
+from muster.runtime.client import Client
+create, requests = Client.create, []
+
+async def interrupted(*arguments, **options):
+    requests.append(arguments)
+    if len(requests) == {request} and {moment == "before"}:
+        os.kill(os.getpid(), {number})
+    created = await create(*arguments, **options)
+    if len(requests) == {request} and {moment == "after"}:
+        os.kill(os.getpid(), {number})
+    return created
+
+Client.create = interrupted
+main(sys.argv[1:])
+"""
+            name = f"early-{request}-{moment}"
+            done = subprocess.run(
+                [sys.executable, "-c", interrupted, "run", *options, "--name", name, "--", "sleep", "1000"],
+                env=up.env(),
+                capture_output=True,
+                text=True,
+                check=False,
+                timeout=60,
+            )
+            assert done.returncode == 128 + number, done.stderr
+            assert f"cancelling {name} (again to leave at once)" in done.stderr
+            assert (done.stdout, "Traceback" in done.stderr) == ("", False)
+            assert "Cancelled" in up("ps", name).stdout
+
+
 def test_nohup_is_obeyed(muster):
     process = subprocess.Popen(
         ["nohup", muster.command, "run", "--", "sh", "-c", "echo started; sleep 1; echo done"],

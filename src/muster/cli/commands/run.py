@@ -3,8 +3,8 @@
 import asyncio
 import os
 import sys
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,9 @@ from muster.cli.words.examples import examples
 from muster.cli.words.types import quantity
 
 if TYPE_CHECKING:
+    from muster.cli.doing.cancelling import Cancelling
     from muster.cli.doing.gang import Gang
+    from muster.insight.jobstate import Ending
 
 # What a worker on this machine gets of the caller's environment without asking: enough to find the same programs.
 _INHERITED = ("PATH", "HOME", "USER", "LANG", "LC_ALL", "TZ", "VIRTUAL_ENV", "PYTHONPATH", "LD_LIBRARY_PATH")
@@ -144,10 +146,8 @@ async def _own_cluster() -> AsyncIterator[Session]:
 
 
 async def _submit(session: Session, arguments: Sequence[str], options: dict[str, Any]) -> int:
-    from muster.cli.doing.submitting import submit
-    from muster.cli.terminal.output import say
     from muster.cli.words.choices import check_queue, priority_classes
-    from muster.insight.reader.queues import is_embedded, is_simulated
+    from muster.insight.reader.queues import is_embedded
 
     # A Job may name what is not there, and would wait for ever: in no queue, or for pods that may not be made.
     if options["queue"]:
@@ -155,19 +155,97 @@ async def _submit(session: Session, arguments: Sequence[str], options: dict[str,
     options = options | await priority_classes(session.client, options["priority"])
     embedded = await is_embedded(session.client)
     gang = _gang(arguments, options, session.namespace, on_this_machine=embedded)
-    created = await submit(session.client, gang)
+    return await _interruptible(session, gang, detach=options["detach"], embedded=embedded)
+
+
+async def _interruptible(session: Session, gang: "Gang", *, detach: bool, embedded: bool) -> int:
+    """Submit the gang and stay with it; from the first request on Ctrl-C cancels the job, and again leaves at once."""
+    from muster.api.status import ApiError
+    from muster.cli.doing.cancelling import Cancelling, cancel
+    from muster.cli.doing.submitting import submit
+    from muster.cli.terminal.output import say
+    from muster.cli.terminal.streams import OutputError
+
+    submitting = asyncio.create_task(submit(session.client, gang), name="submit")
+
+    async def end() -> None:
+        await asyncio.wait({submitting})  # only the answer says whether there is a job
+        if not submitting.cancelled() and submitting.exception() is None:
+            await cancel(session.client, gang.name, gang.namespace, delete=session.own)
+
+    def leave() -> None:
+        session.leave()
+        staying.cancel()
+
+    cancelling = Cancelling(gang.name, end, leave, say)
+    staying = asyncio.create_task(_stay(session, gang, submitting, cancelling, detach=detach, embedded=embedded))
+    with _told(cancelling.interrupt):
+        try:
+            ending = await staying
+        except asyncio.CancelledError:
+            if not cancelling.begun:
+                raise
+            return cancelling.code
+        except ApiError as error:
+            if not (cancelling.begun and error.code == 404):
+                raise
+            return cancelling.code  # it was gone before it could be looked at
+        except OutputError:
+            await end()  # as a program ends that writes to a pipe without a reader
+            raise
+        finally:
+            await cancelling.close()
+    if cancelling.begun:
+        return cancelling.code
+    if ending.text:
+        say(f"{gang.name}: {ending.text}")
+    return ending.code
+
+
+@contextmanager
+def _told(interrupt: Callable[[int], None]) -> Iterator[None]:
+    """Hand over the signals that ask this command to end."""
+    loop, signals = asyncio.get_running_loop(), unignored()
+    for number in signals:
+        loop.add_signal_handler(number, interrupt, number)
+    try:
+        yield
+    finally:
+        for number in signals:
+            loop.remove_signal_handler(number)
+
+
+async def _stay(
+    session: Session,
+    gang: "Gang",
+    submitting: "asyncio.Task[dict[str, Any]]",
+    cancelling: "Cancelling",
+    *,
+    detach: bool,
+    embedded: bool,
+) -> "Ending":
+    """Say what there is to say of the job, and stay until it ends; a detached one is left unless it is cancelled."""
+    from muster.cli.terminal.output import say
+    from muster.insight.jobstate import Ending
+    from muster.insight.reader.queues import is_simulated
+
+    created = await submitting
     if embedded and not session.own and await is_simulated(session.client):
         say("the nodes of this cluster are simulated: nothing is run")
     if session.own and (hopeless := await _hopeless(session, created)):
         raise click.ClickException(hopeless)  # what a cluster that goes with the command has no room for never starts
-    if options["detach"]:
-        click.echo(gang.name)
+    if detach:
         # To find out takes as long as to submit, and hardly concerns what asks for nothing but pods.
-        if (gang.cpus or gang.memory or gang.gpus) and (hopeless := await _hopeless(session, created)):
-            say(hopeless)
-        say(f"follow it:  muster logs -f {gang.name}\nlook at it:  muster ps\nstop it:    muster cancel {gang.name}")
-        return 0
-    return await _attend(session, gang)
+        asks = gang.cpus or gang.memory or gang.gpus
+        hopeless = await _hopeless(session, created) if asks else ""
+        if not cancelling.begun:
+            click.echo(gang.name)
+            if hopeless:
+                say(hopeless)
+            name = gang.name
+            say(f"follow it:  muster logs -f {name}\nlook at it:  muster ps\nstop it:    muster cancel {name}")
+            return Ending(0, "")
+    return await _follow(session, gang)
 
 
 async def _hopeless(session: Session, created: dict[str, Any]) -> str:
@@ -185,15 +263,13 @@ async def _hopeless(session: Session, created: dict[str, Any]) -> str:
     return f"{job.metadata.name} {found.sentence}" if found.text else ""
 
 
-async def _attend(session: Session, gang: "Gang") -> int:
-    """Show the job's output until it ends; Ctrl-C cancels it, and again leaves at once."""
-    from muster.cli.doing.cancelling import Cancelling, cancel
+async def _follow(session: Session, gang: "Gang") -> "Ending":
+    """Show the job's output until it ends."""
     from muster.cli.following.follow import Follower
     from muster.cli.terminal.output import say
     from muster.cli.terminal.printing import Printer
     from muster.cli.terminal.progress import Progress
     from muster.cli.terminal.stdin import Feeding, read
-    from muster.cli.terminal.streams import OutputError
     from muster.runtime.clock import RealClock
     from muster.runtime.ids import Random
 
@@ -205,40 +281,12 @@ async def _attend(session: Session, gang: "Gang") -> int:
     )
     if gang.stdin:
         follower.observe = feeding.observe
-    following = asyncio.create_task(follower.run())
-
-    async def end() -> None:
-        await cancel(session.client, name, namespace, delete=session.own)
-
-    def leave() -> None:
-        session.leave()
-        following.cancel()
-
-    cancelling = Cancelling(name, end, leave, say)
-    loop = asyncio.get_running_loop()
-    signals = unignored()
-    for number in signals:
-        loop.add_signal_handler(number, cancelling.interrupt, number)
     try:
-        ending = await following
+        ending = await follower.run()
         await printer.finish()
-    except asyncio.CancelledError:
-        if not cancelling.begun:
-            raise
-        return cancelling.code
-    except OutputError:
-        await end()  # as a program ends that writes to a pipe without a reader
-        raise
     finally:
-        for number in signals:
-            loop.remove_signal_handler(number)
         await feeding.close()
-        await cancelling.close()
-    if cancelling.begun:
-        return cancelling.code
-    if ending.text:
-        say(f"{name}: {ending.text}")
-    return ending.code
+    return ending
 
 
 async def _looked_up(priority: str, target: Target) -> dict[str, str]:
