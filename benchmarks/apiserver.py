@@ -18,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from itertools import count
@@ -104,19 +105,20 @@ def resident() -> float:
     return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize() / 1e6
 
 
-class Target:
+class Target(ABC):
     """What is measured: a server in this process, or in another."""
 
+    @abstractmethod
     def connection(self) -> Awaitable[Ask]:
-        raise NotImplementedError
+        """Another connection to it."""
 
+    @abstractmethod
     async def watch(self, version: int, changes: int) -> None:
         """See so many changes."""
-        raise NotImplementedError
 
+    @abstractmethod
     async def state(self) -> tuple[float, float]:
         """The server's lag (p99, in seconds) since the last call, and its memory in megabytes."""
-        raise NotImplementedError
 
 
 @asynccontextmanager

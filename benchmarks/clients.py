@@ -30,6 +30,9 @@ class Times:
         ordered = sorted(self.values) or [0.0]
         return ordered[min(len(ordered) * percent // 100, len(ordered) - 1)]
 
+    def show(self) -> str:
+        return f"p50 {self.percentile(50) * 1e3:8.3f} ms   p99 {self.percentile(99) * 1e3:8.3f} ms"
+
 
 class Refused(Exception):  # noqa: N818  (it is an answer)
     """The server's answer is no success."""

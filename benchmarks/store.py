@@ -16,11 +16,11 @@ import tempfile
 import time
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 
 import msgspec
+from clients import Times
 
 from muster.cluster.store import Header, Journal, Key, MemoryJournal, Put, SqliteJournal, Store
 
@@ -89,26 +89,6 @@ def pod(key: Key) -> Callable[[int], bytes]:
 def key_of(number: int) -> Key:
     """Keys in twenty namespaces, not in order."""
     return Key("pods", f"team-{number % 20}", f"train-{number * 7919 % 1_000_003:07d}")
-
-
-@dataclass
-class Times:
-    """Durations in seconds of the same thing done many times."""
-
-    values: list[float] = field(default_factory=list)
-
-    @contextmanager
-    def one(self) -> Iterator[None]:
-        start = time.perf_counter()
-        yield
-        self.values.append(time.perf_counter() - start)
-
-    def percentile(self, percent: int) -> float:
-        ordered = sorted(self.values) or [0.0]
-        return ordered[len(ordered) * percent // 100]
-
-    def show(self) -> str:
-        return f"p50 {self.percentile(50) * 1e3:8.3f} ms   p99 {self.percentile(99) * 1e3:8.3f} ms"
 
 
 @contextmanager

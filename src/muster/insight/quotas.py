@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from muster.api.conditions import find
-from muster.api.kueue import HOLD, HOLD_AND_DRAIN, ClusterQueue, LocalQueue
+from muster.api.kueue import HOLD, HOLD_AND_DRAIN, ClusterQueue, ClusterQueueStatus, LocalQueue, LocalQueueStatus
 from muster.api.kueue.names import ACTIVE
 from muster.api.meta import Condition
 from muster.api.quantity import amount
@@ -21,11 +21,7 @@ def cluster_queue_row(queue: ClusterQueue) -> dict[str, Any]:
         "name": queue.metadata.name,
         "cohort": spec.cohort_name,
         "strategy": spec.queueing_strategy,
-        "state": state(spec.stop_policy, status.conditions),
-        "message": message(status.conditions),
-        "pending": status.pending_workloads or 0,
-        "reserving": status.reserving_workloads or 0,
-        "admitted": status.admitted_workloads or 0,
+        **_standing(spec.stop_policy, status),
         "quotas": quota_rows(queue),
     }
 
@@ -62,7 +58,13 @@ def local_queue_row(queue: LocalQueue) -> dict[str, Any]:
         "namespace": queue.metadata.namespace,
         "name": queue.metadata.name,
         "clusterQueue": spec.cluster_queue,
-        "state": state(spec.stop_policy, status.conditions),
+        **_standing(spec.stop_policy, status),
+    }
+
+
+def _standing(stop_policy: str, status: ClusterQueueStatus | LocalQueueStatus) -> dict[str, Any]:
+    return {
+        "state": state(stop_policy, status.conditions),
         "message": message(status.conditions),
         "pending": status.pending_workloads or 0,
         "reserving": status.reserving_workloads or 0,

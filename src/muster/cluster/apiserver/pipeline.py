@@ -91,7 +91,7 @@ class ApiServer:
         self._authorize = authorizer
         self._admission, self._store = admission, store
         self.ids = ids
-        self._clock = clock
+        self.clock = clock
         self._nodes = nodes
         documents = Documents(store)
         self._reader = Reader(store, clock)
@@ -133,7 +133,7 @@ class ApiServer:
 
     def begin(self, request: Request, user: User) -> Exchange:
         """Find out what a request asks for, and whether the user may: for that its body need not be there."""
-        exchange = Exchange(request, user.name, self.traffic, self._clock.monotonic())
+        exchange = Exchange(request, user.name, self.traffic, self.clock.monotonic())
         try:
             target = exchange.target = parse_path(request.path)
             verb = exchange.verb = verb_of(request, target)
@@ -301,7 +301,7 @@ class ApiServer:
     def _presentation(self, call: Call) -> Presentation:
         form = form_of(call.request.accept)
         include = call.request.query.get("includeObject", "") if form == "table" else ""
-        return Presentation(call.resource, call.view, form, include, self._clock.now())
+        return Presentation(call.resource, call.view, form, include, self.clock.now())
 
 
 def _listed(call: Call, found: Listed) -> Response | Stream:

@@ -63,7 +63,7 @@ class Application:
     async def _rest(self) -> None:
         """Let more come together, after a piece of a watch that was short."""
         if seconds := self._flow.rest_seconds:
-            await asyncio.sleep(seconds)
+            await self._server.clock.sleep(seconds)
 
     def _user(self, caller: Caller, request: Request, headers: Mapping[bytes, bytes]) -> User:
         """Who asks. Raises `ApiError` (401)."""
