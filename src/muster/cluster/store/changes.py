@@ -63,13 +63,15 @@ class Changes:
         self._waiting.setdefault(namespace, set()).add(waiter)
         return waiter
 
-    def stop_waiting(self, namespace: str, waiter: asyncio.Future[int]) -> None:
-        """Resolve a future of `wait` although nothing happened."""
+    def stop_waiting(self, namespace: str, waiter: asyncio.Future[int]) -> bool:
+        """Resolve a future of `wait` although nothing happened; False if something did."""
         waiters = self._waiting.get(namespace, set())
+        waited = waiter in waiters
         waiters.discard(waiter)
         if not waiters:
             self._waiting.pop(namespace, None)
         self._resolve({waiter}, self.end)
+        return waited
 
     def close(self) -> None:
         """End every wait; there will be no more changes."""
@@ -135,6 +137,7 @@ class Watch:
         self._position = changes.position_after(since)
         self._seen = since
         self._waiter: asyncio.Future[int] | None = None  # kept when `next` is cancelled, so that nothing is missed
+        self._nudged = False
         self._closed = False
 
     @property
@@ -147,20 +150,40 @@ class Watch:
     async def next(self, at_most: int | None = None) -> list[Change]:
         """All committed changes since the last call, at least one; waits if there is none. May be cancelled.
 
-        With `at_most`, no more than so many at once: who is slow then holds few, and the rest is not kept for him.
+        Nothing, once after each `nudge`. With `at_most`, no more than so many at once: who is slow then holds few, and
+        the rest is not kept for him.
         Raises `Compacted` if some of them are no longer kept, `Closed` after `close` and after the store's.
         """
         while True:
             if self._waiter is not None:
                 # Changes in other namespaces meanwhile are not missed, even if they are no longer kept.
-                self._position = await asyncio.shield(self._waiter)
+                self._position = await self._wait(self._waiter)
                 self._waiter = None
             if self._closed or self._changes.closed:
                 raise Closed("the watch was closed")
+            if self._nudged:
+                self._nudged = False
+                return []
             if found := self.take(at_most):
                 return found
             if self._position == self._changes.end:
                 self._waiter = self._changes.wait(self._namespace)
+
+    async def _wait(self, waiter: asyncio.Future[int]) -> int:
+        try:
+            return await waiter
+        except asyncio.CancelledError:
+            if waiter.cancelled():  # the next call goes on waiting, or begins where this one did
+                waited = self._changes.stop_waiting(self._namespace, waiter)
+                self._waiter = self._changes.wait(self._namespace) if waited else None
+            raise
+
+    def nudge(self) -> None:
+        """Let `next` return although nothing happened."""
+        self._nudged = True
+        if self._waiter is not None and not self._waiter.done():
+            self._seen = max(self._seen, self._newest())
+            self._changes.stop_waiting(self._namespace, self._waiter)
 
     def take(self, at_most: int | None = None) -> list[Change]:
         """All committed changes since the last call, without waiting. Raises `Compacted`."""

@@ -110,28 +110,31 @@ class Watcher:
         loop = asyncio.get_running_loop()
         end = loop.time() + self._timeout(options)
         bookmark = loop.time() + BOOKMARK_SECONDS if options.bookmarks else end
-        while True:
-            try:
-                async with asyncio.timeout_at(min(end, bookmark)):
-                    found = await watch.next(CHANGES_AT_ONCE)
-            except TimeoutError:
-                if options.bookmarks:
-                    yield lines.bookmark(watch.revision, {})
-                if loop.time() >= end:
-                    return
-                bookmark = loop.time() + BOOKMARK_SECONDS
-                continue
-            except Compacted as error:
-                yield error_line(expired(f"too old resource version: {error.since} ({error.oldest})"))
-                return
-            except Closed:
-                return
-            changes = await loaded_changes(resource, found)
-            await self._turns.take(line)
-            for number, piece in enumerate(_pieces(lines.changes(changes, self._clock.now()))):
-                if number:
-                    await self._turns.take(line)
-                yield piece
+        # One timer, not one for each change: that would cost more than to send it.
+        timer = loop.call_at(min(end, bookmark), watch.nudge)
+        try:
+            while True:
+                found = await watch.next(CHANGES_AT_ONCE)
+                if not found:
+                    if options.bookmarks:
+                        yield lines.bookmark(watch.revision, {})
+                    if loop.time() >= end:
+                        return
+                    bookmark = loop.time() + BOOKMARK_SECONDS
+                    timer = loop.call_at(min(end, bookmark), watch.nudge)
+                    continue
+                changes = await loaded_changes(resource, found)
+                await self._turns.take(line)
+                for number, piece in enumerate(_pieces(lines.changes(changes, self._clock.now()))):
+                    if number:
+                        await self._turns.take(line)
+                    yield piece
+        except Compacted as error:
+            yield error_line(expired(f"too old resource version: {error.since} ({error.oldest})"))
+        except Closed:
+            return
+        finally:
+            timer.cancel()
 
     def _timeout(self, options: ListOptions) -> float:
         if options.timeout_seconds:  # a time that has passed already ends the watch at once, as upstream
