@@ -119,6 +119,8 @@ PATCH_REFUSALS = [
     (MERGE, {"bogus": 1}, {"fieldValidation": "Strict"}, 422, 'strict decoding error: unknown field "bogus"'),
     (MERGE, [], {}, 400, ""),
     (MERGE, b"{", {}, 400, ""),
+    (MERGE, b'{"data":' * 300 + b"1" + b"}" * 300, {}, 400, "the body nests deeper than 200 levels"),
+    (STRATEGIC, b'{"spec":[' * 150 + b"1" + b"]}" * 150, {}, 400, "the body nests deeper than 200 levels"),
     (JSON_PATCH, [{"op": "test", "path": "/data/a", "value": "9"}], {}, 422, "testing value /data/a failed"),
     (JSON_PATCH, [{"op": "add", "path": "/a", "value": 1}] * 10001, {}, 413, "maximum operations in a JSON patch"),
     (JSON_PATCH, [{"op": "remove", "path": "/metadata"}], {}, 400, "was undeterminable: name must be provided"),

@@ -8,6 +8,7 @@ decoding asks.
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -162,6 +163,7 @@ def require_small(body: bytes) -> None:
         raise too_large(f"Request entity too large: limit is {MAX_BODY_BYTES}")
 
 
+@lru_cache(maxsize=256)
 def media_type(content_type: str) -> str:
     """The type of a Content-Type header, without its parameters."""
     return content_type.partition(";")[0].strip().lower()

@@ -3,14 +3,15 @@
 from typing import Any
 
 from muster.api.status import bad_request
-from muster.cluster.apiserver.patch.limits import require_shallow
 
 
 def apply(document: dict[str, Any], patch: Any) -> dict[str, Any]:
-    """The document with the patch merged into it. Raises `ApiError` (400) for a patch that is no object."""
+    """The document with the patch merged into it. Raises `ApiError` (400) for a patch that is no object.
+
+    The patch nests no deeper than a body may (`decode`).
+    """
     if not isinstance(patch, dict):
         raise bad_request("Invalid JSON Patch")
-    require_shallow(patch, "patch")
     return _merged(document, patch)
 
 

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from muster.api.status import ApiError, bad_request
-from muster.cluster.apiserver.patch.limits import require_shallow, shown, unprocessable
+from muster.cluster.apiserver.patch.limits import shown, unprocessable
 
 _DIRECTIVE = "$patch"
 _RETAIN_KEYS = "$retainKeys"
@@ -44,10 +44,12 @@ class _Field(NamedTuple):
 
 
 def apply(document: dict[str, Any], patch: Any, schema: Schema) -> dict[str, Any]:
-    """The document with the patch merged into it. Raises `ApiError`: 400 malformed, 422 does not fit."""
+    """The document with the patch merged into it. Raises `ApiError`: 400 malformed, 422 does not fit.
+
+    The patch nests no deeper than a body may (`decode`).
+    """
     if not isinstance(patch, dict):
         raise bad_request("invalid JSON document")
-    require_shallow(patch, "patch")
     return _merged(document, patch, schema)
 
 
