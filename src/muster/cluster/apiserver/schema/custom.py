@@ -89,6 +89,8 @@ def _scalar(schema: Schema, field: Field) -> tuple[type | None, Check]:
     if allowed is None:
         return None, _only(constraints)
     plain = allowed[0] if len(allowed) == 1 and not constraints else None
+    if allowed == (str,) and constraints:
+        return None, _text(constraints, _mismatch(schema, field))
     return plain, _typed(allowed, constraints, _mismatch(schema, field))
 
 
@@ -218,6 +220,30 @@ def _typed(types: tuple[type, ...], constraints: tuple[Constraint, ...], mismatc
             return mismatch(value, path, findings)
         for constraint in constraints:
             constraint(value, path, findings)
+        return value
+
+    return check
+
+
+# Of so many short texts it is remembered that they are good: reasons and times come again and again.
+_REMEMBERED, _SHORT = 256, 64
+
+
+def _text(constraints: tuple[Constraint, ...], mismatch: Check) -> Check:
+    good: set[str] = set()
+
+    def check(value: Any, path: Path, findings: Findings) -> Any:
+        if type(value) is not str:
+            return mismatch(value, path, findings)
+        if value in good:
+            return value
+        errors = len(findings.errors)
+        for constraint in constraints:
+            constraint(value, path, findings)
+        if len(findings.errors) == errors and len(value) <= _SHORT:
+            if len(good) >= _REMEMBERED:
+                good.clear()
+            good.add(value)
         return value
 
     return check

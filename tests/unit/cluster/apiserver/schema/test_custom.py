@@ -226,6 +226,13 @@ def test_rules(schema: dict[str, Any], value: Any, errors: list[str]) -> None:
     assert [str(error) for error in spec(schema, value).errors] == errors
 
 
+def test_a_text_is_judged_alike_each_time() -> None:
+    check = compile_custom(obj(spec=obj(a={**STRING, "pattern": "^[a-z0-9]+$", "maxLength": 8})))
+    for text in ("good", "Bad", "toolongtobe", *(f"x{number}" for number in range(600)), "Bad", "good", "toolongtobe"):
+        errors = check({"apiVersion": "x/v1", "kind": "X", "metadata": {}, "spec": {"a": text}}).errors
+        assert bool(errors) == (text in ("Bad", "toolongtobe")), text
+
+
 def test_metadata_belongs_to_the_server_but_its_name_may_be_ruled() -> None:
     check = compile_custom(obj(metadata=obj(name={**STRING, "maxLength": 3})))
     checked = check({"apiVersion": "x/v1", "kind": "X", "metadata": {"name": "long", "labels": {"a": "b"}}})
