@@ -165,14 +165,26 @@ async def test_queues_are_stopped_and_resumed(world: World):
     session = await cluster(world)
     await queue(world, "team", "4")
     await submit(world, "runs", 1, queue="team")
+    await submit(world, "early", 4, queue="team")
+    queued = await why(world, "early")
+    assert queued.standing is not None
+    assert queued.standing.position == 1
     await set_stop_policy(session, "team", "Hold", cluster=False)
     await submit(world, "waits", 1, queue="team")
+    early = await why(world, "early")
+    assert early.standing is not None
+    assert (early.standing.sentence, early.ahead) == ("waiting in queue team: LocalQueue team is inactive", None)
+    rows = await job_rows(world.client, "default", world.clock.now(), lambda _: None)
+    assert {row["name"]: row["position"] for row in rows} == {"runs": None, "early": None, "waits": None}
     waits = await why(world, "waits")
     assert (waits.state.word, waits.state.reason) == ("Queued", "LocalQueue team is inactive")
     assert waits.estimate is not None
     assert waits.estimate.because == "LocalQueue team is inactive"
     assert (await why(world, "runs")).state.word == "Starting"
     await hold_or_release(session, ("queue/team",), hold=False)
+    await world.settle()
+    assert (await why(world, "early")).standing == queued.standing  # as if nothing had been
+    await world.client.delete(JOB, "early", "default", propagation="Background")
     await set_stop_policy(session, "team", "HoldAndDrain", cluster=True)
     await world.settle()
     await play_node(world)

@@ -286,8 +286,8 @@ class AdmissionController:
         status = release(obj.status, message, self._clock.now(), reason)
         if status is obj.status:
             return None
-        position = self._cache.queues.position(key)
-        requests = _requests(position.workload) if position is not None else ()
+        waiting = self._cache.queues.workload(key)
+        requests = _requests(waiting) if waiting is not None else ()
         written = await self._set_status(obj, msgspec.structs.replace(status, resource_requests=requests))
         self._cache.wrote(key, written)
         self._recorder.event(reference(WORKLOAD, obj), "Warning", "Pending", message)

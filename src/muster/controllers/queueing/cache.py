@@ -341,9 +341,11 @@ class QueueingCache:
             self.queues.stop_local(key, stopped=leaving or new.spec.stop_policy != "None")
         else:
             self.queues.stop_local(key, stopped=False)
-        if old is None or new is None:
-            for workload in self.workloads.by(WORKLOADS_BY_LOCAL_QUEUE, key):
+        for workload in self.workloads.by(WORKLOADS_BY_LOCAL_QUEUE, key):
+            if old is None or new is None:
                 self._place_latest(key_of(workload))
+            else:
+                self.waits(key_of(workload))  # that it was stopped is a reason, or is none any more
         self.wake()
         self._say(queue.spec.cluster_queue, key)
 
@@ -407,8 +409,8 @@ class QueueingCache:
 
     def _explain_all(self, name: str) -> None:
         """Why its workloads wait is another reason now."""
-        for position in self.queues.pending(name, limit=len(self.queues)):
-            self.waits(position.workload.key)
+        for key in self.queues.waiting(name):
+            self.waits(key)
 
     def _unblock(self) -> None:
         """Those who wait for the pods of others may not have to any more."""

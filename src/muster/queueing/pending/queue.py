@@ -117,19 +117,24 @@ def _requests(workload: WorkloadInfo) -> Counter[str]:
 
 
 class PendingQueue:
-    """The pending queue of one ClusterQueue. `usage` is the past usage of LocalQueues, kept by `Queues`."""
+    """The pending queue of one ClusterQueue.
 
-    def __init__(self, name: str, usage: Mapping[str, float]) -> None:
+    usage: the past usage of LocalQueues. stopped: those that are stopped, whose workloads have no position. `Queues`
+    keeps both.
+    """
+
+    def __init__(self, name: str, usage: Mapping[str, float], stopped: AbstractSet[str]) -> None:
         self.name = name
         self.spec: QueueSpec | None = None
         self.closed: PendingReason | None = PendingReason("Misconfigured", f"ClusterQueue {name} doesn't exist")
         self.parked: Parked | None = None
         self.tried = False  # whether nothing happened since the head was parked
         self.waiters: dict[str, Waiter] = {}
-        self.everyone = SortedList()
+        self.everyone = SortedList()  # but those of LocalQueues that are stopped
         self.local: dict[str, SortedList] = {}
         self.asked: dict[str, Counter[str]] = {}  # what those of each LocalQueue ask for together
         self._usage = usage
+        self._stopped = stopped
         self._classes: dict[Hashable, EquivalenceClass] = {}
         self._open = SortedList()
         self._aside: dict[EquivalenceClass, None] = {}
@@ -161,7 +166,8 @@ class PendingQueue:
     def insert(self, waiter: Waiter) -> None:
         """A workload comes."""
         self.waiters[waiter.workload.key] = waiter
-        self.everyone.add(waiter.place)
+        if waiter.workload.local_queue not in self._stopped:
+            self.everyone.add(waiter.place)
         self.local.setdefault(waiter.workload.local_queue, SortedList()).add(waiter.place)
         self.asked.setdefault(waiter.workload.local_queue, Counter()).update(_requests(waiter.workload))
         self.file(waiter)
@@ -170,12 +176,22 @@ class PendingQueue:
         """A workload leaves."""
         self.unfile(waiter)
         del self.waiters[waiter.workload.key]
-        self.everyone.remove(waiter.place)
+        if waiter.workload.local_queue not in self._stopped:
+            self.everyone.remove(waiter.place)
         places = self.local[waiter.workload.local_queue]
         places.remove(waiter.place)
         self.asked[waiter.workload.local_queue].subtract(_requests(waiter.workload))
         if not places:
             del self.local[waiter.workload.local_queue], self.asked[waiter.workload.local_queue]
+
+    def stop(self, local_queue: str) -> None:
+        """A LocalQueue was just stopped: its workloads are in no order any more."""
+        for found in self.local[local_queue]:
+            self.everyone.remove(found)
+
+    def resume(self, local_queue: str) -> None:
+        """A LocalQueue is no longer stopped: its workloads are where they would have been."""
+        self.everyone.update(self.local[local_queue])
 
     def file(self, waiter: Waiter) -> None:
         """Let a workload be tried with those like it, unless something is in its way."""
@@ -264,17 +280,18 @@ class PendingQueue:
             self._open.add(entry)
         equivalence.entry = entry
 
-    # Positions: of everybody who waits, whether tried or not.
+    # Positions: of every workload that waits in a LocalQueue that is not stopped, whether tried or not.
 
     def position(self, waiter: Waiter) -> tuple[int, int]:
-        """How many are before it in the ClusterQueue and in its LocalQueue."""
+        """How many are before it in the ClusterQueue and in its LocalQueue, which is not stopped."""
         mine = waiter.workload.local_queue
         in_local = self.local[mine].bisect_left(waiter.place)
         if not self.by_usage:
             return self.everyone.bisect_left(waiter.place), in_local
         usage = self._usage.get(mine, 0.0)
         before = 0
-        for name, places in self.local.items():
+        for name in self.local.keys() - self._stopped:
+            places = self.local[name]
             other = self._usage.get(name, 0.0)
             if other < usage:
                 before += len(places)
@@ -292,5 +309,5 @@ class PendingQueue:
         def usage(name: str) -> float:
             return self._usage.get(name, 0.0)
 
-        for _, names in groupby(sorted(self.local, key=usage), key=usage):
+        for _, names in groupby(sorted(self.local.keys() - self._stopped, key=usage), key=usage):
             yield from merge(*(self.local[name] for name in names))

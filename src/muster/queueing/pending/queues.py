@@ -99,6 +99,7 @@ class Queues:
         (self._stopped.add if stopped else self._stopped.discard)(local_queue)
         for pending in self._pending.values():
             if local_queue in pending.local:
+                (pending.stop if stopped else pending.resume)(local_queue)
                 self._review(pending, [self._waiters[place[-1]] for place in pending.local[local_queue]])
 
     def set_namespace(self, name: str, labels: Mapping[str, str]) -> None:
@@ -285,15 +286,24 @@ class Queues:
             return waiter.obstacle
         return waiter.equivalence.note if waiter.equivalence is not None else HELD_BACK
 
-    def position(self, key: str) -> Position | None:
-        """Where a workload stands; None if it does not wait."""
+    def workload(self, key: str) -> WorkloadInfo | None:
+        """A workload as it waits; None if it does not."""
         waiter = self._waiters.get(key)
-        if waiter is None:
+        return waiter.workload if waiter is not None else None
+
+    def waiting(self, queue: str) -> list[str]:
+        """All that wait in a ClusterQueue, in no order."""
+        return list(pending.waiters) if (pending := self._pending.get(queue)) is not None else []
+
+    def position(self, key: str) -> Position | None:
+        """Where a workload stands; None if it does not wait, or its LocalQueue is stopped."""
+        waiter = self._waiters.get(key)
+        if waiter is None or waiter.workload.local_queue in self._stopped:
             return None
         return Position(waiter.workload, *self._pending[waiter.workload.queue].position(waiter))
 
     def pending(self, queue: str, *, offset: int = 0, limit: int = 1000) -> Iterator[Position]:
-        """Who waits in a ClusterQueue, in order, whether tried or not."""
+        """Who waits in a ClusterQueue, in order, whether tried or not, but for those whose LocalQueue is stopped."""
         if (pending := self._pending.get(queue)) is not None:
             for number, found in enumerate(pending.places(offset, limit), offset):
                 waiter = self._waiters[found[-1]]
@@ -301,8 +311,8 @@ class Queues:
                 yield Position(waiter.workload, number, in_local)
 
     def pending_local(self, local_queue: str, queue: str, *, offset: int = 0, limit: int = 1000) -> Iterator[Position]:
-        """Who waits in a LocalQueue of a ClusterQueue, in order."""
-        pending = self._pending.get(queue)
+        """Who waits in a LocalQueue of a ClusterQueue, in order; nothing does while it is stopped."""
+        pending = None if local_queue in self._stopped else self._pending.get(queue)
         places = pending.local.get(local_queue, ()) if pending is not None else ()
         for found in places.islice(offset, offset + limit) if places else ():
             yield Position(self._waiters[found[-1]].workload, *self._pending[queue].position(self._waiters[found[-1]]))
@@ -316,8 +326,7 @@ class Queues:
         pending = self._pending.get(queue)
         if pending is None:
             return 0, 0
-        held = sum(len(pending.local[name]) for name in pending.local.keys() & self._stopped)
-        return pending.active, len(pending.everyone) - held - pending.active
+        return pending.active, len(pending.everyone) - pending.active
 
     def counts_by_local(self, queue: str) -> dict[str, tuple[int, int]]:
         """The same for each LocalQueue of it with pending workloads, unless it is stopped."""
@@ -364,7 +373,7 @@ class Queues:
 
     def _pending_queue(self, name: str) -> PendingQueue:
         if name not in self._pending:
-            self._pending[name] = PendingQueue(name, self._usage)
+            self._pending[name] = PendingQueue(name, self._usage, self._stopped)
         return self._pending[name]
 
     def _drop_if_unused(self, pending: PendingQueue) -> None:

@@ -163,8 +163,14 @@ def test_a_stopped_local_queue_holds_only_its_own() -> None:
     assert two.queues.counts("best") == (1, 0)
     assert two.queues.counts_by_local("best") == {"ns/two": (1, 0)}
     assert [two.queues.waiting_local(f"ns/{name}", "best") for name in ("one", "two")] == [0, 1]
-    assert two.order() == ["a", "b", "c"]
+    assert (two.order(), two.queues.position("ns/a")) == (["b"], None)
+    assert [(one.workload.uid, one.in_queue, one.in_local) for one in two.queues.pending("best")] == [("b", 0, 0)]
+    assert list(two.queues.pending_local("ns/one", "best")) == []
+    assert sorted(two.queues.waiting("best")) == ["ns/a", "ns/b", "ns/c"]
+    two.queues.remove("ns/c")
+    two.queues.add(aw.workload("c", "best lq=one | gpu=1"))
     two.queues.stop_local("ns/one", stopped=False)
+    assert two.order() == ["a", "b", "c"]
     assert (two.queues.counts("best"), two.queues.waiting_local("ns/one", "best")) == ((3, 0), 2)
     assert two.active() == ["a", "b", "c"]
 
@@ -565,7 +571,9 @@ class Histories(RuleBasedStateMachine):
             usage = self.usage.get(workload.local_queue, 0.0) if self.two.tree.queues[queue].policy.by_usage else 0.0
             return usage, place(workload)
 
-        mine = sorted((one for one, _ in self.waiting.values() if one.queue == queue), key=key)
+        waiting = [one for one, _ in self.waiting.values() if one.queue == queue]
+        mine = sorted((one for one in waiting if one.local_queue not in self.stopped), key=key)
+        assert not any(self.two.queues.position(one.key) for one in waiting if one.local_queue in self.stopped)
         for workload in mine:
             position = self.two.queues.position(workload.key)
             assert position.in_queue == mine.index(workload)
