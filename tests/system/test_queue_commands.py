@@ -15,10 +15,10 @@ from muster.api.kinds import Kind
 from muster.api.kueue import CLUSTER_QUEUE, LOCAL_QUEUE, WORKLOAD, WORKLOAD_PRIORITY_CLASS, Workload
 from muster.api.runtimeclass import RUNTIME_CLASS, RuntimeClass
 from muster.api.scheduling import PRIORITY_CLASS
-from muster.cli.doing.holding import hold_or_release, set_active, set_stop_policy
-from muster.cli.doing.newqueue import NewQueue, documents
+from muster.cli.actions.holding import hold_or_release, set_active, set_stop_policy
+from muster.cli.actions.newqueue import NewQueue, documents
+from muster.cli.names.choices import check_queue, priority_classes
 from muster.cli.session import Session
-from muster.cli.words.choices import check_queue, priority_classes
 from muster.cluster.defaultqueue import create_default_queue
 from muster.insight.reader.job import investigate
 from muster.insight.reader.jobs import job_rows

@@ -7,7 +7,7 @@ from tests.system.plane import World, virtual
 
 from muster.api.batch import JOB
 from muster.api.status import ApiError
-from muster.cli.doing.scaling import ATTEMPTS, scale
+from muster.cli.actions.scaling import ATTEMPTS, scale
 from muster.cli.session import Session
 from muster.runtime.client import Client
 

@@ -13,7 +13,7 @@ from tests.system.store_writer import header_of
 
 from muster.cluster.store import DataDirectoryError, Delete, Key, Put, SqliteJournal, Store
 from muster.cluster.store.database import PAGE_BYTES
-from muster.cluster.store.integrity.admission import admit
+from muster.cluster.store.integrity.acceptance import admit
 from muster.cluster.store.integrity.inspection import Contents, Damage
 
 FILES = ("store.db", "store.db-wal", "store.mark")

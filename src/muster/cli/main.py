@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import click
 
+from muster.cli.names.examples import examples
+from muster.cli.names.nearest import COMMANDS as ELSEWHERE
+from muster.cli.names.suggesting import SuggestingGroup
 from muster.cli.terminal import streams
-from muster.cli.words.examples import examples
-from muster.cli.words.nearest import COMMANDS as ELSEWHERE
-from muster.cli.words.suggesting import SuggestingGroup
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem

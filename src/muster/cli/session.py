@@ -17,7 +17,7 @@ import click
 
 from muster.cli.completion.names import files, namespaces
 from muster.cli.home import Home
-from muster.cli.words.types import name
+from muster.cli.names.types import name
 
 if TYPE_CHECKING:
     from muster.runtime.kube.kubeconfig import ConnectionConfig

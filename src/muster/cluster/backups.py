@@ -19,7 +19,7 @@ from muster.cluster.store import DataDirectoryError, Key, Store
 from muster.cluster.store.database import FILE
 from muster.cluster.store.directory import DataDirectory, sync
 from muster.cluster.store.integrity import archive, mark
-from muster.cluster.store.integrity.admission import LOG, admit, read_mark
+from muster.cluster.store.integrity.acceptance import LOG, admit, read_mark
 from muster.cluster.store.integrity.archive import BEYOND, Backup
 from muster.cluster.store.integrity.inspection import Damage
 from muster.cluster.store.integrity.pages import pages_of

@@ -227,11 +227,11 @@ def test_slow_watchers_together_have_a_budget(tmp_path, monkeypatch):
             wire.writer.transport.pause_reading()
             wire.request("GET", f"{MAPS}?watch=1")
         await until(lambda: len(world.front._state.connections) < before)
-        assert world.front._house.unsent.total <= limit
+        assert world.front._shared.unsent.total <= limit
         assert (await writer.ask("POST", f"{DEFAULT}/configmaps", body("last"))).status == 201
         assert json.loads(await healthy.chunk())["object"]["metadata"]["name"] == "last"
         for wire in slow:
             wire.writer.transport.abort()
-        await until(lambda: world.front._house.unsent.total == 0)
+        await until(lambda: world.front._shared.unsent.total == 0)
 
     scenario(tmp_path)

@@ -413,7 +413,7 @@ def test_a_stream_of_which_nothing_is_taken_is_cut_off(tmp_path, monkeypatch):
         assert stuck.reset == ErrorCodes.CANCEL
         assert (await client.ask("POST", MAPS, body("new"))).status == 201
         assert b'"new"' in await watch.line()
-        await until(lambda: world.front._house.unsent.total == 0)
+        await until(lambda: world.front._shared.unsent.total == 0)
 
     run(tmp_path)
 
@@ -428,11 +428,11 @@ def test_what_is_not_taken_is_bounded(tmp_path, monkeypatch):
             assert (await other.ask("POST", MAPS, body(f"m{number}", data={"a": "x" * 500_000}))).status == 201
         stuck = [client.begin("GET", MAPS, slow=True) for _ in range(4)]
         await until(lambda: any(stream.reset is not None for stream in stuck))
-        assert world.front._house.unsent.total <= 3 << 20
+        assert world.front._shared.unsent.total <= 3 << 20
         assert stuck[0].reset == ErrorCodes.CANCEL  # behind for longest
         assert (await other.ask("GET", "/version")).status == 200
         client.transport.abort()
-        await until(lambda: world.front._house.unsent.total == 0)
+        await until(lambda: world.front._shared.unsent.total == 0)
 
     run(tmp_path)
 
@@ -448,7 +448,7 @@ def test_a_connection_from_which_nothing_is_taken_is_cut_off(tmp_path, monkeypat
             assert (await other.ask("POST", MAPS, body(f"m{number}", data={"a": "x" * 500_000}))).status == 201
         client.transport.pause_reading()
         client.begin("GET", f"{MAPS}?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan")
-        await until(lambda: len(world.front._house.connections) == 1)
+        await until(lambda: len(world.front._shared.connections) == 1)
         assert (await other.ask("GET", "/version")).status == 200
 
     run(tmp_path)
@@ -472,7 +472,7 @@ def test_requests_that_are_taken_back_at_once(tmp_path, monkeypatch):
         async with asyncio.timeout(20):
             await client.ended.wait()
         assert (await other.ask("GET", "/version")).status == 200
-        await until(lambda: not world.front._house.tasks)
+        await until(lambda: not world.front._shared.tasks)
 
     run(tmp_path)
 
@@ -577,7 +577,7 @@ async def test_an_answer_that_waits_for_windows_goes_out_whole_at_the_end(world)
     assert (await client.ask("POST", MAPS, body(data={"a": "x" * 900_000}))).status == 201
     slow = client.begin("GET", f"{MAPS}/m", slow=True)
     await slow.head
-    await until(lambda: not world.front._house.tasks)  # all of it is the connection's
+    await until(lambda: not world.front._shared.tasks)  # all of it is the connection's
     stop = asyncio.create_task(world.front.stop(600))
     await until(lambda: client.left is not None)
     taken = b""

@@ -7,10 +7,10 @@ from typing import Any
 import click
 import msgspec
 
+from muster.cli.actions.applying import Manifest, ManifestError, annotated, change, manifests
 from muster.cli.completion import names
-from muster.cli.doing.applying import Manifest, ManifestError, annotated, change, manifests
+from muster.cli.names.examples import examples
 from muster.cli.session import Session, Target, connect, run, target_options
-from muster.cli.words.examples import examples
 
 _SUFFIXES = (".yaml", ".yml", ".json")
 _STRICT = "strict decoding error"
@@ -68,9 +68,9 @@ def _read(name: str) -> list[Manifest | ManifestError]:
 
 async def _apply(target: Target, found: list[Manifest], *, wait: bool, dry_run: bool) -> int:
     """Do what can be done of it; 1 if something failed, else the highest code of the jobs that are waited for."""
+    from muster.cli.actions.each import attempt
     from muster.cli.commands.wait import follow_all
-    from muster.cli.doing.each import attempt
-    from muster.cli.words.discovery import Discovery
+    from muster.cli.names.discovery import Discovery
 
     async with connect(target) as session:
         discovery = Discovery(session.client)

@@ -8,8 +8,8 @@ import click
 
 from muster.cli.completion import names
 from muster.cli.home import Home, data_option
+from muster.cli.names.examples import examples
 from muster.cli.session import Target, connect, run
-from muster.cli.words.examples import examples
 
 if TYPE_CHECKING:
     from muster.cluster.store.journal import Record

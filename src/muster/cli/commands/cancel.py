@@ -5,9 +5,9 @@ from typing import Any
 import click
 
 from muster.cli.completion import names
+from muster.cli.names.examples import examples
+from muster.cli.names.types import name
 from muster.cli.session import Target, connect, run, target_options
-from muster.cli.words.examples import examples
-from muster.cli.words.types import name
 
 
 @click.command(
@@ -25,8 +25,8 @@ def command(jobs: tuple[str, ...], delete: bool, **options: Any) -> None:
 
 
 async def _cancel(target: Target, jobs: tuple[str, ...], *, delete: bool) -> None:
-    from muster.cli.doing.cancelling import cancel
-    from muster.cli.doing.each import each
+    from muster.cli.actions.cancelling import cancel
+    from muster.cli.actions.each import each
 
     async with connect(target) as session:
 

@@ -2,7 +2,7 @@
 
 import click
 
-from muster.cli.words.examples import examples
+from muster.cli.names.examples import examples
 
 SHELLS = ("bash", "zsh", "fish")
 

@@ -6,9 +6,9 @@ from typing import Any
 import click
 
 from muster.cli.completion import names
+from muster.cli.names.examples import examples
+from muster.cli.names.types import name
 from muster.cli.session import Target, connect, run, target_options
-from muster.cli.words.examples import examples
-from muster.cli.words.types import name
 
 
 @click.command(
@@ -32,9 +32,9 @@ def command(job: str, follow: bool, rank: str, attempt: int | None, previous: bo
 
 async def _logs(target: Target, name: str, rank: str, attempt: int | None, *, follow: bool, previous: bool) -> int:
     from muster.cli.following.follow import Follower
+    from muster.cli.names.choices import get_job
     from muster.cli.terminal.output import say
     from muster.cli.terminal.printing import Printer
-    from muster.cli.words.choices import get_job
     from muster.insight.jobstate import most_workers, worker
     from muster.runtime.clock import RealClock
     from muster.runtime.ids import Random

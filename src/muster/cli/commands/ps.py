@@ -6,9 +6,9 @@ from typing import Any
 import click
 
 from muster.cli.completion import names
+from muster.cli.names.examples import examples
+from muster.cli.names.types import name
 from muster.cli.session import Target, connect, run, target_options
-from muster.cli.words.examples import examples
-from muster.cli.words.types import name
 
 # All that `muster.insight.jobstate` knows, in the order of a job's life.
 STATES = (
@@ -46,8 +46,8 @@ def command(all_namespaces: bool, output: str | None, **options: Any) -> None:
 
 
 async def _ps(target: Target, only: Mapping[str, Any], output: str, *, everywhere: bool) -> None:
+    from muster.cli.names.choices import no_job
     from muster.cli.terminal.output import say
-    from muster.cli.words.choices import no_job
     from muster.insight.reader.jobs import job_rows
     from muster.runtime.clock import RealClock
 

@@ -6,10 +6,10 @@ from typing import Any
 import click
 
 from muster.cli.completion import names
+from muster.cli.names.examples import examples
+from muster.cli.names.suggesting import SuggestingGroup
+from muster.cli.names.types import name, quantity
 from muster.cli.session import Session, Target, connect, run, target_options
-from muster.cli.words.examples import examples
-from muster.cli.words.suggesting import SuggestingGroup
-from muster.cli.words.types import name, quantity
 
 _CLUSTER = click.option("--cluster", is_flag=True, help="NAME is a ClusterQueue: for all namespaces.")
 _LIMIT = "RES=Q"
@@ -126,7 +126,7 @@ def resume(name: str, cluster: bool, **options: Any) -> None:
 
 
 async def _set_policy(target: Target, name: str, policy: str, *, cluster: bool) -> None:
-    from muster.cli.doing.holding import set_stop_policy
+    from muster.cli.actions.holding import set_stop_policy
 
     async with connect(target) as session:
         click.echo(await set_stop_policy(session, name, policy, cluster=cluster))
@@ -214,7 +214,7 @@ async def _submit(session: Session, document: dict[str, Any], *, dry_run: bool) 
 
 
 def _documents(name: str, namespace: str, options: dict[str, Any]) -> list[dict[str, Any]]:
-    from muster.cli.doing.newqueue import NewQueue, documents
+    from muster.cli.actions.newqueue import NewQueue, documents
 
     named = {"cpu": "cpu", "memory": "memory", "gpus": "nvidia.com/gpu"}
     quotas = {resource: options[option] for option, resource in named.items() if options[option]}

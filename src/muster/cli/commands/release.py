@@ -5,9 +5,9 @@ from typing import Any
 import click
 
 from muster.cli.completion import names
+from muster.cli.names.examples import examples
+from muster.cli.names.types import name_or_queue
 from muster.cli.session import Target, connect, run, target_options
-from muster.cli.words.examples import examples
-from muster.cli.words.types import name_or_queue
 
 
 @click.command(
@@ -28,7 +28,7 @@ def command(jobs: tuple[str, ...], **options: Any) -> None:
 
 
 async def _release(target: Target, jobs: tuple[str, ...]) -> None:
-    from muster.cli.doing.holding import hold_or_release
+    from muster.cli.actions.holding import hold_or_release
 
     async with connect(target) as session:
         await hold_or_release(session, jobs, hold=False)

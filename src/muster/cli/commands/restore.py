@@ -7,7 +7,7 @@ import click
 
 from muster.cli.completion import names
 from muster.cli.home import Home, data_option
-from muster.cli.words.examples import examples
+from muster.cli.names.examples import examples
 
 
 @click.command(

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from muster.cli.completion import names
+from muster.cli.names.examples import examples
+from muster.cli.names.types import quantity
 from muster.cli.session import Session, Target, connect, has_cluster, run, target_options, unignored
-from muster.cli.words.examples import examples
-from muster.cli.words.types import quantity
 
 if TYPE_CHECKING:
-    from muster.cli.doing.cancelling import Cancelling
-    from muster.cli.doing.gang import Gang
+    from muster.cli.actions.cancelling import Cancelling
+    from muster.cli.actions.gang import Gang
     from muster.insight.jobstate import Ending
 
 # What a worker on this machine gets of the caller's environment without asking: enough to find the same programs.
@@ -146,7 +146,7 @@ async def _own_cluster() -> AsyncIterator[Session]:
 
 
 async def _submit(session: Session, arguments: Sequence[str], options: dict[str, Any]) -> int:
-    from muster.cli.words.choices import check_queue, priority_classes
+    from muster.cli.names.choices import check_queue, priority_classes
     from muster.insight.reader.queues import is_embedded
 
     # A Job may name what is not there, and would wait for ever: in no queue, or for pods that may not be made.
@@ -161,8 +161,8 @@ async def _submit(session: Session, arguments: Sequence[str], options: dict[str,
 async def _interruptible(session: Session, gang: "Gang", *, detach: bool, embedded: bool) -> int:
     """Submit the gang and stay with it; from the first request on Ctrl-C cancels the job, and again leaves at once."""
     from muster.api.status import ApiError
-    from muster.cli.doing.cancelling import Cancelling, cancel
-    from muster.cli.doing.submitting import submit
+    from muster.cli.actions.cancelling import Cancelling, cancel
+    from muster.cli.actions.submitting import submit
     from muster.cli.terminal.output import say
     from muster.cli.terminal.streams import OutputError
 
@@ -291,7 +291,7 @@ async def _follow(session: Session, gang: "Gang") -> "Ending":
 
 async def _looked_up(priority: str, target: Target) -> dict[str, str]:
     """Which kind of class is meant; without a cluster to ask, a PriorityClass, which every cluster knows."""
-    from muster.cli.words.choices import priority_classes
+    from muster.cli.names.choices import priority_classes
 
     if not priority or not has_cluster(target):
         return {"priority": priority, "queue_priority": ""}
@@ -300,7 +300,7 @@ async def _looked_up(priority: str, target: Target) -> dict[str, str]:
 
 
 def _print(arguments: Sequence[str], options: dict[str, Any], target: Target) -> None:
-    from muster.cli.doing.gang import job, service
+    from muster.cli.actions.gang import job, service
     from muster.cli.terminal.output import dump
 
     gang = _gang(arguments, options, target.namespace or "default", on_this_machine=not options["image"])
@@ -312,7 +312,7 @@ def _print(arguments: Sequence[str], options: dict[str, Any], target: Target) ->
 
 
 def _gang(arguments: Sequence[str], options: dict[str, Any], namespace: str, *, on_this_machine: bool) -> Any:
-    from muster.cli.doing.gang import Gang, name_for, no_host_name, not_text
+    from muster.cli.actions.gang import Gang, name_for, no_host_name, not_text
     from muster.runtime.ids import Ids
 
     if not arguments[0]:

@@ -5,9 +5,9 @@ from typing import Any
 import click
 
 from muster.cli.completion import names
+from muster.cli.names.examples import examples
+from muster.cli.names.types import name
 from muster.cli.session import Target, connect, run, target_options
-from muster.cli.words.examples import examples
-from muster.cli.words.types import name
 
 
 @click.command(
@@ -23,7 +23,7 @@ def command(job: str, workers: int, force: bool, **options: Any) -> None:
 
 
 async def _scale(target: Target, name: str, workers: int, *, force: bool) -> None:
-    from muster.cli.doing.scaling import afterwards, scale
+    from muster.cli.actions.scaling import afterwards, scale
 
     async with connect(target) as session:
         before = await scale(session, name, workers, force=force)

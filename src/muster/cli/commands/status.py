@@ -8,8 +8,8 @@ from typing import Any
 import click
 
 from muster.cli.home import Home
+from muster.cli.names.examples import examples
 from muster.cli.session import Target, connect, has_cluster, names_another, run, target_options
-from muster.cli.words.examples import examples
 
 
 @click.command(

@@ -5,8 +5,8 @@ from typing import Any
 
 import click
 
+from muster.cli.names.examples import examples
 from muster.cli.session import Target, connect, run, target_options
-from muster.cli.words.examples import examples
 
 _SHOWN = ("cpu", "memory", "nvidia.com/gpu", "pods")
 

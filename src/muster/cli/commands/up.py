@@ -10,7 +10,7 @@ import click
 
 from muster.cli.completion import names
 from muster.cli.home import Home, data_option
-from muster.cli.words.examples import examples
+from muster.cli.names.examples import examples
 
 PORT = 6443
 _FAILED = "Error: "  # how a line begins that says why there is no server
@@ -120,7 +120,7 @@ def _audit_policy(path: str) -> Any:
 
 def _salvage(home: Home) -> None:
     """Make a whole store of a damaged one, and say what is lost."""
-    from muster.cli.doing.salvaging import report
+    from muster.cli.actions.salvaging import report
     from muster.cluster.backups import salvage_home
     from muster.cluster.store import DataDirectoryError
     from muster.runtime.clock import RealClock

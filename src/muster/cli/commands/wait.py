@@ -8,9 +8,9 @@ from typing import Any
 import click
 
 from muster.cli.completion import names
+from muster.cli.names.examples import examples
+from muster.cli.names.types import name
 from muster.cli.session import Session, Target, connect, run, target_options
-from muster.cli.words.examples import examples
-from muster.cli.words.types import name
 
 
 @click.command(
@@ -30,7 +30,7 @@ async def _wait(target: Target, jobs: tuple[str, ...]) -> int:
 
 async def follow_all(session: Session, jobs: Sequence[tuple[str, str]]) -> int:
     """Wait for jobs, by namespace and name; the highest of their exit codes."""
-    from muster.cli.doing.each import attempt
+    from muster.cli.actions.each import attempt
 
     codes: list[int] = []
 

@@ -5,9 +5,9 @@ from typing import Any
 import click
 
 from muster.cli.completion import names
+from muster.cli.names.examples import examples
+from muster.cli.names.types import name
 from muster.cli.session import Target, connect, run, target_options
-from muster.cli.words.examples import examples
-from muster.cli.words.types import name
 
 
 @click.command(
@@ -22,8 +22,8 @@ def command(job: str, output: str | None, **options: Any) -> None:
 
 
 async def _why(target: Target, name: str, output: str) -> None:
+    from muster.cli.names.choices import no_job
     from muster.cli.terminal.output import dump
-    from muster.cli.words.choices import no_job
     from muster.insight.reader.job import investigate
     from muster.insight.why import levels
     from muster.runtime.clock import RealClock

@@ -17,7 +17,7 @@ from muster.api.pods import rank_of
 from muster.api.status import ApiError
 from muster.cli.following.containerlog import ContainerLog, has_log
 from muster.cli.following.queuewatch import POSITION_SECONDS, QueueWatch, has_workloads, labels_of
-from muster.cli.words.choices import get_job
+from muster.cli.names.choices import get_job
 from muster.insight.attempts import Attempt, attempts, chosen
 from muster.insight.jobstate import Ending, JobState, ending, job_state
 from muster.insight.reader.queues import is_embedded

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from muster.cluster.store.database import Database
 from muster.cluster.store.directory import DataDirectory
-from muster.cluster.store.integrity.admission import admit, refusal
+from muster.cluster.store.integrity.acceptance import admit, refusal
 from muster.cluster.store.integrity.inspection import Contents, Damage
 from muster.cluster.store.journal import History, Record
 from muster.cluster.store.worker import Worker

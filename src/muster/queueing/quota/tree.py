@@ -1,4 +1,5 @@
-"""The tree of quota: ClusterQueues under Cohorts under Cohorts, what each may use, and what each uses.
+"""The tree of quota: ClusterQueues under Cohorts under Cohorts, what each may use, borrow and lend, and
+what each uses.
 
 The arithmetic is Kueue's (KEP-79 hierarchical cohorts, KEP-1224 lending limits). Of the quota of a node, the part that
 it does not lend is its own (`local`); what it uses beyond that counts in its parent. So usage is always a function of

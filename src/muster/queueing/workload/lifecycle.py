@@ -1,4 +1,4 @@
-"""What becomes of a Workload as time and its surroundings change: everything but admission itself.
+"""What becomes of a Workload as time goes on: evictions, checks, timeouts, its end; everything but admission itself.
 
 One look takes a workload as far as one write of its status can; deciding again on what was written changes nothing.
 The rules and their order are those of Kueue's workload controller (which applies one a look), but for this:

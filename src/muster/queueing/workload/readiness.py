@@ -1,4 +1,4 @@
-"""Level 4, readiness (KEP-349): the pods of an admitted workload get ready in time, or it gives everything back.
+"""Level 4, readiness (waitForPodsReady, KEP-349): pods of an admitted workload are ready in time, or it gives all back.
 
 The settings come from the Configuration. Beyond upstream they can be given where they are needed: an annotation
 `muster.dev/wait-for-pods-ready` on a workload (or its job), a ClusterQueue or a ResourceFlavor says `false`, or

@@ -15,7 +15,7 @@ from tests.unit.cluster.store.kit import Kit, key, put
 from muster.cluster.store import DataDirectoryError, Key, StorageFailed, StorageFull
 from muster.cluster.store.database import COMPACT_REVISIONS, Database
 from muster.cluster.store.directory import DataDirectory
-from muster.cluster.store.integrity.admission import admit
+from muster.cluster.store.integrity.acceptance import admit
 from muster.cluster.store.integrity.inspection import Contents
 from muster.cluster.store.journal import Record
 from muster.cluster.store.sqlite import SWITCH_SECONDS

@@ -1,4 +1,4 @@
-"""AdmissionChecks, and what MultiKueue is configured with."""
+"""AdmissionChecks and the kinds of MultiKueue, from v1beta1 to v1beta2 and back."""
 
 from muster.api.kueue.checks import SECRET_LOCATION
 from muster.api.members import Json, without

@@ -1,4 +1,4 @@
-"""ClusterQueues, LocalQueues and Cohorts."""
+"""ClusterQueues, LocalQueues and Cohorts, from v1beta1 to v1beta2 and back."""
 
 from muster.api.kueue.clusterqueue import MAY_STOP_SEARCH
 from muster.api.kueue.v1beta1.clusterqueue import BORROW, PREEMPT

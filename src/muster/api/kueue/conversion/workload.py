@@ -1,4 +1,4 @@
-"""Workloads."""
+"""Workloads, from v1beta1 to v1beta2 and back."""
 
 from collections.abc import Callable
 

@@ -1,6 +1,4 @@
-"""HTTP/1.1: uvicorn's HTTP protocol, with what it does not bring: who the client's certificate
-names, and limits that keep a slow or greedy client from holding anything for long.
-"""
+"""HTTP/1.1: uvicorn's protocol, with client certificates, and limits that keep slow or greedy clients short."""
 
 import asyncio
 from typing import Any
@@ -10,7 +8,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from muster.cluster.apiserver.front.asgi import EXTENSION
 from muster.cluster.apiserver.front.corked import Corked
 from muster.cluster.apiserver.front.crowd import Guest
-from muster.cluster.apiserver.front.house import HEADER_SECONDS, MAX_HEADER_BYTES, House, known_by
+from muster.cluster.apiserver.front.shared import HEADER_SECONDS, MAX_HEADER_BYTES, Shared, known_by
 from muster.cluster.apiserver.front.unsent import BEHIND_BYTES, STALLED_SECONDS
 from muster.cluster.apiserver.identity.users import User
 from muster.cluster.apiserver.pods.tunnels.wire import RawWire
@@ -19,7 +17,7 @@ from muster.cluster.apiserver.pods.tunnels.wire import RawWire
 class Connection(HttpToolsProtocol):
     """One client. It is the `Caller` of its requests."""
 
-    house: House  # given by who makes it, as the next two
+    shared: Shared  # given by who makes it, as the next two
     guest: Guest  # what this is to the crowd
     deadline: float  # on the loop's clock: by then the headers of the first request must be there
     user: User | None = None  # whom the client certificate names
@@ -46,7 +44,7 @@ class Connection(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The client has gone."""
-        self.house.left(self)
+        self.shared.left(self)
         self._headers_came()
         self.resume_writing()
         super().connection_lost(exc)
@@ -54,7 +52,7 @@ class Connection(HttpToolsProtocol):
             self._wire.end()
         if self.streaming is not None:
             self.streaming.cancel()
-        self.house.unsent.forget(self.transport)
+        self.shared.unsent.forget(self.transport)
         self._corked.release()
 
     def data_received(self, data: bytes) -> None:
@@ -157,14 +155,14 @@ class Connection(HttpToolsProtocol):
     def resume_writing(self) -> None:
         """It goes on."""
         super().resume_writing()
-        self.house.unsent.forget(self.transport)
+        self.shared.unsent.forget(self.transport)
         if self._stall_timer is not None:
             self._stall_timer.cancel()
             self._stall_timer = None
 
     def _wrote(self, size: int) -> None:
         if self.flow.write_paused:
-            self.house.unsent.add(self.transport, size)
+            self.shared.unsent.add(self.transport, size)
 
     def _count(self, size: int) -> None:
         """A header that never ends is not kept: no one else has seen it so far, but the parser holds it."""

@@ -23,8 +23,8 @@ from muster.cluster.apiserver.front.application import Application
 from muster.cluster.apiserver.front.crowd import MAX_CONNECTIONS, Crowd, Guest
 from muster.cluster.apiserver.front.door import Door
 from muster.cluster.apiserver.front.flow import Flow, Limits
-from muster.cluster.apiserver.front.house import KEEP_ALIVE_SECONDS, House, Served, owes
 from muster.cluster.apiserver.front.http2 import connection as http2
+from muster.cluster.apiserver.front.shared import KEEP_ALIVE_SECONDS, Served, Shared, owes
 from muster.cluster.apiserver.front.unsent import MAX_UNSENT_BYTES, Unsent
 from muster.cluster.apiserver.identity.credentials import HTTP2
 from muster.cluster.apiserver.identity.users import Authenticator
@@ -61,7 +61,7 @@ class HttpsFront:
         self._state = ServerState()
         connections: Any = self._state.connections  # where uvicorn puts its own
         unsent = Unsent(MAX_UNSENT_BYTES)
-        self._house = House(self._crowd, unsent, connections, self._state.tasks, asyncio.Event())
+        self._shared = Shared(self._crowd, unsent, connections, self._state.tasks, asyncio.Event())
         self._doors: list[Door] = []
 
     async def start(self, host: str, port: int) -> int:
@@ -84,18 +84,18 @@ class HttpsFront:
 
     def _http1(self, guest: Guest, deadline: float) -> asyncio.Protocol:
         connection = http1.Connection(self._config, self._state, {})
-        connection.house, connection.guest, connection.deadline = self._house, guest, deadline
+        connection.shared, connection.guest, connection.deadline = self._shared, guest, deadline
         return connection
 
     def _http2(self, guest: Guest, deadline: float) -> asyncio.Protocol:
-        return http2.Connection(self._application, self._house, guest, deadline)
+        return http2.Connection(self._application, self._shared, guest, deadline)
 
     async def stop(self, grace_seconds: float = 5.0) -> None:
         """Take no more requests, end all streams, and wait so long for clients to take the answers under way."""
         for door in self._doors:
             door.close()
         self._server.stop()
-        connections = list(self._house.connections)
+        connections = list(self._shared.connections)
         # A client that only keeps its connection may not be there to say good-bye.
         busy = set(filter(self._is_busy, connections))
         endless = {connection for connection in busy if connection.is_endless}
@@ -119,9 +119,9 @@ class HttpsFront:
         """Wait until all of these have ended, but no longer."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
-                while not connections.isdisjoint(self._house.connections):
-                    self._house.departed.clear()
-                    await self._house.departed.wait()
+                while not connections.isdisjoint(self._shared.connections):
+                    self._shared.departed.clear()
+                    await self._shared.departed.wait()
 
 
 class Arrival(asyncio.Protocol):

@@ -37,7 +37,7 @@ from muster.cluster.apiserver.registry import autoscalers
 from muster.cluster.apiserver.registry.entries import same, served, status
 from muster.cluster.apiserver.registry.resources import VIEW_VERBS, Resource, Rules, Subresource, View
 from muster.cluster.apiserver.request.selection import NO_FIELDS, FieldLabels
-from muster.cluster.apiserver.tables.workloads import AUTOSCALERS_V1 as PRINTER_V1
+from muster.cluster.apiserver.tables.apps import AUTOSCALERS_V1 as PRINTER_V1
 
 _ALL = ("all",)
 _PENDING = preparation.new_with(phase="Pending")

@@ -20,6 +20,7 @@ from muster.api.events import Event as EventsV1Event
 from muster.api.kinds import Kind
 from muster.api.scheduling import PriorityClass
 from muster.cluster.apiserver.tables.admission import ADMISSION
+from muster.cluster.apiserver.tables.apps import CONTAINERS, WORKLOADS
 from muster.cluster.apiserver.tables.infrastructure import INFRASTRUCTURE
 from muster.cluster.apiserver.tables.kueue import KUEUE
 from muster.cluster.apiserver.tables.pods import PODS
@@ -40,7 +41,6 @@ from muster.cluster.apiserver.tables.printer import (
 )
 from muster.cluster.apiserver.tables.rbac import RBAC
 from muster.cluster.apiserver.tables.storage import STORAGE
-from muster.cluster.apiserver.tables.workloads import CONTAINERS, WORKLOADS
 
 _ROLE = "node-role.kubernetes.io/"
 _OLD_ROLE = "kubernetes.io/role"

@@ -1,4 +1,4 @@
-"""The pods' network on this machine: an address for each, and hosts files in which they find each other.
+"""The network that all process nodes share: hands out addresses and keeps the hosts files of running pods.
 
 All process nodes of a cluster are on this machine and share one `Network`. The hosts files of running pods follow the
 pods that come and go: they are rewritten in place, for containers have that very file mounted. A pod whose gang is not

@@ -16,7 +16,7 @@ from muster.cluster.store.database import FILE, INSERT_ROWS, insertion, shape
 from muster.cluster.store.directory import sync
 from muster.cluster.store.errors import DataDirectoryError
 from muster.cluster.store.integrity import mark as marks
-from muster.cluster.store.integrity.admission import LOG
+from muster.cluster.store.integrity.acceptance import LOG
 from muster.cluster.store.integrity.checksum import of_records
 from muster.cluster.store.integrity.inspection import Damage, read, reading, state_of
 from muster.cluster.store.integrity.mark import Mark

@@ -1,4 +1,4 @@
-"""What is whole in a damaged store, and what is not. Pure.
+"""Which rows that were read from a damaged store are whole, and which objects they save. Pure.
 
 A row whose checksum is right is what was written. Of each object the newest such row counts, unless it says that the
 object is gone. A compaction leaves the rows that it removed in pages that are not in use, and in images that were

@@ -13,7 +13,7 @@ from muster.api.certificates import CERTIFICATE_SIGNING_REQUEST
 from muster.api.kinds import Kind
 from muster.cluster.apiserver.registry.kept import KEPT
 from muster.cluster.apiserver.tables import printer_of
-from muster.cluster.apiserver.tables.workloads import AUTOSCALERS_V1
+from muster.cluster.apiserver.tables.apps import AUTOSCALERS_V1
 
 NOW = datetime(2026, 1, 2, 12, tzinfo=UTC)
 META = {"name": "x", "creationTimestamp": "2026-01-02T09:00:00Z"}

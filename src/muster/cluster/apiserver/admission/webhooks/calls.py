@@ -1,4 +1,4 @@
-"""Carries a question to a webhook over TLS and brings the answer back.
+"""Calls a webhook over TLS, its certificate checked against its caBundle, and brings the answer back.
 
 A webhook is a stranger: its certificate is checked against the bundle of its configuration, it gets so many seconds,
 its answer may be so long, and where it would send us on to, we do not go.

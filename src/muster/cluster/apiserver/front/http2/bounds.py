@@ -1,5 +1,7 @@
-"""What a client can have done or kept for it on one connection: streams at once; headers; what has come of bodies and
-is not read, by the windows that are opened to it; and, by our `Patience`, what costs it nothing to send.
+"""What a client can have done or kept for it on one connection.
+
+Streams at once; headers; what has come of bodies and is not read, by the windows that are opened to it; and, by our
+`Patience`, what costs it nothing to send.
 """
 
 from muster.cluster.apiserver.front.http2.frames import BadConnection, Code

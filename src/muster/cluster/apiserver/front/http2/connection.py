@@ -1,6 +1,4 @@
-"""A connection of HTTP/2: what comes becomes tasks of the application, one for each stream; what they send goes out
-together.
-"""
+"""A connection of HTTP/2: each stream becomes a task of the application; what the tasks send goes out together."""
 
 import asyncio
 from collections.abc import Iterable
@@ -8,10 +6,10 @@ from collections.abc import Iterable
 from muster.cluster.apiserver.front.asgi import App
 from muster.cluster.apiserver.front.corked import GONE
 from muster.cluster.apiserver.front.crowd import Guest
-from muster.cluster.apiserver.front.house import HEADER_SECONDS, KEEP_ALIVE_SECONDS, House, known_by
 from muster.cluster.apiserver.front.http2.frames import Code
 from muster.cluster.apiserver.front.http2.session import Asked, Came, Event, Session
 from muster.cluster.apiserver.front.http2.stream import Stream
+from muster.cluster.apiserver.front.shared import HEADER_SECONDS, KEEP_ALIVE_SECONDS, Shared, known_by
 from muster.cluster.apiserver.front.unsent import BEHIND_BYTES, STALLED_SECONDS
 from muster.cluster.apiserver.identity.users import User
 
@@ -26,12 +24,12 @@ class Connection(asyncio.Protocol):
     transport: asyncio.Transport
     user: User | None = None  # whom the client certificate names
 
-    def __init__(self, app: App, house: House, guest: Guest, deadline: float) -> None:
+    def __init__(self, app: App, shared: Shared, guest: Guest, deadline: float) -> None:
         """By `deadline`, on the loop's clock, the headers of the first request must be there."""
         self.guest = guest
         self.is_paused = False  # the client does not take what it is sent
         self._app = app
-        self._house = house
+        self._shared = shared
         self._deadline = deadline
         self._loop = asyncio.get_running_loop()
         self.session = Session(self._loop.time())
@@ -53,18 +51,18 @@ class Connection(asyncio.Protocol):
         self.transport = transport
         self.guest.leave = transport.abort
         self.user = known_by(transport)
-        self._house.connections.add(self)
+        self._shared.connections.add(self)
         self._header_timer = self._loop.call_at(self._deadline, transport.abort)
         self.write_soon()
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002  (whatever the reason)
         """The client has gone."""
-        self._house.left(self)
+        self._shared.left(self)
         for timer in (self._header_timer, self._idle_timer, self._stall_timer, self._pause_timer):
             if timer is not None:
                 timer.cancel()
         for stream in list(self._streams.values()):
-            self._house.unsent.forget(stream)
+            self._shared.unsent.forget(stream)
             stream.go()
         self._streams.clear()
         self.transport = GONE  # its TLS buffers are large, and this is in a circle that is collected much later
@@ -120,8 +118,8 @@ class Connection(asyncio.Protocol):
         stream = Stream(self, asked)
         self._streams[stream.number] = stream
         stream.task = task = self._loop.create_task(stream.run(self._app))
-        self._house.tasks.add(task)
-        task.add_done_callback(self._house.tasks.discard)
+        self._shared.tasks.add(task)
+        task.add_done_callback(self._shared.tasks.discard)
 
     def _give_up(self, stream: Stream) -> None:
         if not stream.is_gone:
@@ -172,7 +170,7 @@ class Connection(asyncio.Protocol):
                 continue
             unsent = self.session.unsent(number)
             stream.settle(unsent)
-            self._house.unsent.owes(stream, unsent)
+            self._shared.unsent.owes(stream, unsent)
             if stream.is_done and not self.session.has(number):
                 self._streams.pop(number, None)  # it may have been cut off just now, to make room
             elif unsent and self._stall_timer is None:

@@ -8,10 +8,10 @@ import pytest
 from tests.unit.cluster.apiserver.front.http2.test_session import GET, asked, frame, number, windows
 
 from muster.cluster.apiserver.front.crowd import Crowd, Guest
-from muster.cluster.apiserver.front.house import HEADER_SECONDS, House
 from muster.cluster.apiserver.front.http2 import frames
 from muster.cluster.apiserver.front.http2.connection import Connection
 from muster.cluster.apiserver.front.http2.frames import PREFACE, Code, Frame, next_frame
+from muster.cluster.apiserver.front.shared import HEADER_SECONDS, Shared
 from muster.cluster.apiserver.front.unsent import STALLED_SECONDS, Unsent
 from muster.runtime.clock import run_virtual
 
@@ -56,9 +56,9 @@ class Client:
         self.problems: list[dict[str, Any]] = []
         loop.set_exception_handler(lambda _, problem: self.problems.append(problem))
         self.transport = Transport()
-        self.house = House(Crowd(10), Unsent(most_unsent), set(), set(), asyncio.Event())
+        self.shared = Shared(Crowd(10), Unsent(most_unsent), set(), set(), asyncio.Event())
         guest = Guest(lambda: None, loop.time())
-        self._connection = Connection(app, self.house, guest, loop.time() + FIRST_HEADERS_SECONDS)
+        self._connection = Connection(app, self.shared, guest, loop.time() + FIRST_HEADERS_SECONDS)
         self.transport.protocol = self._connection
         self._connection.connection_made(self.transport)
         self._seen = 0
@@ -160,7 +160,7 @@ async def test_what_others_take_does_not_count(client):
 async def test_an_answer_that_is_itself_what_is_too_much(client):
     await client.say(asked(1))
     assert client.resets() == CANCELLED
-    assert (client.house.unsent.total, client.transport.is_closed) == (0, False)
+    assert (client.shared.unsent.total, client.transport.is_closed) == (0, False)
     await client.say(asked(3))
     assert client.resets() == [(3, number(Code.CANCEL))]
 

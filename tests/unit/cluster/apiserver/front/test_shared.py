@@ -6,7 +6,7 @@ from contextlib import suppress
 
 import pytest
 
-from muster.cluster.apiserver.front.house import owes
+from muster.cluster.apiserver.front.shared import owes
 
 
 class Transport(asyncio.Transport):

@@ -4,7 +4,7 @@ import pytest
 from click.testing import CliRunner
 
 from muster.cli.main import COMMANDS, cli
-from muster.cli.words import nearest
+from muster.cli.names import nearest
 
 
 @pytest.mark.parametrize(

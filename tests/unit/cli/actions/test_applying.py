@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from muster.cli.doing.applying import LAST_APPLIED, Manifest, ManifestError, annotated, change, manifests
+from muster.cli.actions.applying import LAST_APPLIED, Manifest, ManifestError, annotated, change, manifests
 
 
 def manifest(**spec):

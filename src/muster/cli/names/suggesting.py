@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from muster.cli.words.nearest import ELSEWHERE, OPTIONS, nearest
+from muster.cli.names.nearest import ELSEWHERE, OPTIONS, nearest
 
 
 class SuggestingGroup(click.Group):

@@ -1,4 +1,4 @@
-"""What all connections share, and what one is to who closes the house."""
+"""What all connections of a server share, and how each is closed when the server stops."""
 
 import asyncio
 import select
@@ -44,7 +44,7 @@ class Served(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class House:
+class Shared:
     """`tasks` are requests that are worked on; `departed` is set when a connection has ended."""
 
     crowd: Crowd

@@ -7,7 +7,7 @@ import click
 from muster.api.batch import JOB
 from muster.api.core import SERVICE
 from muster.api.status import ApiError
-from muster.cli.doing.gang import Gang, job, service
+from muster.cli.actions.gang import Gang, job, service
 from muster.runtime.client import Client
 
 

@@ -6,8 +6,8 @@ import pytest
 from click.testing import CliRunner
 
 from muster.api.batch import Job
+from muster.cli.actions.scaling import afterwards, objection_to, size
 from muster.cli.commands.scale import command
-from muster.cli.doing.scaling import afterwards, objection_to, size
 
 
 def job(parallelism=2, completions=2, mode="Indexed", elastic=None):

@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 
 from muster.api.status import forbidden, not_found
-from muster.cli.doing.cancelling import Cancelling
+from muster.cli.actions.cancelling import Cancelling
 from muster.runtime.clock import run_virtual
 from muster.runtime.transport import TransportError
 

@@ -7,8 +7,8 @@ import click
 from muster.api.batch import INDEXED, JOB, Job
 from muster.api.elastic import bounds_of
 from muster.api.status import ApiError
+from muster.cli.names.choices import get_job
 from muster.cli.session import Session
-from muster.cli.words.choices import get_job
 
 # How often the job may have changed between being read and being written, as a busy one does.
 ATTEMPTS = 10

@@ -5,9 +5,9 @@ import click
 from muster.api.batch import JOB, Job
 from muster.api.kueue import CLUSTER_QUEUE, LOCAL_QUEUE, WORKLOAD, Workload
 from muster.api.status import ApiError
-from muster.cli.doing.each import each
+from muster.cli.actions.each import each
+from muster.cli.names.choices import check_queue, no_job
 from muster.cli.session import Session
-from muster.cli.words.choices import check_queue, no_job
 from muster.insight.reader.job import find
 from muster.insight.reader.queues import get_or_none
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Coroutine
 
 from muster.api.batch import JOB
 from muster.api.status import ApiError
-from muster.cli.words.choices import get_job
+from muster.cli.names.choices import get_job
 from muster.insight.jobstate import CANCELLED
 from muster.insight.reader.queues import is_embedded
 from muster.jobs.job.conditions import FAILURE_TARGET, announced, finish

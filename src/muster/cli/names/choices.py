@@ -10,7 +10,7 @@ from muster.api.kinds import Kind
 from muster.api.kueue import LOCAL_QUEUE, WORKLOAD_PRIORITY_CLASS
 from muster.api.scheduling import PRIORITY_CLASS
 from muster.api.status import ApiError
-from muster.cli.words.nearest import nearest
+from muster.cli.names.nearest import nearest
 from muster.insight.reader.queues import list_or_none
 from muster.runtime.client import Client
 

@@ -5,7 +5,7 @@ import pytest
 
 from muster.api.batch import COMPLETION_INDEX, JOB
 from muster.api.elastic import Bounds, World
-from muster.cli.doing.gang import Gang, job, name_for, no_host_name, not_text, service
+from muster.cli.actions.gang import Gang, job, name_for, no_host_name, not_text, service
 from muster.cluster.nodes.container.environment import expand
 from muster.jobs.job.plan import Creation
 from muster.jobs.job.pods import PodTemplate
