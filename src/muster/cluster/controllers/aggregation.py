@@ -7,27 +7,19 @@ from muster.api.selectors import SelectorError
 from muster.cluster.apiserver.access.aggregation import aggregated
 from muster.runtime.controller import Result
 from muster.runtime.manager import Manager
+from muster.runtime.reconciler import Reconciler
 from muster.runtime.refusals import ignoring
 
 
-class RoleAggregator:
+class RoleAggregator(Reconciler):
     """Runs under a `Manager`; keys are ClusterRoles that have an aggregation rule."""
 
     name = "clusterrole-aggregation-controller"
 
     def __init__(self, manager: Manager) -> None:
-        self._client = manager.client
+        super().__init__(manager)
         self._roles = manager.informer(CLUSTER_ROLE)
-        self._controller = manager.controller(self.name, self._reconcile)
         self._roles.on_change(self._changed)
-
-    async def run(self) -> None:
-        """Work until `stop`."""
-        await self._controller.run()
-
-    async def stop(self) -> None:
-        """Finish what is being written."""
-        await self._controller.stop()
 
     def _changed(self, old: ClusterRole | None, new: ClusterRole | None) -> None:
         """Any role may be part of any other."""

@@ -11,6 +11,7 @@ from muster.cluster.apiserver.registry.resources import Registry
 from muster.cluster.controllers.customkinds import Definition, definitions
 from muster.runtime.controller import Result
 from muster.runtime.manager import Manager
+from muster.runtime.reconciler import Reconciler
 from muster.runtime.refusals import ignoring
 
 MANAGED = "kube-aggregator.kubernetes.io/automanaged"
@@ -47,17 +48,15 @@ _STABLE = re.compile(r"v([0-9]+)", re.ASCII)
 _REGISTRATION = API_SERVICE.group  # upstream's aggregator does not list itself
 
 
-class ApiServices:
+class ApiServices(Reconciler):
     """Runs under a `Manager`; keys are APIServices."""
 
     name = "autoregister"
 
     def __init__(self, manager: Manager, registry: Registry) -> None:
-        self._client = manager.client
-        self._clock = manager.clock
+        super().__init__(manager, workers=8)
         self._registry = registry
         self._services = manager.informer(API_SERVICE)
-        self._controller = manager.controller(self.name, self._reconcile, workers=8)
         self._controller.watch(self._services)
         definitions(manager).on_change(self._definition_changed)
 
@@ -65,11 +64,7 @@ class ApiServices:
         """Work until `stop`."""
         for name in self._served():
             self._controller.queue.add(name)
-        await self._controller.run()
-
-    async def stop(self) -> None:
-        """Finish what is being written."""
-        await self._controller.stop()
+        await super().run()
 
     def _served(self) -> dict[str, tuple[str, str]]:
         """The groups and versions that are served, by the names of their APIServices."""

@@ -10,36 +10,28 @@ from muster.cluster.controllers.customkinds import follow_custom_kinds
 from muster.cluster.controllers.ownership import Action, Delete, DropFinalizer, DropReferences, Graph, Item, decide
 from muster.runtime.controller import Result
 from muster.runtime.manager import Manager
+from muster.runtime.reconciler import Reconciler
 from muster.runtime.refusals import ignoring
 
 WORKERS = 16
 
 
-class GarbageCollector:
+class GarbageCollector(Reconciler):
     """Runs under a `Manager`; keys are UIDs."""
 
     name = "garbage-collector"
 
     def __init__(self, manager: Manager, kinds: Iterable[Kind[Any]]) -> None:
         """`kinds` are those that are always served; others are followed as they come and go."""
+        super().__init__(manager, workers=WORKERS)
         self._manager = manager
-        self._client = manager.client
         self._graph = Graph()
         self._kinds: dict[str, Kind[Object]] = {}
         self._by_name: dict[tuple[str, str], Kind[Object]] = {}
-        self._controller = manager.controller(self.name, self._reconcile, workers=WORKERS)
         kinds = [kind.seen_as(Object) for kind in kinds]
         for kind in kinds:
             self._follow(kind)
         follow_custom_kinds(manager, kinds, self._kind_changed)
-
-    async def run(self) -> None:
-        """Collect until `stop`."""
-        await self._controller.run()
-
-    async def stop(self) -> None:
-        """Finish what is being written."""
-        await self._controller.stop()
 
     def _follow(self, kind: Kind[Object]) -> None:
         self._kinds[kind.resource] = self._by_name[kind.group, kind.kind] = kind

@@ -13,6 +13,7 @@ from muster.api.meta import Object
 from muster.cluster.controllers.customkinds import DEFINITION, Definition, definitions
 from muster.runtime.controller import Result
 from muster.runtime.manager import Manager
+from muster.runtime.reconciler import Reconciler
 from muster.runtime.refusals import ignoring
 from muster.runtime.transport import Request
 
@@ -20,26 +21,17 @@ from muster.runtime.transport import Request
 RECHECK_SECONDS = 5.0
 
 
-class CustomResourceController:
+class CustomResourceController(Reconciler):
     """Runs under a `Manager`; keys are definitions."""
 
     name = "custom-resource-controller"
 
     def __init__(self, manager: Manager, builtin: Iterable[Kind[Any]]) -> None:
         """Objects of kinds that are `builtin` outlive their definitions: they are served without."""
-        self._client = manager.client
+        super().__init__(manager, workers=2)
         self._builtin = frozenset(kind.resource for kind in builtin)
         self._definitions = definitions(manager)
-        self._controller = manager.controller(self.name, self._reconcile, workers=2)
         self._definitions.on_change(self._changed)
-
-    async def run(self) -> None:
-        """Work until `stop`."""
-        await self._controller.run()
-
-    async def stop(self) -> None:
-        """Finish what is being written."""
-        await self._controller.stop()
 
     def _changed(self, old: Definition | None, new: Definition | None) -> None:
         if new is not None:

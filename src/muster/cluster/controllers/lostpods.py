@@ -11,6 +11,7 @@ from muster.api.pods import is_finished
 from muster.cluster.indexes import BY_NODE, by_node
 from muster.runtime.controller import Result
 from muster.runtime.manager import Manager
+from muster.runtime.reconciler import Reconciler
 from muster.runtime.refusals import ignoring
 from muster.runtime.transport import STRATEGIC_MERGE_PATCH
 
@@ -18,30 +19,20 @@ from muster.runtime.transport import STRATEGIC_MERGE_PATCH
 QUARANTINE_SECONDS = 40.0
 
 
-class LostPodCollector:
+class LostPodCollector(Reconciler):
     """Runs under a `Manager`; keys are nodes that pods name."""
 
     name = "pod-garbage-collector"
 
     def __init__(self, manager: Manager) -> None:
-        self._client = manager.client
-        self._clock = manager.clock
+        super().__init__(manager)
         self._nodes = manager.informer(NODE)
         self._pods = manager.informer(POD, indexes={BY_NODE: by_node})
         self._gone_since: dict[str, float] = {}
-        self._controller = manager.controller(self.name, self._reconcile)
         self._controller.watch(
             self._pods, by_node, when=lambda old, new: old is None or by_node(old) != by_node(new or old)
         )
         self._controller.watch(self._nodes, when=lambda old, new: old is None or new is None)
-
-    async def run(self) -> None:
-        """Collect until `stop`."""
-        await self._controller.run()
-
-    async def stop(self) -> None:
-        """Finish what is being written."""
-        await self._controller.stop()
 
     async def _reconcile(self, node: str) -> Result:
         lost = self._pods.by(BY_NODE, node)

@@ -19,6 +19,7 @@ from muster.runtime.controller import Result
 from muster.runtime.informer import Informer
 from muster.runtime.manager import Manager
 from muster.runtime.objects import BY_NAMESPACE, by_namespace, key_of
+from muster.runtime.reconciler import Reconciler
 from muster.runtime.refusals import ignoring
 from muster.runtime.transport import Request
 
@@ -26,18 +27,17 @@ from muster.runtime.transport import Request
 RECHECK_SECONDS = 5.0
 
 
-class NamespaceController:
+class NamespaceController(Reconciler):
     """Runs under a `Manager`; keys are namespaces."""
 
     name = "namespace-controller"
 
     def __init__(self, manager: Manager, kinds: Iterable[Kind[Any]]) -> None:
         """`kinds` are those that are always served; others are followed as they come and go."""
+        super().__init__(manager, workers=4)
         self._manager = manager
-        self._client = manager.client
         self._contents: dict[str, Informer[Object]] = {}
         self._namespaces = manager.informer(NAMESPACE)
-        self._controller = manager.controller(self.name, self._reconcile, workers=4)
         self._controller.watch(self._namespaces)
         kinds = [kind.seen_as(Object) for kind in sorted(kinds, key=lambda kind: kind.resource != POD.resource)]
         for kind in kinds:  # pods first: they take longest
@@ -45,14 +45,6 @@ class NamespaceController:
         follow_custom_kinds(manager, kinds, self._kind_changed)
         # Every pod names this account, so it comes back if it is deleted.
         manager.informer(SERVICE_ACCOUNT).on_change(self._account_changed)
-
-    async def run(self) -> None:
-        """Work until `stop`."""
-        await self._controller.run()
-
-    async def stop(self) -> None:
-        """Finish what is being written."""
-        await self._controller.stop()
 
     def _follow(self, kind: Kind[Object]) -> None:
         if not kind.namespaced:

@@ -14,34 +14,30 @@ from muster.cluster.store import Closed, Compacted, Store, Watch
 from muster.runtime.controller import Result
 from muster.runtime.manager import Manager
 from muster.runtime.objects import BY_NAMESPACE, by_namespace
+from muster.runtime.reconciler import Reconciler
 from muster.runtime.refusals import ignoring
 from muster.runtime.tasks import cancel
 
 
-class QuotaController:
+class QuotaController(Reconciler):
     """Runs under a `Manager`; keys are quotas."""
 
     name = "resourcequota-controller"
 
     def __init__(self, manager: Manager, store: Store, ledger: QuotaLedger) -> None:
-        self._client = manager.client
+        super().__init__(manager)
         self._store = store
         self._ledger = ledger
         self._quotas = manager.informer(RESOURCE_QUOTA, indexes={BY_NAMESPACE: by_namespace})
-        self._controller = manager.controller(self.name, self._reconcile)
         self._controller.watch(self._quotas)
         self._followers: dict[str, asyncio.Task[None]] = {}
 
     async def run(self) -> None:
         """Work until `stop`."""
         try:
-            await self._controller.run()
+            await super().run()
         finally:
             await cancel(self._followers.values())
-
-    async def stop(self) -> None:
-        """Finish what is being written."""
-        await self._controller.stop()
 
     async def _follow(self, resource: str, watch: Watch) -> None:
         """Look again at the quotas of every namespace in which something of a resource changes."""

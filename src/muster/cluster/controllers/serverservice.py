@@ -7,32 +7,28 @@ from muster.api.core import SERVICE, Service
 from muster.runtime.controller import Result
 from muster.runtime.manager import Manager
 from muster.runtime.objects import key_of
+from muster.runtime.reconciler import Reconciler
 from muster.runtime.transport import APPLY_PATCH
 
 _NAMESPACE, _NAME = "default", "kubernetes"
 _KEY = f"{_NAMESPACE}/{_NAME}"
 
 
-class ServerService:
+class ServerService(Reconciler):
     """Runs under a `Manager`; its only key is the service's."""
 
     name = "kubernetes-service"
 
     def __init__(self, manager: Manager, port: int) -> None:
-        self._client = manager.client
+        super().__init__(manager)
         self._port = port
         self._services = manager.informer(SERVICE)
-        self._controller = manager.controller(self.name, self._reconcile)
         self._services.on_change(self._changed)
 
     async def run(self) -> None:
         """Work until `stop`."""
         self._controller.queue.add(_KEY)
-        await self._controller.run()
-
-    async def stop(self) -> None:
-        """Finish what is being written."""
-        await self._controller.stop()
+        await super().run()
 
     def _changed(self, old: Service | None, new: Service | None) -> None:
         """As upstream, what is changed in it stays; where the server is, is said again at the next start."""

@@ -24,6 +24,7 @@ from muster.cluster.apiserver.access.tokens import Reference, legacy_claims
 from muster.runtime.controller import Result
 from muster.runtime.manager import Manager
 from muster.runtime.objects import key_of
+from muster.runtime.reconciler import Reconciler
 from muster.runtime.refusals import ignoring
 
 TOKEN_SECRET = "kubernetes.io/service-account-token"  # noqa: S105  (a type of secrets)
@@ -39,7 +40,7 @@ _ABOUT = (
 )
 
 
-class CertificatePublisher:
+class CertificatePublisher(Reconciler):
     """Tells where to find the authority's certificate, in ConfigMaps. Runs under a `Manager`; keys are theirs.
 
     Pods find it in their namespace. Servers that let in who is let in here find it in one in `kube-system`.
@@ -48,24 +49,15 @@ class CertificatePublisher:
     name = "root-ca-certificate-publisher-controller"
 
     def __init__(self, manager: Manager, authority_pem: bytes) -> None:
-        self._client = manager.client
+        super().__init__(manager)
         self._pem = authority_pem.decode()
         self._namespaces = manager.informer(NAMESPACE)
         # Of others' ConfigMaps and Secrets, which may be big, nothing is held.
         names = (ROOT_CA, CLIENT_CA)
         self._maps = {name: manager.informer(CONFIG_MAP, fields=f"metadata.name={name}") for name in names}
-        self._controller = manager.controller(self.name, self._reconcile)
         self._namespaces.on_change(self._namespace_changed)
         for maps in self._maps.values():
             maps.on_change(self._map_changed)
-
-    async def run(self) -> None:
-        """Work until `stop`."""
-        await self._controller.run()
-
-    async def stop(self) -> None:
-        """Finish what is being written."""
-        await self._controller.stop()
 
     def _namespace_changed(self, old: Namespace | None, new: Namespace | None) -> None:
         if old is None and new is not None:
@@ -100,28 +92,19 @@ class CertificatePublisher:
         return None
 
 
-class TokenSecrets:
+class TokenSecrets(Reconciler):
     """Runs under a `Manager`; keys are Secrets of the type."""
 
     name = "tokens-controller"
 
     def __init__(self, manager: Manager, key: SigningKey, authority_pem: bytes) -> None:
-        self._client = manager.client
+        super().__init__(manager)
         self._key = key
         self._authority_pem = authority_pem
         self._secrets = manager.informer(SECRET, fields=f"type={TOKEN_SECRET}")
         self._accounts = manager.informer(SERVICE_ACCOUNT)
-        self._controller = manager.controller(self.name, self._reconcile)
         self._controller.watch(self._secrets, when=_is_one)
         self._accounts.on_change(self._account_changed)
-
-    async def run(self) -> None:
-        """Work until `stop`."""
-        await self._controller.run()
-
-    async def stop(self) -> None:
-        """Finish what is being written."""
-        await self._controller.stop()
 
     def _account_changed(self, old: ServiceAccount | None, new: ServiceAccount | None) -> None:
         """An account has come or gone: so do its secrets."""

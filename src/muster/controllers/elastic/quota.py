@@ -32,6 +32,7 @@ from muster.runtime.controller import Result
 from muster.runtime.events.recorder import Recorder
 from muster.runtime.manager import Manager
 from muster.runtime.objects import key_of, reference
+from muster.runtime.reconciler import Reconciler
 
 # A workload that waits for less is let in by others that end.
 GATHER_SECONDS = 0.2
@@ -42,32 +43,23 @@ _CAPS = "caps"  # no workload's key: those have a namespace
 _SHORT = (WAITING_FOR_QUOTA, EXCEEDS_MAX_QUOTA)
 
 
-class ElasticQuota:
+class ElasticQuota(Reconciler):
     """Runs under a `Manager`; `cycled` tells it of each admission cycle."""
 
     name = "elastic-quota"
 
     def __init__(self, manager: Manager, cache: QueueingCache, recorder: Recorder) -> None:
-        self._client = manager.client
+        super().__init__(manager)
         self._cache = cache
         self._recorder = recorder
         self._jobs = manager.informer(JOB, indexes={_CAPPED: _is_capped})
         self._jobs.on_change(self._job_changed)
         self._pods = manager.informer(POD, indexes={BY_CONTROLLER: by_controller})
         self._workloads = manager.informer(WORKLOAD, indexes={_ELASTIC: _is_elastic})
-        self._controller = manager.controller(self.name, self._reconcile)
         self._instead: set[str] = set()  # who waits for others to shrink, where it could have evicted a workload
         self._refused: dict[str, int] = {}  # generations of Jobs that the server let us not resize, by UID
         self._changed: set[str] = set()  # ClusterQueues, since caps were looked at; "" is any
         cache.on_change(self._usage_changed)
-
-    async def run(self) -> None:
-        """Resize until `stop`."""
-        await self._controller.run()
-
-    async def stop(self) -> None:
-        """Finish what is being written."""
-        await self._controller.stop()
 
     def cycled(self, outcome: Outcome, seconds: float) -> None:  # noqa: ARG002  (metrics want to know)
         """Those who wait for quota may be helped by elastic ones; so are those for whom the cycle counts on that."""

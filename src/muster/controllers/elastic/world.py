@@ -16,6 +16,7 @@ from muster.controllers.job import claims
 from muster.jobs.job.world import annotations, announce, has_world, pod_annotations
 from muster.runtime.controller import Result
 from muster.runtime.manager import Manager
+from muster.runtime.reconciler import Reconciler
 from muster.runtime.refusals import ignoring
 
 WORKERS = 5
@@ -23,26 +24,17 @@ WORKERS = 5
 AT_ONCE = 64
 
 
-class WorldController:
+class WorldController(Reconciler):
     """Runs under a `Manager`. One write per change of size for the Job, one for every pod that outlives it."""
 
     name = "elastic-world"
 
     def __init__(self, manager: Manager) -> None:
-        self._client = manager.client
+        super().__init__(manager, workers=WORKERS)
         self._jobs = manager.informer(JOB)
         self._pods = manager.informer(POD, indexes={claims.BY_CONTROLLER: claims.by_controller})
-        self._controller = manager.controller(self.name, self._reconcile, workers=WORKERS)
         self._controller.watch(self._jobs, when=_concerns)
         self._controller.watch(self._pods, _job_of, when=self._differs)
-
-    async def run(self) -> None:
-        """Tell until `stop`."""
-        await self._controller.run()
-
-    async def stop(self) -> None:
-        """Finish what is being written."""
-        await self._controller.stop()
 
     def _differs(self, _old: Pod | None, new: Pod | None) -> bool:
         """Whether the pod's Job has something to tell it. One that is not known yet will be looked at when it is."""

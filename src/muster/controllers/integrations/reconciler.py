@@ -43,6 +43,7 @@ from muster.runtime.controller import Result
 from muster.runtime.events.recorder import EventType, Recorder
 from muster.runtime.manager import Manager
 from muster.runtime.objects import key_of, meta_of, reference, split_key
+from muster.runtime.reconciler import Reconciler
 
 T = TypeVar("T")
 
@@ -52,7 +53,7 @@ WORKERS = 16
 _BY_TIE = "queueing-tie"
 
 
-class JobReconciler(Generic[T]):
+class JobReconciler(Reconciler, Generic[T]):
     """Runs under a `Manager`."""
 
     def __init__(
@@ -64,8 +65,7 @@ class JobReconciler(Generic[T]):
         configuration: Configuration,
     ) -> None:
         self.name = f"{integration.name}-queueing"
-        self._client = manager.client
-        self._clock = manager.clock
+        super().__init__(manager, workers=WORKERS)
         self._integration = integration
         self._kind = integration.kind
         self._owners = owners
@@ -82,19 +82,10 @@ class JobReconciler(Generic[T]):
         self._write = Workloads(
             manager.client, manager.clock, integration.kind, configuration.integrations.label_keys_to_copy
         )
-        self._controller = manager.controller(self.name, self._reconcile, workers=WORKERS)
         self._controller.watch(self._jobs)
         self._controller.watch(owners.workloads, self._jobs_of)
         self._controller.watch(priorities.own, self._jobs_of_class, when=appeared)
         self._controller.watch(priorities.of_pods, self._jobs_of_class, when=appeared)
-
-    async def run(self) -> None:
-        """Reconcile until `stop`."""
-        await self._controller.run()
-
-    async def stop(self) -> None:
-        """Finish what is being written."""
-        await self._controller.stop()
 
     # Which jobs have to be looked at.
 

@@ -33,6 +33,7 @@ from muster.runtime.controller import Result
 from muster.runtime.events.recorder import Recorder
 from muster.runtime.manager import Manager
 from muster.runtime.objects import key_of, revision_of
+from muster.runtime.reconciler import Reconciler
 from muster.runtime.transport import TransportError
 
 WORKERS = 16
@@ -58,7 +59,7 @@ class _Memory(Struct):
     written: OwnWrites = field(default_factory=OwnWrites)
 
 
-class JobController:
+class JobController(Reconciler):
     """Runs under a `Manager`. Reconciles the Jobs whose `managedBy` is `manages` (absent names the built-in one)."""
 
     name = "job-controller"
@@ -70,8 +71,7 @@ class JobController:
         *,
         manages: str = JOB_CONTROLLER_NAME,
     ) -> None:
-        self._client = manager.client
-        self._clock = manager.clock
+        super().__init__(manager, workers=WORKERS)
         self._manages = manages
         self._metrics = JobMetrics(manager.registry)
         self._writer = Writer(manager.client, recorder)
@@ -80,7 +80,6 @@ class JobController:
         self._pods = manager.informer(
             POD, indexes={claims.BY_CONTROLLER: claims.by_controller, claims.UNCONTROLLED: claims.uncontrolled}
         )
-        self._controller = manager.controller(self.name, self._reconcile, workers=WORKERS)
         self._orphans = Orphans(manager, self._jobs, self._pods, self._writer, f"{self.name}-orphans", manages)
         self._jobs.on_change(self._job_changed)
         self._pods.on_change(self._pod_changed)
@@ -88,12 +87,12 @@ class JobController:
     async def run(self) -> None:
         """Reconcile until `stop`."""
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._controller.run())
+            group.create_task(super().run())
             group.create_task(self._orphans.controller.run())
 
     async def stop(self) -> None:
         """Finish what is being written."""
-        await self._controller.stop()
+        await super().stop()
         await self._orphans.controller.stop()
 
     # What happens in the cluster.

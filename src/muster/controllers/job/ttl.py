@@ -5,30 +5,21 @@ from muster.jobs.job.ttl import expiry
 from muster.runtime.controller import Result
 from muster.runtime.manager import Manager
 from muster.runtime.objects import split_key
+from muster.runtime.reconciler import Reconciler
 from muster.runtime.refusals import ignoring
 
 WORKERS = 5
 
 
-class TtlController:
+class TtlController(Reconciler):
     """Runs under a `Manager`. Whichever controller managed the Job, its owner asked for it to go."""
 
     name = "ttl-after-finished"
 
     def __init__(self, manager: Manager) -> None:
-        self._client = manager.client
-        self._clock = manager.clock
+        super().__init__(manager, workers=WORKERS)
         self._jobs = manager.informer(JOB)
-        self._controller = manager.controller(self.name, self._reconcile, workers=WORKERS)
         self._controller.watch(self._jobs, when=_may_expire)
-
-    async def run(self) -> None:
-        """Delete until `stop`."""
-        await self._controller.run()
-
-    async def stop(self) -> None:
-        """Finish what is being written."""
-        await self._controller.stop()
 
     async def _reconcile(self, key: str) -> Result:
         job = self._jobs.get(key)

@@ -40,11 +40,11 @@ from muster.queueing.scheduling.preemption import classical
 from muster.queueing.workload.eviction import release
 from muster.queueing.workload.reservation import admission as admission_of
 from muster.queueing.workload.reservation import preempted, reserved
-from muster.runtime.clock import Clock
 from muster.runtime.controller import Result
 from muster.runtime.events.recorder import Recorder
 from muster.runtime.manager import Manager
 from muster.runtime.objects import merge_patch, reference
+from muster.runtime.reconciler import Reconciler
 from muster.runtime.refusals import is_refusal
 from muster.runtime.transport import TransportError
 
@@ -77,7 +77,7 @@ Cycled = Callable[[cycle.Outcome, float], None]
 log = logging.getLogger(__name__)
 
 
-class AdmissionController:
+class AdmissionController(Reconciler):
     """Runs under a `Manager`."""
 
     name = "admission"
@@ -92,13 +92,11 @@ class AdmissionController:
         spare: cycle.Spare = cycle.spare_none,
     ) -> None:
         """cycled: they are told of each cycle. spare: whether elastic workloads shrink for a decision instead."""
-        self._client = manager.client
-        self._clock: Clock = manager.clock
+        super().__init__(manager)
         self._cache = cache
         self._recorder = recorder
         self._cycled = cycled
         self._spare = spare
-        self._controller = manager.controller(self.name, self._cycle)
         self._pending = manager.controller(f"{self.name}-pending", self._explain, workers=8)
         self._waiting: dict[str, float] = {}  # workloads that may have to be told why they wait, and when
         self._writes: dict[str, asyncio.Task[None]] = {}  # the last one about each workload
@@ -110,18 +108,18 @@ class AdmissionController:
     async def run(self) -> None:
         """Admit until `stop`."""
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._controller.run())
+            group.create_task(super().run())
             group.create_task(self._pending.run())
 
     async def stop(self) -> None:
         """Decide nothing any more, and wait for what is being written."""
         self._stopping = True
-        await self._controller.stop()
+        await super().stop()
         await self._pending.stop()
         while self._writes:
             await asyncio.wait(self._writes.values())
 
-    async def _cycle(self, key: str) -> Result:  # noqa: ARG002  (there is one)
+    async def _reconcile(self, key: str) -> Result:  # noqa: ARG002  (there is one)
         cache, now = self._cache, self._clock.now()
         started = self._clock.monotonic()
         outcome = cycle.run(

@@ -6,34 +6,26 @@ from muster.queueing.quota.nodes import FOLLOWS_NODES, quota_from_nodes
 from muster.runtime.controller import Result
 from muster.runtime.manager import Manager
 from muster.runtime.objects import key_of
+from muster.runtime.reconciler import Reconciler
 from muster.runtime.refusals import ignoring
 
 # Nodes come and go in gusts; one write for all that came in this time.
 GATHER_SECONDS = 0.05
 
 
-class NodeQuotaController:
+class NodeQuotaController(Reconciler):
     """Runs under a `Manager`. Serves ClusterQueues with the annotation `muster.dev/quota-from-nodes: "true"`."""
 
     name = "quota-from-nodes"
 
     def __init__(self, manager: Manager) -> None:
-        self._client = manager.client
+        super().__init__(manager)
         self._nodes = manager.informer(NODE)
         self._flavors = manager.informer(RESOURCE_FLAVOR)
         self._queues = manager.informer(CLUSTER_QUEUE)
-        self._controller = manager.controller(self.name, self._reconcile)
         self._controller.watch(self._queues, when=_asks_anew)
         self._flavors.on_change(lambda _old, _new: self._all_soon())
         self._nodes.on_change(self._node_changed)
-
-    async def run(self) -> None:
-        """Follow until `stop`."""
-        await self._controller.run()
-
-    async def stop(self) -> None:
-        """Finish what is being written."""
-        await self._controller.stop()
 
     def _node_changed(self, old: Node | None, new: Node | None) -> None:
         if old is None or new is None or _gives(old) != _gives(new):

@@ -29,6 +29,7 @@ from muster.queueing.pending.usage import Account, Accounts, Decay
 from muster.runtime.controller import Result
 from muster.runtime.manager import Manager
 from muster.runtime.objects import key_of
+from muster.runtime.reconciler import Reconciler
 
 
 def fair_usage(manager: Manager, cache: QueueingCache, configuration: Configuration) -> "FairUsageController | None":
@@ -39,7 +40,7 @@ def fair_usage(manager: Manager, cache: QueueingCache, configuration: Configurat
     return FairUsageController(manager, cache, sharing)
 
 
-class FairUsageController:
+class FairUsageController(Reconciler):
     """Runs under a `Manager`, where it is added before admission: at a start the past counts from the first decision.
 
     Without a half-life the past neither fades nor grows: then there is nothing to sample, and only weights of 0 matter.
@@ -48,7 +49,7 @@ class FairUsageController:
     name = "admission-fair-sharing"
 
     def __init__(self, manager: Manager, cache: QueueingCache, sharing: AdmissionFairSharing) -> None:
-        self._clock = manager.clock
+        super().__init__(manager)
         self._cache = cache
         half_life = timedelta(microseconds=sharing.usage_half_life_time // 1000)
         sampling = timedelta(microseconds=sharing.usage_sampling_interval // 1000)
@@ -57,7 +58,6 @@ class FairUsageController:
         self._shown: dict[str, AdmissionFairSharingStatus] = {}
         self._listeners: list[Callable[[str], None]] = []
         self._queues = manager.informer(LOCAL_QUEUE, indexes={LOCAL_QUEUES_BY_CLUSTER_QUEUE: by_cluster_queue})
-        self._controller = manager.controller(self.name, self._reconcile)
         self._controller.watch(self._queues, when=lambda old, new: old is None or new is None or old.spec != new.spec)
         cache.cluster_queues.on_change(self._queue_changed)
         if half_life:
@@ -80,11 +80,7 @@ class FairUsageController:
         """Keep account until `stop`."""
         for local in self._queues.all():
             self._look(key_of(local))
-        await self._controller.run()
-
-    async def stop(self) -> None:
-        """There is nothing to finish."""
-        await self._controller.stop()
+        await super().run()
 
     # What happens in the cluster.
 

@@ -19,12 +19,13 @@ from muster.queueing.workload.checks import of_queue
 from muster.runtime.controller import Result
 from muster.runtime.manager import Manager
 from muster.runtime.objects import key_of
+from muster.runtime.reconciler import Reconciler
 
 T = TypeVar("T")
 U = TypeVar("U")
 
 
-class InUseController(Generic[T, U]):
+class InUseController(Reconciler, Generic[T, U]):
     """Runs under a `Manager`. Objects of a kind are held while objects of another kind name them."""
 
     def __init__(
@@ -32,26 +33,17 @@ class InUseController(Generic[T, U]):
     ) -> None:
         """names: the objects that a user names. name: the controller's."""
         self.name = name
-        self._client = manager.client
+        super().__init__(manager)
         self._kind = kind
         self._index = f"{name}-of"
         self._objects = manager.informer(kind)
         self._users = manager.informer(by, indexes={self._index: names})
-        self._controller = manager.controller(name, self._reconcile)
         self._controller.watch(self._objects)
         self._controller.watch(
             self._users,
             names,
             when=lambda old, new: old is None or new is None or list(names(old)) != list(names(new)),
         )
-
-    async def run(self) -> None:
-        """Hold and let go until `stop`."""
-        await self._controller.run()
-
-    async def stop(self) -> None:
-        """Finish what is being written."""
-        await self._controller.stop()
 
     async def _reconcile(self, key: str) -> Result:
         obj = self._objects.get(key)

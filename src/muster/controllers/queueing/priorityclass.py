@@ -7,30 +7,22 @@ from muster.api.kueue import WORKLOAD, WORKLOAD_PRIORITY_CLASS, Workload, Worklo
 from muster.api.kueue.names import FINISHED
 from muster.runtime.controller import Result
 from muster.runtime.manager import Manager
+from muster.runtime.reconciler import Reconciler
 from muster.runtime.refusals import ignoring
 
 _BY_CLASS = "priority-class"
 
 
-class PriorityClassController:
+class PriorityClassController(Reconciler):
     """Runs under a `Manager`. The priority of a Workload that was changed by hand stands until its class changes."""
 
     name = "workloadpriorityclass"
 
     def __init__(self, manager: Manager) -> None:
-        self._client = manager.client
+        super().__init__(manager)
         self._classes = manager.informer(WORKLOAD_PRIORITY_CLASS)
         self._workloads = manager.informer(WORKLOAD, indexes={_BY_CLASS: _class_of})
-        self._controller = manager.controller(self.name, self._reconcile)
         self._controller.watch(self._classes, when=_differs)
-
-    async def run(self) -> None:
-        """Write until `stop`."""
-        await self._controller.run()
-
-    async def stop(self) -> None:
-        """Finish what is being written."""
-        await self._controller.stop()
 
     async def _reconcile(self, key: str) -> Result:
         found = self._classes.get(key)

@@ -38,19 +38,19 @@ from muster.runtime.controller import Result
 from muster.runtime.events.recorder import Recorder
 from muster.runtime.manager import Manager
 from muster.runtime.objects import key_of, merge_patch, reference
+from muster.runtime.reconciler import Reconciler
 from muster.runtime.refusals import ignoring
 
 WORKERS: Final = 16
 
 
-class WorkloadController:
+class WorkloadController(Reconciler):
     """Runs under a `Manager`."""
 
     name = "workload"
 
     def __init__(self, manager: Manager, recorder: Recorder, configuration: Configuration) -> None:
-        self._client = manager.client
-        self._clock = manager.clock
+        super().__init__(manager, workers=WORKERS)
         self._recorder = recorder
         self._waiting = configuration.wait_for_pods_ready
         self._kept = configuration.object_retention_policies.workloads.after_finished
@@ -63,19 +63,10 @@ class WorkloadController:
         )
         self._queues = manager.informer(CLUSTER_QUEUE)
         self._flavors = manager.informer(RESOURCE_FLAVOR)
-        self._controller = manager.controller(self.name, self._reconcile, workers=WORKERS)
         self._controller.watch(self._workloads)
         self._controller.watch(self._local_queues, self._queued_in, when=_local_queue_differs)
         self._controller.watch(self._queues, self._concerned_by, when=_queue_differs)
         self._controller.watch(self._flavors, self._users_of, when=_flavor_differs)
-
-    async def run(self) -> None:
-        """Reconcile until `stop`."""
-        await self._controller.run()
-
-    async def stop(self) -> None:
-        """Finish what is being written."""
-        await self._controller.stop()
 
     # Whom a change concerns.
 

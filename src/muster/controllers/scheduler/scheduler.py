@@ -42,11 +42,11 @@ from muster.gang.elastic import Waiting
 from muster.gang.explain import explain
 from muster.gang.placement import Refusal, place
 from muster.gang.shapes import count_shapes, shape_of
-from muster.runtime.clock import Clock
 from muster.runtime.controller import Result
 from muster.runtime.events.recorder import Recorder
 from muster.runtime.manager import Manager
 from muster.runtime.objects import key_of, reference, split_key
+from muster.runtime.reconciler import Reconciler
 from muster.runtime.refusals import ignoring
 from muster.runtime.transport import STRATEGIC_MERGE_PATCH
 
@@ -70,7 +70,7 @@ _SHRINK, _GROW = "shrink", "grow"
 _REPAIR_PRIORITY = 2**31
 
 
-class Scheduler:
+class Scheduler(Reconciler):
     """Runs under a `Manager`; schedules the pods whose `schedulerName` is one of `names`."""
 
     name = "scheduler"
@@ -82,8 +82,7 @@ class Scheduler:
         *,
         names: frozenset[str] = frozenset({"default-scheduler", "muster"}),
     ) -> None:
-        self._client = manager.client
-        self._clock: Clock = manager.clock
+        super().__init__(manager, workers=WORKERS)
         self._recorder = recorder
         self._names = names
         self._capacity = Capacity()
@@ -94,7 +93,6 @@ class Scheduler:
         jobs, pods = manager.informer(JOB), manager.informer(POD, indexes={_BY_GROUP: group_keys})
         self._pods = pods
         self._sizes = Sizes(manager.client, recorder, jobs, pods, names)
-        self._controller = manager.controller(self.name, self._reconcile, workers=WORKERS)
         manager.informer(NODE).on_change(self._node_changed)
         pods.on_change(self._pod_changed)
         jobs.on_change(self._job_changed)
@@ -104,11 +102,7 @@ class Scheduler:
         for key, gang in self._gangs.items():
             if self._half_bound(key, gang) or (gang.bound and self._pods.by(_BY_GROUP, key)):
                 self._controller.queue.add(key, _REPAIR_PRIORITY)
-        await self._controller.run()
-
-    async def stop(self) -> None:
-        """Start no new binding, finish those under way."""
-        await self._controller.stop()
+        await super().run()
 
     # What happens in the cluster.
 

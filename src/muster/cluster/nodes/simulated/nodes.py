@@ -26,6 +26,7 @@ from muster.runtime.containerlogs import KeptPod
 from muster.runtime.controller import Result
 from muster.runtime.manager import Manager
 from muster.runtime.objects import key_of
+from muster.runtime.reconciler import Reconciler
 from muster.runtime.refusals import ignoring
 from muster.runtime.transport import STRATEGIC_MERGE_PATCH, TransportError
 
@@ -38,7 +39,7 @@ _NODE: Kind[dict[str, Any]] = NODE.seen_as(dict)
 log = logging.getLogger(__name__)
 
 
-class SimulatedNodes:
+class SimulatedNodes(Reconciler):
     """Some nodes that are alike. Runs under a `Manager`."""
 
     def __init__(
@@ -51,18 +52,18 @@ class SimulatedNodes:
         stages: Sequence[Stage] = DEFAULT_STAGES,
     ) -> None:
         self.name = f"simulated-nodes-{names[0]}"
+        super().__init__(manager, workers=_WORKERS)
         self.node_names = frozenset(names)
         self.ready = asyncio.Event()  # all nodes are registered
         self._stopped = False
         self.connection = SimulatedConnection()
-        self._client, self._clock, self._random = manager.client, manager.clock, manager.random
+        self._random = manager.random
         self._resources = {**DEFAULT_RESOURCES, **(resources or {})}
         self._labels = labels or {}
         self._stages = stages
         self._nodes = manager.informer(NODE)
         self._pods = manager.informer(POD)
         self._entered: dict[str, tuple[str, float, float]] = {}  # by uid: stage, since when, for how long
-        self._controller = manager.controller(self.name, self._reconcile, workers=_WORKERS)
         self._controller.watch(self._pods, when=self._concerns_us)
 
     async def run(self) -> None:
@@ -71,12 +72,12 @@ class SimulatedNodes:
         for start in range(0, len(names), _WORKERS):
             await asyncio.gather(*(self._join(name) for name in names[start : start + _WORKERS]))
         self.ready.set()
-        await self._controller.run()
+        await super().run()
 
     async def stop(self) -> None:
         """Finish what is being written. The pods' lives go on after the next start."""
         self._stopped = True
-        await self._controller.stop()
+        await super().stop()
 
     async def _join(self, name: str) -> None:
         """Register until the server agrees: a user's webhook may refuse it for a time."""

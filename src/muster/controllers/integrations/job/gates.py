@@ -17,32 +17,24 @@ from muster.jobs.job.terms import Terms
 from muster.queueing.elastic.growth import granted
 from muster.runtime.controller import Result
 from muster.runtime.manager import Manager
+from muster.runtime.reconciler import Reconciler
 from muster.runtime.refusals import ignoring
 
 WORKERS = 4
 
 
-class QuotaGates:
+class QuotaGates(Reconciler):
     """Runs under a `Manager`."""
 
     name = "quota-gates"
 
     def __init__(self, manager: Manager, owners: Owners) -> None:
-        self._client = manager.client
+        super().__init__(manager, workers=WORKERS)
         self._owners = owners
         self._jobs = manager.informer(JOB)
         self._pods = manager.informer(POD, indexes={BY_CONTROLLER: by_controller})
-        self._controller = manager.controller(self.name, self._reconcile, workers=WORKERS)
         self._controller.watch(self._pods, _job_of_pod)
         self._controller.watch(owners.workloads, self._job_of_workload)
-
-    async def run(self) -> None:
-        """Open gates until `stop`."""
-        await self._controller.run()
-
-    async def stop(self) -> None:
-        """Finish what is being written."""
-        await self._controller.stop()
 
     def _job_of_workload(self, workload: Workload) -> list[str]:
         owner = controller_of(workload.metadata)

@@ -54,6 +54,7 @@ from muster.runtime.controller import Result
 from muster.runtime.events.recorder import EventType, Recorder
 from muster.runtime.manager import Manager
 from muster.runtime.objects import key_of, reference, split_key
+from muster.runtime.reconciler import Reconciler
 
 WORKERS = 16
 
@@ -62,13 +63,13 @@ _BY_TIE = "pod-queueing-tie"
 _BY_POD = "pod-queueing-pod"
 
 
-class PodReconciler:
+class PodReconciler(Reconciler):
     """Runs under a `Manager`. Its keys are `pod/namespace/name` and `group/namespace/name`."""
 
     name = "pod-queueing"
 
     def __init__(self, manager: Manager, recorder: Recorder, configuration: Configuration) -> None:
-        self._clock = manager.clock
+        super().__init__(manager, workers=WORKERS)
         self._recorder = recorder
         self._queue_labels = configuration.features.enabled("AssignQueueLabelsForPods")
         self._rules = rules(manager, configuration)
@@ -80,19 +81,10 @@ class PodReconciler:
         self._flavors = manager.informer(RESOURCE_FLAVOR)
         self._pods = manager.informer(POD, indexes={_BY_TIE: _ties})
         self._workloads = manager.informer(WORKLOAD, indexes={_BY_POD: _keys_of_workload})
-        self._controller = manager.controller(self.name, self._reconcile, workers=WORKERS)
         self._controller.watch(self._pods, _keys_of_pod)
         self._controller.watch(self._workloads, self._concerned)
         self._controller.watch(priorities.own, self._of_class, when=appeared)
         self._controller.watch(priorities.of_pods, self._of_class, when=appeared)
-
-    async def run(self) -> None:
-        """Reconcile until `stop`."""
-        await self._controller.run()
-
-    async def stop(self) -> None:
-        """Finish what is being written."""
-        await self._controller.stop()
 
     # What has to be looked at.
 

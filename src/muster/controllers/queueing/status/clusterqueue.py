@@ -12,6 +12,7 @@ from muster.runtime.controller import Result
 from muster.runtime.events.recorder import Recorder
 from muster.runtime.manager import Manager
 from muster.runtime.objects import reference
+from muster.runtime.reconciler import Reconciler
 
 WORKERS = 8
 
@@ -19,28 +20,18 @@ WORKERS = 8
 _EVERYBODY = "*"
 
 
-class ClusterQueueController:
+class ClusterQueueController(Reconciler):
     """Runs under a `Manager`. Everything that happens to a ClusterQueue within a moment becomes one write."""
 
     name = "clusterqueue"
 
     def __init__(self, manager: Manager, cache: QueueingCache, recorder: Recorder) -> None:
-        self._client = manager.client
-        self._clock = manager.clock
+        super().__init__(manager, workers=WORKERS)
         self._cache = cache
         self._recorder = recorder
         self._fair = cache.settings.fair is not None
-        self._controller = manager.controller(self.name, self._reconcile, workers=WORKERS)
         cache.on_change(lambda queue, _local: self._soon(queue))
         cache.cluster_queues.on_change(self._queue_changed)
-
-    async def run(self) -> None:
-        """Write until `stop`."""
-        await self._controller.run()
-
-    async def stop(self) -> None:
-        """Finish what is being written."""
-        await self._controller.stop()
 
     def _soon(self, key: str) -> None:
         if key:

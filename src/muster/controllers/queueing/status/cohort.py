@@ -6,33 +6,25 @@ from muster.controllers.queueing.writing import look_soon, set_status
 from muster.queueing.quota.status import cohort_status
 from muster.runtime.controller import Result
 from muster.runtime.manager import Manager
+from muster.runtime.reconciler import Reconciler
 
 # The quota of one changes the shares of others; no Cohort has this name.
 _EVERYBODY = "*"
 
 
-class CohortController:
+class CohortController(Reconciler):
     """Runs under a `Manager`. Everything that happens below a Cohort within a moment becomes one write."""
 
     name = "cohort"
 
     def __init__(self, manager: Manager, cache: QueueingCache) -> None:
-        self._client = manager.client
+        super().__init__(manager)
         self._cache = cache
         self._cohorts = manager.informer(COHORT)
-        self._controller = manager.controller(self.name, self._reconcile)
         if cache.settings.fair is not None:
             cache.on_change(lambda queue, _local: self._used(queue))
             cache.cluster_queues.on_change(self._spec_changed)
             self._cohorts.on_change(self._spec_changed)
-
-    async def run(self) -> None:
-        """Write until `stop`."""
-        await self._controller.run()
-
-    async def stop(self) -> None:
-        """Finish what is being written."""
-        await self._controller.stop()
 
     def _soon(self, key: str) -> None:
         look_soon(self._controller.queue, key)

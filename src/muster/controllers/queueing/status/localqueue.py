@@ -15,38 +15,29 @@ from muster.queueing.quota.tallies import Tally
 from muster.runtime.controller import Result
 from muster.runtime.manager import Manager
 from muster.runtime.objects import key_of
+from muster.runtime.reconciler import Reconciler
 
 WORKERS = 8
 
 _BY_CLUSTER_QUEUE = "cluster-queue"
 
 
-class LocalQueueController:
+class LocalQueueController(Reconciler):
     """Runs under a `Manager`. Everything that happens to a LocalQueue within a moment becomes one write."""
 
     name = "localqueue"
 
     def __init__(self, manager: Manager, cache: QueueingCache, usage: FairUsageController | None = None) -> None:
         """usage: keeps account of past usage, if that is done at all."""
-        self._client = manager.client
-        self._clock = manager.clock
+        super().__init__(manager, workers=WORKERS)
         self._cache = cache
         self._usage = usage
         self._queues = manager.informer(LOCAL_QUEUE, indexes={_BY_CLUSTER_QUEUE: _cluster_queue})
-        self._controller = manager.controller(self.name, self._reconcile, workers=WORKERS)
         cache.on_change(self._changed)
         self._queues.on_change(lambda _old, new: self._soon(key_of(new)) if new is not None else None)
         cache.cluster_queues.on_change(self._queue_changed)
         if usage is not None:
             usage.on_sample(self._soon)
-
-    async def run(self) -> None:
-        """Write until `stop`."""
-        await self._controller.run()
-
-    async def stop(self) -> None:
-        """Finish what is being written."""
-        await self._controller.stop()
 
     def _soon(self, key: str) -> None:
         look_soon(self._controller.queue, key)
