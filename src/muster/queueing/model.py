@@ -236,6 +236,7 @@ class WorkloadInfo(Struct, frozen=True, eq=False):
     """A workload that waits for quota or holds some. One value is one state of it; equality is identity.
 
     key: `namespace/name`. queue: its ClusterQueue. local_queue: `namespace/name` of its LocalQueue.
+    growth_of: if it is what an elastic workload that runs wants on top of what it holds, the key of that workload.
     priority: with the boost. queued: the moment that orders it among equals (creation, or eviction).
     usage: what it holds; None while it holds nothing.
     reserved: since when. admitted: all checks are passed. evicted: asked to give back what it holds.
@@ -257,6 +258,12 @@ class WorkloadInfo(Struct, frozen=True, eq=False):
     evicted: bool = False
     ready: bool = False
     blocks: bool | None = None
+    growth_of: str = ""
+
+    @property
+    def whole(self) -> str:
+        """The key of the workload that it is, or that grows by it."""
+        return self.growth_of or self.key
 
     @property
     def namespace(self) -> str:

@@ -6,7 +6,7 @@
 Flavors of a ClusterQueue that have the same resources form a resource group, in the order in which they are written.
 `for` is the namespace selector (`nobody`: there is none).
 `at` is since when a workload waits, in seconds; each `|` begins a podset of `x` pods; `on` is a node selector that only
-the flavor of that name meets. `namespace=` puts a workload elsewhere than in `ns`.
+the flavor of that name meets. `namespace=` puts a workload elsewhere than in `ns`. NAME+ is what NAME grows by.
 """
 
 from collections.abc import Iterable, Mapping
@@ -68,6 +68,7 @@ def workload(name: str, text: str) -> WorkloadInfo:
         queued=START + timedelta(seconds=int(about.get("at", "0"))),
         podsets=tuple(_podset(f"set{number}" if number else "main", text) for number, text in enumerate(podsets)),
         blocks={"yes": True, "no": False}.get(about.get("blocks", "")),
+        growth_of=f"{namespace}/{name[:-1]}" if name.endswith("+") else "",
     )
 
 

@@ -23,7 +23,7 @@ from muster.controllers.elastic.placement import elastic_bounds, ended_indexes, 
 from muster.controllers.job.claims import BY_CONTROLLER, by_controller
 from muster.controllers.queueing.cache import QueueingCache
 from muster.jobs.job.conditions import announced, finish
-from muster.queueing.elastic.growth import SUFFIX, granted
+from muster.queueing.elastic.growth import granted, growth_by
 from muster.queueing.elastic.sizing import Elastic, affordable, smaller
 from muster.queueing.model import WorkloadInfo as Claim
 from muster.queueing.scheduling.cycle import Outcome, Preemption
@@ -91,8 +91,8 @@ class ElasticQuota(Reconciler):
     async def _reconcile(self, key: str) -> Result:
         if key == _CAPS:
             await self._raise_caps()
-        elif key.endswith(SUFFIX):
-            await self._withdraw(key)
+        elif (growth := self._waiting(key)) is not None and growth.growth_of:
+            await self._withdraw(growth)
         else:
             await self._make_room(key)
         return None
@@ -137,10 +137,10 @@ class ElasticQuota(Reconciler):
 
     # Growing no further than quota allows.
 
-    async def _withdraw(self, key: str) -> None:
+    async def _withdraw(self, growth: Claim) -> None:
         """A Job that was grown further than quota allows goes back to what it allows."""
-        growth, workload = self._waiting(key), self._cache.latest(key.removesuffix(SUFFIX))
-        if growth is None or workload is None or len(growth.podsets) != 1 or workload.status.admission is None:
+        workload = self._cache.latest(growth.growth_of)
+        if workload is None or len(growth.podsets) != 1 or workload.status.admission is None:
             return
         job = self._job_of(workload)
         if job is None or self._least(job) is None:
@@ -192,7 +192,7 @@ class ElasticQuota(Reconciler):
         flavors = admission.pod_set_assignments[0].flavors
         podset = replace(claim.podsets[0], count=most, least=None, flavors=flavors)
         with self._kept():
-            return affordable(replace(claim, key=claim.key + SUFFIX, podsets=(podset,), usage=None), self._fits)
+            return affordable(growth_by(claim, (podset,)), self._fits)
 
     @contextmanager
     def _kept(self) -> Iterator[None]:

@@ -33,7 +33,7 @@ from muster.api.status import ApiError
 from muster.controllers.queueing.cache import QueueingCache
 from muster.queueing import model
 from muster.queueing.conditions import stamped
-from muster.queueing.elastic.growth import SUFFIX, raised
+from muster.queueing.elastic.growth import raised
 from muster.queueing.pending.queues import HELD_BACK
 from muster.queueing.scheduling import cycle, explain
 from muster.queueing.scheduling.preemption import classical
@@ -128,11 +128,11 @@ class AdmissionController(Reconciler):
         for listener in self._cycled:
             listener(outcome, self._clock.monotonic() - started)
         for admission in outcome.admitted:
-            self._write(admission.workload.key, partial(self._admit, admission))
+            self._write(admission.workload.whole, partial(self._admit, admission))
         for decision in outcome.preemptions:
             self._preempt(decision)
         for waiting in outcome.pending:
-            cache.waits(waiting.workload.key.removesuffix(SUFFIX))
+            cache.waits(waiting.workload.whole)
         if cache.queues.untried:
             return 0.0
         await self._clock.sleep(pause_after(self._clock.monotonic() - started))
@@ -143,7 +143,6 @@ class AdmissionController(Reconciler):
 
     def _write(self, key: str, work: Callable[[], Awaitable[Workload]]) -> None:
         """Write about a workload, after what is being written about it already."""
-        key = key.removesuffix(SUFFIX)
         self._cache.assume(key)
         before = self._writes.get(key)
 
@@ -191,7 +190,7 @@ class AdmissionController(Reconciler):
         now = self._clock.now()
         if not self._cache.is_still(workload, obj):
             return obj
-        if workload.key.endswith(SUFFIX):
+        if workload.growth_of:
             return await self._set_status(obj, raised(obj.status, admission_of(workload.queue, assignment)))
         queue = self._cache.tree.queues.get(workload.queue)
         if queue is None:
@@ -208,7 +207,7 @@ class AdmissionController(Reconciler):
 
     def _preempt(self, decision: cycle.Preemption) -> None:
         """Evict those who are not evicted yet."""
-        incoming = self._cache.workloads.get(decision.workload.key.removesuffix(SUFFIX))
+        incoming = self._cache.workloads.get(decision.workload.whole)
         job_uid = incoming.metadata.labels.get(JOB_UID_LABEL, "") if incoming is not None else ""
         for victim in decision.victims:
             current = self._cache.tree.holder(victim.workload.key)
@@ -216,10 +215,7 @@ class AdmissionController(Reconciler):
                 continue
             message = classical.message(self._cache.tree, decision.workload, victim, job_uid=job_uid)
             self._cache.tree.hold(replace(current, evicted=True))
-            self._write(
-                current.key,
-                partial(self._evict, victim, message, incoming),
-            )
+            self._write(current.whole, partial(self._evict, victim, message, incoming))
 
     async def _evict(self, victim: classical.Victim, message: str, incoming: Workload | None) -> Workload:
         obj = await self._current(victim.workload)
@@ -237,11 +233,10 @@ class AdmissionController(Reconciler):
 
     async def _current(self, workload: model.WorkloadInfo) -> Workload:
         """The workload as it is; the cache may be behind what we wrote ourselves."""
-        key = workload.key.removesuffix(SUFFIX)
-        seen = self._cache.latest(key)
+        seen = self._cache.latest(workload.whole)
         if seen is not None and seen.metadata.uid == workload.uid:
             return seen
-        namespace, _, name = key.partition("/")
+        namespace, _, name = workload.whole.partition("/")
         return await self._client.get(WORKLOAD, name, namespace)
 
     async def _set_status(self, obj: Workload, status: WorkloadStatus) -> Workload:

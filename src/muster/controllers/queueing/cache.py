@@ -40,7 +40,7 @@ from muster.queueing import model
 from muster.queueing.convert import ConversionSettings as Reading
 from muster.queueing.convert import cohort_spec, flavor_spec, queue_spec
 from muster.queueing.convert import workload as read
-from muster.queueing.elastic.growth import SUFFIX, entry
+from muster.queueing.elastic.growth import growth, growth_key
 from muster.queueing.pending.activity import Activity, activity
 from muster.queueing.pending.queues import Queues
 from muster.queueing.quota.tree import Node, Tree
@@ -146,8 +146,8 @@ class QueueingCache:
 
     def is_still(self, workload: model.WorkloadInfo, obj: Workload) -> bool:
         """Whether a decision about the workload holds for what it is now."""
-        if workload.key.endswith(SUFFIX):
-            now = entry(self._additions.complete(obj), workload.queue, self._reading)
+        if workload.growth_of:
+            now = growth(self._additions.complete(obj), workload.queue, self._reading)
             return now is not None and now.podsets == workload.podsets
         local = self.local_queues.get(workload.local_queue)
         now = self._read(obj, workload.queue)
@@ -244,8 +244,8 @@ class QueueingCache:
                 self._grow(key, obj, cluster_queue)
             case Waits(until):
                 self._release(key)
-                self._release(key + SUFFIX)
-                self.queues.remove(key + SUFFIX)
+                self._release(growth_key(key))
+                self.queues.remove(growth_key(key))
                 self._queue(key, obj, until)
 
     def _read(self, obj: Workload, cluster_queue: str) -> model.WorkloadInfo:
@@ -272,7 +272,7 @@ class QueueingCache:
             self._release(key)
             return
         self.tree.hold(workload)
-        if (granted := self.tree.holder(key + SUFFIX)) is not None:
+        if (granted := self.tree.holder(growth_key(key))) is not None:
             self.tree.release(granted)  # it is part of the whole now, or was refused
             self._freed(granted, {})
         if before is None:
@@ -286,10 +286,10 @@ class QueueingCache:
             self.wake()
 
     def _grow(self, key: str, obj: Workload, cluster_queue: str) -> None:
-        more = entry(self._additions.complete(obj), cluster_queue, self._reading)
+        more = growth(self._additions.complete(obj), cluster_queue, self._reading)
         node = self.tree.queues.get(more.queue) if more is not None else None
         if more is None or node is None or node.policy.checks:  # what checks have not seen is not granted
-            self.queues.remove(key + SUFFIX)
+            self.queues.remove(growth_key(key))
             return
         self.queues.add(more)
         self.wake()
@@ -312,8 +312,8 @@ class QueueingCache:
         self.unfit.pop(key, None)
         self.queues.remove(key)
         self._release(key)
-        self.queues.remove(key + SUFFIX)
-        self._release(key + SUFFIX)
+        self.queues.remove(growth_key(key))
+        self._release(growth_key(key))
 
     def _release(self, key: str) -> None:
         before = self.tree.holder(key)

@@ -22,7 +22,7 @@ from muster.api.kueue import (
 from muster.api.quantity import parse
 from muster.controllers.queueing.cache import QueueingCache
 from muster.controllers.queueing.indexes import LOCAL_QUEUES_BY_CLUSTER_QUEUE, by_cluster_queue
-from muster.queueing.elastic.growth import SUFFIX
+from muster.queueing.elastic.growth import whole_key
 from muster.queueing.model import Usage, WorkloadInfo
 from muster.queueing.pending import usagestatus
 from muster.queueing.pending.usage import Account, Accounts, Decay
@@ -150,7 +150,7 @@ class FairUsageController(Reconciler):
         """Penalties become consumption once it is written that the workload has its quota. Whether any did."""
         settled = False
         for workload in account.penalties:
-            whole = workload.removesuffix(SUFFIX)
+            whole = whole_key(workload)
             if self._cache.is_assumed(whole):
                 continue
             if workload in self._cache.queues or self._cache.tree.holder(whole) is None:

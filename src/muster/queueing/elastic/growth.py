@@ -1,8 +1,8 @@
 """Elastic workloads: quota follows the size of a running Job up and down, without suspending it (KEP-77, our way).
 
 Upstream makes another Workload for each size. Here one Workload follows its Job: its spec says how many pods are
-wanted, its admission how many were granted. What is granted is lowered at once. What is missing queues as an `entry` of
-its own, for the same flavors, while the rest runs on.
+wanted, its admission how many were granted. What is granted is lowered at once. What is missing queues as its `growth`,
+for the same flavors, while the rest runs on.
 """
 
 from collections.abc import Mapping
@@ -18,11 +18,11 @@ from muster.api.kueue.names import ADMITTED, EVICTED, FINISHED
 from muster.api.pods import amounts
 from muster.api.quantity import ResourceList, format_amount
 from muster.queueing import convert
-from muster.queueing.model import WorkloadInfo
+from muster.queueing.model import PodSet, WorkloadInfo
 from muster.queueing.requests import scaled
 
-# What follows the key of a workload in that of its entry; no name has it.
-SUFFIX = "+"
+# What follows the key of a workload in that of its growth; no name has it.
+_SUFFIX = "+"
 
 _LAST = datetime.max.replace(tzinfo=UTC)
 
@@ -38,10 +38,25 @@ def granted(workload: kueue.Workload) -> dict[str, int]:
     return {one.name: _count(one, wanted) for one in admission.pod_set_assignments}
 
 
-def entry(workload: kueue.Workload, queue: str, settings: convert.ConversionSettings = _PLAIN) -> WorkloadInfo | None:
+def growth_key(key: str) -> str:
+    """The key of the growth of a workload."""
+    return key + _SUFFIX
+
+
+def whole_key(key: str) -> str:
+    """The key of the workload, of its own or of its growth."""
+    return key.removesuffix(_SUFFIX)
+
+
+def growth_by(workload: WorkloadInfo, podsets: tuple[PodSet, ...]) -> WorkloadInfo:
+    """What waits beside a workload that runs. It displaces no workload and holds up none."""
+    return replace(workload, key=growth_key(workload.key), growth_of=workload.key, podsets=podsets, usage=None)
+
+
+def growth(workload: kueue.Workload, queue: str, settings: convert.ConversionSettings = _PLAIN) -> WorkloadInfo | None:
     """The pods that a running elastic workload is short of, as a workload that waits; None if it lacks none.
 
-    Its key is that of the workload and `SUFFIX`. Raises `QuantityError`.
+    Raises `QuantityError`.
     """
     conditions = workload.status.conditions
     if not is_elastic(workload.metadata.annotations) or is_true(conditions, EVICTED) or is_true(conditions, FINISHED):
@@ -61,17 +76,12 @@ def entry(workload: kueue.Workload, queue: str, settings: convert.ConversionSett
     flavors = {one.name: one.flavors for one in workload.status.admission.pod_set_assignments}
     podsets = tuple(replace(podset, flavors=flavors[podset.name]) for podset in waiting.podsets)
     # Workloads that wait to start come before those that run already, among equals.
-    return replace(waiting, key=waiting.key + SUFFIX, podsets=podsets, queued=_LAST)
-
-
-def is_growth(workload: WorkloadInfo) -> bool:
-    """Whether a workload is such an entry: it runs already, so it displaces no workload and holds up none."""
-    return workload.key.endswith(SUFFIX)
+    return replace(growth_by(waiting, podsets), queued=_LAST)
 
 
 def raised(status: kueue.WorkloadStatus, more: kueue.Admission) -> kueue.WorkloadStatus:
-    """The status of a workload whose entry got quota. Raises `QuantityError`."""
-    assert status.admission is not None, "what has an entry holds quota"
+    """The status of a workload whose growth got quota. Raises `QuantityError`."""
+    assert status.admission is not None, "what grows holds quota"
     extra = {one.name: one for one in more.pod_set_assignments}
     podsets = tuple(_sum(one, extra.get(one.name)) for one in status.admission.pod_set_assignments)
     return _with(status, status.admission, podsets)

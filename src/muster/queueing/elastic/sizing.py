@@ -4,7 +4,7 @@ A waiting workload that is elastic starts smaller. For any other, elastic worklo
 quota in its tree shrink, if that suffices and by no more than it needs; those of low priority, and among equals the
 young, lose first. Those of another ClusterQueue give back only what that one has borrowed, and only to one that stays
 within the quota of its own: so a workload that shrank has nothing to reclaim in turn. Growth is not decided here: one
-that wants more queues for it, behind the others (`growth.entry`); `affordable` tells how much of it can be had.
+that wants more queues for it, behind the others (`growth.growth`); `affordable` tells how much of it can be had.
 """
 
 from bisect import bisect_left
@@ -63,7 +63,7 @@ def smaller(
 
 
 def affordable(growth: WorkloadInfo, fits: Callable[[WorkloadInfo], bool]) -> int:
-    """How many of the pods that a running workload is short of (`growth.entry`) there is quota for now."""
+    """How many of the pods that a running workload is short of (`growth.growth`) there is quota for now."""
     return _largest(1, growth.podsets[0].count, lambda count: fits(_of_size(growth, count))) or 0
 
 

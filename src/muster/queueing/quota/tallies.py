@@ -4,7 +4,6 @@ Status and metrics show these numbers for a thousand queues, again and again; no
 it. Invariant: the tallies are what counting all holders anew would give.
 """
 
-from muster.queueing.elastic.growth import SUFFIX
 from muster.queueing.model import FlavorResource, Usage, WorkloadInfo
 
 
@@ -26,7 +25,7 @@ class Tally:
 
     def count(self, workload: WorkloadInfo, sign: int) -> None:
         """One more, or with -1 one less. What an elastic workload grows by is not a workload more."""
-        one = 0 if workload.key.endswith(SUFFIX) else sign
+        one = 0 if workload.growth_of else sign
         usage = workload.usage or {}
         self.size += sign
         self.reserving += one

@@ -26,7 +26,6 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from muster.api.kueue.names import WAITING_FOR_PREEMPTED_WORKLOADS
-from muster.queueing.elastic.growth import is_growth
 from muster.queueing.model import Assignment, FlavorSpec, Mode, Usage, WorkloadInfo
 from muster.queueing.pending.queue import PendingReason
 from muster.queueing.pending.queues import Queues
@@ -206,7 +205,7 @@ class _Cycle:
                 return None
             nomination = self._look(node, head)
             found = nomination.found
-            strict = node.policy.strict and not is_growth(head)
+            strict = node.policy.strict and not head.growth_of
             if found.possible or (strict and found.mode > Mode.NO_FIT):
                 return nomination
             note = _note(found.assignment)
@@ -247,7 +246,7 @@ class _Cycle:
             elsewhere = self._without_victims(workload, cohorts)
             if not elsewhere.fits:
                 note = PendingReason(WAITING_FOR_PREEMPTED_WORKLOADS, _DEFERRED)
-                if is_growth(workload):
+                if workload.growth_of:
                     self._set_aside(workload, note)
                     self._enter(node.name)
                     return

@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct, field
 
-from muster.queueing.elastic.growth import is_growth
 from muster.queueing.model import Assignment, FlavorResource, FlavorSpec, Mode, PodSetAssignment, WorkloadInfo
 from muster.queueing.quota.tree import UNLIMITED, Node, Tree
 from muster.queueing.scheduling.blocking import Blocking
@@ -103,7 +102,7 @@ class _Search:
             for index, podset in enumerate(workload.podsets)
             for resource, flavor in podset.flavors.items()
         }
-        if not (_preempts_never(self._node) or is_growth(workload)):
+        if not (_preempts_never(self._node) or workload.growth_of):
             self._oracle = self._preemptor.oracle
 
     def success(self, counts: Sequence[int]) -> Found | None:

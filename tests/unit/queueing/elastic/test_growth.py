@@ -56,9 +56,17 @@ def usage(made):
 
 
 def test_what_is_missing_waits_under_its_own_key_for_the_same_flavors():
-    entry = growth.entry(workload(wanted=5), "cq")
-    assert (entry.key, entry.queue, entry.local_queue, entry.usage) == ("ns/w+", "cq", "ns/lq", None)
-    (podset,) = entry.podsets
+    more = growth.growth(workload(wanted=5), "cq")
+    assert (more.growth_of, more.whole, more.queue, more.local_queue, more.usage) == (
+        "ns/w",
+        "ns/w",
+        "cq",
+        "ns/lq",
+        None,
+    )
+    assert more.key == growth.growth_key("ns/w") != "ns/w"
+    assert growth.whole_key(more.key) == growth.whole_key("ns/w") == "ns/w"
+    (podset,) = more.podsets
     assert (podset.count, podset.least, podset.flavors) == (3, None, {"cpu": "f", "memory": "f"})
     assert podset.requests == {"cpu": 500, "memory": 2**30}
 
@@ -76,7 +84,7 @@ def test_what_is_missing_waits_under_its_own_key_for_the_same_flavors():
     ids=["it has all", "it has more", "not elastic", "not admitted yet", "evicted", "finished"],
 )
 def test_nothing_waits(made):
-    assert growth.entry(made, "cq") is None
+    assert growth.growth(made, "cq") is None
 
 
 def test_what_is_granted():

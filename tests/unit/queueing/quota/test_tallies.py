@@ -5,8 +5,9 @@ from datetime import UTC, datetime
 
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
-from muster.queueing.elastic.growth import SUFFIX
+from muster.queueing.elastic.growth import growth_by
 from muster.queueing.model import FlavorResource, QueueSpec, WorkloadInfo
 from muster.queueing.quota.tallies import Tally
 from muster.queueing.quota.tree import Tree
@@ -14,9 +15,9 @@ from muster.queueing.quota.tree import Tree
 START = datetime(2026, 1, 1, tzinfo=UTC)
 CPU, GPU = FlavorResource("f", "cpu"), FlavorResource("f", "gpu")
 
-holders = st.builds(
+workloads = st.builds(
     WorkloadInfo,
-    key=st.sampled_from([f"ns/{name}{suffix}" for name in "abc" for suffix in ("", SUFFIX)]),
+    key=st.sampled_from(["ns/a", "ns/b", "ns/c"]),
     uid=st.just("u"),
     queue=st.sampled_from(["x", "y"]),
     local_queue=st.sampled_from(["ns/l", "ns/m"]),
@@ -27,6 +28,7 @@ holders = st.builds(
     usage=st.dictionaries(st.sampled_from([CPU, GPU]), st.integers(0, 5)),
     admitted=st.booleans(),
 )
+holders = st.one_of(workloads, workloads.map(lambda one: replace(growth_by(one, ()), usage=one.usage)))
 
 
 def numbers(tally: Tally) -> tuple[object, ...]:
@@ -34,7 +36,7 @@ def numbers(tally: Tally) -> tuple[object, ...]:
 
 
 def counted(workloads: list[WorkloadInfo]) -> tuple[object, ...]:
-    whole = [one for one in workloads if not one.key.endswith(SUFFIX)]
+    whole = [one for one in workloads if one.whole == one.key]
     reserved: Counter[FlavorResource] = Counter()
     used: Counter[FlavorResource] = Counter()
     for one in workloads:

@@ -6,7 +6,6 @@ from muster.api.kueue import Workload
 from muster.api.kueue.visibility import PendingWorkload, PendingWorkloadsSummary
 from muster.api.meta import ObjectMeta
 from muster.controllers.queueing.cache import QueueingCache
-from muster.queueing.elastic.growth import SUFFIX
 from muster.queueing.pending.queues import Position
 
 
@@ -33,7 +32,7 @@ class Visibility:
 
     def _summary(self, positions: Iterable[Position]) -> PendingWorkloadsSummary:
         seen = self._cache.workloads.get
-        found = ((position, seen(position.workload.key.removesuffix(SUFFIX))) for position in positions)
+        found = ((position, seen(position.workload.whole)) for position in positions)
         # One that has just gone may still be pending, while the cache is being told of many at once.
         return PendingWorkloadsSummary(items=tuple(_item(position, obj) for position, obj in found if obj is not None))
 
