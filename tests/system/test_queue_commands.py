@@ -1,7 +1,8 @@
 """What commands about queues read and write, against the whole engine in virtual time."""
 
+from collections import Counter
 from datetime import timedelta
-from typing import Any
+from typing import Any, cast
 
 import click
 import msgspec
@@ -24,6 +25,8 @@ from muster.insight.reader.job import investigate
 from muster.insight.reader.jobs import job_rows
 from muster.insight.why import JobReadings, levels
 from muster.queueing.scheduling.estimate import Certainty
+from muster.runtime.client import Client
+from muster.runtime.transport import Request, Response
 
 KINDS: dict[str, Kind[Any]] = {"ClusterQueue": CLUSTER_QUEUE, "LocalQueue": LOCAL_QUEUE}
 
@@ -122,6 +125,26 @@ async def test_a_job_too_large_for_ever(world: World):
     never = "its 5 pods with 1 cpu each never fit at once; empty, the node has room for 4"
     assert facts.verdict.sentence == f"can never start: {never}"
     assert facts.estimate is None
+
+
+@virtual
+async def test_whatever_is_asked_about_a_job_nothing_is_read_twice(world: World):
+    await cluster(world)
+    await submit(world, "first", 4)
+    await submit(world, "late", 4)
+    await submit(world, "large", 5)
+    transport, read = world.client.transport, Counter[str]()
+
+    class Counted:
+        async def request(self, request: Request) -> Response:
+            read[f"{request.path}?{dict(request.query)}"] += 1
+            return await transport.request(request)
+
+    for name in ("late", "large"):
+        read.clear()
+        assert await investigate(Client(cast("Any", Counted())), "default", name, world.clock.now()) is not None
+        assert {path: times for path, times in read.items() if times > 1} == {}
+        assert any("limitranges" in path for path in read)
 
 
 @virtual

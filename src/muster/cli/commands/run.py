@@ -255,11 +255,12 @@ async def _hopeless(session: Session, created: dict[str, Any]) -> str:
     from muster.api.batch import Job
     from muster.api.kueue.names import QUEUE_NAME_LABEL
     from muster.insight.never import ask_of, verdict
+    from muster.insight.reader.lists import Lists
     from muster.insight.reader.room import survey
 
     job = msgspec.convert(created, Job, strict=False)
     queue = job.metadata.labels.get(QUEUE_NAME_LABEL, "")
-    found = verdict(ask_of(job), await survey(session.client, session.namespace), job.metadata.namespace, queue)
+    found = verdict(ask_of(job), await survey(Lists(session.client), session.namespace), job.metadata.namespace, queue)
     return f"{job.metadata.name} {found.sentence}" if found.text else ""
 
 

@@ -199,10 +199,11 @@ class Follower:
         if not state.stuck:
             return state
         if self._room is None or self._room[0] != state.reason:
+            from muster.insight.reader.lists import Lists
             from muster.insight.reader.room import survey
 
             try:
-                self._room = state.reason, await survey(self.client, self.namespace)
+                self._room = state.reason, await survey(Lists(self.client), self.namespace)
             except (ApiError, TransportError):
                 return state
         from muster.insight.never import doubted  # it takes a while to load

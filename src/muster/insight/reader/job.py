@@ -12,7 +12,8 @@ from muster.api.kueue.visibility import PendingWorkload
 from muster.insight.forecast import Outlook, Snapshot
 from muster.insight.jobstate import job_state, workload_state
 from muster.insight.reader.jobs import refused_pods
-from muster.insight.reader.queues import Visibility, completion, get_or_none, list_or_none
+from muster.insight.reader.lists import Lists
+from muster.insight.reader.queues import Visibility, get_or_none, list_or_none
 from muster.insight.standing import Standing, by_owner, standing
 from muster.insight.why import JobReadings
 from muster.queueing.additions import Completion
@@ -54,34 +55,34 @@ async def investigate(client: Client, namespace: str, name: str, now: datetime) 
         state = workload_state(workload, standing(workload))
     else:
         return None
-    facts = JobReadings(namespace=namespace, name=name, now=now, state=state, job=job, pods=pods)
+    facts, lists = JobReadings(namespace=namespace, name=name, now=now, state=state, job=job, pods=pods), Lists(client)
     if state.stuck:
         from muster.insight.never import prospects  # it takes a while to load
         from muster.insight.reader.room import survey
 
         subject = job if job is not None else workload
         assert subject is not None, "there is a job or a Workload"
-        facts = replace(facts, verdict=prospects(subject, state, await survey(client, namespace)))
+        facts = replace(facts, verdict=prospects(subject, state, await survey(lists, namespace)))
     if workload is None or stands is None:
         return facts
     facts = replace(facts, workload=workload, standing=stands, cluster_queue=stands.cluster_queue)
-    return await _waiting(client, facts, workload, stands) if stands.waits else facts
+    return await _waiting(lists, facts, workload, stands) if stands.waits else facts
 
 
-async def _waiting(client: Client, facts: JobReadings, workload: Workload, stands: Standing) -> JobReadings:
+async def _waiting(lists: Lists, facts: JobReadings, workload: Workload, stands: Standing) -> JobReadings:
     """Who is ahead, what is missing, and when it starts."""
     namespace = workload.metadata.namespace
-    local = await get_or_none(client, LOCAL_QUEUE, stands.queue, namespace)
+    local = await get_or_none(lists.client, LOCAL_QUEUE, stands.queue, namespace)
     if local is None:
         reason = f"there is no LocalQueue {stands.queue} in namespace {namespace}"
         return replace(facts, estimate=Estimate(None, Certainty.NONE, reason))
     queue = local.spec.cluster_queue
     facts = replace(facts, cluster_queue=queue)
-    visibility = Visibility(client)
+    visibility = Visibility(lists.client)
     pending = await visibility.cluster(queue)
     if pending is None:
         pending = await visibility.local(namespace, stands.queue)
-    return await _outlook(client, _placed(facts, workload, pending or []), workload, queue)
+    return await _outlook(lists, _placed(facts, workload, pending or []), workload, queue)
 
 
 def _placed(facts: JobReadings, workload: Workload, pending: list[PendingWorkload]) -> JobReadings:
@@ -95,9 +96,9 @@ def _placed(facts: JobReadings, workload: Workload, pending: list[PendingWorkloa
     return replace(facts, standing=standing(workload, position), ahead=pending[:index], waiting=len(pending))
 
 
-async def _outlook(client: Client, facts: JobReadings, workload: Workload, queue: str) -> JobReadings:
-    added = await completion(client, workload.metadata.namespace)
-    snapshot = await _snapshot(client, added)
+async def _outlook(lists: Lists, facts: JobReadings, workload: Workload, queue: str) -> JobReadings:
+    added = await lists.completion(workload.metadata.namespace)
+    snapshot = await _snapshot(lists, added)
     if snapshot is None:
         reason = "you may not see all queues and their Workloads"
         return replace(facts, estimate=Estimate(None, Certainty.NONE, reason))
@@ -129,24 +130,24 @@ def _head(facts: JobReadings, snapshot: Snapshot) -> str:
     return next((standing(one).reason for one in found), "")
 
 
-async def _snapshot(client: Client, added: Completion) -> Snapshot | None:
+async def _snapshot(lists: Lists, added: Completion) -> Snapshot | None:
     """Everything that admission goes by; None if the user may not see it."""
-    cluster_queues = await list_or_none(client, CLUSTER_QUEUE)
-    local_queues = await list_or_none(client, LOCAL_QUEUE)
-    flavors = await list_or_none(client, RESOURCE_FLAVOR)
-    namespaces = await list_or_none(client, NAMESPACE)
-    workloads = await list_or_none(client, WORKLOAD)
+    cluster_queues = await lists.of(CLUSTER_QUEUE)
+    local_queues = await lists.of(LOCAL_QUEUE)
+    flavors = await lists.of(RESOURCE_FLAVOR)
+    namespaces = await lists.of(NAMESPACE)
+    workloads = await lists.of(WORKLOAD)
     if cluster_queues is None or local_queues is None or flavors is None or namespaces is None or workloads is None:
         return None
     deadlines = {
         job.metadata.uid: timedelta(seconds=job.spec.active_deadline_seconds)
-        for job in await list_or_none(client, JOB) or ()
+        for job in await lists.of(JOB) or ()
         if job.spec.active_deadline_seconds is not None
     }
     return Snapshot(
         cluster_queues=cluster_queues,
         local_queues=local_queues,
-        cohorts=await list_or_none(client, COHORT) or [],
+        cohorts=await lists.of(COHORT) or [],
         flavors=flavors,
         namespaces=namespaces,
         workloads=[added.workload(one) for one in workloads],

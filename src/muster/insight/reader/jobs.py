@@ -67,9 +67,10 @@ async def _doubted(client: Any, namespace: str, found: list[tuple[Any, Any, Any]
     if not any(state.hopeless for _, state, _ in found):
         return found
     from muster.insight.never import doubted
+    from muster.insight.reader.lists import Lists
     from muster.insight.reader.room import survey
 
-    room = await survey(client, namespace)
+    room = await survey(Lists(client), namespace)
     return [(one, doubted(one, state, room) if state.hopeless else state, stand) for one, state, stand in found]
 
 

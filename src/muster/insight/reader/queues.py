@@ -10,7 +10,6 @@ from typing import Any, TypeVar
 import msgspec
 
 from muster.api.core import NODE
-from muster.api.core.quota import LIMIT_RANGE
 from muster.api.embedded import NODE_KIND_LABEL, SERVER_MARK, SIMULATED
 from muster.api.kinds import Kind
 from muster.api.kueue import LOCAL_QUEUE, WORKLOAD, Workload
@@ -21,9 +20,7 @@ from muster.api.kueue.visibility import (
     PendingWorkload,
     PendingWorkloadsSummary,
 )
-from muster.api.runtimeclass import RUNTIME_CLASS
 from muster.api.status import ApiError
-from muster.queueing.additions import Completion
 from muster.runtime.client import Client
 from muster.runtime.refusals import Reason, ignoring
 from muster.runtime.transport import Request, UnreadableAnswerError
@@ -119,11 +116,3 @@ def _decode(body: bytes) -> PendingWorkloadsSummary:
         return msgspec.convert({"items": items}, PendingWorkloadsSummary)
     except (msgspec.DecodeError, AttributeError) as error:
         raise UnreadableAnswerError(f"the list of pending workloads is not as we know it: {error}") from error
-
-
-async def completion(client: Client, namespace: str = "") -> Completion:
-    """What pods get beyond their templates, as far as the user may see it: everywhere, or else in the namespace."""
-    ranges = await list_or_none(client, LIMIT_RANGE)
-    if ranges is None and namespace:
-        ranges = await list_or_none(client, LIMIT_RANGE, namespace)
-    return Completion.of(ranges or (), await list_or_none(client, RUNTIME_CLASS) or ())
