@@ -4,32 +4,26 @@ Pure but for the making of the key: what is signed and when it is checked is giv
 """
 
 import base64
-import binascii
 import hashlib
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import msgspec
-from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature, encode_dss_signature
+from jwt import InvalidAlgorithmError, InvalidSignatureError, InvalidTokenError, PyJWS
+from jwt.algorithms import ECAlgorithm
 
 MAX_TOKEN_BYTES = 16 * 1024
-_COORDINATE = 32  # bytes of a number of the curve
-_ECDSA = ec.ECDSA(hashes.SHA256())
+_ALGORITHM = "ES256"
+_JWS = PyJWS(algorithms=[_ALGORITHM])
 
 Claims = dict[str, Any]
 
 
 class BadTokenError(Exception):
     """It is no token that we have signed; the text says why, without repeating any of it."""
-
-
-class _Header(msgspec.Struct):
-    alg: str = ""
-    kid: str = ""
 
 
 @dataclass(frozen=True)
@@ -60,41 +54,31 @@ class SigningKey:
 
     def sign(self, claims: Claims) -> str:
         """A token with these claims."""
-        signed = f"{_json({'alg': 'ES256', 'kid': self.id})}.{_json(claims)}"
-        r, s = decode_dss_signature(self.private.sign(signed.encode(), _ECDSA))
-        return f"{signed}.{_text(r.to_bytes(_COORDINATE) + s.to_bytes(_COORDINATE))}"
+        headers = {"kid": self.id, "typ": None}  # upstream's have no type
+        return _JWS.encode(msgspec.json.encode(claims), self.private, algorithm=_ALGORITHM, headers=headers)
 
     def verify(self, token: str) -> Claims:
         """The claims of a token that this key has signed. Raises `BadTokenError`."""
         if len(token) > MAX_TOKEN_BYTES:
             raise BadTokenError("the token is too long")
-        signed, _, signature = token.rpartition(".")
-        head, dot, payload = signed.partition(".")
-        if not dot:
-            raise BadTokenError("the token has not three parts")
         try:
-            header = msgspec.json.decode(_bytes(head), type=_Header)
-            numbers = _bytes(signature)
-            claims = _bytes(payload)
-        except (msgspec.DecodeError, UnicodeError, binascii.Error) as error:
+            found = _JWS.decode_complete(token, self.private.public_key(), algorithms=[_ALGORITHM])
+        except (InvalidSignatureError, InvalidAlgorithmError) as error:
+            raise BadTokenError("the token was not signed with our key") from error
+        except (InvalidTokenError, UnicodeError) as error:
             raise BadTokenError("the token cannot be read") from error
-        if header.alg != "ES256" or header.kid not in ("", self.id) or len(numbers) != 2 * _COORDINATE:
+        # The rest is signed as it stands; of the signature only its one canonical form is taken.
+        if found["header"].get("kid", self.id) != self.id or not token.endswith(f".{_text(found['signature'])}"):
             raise BadTokenError("the token was not signed with our key")
-        r, s = int.from_bytes(numbers[:_COORDINATE]), int.from_bytes(numbers[_COORDINATE:])
-        try:
-            self.private.public_key().verify(encode_dss_signature(r, s), signed.encode(), _ECDSA)
-        except InvalidSignature:
-            raise BadTokenError("the token was not signed with our key") from None
-        found = msgspec.json.decode(claims)
-        assert isinstance(found, dict), "we sign nothing but objects"
-        return found
+        claims = msgspec.json.decode(found["payload"])
+        assert isinstance(claims, dict), "we sign nothing but objects"
+        return claims
 
     @cached_property
     def public(self) -> dict[str, str]:
         """The public key as a JSON Web Key."""
-        numbers = self.private.public_key().public_numbers()
-        x, y = (_text(number.to_bytes(_COORDINATE)) for number in (numbers.x, numbers.y))
-        return {"use": "sig", "kty": "EC", "kid": self.id, "crv": "P-256", "alg": "ES256", "x": x, "y": y}
+        key = ECAlgorithm.to_jwk(self.private.public_key(), as_dict=True)
+        return {"use": "sig", "kid": self.id, "alg": _ALGORITHM, **key}
 
 
 def load(pem: bytes) -> SigningKey:
@@ -105,17 +89,5 @@ def load(pem: bytes) -> SigningKey:
     return SigningKey(key)
 
 
-def _json(value: Any) -> str:
-    return _text(msgspec.json.encode(value))
-
-
 def _text(data: bytes) -> str:
     return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
-
-
-def _bytes(text: str) -> bytes:
-    """What the text encodes; only its one canonical form is taken. Raises `binascii.Error`, `UnicodeError`."""
-    data = base64.b64decode(text.encode("ascii") + b"=" * (-len(text) % 4), altchars=b"-_", validate=True)
-    if _text(data) != text:
-        raise binascii.Error("not canonical")
-    return data
