@@ -1,4 +1,4 @@
-"""The pages for readers: their links lead somewhere."""
+"""The pages for readers: their links lead somewhere, and what they say of the tree is so."""
 
 import re
 from pathlib import Path
@@ -28,3 +28,9 @@ def test_links_lead_somewhere(page: Path, target: str) -> None:
     file = page.parent / path if path else page
     assert file.exists()
     assert not anchor or anchor in anchors(file)
+
+
+@pytest.mark.parametrize("folder", sorted({path.parent for path in (ROOT / "tests/unit").rglob("test_*.py")}))
+def test_unit_tests_mirror_the_packages(folder: Path) -> None:
+    package = ROOT / "src/muster" / folder.relative_to(ROOT / "tests/unit")
+    assert (package / "__init__.py").exists()
