@@ -92,7 +92,7 @@ class Logs:
                     f'previous terminated container "{options.container}" in pod "{pod.metadata.name}" not found'
                 )
         if not numbers:
-            raise _not_started(pod, options.container)
+            raise _without_log(pod, options.container)
         return storage.attempt(options.container, numbers[-1])
 
     def _since(self, options: LogOptions) -> bytes:
@@ -294,7 +294,10 @@ def _status(pod: Pod, container: str) -> ContainerStatus | None:
     return next((status for status in statuses if status.name == container), None)
 
 
-def _not_started(pod: Pod, container: str) -> ApiError:
+def _without_log(pod: Pod, container: str) -> ApiError:
+    """Why there is none."""
     status = _status(pod, container)
+    if status is not None and status.state.terminated is not None:
+        return bad_request(f'container "{container}" in pod "{pod.metadata.name}" has ended, and has no log here')
     reason = status.state.waiting.reason if status and status.state.waiting else "ContainerCreating"
     return bad_request(f'container "{container}" in pod "{pod.metadata.name}" is waiting to start: {reason}')

@@ -261,6 +261,14 @@ def test_without_a_log_there_is_a_reason(world, previous, message):
     assert (caught.value.code, str(caught.value)) == (400, message)
 
 
+def test_a_container_that_has_ended_does_not_wait_to_start_if_its_log_was_lost(world, make_pod):
+    status = {"name": "main", "state": {"terminated": {"exitCode": 0}}}
+    world.pod = make_pod(status={"containerStatuses": [status]})
+    with pytest.raises(ApiError, match='container "main" in pod "p" has ended, and has no log here') as caught:
+        run_virtual(world.read())
+    assert caught.value.code == 400
+
+
 def test_stamps_are_of_a_fixed_length_and_never_go_back(place, monkeypatch):
     descriptor, directory = place
     log = Log(descriptor, 1000, 2, 0)
