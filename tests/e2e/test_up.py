@@ -120,6 +120,14 @@ def test_a_second_server_is_told_where_the_first_one_is(up, detach):
     assert up("status").returncode == 0
 
 
+def test_the_line_for_kubectl_can_be_typed_as_it_stands_whatever_the_home_is_called(muster, tmp_path):
+    muster.home = tmp_path / "a höme"
+    for _ in ("started", "found"):
+        line = muster("up", "--detach", "--port", "0").stdout.splitlines()[1]
+        done = subprocess.run(["sh", "-c", f'{line}; test -f "$KUBECONFIG"'], check=False)
+        assert done.returncode == 0, line
+
+
 def test_down_says_what_it_ends(up):
     up("run", "--detach", "--workers", "2", "--name", "two", "--", "sleep", "1000")
     while "2/2" not in up("ps").stdout:

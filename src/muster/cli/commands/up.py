@@ -63,7 +63,7 @@ def command(
     home = Home.find(os.environ, data)
     if ready_fd is None and (pid := home.server_pid()) is not None:
         click.echo(f"already running: {_url(home)}process {pid}, data in {home.path}; `muster down` ends it")
-        click.echo(f"export KUBECONFIG={home.kubeconfig}")
+        click.echo(_export(home))
         return
     home.make()
     if salvage:
@@ -77,6 +77,13 @@ def command(
     else:
         logs.configure(log_format, level="WARNING")
         _serve(home, port, specs, configuration, policy, ready_fd)
+
+
+def _export(home: Home) -> str:
+    """What to type so that kubectl finds the cluster."""
+    import shlex
+
+    return f"export KUBECONFIG={shlex.quote(str(home.kubeconfig))}"
 
 
 def _url(home: Home) -> str:
@@ -150,7 +157,7 @@ def _serve(home: Home, port: int, specs: Any, configuration: Any, policy: Any, r
     def ready(url: str) -> None:
         nonlocal is_ready
         is_ready = True
-        text = f"ready: {url}, process {os.getpid()}\nexport KUBECONFIG={home.kubeconfig}\n"
+        text = f"ready: {url}, process {os.getpid()}\n{_export(home)}\n"
         if ready_fd is not None:
             os.write(ready_fd, text.encode())
             os.close(ready_fd)

@@ -57,9 +57,13 @@ def _require(path: Path, info: os.stat_result, mode: str) -> None:
     if info.st_uid != os.geteuid():
         raise NotOursError(f"{path} belongs to {_name(info.st_uid)}, and you are {_name(os.geteuid())}{_remedy()}")
     if info.st_mode & _OTHERS:
+        import shlex  # for what is typed as it stands here
+
+        real = path.resolve()
+        link = f", a link to {real}," if path.is_symlink() else ""
         raise NotOursError(
-            f"{path} is open to others (mode {stat.S_IMODE(info.st_mode):04o}); "
-            f"if nobody has looked into it or changed it: chmod {mode} {path}"
+            f"{path}{link} is open to others (mode {stat.S_IMODE(info.st_mode):04o}); "
+            f"if nobody has looked into it or changed it: chmod {mode} {shlex.quote(str(real if link else path))}"
         )
 
 

@@ -105,6 +105,18 @@ def test_files_that_others_may_read_or_write(home: Path, mode: int) -> None:
         require_file(home / "file")
 
 
+def test_the_remedy_can_be_typed_as_it_stands_and_says_what_a_link_leads_to(home: Path) -> None:
+    odd = home / "of mine"
+    odd.write_text("")
+    odd.chmod(0o644)
+    (home / "link").symlink_to(odd)
+    told = rf"link, a link to {odd}, is open to others \(mode 0644\).*: chmod 600 '{odd}'$"
+    with pytest.raises(NotOursError, match=told):
+        require_file(home / "link")
+    with pytest.raises(NotOursError, match=rf"^{odd} is open to others \(mode 0644\).*: chmod 600 '{odd}'$"):
+        require_file(odd)
+
+
 def test_files(home: Path) -> None:
     require_file(home / "file")
     require_file(home / "there is none")
