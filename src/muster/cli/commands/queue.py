@@ -8,7 +8,7 @@ import click
 from muster.cli.completion import names
 from muster.cli.names.examples import examples
 from muster.cli.names.suggesting import SuggestingGroup
-from muster.cli.names.types import name, quantity
+from muster.cli.names.types import memory, name, quantity
 from muster.cli.session import Session, Target, connect, run, target_options
 
 _CLUSTER = click.option("--cluster", is_flag=True, help="NAME is a ClusterQueue: for all namespaces.")
@@ -141,7 +141,7 @@ async def _set_policy(target: Target, name: str, policy: str, *, cluster: bool) 
 )
 @click.argument("name", type=name)
 @click.option("--cpu", metavar="Q", type=quantity, help="CPUs, as 8.")
-@click.option("--memory", metavar="Q", type=quantity, help="Memory, as 32Gi.")
+@click.option("--memory", metavar="Q", type=memory, help="Memory, as 32Gi.")
 @click.option("--gpus", metavar="N", type=quantity, help="GPUs (nvidia.com/gpu).")
 @click.option("--quota", metavar=_LIMIT, multiple=True, help="Any other resource; repeatable.")
 @click.option("--flavor", metavar="F", default="default-flavor", show_default=True, help="The ResourceFlavor.")

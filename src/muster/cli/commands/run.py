@@ -12,7 +12,7 @@ import click
 
 from muster.cli.completion import names
 from muster.cli.names.examples import examples
-from muster.cli.names.types import quantity
+from muster.cli.names.types import memory, quantity
 from muster.cli.session import Session, Target, connect, has_cluster, run, target_options, unignored
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class _Run(click.Command):
 @click.option("-w", "--workers", type=click.IntRange(min=1), help="How many workers (default: 1; with --elastic, MAX).")
 @click.option("--elastic", metavar="MIN:MAX", default="", help="Let the job shrink and grow while it runs.")
 @click.option("--cpus", metavar="Q", type=quantity, help="CPUs of each worker, as 2 or 500m.")
-@click.option("--memory", metavar="Q", type=quantity, help="Memory of each worker, as 4Gi.")
+@click.option("--memory", metavar="Q", type=memory, help="Memory of each worker, as 4Gi.")
 @click.option("--gpus", type=click.IntRange(min=0), default=0, help="GPUs of each worker.")
 @click.option(
     "-q",
@@ -91,7 +91,7 @@ def command(arguments: tuple[str, ...], **options: Any) -> None:
     runs. Ctrl-C ends the job gracefully.
     """
     target = Target.of(options)
-    if target.namespace.isdecimal():
+    if target.namespace.isdecimal() or (target.namespace == "p" and arguments[0].isdecimal()):  # -n 4, -np 4
         raise click.BadParameter(f"{target.namespace} is a namespace; did you mean --workers?", param_hint="-n")
     if options["output"] and not options["dry_run"]:
         raise click.UsageError("-o is the form of --dry-run; without that there is nothing to print")

@@ -64,6 +64,13 @@ COMMANDS = {
 }
 
 OPTIONS = {
+    "-N": "--workers",
+    "-c": "--cpus",
+    "-G": "--gpus",
+    "-p": "--queue",
+    "-J": "--name",
+    "-d": "--detach",
+    "-a": "--all-namespaces",
     "--ntasks": "--workers",
     "--nproc": "--workers",
     "--nnodes": "--workers",
@@ -93,7 +100,7 @@ OPTIONS = {
 # What this has nothing for, and how it is done.
 _TIME_LIMIT = "a time limit is activeDeadlineSeconds in the Job that --dry-run prints, or: -- timeout 1h COMMAND"
 ELSEWHERE = dict.fromkeys(
-    ("--time", "--time-limit", "--timelimit", "--walltime", "--timeout", "--deadline"), _TIME_LIMIT
+    ("-t", "--time", "--time-limit", "--timelimit", "--walltime", "--timeout", "--deadline"), _TIME_LIMIT
 )
 # How much like another a word has to be, and an option, where less would take --time for --image.
 _LIKENESS, _LIKENESS_OF_OPTIONS = 0.6, 0.7

@@ -5,6 +5,8 @@ import click
 # What kubectl puts in front of the name of a job.
 _JOB = ("job", "jobs", "job.batch", "jobs.batch")
 
+_LEAST_MEMORY = 1_000_000
+
 
 def name(text: str) -> str:
     """The name of an object. An empty one, as a variable that is not set gives it, would mean all of them.
@@ -35,6 +37,18 @@ def quantity(text: str) -> str:
         raise click.BadParameter(f"{text!r} is no quantity, as 8, 500m or 32Gi") from None
     if below:
         raise click.BadParameter(f"{text} is below 0")
+    return text
+
+
+def memory(text: str) -> str:
+    """An amount of memory. Without a unit it is bytes: so few as no program has are a unit that was forgotten.
+
+    Raises `click.BadParameter`.
+    """
+    from muster.api.quantity import parse
+
+    if 0 < parse(quantity(text)) < _LEAST_MEMORY:
+        raise click.BadParameter(f"{text} is less than a megabyte; say it with a unit, as 512Mi or 4Gi")
     return text
 
 

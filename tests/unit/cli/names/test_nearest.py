@@ -48,6 +48,10 @@ def test_options_of_other_systems_are_called_what_some_command_has() -> None:
     [
         (["run", "--ntasks", "4", "ls"], "no such option: --ntasks; did you mean --workers?"),
         (["run", "--nodes", "4", "ls"], "no such option: --nodes; did you mean --workers?"),
+        (["run", "-N", "2", "ls"], "no such option: -N; did you mean --workers?"),
+        (["run", "-t", "1:00", "ls"], "no such option: -t; a time limit is activeDeadlineSeconds in the Job"),
+        (["ps", "-a"], "no such option: -a; did you mean --all-namespaces?"),
+        (["logs", "-p", "j"], "no such option: -p\n"),
         (["run", "--time", "1h", "ls"], "no such option: --time; a time limit is activeDeadlineSeconds in the Job"),
         (["run", "--imgae", "x", "ls"], "no such option: --imgae; did you mean --image?"),
         (["run", "--fame", "x", "ls"], "no such option: --fame; did you mean --name?"),
