@@ -28,6 +28,7 @@ from muster.api.simulated import RUN_TIME
 from muster.cluster.controlplane import ControlPlane, Givens, control_plane
 from muster.cluster.nodes.simulated.nodes import SimulatedNodes
 from muster.cluster.store import Journal, MemoryJournal, SqliteJournal
+from muster.controllers.integrations.table import gang_sources
 from muster.controllers.job import JobController
 from muster.controllers.job import controller as shell
 from muster.controllers.scheduler.scheduler import Scheduler
@@ -181,7 +182,7 @@ async def run(by: str, jobs: int, size: int, journal: Journal) -> str:
 
 def add_nodes(plane: ControlPlane, pods: int) -> SimulatedNodes:
     """A scheduler, and nodes on which all pods find room at once."""
-    plane.manager.add(Scheduler(plane.manager, Silent()))
+    plane.manager.add(Scheduler(plane.manager, Silent(), gang_sources()))
     names = [f"node-{number}" for number in range(-(-pods // PODS_PER_NODE))]
     nodes = SimulatedNodes(plane.manager, names)
     plane.manager.add(nodes)

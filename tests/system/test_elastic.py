@@ -16,6 +16,7 @@ from muster.api.scheduling import PRIORITY_CLASS, PriorityClass
 from muster.api.simulated import RUN_TIME, STOP_TIME
 from muster.cluster.controllers.lostpods import QUARANTINE_SECONDS
 from muster.cluster.nodes.simulated.nodes import SimulatedNodes
+from muster.controllers.integrations.table import gang_sources
 from muster.controllers.scheduler.scheduler import Scheduler
 from muster.runtime.client import Client
 from muster.runtime.manager import Manager
@@ -433,7 +434,7 @@ async def scheduler(world, client=None):
     """A scheduler of the name `test`. Only what it wrote survives its end."""
     plane = world.plane
     manager = Manager(client or world.client, plane.surroundings.clock, plane.surroundings.random)
-    manager.add(Scheduler(manager, plane.events.recorder("test"), names=frozenset({"test"})))
+    manager.add(Scheduler(manager, plane.events.recorder("test"), gang_sources(), names=frozenset({"test"})))
     run = asyncio.create_task(manager.run())
     try:
         yield

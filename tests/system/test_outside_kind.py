@@ -15,7 +15,7 @@ from tests.system.queueing_world import admitted, flavor, get, is_, queue, why
 from muster.api.batch import JOB, Job
 from muster.api.config import EMBEDDED
 from muster.api.config.types import Integrations
-from muster.api.core import POD, Pod
+from muster.api.core import EVENT, POD, Pod
 from muster.api.kinds import Kind
 from muster.api.kueue import WORKLOAD
 from muster.api.kueue.names import POD_SET_LABEL, QUEUE_NAME_LABEL
@@ -24,6 +24,7 @@ from muster.cluster import controlplane
 from muster.cluster.apiserver.objects import views
 from muster.cluster.apiserver.registry.builtin import builtin
 from muster.cluster.apiserver.registry.resources import Registry, Resource, Rules, Subresource, View
+from muster.controllers.scheduler.gangs import BINDING_ANNOTATION
 from muster.runtime.clock import run_virtual
 from muster.runtime.manager import Manager
 
@@ -233,6 +234,39 @@ def test_in_the_table_jobs_and_pods_that_it_owns_follow_it(in_the_table: Any) ->
         assert len((await world.client.list(WORKLOAD, "default")).items) == 2, "those of the Sweeps"
         suspended = [(await world.client.get(JOB, name, "default")).spec.suspend for name in ("runs", "waits")]
         assert suspended == [False, True]
+
+    in_the_table(scenario)
+
+
+def test_in_the_table_its_pods_are_a_gang(in_the_table: Any) -> None:
+    async def scenario(world: World) -> None:
+        await sweep(world, "wide", 3)
+        parent = (await see(world, "wide")).metadata
+        owner = {"apiVersion": "example.com/v1", "kind": "Sweep", "name": "wide", "uid": parent.uid, "controller": True}
+
+        async def pod(name: str) -> None:
+            container = {"name": "c", "image": "none", "resources": {"requests": {"cpu": "1"}}}
+            document = {"metadata": {"name": name, "ownerReferences": [owner]}, "spec": {"containers": [container]}}
+            await world.client.create(POD, msgspec.convert(document, Pod), "default")
+
+        async def told() -> list[str]:
+            page = await world.client.list(EVENT, "default")
+            return [event.reason for event in page.items if event.involved_object.kind == "Sweep"]
+
+        await world.node("small", cpu="2")
+        await pod("a")
+        await pod("b")
+        await world.settle()
+        assert await world.nodes_of("") == ["", ""], "the third is not there"
+        await pod("c")
+        await world.settle()
+        assert await world.nodes_of("") == ["", "", ""], "there is no room for three"
+        assert "FailedScheduling" in await told()
+        await world.node("other", cpu="2")
+        await world.settle()
+        assert "" not in await world.nodes_of("")
+        assert BINDING_ANNOTATION in (await see(world, "wide")).metadata.annotations
+        assert "Scheduled" in await told()
 
     in_the_table(scenario)
 

@@ -10,6 +10,7 @@ from tests.system.test_scheduler import DyingTransport
 
 from muster.api.core import POD, Pod
 from muster.api.kueue.names import POD_GROUP_FAST_ADMISSION, POD_GROUP_NAME_LABEL, POD_GROUP_TOTAL_COUNT
+from muster.controllers.integrations.table import gang_sources
 from muster.controllers.scheduler.scheduler import Scheduler
 from muster.runtime.client import Client
 from muster.runtime.manager import Manager
@@ -121,7 +122,7 @@ def test_a_half_bound_group_is_finished_before_anything_else(bindings: int) -> N
 
         def start(client: Client) -> tuple[Manager, asyncio.Task[None]]:
             manager = Manager(client, plane.surroundings.clock, plane.surroundings.random)
-            manager.add(Scheduler(manager, plane.events.recorder("test"), names=frozenset({"test"})))
+            manager.add(Scheduler(manager, plane.events.recorder("test"), gang_sources(), names=frozenset({"test"})))
             return manager, asyncio.create_task(manager.run())
 
         await world.node("a", cpu="4")

@@ -10,6 +10,7 @@ from tests.system.plane import virtual
 from muster.api.batch import JOB
 from muster.api.core import EVENT, NODE, POD, Pod
 from muster.api.runtimeclass import RUNTIME_CLASS, RuntimeClass
+from muster.controllers.integrations.table import gang_sources
 from muster.controllers.scheduler.gangs import BINDING_ANNOTATION
 from muster.controllers.scheduler.scheduler import Scheduler
 from muster.runtime.client import Client
@@ -235,7 +236,7 @@ async def test_a_node_is_never_given_more_than_it_has_though_the_cache_is_late(w
     plane = world.plane
     client = Client(LateTransport(world.client.transport, world.clock))
     manager = Manager(client, plane.surroundings.clock, plane.surroundings.random)
-    manager.add(Scheduler(manager, plane.events.recorder("test"), names=frozenset({"test"})))
+    manager.add(Scheduler(manager, plane.events.recorder("test"), gang_sources(), names=frozenset({"test"})))
     run = asyncio.create_task(manager.run())
     await world.node("a", cpu="4")
     for number in range(4):
@@ -278,7 +279,7 @@ async def schedulers_after_a_crash(world, bindings, between):
 
     def start(client):
         manager = Manager(client, plane.surroundings.clock, plane.surroundings.random)
-        manager.add(Scheduler(manager, plane.events.recorder("test"), names=frozenset({"test"})))
+        manager.add(Scheduler(manager, plane.events.recorder("test"), gang_sources(), names=frozenset({"test"})))
         return manager, asyncio.create_task(manager.run())
 
     _, first = start(Client(DyingTransport(world.client.transport, bindings)))

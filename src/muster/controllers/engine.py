@@ -13,7 +13,7 @@ from muster.controllers.elastic.quota import ElasticQuota
 from muster.controllers.elastic.world import WorldController
 from muster.controllers.integrations.framework import Integration
 from muster.controllers.integrations.setup import reconcilers
-from muster.controllers.integrations.table import INTEGRATIONS
+from muster.controllers.integrations.table import INTEGRATIONS, gang_sources
 from muster.controllers.job import JobController
 from muster.controllers.job.ttl import TtlController
 from muster.controllers.queueing.admission import AdmissionController
@@ -64,7 +64,7 @@ def assemble(
     if Part.QUEUEING in chosen:
         visibility = _add_queueing(manager, events, configuration, integrations)
     if Part.SCHEDULING in chosen:
-        manager.add(Scheduler(manager, events.recorder("default-scheduler")))
+        manager.add(Scheduler(manager, events.recorder("default-scheduler"), gang_sources(integrations)))
     return Engine(visibility)
 
 

@@ -78,7 +78,7 @@ def ask_of(subject: Job | Workload) -> Ask:
     podsets, bounds = JobIntegration().podsets(subject), bounds_of(subject.metadata.annotations)
     least = bounds.least if bounds is not None else None
     counts = (min(one.count, least or one.min_count or one.count) for one in podsets)
-    return Ask(tuple(zip(podsets, counts, strict=True)), starts_together(subject))
+    return Ask(tuple(zip(podsets, counts, strict=True)), starts_together(subject.metadata))
 
 
 def prospects(subject: Job | Workload, state: JobState, room: Room) -> Verdict:

@@ -10,18 +10,19 @@ No work that is done is lost: a Job is never shrunk below an index that has ende
 is not grown any more. Jobs that are suspended, ending or going are left alone.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from muster.api.batch import INDEXED, JOB, Job
-from muster.api.core import Pod
-from muster.api.elastic import ELASTIC_ANNOTATION, Bounds, World, cap_of
+from muster.api.core import POD, Pod
+from muster.api.elastic import ELASTIC_ANNOTATION, GANG_ANNOTATION, Bounds, World, cap_of
 from muster.api.indexes import Indexes
 from muster.api.kueue.names import QUEUE_NAME_LABEL
 from muster.api.pods import is_active
 from muster.api.status import ApiError
+from muster.controllers.integrations.job.gang import JobGangs, failed_indexes
 from muster.controllers.job.claims import BY_CONTROLLER, by_controller
-from muster.controllers.scheduler.gangs import GANG_ANNOTATION, Gang, created, failed_indexes, starts_together
+from muster.controllers.scheduler.gangs import Gang, created, starts_together
 from muster.gang.capacity import Capacity
 from muster.gang.elastic import Elastic, Resize, Waiting, resize
 from muster.gang.shapes import shape_of
@@ -29,45 +30,49 @@ from muster.jobs.job.census import NO_INDEX, completion_index
 from muster.jobs.job.conditions import announced, finish
 from muster.jobs.job.quota import is_gated
 from muster.jobs.job.world import annotations, current, world_of
-from muster.runtime.client import Client
 from muster.runtime.events.recorder import Recorder
-from muster.runtime.informer import Informer
+from muster.runtime.manager import Manager
 from muster.runtime.objects import reference, split_key
+
+# Elastic are Jobs alone.
+_GANGS = JobGangs()
 
 
 class Sizes:
     """Keeps track of elastic Jobs, by the keys of their gangs. All of it is a cache."""
 
-    def __init__(
-        self,
-        client: Client,
-        recorder: Recorder,
-        jobs: Informer[Job],
-        pods: Informer[Pod],
-        names: Collection[str],
-    ) -> None:
+    def __init__(self, manager: Manager, recorder: Recorder, names: Collection[str]) -> None:
         """`names` are the schedulers that we are: Jobs of others are theirs to resize."""
-        self._client = client
+        self._client = manager.client
         self._recorder = recorder
-        self._jobs = jobs
-        self._pods = pods
+        self._jobs = manager.informer(JOB)
+        self._pods = manager.informer(POD, indexes={BY_CONTROLLER: by_controller})
         self._names = names
         self._bounds: dict[str, Bounds] = {}  # of the Jobs that may be resized
         self._refused: dict[str, int] = {}  # generations of Jobs that the server let us not resize
-        pods.add_index(BY_CONTROLLER, by_controller)
 
     @property
     def active(self) -> bool:
         """Whether there are elastic Jobs at all."""
         return bool(self._bounds)
 
-    def job_of(self, key: str) -> Job | None:
-        """The Job of a gang, as last seen. An older one than there is costs no more than a conflict."""
-        where, uid = split_key(key)
-        job = self._jobs.get(where)
-        return job if job is not None and job.metadata.uid == uid else None
+    def on_change(self, handler: Callable[[], None]) -> None:
+        """Call the handler whenever sizes need a look."""
 
-    def job_changed(self, key: str, old: Job | None, new: Job | None) -> bool:
+        def job_changed(old: Job | None, new: Job | None) -> None:
+            job = new if new is not None else old
+            assert job is not None
+            if self._concerns(_GANGS.key_of(job), old, new):
+                handler()
+
+        self._jobs.on_change(job_changed)
+
+    def _job_of(self, key: str) -> Job | None:
+        """The Job of a gang, as last seen. An older one than there is costs no more than a conflict."""
+        job = self._jobs.get(split_key(key)[0])
+        return job if job is not None and _GANGS.key_of(job) == key else None
+
+    def _concerns(self, key: str, old: Job | None, new: Job | None) -> bool:
         """A Job was seen. Whether sizes need a look."""
         if new is None:
             self._refused.pop(key, None)
@@ -98,7 +103,7 @@ class Sizes:
 
         Raises `ApiError` (Conflict) if a Job is another by now.
         """
-        jobs = {key: job for key in self._bounds if key in gangs and (job := self.job_of(key)) is not None}
+        jobs = {key: job for key in self._bounds if key in gangs and (job := self._job_of(key)) is not None}
         views = [self._view(key, job, gangs[key], capacity) for key, job in jobs.items()]
         elastic = [view for view in views if view is not None]
         refused = False
@@ -160,7 +165,7 @@ def elastic_bounds(job: Job) -> Bounds | None:
     if spec.completions != spec.parallelism:
         different = f"completions ({spec.completions}) and parallelism ({spec.parallelism})"
         raise ValueError(f"{different} change only together, so they must be equal")
-    if not starts_together(job):
+    if not starts_together(job.metadata):
         raise ValueError(f'the pods are no gang, as {GANG_ANNOTATION} is "false"')
     return bounds
 

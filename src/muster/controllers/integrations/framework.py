@@ -13,6 +13,7 @@ from msgspec import Struct
 from muster.api.kinds import Kind
 from muster.api.kueue import PodSet, ReclaimablePod
 from muster.api.validation.fields import Errors
+from muster.controllers.scheduler.gangs import GangSource
 from muster.queueing.jobframework.observed import End, PodSetInfo
 
 T = TypeVar("T")
@@ -100,6 +101,11 @@ class Integration(Observable[T], Protocol[T]):
     def restore(self, job: T, original: Sequence[PodSet]) -> Sequence[Step]:
         """Make the pods of a stopped job again what they were before anything was injected."""
         ...
+
+    @property
+    def gangs(self) -> GangSource[Any] | None:
+        """Which of its pods are placed together; None if another sort of gang has them, or none."""
+        return None
 
     # On the way in. `job` is as its writer sent it.
 

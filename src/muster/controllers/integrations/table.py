@@ -6,9 +6,16 @@ from typing import Any, Final
 from muster.api.config import Configuration, frameworks
 from muster.controllers.integrations.framework import Integration
 from muster.controllers.integrations.job.integration import JobIntegration
+from muster.controllers.integrations.pods.gang import PodGroupGangs
+from muster.controllers.scheduler.gangs import GangSource
 
 # Those that come with the engine.
 INTEGRATIONS: Final[tuple[Integration[Any], ...]] = (JobIntegration(),)
+
+
+def gang_sources(integrations: Iterable[Integration[Any]] = INTEGRATIONS) -> list[GangSource[Any]]:
+    """Where gangs come from, whether their kinds queue or not: the kinds first, then what pods say of themselves."""
+    return [*(one.gangs for one in integrations if one.gangs is not None), PodGroupGangs()]
 
 
 def chosen(integrations: Iterable[Integration[Any]], configuration: Configuration) -> list[Integration[Any]]:

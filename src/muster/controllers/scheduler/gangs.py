@@ -1,24 +1,22 @@
 """Gangs as the scheduler keeps them: which pods belong together, how many there should be, and what is half done.
 
-The pods of a Job are a gang, and so are pods that say that they are one group (KEP-976).
+Where gangs come from is said by `GangSource`s: that of each kind of job that has one, and that of groups of pods.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime
+from typing import Any, Protocol, TypeVar
 
 from msgspec import Struct, field
 
-from muster.api.batch import INDEXED, Job
 from muster.api.core import Pod
-from muster.api.elastic import GANG_ANNOTATION as GANG_ANNOTATION  # noqa: PLC0414  (the scheduler has it from here)
-from muster.api.indexes import Indexes
-from muster.api.kueue.names import POD_GROUP_FAST_ADMISSION
-from muster.api.managed.pods import group_name, group_size
+from muster.api.elastic import GANG_ANNOTATION
+from muster.api.kinds import Kind
 from muster.api.meta import ObjectMeta
-from muster.api.pods import job_reference
-from muster.jobs.job.census import completion_index
-from muster.jobs.job.sizing import wanted_active
-from muster.jobs.job.terms import Terms
+from muster.api.pods import controller_of
+from muster.runtime.objects import key_of, meta_of
+
+T = TypeVar("T")
 
 BINDING_ANNOTATION = "muster.dev/binding-since"
 
@@ -26,9 +24,75 @@ BINDING_ANNOTATION = "muster.dev/binding-since"
 LOWEST_PRIORITY = -(2**31) - 1
 
 
-class Gang(Struct):
-    """The unfinished pods of one gang, by UID. Its priority is the highest that one of them ever had."""
+class GangSource(Protocol[T]):
+    """One sort of gang: which pods are together, how many there should be, and which object carries it. Pure.
 
+    The carrier of a gang is the object on which the intent to bind it is recorded, and that is told why it waits: the
+    Job. Without it there is no gang, unless the sort has no carriers at all.
+    """
+
+    @property
+    def kind(self) -> Kind[T] | None:
+        """That of the carriers; None if there is nothing but the pods."""
+        ...
+
+    @property
+    def counts_succeeded(self) -> bool:
+        """Whether only the pods themselves tell how many have succeeded."""
+        return False
+
+    def key(self, pod: Pod) -> str:
+        """The gang of a pod, "" if it is in none of this sort: `namespace/name/more`, as the carrier is called."""
+        ...
+
+    def key_of(self, carrier: T) -> str:  # noqa: ARG002  (some have no carriers)
+        """The gang of a carrier."""
+        return ""
+
+    def starts_together(self, carrier: T) -> bool:  # noqa: ARG002  (some have no carriers)
+        """Whether the pods are bound together or not at all; if not, one by one."""
+        return True
+
+    def wanted(self, carrier: T, pod: Pod, succeeded: int) -> int:
+        """How many unfinished pods there should be now. pod: one of them; succeeded: 0 unless `counts_succeeded`."""
+        ...
+
+    def members(self, carrier: T, pods: Iterable[Pod]) -> list[Pod]:  # noqa: ARG002  (some have no carriers)
+        """Those of the unfinished pods that count."""
+        return list(pods)
+
+
+class OwnedGangs(GangSource[T], Protocol[T]):
+    """Gangs of pods that their carrier controls, as Jobs do theirs."""
+
+    @property
+    def kind(self) -> Kind[T]:
+        """That of the carriers."""
+        ...
+
+    def key(self, pod: Pod) -> str:
+        """`namespace/job/uid`."""
+        owner = controller_of(pod)
+        if owner is None or not self.kind.is_of(owner):
+            return ""
+        return f"{pod.metadata.namespace}/{owner.name}/{owner.uid}"
+
+    def key_of(self, carrier: T) -> str:
+        """`namespace/job/uid`."""
+        return f"{key_of(carrier)}/{meta_of(carrier).uid}"
+
+    def starts_together(self, carrier: T) -> bool:
+        """Unless it says otherwise."""
+        return starts_together(meta_of(carrier))
+
+
+class Gang(Struct):
+    """The unfinished pods of one gang, by UID. Its priority is the highest that one of them ever had.
+
+    source: None for a pod that stands alone.
+    """
+
+    source: GangSource[Any] | None = None
     unbound: dict[str, Pod] = field(default_factory=dict)
     bound: dict[str, Pod] = field(default_factory=dict)
     priority: int = LOWEST_PRIORITY
@@ -39,54 +103,17 @@ class Gang(Struct):
         return [*self.bound.values(), *self.unbound.values()]
 
 
-def gang_key(pod: Pod) -> str:
-    """`namespace/job/uid`, `namespace/group/pods`, or `namespace/uid` for a pod that stands alone."""
-    meta = pod.metadata
-    if (owner := job_reference(pod)) is not None:
-        return f"{meta.namespace}/{owner.name}/{owner.uid}"
-    if size_of_group(pod):
-        return f"{meta.namespace}/{group_name(meta)}/pods"
-    return f"{meta.namespace}/{meta.uid}"
+def gang_of(pod: Pod, sources: Sequence[GangSource[Any]]) -> tuple[str, GangSource[Any] | None]:
+    """The key of a pod's gang, and the first source that has it: `namespace/uid` for a pod that stands alone."""
+    for source in sources:
+        if key := source.key(pod):
+            return key, source
+    return f"{pod.metadata.namespace}/{pod.metadata.uid}", None
 
 
-def size_of_group(pod: Pod) -> int:
-    """How many pods are to be bound together with it; 0 if it is of no group, or of one that may start bit by bit."""
-    meta = pod.metadata
-    fast, gang = meta.annotations.get(POD_GROUP_FAST_ADMISSION), meta.annotations.get(GANG_ANNOTATION)
-    return group_size(meta) if group_name(meta) and fast != "true" and gang != "false" else 0
-
-
-def group_keys(pod: Pod) -> Iterable[str]:
-    """The key of its gang, if that is a group of pods."""
-    return [gang_key(pod)] if size_of_group(pod) and not has_job(pod) else []
-
-
-def has_job(pod: Pod) -> bool:
-    """Whether it belongs to a Job."""
-    return job_reference(pod) is not None
-
-
-def starts_together(job: Job) -> bool:
-    """Whether its pods are bound together or not at all, which is so unless it says otherwise."""
-    return job.metadata.annotations.get(GANG_ANNOTATION) != "false"
-
-
-def wanted_pods(job: Job) -> int:
-    """How many pods the Job wants to run side by side, by what its status says is done."""
-    return wanted_active(Terms.of(job), active=0, succeeded=job.status.succeeded + len(failed_indexes(job)))
-
-
-def failed_indexes(job: Job) -> Indexes:
-    """The indexes that have failed for good."""
-    return Indexes.parse(job.status.failed_indexes or "", job.spec.completions or 0)
-
-
-def in_range(job: Job, pods: Iterable[Pod]) -> list[Pod]:
-    """Without those of an Indexed Job that it has no place for any more since it was scaled down."""
-    if job.spec.completion_mode != INDEXED or job.spec.completions is None:
-        return list(pods)
-    size = job.spec.completions
-    return [pod for pod in pods if completion_index(pod) < size]
+def starts_together(meta: ObjectMeta) -> bool:
+    """Whether the pods of a job are bound together or not at all, which is so unless it says otherwise."""
+    return meta.annotations.get(GANG_ANNOTATION) != "false"
 
 
 def created(meta: ObjectMeta) -> datetime:
@@ -105,10 +132,10 @@ def made_by(pod: Pod, moment: datetime) -> bool:
     return created(pod.metadata) <= moment
 
 
-def binding_since(job: Job) -> datetime | None:
+def binding_since(carrier: ObjectMeta) -> datetime | None:
     """When a scheduler last began to bind the whole gang, if it needed several writes."""
     try:
-        since = datetime.fromisoformat(job.metadata.annotations.get(BINDING_ANNOTATION, ""))
+        since = datetime.fromisoformat(carrier.annotations.get(BINDING_ANNOTATION, ""))
     except ValueError:  # absent, or somebody else wrote there: no intent of ours
         return None
     return since if since.tzinfo else None

@@ -1,41 +1,42 @@
 """Binds the pods of a gang to nodes together, or none of them.
 
-The gang of a pod is its Job (all pods that the Job wants to run now), unless the Job says `muster.dev/gang: "false"`,
-or the group of pods that it says it is of; any other pod stands alone. `muster.gang` decides; here the cluster is
-followed, decisions are written, and what could not be placed waits, unlooked at, until something happens that could
-help. Where there are elastic Jobs (`sizes`), what waits and what is free are also looked at together, to see who should
-shrink or grow.
+`GangSource`s say which pods are a gang: those of a Job (all that the Job wants to run now), unless it says
+`muster.dev/gang: "false"`, and those that say that they are a group; any other pod stands alone. `muster.gang` decides;
+here the cluster is followed, decisions are written, and what could not be placed waits, unlooked at, until something
+happens that could help. Where there are elastic Jobs (`sizes`), what waits and what is free are also looked at
+together, to see who should shrink or grow.
 
-A gang of several pods is bound by several writes. Before the first, the intent is recorded on the Job
-(`muster.dev/binding-since`). A scheduler that starts finds half-bound gangs by it, and binds the rest before it
-places anything new. Where the rest no longer fits, the bound ones are deleted, and the gang waits whole again. Nobody
-would make the pods of a group anew: of those the rest goes first, and if it does not fit, waits for room.
+A gang of several pods is bound by several writes. Before the first, the intent is recorded on the object that carries
+the gang, such as the Job (`muster.dev/binding-since`). A scheduler that starts finds half-bound gangs by it, and binds
+the rest before it places anything new. Where the rest no longer fits, the bound ones are deleted, and the gang waits
+whole again. The pods of a group would not be made anew: of those the rest goes first, and if it does not fit, waits for
+room.
 """
 
 import asyncio
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
+from typing import Any
 
-from muster.api.batch import JOB, TRACKING_FINALIZER, Job
+from muster.api.batch import TRACKING_FINALIZER
 from muster.api.core import NODE, POD, Node, Pod
+from muster.api.kinds import Kind
+from muster.api.meta import ObjectMeta
 from muster.api.pods import is_finished
 from muster.controllers.elastic.placement import Sizes
 from muster.controllers.scheduler.gangs import (
     BINDING_ANNOTATION,
     LOWEST_PRIORITY,
     Gang,
+    GangSource,
     binding_since,
     by_age,
     created,
-    gang_key,
-    group_keys,
-    has_job,
-    in_range,
+    gang_of,
     is_marked,
     made_by,
-    size_of_group,
-    starts_together,
-    wanted_pods,
 )
 from muster.gang.capacity import Capacity
 from muster.gang.elastic import Waiting
@@ -45,7 +46,7 @@ from muster.gang.shapes import count_shapes, shape_of
 from muster.runtime.controller import Result
 from muster.runtime.events.recorder import Recorder
 from muster.runtime.manager import Manager
-from muster.runtime.objects import key_of, reference, split_key
+from muster.runtime.objects import key_of, meta_of, reference, split_key
 from muster.runtime.reconciler import Reconciler
 from muster.runtime.refusals import ignoring
 from muster.runtime.transport import STRATEGIC_MERGE_PATCH
@@ -58,7 +59,7 @@ BINDINGS_AT_ONCE = 64
 SWEEP_SECONDS = 0.02
 _SWEEP = "sweep"  # a key that no gang has: theirs have a slash
 
-_BY_GROUP = "gang-of-pods"
+_BY_GANG = "gang"  # pods of which it has to be known how many have succeeded
 
 # Who should shrink is seen soon, after everything else that is to be done. Room to grow is gathered for longer: a
 # gang that ends leaves pod by pod, and each change of size costs a running program something.
@@ -70,8 +71,24 @@ _SHRINK, _GROW = "shrink", "grow"
 _REPAIR_PRIORITY = 2**31
 
 
+@dataclass(frozen=True, slots=True)
+class Carrier:
+    """The object on which the intent to bind a gang is recorded, and that is told why it waits."""
+
+    kind: Kind[Any]
+    object: Any
+
+    @property
+    def meta(self) -> ObjectMeta:
+        """Its metadata."""
+        return meta_of(self.object)
+
+
 class Scheduler(Reconciler):
-    """Runs under a `Manager`; schedules the pods whose `schedulerName` is one of `names`."""
+    """Runs under a `Manager`; schedules the pods whose `schedulerName` is one of `names`.
+
+    sources: where gangs come from; the first that has a pod's gang has it.
+    """
 
     name = "scheduler"
 
@@ -79,28 +96,34 @@ class Scheduler(Reconciler):
         self,
         manager: Manager,
         recorder: Recorder,
+        sources: Sequence[GangSource[Any]],
         *,
         names: frozenset[str] = frozenset({"default-scheduler", "muster"}),
     ) -> None:
         super().__init__(manager, workers=WORKERS)
         self._recorder = recorder
+        self._sources = sources
+        self._counting = [source for source in sources if source.counts_succeeded]
         self._names = names
         self._capacity = Capacity()
         self._gangs: dict[str, Gang] = {}
         self._sent: dict[str, str] = {}  # nodes of pods that we have bound and not yet seen bound, by UID
         self._leaving: set[str] = set()  # pods that are being deleted and still hold room
         self._waiting: dict[str, str] = {}  # gangs that did not fit, and what was said about them
-        jobs, pods = manager.informer(JOB), manager.informer(POD, indexes={_BY_GROUP: group_keys})
-        self._pods = pods
-        self._sizes = Sizes(manager.client, recorder, jobs, pods, names)
+        self._pods = manager.informer(POD, indexes={_BY_GANG: self._counted_in})
+        self._sizes = Sizes(manager, recorder, names)
+        self._carriers = {one: manager.informer(one.kind) for one in sources if one.kind is not None}
         manager.informer(NODE).on_change(self._node_changed)
-        pods.on_change(self._pod_changed)
-        jobs.on_change(self._job_changed)
+        self._pods.on_change(self._pod_changed)
+        self._sizes.on_change(self._sizes_soon)
+        for source, carriers in self._carriers.items():
+            carriers.on_change(partial(self._carrier_changed, source))
 
     async def run(self) -> None:
         """Finish what a predecessor left half done, then schedule."""
         for key, gang in self._gangs.items():
-            if self._half_bound(key, gang) or (gang.bound and self._pods.by(_BY_GROUP, key)):
+            without_carrier = gang.source is not None and gang.source.kind is None
+            if self._half_bound(key, gang) or (gang.bound and without_carrier):
                 self._controller.queue.add(key, _REPAIR_PRIORITY)
         await super().run()
 
@@ -116,10 +139,10 @@ class Scheduler(Reconciler):
     def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
         pod = new if new is not None else old
         assert pod is not None
-        uid, key = pod.metadata.uid, gang_key(pod)
-        if old is not None and (before := gang_key(old)) != key:
+        uid, (key, source) = pod.metadata.uid, gang_of(pod, self._sources)
+        if old is not None and (before := gang_of(old, self._sources)[0]) != key:
             self._leave(before, uid)
-        gang = self._gangs.setdefault(key, Gang())
+        gang = self._gangs.setdefault(key, Gang(source))
         was_unbound = gang.unbound.pop(uid, None) is not None
         gang.bound.pop(uid, None)
         self._leaving.discard(uid)
@@ -158,14 +181,17 @@ class Scheduler(Reconciler):
             if not gang.bound:
                 del self._gangs[key]
 
-    def _job_changed(self, old: Job | None, new: Job | None) -> None:
-        job = new if new is not None else old
-        assert job is not None
-        key = f"{key_of(job)}/{job.metadata.uid}"
-        if self._sizes.job_changed(key, old, new):
-            self._sizes_soon()
+    def _carrier_changed(self, source: GangSource[Any], old: Any | None, new: Any | None) -> None:
+        key = source.key_of(new if new is not None else old)
         if (gang := self._gangs.get(key)) and gang.unbound:
             self._controller.queue.add(key, gang.priority)
+
+    def _counted_in(self, pod: Pod) -> Iterable[str]:
+        for source in self._counting:  # most pods are of none of them, and that is soon said
+            if source.key(pod):
+                key, first = gang_of(pod, self._sources)
+                return [key] if first is source else []
+        return []
 
     def _is_ours(self, pod: Pod) -> bool:
         return (
@@ -192,33 +218,40 @@ class Scheduler(Reconciler):
         elif key in (_SHRINK, _GROW):
             return await self._look_at_sizes(grow=key == _GROW)
         else:
-            job, batches = self._due(key)
+            carrier, batches = self._due(key)
             for pods in batches:
-                if not await self._place(key, pods, job):
+                if not await self._place(key, pods, carrier):
                     break
         return None
 
-    def _due(self, key: str) -> tuple[Job | None, list[list[Pod]]]:
-        """What of a gang is to be placed now: the pods that go together, in turn; and its Job, if they all do."""
+    def _due(self, key: str) -> tuple[Carrier | None, list[list[Pod]]]:
+        """What of a gang is to be placed now: the pods that go together, in turn; and its carrier, if they all do."""
         gang = self._gangs.get(key)
         if gang is None or not gang.unbound:
             return None, []
-        unbound = list(gang.unbound.values())
-        if not has_job(unbound[0]):
-            done = sum(pod.status.phase == "Succeeded" for pod in self._pods.by(_BY_GROUP, key))
-            complete = len(unbound) + len(gang.bound) + done >= size_of_group(unbound[0])
-            return None, [by_age(unbound)] if complete else []
-        job = self._sizes.job_of(key)
-        if job is None:
+        unbound, source = list(gang.unbound.values()), gang.source
+        if source is None:
+            return None, [unbound]
+        carrier = self._carrier(key, source)
+        if carrier is None and source.kind is not None:
             return None, []
-        if not starts_together(job):
+        carried = carrier.object if carrier is not None else None
+        if not source.starts_together(carried):
             return None, [[pod] for pod in by_age(unbound)]
-        wanted = wanted_pods(job)
+        succeeded = sum(pod.status.phase == "Succeeded" for pod in self._pods.by(_BY_GANG, key))
+        wanted = source.wanted(carried, unbound[0], succeeded)
         if len(unbound) + len(gang.bound) < wanted:
             return None, []
-        unbound = in_range(job, unbound)
-        complete = len(unbound) + len(in_range(job, gang.bound.values())) >= wanted
-        return job, [by_age(unbound)] if unbound and complete else []
+        unbound = source.members(carried, unbound)
+        complete = len(unbound) + len(source.members(carried, gang.bound.values())) >= wanted
+        return carrier, [by_age(unbound)] if unbound and complete else []
+
+    def _carrier(self, key: str, source: GangSource[Any]) -> Carrier | None:
+        """That of a gang, as last seen. An older one than there is costs no more than a conflict."""
+        if source.kind is None:
+            return None
+        found = self._carriers[source].get(split_key(key)[0])
+        return Carrier(source.kind, found) if found is not None and source.key_of(found) == key else None
 
     async def _look_at_sizes(self, *, grow: bool) -> Result:
         waiting = []
@@ -226,33 +259,35 @@ class Scheduler(Reconciler):
             _, batches = self._due(key)
             if batches:
                 first = batches[0]
-                name = split_key(key)[0] if has_job(first[0]) else key_of(first[0])
-                waiting.append(Waiting(key, name, self._gangs[key].priority, count_shapes(first), len(batches)))
+                gang = self._gangs[key]
+                has_carrier = gang.source is not None and gang.source.kind is not None
+                name = split_key(key)[0] if has_carrier else key_of(first[0])
+                waiting.append(Waiting(key, name, gang.priority, count_shapes(first), len(batches)))
         again = await self._sizes.look(self._capacity, self._gangs, self._leaving, waiting, grow=grow)
         return SHRINK_SECONDS if again else None
 
-    async def _place(self, key: str, pods: Sequence[Pod], job: Job | None = None) -> bool:
+    async def _place(self, key: str, pods: Sequence[Pod], carrier: Carrier | None) -> bool:
         """Bind these pods together if they fit. From the decision to the assignment no other task gets a turn."""
         for pod in pods:  # what an attempt that failed midway had assumed
             self._capacity.release(pod.metadata.uid)
         shapes = count_shapes(pods)
         outcome = place(self._capacity, shapes)
         if isinstance(outcome, Refusal):
-            if job is not None and (half := self._half_bound(key, self._gangs[key])):
-                await self._take_back(half, job)
+            if carrier is not None and (half := self._half_bound(key, self._gangs[key])):
+                await self._take_back(half, carrier)
             self._sizes_soon()
-            await self._refused(key, pods, job, explain(self._capacity, outcome, len(pods)))
+            await self._refused(key, pods, carrier, explain(self._capacity, outcome, len(pods)))
             return False
         self._waiting.pop(key, None)
         nodes = {shape: outcome.expand(shape) for shape in shapes}
         bindings = [(pod, next(nodes[shape_of(pod)])) for pod in pods]
         for pod, node in bindings:
             self._capacity.assign(pod.metadata.uid, node, shape_of(pod).requests)
-        if job is not None and len(pods) > 1 and not self._gangs[key].bound:
-            await self._record_intent(job)
+        if carrier is not None and len(pods) > 1 and not self._gangs[key].bound:
+            await self._record_intent(carrier)
         await self._bind(bindings)
         self._sizes_soon()
-        self._report(bindings, job)
+        self._report(bindings, carrier)
         return True
 
     async def _bind(self, bindings: Sequence[tuple[Pod, str]]) -> None:
@@ -275,24 +310,24 @@ class Scheduler(Reconciler):
 
     def _is_bound(self, pod: Pod, node: str) -> None:
         """Count a pod as bound from now on, not only once we see it."""
-        gang, uid = self._gangs.get(gang_key(pod)), pod.metadata.uid
+        gang, uid = self._gangs.get(gang_of(pod, self._sources)[0]), pod.metadata.uid
         if gang is not None and gang.unbound.pop(uid, None) is not None:
             gang.bound[uid] = pod
             self._sent[uid] = node
 
-    async def _record_intent(self, job: Job) -> None:
+    async def _record_intent(self, carrier: Carrier) -> None:
         # Pods that join a gang that runs, as replacements or because it grew, are no matter of all or nothing any more.
         since = self._clock.now().strftime("%Y-%m-%dT%H:%M:%SZ")
         patch = {"metadata": {"annotations": {BINDING_ANNOTATION: since}}}
-        await self._client.patch(JOB, job.metadata.name, patch, job.metadata.namespace)
+        await self._client.patch(carrier.kind, carrier.meta.name, patch, carrier.meta.namespace)
 
-    async def _refused(self, key: str, pods: Sequence[Pod], job: Job | None, sentence: str) -> None:
+    async def _refused(self, key: str, pods: Sequence[Pod], carrier: Carrier | None, sentence: str) -> None:
         """Say why the gang waits: in an event when the reason changes, on each pod when it begins to wait."""
         if self._waiting.get(key) == sentence:
             return
         self._waiting[key] = sentence
-        if job is not None:
-            self._recorder.event(reference(JOB, job), "Warning", "FailedScheduling", sentence)
+        if carrier is not None:
+            self._recorder.event(reference(carrier.kind, carrier.object), "Warning", "FailedScheduling", sentence)
         self._recorder.event(reference(POD, pods[0]), "Warning", "FailedScheduling", sentence)
         since = self._clock.now()
         await asyncio.gather(*(self._mark(pod, sentence, since) for pod in pods if not is_marked(pod)))
@@ -311,12 +346,12 @@ class Scheduler(Reconciler):
                 POD, pod, patch, lock=False, type=STRATEGIC_MERGE_PATCH, subresource="status"
             )
 
-    def _report(self, bindings: Sequence[tuple[Pod, str]], job: Job | None) -> None:
-        if job is not None and len(bindings) > 1:
+    def _report(self, bindings: Sequence[tuple[Pod, str]], carrier: Carrier | None) -> None:
+        if carrier is not None and len(bindings) > 1:
             nodes = sorted({node for _, node in bindings})
             shown = ", ".join(nodes[:5]) + (", ..." if len(nodes) > 5 else "")
             message = f"Bound {len(bindings)} pods together to {len(nodes)} nodes: {shown}"
-            self._recorder.event(reference(JOB, job), "Normal", "Scheduled", message)
+            self._recorder.event(reference(carrier.kind, carrier.object), "Normal", "Scheduled", message)
             return
         for pod, node in bindings:
             message = f"Successfully assigned {key_of(pod)} to {node}"
@@ -326,16 +361,16 @@ class Scheduler(Reconciler):
 
     def _half_bound(self, key: str, gang: Gang) -> list[Pod]:
         """The bound pods of a gang of which others, meant to be bound with them, are not."""
-        job = self._sizes.job_of(key) if gang.bound and gang.unbound else None
-        since = binding_since(job) if job is not None else None
+        carrier = self._carrier(key, gang.source) if gang.source is not None and gang.bound and gang.unbound else None
+        since = binding_since(carrier.meta) if carrier is not None else None
         if since is None or not any(made_by(pod, since) for pod in gang.unbound.values()):
             return []
         return [pod for pod in gang.bound.values() if made_by(pod, since)]
 
-    async def _take_back(self, pods: Sequence[Pod], job: Job) -> None:
-        """Delete the bound part of a gang whose rest no longer fits; the Job makes the pods anew."""
+    async def _take_back(self, pods: Sequence[Pod], carrier: Carrier) -> None:
+        """Delete the bound part of a gang whose rest no longer fits; the carrier makes the pods anew."""
         message = f"{len(pods)} pods of the gang were bound, and the rest no longer fits: starting over"
-        self._recorder.event(reference(JOB, job), "Warning", "GangTakenBack", message)
+        self._recorder.event(reference(carrier.kind, carrier.object), "Warning", "GangTakenBack", message)
         for pod in pods:
             # Without its finalizer a pod goes uncounted: this is no failure of the Job's.
             kept = [finalizer for finalizer in pod.metadata.finalizers if finalizer != TRACKING_FINALIZER]

@@ -3,29 +3,10 @@
 import msgspec
 import pytest
 
-from muster.api.batch import COMPLETION_INDEX, Job
 from muster.api.core import Pod
-from muster.controllers.scheduler.gangs import gang_key, group_keys, in_range
-
-
-def pods(*indexes):
-    annotations = [{} if index is None else {COMPLETION_INDEX: str(index)} for index in indexes]
-    return [msgspec.convert({"metadata": {"annotations": each}}, Pod) for each in annotations]
-
-
-@pytest.mark.parametrize(
-    ("spec", "indexes", "left"),
-    [
-        pytest.param({"completionMode": "Indexed", "completions": 3}, [0, 1, 2], 3, id="all"),
-        pytest.param({"completionMode": "Indexed", "completions": 3}, [0, 3, 2, 7], 2, id="scaled down"),
-        pytest.param({"completionMode": "Indexed", "completions": 0}, [0, 1], 0, id="scaled to nothing"),
-        pytest.param({"completionMode": "NonIndexed", "completions": 1}, [None, None], 2, id="no indexes"),
-        pytest.param({}, [None, None], 2, id="a work queue"),
-    ],
-)
-def test_pods_above_the_range_are_not(spec, indexes, left):
-    assert len(in_range(msgspec.convert({"spec": spec}, Job), pods(*indexes))) == left
-
+from muster.controllers.integrations.pods.gang import PodGroupGangs
+from muster.controllers.integrations.table import gang_sources
+from muster.controllers.scheduler.gangs import gang_of
 
 OWNER = {"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "u", "controller": True}
 FOREIGN = OWNER | {"apiVersion": "batch.volcano.sh/v1alpha1"}
@@ -60,5 +41,6 @@ COUNT = {"kueue.x-k8s.io/pod-group-total-count": "2"}
 )
 def test_who_belongs_together(metadata, key, is_group):
     pod = msgspec.convert({"metadata": {"namespace": "ns", "name": "p", "uid": "1", **metadata}}, Pod)
-    assert gang_key(pod) == key
-    assert list(group_keys(pod)) == ([key] if is_group else [])
+    found, source = gang_of(pod, gang_sources())
+    assert found == key
+    assert isinstance(source, PodGroupGangs) is is_group

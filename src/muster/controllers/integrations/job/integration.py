@@ -22,6 +22,7 @@ from muster.api.kueue.names import ELASTIC_JOB, JOB_MIN_PARALLELISM, MULTI_KUEUE
 from muster.api.validation.fields import Errors
 from muster.controllers.integrations.framework import Integration, Step
 from muster.controllers.integrations.job import admission
+from muster.controllers.integrations.job.gang import JobGangs
 from muster.controllers.integrations.templates import injecting, restoring
 from muster.controllers.scheduler.gangs import starts_together
 from muster.jobs.job.conditions import SUSPENDED, finish
@@ -38,6 +39,7 @@ class JobIntegration(Integration[Job]):
 
     kind: Kind[Job] = JOB
     name = "batch/job"
+    gangs = JobGangs()
 
     def is_managed(self, job: Job) -> bool:  # noqa: ARG002  (all Jobs are alike)
         """All of them, whichever controller makes the pods: `managedBy` only says who that is."""
@@ -133,7 +135,7 @@ def _least(job: Job) -> int | None:
     if is_elastic(annotations):
         return None
     # Pods that need not run together may start one by one.
-    text = annotations.get(JOB_MIN_PARALLELISM, "" if starts_together(job) else "1")
+    text = annotations.get(JOB_MIN_PARALLELISM, "" if starts_together(job.metadata) else "1")
     return int(text) if text.isascii() and text.isdigit() else None
 
 
