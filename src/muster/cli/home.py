@@ -14,7 +14,7 @@ from muster.runtime.process import filelock
 from muster.runtime.process.ownership import NotOursError, make_directory, require_directory, require_file
 
 # What lies in a home and tells or decides something; the server looks after its authority in `pki` itself.
-_SECRETS = ("lock", "kubeconfig", "server.log", "audit.log*", "store*")
+_SECRETS = ("lock", "kubeconfig", "server.log*", "audit.log*", "store*")
 
 # How a command is told a home, for `Home.find`.
 data_option = click.option(

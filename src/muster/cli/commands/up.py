@@ -75,7 +75,7 @@ def command(
         options += [word for name, file in files.items() if file for word in (name, str(Path(file).absolute()))]
         _detach(home, options)
     else:
-        logs.configure(log_format, level="WARNING")
+        logs.configure(log_format, level="WARNING", file=home.log if ready_fd is not None else None)
         _serve(home, port, specs, configuration, policy, ready_fd)
 
 

@@ -5,9 +5,11 @@ looks like a credential never leaves: values of fields with telling names, and b
 """
 
 import logging
+import os
 import re
 import sys
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, Literal, TextIO
 
 import msgspec
@@ -15,6 +17,7 @@ import msgspec
 LogFormat = Literal["json", "text"]
 
 REDACTED = "[redacted]"
+MAX_FILE_BYTES = 100 << 20  # of a log that is a file
 
 _SHORT = {"WARNING": "WARN", "CRITICAL": "FATAL"}
 
@@ -24,13 +27,51 @@ _SECRET_TEXT = re.compile(r"(?i)\b(bearer|basic)\s+[A-Za-z0-9._~+/=-]{8,}|\beyJ[
 _CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f]")
 
 
-def configure(format: LogFormat = "text", level: str = "INFO", stream: TextIO | None = None) -> None:
-    """Send all logs of the process to a stream (standard error), and nowhere else."""
-    handler = logging.StreamHandler(stream or sys.stderr)
+def configure(
+    format: LogFormat = "text", level: str = "INFO", stream: TextIO | None = None, file: Path | None = None
+) -> None:
+    """Send all logs of the process to a stream (standard error), and nowhere else.
+
+    file: the one that standard error is, to be moved aside when it has become long.
+    """
+    handler = logging.StreamHandler(stream or sys.stderr) if file is None else Rotating(file)
     handler.setFormatter(JsonFormatter() if format == "json" else TextFormatter())
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level)
+
+
+class Rotating(logging.StreamHandler[TextIO]):
+    """Standard error that is a file: after so many bytes it is moved aside, in place of the one before it.
+
+    What else the process writes there, such as the last words of the interpreter, goes to the new file too.
+    """
+
+    def __init__(self, path: Path, max_bytes: int = MAX_FILE_BYTES) -> None:
+        super().__init__(sys.stderr)
+        self._path = path
+        self._max_bytes = max_bytes
+        self._limit = max_bytes
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write a line; then move the file aside if it is long enough."""
+        super().emit(record)
+        size = os.fstat(sys.stderr.fileno()).st_size
+        if size >= self._limit:
+            self._limit = self._max_bytes if self._moved() else size + self._max_bytes
+
+    def _moved(self) -> bool:
+        """Whether that could be done. If not, it goes on with the file that it has, and tries again much later."""
+        try:
+            self._path.rename(self._path.with_name(f"{self._path.name}.1"))
+            new = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        except OSError:
+            return False
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()
+            os.dup2(new, stream.fileno())
+        os.close(new)
+        return True
 
 
 class JsonFormatter(logging.Formatter):

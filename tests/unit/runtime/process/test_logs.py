@@ -3,8 +3,10 @@
 import io
 import json
 import logging
+import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -124,3 +126,44 @@ def test_goes_to_standard_error_by_default(capsys: pytest.CaptureFixture[str]) -
     assert "hello" in captured.err
     assert isinstance(logging.getLogger().handlers[0].formatter, TextFormatter)
     assert vars(logging.getLogger().handlers[0])["stream"] is sys.stderr
+
+
+CHATTER = """
+import logging, sys
+from pathlib import Path
+from muster.runtime.process import logs
+
+path, lines = Path(sys.argv[1]), int(sys.argv[2])
+logs.configure(level="INFO")
+handler = logs.Rotating(path, 1000)
+handler.setFormatter(logging.Formatter("%(message)s"))
+logging.getLogger().handlers[:] = [handler]
+for number in range(lines):
+    logging.getLogger().info("%090d", number)
+print("to standard output", flush=True)
+sys.exit("last words")
+"""
+
+
+def _chatted(path: Path, lines: int) -> None:
+    with path.open("a") as log:
+        subprocess.run(
+            [sys.executable, "-c", CHATTER, str(path), str(lines)], stdout=log, stderr=log, timeout=30, check=False
+        )
+
+
+def test_a_long_file_is_moved_aside_in_place_of_the_one_before(tmp_path: Path) -> None:
+    path = tmp_path / "server.log"
+    _chatted(path, 35)
+    before, now = path.with_name("server.log.1").read_text().splitlines(), path.read_text().splitlines()
+    assert [int(line) for line in before] == list(range(22, 33))
+    assert [int(line) for line in now[:2]] == [33, 34]
+    assert now[2:] == ["to standard output", "last words"]
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_file_that_cannot_be_moved_is_gone_on_with(tmp_path: Path) -> None:
+    path = tmp_path / "server.log"
+    path.with_name("server.log.1").mkdir()
+    _chatted(path, 35)
+    assert [int(line) for line in path.read_text().splitlines()[:35]] == list(range(35))
