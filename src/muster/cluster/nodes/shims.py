@@ -59,6 +59,7 @@ class Record(msgspec.Struct, frozen=True):
     reason: str = ""
     message: str = ""
     lost: int = 0  # lines of the log that could not be written
+    untold: int = 0  # those at its end, of which it does not tell
 
 
 class Shim:

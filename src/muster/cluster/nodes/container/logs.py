@@ -11,7 +11,8 @@ import os
 import re
 from collections.abc import AsyncIterator, Callable, Generator, Iterator
 from dataclasses import dataclass
-from datetime import UTC, timedelta
+from datetime import UTC, datetime, timedelta
+from itertools import chain
 from pathlib import Path
 
 from muster.api.core import ContainerStatus, Pod
@@ -59,7 +60,7 @@ class Logs:
                 yield record(Missing(reader.dropped))
             while True:
                 over = not options.follow or not shims.is_alive(directory)
-                for block in reader.read():
+                for block in chain(reader.read(), _untold(directory) if over else ()):
                     data = form.feed(block)
                     if left is not None:
                         data = data[:left]
@@ -281,6 +282,15 @@ def _seek_back(descriptor: int, lines: int) -> int:
         position = start
     os.lseek(descriptor, 0, os.SEEK_SET)
     return found
+
+
+def _untold(directory: Path) -> Iterator[bytes]:
+    """What the log of an attempt that is over should say at its end, and had no room for."""
+    found = shims.read_record(directory)
+    if found is not None and found.untold:
+        seconds, nanoseconds = divmod(found.finished, 1_000_000_000)
+        stamp = f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{nanoseconds:09}Z"
+        yield f"{stamp} stderr F [muster: {found.untold} lines are missing here: they could not be written]\n".encode()
 
 
 def _waits_to_run_again(pod: Pod, container: str) -> bool:

@@ -6,7 +6,8 @@ alone tell the order, whether one is missing, and how much has gone. Only the ne
 A reader holds a shared lock on its file (flock). The oldest is not forgotten while it has a reader: the container's
 output is left in its pipe meanwhile, until the reader has moved on or the patience is at its end.
 
-Losing lines (a full disk) never stops the container: they are counted, and the log says so once there is room again.
+Losing lines (a full disk) never stops the container: they are counted, and the log says so once there is room again. If
+that never comes the exit record has what the log could not tell.
 """
 
 from __future__ import annotations
@@ -155,10 +156,15 @@ class Log:
             self.trouble = strerror(error)
             self.lost += data.count(b"\n") - max(self._landed, 0)
 
+    @property
+    def untold(self) -> int:
+        """How many of the lost lines the log itself does not tell of."""
+        return self.lost - self._noted
+
     def tell_losses(self) -> None:
         """Say in the log that lines are missing at this place. Raises OSError."""
-        if self.lost > self._noted:
-            text = f"[muster: {self.lost - self._noted} lines are missing here: {self.trouble}]\n".encode()
+        if self.untold:
+            text = f"[muster: {self.untold} lines are missing here: {self.trouble}]\n".encode()
             self._append(self._stamp() + b" stderr F " + text)
             self._text += len(text)
             self._noted = self.lost

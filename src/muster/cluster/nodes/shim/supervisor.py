@@ -65,7 +65,7 @@ class Supervisor:
         self._finished = 0
         self._reason = ""
         self._message = ""
-        self._lost = 0  # lines of the log
+        self._lost = self._untold = 0  # lines of the log, and those that it does not tell of
 
     def run(self) -> NoReturn:
         """The whole life; ends the process."""
@@ -115,6 +115,7 @@ class Supervisor:
         if self._status is not None:
             text += f',"finished":{self._finished},"code":{exit_code(self._status)}'
             text += f',"reason":"{self._reason}","message":"{_quoted(self._message)}","lost":{self._lost}'
+            text += f',"untold":{self._untold}'
         return text + "}"
 
     def _write(self, record: str) -> None:
@@ -247,7 +248,7 @@ class Supervisor:
         if self._cgroup >= 0 and self._status and _out_of_memory(self._cgroup):
             self._reason = "OOMKilled"
         try_to(log.tell_losses)
-        self._lost = log.lost
+        self._lost, self._untold = log.lost, log.untold
         if log.lost and not self._message:
             self._message = f"{log.lost} lines of the log were lost: {log.trouble}"
         record = self._record()

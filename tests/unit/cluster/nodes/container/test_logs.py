@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import itertools
+import json
 import os
 import tempfile
 import time
@@ -78,9 +79,10 @@ def test_lost_lines_are_counted_and_told_when_there_is_room_again(place, monkeyp
 
     monkeypatch.setattr(os, "write", torn)
     log.write(b"stdout", [(b"F", b"two\nthree\n")])
-    assert (log.lost, log.trouble) == (1, "no space left on device")
+    assert (log.lost, log.untold, log.trouble) == (1, 1, "no space left on device")
     monkeypatch.undo()
     log.write(b"stdout", [(b"F", b"four\n")])
+    assert (log.lost, log.untold) == (1, 0)
     rendered = Rendering().feed((directory / "log.0.0").read_bytes())
     assert rendered.splitlines()[0:2] == [b"one", b"two"]
     assert rendered.endswith(b"[muster: 1 lines are missing here: no space left on device]\nfour\n")
@@ -267,6 +269,19 @@ def test_a_container_that_has_ended_does_not_wait_to_start_if_its_log_was_lost(w
     with pytest.raises(ApiError, match='container "main" in pod "p" has ended, and has no log here') as caught:
         run_virtual(world.read())
     assert caught.value.code == 400
+
+
+@pytest.mark.parametrize("follow", [False, True])
+def test_what_the_log_had_no_room_to_tell_is_told_at_its_end(world, follow):
+    """As by an exit record; the container printed on, and the disk was full until it ended."""
+    directory, world.alive = world.attempt(0), False
+    (directory / "log.0.0").write_bytes(line(1, "landed"))
+    record = {"claimed": 1, "started": 1, "finished": 1_700_000_000_000_000_007, "lost": 5, "untold": 3}
+    (directory / "state").write_text(json.dumps(record))
+    told = b"[muster: 3 lines are missing here: they could not be written]\n"
+    assert run_virtual(world.read(follow=follow)) == b"landed\n" + told
+    stamped = run_virtual(world.read(follow=follow, timestamps=True)).splitlines()[-1]
+    assert stamped == b"2023-11-14T22:13:20.000000007Z " + told.rstrip()
 
 
 def test_stamps_are_of_a_fixed_length_and_never_go_back(place, monkeypatch):
