@@ -12,6 +12,7 @@ import pytest
 from tests.system.plane import World, running
 from tests.system.queueing_world import admitted, flavor, get, is_, queue, why
 
+from muster.api.apiextensions import CUSTOM_RESOURCE_DEFINITION
 from muster.api.batch import JOB, Job
 from muster.api.config import EMBEDDED
 from muster.api.config.types import Integrations
@@ -269,6 +270,43 @@ def test_in_the_table_its_pods_are_a_gang(in_the_table: Any) -> None:
         assert "Scheduled" in await told()
 
     in_the_table(scenario)
+
+
+DEFINITION = {
+    "metadata": {"name": "sweeps.example.com"},
+    "spec": {
+        "group": "example.com",
+        "scope": "Namespaced",
+        "names": {"plural": "sweeps", "kind": "Sweep"},
+        "versions": [
+            {
+                "name": "v1",
+                "served": True,
+                "storage": True,
+                "subresources": {"status": {}},
+                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}},
+            }
+        ],
+    },
+}
+
+
+def test_in_the_table_what_its_integration_cannot_read_is_refused_whatever_its_definition_allows() -> None:
+    async def scenario() -> None:
+        async with running(controllers=False, configuration=ON, integrations=CODE.WITH_SWEEPS) as plane:
+            client, plain = plane.client(), SWEEP.seen_as(dict)
+            definition = msgspec.convert(DEFINITION, CUSTOM_RESOURCE_DEFINITION.type)
+            await client.create(CUSTOM_RESOURCE_DEFINITION, definition)
+            for name, spec in (("good", {"workers": 2}), ("nulls", {"workers": 2, "template": None})):
+                made = await client.create(plain, {"metadata": {"name": name}, "spec": spec}, "default")
+                assert made["spec"] == spec
+            said = 'Sweep in version "v1" cannot be handled as a Sweep: Expected `int`, got `str`'
+            with pytest.raises(ApiError, match=said):
+                await client.create(plain, {"metadata": {"name": "bad"}, "spec": {"workers": "many"}}, "default")
+            with pytest.raises(ApiError, match=said):
+                await client.patch(plain, "good", {"status": {"done": "all"}}, "default", subresource="status")
+
+    run_virtual(scenario())
 
 
 def test_the_example_is_short() -> None:

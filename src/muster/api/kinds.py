@@ -75,6 +75,13 @@ class Kind(Generic[T]):
         """The typed view of a JSON object; explicit nulls count as absent."""
         return _decode(self.type, body)  # type: ignore[no-any-return]
 
+    def typed(self, document: Any) -> T:
+        """The same view of JSON that is decoded already. Raises `msgspec.ValidationError`."""
+        try:
+            return msgspec.convert(document, self.type)
+        except msgspec.ValidationError:
+            return msgspec.convert(without_nulls(document), self.type)
+
     def decode_page(self, body: bytes) -> Page[T]:
         """The typed view of a JSON list."""
         return _decode(Page[self.type], body)  # type: ignore[name-defined,no-any-return]

@@ -13,7 +13,7 @@ from typing import Any
 from muster.api.config import EMBEDDED, Configuration
 from muster.cluster.apiserver.access.control import AccessControl, Trust
 from muster.cluster.apiserver.admission.chain import PLUGINS, Admission
-from muster.cluster.apiserver.admission.managed import managed_plugins, queue_of_nobody
+from muster.cluster.apiserver.admission.managed import managed_plugins, queue_of_nobody, require_readable
 from muster.cluster.apiserver.admission.plugins.limitranger import require_limits_kept, set_default_resources
 from muster.cluster.apiserver.admission.plugins.ownerpermission import OwnerPermission
 from muster.cluster.apiserver.admission.plugins.quotaledger import QuotaLedger
@@ -141,6 +141,7 @@ async def control_plane(
                 *managed_plugins(configuration, integrations),
             ),
             judging=(
+                require_readable(configuration, integrations),
                 require_limits_kept,
                 require_overhead_of_class,
                 OwnerPermission(registry, access.rbac.require),

@@ -39,7 +39,7 @@ from muster.api.meta import ObjectMeta, OwnerReference, Struct
 from muster.api.pods import controller_of
 from muster.api.quantity import QuantityError
 from muster.api.selectors import EVERYTHING, label_matcher
-from muster.api.status import denied
+from muster.api.status import bad_request, denied
 from muster.cluster.apiserver.admission.chain import Attempt, Plugin, Remark
 from muster.cluster.apiserver.patch import merge
 from muster.cluster.store import Entry, Key, Store
@@ -63,6 +63,23 @@ def managed_plugins(configuration: Configuration, integrations: Sequence[Integra
     if "pod" in configuration.integrations.frameworks:
         plugins.append(ManagedPods(around, settings))
     return tuple(plugins)
+
+
+def require_readable(configuration: Configuration, integrations: Sequence[Integration[Any]]) -> Plugin:
+    """Refuses jobs that their integration cannot read, which a definition may allow: one would hide all of its kind."""
+    kinds = {one.kind.resource: one.kind for one in chosen(integrations, configuration)}
+
+    def judge(attempt: Attempt, store: Store) -> None:  # noqa: ARG001  (it is a plugin)
+        kind = kinds.get(attempt.resource.key)
+        if kind is None or attempt.operation == "DELETE" or attempt.resource.kind.type is kind.type:
+            return
+        try:
+            kind.typed(attempt.document)
+        except msgspec.ValidationError as error:
+            said = f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}: {error}'
+            raise bad_request(said) from None
+
+    return judge
 
 
 def queue_of_nobody(configuration: Configuration, integrations: Sequence[Integration[Any]]) -> Remark:
@@ -262,6 +279,6 @@ def _merge(attempt: Attempt, patch: dict[str, Any]) -> None:
 def _typed(document: Mapping[str, Any], kind: Kind[T]) -> T | None:
     """The object, or None for one that validation will refuse."""
     try:
-        return msgspec.convert(document, kind.type)
+        return kind.typed(document)
     except msgspec.ValidationError:
         return None
