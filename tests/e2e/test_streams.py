@@ -32,6 +32,7 @@ def shell(muster, script, **options):
         ("muster run --dry-run -- echo x > /dev/full", 1, FULL),
         ("muster run --dry-run -- $(seq 30000) | head -c 1", 141, ""),
         ("muster --version <&-", 0, ""),
+        ("muster apply -f - <&-", 1, "Error: stdin: Bad file descriptor\n"),
         ("muster run -- echo x > /dev/full", 1, FULL),
         ("muster run -- echo x >&-", 1, CLOSED),
         ("muster run -- yes | head -1", 141, ""),

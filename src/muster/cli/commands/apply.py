@@ -59,11 +59,12 @@ def _files(name: str) -> list[str]:
 
 
 def _read(name: str) -> list[Manifest | ManifestError]:
+    source = "stdin" if name == "-" else name
     try:
         data = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
     except OSError as error:
-        return [ManifestError(f"{name}: {error.strerror}")]
-    return manifests(data, "stdin" if name == "-" else name)
+        return [ManifestError(f"{source}: {error.strerror}")]
+    return manifests(data, source)
 
 
 async def _apply(target: Target, found: list[Manifest], *, wait: bool, dry_run: bool) -> int:

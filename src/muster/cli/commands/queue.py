@@ -29,6 +29,7 @@ def command() -> None:
 
 @command.command(
     "list",
+    short_help="List queues: quotas, what is used of them, who waits.",
     epilog=examples("muster queue list", "muster queue list -A -o wide"),
 )
 @click.option("-A", "--all-namespaces", is_flag=True, help="LocalQueues of all namespaces.")
@@ -99,6 +100,7 @@ def _print(rows: list[dict[str, Any]], local: list[dict[str, Any]], *, everywher
 
 
 @command.command(
+    short_help="Let nothing start from queue NAME any more.",
     epilog=examples(
         "muster queue stop vision",
         "muster queue stop vision --drain      # what runs stops, and queues again",
@@ -133,6 +135,7 @@ async def _set_policy(target: Target, name: str, policy: str, *, cluster: bool) 
 
 
 @command.command(
+    short_help="Make a queue NAME with its own quota.",
     epilog=examples(
         "muster queue create vision --cpu 8 --memory 32Gi",
         "muster queue create speech --cpu 8 --cohort lab --borrow cpu=4",

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 import pytest
+from click.testing import CliRunner
 
 from muster.cli.main import cli
 
@@ -30,6 +31,17 @@ def examples(command):
 
 
 EXAMPLES = [(names, line) for names, command in COMMANDS.items() for line in examples(command)]
+
+
+GROUPS = [names for names, command in COMMANDS.items() if isinstance(command, click.Group)]
+
+
+@pytest.mark.parametrize("names", GROUPS)
+def test_what_a_group_says_of_its_commands_is_not_cut_short(names):
+    done = CliRunner().invoke(cli, [*names.split()[1:], "--help"], terminal_width=80)
+    _, _, lines = done.stdout.partition("Commands:\n")
+    assert lines
+    assert "..." not in lines.partition("Examples:")[0]
 
 
 @pytest.mark.parametrize("names", COMMANDS)
