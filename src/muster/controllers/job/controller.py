@@ -20,7 +20,6 @@ from muster.api.pods import controller_of, is_finished, job_reference
 from muster.api.status import ApiError
 from muster.controllers.job import claims
 from muster.controllers.job.metrics import JobMetrics
-from muster.controllers.job.observed import OwnWrites
 from muster.controllers.job.orphans import Orphans
 from muster.controllers.job.writer import UNTRACK, Refusal, Writer, is_unsure
 from muster.jobs.job.backoff import Backoff
@@ -33,6 +32,7 @@ from muster.runtime.controller import Result
 from muster.runtime.events.recorder import Recorder
 from muster.runtime.manager import Manager
 from muster.runtime.objects import key_of, revision_of
+from muster.runtime.ownwrites import Expectations
 from muster.runtime.reconciler import Reconciler
 from muster.runtime.transport import TransportError
 
@@ -56,7 +56,7 @@ class _Memory(Struct):
     waits: bool = False  # for the caches
     unsure: bool = False  # whether there are pods of ours that no answer told of
     backoff: Backoff | None = None
-    written: OwnWrites = field(default_factory=OwnWrites)
+    expected: Expectations = field(default_factory=Expectations)
 
 
 class JobController(Reconciler):
@@ -111,7 +111,7 @@ class JobController(Reconciler):
         memory = self._memory_of(key, job.metadata.uid)
         if memory is not None and memory.waits:
             self._wake_if_seen(key, memory, new)
-        elif memory is None or revision_of(new) != memory.written.job_version:
+        elif memory is None or revision_of(new) != memory.expected.owner:
             self._controller.queue.add_after(key, SHOW_SECONDS)
         # Else it is the status that we wrote: the decision that it came from has seen to the rest.
 
@@ -137,7 +137,7 @@ class JobController(Reconciler):
         if memory is None or job is None:
             self._controller.queue.add(key)
             return
-        memory.written.pod_seen(pod.metadata.uid, new)
+        memory.expected.saw(pod.metadata.uid, new)
         if memory.waits:
             self._wake_if_seen(key, memory, job)
             return
@@ -147,7 +147,7 @@ class JobController(Reconciler):
         self._controller.queue.add_after(key, delay)
 
     def _wake_if_seen(self, key: str, memory: _Memory, job: Job) -> None:
-        if memory.written.are_seen(job, self._pods.version):
+        if memory.expected.are_met(job, self._pods.version):
             self._controller.queue.add(key)
 
     def _memory_of(self, key: str, uid: str) -> _Memory | None:
@@ -168,8 +168,8 @@ class JobController(Reconciler):
             await self._ask_for_pods(job, memory)
         pods = self._pods.by(claims.BY_CONTROLLER, job.metadata.uid)
         memory.pods = len(pods)
-        memory.written.look(pods)
-        memory.waits = not memory.written.are_seen(job, self._pods.version)
+        memory.expected.look(pods)
+        memory.waits = not memory.expected.are_met(job, self._pods.version)
         if memory.waits:
             self._metrics.put_off()
             return STALE_SECONDS
@@ -192,7 +192,7 @@ class JobController(Reconciler):
         """After an answer that was lost: the cache has to show what the server has, or pods would be created twice."""
         if (selects := claims.matcher(job)) is not None:
             for pod in (await self._client.list(POD, job.metadata.namespace, labels=str(selects))).items:
-                memory.written.pod_written(pod)
+                memory.expected.wrote(pod)
         memory.unsure = False
 
     async def _claim(self, job: Job, pods: Sequence[Pod], memory: _Memory) -> bool:
@@ -211,8 +211,8 @@ class JobController(Reconciler):
             "ownerReferences": [msgspec.to_builtins(owner_reference(job))],
             "finalizers": [TRACKING_FINALIZER],
         }
-        errors = await self._writer.change(leaving, let_go, memory.written)
-        errors += await self._writer.change(coming, adopt, memory.written)
+        errors = await self._writer.change(leaving, let_go, memory.expected)
+        errors += await self._writer.change(coming, adopt, memory.expected)
         if errors:
             raise errors[0]
         return True
@@ -231,14 +231,14 @@ class JobController(Reconciler):
         memory.backoff = plan.backoff
         for note in plan.notes:
             self._writer.note(job, note.type, note.reason, note.message)
-        errors += await self._writer.release(plan.release, memory.written)
-        errors += await self._writer.change(plan.track, {"finalizers": [TRACKING_FINALIZER]}, memory.written)
+        errors += await self._writer.release(plan.release, memory.expected)
+        errors += await self._writer.change(plan.track, {"finalizers": [TRACKING_FINALIZER]}, memory.expected)
         if errors:
             raise errors[0]
 
     async def _store(self, job: Job, status: JobStatus, memory: _Memory) -> None:
         try:
-            await self._writer.store(job, status, memory.written)
+            await self._writer.store(job, status, memory.expected)
         except (ApiError, TransportError) as error:
             if is_unsure(error):
                 # The status may hold failures by now that our record has not: they are read anew from the pods.
@@ -247,9 +247,9 @@ class JobController(Reconciler):
 
     async def _change_pods(self, job: Job, plan: JobPlan, memory: _Memory) -> tuple[Outcome, list[Refusal]]:
         if plan.delete:
-            report = await self._writer.delete(job, plan.delete, memory.written)
+            report = await self._writer.delete(job, plan.delete, memory.expected)
         else:
-            report = await self._writer.create(job, plan.create, memory.written)
+            report = await self._writer.create(job, plan.create, memory.expected)
             memory.unsure = any(map(is_unsure, report.errors))
             self._metrics.pods_created(job, plan, report.outcome.created, len(report.errors))
             memory.pods += report.outcome.created

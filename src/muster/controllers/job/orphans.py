@@ -8,7 +8,6 @@ from muster.api.batch import JOB, Job
 from muster.api.core import Pod
 from muster.api.pods import controller_of, job_reference
 from muster.controllers.job import claims
-from muster.controllers.job.observed import OwnWrites
 from muster.controllers.job.writer import UNTRACK, Writer
 from muster.jobs.job.conditions import finish
 from muster.jobs.job.terms import managed_by
@@ -16,6 +15,7 @@ from muster.runtime.controller import Controller, Result
 from muster.runtime.informer import Informer
 from muster.runtime.manager import Manager
 from muster.runtime.objects import key_of
+from muster.runtime.ownwrites import Expectations
 
 WORKERS = 16
 
@@ -73,7 +73,7 @@ class Orphans:
             return None  # another controller's pod: its finalizer is none of our business
         elif owner.uid not in self._deleted and await self._exists(pod.metadata.namespace, owner.name, owner.uid):
             return _UNKNOWN_JOB_SECONDS
-        if errors := await self._writer.change([pod], UNTRACK, OwnWrites()):
+        if errors := await self._writer.change([pod], UNTRACK, Expectations()):
             raise errors[0]
         return None
 

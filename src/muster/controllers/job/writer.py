@@ -14,12 +14,12 @@ from msgspec import Struct, field
 from muster.api.batch import JOB, TRACKING_FINALIZER, Job, JobStatus
 from muster.api.core import POD, Pod
 from muster.api.status import ApiError
-from muster.controllers.job.observed import OwnWrites
 from muster.jobs.job.plan import Creation, Deletion, Outcome
 from muster.jobs.job.pods import PodTemplate
 from muster.runtime.client import Client
 from muster.runtime.events.recorder import EventType, Recorder
 from muster.runtime.objects import reference
+from muster.runtime.ownwrites import Expectations
 from muster.runtime.refusals import ignoring, is_refusal
 from muster.runtime.transport import STRATEGIC_MERGE_PATCH, TransportError
 
@@ -54,7 +54,7 @@ class Writer:
         """Tell people about the Job."""
         self._recorder.event(reference(JOB, job), type, reason, message)
 
-    async def create(self, job: Job, creations: Sequence[Creation], written: OwnWrites) -> Report:
+    async def create(self, job: Job, creations: Sequence[Creation], expected: Expectations) -> Report:
         """Create pods in batches of 1, 2, 4, ...: where all would be refused, few are tried.
 
         After a batch with an error the rest is left to the next decision.
@@ -67,7 +67,7 @@ class Writer:
             batch = creations[start : start + size]
             for answer in await self._each(self._create, map(template.pod, batch)):
                 if isinstance(answer, Pod):
-                    written.pod_written(answer)
+                    expected.wrote(answer)
                     created.append(answer)
                 else:
                     errors.append(answer)
@@ -79,7 +79,7 @@ class Writer:
             self.note(job, "Warning", "FailedCreate", f"Error creating: {errors[0]}")
         return Report(Outcome(len(created)), errors)
 
-    async def delete(self, job: Job, deletions: Sequence[Deletion], written: OwnWrites) -> Report:
+    async def delete(self, job: Job, deletions: Sequence[Deletion], expected: Expectations) -> Report:
         """Delete pods; surplus ones lose their finalizer first, so that they never count.
 
         Not those that have changed since they were looked at: they may have succeeded.
@@ -88,9 +88,9 @@ class Writer:
         async def delete(deletion: Deletion) -> Pod:
             pod = deletion.pod
             if deletion.untrack:
-                await self._untrack(pod, written, lock=True)
-            await self._delete(pod, written)
-            written.going.add(pod.metadata.uid)
+                await self._untrack(pod, expected, lock=True)
+            await self._delete(pod, expected)
+            expected.going.add(pod.metadata.uid)
             return pod
 
         answers = await self._each(delete, deletions)
@@ -105,47 +105,47 @@ class Writer:
             self.note(job, "Warning", "FailedDelete", f"Error deleting: {told[0]}")
         return Report(Outcome(0, frozenset(undeleted)), errors)
 
-    async def store(self, job: Job, status: JobStatus, written: OwnWrites) -> None:
+    async def store(self, job: Job, status: JobStatus, expected: Expectations) -> None:
         """Store the fields of the status that changed. Raises `ApiError` (Conflict) if the Job is another by now."""
         patch = {"status": difference(job.status, status)}
-        written.job_written(await self._client.patch_object(JOB, job, patch, subresource="status"))
+        expected.wrote_owner(await self._client.patch_object(JOB, job, patch, subresource="status"))
 
-    async def release(self, pods: Iterable[Pod], written: OwnWrites) -> list[Refusal]:
+    async def release(self, pods: Iterable[Pod], expected: Expectations) -> list[Refusal]:
         """Remove the finalizers of pods that the stored status holds."""
 
         async def release(pod: Pod) -> None:
-            await self._untrack(pod, written)
+            await self._untrack(pod, expected)
 
         return [answer for answer in await self._each(release, pods) if answer is not None]
 
-    async def change(self, pods: Iterable[Pod], metadata: dict[str, Any], written: OwnWrites) -> list[Refusal]:
+    async def change(self, pods: Iterable[Pod], metadata: dict[str, Any], expected: Expectations) -> list[Refusal]:
         """Patch the metadata of exactly these pods, by strategic merge."""
 
         async def change(pod: Pod) -> None:
-            await self._patch(pod, metadata, written)
+            await self._patch(pod, metadata, expected)
 
         return [answer for answer in await self._each(change, pods) if answer is not None]
 
     async def _create(self, pod: Pod) -> Pod:
         return await self._client.create(POD, pod)
 
-    async def _untrack(self, pod: Pod, written: OwnWrites, *, lock: bool = False) -> None:
+    async def _untrack(self, pod: Pod, expected: Expectations, *, lock: bool = False) -> None:
         if TRACKING_FINALIZER in pod.metadata.finalizers:
-            await self._patch(pod, UNTRACK, written, lock=lock)
+            await self._patch(pod, UNTRACK, expected, lock=lock)
 
-    async def _patch(self, pod: Pod, metadata: dict[str, Any], written: OwnWrites, *, lock: bool = False) -> None:
+    async def _patch(self, pod: Pod, metadata: dict[str, Any], expected: Expectations, *, lock: bool = False) -> None:
         patch = {"metadata": metadata}
         with ignoring("NotFound"):
             stored = await self._client.patch_object(POD, pod, patch, lock=lock, type=STRATEGIC_MERGE_PATCH)
-            written.pod_written(stored)
+            expected.wrote(stored)
             return
-        written.gone.add(pod.metadata.uid)  # it needs no write, only to be seen gone
+        expected.gone.add(pod.metadata.uid)  # it needs no write, only to be seen gone
 
-    async def _delete(self, pod: Pod, written: OwnWrites) -> None:
+    async def _delete(self, pod: Pod, expected: Expectations) -> None:
         with ignoring("NotFound"):
             await self._client.delete_object(POD, pod)
             return
-        written.gone.add(pod.metadata.uid)
+        expected.gone.add(pod.metadata.uid)
 
     async def _each(self, write: Callable[[T], Awaitable[Any]], things: Iterable[T]) -> list[Any]:
         """Write all of them side by side; the answers, or what was refused."""

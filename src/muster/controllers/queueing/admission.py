@@ -282,7 +282,7 @@ class AdmissionController(Reconciler):
         waiting = self._cache.queues.workload(key)
         requests = _requests(waiting) if waiting is not None else ()
         written = await self._set_status(obj, msgspec.structs.replace(status, resource_requests=requests))
-        self._cache.wrote(key, written)
+        self._cache.wrote(written)
         self._recorder.event(reference(WORKLOAD, obj), "Warning", "Pending", message)
         return None
 

@@ -50,7 +50,8 @@ from muster.queueing.scheduling.fairness import FairSharing, Strategy
 from muster.queueing.scheduling.nomination import AdmissionSettings
 from muster.queueing.workload.place import Holds, Waits, place_of
 from muster.runtime.manager import Manager
-from muster.runtime.objects import key_of, revision_of
+from muster.runtime.objects import key_of
+from muster.runtime.ownwrites import MutationCache
 
 Listener = Callable[[str, str], None]
 
@@ -78,7 +79,6 @@ class QueueingCache:
         self._fair = FairSharing(cast("tuple[Strategy, ...]", fair.preemption_strategies)) if fair is not None else None
         self._ignore_undeclared = configuration.resources.quota_check_strategy == "IgnoreUndeclared"
         self._assumed: dict[str, int] = {}  # by key, how many writes of ours are under way
-        self._written: dict[str, Workload] = {}  # what our last write made of a workload, until that is seen
         self._active: dict[str, Activity] = {}
         self._users: dict[str, set[str]] = {}  # ClusterQueues by flavor, and by `check/` and the name of a check
         self._listeners: list[Listener] = []
@@ -90,6 +90,7 @@ class QueueingCache:
         self.local_queues = manager.informer(LOCAL_QUEUE)
         self.cluster_queues = manager.informer(CLUSTER_QUEUE)
         self.cohorts = manager.informer(COHORT)
+        self._latest = MutationCache(self.workloads.get)
         self.workloads.on_change(self._workload_changed)
         self.local_queues.on_change(self._local_queue_changed)
         self.cluster_queues.on_change(self._queue_changed)
@@ -141,8 +142,7 @@ class QueueingCache:
 
     def latest(self, key: str) -> Workload | None:
         """The workload as last seen, or as our own write made it, if that is newer."""
-        seen, written = self.workloads.get(key), self._written.get(key)
-        return seen if seen is None or written is None else max(seen, written, key=revision_of)
+        return self._latest.get(key)
 
     def is_still(self, workload: model.WorkloadInfo, obj: Workload) -> bool:
         """Whether a decision about the workload holds for what it is now."""
@@ -167,7 +167,7 @@ class QueueingCache:
         """The write is done or has failed, and the workload is this now; None if it is gone."""
         self._assumed[key] -= 1
         if written is not None:
-            self.wrote(key, written)
+            self.wrote(written)
         if self._assumed[key]:
             return
         del self._assumed[key]
@@ -176,10 +176,9 @@ class QueueingCache:
         else:
             self._place_latest(key)
 
-    def wrote(self, key: str, written: Workload) -> None:
+    def wrote(self, written: Workload) -> None:
         """A write of ours made the workload this; what is seen meanwhile may be older."""
-        if self.workloads.get(key) is not None:
-            self._written[key] = written
+        self._latest.wrote(written)
 
     def is_assumed(self, key: str) -> bool:
         """Whether a write about the workload is under way."""
@@ -199,16 +198,13 @@ class QueueingCache:
         workload = new if new is not None else old
         assert workload is not None
         key = key_of(workload)
+        is_news = self._latest.is_news(key, new)
         if new is None:
-            self._written.pop(key, None)
             self._forget(key)
             self._tell(workload)
             return
-        written = self._written.get(key)
-        if written is not None and revision_of(new) >= revision_of(written):
-            del self._written[key]
-        if key in self._assumed or (written is not None and revision_of(new) <= revision_of(written)):
-            return  # what is seen is no news
+        if key in self._assumed or not is_news:
+            return
         self._place(new)
         if old is not None and old.spec.queue_name != new.spec.queue_name:
             self._tell(old)
