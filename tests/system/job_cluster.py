@@ -43,12 +43,14 @@ class Wire:
     writes_left: so many writes still arrive; after them the connection is dead for ever. None for no limit.
     lost_answers: numbers of writes (from 0) that arrive but whose answers do not.
     lags: seconds by which what is watched comes late, by resource (`pods`, `jobs`).
+    answers_lag: seconds by which the answers to writes come late.
     """
 
     def __init__(self, inner: InProcessTransport) -> None:
         self.writes_left: int | None = None
         self.lost_answers: set[int] = set()
         self.lags: dict[str, float] = {}
+        self.answers_lag = 0.0
         self.writes: list[Request] = []
         self._inner = inner
 
@@ -66,6 +68,8 @@ class Wire:
         number = len(self.writes)
         self.writes.append(request)
         response = await self._inner.request(request)
+        if self.answers_lag:
+            await asyncio.sleep(self.answers_lag)
         if number in self.lost_answers:
             raise TransportError("the answer was lost")
         return response

@@ -320,6 +320,29 @@ async def test_in_a_namespace_that_goes_nothing_is_reported(cluster: JobCluster)
 
 
 @virtual
+async def test_our_own_status_is_no_news_whether_its_event_or_its_answer_comes_first(cluster: JobCluster) -> None:
+    refusing = Refusing(cluster, 403, "NamespaceTerminating")  # each look asks once more
+    refusing.start()
+    for number, (answers, events) in enumerate(((0.0, 0.0), (0.5, 0.0), (0.0, 0.5)), 1):
+        cluster.wire.answers_lag, cluster.wire.lags = answers, {"jobs": events}
+        await cluster.create({"parallelism": 100, "completions": 100}, f"job-{number}")
+        await cluster.rest(60)
+        assert refusing.asked == number
+
+
+@virtual
+async def test_what_another_program_writes_before_our_answer_comes_is_looked_at(cluster: JobCluster) -> None:
+    refusing = Refusing(cluster, 403, "NamespaceTerminating")
+    refusing.start()
+    cluster.wire.answers_lag = 0.5
+    await cluster.create({"parallelism": 100, "completions": 100})
+    await cluster.rest(0.2)  # the status is stored and seen
+    await cluster.poke()
+    await cluster.rest(60)
+    assert refusing.asked == 2
+
+
+@virtual
 async def test_a_job_of_the_same_name_is_another_job(cluster: JobCluster) -> None:
     await cluster.create(THREE)
     await cluster.client.delete(JOB, "job", NAMESPACE_NAME)

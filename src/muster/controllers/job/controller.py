@@ -54,6 +54,7 @@ class _Memory(Struct):
     uid: str
     pods: int = 0
     waits: bool = False  # for the caches
+    storing: bool = False  # a status, whose event may come before its answer
     unsure: bool = False  # whether there are pods of ours that no answer told of
     backoff: Backoff | None = None
     expected: Expectations = field(default_factory=Expectations)
@@ -111,7 +112,7 @@ class JobController(Reconciler):
         memory = self._memory_of(key, job.metadata.uid)
         if memory is not None and memory.waits:
             self._wake_if_seen(key, memory, new)
-        elif memory is None or revision_of(new) != memory.expected.owner:
+        elif memory is None or not (memory.storing or revision_of(new) == memory.expected.owner):
             self._controller.queue.add_after(key, SHOW_SECONDS)
         # Else it is the status that we wrote: the decision that it came from has seen to the rest.
 
@@ -237,6 +238,7 @@ class JobController(Reconciler):
             raise errors[0]
 
     async def _store(self, job: Job, status: JobStatus, memory: _Memory) -> None:
+        memory.storing = True
         try:
             await self._writer.store(job, status, memory.expected)
         except (ApiError, TransportError) as error:
@@ -244,6 +246,11 @@ class JobController(Reconciler):
                 # The status may hold failures by now that our record has not: they are read anew from the pods.
                 memory.backoff = None
             raise
+        finally:
+            memory.storing = False
+        key = key_of(job)
+        if (seen := self._jobs.get(key)) is not None and revision_of(seen) > memory.expected.owner:
+            self._controller.queue.add_after(key, SHOW_SECONDS)  # another program has changed it since
 
     async def _change_pods(self, job: Job, plan: JobPlan, memory: _Memory) -> tuple[Outcome, list[Refusal]]:
         if plan.delete:
