@@ -9,7 +9,8 @@ from muster.controllers.integrations.job.integration import JobIntegration
 from muster.controllers.integrations.pods.gang import PodGroupGangs
 from muster.controllers.scheduler.gangs import GangSource
 
-# Those that come with the engine.
+# Those that come with the engine. The first that knows the gang of a pod has it: a kind stands before those whose jobs
+# it makes.
 INTEGRATIONS: Final[tuple[Integration[Any], ...]] = (JobIntegration(),)
 
 
