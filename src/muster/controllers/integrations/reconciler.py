@@ -9,14 +9,10 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Generic, TypeVar
 
-import msgspec
-
 from muster.api.config import Configuration
 from muster.api.core import NAMESPACE
 from muster.api.kueue import RESOURCE_FLAVOR, Workload, WorkloadPriorityClass
 from muster.api.kueue.names import (
-    FAILED_TO_START,
-    FINISHED,
     PRIORITY_CLASS_LABEL,
     QUEUE_NAME_LABEL,
 )
@@ -26,23 +22,20 @@ from muster.api.meta import ObjectMeta, OwnerReference
 from muster.api.quantity import QuantityError
 from muster.api.scheduling import PriorityClass
 from muster.api.selectors import label_matcher
-from muster.api.status import ApiError
 from muster.controllers.integrations.framework import Integration, Step
 from muster.controllers.integrations.injection import InjectionError, infos
-from muster.controllers.integrations.notes import of_checks, of_update
 from muster.controllers.integrations.observed import Observer
 from muster.controllers.integrations.owners import Owners, controller_of
 from muster.controllers.integrations.priorities import Priorities, appeared
 from muster.controllers.integrations.rules import rules
 from muster.controllers.integrations.workloads import Workloads
-from muster.queueing.conditions import put
 from muster.queueing.jobframework.matching import injected
 from muster.queueing.jobframework.observed import ObservedJob
 from muster.queueing.jobframework.pairing import PairingPlan, decide
 from muster.runtime.controller import Result
-from muster.runtime.events.recorder import EventType, Recorder
+from muster.runtime.events.recorder import Recorder
 from muster.runtime.manager import Manager
-from muster.runtime.objects import key_of, meta_of, reference, split_key
+from muster.runtime.objects import key_of, meta_of, split_key
 from muster.runtime.reconciler import Reconciler
 
 T = TypeVar("T")
@@ -69,7 +62,6 @@ class JobReconciler(Reconciler, Generic[T]):
         self._integration = integration
         self._kind = integration.kind
         self._owners = owners
-        self._recorder = recorder
         self._configuration = configuration
         selector = configuration.managed_jobs_namespace_selector
         self._selects = label_matcher(selector) if selector is not None else None
@@ -79,8 +71,8 @@ class JobReconciler(Reconciler, Generic[T]):
         self._namespaces = manager.informer(NAMESPACE)
         priorities = Priorities(manager)
         self._observer = Observer(integration, priorities, configuration)
-        self._write = Workloads(
-            manager.client, manager.clock, integration.kind, configuration.integrations.label_keys_to_copy
+        self._writer = Workloads(
+            manager.client, manager.clock, recorder, integration.kind, configuration.integrations.label_keys_to_copy
         )
         self._controller.watch(self._jobs)
         self._controller.watch(owners.workloads, self._jobs_of)
@@ -129,13 +121,13 @@ class JobReconciler(Reconciler, Generic[T]):
             if owner is not None and owner.uid == meta.uid and not going:
                 mine.append(workload)
             else:  # of a job that is gone: its quota is free
-                await self._write.let_go(workload)
+                await self._writer.let_go(workload)
         if job is None or going or not self._is_ours(job):
             return None
         try:
             ancestor = self._owners.ancestor(meta)
         except NestingTooDeepError as error:
-            self._tell(job, "Warning", "JobNestingTooDeep", str(error))
+            self._writer.tell(job, "Warning", "JobNestingTooDeep", str(error))
             return None
         if ancestor is not None:
             await self._follow_ancestor(job, ancestor[0])
@@ -156,13 +148,13 @@ class JobReconciler(Reconciler, Generic[T]):
             return
         if not self._owners.may_run(ancestor, meta_of(job).namespace):
             await self._steps(job, self._integration.stop(job))
-            self._tell(job, "Normal", "Suspended", "Kueue managed child job suspended")
+            self._writer.tell(job, "Normal", "Suspended", "Kueue managed child job suspended")
 
     async def _leave(self, job: T, mine: Sequence[Workload]) -> None:
         """The job does not queue any more: what waits for it goes."""
         if self._integration.is_suspended(job) and not self._integration.is_active(job):
             for workload in mine:
-                await self._delete(job, workload)
+                await self._writer.delete(job, workload)
 
     async def _pair(self, job: T, mine: Sequence[Workload]) -> Result:
         facts, now = self._observer.facts(job), self._clock.now()
@@ -171,7 +163,7 @@ class JobReconciler(Reconciler, Generic[T]):
         try:
             plan = decide(facts, mine, now, self._rules)
         except QuantityError as error:
-            self._tell(job, "Warning", "ErrWorkloadCompose", str(error))
+            self._writer.tell(job, "Warning", "ErrWorkloadCompose", str(error))
             return None
         await self._carry_out(job, facts, plan, now)
         return None if plan.wake_at is None else (plan.wake_at - now).total_seconds()
@@ -183,7 +175,7 @@ class JobReconciler(Reconciler, Generic[T]):
         owner = controller_of(workload.metadata) if workload is not None else None
         if workload is None or (owner is not None and owner.uid != meta.uid):
             return []
-        return [workload if owner is not None else await self._write.adopt(workload, meta)]
+        return [workload if owner is not None else await self._writer.adopt(workload, meta)]
 
     # Writing.
 
@@ -194,40 +186,22 @@ class JobReconciler(Reconciler, Generic[T]):
             return
         if plan.stop is not None:
             await self._steps(job, self._integration.stop(job))
-            self._tell(job, "Normal", "Stopped", plan.stop)
+            self._writer.tell(job, "Normal", "Stopped", plan.stop)
         if plan.restore is not None:
             await self._steps(job, self._integration.restore(job, plan.restore.spec.pod_sets))
         for unfit in plan.delete:
-            await self._delete(job, unfit)
-        if plan.lacks_priority and facts.priority_class is not None:
-            named = facts.priority_class
-            self._tell(job, "Warning", f"{named.kind}NotFound", f'{named.kind} "{named.name}" not found')
+            await self._writer.delete(job, unfit)
+        if plan.lacks_priority:
+            self._writer.tell_of_missing_class(job, facts)
         if plan.create:
-            await self._create(job, facts)
+            await self._writer.create(job, facts)
         if plan.workload is not None:
-            await self._carry_out_workload(job, facts, plan, plan.workload, now)
+            workload = await self._writer.carry_out(job, facts, plan, plan.workload)
+            if plan.start:
+                await self._start(job, facts, workload, now)
         if plan.end_job:
             await self._client.delete_object(self._kind, job)
-            self._tell(job, "Normal", "Deleted", "Deleted job: deactivation retention period expired")
-
-    async def _carry_out_workload(
-        self, job: T, facts: ObservedJob, plan: PairingPlan, workload: Workload, now: datetime
-    ) -> None:
-        if plan.update is not None or plan.annotations:
-            updated = await self._write.update(workload, plan.update, plan.annotations)
-            if note := of_update(workload, updated):
-                self._tell(job, "Normal", "UpdatedWorkload", note)
-            workload = updated
-        if plan.status is not None:
-            workload = await self._write.set_status(workload, plan.status)
-            if facts.end is not None:
-                self._tell(job, "Normal", "FinishedWorkload", f"Workload '{key_of(workload)}' is declared finished")
-        if plan.let_go:
-            await self._write.let_go(workload)
-        if plan.start:
-            await self._start(job, facts, workload, now)
-        elif facts.suspended and plan == PairingPlan(workload) and (note := of_checks(workload)):
-            self._tell(job, "Normal", "UpdatedAdmissionCheck", note)
+            self._writer.tell(job, "Normal", "Deleted", "Deleted job: deactivation retention period expired")
 
     async def _start(self, job: T, facts: ObservedJob, workload: Workload, now: datetime) -> None:
         admission = workload.status.admission
@@ -237,20 +211,10 @@ class JobReconciler(Reconciler, Generic[T]):
         try:
             found = infos(workload, podsets, self._flavors.get, queue_labels=labels)
         except InjectionError as error:
-            conditions = put(workload.status.conditions, FINISHED, True, FAILED_TO_START, str(error), now)
-            await self._write.set_status(workload, msgspec.structs.replace(workload.status, conditions=conditions))
+            await self._writer.fail_to_start(workload, error, now)
             return
         await self._steps(job, self._integration.start(job, found))
-        self._tell(job, "Normal", "Started", f"Admitted by clusterQueue {admission.cluster_queue}")
-
-    async def _create(self, job: T, facts: ObservedJob) -> None:
-        try:
-            workload = await self._write.create(meta_of(job), facts)
-        except ApiError as error:
-            self._tell(job, "Warning", "ErrWorkloadCompose", str(error))
-            raise
-        if workload is not None:
-            self._tell(job, "Normal", "CreatedWorkload", f"Created Workload: {key_of(workload)}")
+        self._writer.tell(job, "Normal", "Started", f"Admitted by clusterQueue {admission.cluster_queue}")
 
     async def _is_current(self, job: T) -> bool:
         """Whether the job still is as the cache has it; if not, we are called again."""
@@ -258,15 +222,6 @@ class JobReconciler(Reconciler, Generic[T]):
         current = await self._client.find(self._kind, meta.name, meta.namespace)
         return current is not None and meta_of(current).resource_version == meta.resource_version
 
-    async def _delete(self, job: T, workload: Workload) -> None:
-        await self._write.delete(workload)
-        self._tell(job, "Normal", "DeletedWorkload", f"Deleted not matching Workload: {key_of(workload)}")
-
     async def _steps(self, job: T, steps: Sequence[Step]) -> None:
         for step in steps:
             job = await self._client.patch_object(self._kind, job, step.patch, subresource=step.subresource)
-
-    # Telling.
-
-    def _tell(self, job: T, type: EventType, reason: str, message: str) -> None:
-        self._recorder.event(reference(self._kind, job), type, reason, message)

@@ -1,21 +1,33 @@
-"""Writes about the Workloads of jobs; each only if the Workload is as it was decided on."""
+"""Writes about the Workloads of jobs, and tells of them; each only if the Workload is as it was decided on."""
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 import msgspec
 
 from muster.api.kinds import Kind
 from muster.api.kueue import WORKLOAD, Workload, WorkloadSpec, WorkloadStatus
-from muster.api.kueue.names import JOB_UID_LABEL, PROVISIONING_REQUEST_PREFIX, RESOURCE_IN_USE_FINALIZER
+from muster.api.kueue.names import (
+    FAILED_TO_START,
+    FINISHED,
+    JOB_UID_LABEL,
+    PROVISIONING_REQUEST_PREFIX,
+    RESOURCE_IN_USE_FINALIZER,
+)
 from muster.api.meta import ObjectMeta, OwnerReference
-from muster.queueing.conditions import stamped
+from muster.api.status import ApiError
+from muster.controllers.integrations.injection import InjectionError
+from muster.controllers.integrations.notes import of_checks, of_update
+from muster.queueing.conditions import put, stamped
 from muster.queueing.convert import CREATED_ANNOTATION
 from muster.queueing.jobframework.names import workload_name
 from muster.queueing.jobframework.observed import ObservedJob
+from muster.queueing.jobframework.pairing import PairingPlan
 from muster.runtime.client import Client
 from muster.runtime.clock import Clock
-from muster.runtime.objects import merge_patch
+from muster.runtime.events.recorder import EventType, Recorder
+from muster.runtime.objects import key_of, merge_patch, meta_of, reference
 from muster.runtime.refusals import ignoring
 
 _LONGEST_LABEL = 63
@@ -24,19 +36,37 @@ _LONGEST_LABEL = 63
 class Workloads:
     """Creates, changes and deletes. Raises `ApiError` where a method does not say otherwise."""
 
-    def __init__(self, client: Client, clock: Clock, kind: Kind[Any], labels_to_copy: tuple[str, ...]) -> None:
+    def __init__(
+        self, client: Client, clock: Clock, recorder: Recorder, kind: Kind[Any], labels_to_copy: tuple[str, ...]
+    ) -> None:
         self._client = client
         self._clock = clock
+        self._recorder = recorder
         self._kind = kind
         self._labels_to_copy = labels_to_copy
 
-    async def create(
-        self, meta: ObjectMeta, facts: ObservedJob, group: str = "", members: Sequence[ObjectMeta] = ()
-    ) -> Workload | None:
-        """A Workload for a job; None if there is one of that name, which the cache will show, or which is going.
+    async def carry_out(self, job: Any, facts: ObservedJob, plan: PairingPlan, workload: Workload) -> Workload:
+        """Make the job's Workload what the plan says: its spec, its status, its end."""
+        if plan.update is not None or plan.annotations:
+            old, workload = workload, await self._update(workload, plan.update, plan.annotations)
+            if note := of_update(old, workload):
+                self.tell(job, "Normal", "UpdatedWorkload", note)
+        if plan.status is not None:
+            workload = await self.set_status(workload, plan.status)
+            if facts.end is not None:
+                self.tell(job, "Normal", "FinishedWorkload", f"Workload '{key_of(workload)}' is declared finished")
+        if plan.let_go:
+            await self.let_go(workload)
+        if facts.suspended and plan == PairingPlan(plan.workload) and (note := of_checks(workload)):
+            self.tell(job, "Normal", "UpdatedAdmissionCheck", note)
+        return workload
+
+    async def create(self, job: Any, facts: ObservedJob, group: str = "", members: Sequence[ObjectMeta] = ()) -> None:
+        """Make a Workload for a job, unless there is one of that name, which the cache will show, or which is going.
 
         group: the name of a job that is several objects, which own the Workload together.
         """
+        meta = meta_of(job)
         labels = copied_labels(members if group else (meta,), self._labels_to_copy)
         assert labels is not None, "members that disagree make no Workload"
         requests = {key: text for key, text in meta.annotations.items() if key.startswith(PROVISIONING_REQUEST_PREFIX)}
@@ -57,14 +87,17 @@ class Workloads:
                 maximum_execution_time_seconds=facts.maximum_execution_time_seconds,
             ),
         )
-        with ignoring("AlreadyExists"):
-            return await self._client.create(WORKLOAD, workload)
-        return None
+        try:
+            with ignoring("AlreadyExists"):
+                workload = await self._client.create(WORKLOAD, workload)
+                self.tell(job, "Normal", "CreatedWorkload", f"Created Workload: {key_of(workload)}")
+        except ApiError as error:
+            self.tell(job, "Warning", "ErrWorkloadCompose", str(error))
+            raise
 
-    async def update(
+    async def _update(
         self, workload: Workload, spec: WorkloadSpec | None, annotations: Mapping[str, str | None]
     ) -> Workload:
-        """Change the spec and some annotations."""
         patch: dict[str, Any] = {"metadata": {"annotations": dict(annotations)}} if annotations else {}
         if spec is not None:
             old = merge_patch(workload.spec)
@@ -79,6 +112,11 @@ class Workloads:
             WORKLOAD, workload, {"status": merge_patch(status)}, subresource="status"
         )
 
+    async def fail_to_start(self, workload: Workload, error: InjectionError, now: datetime) -> None:
+        """Nothing can be injected into the job as its Workload says: it ends."""
+        conditions = put(workload.status.conditions, FINISHED, True, FAILED_TO_START, str(error), now)
+        await self.set_status(workload, msgspec.structs.replace(workload.status, conditions=conditions))
+
     async def adopt(self, workload: Workload, meta: ObjectMeta) -> Workload:
         """Make a Workload without an owner the job's."""
         owners = [*workload.metadata.owner_references, self._reference(meta)]
@@ -90,13 +128,13 @@ class Workloads:
         owners = [*workload.metadata.owner_references, *self._members(members)]
         return await self._client.patch_object(WORKLOAD, workload, {"metadata": {"ownerReferences": owners}})
 
-    async def delete(self, workload: Workload) -> None:
-        """Delete it, without waiting for us; one that is gone is fine."""
+    async def delete(self, job: Any, workload: Workload) -> None:
+        """Delete one that does not fit the job, without waiting for us; one that is gone is fine."""
         await self.let_go(workload)
-        if workload.metadata.deletion_timestamp is not None:
-            return
-        with ignoring("NotFound"):
-            await self._client.delete_object(WORKLOAD, workload)
+        if workload.metadata.deletion_timestamp is None:
+            with ignoring("NotFound"):
+                await self._client.delete_object(WORKLOAD, workload)
+        self.tell(job, "Normal", "DeletedWorkload", f"Deleted not matching Workload: {key_of(workload)}")
 
     async def let_go(self, workload: Workload) -> None:
         """Remove our finalizer; one that is gone is fine."""
@@ -106,6 +144,15 @@ class Workloads:
         kept = [finalizer for finalizer in finalizers if finalizer != RESOURCE_IN_USE_FINALIZER]
         with ignoring("NotFound"):
             await self._client.patch_object(WORKLOAD, workload, {"metadata": {"finalizers": kept or None}})
+
+    def tell(self, job: Any, type: EventType, reason: str, message: str) -> None:
+        """An event about the job."""
+        self._recorder.event(reference(self._kind, job), type, reason, message)
+
+    def tell_of_missing_class(self, job: Any, facts: ObservedJob) -> None:
+        """There is no such priority class as the job names."""
+        if (named := facts.priority_class) is not None:
+            self.tell(job, "Warning", f"{named.kind}NotFound", f'{named.kind} "{named.name}" not found')
 
     def _members(self, members: Sequence[ObjectMeta]) -> tuple[OwnerReference, ...]:
         kind = self._kind

@@ -9,7 +9,6 @@ decided anew from what the server has, so it may be cut between any two writes.
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
-import msgspec
 from msgspec.structs import replace
 
 from muster.api.conditions import find_true, is_true
@@ -19,7 +18,6 @@ from muster.api.kueue import RESOURCE_FLAVOR, WORKLOAD, Workload, WorkloadPriori
 from muster.api.kueue.names import (
     ADMITTED,
     EVICTED,
-    FAILED_TO_START,
     FINISHED,
     IS_GROUP_WORKLOAD,
     PRIORITY_CLASS_LABEL,
@@ -29,9 +27,7 @@ from muster.api.managed.pods import group_name, is_held, is_managed, role_of
 from muster.api.pods import is_active, is_deleting
 from muster.api.quantity import QuantityError
 from muster.api.scheduling import PriorityClass
-from muster.api.status import ApiError
 from muster.controllers.integrations.injection import InjectionError, infos
-from muster.controllers.integrations.notes import of_checks, of_update
 from muster.controllers.integrations.observed import Observer
 from muster.controllers.integrations.owners import controller_of
 from muster.controllers.integrations.pods.groups import (
@@ -46,12 +42,11 @@ from muster.controllers.integrations.pods.writer import PodWriter
 from muster.controllers.integrations.priorities import Priorities, appeared
 from muster.controllers.integrations.rules import rules
 from muster.controllers.integrations.workloads import Workloads, copied_labels
-from muster.queueing.conditions import put
 from muster.queueing.jobframework.names import workload_name
 from muster.queueing.jobframework.observed import ObservedJob
 from muster.queueing.jobframework.pairing import WORKLOAD_DELETED, PairingPlan, decide
 from muster.runtime.controller import Result
-from muster.runtime.events.recorder import EventType, Recorder
+from muster.runtime.events.recorder import Recorder
 from muster.runtime.manager import Manager
 from muster.runtime.objects import key_of, reference, split_key
 from muster.runtime.reconciler import Reconciler
@@ -76,7 +71,7 @@ class PodReconciler(Reconciler):
         priorities = Priorities(manager)
         self._observer = Observer(PodGroups(), priorities, configuration)
         self._labels_to_copy = configuration.integrations.label_keys_to_copy
-        self._write = Workloads(manager.client, manager.clock, POD, self._labels_to_copy)
+        self._writer = Workloads(manager.client, manager.clock, recorder, POD, self._labels_to_copy)
         self._of_pods = PodWriter(manager.client, manager.clock, recorder)
         self._flavors = manager.informer(RESOURCE_FLAVOR)
         self._pods = manager.informer(POD, indexes={_BY_TIE: _ties})
@@ -105,7 +100,7 @@ class PodReconciler(Reconciler):
         uids = {pod.metadata.uid for pod in pods}
         for workload in self._workloads.by(_BY_POD, key):
             if all(owner.uid not in uids for owner in workload.metadata.owner_references):
-                await self._write.let_go(workload)  # of pods that are gone: its quota is free
+                await self._writer.let_go(workload)  # of pods that are gone: its quota is free
         if not pods:
             return None
         group = name if kind == "group" else ""
@@ -116,7 +111,7 @@ class PodReconciler(Reconciler):
                 return None
             return await self._pair(group, pods, own)
         except QuantityError as error:
-            self._tell(pods[0], "Warning", "ErrWorkloadCompose", str(error))
+            self._writer.tell(pods[0], "Warning", "ErrWorkloadCompose", str(error))
             return None
 
     async def _refuse(self, pods: Sequence[Pod], workload: Workload) -> None:
@@ -125,7 +120,7 @@ class PodReconciler(Reconciler):
             f'A Workload named "{workload.metadata.name}" already exists but is not a pod group workload; '
             "this pod group cannot be admitted"
         )
-        self._tell(pods[0], "Warning", "WorkloadNameConflict", message)
+        self._writer.tell(pods[0], "Warning", "WorkloadNameConflict", message)
         await self._of_pods.release([pod for pod in pods if is_deleting(pod)])
 
     async def _pair(self, name: str, pods: Sequence[Pod], workload: Workload | None) -> Result:
@@ -141,7 +136,7 @@ class PodReconciler(Reconciler):
         if workload is not None and workload.metadata.deletion_timestamp is not None:
             await self._of_pods.end([pod for pod in group.members if not is_deleting(pod)], WORKLOAD_DELETED)
             if not facts.active:
-                await self._write.let_go(workload)
+                await self._writer.let_go(workload)
         else:
             plan = decide(facts, [workload] if workload is not None else [], now, self._rules)
             await self._carry_out(lineup, facts, plan, now)
@@ -163,11 +158,9 @@ class PodReconciler(Reconciler):
             ending = [pod for pod in group.members if is_active(pod) and not is_held(pod)]
             await self._of_pods.end(ending, plan.stop, _evicted_for(plan.workload, plan.stop))
         for unfit in plan.delete:
-            await self._write.delete(unfit)
-            self._tell(group.first, "Normal", "DeletedWorkload", f"Deleted not matching Workload: {key_of(unfit)}")
-        if plan.lacks_priority and facts.priority_class is not None:
-            named = facts.priority_class
-            self._tell(group.first, "Warning", f"{named.kind}NotFound", f'{named.kind} "{named.name}" not found')
+            await self._writer.delete(group.first, unfit)
+        if plan.lacks_priority:
+            self._writer.tell_of_missing_class(group.first, facts)
         if plan.create:
             await self._create(lineup, facts)
         if plan.workload is not None:
@@ -182,28 +175,13 @@ class PodReconciler(Reconciler):
         self, lineup: GroupMembership, facts: ObservedJob, plan: PairingPlan, workload: Workload, now: datetime
     ) -> Workload:
         group, status = lineup.group, plan.status or workload.status
-        finished = is_true(status.conditions, FINISHED)
-        if group.name and not finished:
+        if group.name and not is_true(status.conditions, FINISHED):
             status = with_replacements(status, lineup.absent, now)
             workload = await self._join(group, workload)
         elif not group.name and controller_of(workload.metadata) is None:
-            workload = await self._write.adopt(workload, group.metadata)
-        if status != workload.status:
-            workload = await self._write.set_status(workload, status)
-            if finished:
-                self._tell(
-                    group.first, "Normal", "FinishedWorkload", f"Workload '{key_of(workload)}' is declared finished"
-                )
-        if plan.update is not None or plan.annotations:
-            updated = await self._write.update(workload, plan.update, plan.annotations)
-            if note := of_update(workload, updated):
-                self._tell(group.first, "Normal", "UpdatedWorkload", note)
-            workload = updated
-        if plan.let_go:
-            await self._write.let_go(workload)
-        if facts.suspended and plan == PairingPlan(workload) and (note := of_checks(workload)):
-            self._tell(group.first, "Normal", "UpdatedAdmissionCheck", note)
-        return workload
+            workload = await self._writer.adopt(workload, group.metadata)
+        plan = replace(plan, status=status if status != workload.status else None)
+        return await self._writer.carry_out(group.first, facts, plan, workload)
 
     async def _create(self, lineup: GroupMembership, facts: ObservedJob) -> None:
         group = lineup.group
@@ -212,22 +190,16 @@ class PodReconciler(Reconciler):
         if not complaint and copied_labels(members, self._labels_to_copy) is None:
             complaint = "constructing workload: pods have different label values"
         if complaint:
-            self._tell(group.first, "Warning", "ErrWorkloadCompose", complaint)
+            self._writer.tell(group.first, "Warning", "ErrWorkloadCompose", complaint)
             return
-        try:
-            workload = await self._write.create(group.metadata, facts, group.name, members)
-        except ApiError as error:
-            self._tell(group.first, "Warning", "ErrWorkloadCompose", str(error))
-            raise
-        if workload is not None:
-            self._tell(group.first, "Normal", "CreatedWorkload", f"Created Workload: {key_of(workload)}")
+        await self._writer.create(group.first, facts, group.name, members)
 
     async def _join(self, group: PodGroup, workload: Workload) -> Workload:
         """The Workload goes once all its pods have gone: also those that came later."""
         known = {owner.uid for owner in workload.metadata.owner_references}
         new = [pod.metadata for pod in group.pods if pod.metadata.uid not in known]
         if new:
-            workload = await self._write.join(workload, new)
+            workload = await self._writer.join(workload, new)
             message = f"Added {len(new)} owner reference(s)"
             self._recorder.event(reference(WORKLOAD, workload), "Normal", "OwnerReferencesAdded", message)
         return workload
@@ -241,15 +213,11 @@ class PodReconciler(Reconciler):
         try:
             found = infos(workload, workload.spec.pod_sets, self._flavors.get, queue_labels=self._queue_labels)
         except InjectionError as error:
-            conditions = put(workload.status.conditions, FINISHED, True, FAILED_TO_START, str(error), now)
-            await self._write.set_status(workload, msgspec.structs.replace(workload.status, conditions=conditions))
+            await self._writer.fail_to_start(workload, error, now)
             return
         roles = {info.name: info for info in found}
         gets = {pod.metadata.uid: roles[role_of(pod)] if group.name else found[0] for pod in waiting}
         await self._of_pods.start(waiting, gets, f"Admitted by clusterQueue {admission.cluster_queue}")
-
-    def _tell(self, pod: Pod, type: EventType, reason: str, message: str) -> None:
-        self._recorder.event(reference(POD, pod), type, reason, message)
 
 
 def _evicted_for(workload: Workload | None, why: str) -> str:
