@@ -54,6 +54,12 @@ def test_a_job_that_is_cancelled_while_it_starts_leaves_no_word_of_a_controller(
     assert {line for line in said if not line.endswith(": running")} == {FULL.rstrip()}
 
 
+def test_a_detached_job_goes_on_without_a_reader_of_its_name(up):
+    done = shell(up, "muster run --detach --name left -- sleep 1000 > /dev/full")
+    assert (done.returncode, done.stderr.splitlines()[-1] + "\n") == (1, FULL)
+    assert "Cancelled" not in up("ps", "left").stdout
+
+
 def test_a_job_whose_output_nobody_reads_any_more_does_not_run_on(up):
     assert shell(up, "muster run --name loud -- yes | head -1").stdout == "y\n"
     up("wait", "loud", check=False)

@@ -1,7 +1,7 @@
 """From API objects to the values that decisions are made with.
 
 Objects are as the server stores them: defaulted and validated. What is wrong with one nevertheless (a quantity that is
-none, in the template of a Workload) is an error for the caller to show; it never stops the intake of others.
+none, in the template of a Workload) is an error for the caller to show; it never keeps the others from being read.
 """
 
 from collections.abc import Iterable, Mapping

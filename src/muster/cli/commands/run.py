@@ -191,7 +191,8 @@ async def _interruptible(session: Session, gang: "Gang", *, detach: bool, embedd
                 raise
             return cancelling.code  # it was gone before it could be looked at
         except OutputError:
-            await end()  # as a program ends that writes to a pipe without a reader
+            if not detach:
+                await end()  # as a program ends that writes to a pipe without a reader
             raise
         finally:
             await cancelling.close()

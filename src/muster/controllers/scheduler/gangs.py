@@ -136,7 +136,7 @@ def binding_since(carrier: ObjectMeta) -> datetime | None:
     """When a scheduler last began to bind the whole gang, if it needed several writes."""
     try:
         since = datetime.fromisoformat(carrier.annotations.get(BINDING_ANNOTATION, ""))
-    except ValueError:  # absent, or somebody else wrote there: no intent of ours
+    except ValueError:  # absent, or another program wrote there: no intent of ours
         return None
     return since if since.tzinfo else None
 

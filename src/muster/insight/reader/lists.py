@@ -1,4 +1,4 @@
-"""Reads the lists of a cluster for one look at it: each of them once, whoever asks for it first."""
+"""Reads the lists of a cluster for one look at it: each of them once, however many parts of the answer need it."""
 
 from dataclasses import dataclass, field
 from typing import Any, TypeVar

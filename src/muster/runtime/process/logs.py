@@ -8,6 +8,7 @@ import logging
 import os
 import re
 import sys
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, TextIO
@@ -63,7 +64,8 @@ class Rotating(logging.StreamHandler[TextIO]):
     def _moved(self) -> bool:
         """Whether that could be done. If not, it goes on with the file that it has, and tries again much later."""
         try:
-            self._path.rename(self._path.with_name(f"{self._path.name}.1"))
+            with suppress(FileNotFoundError):  # a user took it away, or an attempt before this one got no further
+                self._path.rename(self._path.with_name(f"{self._path.name}.1"))
             new = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         except OSError:
             return False

@@ -145,8 +145,10 @@ sys.exit("last words")
 """
 
 
-def _chatted(path: Path, lines: int) -> None:
+def _chatted(path: Path, lines: int, *, taken_away: bool = False) -> None:
     with path.open("a") as log:
+        if taken_away:
+            path.unlink()
         subprocess.run(
             [sys.executable, "-c", CHATTER, str(path), str(lines)], stdout=log, stderr=log, timeout=30, check=False
         )
@@ -167,3 +169,10 @@ def test_a_file_that_cannot_be_moved_is_gone_on_with(tmp_path: Path) -> None:
     path.with_name("server.log.1").mkdir()
     _chatted(path, 35)
     assert [int(line) for line in path.read_text().splitlines()[:35]] == list(range(35))
+
+
+def test_a_file_that_was_taken_away_is_made_anew(tmp_path: Path) -> None:
+    path = tmp_path / "server.log"
+    _chatted(path, 35, taken_away=True)
+    assert [int(line) for line in path.with_name("server.log.1").read_text().splitlines()] == list(range(22, 33))
+    assert [int(line) for line in path.read_text().splitlines()[:2]] == [33, 34]

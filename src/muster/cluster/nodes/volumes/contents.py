@@ -1,6 +1,6 @@
 """What is in a pod's volumes: from a volume and the objects that it refers to, to a tree of files. Pure.
 
-`volume_files.py` puts the tree on disk. Messages are upstream's, as they end up in FailedMount events.
+`files.py` puts the tree on disk. Messages are upstream's, as they end up in FailedMount events.
 """
 
 import posixpath

@@ -1,8 +1,8 @@
 """Pods that queue together, or a pod alone: who of them counts, and what there is to see of them. Pure.
 
 A group is complete once it has as many pods as they say. Until it holds quota any pods will do, so long as there are
-enough; from then on each role has its places, and a pod that fails leaves its place to another of its role. Whoever
-comes when all places are taken is turned away.
+enough; from then on each role has its places, and a pod that fails leaves its place to another of its role. A
+pod that comes when all places are taken is turned away.
 """
 
 from collections import Counter

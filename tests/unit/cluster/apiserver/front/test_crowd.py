@@ -76,7 +76,7 @@ def test_in_a_throng_nobody_has_to_go_before_its_time():
     assert gone == ["new"]
     come("busy too", BUSY)
     assert not crowd.make_room(10.9)
-    assert crowd.make_room(11.0)  # the shared was full for a second
+    assert crowd.make_room(11.0)  # there was no room for a second
     assert gone == ["new", "busy too"]
     assert crowd.make_room(11.1)
     come("busy as well", BUSY)

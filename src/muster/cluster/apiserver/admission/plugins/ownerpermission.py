@@ -1,6 +1,6 @@
 """Who may say that an object belongs to another one, and that the other's deletion waits for it.
 
-Whoever changes the owners of an object could have it collected, so he must be allowed to delete it; whoever lets an
+A user who changes the owners of an object could have it collected, so he must be allowed to delete it; one who lets an
 owner wait must be allowed to set the owner's finalizers (k8s.io/kubernetes, OwnerReferencesPermissionEnforcement).
 """
 
