@@ -25,8 +25,11 @@ from muster.cluster import controlplane
 from muster.cluster.apiserver.objects import views
 from muster.cluster.apiserver.registry.builtin import builtin
 from muster.cluster.apiserver.registry.resources import Registry, Resource, Rules, Subresource, View
+from muster.cluster.controlplane import Givens, control_plane
+from muster.cluster.store import MemoryJournal
 from muster.controllers.scheduler.gangs import BINDING_ANNOTATION
-from muster.runtime.clock import run_virtual
+from muster.runtime.clock import VirtualClock, run_virtual
+from muster.runtime.ids import Ids, Random
 from muster.runtime.manager import Manager
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "integrations.md"
@@ -305,6 +308,33 @@ def test_in_the_table_what_its_integration_cannot_read_is_refused_whatever_its_d
                 await client.create(plain, {"metadata": {"name": "bad"}, "spec": {"workers": "many"}}, "default")
             with pytest.raises(ApiError, match=said):
                 await client.patch(plain, "good", {"status": {"done": "all"}}, "default", subresource="status")
+
+    run_virtual(scenario())
+
+
+def test_in_the_table_it_is_followed_again_when_its_definition_comes_back() -> None:
+    async def scenario() -> None:
+        givens = Givens(VirtualClock(), Ids(1), Random(1))
+        async with control_plane(MemoryJournal(), givens, ON, integrations=CODE.WITH_SWEEPS) as plane:
+            world, definition = World(plane), msgspec.convert(DEFINITION, CUSTOM_RESOURCE_DEFINITION.type)
+            await world.client.create(CUSTOM_RESOURCE_DEFINITION, definition)
+            plane.add_controllers()
+            run = asyncio.create_task(plane.manager.run())
+            await plane.manager.ready.wait()
+            await flavor(world, nodeLabels={"disk": "ssd"})
+            await queue(world, "default", cpu=4)
+            await sweep(world, "first", 1, labels={})
+            await world.settle()
+            assert await admitted(world) == [await workload_of(world, "first")]
+            await world.client.delete(CUSTOM_RESOURCE_DEFINITION, DEFINITION["metadata"]["name"])
+            await world.settle(60)
+            await world.client.create(CUSTOM_RESOURCE_DEFINITION, definition)
+            await world.settle(60)
+            await sweep(world, "second", 1, labels={})
+            await world.settle()
+            assert await admitted(world) == [await workload_of(world, "second")]
+            await plane.manager.stop()
+            await run
 
     run_virtual(scenario())
 

@@ -67,6 +67,7 @@ class Manager:
         self.ready = asyncio.Event()
         self._stop_limit = stop_limit_seconds
         self._informers: dict[tuple[Kind[Any], *_Where], Informer[Any]] = {}
+        self._shared: dict[tuple[Kind[Object], *_Where], Informer[Any]] = {}  # with those who want the metadata alone
         self._following: dict[Informer[Any], asyncio.Task[None]] = {}
         self._parts: list[Runnable] = []
         self._started: list[tuple[Runnable, asyncio.Task[None]]] = []
@@ -87,7 +88,8 @@ class Manager:
     ) -> Informer[T]:
         """The one informer of that kind, namespace and selectors; more indexes are added to it.
 
-        Those who want no more than the metadata share it with those who want the objects.
+        Those who want no more than the metadata share it with those who want the objects, if they ask before it runs:
+        what is asked for later is of a kind that may be forgotten, by those who asked alone.
         """
         where = (namespace, labels, fields)
         found = self._informers.get((kind, *where))
@@ -99,16 +101,17 @@ class Manager:
         return found
 
     def _follower(self, kind: Kind[Any], where: _Where) -> Informer[Any]:
-        """An informer for one more view of some objects: that of their metadata sees all, until it runs."""
+        """An informer for one more view of some objects: of one and its metadata, the one that sees all."""
         metadata = (kind.seen_as(Object), *where)
-        known = self._informers.get(metadata)
-        if known is not None and known.kind.type is Object and kind.type is not dict and not self._running:
-            known.kind = kind
+        shares = kind.type is not dict and not self._running
+        known = self._shared.get(metadata) if shares else None
+        if known is not None and Object in (kind.type, known.kind.type):
+            known.kind = kind if known.kind.type is Object else known.kind
             return known
         namespace, labels, fields = where
         found = Informer(self.client, kind, self.clock, self.random, namespace=namespace, labels=labels, fields=fields)
-        if kind.type is not dict:
-            self._informers.setdefault(metadata, found)
+        if shares:
+            self._shared.setdefault(metadata, found)
         if self._running:
             self._follow(found)
         return found

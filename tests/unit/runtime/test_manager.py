@@ -136,6 +136,23 @@ def test_who_wants_only_the_metadata_shares_the_informer_of_the_objects(
     run(test)
 
 
+def test_a_kind_is_forgotten_by_those_alone_who_came_to_follow_its_metadata(server: MemoryServer) -> None:
+    async def test() -> None:
+        manager = make(server)
+        whole, metadata = manager.informer(THING), THING.seen_as(Object)
+        task = asyncio.create_task(manager.run())
+        await manager.ready.wait()
+        await manager.informer(metadata).synced.wait()
+        manager.forget(metadata)
+        server.put("a", 7)
+        await CLOCK.sleep(1)
+        assert [thing.value for thing in whole.all()] == [7]
+        await manager.stop()
+        await task
+
+    run(test)
+
+
 def test_an_informer_that_runs_goes_on_with_the_metadata_alone(server: MemoryServer) -> None:
     async def test() -> None:
         manager = make(server)
