@@ -326,7 +326,7 @@ def test_in_the_table_it_is_followed_again_when_its_definition_comes_back() -> N
             await sweep(world, "first", 1, labels={})
             await world.settle()
             assert await admitted(world) == [await workload_of(world, "first")]
-            await world.client.delete(CUSTOM_RESOURCE_DEFINITION, DEFINITION["metadata"]["name"])
+            await world.client.delete(CUSTOM_RESOURCE_DEFINITION, SWEEP.resource)
             await world.settle(60)
             await world.client.create(CUSTOM_RESOURCE_DEFINITION, definition)
             await world.settle(60)
