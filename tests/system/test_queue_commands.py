@@ -83,8 +83,8 @@ async def test_a_job_behind_others_is_told_who_and_for_how_long(world: World):
     await submit(world, "third", 4)
     facts = await why(world, "third")
     assert facts.state.word == "Queued"
-    assert facts.standing is not None
-    assert facts.standing.position == 2
+    assert facts.quota_state is not None
+    assert facts.quota_state.position == 2
     assert [one.metadata.owner_references[0].name for one in facts.ahead or ()] == ["second"]
     assert [(holder.name, holder.usage["cpu"]) for holder in facts.holders] == [("first", 4000)]
     assert [(need.resource, need.missing) for need in facts.needs if need.missing] == [("cpu", 4000)]
@@ -190,13 +190,13 @@ async def test_queues_are_stopped_and_resumed(world: World):
     await submit(world, "runs", 1, queue="team")
     await submit(world, "early", 4, queue="team")
     queued = await why(world, "early")
-    assert queued.standing is not None
-    assert queued.standing.position == 1
+    assert queued.quota_state is not None
+    assert queued.quota_state.position == 1
     await set_stop_policy(session, "team", "Hold", cluster=False)
     await submit(world, "waits", 1, queue="team")
     early = await why(world, "early")
-    assert early.standing is not None
-    assert (early.standing.sentence, early.ahead) == ("waiting in queue team: LocalQueue team is inactive", None)
+    assert early.quota_state is not None
+    assert (early.quota_state.sentence, early.ahead) == ("waiting in queue team: LocalQueue team is inactive", None)
     rows = await job_rows(world.client, "default", world.clock.now(), lambda _: None)
     assert {row["name"]: row["position"] for row in rows} == {"runs": None, "early": None, "waits": None}
     waits = await why(world, "waits")
@@ -206,7 +206,7 @@ async def test_queues_are_stopped_and_resumed(world: World):
     assert (await why(world, "runs")).state.word == "Starting"
     await hold_or_release(session, ("queue/team",), hold=False)
     await world.settle()
-    assert (await why(world, "early")).standing == queued.standing  # as if nothing had been
+    assert (await why(world, "early")).quota_state == queued.quota_state  # as if nothing had been
     await world.client.delete(JOB, "early", "default", propagation="Background")
     await set_stop_policy(session, "team", "HoldAndDrain", cluster=True)
     await world.settle()
@@ -236,7 +236,7 @@ async def test_what_is_no_job_is_known_by_its_workload(world: World):
         await world.settle()
     await submit(world, "job", 1)
     facts = await why(world, "other")
-    assert (facts.state.word, facts.standing and facts.standing.position) == ("Queued", 1)
+    assert (facts.state.word, facts.quota_state and facts.quota_state.position) == ("Queued", 1)
     assert [holder.name for holder in facts.holders] == ["group", "job"]
     said: list[str] = []
     rows = {row["name"]: row for row in await job_rows(world.client, "default", world.clock.now(), said.append)}

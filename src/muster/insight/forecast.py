@@ -27,7 +27,7 @@ from muster.api.kueue.names import (
 )
 from muster.api.quantity import QuantityError
 from muster.api.selectors import SelectorError
-from muster.insight.standing import display_name, owner_uids
+from muster.insight.quotastate import display_name, owner_uids
 from muster.queueing import convert
 from muster.queueing.model import PODS, FlavorResource, FlavorSpec
 from muster.queueing.pending.queues import Queues

@@ -12,7 +12,7 @@ from muster.api.kueue import Workload
 from muster.api.kueue.names import PODS_READY, QUEUE_NAME_LABEL
 from muster.api.pods import is_finished, is_ready
 from muster.insight.failures import failures, so_far, why_failed, why_waiting
-from muster.insight.standing import Stage, Standing
+from muster.insight.quotastate import QuotaState, Stage
 
 # Why a job has failed that a user has cancelled.
 CANCELLED = "Cancelled"
@@ -27,12 +27,12 @@ Word: TypeAlias = (
 class JobState:
     """One line of `muster ps`.
 
-    word: before a job may make pods, that of its standing: Queued, Checking, Evicting or Held.
+    word: before a job may make pods, that of its quota state: Queued, Checking, Evicting or Held.
     ready: pods that are ready, or that have succeeded.
     wanted: pods that should be.
     reason: why it is not further, as the level that holds it says.
     blocked: something must change before it goes on; otherwise it is only a matter of moments.
-    standing: where it stands in its queue, as long as that is what holds it.
+    quota_state: where it stands in its queue, as long as that is what holds it.
     """
 
     word: Word
@@ -40,7 +40,7 @@ class JobState:
     wanted: int
     reason: str = ""
     blocked: bool = False
-    standing: Standing | None = None
+    quota_state: QuotaState | None = None
 
     @property
     def finished(self) -> bool:
@@ -50,18 +50,18 @@ class JobState:
     @property
     def stuck(self) -> bool:
         """Whether it has been said why it does not start; that may be for ever."""
-        waits = self.standing.waits if self.standing is not None else self.word == "Pending" and self.blocked
+        waits = self.quota_state.waits if self.quota_state is not None else self.word == "Pending" and self.blocked
         return waits and bool(self.reason)
 
     @property
     def hopeless(self) -> bool:
         """Whether those who decide see no way, as far as they have said."""
-        return self.stuck and (self.standing is None or self.standing.final)
+        return self.stuck and (self.quota_state is None or self.quota_state.final)
 
     def saying(self, reason: str) -> "JobState":
         """The same with another reason."""
-        standing = replace(self.standing, reason=reason) if self.standing is not None else None
-        return replace(self, reason=reason, blocked=True, standing=standing)
+        quota_state = replace(self.quota_state, reason=reason) if self.quota_state is not None else None
+        return replace(self, reason=reason, blocked=True, quota_state=quota_state)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,7 @@ def worker(job: Job, rank: str) -> str:
     return str(int(rank))
 
 
-def job_state(job: Job, pods: Sequence[Pod], standing: Standing | None = None) -> JobState:
+def job_state(job: Job, pods: Sequence[Pod], quota_state: QuotaState | None = None) -> JobState:
     """The state of a job with the pods that it has now, and where its Workload stands, if it has one."""
     wanted = job.spec.completions if job.spec.completions is not None else job.spec.parallelism or 0
     live = [pod for pod in pods if not is_finished(pod)]
@@ -115,10 +115,10 @@ def job_state(job: Job, pods: Sequence[Pod], standing: Standing | None = None) -
             return JobState(word, job.status.succeeded, wanted, reason)
     if job.metadata.deletion_timestamp is not None:
         return JobState("Deleting", done, wanted)
-    if standing is not None and standing.stopped:
-        return JobState(standing.word, done, wanted, standing.reason, bool(standing.reason), standing)
+    if quota_state is not None and quota_state.stopped:
+        return JobState(quota_state.word, done, wanted, quota_state.reason, bool(quota_state.reason), quota_state)
     if job.spec.suspend:
-        return _suspended(job, standing, done, wanted)
+        return _suspended(job, quota_state, done, wanted)
     unplaced = [pod for pod in live if not pod.spec.node_name]
     goes_on = any(map(is_ready, live)) and all(pod.spec.scheduling_gates for pod in unplaced)
     if unplaced and not goes_on:  # who is gated has not its turn yet, as when a job grows in its queue
@@ -133,17 +133,17 @@ def job_state(job: Job, pods: Sequence[Pod], standing: Standing | None = None) -
     return JobState(word, done, wanted, so_far(job, pods))
 
 
-def workload_state(workload: Workload, standing: Standing) -> JobState:
+def workload_state(workload: Workload, quota_state: QuotaState) -> JobState:
     """The state of a pod group, or of another kind of job: it is known by its Workload only."""
     wanted = sum(podset.count for podset in workload.spec.pod_sets)
     ready = is_true(workload.status.conditions, PODS_READY)
-    word: Word = ("Running" if ready else "Starting") if standing.word == "Admitted" else standing.word
-    return JobState(word, wanted if ready else 0, wanted, standing.reason, standing=standing)
+    word: Word = ("Running" if ready else "Starting") if quota_state.word == "Admitted" else quota_state.word
+    return JobState(word, wanted if ready else 0, wanted, quota_state.reason, quota_state=quota_state)
 
 
-def _suspended(job: Job, standing: Standing | None, done: int, wanted: int) -> JobState:
+def _suspended(job: Job, quota_state: QuotaState | None, done: int, wanted: int) -> JobState:
     """By its queue, which resumes it, or by a person."""
-    if standing is not None:
+    if quota_state is not None:
         return JobState("Starting", done, wanted)
     if QUEUE_NAME_LABEL in job.metadata.labels:
         return JobState("Queued", done, wanted, "waiting to be taken in by its queue")

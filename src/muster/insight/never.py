@@ -85,8 +85,8 @@ def prospects(subject: Job | Workload, state: JobState, room: Room) -> Verdict:
     """Whether a job that does not start, as its state says, ever will."""
     if not state.stuck:
         return OPEN
-    standing = state.standing
-    queue = standing.queue if standing is not None and standing.final else ""
+    quota_state = state.quota_state
+    queue = quota_state.queue if quota_state is not None and quota_state.final else ""
     return verdict(ask_of(subject), room, subject.metadata.namespace, queue)
 
 

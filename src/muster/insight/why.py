@@ -19,7 +19,7 @@ from muster.api.quantity import amount
 from muster.insight.failures import count_of, failures, why_waiting
 from muster.insight.forecast import Holder, Need
 from muster.insight.jobstate import OPEN, JobState, Verdict, why_unplaced
-from muster.insight.standing import UNTIL_RELEASED, Standing, display_name
+from muster.insight.quotastate import UNTIL_RELEASED, QuotaState, display_name
 from muster.insight.text import age, quantity, table
 from muster.queueing.scheduling.estimate import Estimate
 
@@ -54,7 +54,7 @@ class JobReadings:
     state: JobState
     job: Job | None = None
     workload: Workload | None = None
-    standing: Standing | None = None
+    quota_state: QuotaState | None = None
     pods: Sequence[Pod] = ()
     cluster_queue: str = ""
     ahead: Sequence[PendingWorkload] | None = None
@@ -97,37 +97,39 @@ def levels(facts: JobReadings) -> list[Level]:
 
 
 def _quota(facts: JobReadings) -> Level:
-    standing, workload = facts.standing, facts.workload
-    if standing is None or workload is None:
+    quota_state, workload = facts.quota_state, facts.workload
+    if quota_state is None or workload is None:
         queue = facts.job.metadata.labels.get(QUEUE_NAME_LABEL, "") if facts.job is not None else ""
         if not queue:
             return Level("quota", "none", "it is in no queue and needs no quota")
         if facts.job is not None and facts.job.spec.suspend:
             return Level("quota", "here", f"waiting to be taken in by queue {queue}: it has no Workload yet")
         return Level("quota", "done", f"it is in queue {queue}")
-    if standing.finished:
-        return Level("quota", "done", f"given back to ClusterQueue {standing.cluster_queue or facts.cluster_queue}")
-    since = f", for {age(standing.since, facts.now)}"
-    if standing.word == "Queued":
-        told = [standing.reason] if standing.reason else []
+    if quota_state.finished:
+        return Level("quota", "done", f"given back to ClusterQueue {quota_state.cluster_queue or facts.cluster_queue}")
+    since = f", for {age(quota_state.since, facts.now)}"
+    if quota_state.word == "Queued":
+        told = [quota_state.reason] if quota_state.reason else []
         details = [*told, *_needs(facts), *_ahead(facts), *_holders(facts), *_evicted(facts)]
-        return Level("quota", "here", f"waiting in queue {_place(facts, standing)}{since}", tuple(details))
-    if standing.word == "Held":
-        said = (standing.reason,) if standing.reason != UNTIL_RELEASED else ()
+        return Level("quota", "here", f"waiting in queue {_place(facts, quota_state)}{since}", tuple(details))
+    if quota_state.word == "Held":
+        said = (quota_state.reason,) if quota_state.reason != UNTIL_RELEASED else ()
         return Level("quota", "here", f"held{since}; let it go on with: muster release {facts.name}", said)
-    if standing.word == "Evicting":
-        return Level("quota", "here", f"giving its quota back{since}", (standing.reason,))
-    if standing.word == "Checking":
-        return Level("quota", "here", f"reserved in ClusterQueue {standing.cluster_queue}{since}", (standing.reason,))
-    text = f"admitted by ClusterQueue {standing.cluster_queue} through queue {standing.queue}{since}"
+    if quota_state.word == "Evicting":
+        return Level("quota", "here", f"giving its quota back{since}", (quota_state.reason,))
+    if quota_state.word == "Checking":
+        return Level(
+            "quota", "here", f"reserved in ClusterQueue {quota_state.cluster_queue}{since}", (quota_state.reason,)
+        )
+    text = f"admitted by ClusterQueue {quota_state.cluster_queue} through queue {quota_state.queue}{since}"
     return Level("quota", "done", text, tuple(_granted(workload)))
 
 
-def _place(facts: JobReadings, standing: Standing) -> str:
-    where = f"{standing.queue} (ClusterQueue {facts.cluster_queue})" if facts.cluster_queue else standing.queue
-    if standing.position is None:
+def _place(facts: JobReadings, quota_state: QuotaState) -> str:
+    where = f"{quota_state.queue} (ClusterQueue {facts.cluster_queue})" if facts.cluster_queue else quota_state.queue
+    if quota_state.position is None:
         return where
-    return f"{where}, position {standing.position}" + (f" of {facts.waiting}" if facts.waiting else "")
+    return f"{where}, position {quota_state.position}" + (f" of {facts.waiting}" if facts.waiting else "")
 
 
 def _evicted(facts: JobReadings) -> list[str]:

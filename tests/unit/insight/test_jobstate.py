@@ -7,7 +7,7 @@ from muster.api.batch import Job
 from muster.api.core import Pod
 from muster.api.meta import ObjectMeta
 from muster.insight.jobstate import Ending, JobState, ending, job_state, worker
-from muster.insight.standing import Standing
+from muster.insight.quotastate import QuotaState
 
 
 def job(conditions=(), suspend=None, succeeded=0, deleting=False, parallelism=2, completions=2):
@@ -53,7 +53,7 @@ def pod(
     )
 
 
-QUEUED = Standing("Queued", "no room", queue="q", position=2)
+QUEUED = QuotaState("Queued", "no room", queue="q", position=2)
 READY = {"type": "Ready", "status": "True"}
 UNSCHEDULABLE = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/1 nodes"}
 
@@ -140,18 +140,18 @@ def test_state(subject, pods, state):
 
 
 @pytest.mark.parametrize(
-    ("subject", "standing", "state"),
+    ("subject", "quota_state", "state"),
     [
-        (job(suspend=True), QUEUED, JobState("Queued", 0, 2, "no room", blocked=True, standing=QUEUED)),
-        (job(suspend=True), Standing("Queued"), JobState("Queued", 0, 2, standing=Standing("Queued"))),
-        (job(suspend=True), Standing("Admitted"), JobState("Starting", 0, 2)),
-        (job(), Standing("Evicting", "why"), JobState("Evicting", 0, 2, "why", True, Standing("Evicting", "why"))),
-        (job(), Standing("Admitted"), JobState("Pending", 0, 2, "waiting for its pods to be created")),
+        (job(suspend=True), QUEUED, JobState("Queued", 0, 2, "no room", blocked=True, quota_state=QUEUED)),
+        (job(suspend=True), QuotaState("Queued"), JobState("Queued", 0, 2, quota_state=QuotaState("Queued"))),
+        (job(suspend=True), QuotaState("Admitted"), JobState("Starting", 0, 2)),
+        (job(), QuotaState("Evicting", "why"), JobState("Evicting", 0, 2, "why", True, QuotaState("Evicting", "why"))),
+        (job(), QuotaState("Admitted"), JobState("Pending", 0, 2, "waiting for its pods to be created")),
         (job([("Complete", "m")]), QUEUED, JobState("Completed", 0, 2)),
     ],
 )
-def test_the_queue_holds_a_job_before_anything_else(subject, standing, state):
-    assert job_state(subject, [], standing) == state
+def test_the_queue_holds_a_job_before_anything_else(subject, quota_state, state):
+    assert job_state(subject, [], quota_state) == state
 
 
 def test_a_job_that_its_queue_has_not_seen_is_not_suspended_by_a_person():

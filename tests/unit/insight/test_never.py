@@ -17,7 +17,7 @@ from muster.gang.placement import Placement, place
 from muster.gang.shapes import shape_of
 from muster.insight.jobstate import JobState
 from muster.insight.never import Room, ask_of, doubted, verdict
-from muster.insight.standing import Standing
+from muster.insight.quotastate import QuotaState
 from muster.queueing.additions import Completion
 
 
@@ -227,18 +227,18 @@ NO_WAY = (
         (JobState("Pending", 0, 1, "waiting for its pods to be created"), "waiting for its pods to be created"),
         (JobState("Pending", 0, 1, "0/1 nodes", blocked=True), ""),
         # Quota that is there, but not free, is nothing to despair of; and admission may count otherwise than we do.
-        (JobState("Queued", 0, 1, "not now", True, Standing("Queued", "not now", queue="q")), "not now"),
+        (JobState("Queued", 0, 1, "not now", True, QuotaState("Queued", "not now", queue="q")), "not now"),
         (
-            JobState("Queued", 0, 1, NO_WAY, True, Standing("Queued", NO_WAY, queue="q")),
+            JobState("Queued", 0, 1, NO_WAY, True, QuotaState("Queued", NO_WAY, queue="q")),
             "can never start: the quota of queue q is 4 cpu at most, and it asks for 5",
         ),
-        (JobState("Held", 0, 1, "held", True, Standing("Held", "held")), "held"),
+        (JobState("Held", 0, 1, "held", True, QuotaState("Held", "held")), "held"),
     ],
 )
 def test_only_where_those_who_decide_see_no_way_it_is_said(state, reason):
     found = doubted(job(5, cpu="1"), state, room(node("a", cpu=5), queues=[ONE]))
     assert found.reason == (reason or state.reason)
-    assert found.standing is None or found.standing.reason == found.reason
+    assert found.quota_state is None or found.quota_state.reason == found.reason
 
 
 NODES = st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), min_size=1, max_size=4)

@@ -6,13 +6,13 @@ from typing import Any
 import msgspec
 import pytest
 from tests.unit.insight.test_jobstate import READY, UNSCHEDULABLE, job
-from tests.unit.insight.test_standing import HOLDS, MINUTE, NO_ROOM, condition, pending, workload
+from tests.unit.insight.test_quotastate import HOLDS, MINUTE, NO_ROOM, condition, pending, workload
 
 from muster.api.core import Pod
 from muster.api.kueue.visibility import PendingWorkload
 from muster.insight.forecast import Holder, Need
 from muster.insight.jobstate import Verdict, job_state
-from muster.insight.standing import standing
+from muster.insight.quotastate import quota_state
 from muster.insight.why import NODES_NAMED, JobReadings, Level, failed, levels, when
 from muster.queueing.scheduling.estimate import Certainty, Estimate
 
@@ -36,7 +36,7 @@ def pod(rank: int, node: str = "n", phase: str = "Running", ready: bool = True, 
 
 def facts(subject=None, pods=(), work=None, position=None, **about: Any) -> JobReadings:
     subject = subject or job()
-    stands = standing(work, position) if work is not None else None
+    stands = quota_state(work, position) if work is not None else None
     state = job_state(subject, pods, stands)
     return JobReadings("ns", "j", NOW, state, subject, work, stands, pods, **about)
 

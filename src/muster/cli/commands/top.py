@@ -25,8 +25,8 @@ async def _top(target: Target) -> None:
     from muster.api.kueue import CLUSTER_QUEUE, WORKLOAD
     from muster.api.pods import controller_of, is_finished, pod_requests
     from muster.api.quantity import amount
+    from muster.insight.quotastate import by_owner, quota_state
     from muster.insight.reader.queues import list_or_none
-    from muster.insight.standing import by_owner, standing
     from muster.insight.text import quantity, table
 
     async with connect(target) as session:
@@ -39,7 +39,7 @@ async def _top(target: Target) -> None:
     for pod in pods:
         owner = controller_of(pod) or pod.metadata
         workload = workloads.get(owner.uid)
-        queue = standing(workload).cluster_queue if workload is not None else ""
+        queue = quota_state(workload).cluster_queue if workload is not None else ""
         for tally in (used[pod.spec.node_name], users[pod.metadata.namespace, owner.name, queue or "-"]):
             tally.update(Counter(pod_requests(pod.spec)) + Counter(pods=1))
     resources = [r for r in _SHOWN if any(r in node.status.allocatable for node in nodes)]

@@ -72,7 +72,7 @@ def _document(facts: Any, found: Any) -> dict[str, Any]:
 
     from muster.api.quantity import format_amount
 
-    estimate, stands = facts.estimate, facts.standing
+    estimate, stands = facts.estimate, facts.quota_state
     starts = (
         {"at": estimate.at, "certainty": str(estimate.certainty), "because": estimate.because} if estimate else None
     )

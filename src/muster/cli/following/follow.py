@@ -180,7 +180,7 @@ class Follower:
             if job is None or job.metadata.uid != uid:
                 await self._drain()
                 return Ending(1, "it was deleted")
-            stands = await queue.standing() if queue is not None else None
+            stands = await queue.quota_state() if queue is not None else None
             state = job_state(job, mine, stands)
             state = await self._doubted(job, state)
             if state != last:

@@ -4,8 +4,8 @@ from dataclasses import dataclass, field
 
 from muster.api.kueue import WORKLOAD, Workload
 from muster.api.kueue.names import JOB_UID_LABEL
+from muster.insight.quotastate import QuotaState, by_owner, quota_state
 from muster.insight.reader.queues import Visibility, list_or_none
-from muster.insight.standing import Standing, by_owner, standing
 from muster.runtime.client import Client
 from muster.runtime.clock import Clock
 from muster.runtime.informer import Informer
@@ -41,12 +41,12 @@ class QueueWatch:
     def __post_init__(self) -> None:
         self._visibility = Visibility(self.client)
 
-    async def standing(self) -> Standing | None:
+    async def quota_state(self) -> QuotaState | None:
         """Where it stands now; None if it has no Workload."""
         workload = by_owner(self.workloads.all()).get(self.job_uid)
         if workload is None:
             return None
-        found = standing(workload)
+        found = quota_state(workload)
         if not found.waits:
             self._asked = ("", 0.0)
             return found
@@ -54,7 +54,7 @@ class QueueWatch:
         if self._asked[0] != version or now - self._asked[1] >= POSITION_SECONDS:
             self._asked = version, now
             self._position = await self._ask(workload)
-        return standing(workload, self._position)
+        return quota_state(workload, self._position)
 
     async def _ask(self, workload: Workload) -> int | None:
         meta = workload.metadata

@@ -23,8 +23,8 @@ class Progress:
             return
         if state.word == "Running":
             self._running(state)
-        elif state.blocked and state.standing is not None:
-            self._stands(state.standing.sentence)
+        elif state.blocked and state.quota_state is not None:
+            self._stands(state.quota_state.sentence)
         elif state.blocked or state.word == "Retrying":
             self._say_once(f"{self.name}: {state.word.lower()}: {state.reason}")
 

@@ -11,10 +11,10 @@ from muster.api.kueue.names import ADMISSION_GATED, MISCONFIGURED, QUOTA_RESERVE
 from muster.api.kueue.visibility import PendingWorkload
 from muster.insight.forecast import Outlook, Snapshot
 from muster.insight.jobstate import job_state, workload_state
+from muster.insight.quotastate import QuotaState, by_owner, quota_state
 from muster.insight.reader.jobs import refused_pods
 from muster.insight.reader.lists import Lists
 from muster.insight.reader.queues import Visibility, get_or_none, list_or_none
-from muster.insight.standing import Standing, by_owner, standing
 from muster.insight.why import JobReadings
 from muster.queueing.additions import Completion
 from muster.queueing.scheduling.estimate import Certainty, Estimate
@@ -40,7 +40,7 @@ async def find(client: Client, namespace: str, name: str) -> tuple[Job | None, W
 async def investigate(client: Client, namespace: str, name: str, now: datetime) -> JobReadings | None:
     """The facts about a job, or another Workload, of that name; None if there is none."""
     job, workload = await find(client, namespace, name)
-    stands = standing(workload) if workload is not None else None
+    stands = quota_state(workload) if workload is not None else None
     pods: list[Pod] = []
     if job is not None:
         pods = (await client.list(POD, namespace, labels=f"{JOB_NAME_LABEL}={name}")).items
@@ -52,7 +52,7 @@ async def investigate(client: Client, namespace: str, name: str, now: datetime) 
         ):
             state = replace(state, reason=why)
     elif workload is not None:
-        state = workload_state(workload, standing(workload))
+        state = workload_state(workload, quota_state(workload))
     else:
         return None
     facts, lists = JobReadings(namespace=namespace, name=name, now=now, state=state, job=job, pods=pods), Lists(client)
@@ -65,11 +65,11 @@ async def investigate(client: Client, namespace: str, name: str, now: datetime) 
         facts = replace(facts, verdict=prospects(subject, state, await survey(lists, namespace)))
     if workload is None or stands is None:
         return facts
-    facts = replace(facts, workload=workload, standing=stands, cluster_queue=stands.cluster_queue)
+    facts = replace(facts, workload=workload, quota_state=stands, cluster_queue=stands.cluster_queue)
     return await _waiting(lists, facts, workload, stands) if stands.waits else facts
 
 
-async def _waiting(lists: Lists, facts: JobReadings, workload: Workload, stands: Standing) -> JobReadings:
+async def _waiting(lists: Lists, facts: JobReadings, workload: Workload, stands: QuotaState) -> JobReadings:
     """Who is ahead, what is missing, and when it starts."""
     namespace = workload.metadata.namespace
     local = await get_or_none(lists.client, LOCAL_QUEUE, stands.queue, namespace)
@@ -93,7 +93,7 @@ def _placed(facts: JobReadings, workload: Workload, pending: list[PendingWorkloa
         return facts
     index = places.index(mine)
     position = pending[index].position_in_cluster_queue + 1
-    return replace(facts, standing=standing(workload, position), ahead=pending[:index], waiting=len(pending))
+    return replace(facts, quota_state=quota_state(workload, position), ahead=pending[:index], waiting=len(pending))
 
 
 async def _outlook(lists: Lists, facts: JobReadings, workload: Workload, queue: str) -> JobReadings:
@@ -127,7 +127,7 @@ def _head(facts: JobReadings, snapshot: Snapshot) -> str:
         for one in snapshot.workloads
         if (one.metadata.namespace, one.metadata.name) == (first.namespace, first.name)
     )
-    return next((standing(one).reason for one in found), "")
+    return next((quota_state(one).reason for one in found), "")
 
 
 async def _snapshot(lists: Lists, added: Completion) -> Snapshot | None:

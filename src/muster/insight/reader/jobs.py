@@ -12,19 +12,19 @@ async def job_rows(client: Client, namespace: str, now: datetime, say: Callable[
     """Jobs, and what else has a Workload of its own; the oldest first. What may not be seen is said."""
     from muster.api.batch import JOB
     from muster.insight.jobstate import job_state, workload_state
+    from muster.insight.quotastate import by_owner, owner_uids, quota_state
     from muster.insight.reader.queues import Visibility, workloads_of
-    from muster.insight.standing import by_owner, owner_uids, standing
     from muster.insight.text import age
 
     jobs = (await client.list(JOB, namespace)).items
     pods = await _pods_by_owner(client, namespace)
     workloads = await workloads_of(client, namespace, say)
-    waiting = {(w.metadata.namespace, w.spec.queue_name) for w in workloads if standing(w).waits}
+    waiting = {(w.metadata.namespace, w.spec.queue_name) for w in workloads if quota_state(w).waits}
     positions = await Visibility(client).positions(waiting)
     refused = await refused_pods(client, namespace)
 
     def stands(workload: Any) -> Any:
-        return standing(workload, positions.get((workload.metadata.namespace, workload.metadata.name)))
+        return quota_state(workload, positions.get((workload.metadata.namespace, workload.metadata.name)))
 
     mine = by_owner(workloads)
     uids = {job.metadata.uid for job in jobs}
@@ -106,7 +106,7 @@ def _job_row(job: Any, pods: list[Any], state: Any, stands: Any, refused: str) -
 
 def _workload_row(workload: Any, state: Any, stands: Any) -> dict[str, Any]:
     """Of a pod group, or another kind of job."""
-    from muster.insight.standing import display_name
+    from muster.insight.quotastate import display_name
 
     namespace = workload.metadata.namespace
     name = display_name(workload.metadata, namespace)

@@ -4,12 +4,12 @@ import pytest
 
 from muster.cli.terminal.progress import Progress
 from muster.insight.jobstate import JobState
-from muster.insight.standing import Standing
+from muster.insight.quotastate import QuotaState
 
 
 def queued(position, reason="no room"):
-    standing = Standing("Queued", reason, queue="q", position=position)
-    return JobState("Queued", 0, 2, reason, blocked=bool(reason), standing=standing)
+    quota_state = QuotaState("Queued", reason, queue="q", position=position)
+    return JobState("Queued", 0, 2, reason, blocked=bool(reason), quota_state=quota_state)
 
 
 def running(ready, wanted):

@@ -35,7 +35,7 @@ Stage: TypeAlias = Literal["Queued", "Checking", "Evicting", "Held", "Admitted",
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class QuotaState:
     """A Workload as its queue sees it.
 
     reason: why it is not further, as the queue says it; "" if the queue has not said anything yet.
@@ -81,13 +81,13 @@ class Standing:
         return f"waiting in queue {self.queue}{place}" + (f": {self.reason}" if self.reason else "")
 
 
-def standing(workload: Workload, position: int | None = None) -> Standing:
+def quota_state(workload: Workload, position: int | None = None) -> QuotaState:
     """Where the Workload stands; the position counts only while it waits."""
     spec, status = workload.spec, workload.status
     word, reason, since = _stage(workload)
     if reason == DEACTIVATED_MESSAGE:
         reason = _DEACTIVATED.get(word, "")
-    return Standing(
+    return QuotaState(
         word=word,
         reason=_PREAMBLE.sub("", reason, count=1),
         queue=spec.queue_name,

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from muster.api.kueue import Workload
-from muster.insight.standing import by_owner, display_name, owner_uids, standing
+from muster.insight.quotastate import by_owner, display_name, owner_uids, quota_state
 
 MINUTE = "2026-01-01T00:01:00Z"
 NO_ROOM = "insufficient unused quota for cpu in flavor f, 2 more needed"
@@ -136,7 +136,7 @@ def pending(message, reason="WaitingForQuota"):
     ],
 )
 def test_standing(subject, word, sentence):
-    found = standing(subject, 3)
+    found = quota_state(subject, 3)
     assert (found.word, found.sentence) == (word, sentence)
     assert (found.queue, found.priority) == ("q", 7)
     assert found.cluster_queue == ("c" if subject.status.admission else "")
@@ -145,7 +145,7 @@ def test_standing(subject, word, sentence):
 
 
 def test_without_a_position_none_is_said():
-    assert standing(workload(pending(NO_ROOM))).sentence == f"waiting in queue q: {NO_ROOM}"
+    assert quota_state(workload(pending(NO_ROOM))).sentence == f"waiting in queue q: {NO_ROOM}"
 
 
 def test_a_job_has_the_workload_that_is_not_finished_and_of_those_the_youngest():
