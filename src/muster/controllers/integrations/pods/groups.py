@@ -95,25 +95,25 @@ class GroupMembership:
     complaint: str = ""
 
 
-def line_up(name: str, pods: Iterable[Pod], workload: Workload | None, now: datetime) -> GroupMembership:
+def membership_of(name: str, pods: Iterable[Pod], workload: Workload | None, now: datetime) -> GroupMembership:
     """Who of the pods of a group counts, by the Workload that it has. Raises `QuantityError`."""
     members = tuple(sorted(pods, key=_age))
     holds = workload is not None and is_true(workload.status.conditions, QUOTA_RESERVED)
     over = workload is not None and is_true(workload.status.conditions, FINISHED)
     if not name:
         podsets = workload.spec.pod_sets if workload is not None and holds else (_podset(MAIN_POD_SET, members[0], 1),)
-        lineup = GroupMembership(
+        membership = GroupMembership(
             PodGroup(name, members, members, podsets, now), released=tuple(filter(is_deleting, members))
         )
     elif workload is None or not (holds or over or _complaint(name, members)):
-        lineup = _gathered(name, members, workload, now)
+        membership = _gathered(name, members, workload, now)
     else:
-        lineup = _by_role(name, members, workload, now)
+        membership = _by_role(name, members, workload, now)
     if workload is not None and workload.metadata.deletion_timestamp is not None:
-        return replace(lineup, released=members)
+        return replace(membership, released=members)
     if over:  # pods that come now wait for another Workload
-        return replace(lineup, excess=(), released=tuple(p for p in members if is_deleting(p) or not is_held(p)))
-    return replace(lineup, released=members) if name and _is_given_up(members, now) else lineup
+        return replace(membership, excess=(), released=tuple(p for p in members if is_deleting(p) or not is_held(p)))
+    return replace(membership, released=members) if name and _is_given_up(members, now) else membership
 
 
 def _complaint(name: str, members: Sequence[Pod]) -> str:

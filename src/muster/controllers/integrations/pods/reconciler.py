@@ -34,7 +34,7 @@ from muster.controllers.integrations.pods.groups import (
     GroupMembership,
     PodGroup,
     PodGroups,
-    line_up,
+    membership_of,
     occupied_until,
     with_replacements,
 )
@@ -125,12 +125,12 @@ class PodReconciler(Reconciler):
 
     async def _pair(self, name: str, pods: Sequence[Pod], workload: Workload | None) -> Result:
         now = self._clock.now()
-        lineup = line_up(name, pods, workload, now)
-        group = lineup.group
+        membership = membership_of(name, pods, workload, now)
+        group = membership.group
         if not name and is_deleting(group.first):
-            await self._of_pods.release(lineup.released)
+            await self._of_pods.release(membership.released)
             return None
-        await self._of_pods.send_away(lineup.excess)
+        await self._of_pods.send_away(membership.excess)
         facts = self._facts(group)
         wake_at = occupied_until(group)
         if workload is not None and workload.metadata.deletion_timestamp is not None:
@@ -139,9 +139,9 @@ class PodReconciler(Reconciler):
                 await self._writer.let_go(workload)
         else:
             plan = decide(facts, [workload] if workload is not None else [], now, self._rules)
-            await self._carry_out(lineup, facts, plan, now)
+            await self._carry_out(membership, facts, plan, now)
             wake_at = min((moment for moment in (wake_at, plan.wake_at) if moment is not None), default=None)
-        await self._of_pods.release(lineup.released)
+        await self._of_pods.release(membership.released)
         return None if wake_at is None else max((wake_at - now).total_seconds(), 0.0) + 1.0
 
     def _facts(self, group: PodGroup) -> ObservedJob:
@@ -152,8 +152,10 @@ class PodReconciler(Reconciler):
 
     # Writing.
 
-    async def _carry_out(self, lineup: GroupMembership, facts: ObservedJob, plan: PairingPlan, now: datetime) -> None:
-        group = lineup.group
+    async def _carry_out(
+        self, membership: GroupMembership, facts: ObservedJob, plan: PairingPlan, now: datetime
+    ) -> None:
+        group = membership.group
         if plan.stop is not None:
             ending = [pod for pod in group.members if is_active(pod) and not is_held(pod)]
             await self._of_pods.end(ending, plan.stop, _evicted_for(plan.workload, plan.stop))
@@ -162,9 +164,9 @@ class PodReconciler(Reconciler):
         if plan.lacks_priority:
             self._writer.tell_of_missing_class(group.first, facts)
         if plan.create:
-            await self._create(lineup, facts)
+            await self._create(membership, facts)
         if plan.workload is not None:
-            workload = await self._carry_out_workload(lineup, facts, plan, plan.workload, now)
+            workload = await self._carry_out_workload(membership, facts, plan, plan.workload, now)
             if _runs(workload) and facts.end is None:
                 await self._start(group, workload, now)
         if plan.end_job:
@@ -172,21 +174,21 @@ class PodReconciler(Reconciler):
             await self._of_pods.release(group.members)
 
     async def _carry_out_workload(
-        self, lineup: GroupMembership, facts: ObservedJob, plan: PairingPlan, workload: Workload, now: datetime
+        self, membership: GroupMembership, facts: ObservedJob, plan: PairingPlan, workload: Workload, now: datetime
     ) -> Workload:
-        group, status = lineup.group, plan.status or workload.status
+        group, status = membership.group, plan.status or workload.status
         if group.name and not is_true(status.conditions, FINISHED):
-            status = with_replacements(status, lineup.absent, now)
+            status = with_replacements(status, membership.absent, now)
             workload = await self._join(group, workload)
         elif not group.name and controller_of(workload.metadata) is None:
             workload = await self._writer.adopt(workload, group.metadata)
         plan = replace(plan, status=status if status != workload.status else None)
         return await self._writer.carry_out(group.first, facts, plan, workload)
 
-    async def _create(self, lineup: GroupMembership, facts: ObservedJob) -> None:
-        group = lineup.group
+    async def _create(self, membership: GroupMembership, facts: ObservedJob) -> None:
+        group = membership.group
         members = [pod.metadata for pod in group.pods]
-        complaint = lineup.complaint
+        complaint = membership.complaint
         if not complaint and copied_labels(members, self._labels_to_copy) is None:
             complaint = "constructing workload: pods have different label values"
         if complaint:

@@ -14,7 +14,7 @@ from muster.controllers.integrations.pods.groups import (
     GroupMembership,
     PodGroup,
     PodGroups,
-    line_up,
+    membership_of,
     occupied_until,
     with_replacements,
 )
@@ -78,24 +78,24 @@ def workload(*conditions: str, going: bool = False, **roles: Any) -> Workload:
     return msgspec.convert(document, Workload)
 
 
-def seen(lineup: GroupMembership) -> dict[str, Any]:
+def seen(membership: GroupMembership) -> dict[str, Any]:
     facts = {
-        "pods": " ".join(one.metadata.name for one in lineup.group.pods),
-        "roles": {podset.name: podset.count for podset in lineup.group.podsets},
-        "excess": " ".join(one.metadata.name for one in lineup.excess),
-        "released": " ".join(one.metadata.name for one in lineup.released),
-        "absent": lineup.absent,
-        "complaint": lineup.complaint,
+        "pods": " ".join(one.metadata.name for one in membership.group.pods),
+        "roles": {podset.name: podset.count for podset in membership.group.podsets},
+        "excess": " ".join(one.metadata.name for one in membership.excess),
+        "released": " ".join(one.metadata.name for one in membership.released),
+        "absent": membership.absent,
+        "complaint": membership.complaint,
     }
     return {key: value for key, value in facts.items() if value}
 
 
 def group(*pods: Pod, roles: dict[str, Any] | None = None) -> PodGroup:
-    return line_up("g", pods, workload("QuotaReserved", **(roles or {"r": len(pods)})), NOW).group
+    return membership_of("g", pods, workload("QuotaReserved", **(roles or {"r": len(pods)})), NOW).group
 
 
 def alone(one: Pod) -> PodGroup:
-    return line_up("", [one], None, NOW).group
+    return membership_of("", [one], None, NOW).group
 
 
 @pytest.mark.parametrize(
@@ -268,7 +268,7 @@ def alone(one: Pod) -> PodGroup:
     ],
 )
 def test_who_counts(pods: list[Pod], owned: Workload | None, expected: dict[str, Any]) -> None:
-    assert seen(line_up("g", pods, owned, NOW)) == expected
+    assert seen(membership_of("g", pods, owned, NOW)) == expected
 
 
 @pytest.mark.parametrize(
@@ -281,15 +281,15 @@ def test_who_counts(pods: list[Pod], owned: Workload | None, expected: dict[str,
     ],
 )
 def test_a_pod_alone_is_one_podset_and_is_let_go_when_it_goes(one: Pod, owned: Workload | None, released: str) -> None:
-    lineup = line_up("", [one], owned, NOW)
-    assert seen(lineup) == {"pods": "a", "roles": {"main": 1}} | ({"released": released} if released else {})
+    membership = membership_of("", [one], owned, NOW)
+    assert seen(membership) == {"pods": "a", "roles": {"main": 1}} | ({"released": released} if released else {})
 
 
 @given(st.permutations([pod("a", age=3), pod("b", "s", age=3), pod("c", age=2, phase="Failed"), pod("d", age=1)]))
 def test_the_order_in_which_pods_are_listed_does_not_matter(pods: list[Pod]) -> None:
     for owned in (None, workload("QuotaReserved", r=1, s=1)):
-        once = seen(line_up("g", sorted(pods, key=lambda one: one.metadata.name), owned, NOW))
-        assert seen(line_up("g", pods, owned, NOW)) == once
+        once = seen(membership_of("g", sorted(pods, key=lambda one: one.metadata.name), owned, NOW))
+        assert seen(membership_of("g", pods, owned, NOW)) == once
 
 
 RUNS: dict[str, Any] = {"phase": "Running", "node": "n"}
