@@ -65,7 +65,7 @@ class SigningKey:
             found = _JWS.decode_complete(token, self.private.public_key(), algorithms=[_ALGORITHM])
         except (InvalidSignatureError, InvalidAlgorithmError) as error:
             raise BadTokenError("the token was not signed with our key") from error
-        except (InvalidTokenError, UnicodeError) as error:
+        except (InvalidTokenError, UnicodeError, RecursionError) as error:  # the last from versions before 2.14
             raise BadTokenError("the token cannot be read") from error
         # The rest is signed as it stands; of the signature only its one canonical form is taken.
         if found["header"].get("kid", self.id) != self.id or not token.endswith(f".{_text(found['signature'])}"):

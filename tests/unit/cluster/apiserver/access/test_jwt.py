@@ -60,6 +60,7 @@ HMAC = {"alg": "HS256", "typ": "JWT"}
         "\ud800.\ud800.\ud800",
         "a" * (MAX_TOKEN_BYTES + 1),
         "[" * 5000 + ".a.b",
+        f"{base64.urlsafe_b64encode(b'[' * 12_000).decode()}.a.b",
     ],
 )
 def test_what_is_none_of_ours(token):
