@@ -312,6 +312,17 @@ def test_in_the_table_what_its_integration_cannot_read_is_refused_whatever_its_d
     run_virtual(scenario())
 
 
+def test_in_the_table_a_kind_that_is_not_on_need_not_be_served() -> None:
+    async def scenario() -> None:
+        async with asyncio.timeout(60), running(integrations=CODE.WITH_SWEEPS) as plane:
+            world = World(plane)
+            await world.job("plain", 1)
+            await world.settle()
+            assert len(await world.pods("plain")) == 1
+
+    run_virtual(scenario())
+
+
 def test_in_the_table_it_is_followed_again_when_its_definition_comes_back() -> None:
     async def scenario() -> None:
         givens = Givens(VirtualClock(), Ids(1), Random(1))

@@ -64,7 +64,8 @@ def assemble(
     if Part.QUEUEING in chosen:
         visibility = _add_queueing(manager, events, configuration, integrations)
     if Part.SCHEDULING in chosen:
-        manager.add(Scheduler(manager, events.recorder("default-scheduler"), gang_sources(integrations)))
+        sources = gang_sources(integrations, configuration)
+        manager.add(Scheduler(manager, events.recorder("default-scheduler"), sources))
     return Engine(visibility)
 
 

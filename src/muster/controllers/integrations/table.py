@@ -1,9 +1,10 @@
 """The kinds of jobs that queue: one table for the engine, for admission and for the scheduler."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from muster.api.config import Configuration, frameworks
+from muster.api.batch import JOB
+from muster.api.config import EMBEDDED, Configuration, frameworks
 from muster.controllers.integrations.framework import Integration
 from muster.controllers.integrations.job.integration import JobIntegration
 from muster.controllers.integrations.pods.gang import PodGroupGangs
@@ -14,9 +15,16 @@ from muster.controllers.scheduler.gangs import GangSource
 INTEGRATIONS: Final[tuple[Integration[Any], ...]] = (JobIntegration(),)
 
 
-def gang_sources(integrations: Iterable[Integration[Any]] = INTEGRATIONS) -> list[GangSource[Any]]:
-    """Where gangs come from, whether their kinds queue or not: the kinds first, then what pods say of themselves."""
-    return [*(one.gangs for one in integrations if one.gangs is not None), PodGroupGangs()]
+def gang_sources(
+    integrations: Sequence[Integration[Any]] = INTEGRATIONS, configuration: Configuration = EMBEDDED
+) -> list[GangSource[Any]]:
+    """Where gangs come from: Jobs, whether they queue or not, and kinds that do; then what pods say of themselves.
+
+    A kind that the Configuration does not name need not be served, so it is not followed.
+    """
+    named = chosen(integrations, configuration)
+    followed = (one.gangs for one in integrations if one.kind == JOB or one in named)
+    return [*(gangs for gangs in followed if gangs is not None), PodGroupGangs()]
 
 
 def chosen(integrations: Iterable[Integration[Any]], configuration: Configuration) -> list[Integration[Any]]:
