@@ -1,7 +1,7 @@
 """What admission decides on: queues, flavors and workloads with everything that decisions do not need left out.
 
 Amounts are integers in the units of `api.quantity.amount` (thousandths of a CPU, whole units of everything else).
-Values are frozen; what changes is held by `quota.Tree` (usage) and `queues.Queues` (who waits).
+Values are frozen; what changes is held by `quota.tree.Tree` (usage) and `queues.Queues` (who waits).
 """
 
 from collections.abc import Mapping

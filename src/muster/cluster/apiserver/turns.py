@@ -25,7 +25,7 @@ class Line(NamedTuple):
 class Turns:
     """Hands out turns.
 
-    Invariant: while a user waits, `_next` is scheduled, and a user who comes waits too.
+    Invariant: while a request waits, `_next` is scheduled, and one that comes waits too.
     """
 
     def __init__(self, monotonic: Callable[[], float], slice_seconds: float = SLICE_SECONDS) -> None:

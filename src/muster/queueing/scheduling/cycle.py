@@ -10,7 +10,7 @@ far that its nomination may not hold.
   and theirs does not. Who fits only because they go waits as well, and keeps what it will get.
 - One that does not fit is set aside, with all like it, and its successor becomes a head; of a StrictFIFO queue it stays
   the head, and if it waits for preemption to become possible, what it may have is kept for it. Growth of one that
-  runs already (`growth.entry`) is set aside everywhere, and nothing is kept for it.
+  runs already (`growth.growth`) is set aside everywhere, and nothing is kept for it.
 - One that fits at the expense of others, where smaller elastic workloads would do, stays the head as well and keeps
   what it will get; no workload is evicted.
 - One that fits while the pods of another must get ready first stays the head and keeps what it will get.

@@ -95,7 +95,7 @@ class _Bound(Struct):
 
 
 class PolicyJudge:
-    """`admission.Webhooks` that asks the policies in the store, and then those outside."""
+    """`chain.Webhooks` that asks the policies in the store, and then those outside."""
 
     def __init__(self, store: Store, registry: Registry, webhooks: Webhooks) -> None:
         self._store = store

@@ -84,7 +84,7 @@ class _CannotAskError(Exception):
 
 
 class WebhookDispatcher:
-    """`admission.Webhooks`, for the configurations in the store."""
+    """`chain.Webhooks`, for the configurations in the store."""
 
     def __init__(self, store: Store, registry: Registry, ids: Ids, calls: Calls) -> None:
         self._store = store
