@@ -27,6 +27,7 @@ from muster.cluster.apiserver.registry.builtin import builtin
 from muster.cluster.apiserver.registry.resources import Registry, Resource, Rules, Subresource, View
 from muster.cluster.controlplane import Givens, control_plane
 from muster.cluster.store import MemoryJournal
+from muster.controllers.integrations.table import chosen
 from muster.controllers.scheduler.gangs import BINDING_ANNOTATION
 from muster.runtime.clock import VirtualClock, run_virtual
 from muster.runtime.ids import Ids, Random
@@ -348,6 +349,11 @@ def test_in_the_table_it_is_followed_again_when_its_definition_comes_back() -> N
             await run
 
     run_virtual(scenario())
+
+
+def test_a_kind_in_the_table_twice_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"two integrations of sweeps\.example\.com: example\.com/sweep"):
+        chosen((*CODE.WITH_SWEEPS, CODE.SweepIntegration()), ON)
 
 
 def test_the_example_is_short() -> None:

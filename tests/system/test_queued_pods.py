@@ -364,6 +364,32 @@ async def test_a_success_that_comes_during_an_eviction_is_kept_and_only_the_fail
     assert await why(world, "g", "Finished") == ("Succeeded", "Pods succeeded: 2/2.")
 
 
+PODS_ONLY = msgspec.structs.replace(EMBEDDED, integrations=Integrations(frameworks=("pod",)))
+
+
+def test_pods_of_a_job_wait_themselves_where_jobs_do_not() -> None:
+    """Kueue counts only owners of enabled integrations."""
+
+    async def body() -> None:
+        async with running(configuration=PODS_ONLY) as plane:
+            world = World(plane)
+            await a_team(world, cpu=1)
+            labels = {"labels": {QUEUE_NAME_LABEL: "team"}}
+            container = {"name": "c", "image": "none", "resources": {"requests": {"cpu": "1"}}}
+            template = {"metadata": labels, "spec": {"containers": [container], "restartPolicy": "Never"}}
+            job = {
+                "metadata": {"name": "j"} | labels,
+                "spec": {"parallelism": 2, "completions": 2, "template": template},
+            }
+            await world.client.create(JOB, msgspec.convert(job, Job), "default")
+            await world.settle()
+            assert not (await world.client.get(JOB, "j", "default")).spec.suspend
+            gated = [bool(one.spec.scheduling_gates) for one in await world.pods()]
+            assert sorted(gated) == [False, True], "there is quota for one"
+
+    run_virtual(body())
+
+
 LABELLED = msgspec.structs.replace(
     EMBEDDED, integrations=Integrations(frameworks=("batch/job", "pod"), label_keys_to_copy=("team", "tier"))
 )

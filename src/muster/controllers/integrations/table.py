@@ -28,13 +28,20 @@ def gang_sources(
 
 
 def chosen(integrations: Iterable[Integration[Any]], configuration: Configuration) -> list[Integration[Any]]:
-    """Those that the Configuration names: as a framework of the engine's, or by their kind as one from outside."""
+    """Those that the Configuration names: as a framework of the engine's, or by their kind as one from outside.
+
+    Raises `ValueError` if a kind has two.
+    """
     named, from_outside = configuration.integrations.frameworks, outside(configuration)
-    return [
-        one
+    found = {
+        one.kind.resource: one
         for one in integrations
         if one.name in named or (one.kind.group, one.kind.version, one.kind.kind) in from_outside
-    ]
+    }
+    for one in integrations:
+        if found.get(one.kind.resource, one) is not one:
+            raise ValueError(f"two integrations of {one.kind.resource}: {one.name}, {found[one.kind.resource].name}")
+    return list(found.values())
 
 
 def outside(configuration: Configuration) -> frozenset[frameworks.GroupVersionKind]:

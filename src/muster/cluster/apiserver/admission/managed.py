@@ -1,4 +1,5 @@
-"""Admission of objects that queue: on a real cluster webhooks do this (`api.managed` decides in both).
+"""Admission of objects that queue: on a real cluster webhooks do this. `controllers.integrations.admission`
+and `api.managed` decide in both.
 
 Plugins look at objects as of the newest write. What costs anything is only looked at for objects that may queue.
 """
@@ -56,7 +57,7 @@ from muster.runtime.objects import meta_of
 def managed_plugins(configuration: Configuration, integrations: Sequence[Integration[Any]]) -> tuple[Plugin, ...]:
     """What the settings ask for, to run after the server's own plugins."""
     ours, settings = chosen(integrations, configuration), _settings(configuration)
-    around = partial(StoredSurroundings, {(one.kind.api_version, one.kind.kind): one.kind for one in integrations})
+    around = partial(StoredSurroundings, {(one.kind.api_version, one.kind.kind): one.kind for one in ours})
     plugins: list[Plugin] = [ManagedJobs(ours, around, settings)] if ours else []
     if JOB in [one.kind for one in ours]:
         plugins.append(pods_of_queued_jobs)
