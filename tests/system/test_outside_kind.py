@@ -27,8 +27,8 @@ from muster.cluster.apiserver.registry.builtin import builtin
 from muster.cluster.apiserver.registry.resources import Registry, Resource, Rules, Subresource, View
 from muster.cluster.controlplane import Givens, control_plane
 from muster.cluster.store import MemoryJournal
+from muster.controllers.gangs import BINDING_ANNOTATION
 from muster.controllers.integrations.table import chosen
-from muster.controllers.scheduler.gangs import BINDING_ANNOTATION
 from muster.runtime.clock import VirtualClock, run_virtual
 from muster.runtime.ids import Ids, Random
 from muster.runtime.manager import Manager

@@ -10,8 +10,8 @@ from tests.system.plane import virtual
 from muster.api.batch import JOB
 from muster.api.core import EVENT, NODE, POD, Pod
 from muster.api.runtimeclass import RUNTIME_CLASS, RuntimeClass
+from muster.controllers.gangs import BINDING_ANNOTATION
 from muster.controllers.integrations.table import gang_sources
-from muster.controllers.scheduler.gangs import BINDING_ANNOTATION
 from muster.controllers.scheduler.scheduler import Scheduler
 from muster.runtime.client import Client
 from muster.runtime.manager import Manager

@@ -14,8 +14,8 @@ from muster.api.core import Node, NodeCondition, Pod
 from muster.api.elastic import bounds_of
 from muster.api.kueue import ClusterQueue, Cohort, LocalQueue, PodSet, Workload
 from muster.api.pods import pod_requests
+from muster.controllers.gangs import starts_together
 from muster.controllers.integrations.job.integration import JobIntegration
-from muster.controllers.scheduler.gangs import starts_together
 from muster.gang.capacity import Capacity
 from muster.gang.placement import Refusal, place
 from muster.gang.shapes import Shape, shape_of

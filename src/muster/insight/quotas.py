@@ -21,7 +21,7 @@ def cluster_queue_row(queue: ClusterQueue) -> dict[str, Any]:
         "name": queue.metadata.name,
         "cohort": spec.cohort_name,
         "strategy": spec.queueing_strategy,
-        **_standing(spec.stop_policy, status),
+        **_state_and_counts(spec.stop_policy, status),
         "quotas": quota_rows(queue),
     }
 
@@ -58,11 +58,11 @@ def local_queue_row(queue: LocalQueue) -> dict[str, Any]:
         "namespace": queue.metadata.namespace,
         "name": queue.metadata.name,
         "clusterQueue": spec.cluster_queue,
-        **_standing(spec.stop_policy, status),
+        **_state_and_counts(spec.stop_policy, status),
     }
 
 
-def _standing(stop_policy: str, status: ClusterQueueStatus | LocalQueueStatus) -> dict[str, Any]:
+def _state_and_counts(stop_policy: str, status: ClusterQueueStatus | LocalQueueStatus) -> dict[str, Any]:
     return {
         "state": state(stop_policy, status.conditions),
         "message": message(status.conditions),

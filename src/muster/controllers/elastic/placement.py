@@ -20,9 +20,9 @@ from muster.api.indexes import Indexes
 from muster.api.kueue.names import QUEUE_NAME_LABEL
 from muster.api.pods import is_active
 from muster.api.status import ApiError
+from muster.controllers.gangs import Gang, created, starts_together
 from muster.controllers.integrations.job.gang import JobGangs, failed_indexes
 from muster.controllers.job.claims import BY_CONTROLLER, by_controller
-from muster.controllers.scheduler.gangs import Gang, created, starts_together
 from muster.gang.capacity import Capacity
 from muster.gang.elastic import Elastic, Resize, Waiting, resize
 from muster.gang.shapes import shape_of

@@ -13,7 +13,7 @@ from msgspec import Struct
 from muster.api.kinds import Kind
 from muster.api.kueue import PodSet, ReclaimablePod
 from muster.api.validation.fields import Errors
-from muster.controllers.scheduler.gangs import GangSource
+from muster.controllers.gangs import GangSource
 from muster.queueing.jobframework.observed import End, PodSetInfo
 
 T = TypeVar("T")

@@ -5,10 +5,10 @@ from typing import Any, Final
 
 from muster.api.batch import JOB
 from muster.api.config import EMBEDDED, Configuration, frameworks
+from muster.controllers.gangs import GangSource
 from muster.controllers.integrations.framework import Integration
 from muster.controllers.integrations.job.integration import JobIntegration
 from muster.controllers.integrations.pods.gang import PodGroupGangs
-from muster.controllers.scheduler.gangs import GangSource
 
 # Those that come with the engine. The first that knows the gang of a pod has it: a kind stands before those whose jobs
 # it makes.

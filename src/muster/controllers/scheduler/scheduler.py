@@ -26,7 +26,7 @@ from muster.api.kinds import Kind
 from muster.api.meta import ObjectMeta
 from muster.api.pods import is_finished
 from muster.controllers.elastic.placement import Sizes
-from muster.controllers.scheduler.gangs import (
+from muster.controllers.gangs import (
     BINDING_ANNOTATION,
     LOWEST_PRIORITY,
     Gang,

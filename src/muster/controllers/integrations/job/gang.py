@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from muster.api.batch import INDEXED, JOB, Job
 from muster.api.core import Pod
 from muster.api.indexes import Indexes
-from muster.controllers.scheduler.gangs import OwnedGangs
+from muster.controllers.gangs import OwnedGangs
 from muster.jobs.job.census import completion_index
 from muster.jobs.job.sizing import wanted_active
 from muster.jobs.job.terms import Terms

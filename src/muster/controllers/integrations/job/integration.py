@@ -20,11 +20,11 @@ from muster.api.kinds import Kind
 from muster.api.kueue import MAIN_POD_SET, PodSet, ReclaimablePod
 from muster.api.kueue.names import ELASTIC_JOB, JOB_MIN_PARALLELISM, MULTI_KUEUE_CONTROLLER, POD_SET_LABEL
 from muster.api.validation.fields import Errors
+from muster.controllers.gangs import starts_together
 from muster.controllers.integrations.framework import Integration, Step
 from muster.controllers.integrations.job import admission
 from muster.controllers.integrations.job.gang import JobGangs
 from muster.controllers.integrations.templates import injecting, restoring
-from muster.controllers.scheduler.gangs import starts_together
 from muster.jobs.job.conditions import SUSPENDED, finish
 from muster.jobs.job.terms import Terms
 from muster.queueing.jobframework.observed import End, PodSetInfo

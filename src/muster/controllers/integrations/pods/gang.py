@@ -4,7 +4,7 @@ from muster.api.core import Pod
 from muster.api.elastic import GANG_ANNOTATION
 from muster.api.kueue.names import POD_GROUP_FAST_ADMISSION
 from muster.api.managed.pods import group_name, group_size
-from muster.controllers.scheduler.gangs import GangSource
+from muster.controllers.gangs import GangSource
 
 
 class PodGroupGangs(GangSource[None]):

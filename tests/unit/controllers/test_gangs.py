@@ -4,9 +4,9 @@ import msgspec
 import pytest
 
 from muster.api.core import Pod
+from muster.controllers.gangs import gang_of
 from muster.controllers.integrations.pods.gang import PodGroupGangs
 from muster.controllers.integrations.table import gang_sources
-from muster.controllers.scheduler.gangs import gang_of
 
 OWNER = {"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "u", "controller": True}
 FOREIGN = OWNER | {"apiVersion": "batch.volcano.sh/v1alpha1"}
