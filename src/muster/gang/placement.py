@@ -11,11 +11,25 @@ from itertools import permutations
 import numpy as np
 from msgspec import Struct
 
-from muster.gang.capacity import Capacity, Ints
+from muster.gang.capacity import Capacity, Ints, Mask
 from muster.gang.shapes import Shape
 
 # Of so many shapes all orders are tried: 24.
 _ALL_ORDERS = 4
+
+
+class _Room(Struct, frozen=True):
+    """The nodes that a gang may use."""
+
+    capacity: Capacity
+    within: Mask | None = None
+
+    def fitting(self, shape: Shape, taken: Ints | None) -> Ints:
+        """How many pods of a shape each node can take, by node index; none outside."""
+        fits = self.capacity.fitting(shape, taken)
+        if self.within is not None:
+            fits[~self.within] = 0
+        return fits
 
 
 class Placement(Struct, frozen=True):
@@ -38,16 +52,23 @@ class Refusal(Struct, frozen=True):
     proven: bool  # False: other shapes of the gang took the room, and another packing might exist
 
 
-def place(capacity: Capacity, gang: Mapping[Shape, int]) -> Placement | Refusal:
-    """Where all pods of a gang go, or why not. Nothing is changed; the caller assigns what it accepts."""
-    alone = {shape: capacity.fitting(shape) for shape in gang}
+def place(
+    capacity: Capacity, gang: Mapping[Shape, int], *, within: Mask | None = None, taken: Ints | None = None
+) -> Placement | Refusal:
+    """Where all pods of a gang go, or why not. Nothing is changed; the caller assigns what it accepts.
+
+    within: the nodes that may be used, by index; None: all.
+    taken: what is used besides, by resource row and node index, as `Capacity.taking` has it; negative: what comes free.
+    """
+    room = _Room(capacity, within)
+    alone = {shape: room.fitting(shape, taken) for shape in gang}
     for shape, wanted in gang.items():
         fits = int(np.minimum(alone[shape], wanted).sum())
         if fits < wanted:
             return Refusal(shape, wanted, fits, proven=True)
     refusal: Refusal | None = None
     for order in _orders(gang, alone):
-        outcome = _place_in_order(capacity, gang, order)
+        outcome = _place_in_order(room, gang, order, taken)
         if isinstance(outcome, Placement):
             return outcome
         refusal = refusal or outcome
@@ -90,11 +111,13 @@ def _orders(gang: Mapping[Shape, int], alone: Mapping[Shape, Ints]) -> Iterator[
         yield scarce[::-1]
 
 
-def _place_in_order(capacity: Capacity, gang: Mapping[Shape, int], order: list[Shape]) -> Placement | Refusal:
-    taken: Ints | None = None
+def _place_in_order(
+    room: _Room, gang: Mapping[Shape, int], order: list[Shape], taken: Ints | None
+) -> Placement | Refusal:
+    capacity = room.capacity
     nodes: dict[Shape, tuple[tuple[str, int], ...]] = {}
     for shape in order:
-        fitting = capacity.fitting(shape, taken)
+        fitting = room.fitting(shape, taken)
         counts = _fill(fitting, gang[shape])
         if counts is None:
             fits = int(np.minimum(fitting, gang[shape]).sum())

@@ -160,6 +160,71 @@ def test_several_shapes_scarcest_first(node, pod, cluster):
     assert not refusal.proven
 
 
+@pytest.mark.parametrize(
+    ("within", "count", "expected"),
+    [
+        pytest.param([True, True, True], 5, [("n2", 4), ("n0", 1)], id="everywhere"),
+        pytest.param([True, True, False], 5, [("n1", 3), ("n0", 2)], id="without the roomiest"),
+        pytest.param([True, False, False], 2, [("n0", 2)], id="one node"),
+        pytest.param([True, False, False], 3, None, id="too many for one node"),
+        pytest.param([False, False, False], 1, None, id="nowhere"),
+    ],
+)
+def test_a_gang_stays_within_the_nodes_that_it_may_use(node, pod, cluster, within, count, expected):
+    capacity = cluster(*(node(f"n{i}", resources={"cpu": size}) for i, size in enumerate("234")))
+    mask = np.zeros(len(capacity.names), np.bool_)
+    mask[:3] = within
+    outcome = place(capacity, gang(pod, count), within=mask)
+    if expected is None:
+        assert isinstance(outcome, Refusal)
+        assert outcome.proven
+        assert outcome.fits == sum(size for size, open_ in zip((2, 3, 4), within, strict=True) if open_)
+    else:
+        assert sorted(chosen(outcome)[0]) == sorted(expected)
+
+
+@pytest.mark.parametrize(
+    ("counts", "fits"),
+    [
+        pytest.param([0, 0], 8, id="nothing"),
+        pytest.param([3, 1], 4, id="others come first"),
+        pytest.param([4, 4], 0, id="all is taken"),
+        pytest.param([5, 0], 4, id="more than there is"),
+        pytest.param([-1, -2], 11, id="what comes free"),
+    ],
+)
+def test_what_is_taken_besides_counts(node, pod, cluster, counts, fits):
+    capacity = cluster(node("n0", resources={"cpu": "6"}), node("n1", resources={"cpu": "6"}))
+    shape = shape_of(pod())
+    for uid in range(4):
+        capacity.assign(str(uid), f"n{uid % 2}", shape.requests)
+    before = capacity.free()
+    numbers = np.zeros(len(capacity.names), np.int64)
+    numbers[:2] = counts
+    taken = capacity.taking(shape, numbers)
+    if fits:
+        assert isinstance(place(capacity, {shape: fits}, taken=taken), Placement)
+    refusal = place(capacity, {shape: fits + 1}, taken=taken)
+    assert isinstance(refusal, Refusal)
+    assert refusal.fits == fits
+    assert (capacity.free() == before).all(), "nothing is changed"
+
+
+def test_several_shapes_share_what_is_left_of_the_nodes_that_they_may_use(node, pod, cluster):
+    capacity = cluster(*(node(f"n{i}", resources={"cpu": "4"}) for i in range(3)))
+    small, large = shape_of(pod(cpu="1")), shape_of(pod(cpu="3"))
+    within = np.zeros(len(capacity.names), np.bool_)
+    within[:2] = True
+    counts = np.zeros(len(capacity.names), np.int64)
+    counts[0] = 1
+    taken = capacity.taking(small, counts)
+    outcome = place(capacity, {small: 1, large: 2}, within=within, taken=taken)
+    assert isinstance(outcome, Placement)
+    assert outcome.nodes == {large: (("n0", 1), ("n1", 1)), small: (("n1", 1),)}
+    assert isinstance(place(capacity, {small: 2, large: 2}, within=within, taken=taken), Refusal)
+    assert isinstance(place(capacity, {small: 2, large: 2}, within=within), Placement)
+
+
 def test_assigned_pods_take_room_until_released(node, pod, cluster):
     capacity = cluster(node("n", resources={"cpu": "2"}))
     requests = shape_of(pod(cpu="2")).requests
