@@ -14,9 +14,11 @@ from muster.api.elastic import GANG_ANNOTATION
 from muster.api.kinds import Kind
 from muster.api.meta import ObjectMeta
 from muster.api.pods import controller_of
+from muster.gang.quorum import Quorum
 from muster.runtime.objects import key_of, meta_of
 
 T = TypeVar("T")
+T_contra = TypeVar("T_contra", contravariant=True)
 
 BINDING_ANNOTATION = "muster.dev/binding-since"
 
@@ -24,17 +26,49 @@ BINDING_ANNOTATION = "muster.dev/binding-since"
 LOWEST_PRIORITY = -(2**31) - 1
 
 
-class GangSource(Protocol[T]):
+class Turn(Struct, frozen=True):
+    """Pods that are placed together: as many as there is room for, if that meets every quorum, or none.
+
+    pods: those that are to go first come first.
+    quorums: none: all of them or none.
+    """
+
+    pods: tuple[Pod, ...]
+    quorums: tuple[Quorum, ...] = ()
+
+
+class Due(Struct, frozen=True):
+    """What of a gang is to be placed now: its turns, one after the other.
+
+    lacking: why there are none, if people should be told; a gang whose pods are still being made says nothing.
+    """
+
+    turns: tuple[Turn, ...] = ()
+    lacking: str = ""
+
+
+class Members(Struct, frozen=True):
+    """The pods of a gang: those without a node that could get one, those with one, and how many have succeeded.
+
+    succeeded: 0 unless the source `counts_succeeded`.
+    """
+
+    unbound: tuple[Pod, ...]
+    bound: tuple[Pod, ...] = ()
+    succeeded: int = 0
+
+
+class GangSource(Protocol[T_contra]):
     """One sort of gang: which pods are together, how many there should be, and which object carries it. Pure.
 
     The carrier of a gang is the object on which the intent to bind it is recorded, and that is told why it waits: the
-    Job. Without it there is no gang, unless the sort has no carriers at all.
+    Job, the PodGroup.
     """
 
     @property
-    def kind(self) -> Kind[T] | None:
-        """That of the carriers; None if there is nothing but the pods."""
-        ...
+    def kinds(self) -> tuple[Kind[Any], ...]:
+        """Those of the carriers, the first that has one of the gang's name first; none if there is nothing but pods."""
+        return ()
 
     @property
     def counts_succeeded(self) -> bool:
@@ -45,21 +79,13 @@ class GangSource(Protocol[T]):
         """The gang of a pod, "" if it is in none of this sort: `namespace/name/more`, as the carrier is called."""
         ...
 
-    def key_of(self, carrier: T) -> str:  # noqa: ARG002  (some have no carriers)
+    def key_of(self, carrier: T_contra) -> str:  # noqa: ARG002  (some have no carriers)
         """The gang of a carrier."""
         return ""
 
-    def starts_together(self, carrier: T) -> bool:  # noqa: ARG002  (some have no carriers)
-        """Whether the pods are bound together or not at all; if not, one by one."""
-        return True
-
-    def wanted(self, carrier: T, pod: Pod, succeeded: int) -> int:
-        """How many unfinished pods there should be now. pod: one of them; succeeded: 0 unless `counts_succeeded`."""
+    def due(self, carrier: T_contra | None, members: Members) -> Due:
+        """What is to be placed now. carrier: None if there is none, or not yet. members: some of them are unbound."""
         ...
-
-    def members(self, carrier: T, pods: Iterable[Pod]) -> list[Pod]:  # noqa: ARG002  (some have no carriers)
-        """Those of the unfinished pods that count."""
-        return list(pods)
 
 
 class OwnedGangs(GangSource[T], Protocol[T]):
@@ -69,6 +95,19 @@ class OwnedGangs(GangSource[T], Protocol[T]):
     def kind(self) -> Kind[T]:
         """That of the carriers."""
         ...
+
+    @property
+    def kinds(self) -> tuple[Kind[Any], ...]:
+        """The one."""
+        return (self.kind,)
+
+    def wanted(self, carrier: T) -> int:
+        """How many unfinished pods there should be now."""
+        ...
+
+    def members(self, carrier: T, pods: Iterable[Pod]) -> list[Pod]:  # noqa: ARG002  (most have no others)
+        """Those of the unfinished pods that count."""
+        return list(pods)
 
     def key(self, pod: Pod) -> str:
         """`namespace/job/uid`."""
@@ -81,9 +120,25 @@ class OwnedGangs(GangSource[T], Protocol[T]):
         """`namespace/job/uid`."""
         return f"{key_of(carrier)}/{meta_of(carrier).uid}"
 
-    def starts_together(self, carrier: T) -> bool:
-        """Unless it says otherwise."""
-        return starts_together(meta_of(carrier))
+    def due(self, carrier: T | None, members: Members) -> Due:
+        """All pods together once there are as many as there should be; one by one if the carrier says so."""
+        if carrier is None:
+            return Due()
+        if not starts_together(meta_of(carrier)):
+            return one_by_one(members.unbound)
+        unbound, bound = self.members(carrier, members.unbound), self.members(carrier, members.bound)
+        return whole(Members(tuple(unbound), tuple(bound)), self.wanted(carrier))
+
+
+def whole(members: Members, wanted: int) -> Due:
+    """All that are unbound together, once so many are there."""
+    complete = len(members.unbound) + len(members.bound) >= wanted
+    return Due((Turn(tuple(by_age(members.unbound))),)) if members.unbound and complete else Due()
+
+
+def one_by_one(pods: Iterable[Pod]) -> Due:
+    """Each pod for itself, the oldest first."""
+    return Due(tuple(Turn((pod,)) for pod in by_age(pods)))
 
 
 class Gang(Struct):

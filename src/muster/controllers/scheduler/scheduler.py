@@ -29,19 +29,23 @@ from muster.controllers.elastic.placement import Sizes
 from muster.controllers.gangs import (
     BINDING_ANNOTATION,
     LOWEST_PRIORITY,
+    Due,
     Gang,
     GangSource,
+    Members,
+    Turn,
     binding_since,
-    by_age,
     created,
     gang_of,
     is_marked,
     made_by,
+    one_by_one,
 )
 from muster.gang.capacity import Capacity
 from muster.gang.elastic import Waiting
 from muster.gang.explain import explain
 from muster.gang.placement import Refusal, place
+from muster.gang.quorum import place_enough
 from muster.gang.shapes import count_shapes, shape_of
 from muster.runtime.controller import Result
 from muster.runtime.events.recorder import Recorder
@@ -112,17 +116,17 @@ class Scheduler(Reconciler):
         self._waiting: dict[str, str] = {}  # gangs that did not fit, and what was said about them
         self._pods = manager.informer(POD, indexes={_BY_GANG: self._counted_in})
         self._sizes = Sizes(manager, recorder, names)
-        self._carriers = {one: manager.informer(one.kind) for one in sources if one.kind is not None}
+        self._carriers = [(one, kind, manager.informer(kind)) for one in sources for kind in one.kinds]
         manager.informer(NODE).on_change(self._node_changed)
         self._pods.on_change(self._pod_changed)
         self._sizes.on_change(self._sizes_soon)
-        for source, carriers in self._carriers.items():
+        for source, _, carriers in self._carriers:
             carriers.on_change(partial(self._carrier_changed, source))
 
     async def run(self) -> None:
         """Finish what a predecessor left half done, then schedule."""
         for key, gang in self._gangs.items():
-            without_carrier = gang.source is not None and gang.source.kind is None
+            without_carrier = gang.source is not None and not gang.source.kinds
             if self._half_bound(key, gang) or (gang.bound and without_carrier):
                 self._controller.queue.add(key, _REPAIR_PRIORITY)
         await super().run()
@@ -218,76 +222,67 @@ class Scheduler(Reconciler):
         elif key in (_SHRINK, _GROW):
             return await self._look_at_sizes(grow=key == _GROW)
         else:
-            carrier, batches = self._due(key)
-            for pods in batches:
-                if not await self._place(key, pods, carrier):
+            carrier, due = self._due(key)
+            for turn in due.turns:
+                if not await self._place(key, turn, carrier):
                     break
         return None
 
-    def _due(self, key: str) -> tuple[Carrier | None, list[list[Pod]]]:
-        """What of a gang is to be placed now: the pods that go together, in turn; and its carrier, if they all do."""
+    def _due(self, key: str) -> tuple[Carrier | None, Due]:
+        """What of a gang is to be placed now, and the object that carries it."""
         gang = self._gangs.get(key)
         if gang is None or not gang.unbound:
-            return None, []
-        unbound, source = list(gang.unbound.values()), gang.source
-        if source is None:
-            return None, [unbound]
-        carrier = self._carrier(key, source)
-        if carrier is None and source.kind is not None:
-            return None, []
-        carried = carrier.object if carrier is not None else None
-        if not source.starts_together(carried):
-            return None, [[pod] for pod in by_age(unbound)]
+            return None, Due()
+        if gang.source is None:
+            return None, one_by_one(gang.unbound.values())
+        carrier = self._carrier(key, gang.source)
         succeeded = sum(pod.status.phase == "Succeeded" for pod in self._pods.by(_BY_GANG, key))
-        wanted = source.wanted(carried, unbound[0], succeeded)
-        if len(unbound) + len(gang.bound) < wanted:
-            return None, []
-        unbound = source.members(carried, unbound)
-        complete = len(unbound) + len(source.members(carried, gang.bound.values())) >= wanted
-        return carrier, [by_age(unbound)] if unbound and complete else []
+        members = Members(tuple(gang.unbound.values()), tuple(gang.bound.values()), succeeded)
+        return carrier, gang.source.due(carrier.object if carrier is not None else None, members)
 
     def _carrier(self, key: str, source: GangSource[Any]) -> Carrier | None:
         """That of a gang, as last seen. An older one than there is costs no more than a conflict."""
-        if source.kind is None:
-            return None
-        found = self._carriers[source].get(split_key(key)[0])
-        return Carrier(source.kind, found) if found is not None and source.key_of(found) == key else None
+        for one, kind, carriers in self._carriers:
+            if one is source and (found := carriers.get(split_key(key)[0])) and source.key_of(found) == key:
+                return Carrier(kind, found)
+        return None
 
     async def _look_at_sizes(self, *, grow: bool) -> Result:
         waiting = []
         for key in self._in_order(self._waiting):
-            _, batches = self._due(key)
-            if batches:
-                first = batches[0]
-                gang = self._gangs[key]
-                has_carrier = gang.source is not None and gang.source.kind is not None
-                name = split_key(key)[0] if has_carrier else key_of(first[0])
-                waiting.append(Waiting(key, name, gang.priority, count_shapes(first), len(batches)))
+            carrier, due = self._due(key)
+            if due.turns:
+                first = due.turns[0].pods
+                name = key_of(carrier.object if carrier is not None else first[0])
+                waiting.append(Waiting(key, name, self._gangs[key].priority, count_shapes(first), len(due.turns)))
         again = await self._sizes.look(self._capacity, self._gangs, self._leaving, waiting, grow=grow)
         return SHRINK_SECONDS if again else None
 
-    async def _place(self, key: str, pods: Sequence[Pod], carrier: Carrier | None) -> bool:
+    async def _place(self, key: str, turn: Turn, carrier: Carrier | None) -> bool:
         """Bind these pods together if they fit. From the decision to the assignment no other task gets a turn."""
-        for pod in pods:  # what an attempt that failed midway had assumed
+        for pod in turn.pods:  # what an attempt that failed midway had assumed
             self._capacity.release(pod.metadata.uid)
-        shapes = count_shapes(pods)
-        outcome = place(self._capacity, shapes)
+        shapes = {pod.metadata.uid: shape_of(pod) for pod in turn.pods}
+        outcome = place_enough(partial(place, self._capacity), shapes, turn.quorums)
         if isinstance(outcome, Refusal):
             if carrier is not None and (half := self._half_bound(key, self._gangs[key])):
                 await self._take_back(half, carrier)
             self._sizes_soon()
-            await self._refused(key, pods, carrier, explain(self._capacity, outcome, len(pods)))
+            await self._refused(key, turn.pods, carrier, explain(self._capacity, outcome, len(turn.pods)))
             return False
         self._waiting.pop(key, None)
-        nodes = {shape: outcome.expand(shape) for shape in shapes}
-        bindings = [(pod, next(nodes[shape_of(pod)])) for pod in pods]
+        nodes = {shape: outcome.placement.expand(shape) for shape in outcome.placement.nodes}
+        chosen = frozenset(outcome.pods)
+        bindings = [(pod, next(nodes[shapes[pod.metadata.uid]])) for pod in turn.pods if pod.metadata.uid in chosen]
         for pod, node in bindings:
-            self._capacity.assign(pod.metadata.uid, node, shape_of(pod).requests)
-        if carrier is not None and len(pods) > 1 and not self._gangs[key].bound:
+            self._capacity.assign(pod.metadata.uid, node, shapes[pod.metadata.uid].requests)
+        if carrier is not None and len(bindings) > 1 and not self._gangs[key].bound:
             await self._record_intent(carrier)
         await self._bind(bindings)
         self._sizes_soon()
         self._report(bindings, carrier)
+        if len(bindings) < len(turn.pods):  # those above the minimum wait each for itself
+            self._controller.queue.add(key, self._gangs[key].priority if key in self._gangs else 0)
         return True
 
     async def _bind(self, bindings: Sequence[tuple[Pod, str]]) -> None:

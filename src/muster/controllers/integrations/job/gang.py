@@ -16,7 +16,7 @@ class JobGangs(OwnedGangs[Job]):
 
     kind = JOB
 
-    def wanted(self, carrier: Job, pod: Pod, succeeded: int) -> int:  # noqa: ARG002  (its status counts)
+    def wanted(self, carrier: Job) -> int:
         """As many as are not done yet, up to its parallelism."""
         done = carrier.status.succeeded + len(failed_indexes(carrier))
         return wanted_active(Terms.of(carrier), active=0, succeeded=done)

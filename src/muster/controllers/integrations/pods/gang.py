@@ -4,22 +4,21 @@ from muster.api.core import Pod
 from muster.api.elastic import GANG_ANNOTATION
 from muster.api.kueue.names import POD_GROUP_FAST_ADMISSION
 from muster.api.managed.pods import group_name, group_size
-from muster.controllers.gangs import GangSource
+from muster.controllers.gangs import Due, GangSource, Members, whole
 
 
 class PodGroupGangs(GangSource[None]):
     """Groups of pods, but not those that may start bit by bit."""
 
-    kind = None
     counts_succeeded = True
 
     def key(self, pod: Pod) -> str:
         """`namespace/group/pods`."""
         return f"{pod.metadata.namespace}/{group_name(pod.metadata)}/pods" if _size(pod) else ""
 
-    def wanted(self, carrier: None, pod: Pod, succeeded: int) -> int:  # noqa: ARG002  (there is none)
+    def due(self, carrier: None, members: Members) -> Due:  # noqa: ARG002  (there is none)
         """All that have not succeeded."""
-        return _size(pod) - succeeded
+        return whole(members, _size(members.unbound[0]) - members.succeeded)
 
 
 def _size(pod: Pod) -> int:
