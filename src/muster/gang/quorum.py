@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import groupby
 
 from msgspec import Struct
 
@@ -38,10 +37,16 @@ def place_enough(place: Place, pods: Mapping[str, Shape], quorums: Sequence[Quor
         return outcome
     first = _fewest(pods, quorums)
     fewest = place(_shapes(pods, first))
-    start = first if isinstance(fewest, Placement) else frozenset[str]()
-    chosen, placement = _add(place, pods, start)
-    if placement is not None and all(len(chosen & quorum.pods) >= quorum.least for quorum in quorums):
-        return Chosen(tuple(uid for uid in pods if uid in chosen), placement)
+    shapes = list(dict.fromkeys(pods.values()))
+    attempts = (
+        [(first, shapes)]
+        if isinstance(fewest, Placement)
+        else [(frozenset[str](), shapes), (frozenset[str](), sorted(shapes, key=lambda shape: shape.requests))]
+    )
+    for start, order in attempts:
+        chosen, placement = _add(place, pods, start, order)
+        if placement is not None and all(len(chosen & quorum.pods) >= quorum.least for quorum in quorums):
+            return Chosen(tuple(uid for uid in pods if uid in chosen), placement)
     return fewest if isinstance(fewest, Refusal) else outcome
 
 
@@ -55,16 +60,14 @@ def _fewest(pods: Iterable[str], quorums: Sequence[Quorum]) -> frozenset[str]:
     return frozenset(chosen)
 
 
-def _add(place: Place, pods: Mapping[str, Shape], start: frozenset[str]) -> tuple[frozenset[str], Placement | None]:
-    """Add as many pods as fit, shape by shape, the earlier ones first."""
-    chosen, placement = start, None
-    if start:
-        outcome = place(_shapes(pods, start))
-        assert isinstance(outcome, Placement), "it has just fitted"
-        placement = outcome
-    rest = [uid for uid in pods if uid not in start]
-    for _, alike in groupby(_by_shape(pods, rest), key=lambda uid: pods[uid]):
-        uids = list(alike)
+def _add(
+    place: Place, pods: Mapping[str, Shape], start: frozenset[str], order: Sequence[Shape]
+) -> tuple[frozenset[str], Placement | None]:
+    """Add as many pods as fit, one shape after the other, the earlier ones first."""
+    outcome = place(_shapes(pods, start)) if start else None
+    chosen, placement = start, outcome if isinstance(outcome, Placement) else None
+    for shape in order:
+        uids = [uid for uid, its in pods.items() if its == shape and uid not in start]
         low, high = 0, len(uids)
         while low < high:
             middle = (low + high + 1) // 2
@@ -75,11 +78,6 @@ def _add(place: Place, pods: Mapping[str, Shape], start: frozenset[str]) -> tupl
                 high = middle - 1
         chosen |= set(uids[:low])
     return chosen, placement
-
-
-def _by_shape(pods: Mapping[str, Shape], uids: Sequence[str]) -> list[str]:
-    seen = {shape: number for number, shape in enumerate(dict.fromkeys(pods[uid] for uid in uids))}
-    return sorted(uids, key=lambda uid: seen[pods[uid]])
 
 
 def _shapes(pods: Mapping[str, Shape], chosen: Iterable[str]) -> Counter[Shape]:
