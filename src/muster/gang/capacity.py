@@ -5,7 +5,7 @@ node; a node index is reused only after the node is gone. Mutable, but pure: no 
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,7 @@ from muster.api.nodeaffinity import matches_any
 from muster.api.nodes import is_ready
 from muster.api.quantity import amount
 from muster.api.taints import untolerated
+from muster.gang.domains import Level, domains
 from muster.gang.shapes import MOST, Shape
 
 Amounts = tuple[tuple[str, int], ...]
@@ -55,6 +56,7 @@ class Capacity:
         self._assigned: dict[str, _Assignment] = {}  # by pod UID; also pods on nodes not (yet) known
         self._on_node: dict[str, set[str]] = {}
         self._masks: dict[tuple[object, ...], tuple[Mask, Counter[str]]] = {}
+        self._domains: dict[tuple[str, ...], tuple[Level, ...]] = {}  # by the labels of a topology
 
     def __len__(self) -> int:
         return len(self._index)
@@ -74,7 +76,7 @@ class Capacity:
         changed = self.traits[index] != traits
         if changed:
             self.traits[index] = traits
-            self._masks.clear()
+            self._forget_masks()
         return new or grew or changed
 
     def remove_node(self, name: str) -> None:
@@ -86,7 +88,7 @@ class Capacity:
         self._vacant.append(index)
         self._allocatable[:, index] = 0
         self._used[:, index] = 0
-        self._masks.clear()
+        self._forget_masks()
 
     def assign(self, uid: str, node: str, requests: Amounts) -> None:
         """Record that a pod uses a node; the same call again changes nothing, another node or size moves it."""
@@ -155,6 +157,22 @@ class Capacity:
         """How many nodes are closed to a shape for which reason."""
         return self._openness(shape)[1]
 
+    def domains(self, labels: tuple[str, ...]) -> tuple[Level, ...]:
+        """The levels of a topology, from the widest label to the narrowest; remembered while no node changes."""
+        known = self._domains.get(labels)
+        if known is None:
+            nodes = [None if traits is None else dict(traits.labels) for traits in self.traits]
+            known = self._domains[labels] = domains(nodes, labels)
+        return known
+
+    def counts(self, names: Iterable[str]) -> Ints:
+        """How often each node is named, by index; unknown names do not count."""
+        counts = np.zeros(len(self.names), np.int64)
+        for name in names:
+            if (index := self._index.get(name)) is not None:
+                counts[index] += 1
+        return counts
+
     def _openness(self, shape: Shape) -> tuple[Mask, Counter[str]]:
         key = (shape.node_selector, shape.tolerations, shape.node_terms)
         known = self._masks.get(key)
@@ -175,6 +193,10 @@ class Capacity:
         for resource, wanted in shape.requests:
             taken[self._row_of(resource)] = counts * wanted
         return taken
+
+    def _forget_masks(self) -> None:
+        self._masks.clear()
+        self._domains.clear()
 
     def _add(self, name: str) -> int:
         if not self._vacant:

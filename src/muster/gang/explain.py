@@ -8,10 +8,13 @@ from muster.api.quantity import format_amount
 from muster.gang.capacity import Capacity
 from muster.gang.placement import Refusal
 from muster.gang.shapes import Shape
+from muster.gang.topology import NoDomain
 
 
 def explain(capacity: Capacity, refusal: Refusal, gang_size: int) -> str:
     """The scheduler's usual sentence (`0/3 nodes are available: ...`), then what the gang lacks."""
+    if isinstance(refusal, NoDomain):
+        return f"0/{len(capacity)} nodes are available for the gang of {gang_size} together. {refusal.sentence}"
     reasons = _reasons(capacity, refusal.shape)
     parts = ", ".join(f"{count} {reason}" for reason, count in sorted(reasons.items()))
     available = f"0/{len(capacity)} nodes are available" + (f": {parts}." if parts else ".")
