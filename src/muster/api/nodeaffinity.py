@@ -1,8 +1,8 @@
-"""Which nodes a pod requires: the terms of its node affinity, of which a node has to match one."""
+"""Which nodes a pod requires, and which it prefers: the terms of its node affinity."""
 
 from collections.abc import Iterable, Mapping
 
-from muster.api.core import NodeSelectorRequirement, NodeSelectorTerm, PodSpec
+from muster.api.core import NodeSelectorRequirement, NodeSelectorTerm, PodSpec, PreferredSchedulingTerm
 from muster.api.selectors import Operator, Requirement, SelectorError
 
 _OPERATORS = {
@@ -22,6 +22,12 @@ def required_terms(spec: PodSpec) -> tuple[NodeSelectorTerm, ...]:
     affinity = spec.affinity.node_affinity if spec.affinity is not None else None
     required = affinity.required_during_scheduling_ignored_during_execution if affinity is not None else None
     return required.node_selector_terms if required is not None else ()
+
+
+def preferred_terms(spec: PodSpec) -> tuple[PreferredSchedulingTerm, ...]:
+    """What a pod's node affinity prefers, with weights."""
+    affinity = spec.affinity.node_affinity if spec.affinity is not None else None
+    return affinity.preferred_during_scheduling_ignored_during_execution if affinity is not None else ()
 
 
 def requirement(written: NodeSelectorRequirement) -> Requirement:

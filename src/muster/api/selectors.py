@@ -61,6 +61,11 @@ class Requirement(Struct, frozen=True):
             return False
         return number > limit if self.operator is Operator.GREATER_THAN else number < limit
 
+    @property
+    def only(self) -> str | None:
+        """The one value that the label must have, if there is one: for indexes."""
+        return next(iter(self.values)) if self.operator in _POSITIVE and len(self.values) == 1 else None
+
     def __str__(self) -> str:
         values = ",".join(sorted(self.values))
         if self.operator is Operator.EXISTS:

@@ -17,9 +17,9 @@ from muster.api.nodes import is_ready
 from muster.api.quantity import amount
 from muster.api.taints import untolerated
 from muster.gang.domains import Level, domains
-from muster.gang.shapes import MOST, Shape
+from muster.gang.guests import Guests
+from muster.gang.shapes import MOST, Amounts, Guest, Shape
 
-Amounts = tuple[tuple[str, int], ...]
 Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
@@ -37,11 +37,6 @@ class NodeTraits(Struct, frozen=True):
     ready: bool
 
 
-class _Assignment(Struct, frozen=True):
-    node: str
-    requests: Amounts
-
-
 class Capacity:
     """The nodes of a cluster and what is free on them."""
 
@@ -53,8 +48,7 @@ class Capacity:
         self._row: dict[str, int] = {}
         self._allocatable: Ints = np.zeros((0, 0), np.int64)
         self._used: Ints = np.zeros((0, 0), np.int64)
-        self._assigned: dict[str, _Assignment] = {}  # by pod UID; also pods on nodes not (yet) known
-        self._on_node: dict[str, set[str]] = {}
+        self.guests = Guests()  # also those on nodes not (yet) known
         self._masks: dict[tuple[object, ...], tuple[Mask, Counter[str]]] = {}
         self._domains: dict[tuple[str, ...], tuple[Level, ...]] = {}  # by the labels of a topology
 
@@ -90,33 +84,32 @@ class Capacity:
         self._used[:, index] = 0
         self._forget_masks()
 
-    def assign(self, uid: str, node: str, requests: Amounts) -> None:
-        """Record that a pod uses a node; the same call again changes nothing, another node or size moves it."""
-        wanted = _Assignment(node, requests)
-        if self._assigned.get(uid) == wanted:
+    def assign(self, uid: str, node: str, guest: Guest) -> None:
+        """Record that a pod is on a node; the same call again changes nothing, another node or size moves it."""
+        if self.guests.get(uid) == (node, guest):
             return
         self.release(uid)
-        self._assigned[uid] = wanted
-        self._on_node.setdefault(node, set()).add(uid)
+        self.guests.add(uid, node, guest)
         if (index := self._index.get(node)) is not None:
-            self._use(index, requests, 1)
+            self._use(index, guest.requests, 1)
 
     def release(self, uid: str) -> bool:
-        """Record that a pod uses its node no longer. Returns whether it did."""
-        known = self._assigned.pop(uid, None)
-        if known is None:
+        """Record that a pod is on its node no longer. Returns whether it was."""
+        if self.guests.get(uid) is None:
             return False
-        self._on_node[known.node].discard(uid)
-        if not self._on_node[known.node]:
-            del self._on_node[known.node]
-        if (index := self._index.get(known.node)) is not None:
-            self._use(index, known.requests, -1)
+        node, guest = self.guests.remove(uid)
+        if (index := self._index.get(node)) is not None:
+            self._use(index, guest.requests, -1)
         return True
 
-    def assigned(self, uid: str) -> tuple[str, Amounts] | None:
-        """The node that a pod uses, and how much of it; None if it is assigned to none."""
-        known = self._assigned.get(uid)
-        return None if known is None else (known.node, known.requests)
+    def assigned(self, uid: str) -> tuple[str, Guest] | None:
+        """The node that a pod is on, and what it is to others there; None if it is assigned to none."""
+        return self.guests.get(uid)
+
+    @property
+    def watched(self) -> frozenset[str] | None:
+        """The labels of waiting pods that pods on nodes look at; None if they look at none."""
+        return self.guests.watched
 
     def fitting(self, shape: Shape, taken: Ints | None = None) -> Ints:
         """How many pods of a shape each node can take, by node index, on top of what `taken` already takes."""
@@ -209,8 +202,10 @@ class Capacity:
         index = self._vacant.pop()
         self.names[index] = name
         self._index[name] = index
-        for uid in sorted(self._on_node.get(name, ())):
-            self._use(index, self._assigned[uid].requests, 1)
+        for uid in self.guests.on(name):
+            held = self.guests.get(uid)
+            assert held is not None
+            self._use(index, held[1].requests, 1)
         return index
 
     def _row_of(self, resource: str) -> int:

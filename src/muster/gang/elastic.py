@@ -28,9 +28,9 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from muster.gang.capacity import Amounts, Capacity
+from muster.gang.capacity import Capacity
 from muster.gang.placement import Placement, fit_in_any_order, place
-from muster.gang.shapes import Shape
+from muster.gang.shapes import Guest, Shape, guest_like
 
 # What a Job's `completions` can be.
 _LARGEST = 2**31 - 1
@@ -135,7 +135,7 @@ class _Trial:
 
     def __init__(self, capacity: Capacity) -> None:
         self.capacity = capacity
-        self._vacated: dict[str, tuple[str, Amounts]] = {}
+        self._vacated: dict[str, tuple[str, Guest]] = {}
         self._seated: list[str] = []
 
     def __enter__(self) -> Self:
@@ -170,7 +170,7 @@ class _Trial:
         for shape in pods:
             for node in placement.expand(shape):
                 uid = f"/{len(self._seated)}"  # no pod's
-                self.capacity.assign(uid, node, shape.requests)
+                self.capacity.assign(uid, node, guest_like(shape))
                 self._seated.append(uid)
 
 

@@ -14,7 +14,7 @@ from tests.unit.gang.conftest import make_node, make_pod
 from muster.gang.capacity import Capacity
 from muster.gang.elastic import Elastic, Waiting, resize
 from muster.gang.placement import Placement, place
-from muster.gang.shapes import Shape, shape_of
+from muster.gang.shapes import Shape, guest_like, shape_of
 
 BEGINNING = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -39,7 +39,7 @@ def elastic(capacity, name, nodes, bounds, *, age=0, priority=0, asks=None, size
     for index, node in enumerate(nodes):
         if node is not None:
             bound[index] = f"{name}-{index}"
-            capacity.assign(bound[index], node, asks.requests)
+            capacity.assign(bound[index], node, guest_like(asks))
     least, most = bounds
     created = BEGINNING - timedelta(hours=age)
     return Elastic(name, priority, created, len(nodes) if size is None else size, least, most, asks, bound, done)
@@ -99,7 +99,7 @@ class TestOwnSize:
     def test_pods_on_their_way_out_are_waited_for_instead(self):
         capacity = cluster(4)
         for number in range(4):
-            capacity.assign(f"old-{number}", "n0", shape().requests)
+            capacity.assign(f"old-{number}", "n0", guest_like(shape()))
         gang = elastic(capacity, "e", [None] * 4, (1, 4))
         assert resize(capacity, [f"old-{number}" for number in range(4)], [waits("e", 4)], [gang]) == []
         [change] = resize(capacity, ["old-0", "old-1"], [waits("e", 4)], [gang])
@@ -257,7 +257,7 @@ class TestGrowth:
 
     def test_not_into_room_that_others_still_hold_or_have_been_promised(self):
         capacity = cluster(6)
-        capacity.assign("going", "n0", shape().requests)
+        capacity.assign("going", "n0", guest_like(shape()))
         gang = elastic(capacity, "e", ["n0"] * 2, (2, 6))
         grown = elastic(capacity, "grown", ["n0", None], (1, 2), age=1)
         assert [(change.key, change.new) for change in resize(capacity, ["going"], [], [gang, grown])] == [("e", 3)]
@@ -321,7 +321,7 @@ class World:
         for one in pods:
             for node in placement.expand(one):
                 uids.append(f"p{next(self.uids)}")
-                self.capacity.assign(uids[-1], node, one.requests)
+                self.capacity.assign(uids[-1], node, guest_like(one))
         return uids
 
     def try_start(self, key):

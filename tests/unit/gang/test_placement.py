@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from muster.gang.capacity import Capacity
 from muster.gang.explain import explain
 from muster.gang.placement import Placement, Refusal, place
-from muster.gang.shapes import Shape, shape_of
+from muster.gang.shapes import Shape, guest_like, guest_of, shape_of
 
 
 def gang(pod, count=1, **spec):
@@ -197,7 +197,7 @@ def test_what_is_taken_besides_counts(node, pod, cluster, counts, fits):
     capacity = cluster(node("n0", resources={"cpu": "6"}), node("n1", resources={"cpu": "6"}))
     shape = shape_of(pod())
     for uid in range(4):
-        capacity.assign(str(uid), f"n{uid % 2}", shape.requests)
+        capacity.assign(str(uid), f"n{uid % 2}", guest_like(shape))
     before = capacity.free()
     numbers = np.zeros(len(capacity.names), np.int64)
     numbers[:2] = counts
@@ -227,9 +227,9 @@ def test_several_shapes_share_what_is_left_of_the_nodes_that_they_may_use(node, 
 
 def test_assigned_pods_take_room_until_released(node, pod, cluster):
     capacity = cluster(node("n", resources={"cpu": "2"}))
-    requests = shape_of(pod(cpu="2")).requests
-    capacity.assign("a", "n", requests)
-    capacity.assign("a", "n", requests)
+    guest = guest_of(pod(cpu="2"))
+    capacity.assign("a", "n", guest)
+    capacity.assign("a", "n", guest)
     assert isinstance(place(capacity, gang(pod)), Refusal)
     assert capacity.release("a")
     assert not capacity.release("a")
@@ -238,7 +238,7 @@ def test_assigned_pods_take_room_until_released(node, pod, cluster):
 
 def test_pods_seen_before_their_node_count_once_it_comes(node, pod, cluster):
     capacity = cluster()
-    capacity.assign("a", "n", shape_of(pod(cpu="3")).requests)
+    capacity.assign("a", "n", guest_of(pod(cpu="3")))
     capacity.set_node(node("n"))
     assert isinstance(place(capacity, gang(pod, cpu="2")), Refusal)
     capacity.remove_node("n")
@@ -295,7 +295,7 @@ def test_no_quantity_is_too_large_to_count(node, pod, cluster, asked, has):
     capacity = cluster(node("n", resources={"cpu": has, "memory": has}))
     shape = shape_of(pod(cpu=asked))
     for number in range(100):
-        capacity.assign(str(number), "n", shape.requests)
+        capacity.assign(str(number), "n", guest_like(shape))
     outcome = place(capacity, {shape: 3})
     if isinstance(outcome, Refusal):
         assert "cpu" in explain(capacity, outcome, 3)
@@ -334,6 +334,6 @@ def test_a_placement_never_overcommits_and_places_everybody(problem):
         placed = list(outcome.expand(shape))
         assert len(placed) == count
         for number, name in enumerate(placed):
-            capacity.assign(f"{hash(shape)}-{number}", name, shape.requests)
+            capacity.assign(f"{hash(shape)}-{number}", name, guest_like(shape))
     assert bool((capacity.free() >= 0).all())
     assert np.issubdtype(capacity.free().dtype, np.integer)

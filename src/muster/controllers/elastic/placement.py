@@ -132,7 +132,7 @@ class Sizes:
             size,
             least=least_size(bounds, ended),
             most=most if may_grow else size,
-            shape=shape_of(pods[-1]),
+            shape=shape_of(pods[-1], capacity.watched),
             bound={completion_index(pod): uid for pod in pods if capacity.assigned(uid := pod.metadata.uid)},
             done=len(ended),
         )

@@ -46,7 +46,7 @@ from muster.gang.elastic import Waiting
 from muster.gang.explain import explain
 from muster.gang.placement import Refusal, place
 from muster.gang.quorum import place_enough
-from muster.gang.shapes import count_shapes, shape_of
+from muster.gang.shapes import count_shapes, guest_of, shapes_of
 from muster.runtime.controller import Result
 from muster.runtime.events.recorder import Recorder
 from muster.runtime.manager import Manager
@@ -156,7 +156,7 @@ class Scheduler(Reconciler):
         if pod.spec.node_name or not holds:
             self._sent.pop(uid, None)
         if holds and node:
-            self._capacity.assign(uid, node, shape_of(pod).requests)
+            self._capacity.assign(uid, node, guest_of(pod))
             if pod.metadata.deletion_timestamp is None:
                 gang.bound[uid] = pod
             else:
@@ -254,7 +254,15 @@ class Scheduler(Reconciler):
             if due.turns:
                 first = due.turns[0].pods
                 name = key_of(carrier.object if carrier is not None else first[0])
-                waiting.append(Waiting(key, name, self._gangs[key].priority, count_shapes(first), len(due.turns)))
+                waiting.append(
+                    Waiting(
+                        key,
+                        name,
+                        self._gangs[key].priority,
+                        count_shapes(first, self._capacity.watched),
+                        len(due.turns),
+                    )
+                )
         again = await self._sizes.look(self._capacity, self._gangs, self._leaving, waiting, grow=grow)
         return SHRINK_SECONDS if again else None
 
@@ -262,7 +270,7 @@ class Scheduler(Reconciler):
         """Bind these pods together if they fit. From the decision to the assignment no other task gets a turn."""
         for pod in turn.pods:  # what an attempt that failed midway had assumed
             self._capacity.release(pod.metadata.uid)
-        shapes = {pod.metadata.uid: shape_of(pod) for pod in turn.pods}
+        shapes = shapes_of(turn.pods, self._capacity.watched)
         outcome = place_enough(partial(place, self._capacity), shapes, turn.quorums)
         if isinstance(outcome, Refusal):
             if carrier is not None and (half := self._half_bound(key, self._gangs[key])):
@@ -275,7 +283,7 @@ class Scheduler(Reconciler):
         chosen = frozenset(outcome.pods)
         bindings = [(pod, next(nodes[shapes[pod.metadata.uid]])) for pod in turn.pods if pod.metadata.uid in chosen]
         for pod, node in bindings:
-            self._capacity.assign(pod.metadata.uid, node, shapes[pod.metadata.uid].requests)
+            self._capacity.assign(pod.metadata.uid, node, guest_of(pod))
         if carrier is not None and len(bindings) > 1 and not self._gangs[key].bound:
             await self._record_intent(carrier)
         await self._bind(bindings)

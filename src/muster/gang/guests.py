@@ -1,0 +1,167 @@
+"""The pods on the nodes, found by what others ask about them. Kept up to date pod by pod, never scanned as a whole.
+
+What is found is told by node name: pods may be seen before their node is.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
+from typing import TypeVar
+
+from muster.api.selectors import NOTHING, LabelMatcher
+from muster.gang.exclusive import Hold
+from muster.gang.shapes import Guest
+from muster.gang.terms import Labels, Spread, Term, keys_of
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V", bound=Hashable)
+
+
+class Guests:
+    """The pods on the nodes, by UID."""
+
+    def __init__(self) -> None:
+        self.namespaces: dict[str, Labels] = {}  # the labels of namespaces
+        self._known: dict[str, tuple[str, Guest]] = {}
+        self._on_node: defaultdict[str, set[str]] = defaultdict(set)
+        self._holding: defaultdict[tuple[str, ...], Counter[tuple[str, Hold]]] = defaultdict(Counter)
+        self._claiming: Counter[str] = Counter()
+        self._repelling: defaultdict[Term, Counter[str]] = defaultdict(Counter)
+        self._watched: frozenset[str] | None = None
+        # By namespace, and by namespace, label and value: only once terms ask for it.
+        self._in_namespace: defaultdict[str, set[str]] | None = None
+        self._labelled: defaultdict[tuple[str, str, str], set[str]] = defaultdict(set)
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def get(self, uid: str) -> tuple[str, Guest] | None:
+        """A pod, and the name of its node."""
+        return self._known.get(uid)
+
+    def items(self) -> Iterable[tuple[str, tuple[str, Guest]]]:
+        """All of them."""
+        return self._known.items()
+
+    def on(self, node: str) -> Collection[str]:
+        """The pods of a node."""
+        return self._on_node.get(node, ())
+
+    def add(self, uid: str, node: str, guest: Guest) -> None:
+        """A pod that is not known yet."""
+        self._known[uid] = node, guest
+        self._on_node[node].add(uid)
+        for hold in guest.holds:
+            self._holding[hold.what][node, hold] += 1
+        for claim in guest.claims:
+            self._claiming[claim] += 1
+        for term in guest.anti_affinity:
+            if term not in self._repelling:
+                self._watched = None
+            self._repelling[term][node] += 1
+        if self._in_namespace is not None:
+            self._file(uid, guest)
+
+    def remove(self, uid: str) -> tuple[str, Guest]:
+        """A pod that is known. Returns what it was."""
+        node, guest = self._known.pop(uid)
+        _discard(self._on_node, node, uid)
+        for hold in guest.holds:
+            _subtract(self._holding, hold.what, (node, hold))
+        for claim in guest.claims:
+            self._claiming[claim] -= 1
+            if not self._claiming[claim]:
+                del self._claiming[claim]
+        for term in guest.anti_affinity:
+            _subtract(self._repelling, term, node)
+            if term not in self._repelling:
+                self._watched = None
+        if self._in_namespace is not None:
+            _discard(self._in_namespace, guest.namespace, uid)
+            for key, value in guest.labels.items():
+                _discard(self._labelled, (guest.namespace, key, value), uid)
+        return node, guest
+
+    @property
+    def watched(self) -> frozenset[str] | None:
+        """The labels that anti-affinity of these pods looks at; None if they have none."""
+        if self._watched is None and self._repelling:
+            self._watched = keys_of(term.matcher for term in self._repelling)
+        return self._watched
+
+    def holders(self, hold: Hold) -> set[str]:
+        """The nodes with a pod that has what another wants."""
+        return {node for node, other in self._holding.get(hold.what, ()) if hold.conflicts(other)}
+
+    def claimants(self, claim: str) -> int:
+        """How many pods use a claim."""
+        return self._claiming[claim]
+
+    def repelling(self, namespace: str, labels: Labels) -> Iterator[tuple[str, Collection[str]]]:
+        """The topology keys and nodes of those that keep such a pod away."""
+        theirs = self.namespaces.get(namespace, {})
+        for term, nodes in self._repelling.items():
+            if term.matches(namespace, labels, theirs):
+                yield term.topology_key, nodes
+
+    def meant(self, terms: Collection[Term]) -> Counter[str]:
+        """How many pods that all of these terms mean each node has."""
+        first, *others = terms
+        found: Counter[str] = Counter()
+        for uid in self._candidates(self._places(first), first.matcher):
+            node, guest = self._known[uid]
+            theirs = self.namespaces.get(guest.namespace, {})
+            if all(term.matches(guest.namespace, guest.labels, theirs) for term in (first, *others)):
+                found[node] += 1
+        return found
+
+    def counted(self, spread: Spread, namespace: str) -> Counter[str]:
+        """How many pods that a spread constraint counts each node has; those on their way out are none."""
+        found: Counter[str] = Counter()
+        for uid in self._candidates((namespace,), spread.matcher):
+            node, guest = self._known[uid]
+            if not guest.leaving and spread.counts(namespace, guest.namespace, guest.labels):
+                found[node] += 1
+        return found
+
+    def _places(self, term: Term) -> Iterable[str]:
+        if term.elsewhere == NOTHING:
+            return term.namespaces
+        elsewhere = (name for name in self._filed() if term.elsewhere.matches(self.namespaces.get(name, {})))
+        return {*term.namespaces, *elsewhere}
+
+    def _candidates(self, namespaces: Iterable[str], matcher: LabelMatcher) -> Iterator[str]:
+        """The pods that may match, by the label that leaves the fewest."""
+        in_namespace = self._filed()
+        for namespace in namespaces:
+            best: Collection[str] = in_namespace.get(namespace, ())
+            for requirement in matcher.requirements:
+                if (value := requirement.only) is not None:
+                    best = min(best, self._labelled.get((namespace, requirement.key, value), ()), key=len)
+            yield from best
+
+    def _filed(self) -> Mapping[str, Collection[str]]:
+        if self._in_namespace is None:
+            self._in_namespace = defaultdict(set)
+            for uid, (_, guest) in self._known.items():
+                self._file(uid, guest)
+        return self._in_namespace
+
+    def _file(self, uid: str, guest: Guest) -> None:
+        assert self._in_namespace is not None
+        self._in_namespace[guest.namespace].add(uid)
+        for key, value in guest.labels.items():
+            self._labelled[guest.namespace, key, value].add(uid)
+
+
+def _discard(index: defaultdict[K, set[str]], key: K, uid: str) -> None:
+    index[key].discard(uid)
+    if not index[key]:
+        del index[key]
+
+
+def _subtract(index: defaultdict[K, Counter[V]], key: K, value: V) -> None:
+    index[key][value] -= 1
+    if not index[key][value]:
+        del index[key][value]
+    if not index[key]:
+        del index[key]
