@@ -66,6 +66,11 @@ _PACKAGES = {
     "muster.api.kueue.v1beta1": "io.x-k8s.kueue.v1beta1",
     "muster.api.kueue.visibility": "io.x-k8s.kueue.visibility.v1beta2",
     "muster.api.kueue": "io.x-k8s.kueue.v1beta2",
+    "muster.api.podgroups.kep": "io.k8s.scheduling.incubator.v1alpha1",
+    "muster.api.podgroups.volcano": "sh.volcano.scheduling.v1beta1",
+    "muster.api.podgroups.coscheduling": "io.x-k8s.scheduling.v1alpha1",
+    "muster.api.podgroups.sigs": "dev.sigs.scheduling.v1alpha2",
+    "muster.api.podgroups": "io.k8s.incubator.scheduling.v1alpha1",
 }
 
 # Names the type that an object schema describes (`io.k8s.api.core.v1.Container`), where that is asked for.
@@ -88,6 +93,7 @@ _ATOMIC_OBJECTS = frozenset({
 _KINDS_WITHIN = frozenset({"core.v1.PersistentVolumeClaim"})
 
 _FORMATS: dict[str, Schema] = {
+    "int": {"type": "integer"},
     "int32": {"type": "integer", "format": "int32"},
     "int-or-string": {"x-kubernetes-int-or-string": True},
     "quantity": {"oneOf": [{"type": "string"}, {"type": "number"}]},
@@ -113,7 +119,7 @@ _SCALARS: dict[Any, Schema] = {
 }
 
 # Modules of kinds that are CRDs upstream, and of what upstream annotates for CRDs.
-_CUSTOM_MODULES = ("muster.api.kueue", "muster.api.meta")
+_CUSTOM_MODULES = ("muster.api.kueue", "muster.api.podgroups", "muster.api.meta")
 
 _FIELD_LINE = re.compile(r"^(\w+): (.+)$", re.MULTILINE)
 

@@ -53,7 +53,6 @@ from muster.api.defaults.apps import (
 from muster.api.defaults.autoscaling import default_autoscaler
 from muster.api.defaults.customresourcedefinition import default_custom_resource_definition
 from muster.api.defaults.job import default_job, generate_selector
-from muster.api.defaults.kueue import defaults_of
 from muster.api.defaults.networking import (
     default_endpoint_slice,
     default_endpoints,
@@ -81,10 +80,12 @@ from muster.api.defaults.storage import (
     default_storage_capacity,
     default_storage_class,
 )
+from muster.api.defaults.structural import defaults_of
 from muster.api.discovery import ENDPOINT_SLICE
 from muster.api.flowcontrol import FLOW_SCHEMA, PRIORITY_LEVEL_CONFIGURATION
 from muster.api.kueue import KUEUE_KINDS
 from muster.api.networking import INGRESS, INGRESS_CLASS, NETWORK_POLICY
+from muster.api.podgroups import POD_GROUP_KINDS
 from muster.api.rbac import CLUSTER_ROLE_BINDING, ROLE_BINDING
 from muster.api.resource import RESOURCE_CLAIM, RESOURCE_CLAIM_TEMPLATE
 from muster.api.runtimeclass import RUNTIME_CLASS
@@ -135,7 +136,7 @@ DEFAULTS: Mapping[str, Callable[[dict[str, Any]], None]] = {
     ROLE_BINDING.resource: default_binding,
     CLUSTER_ROLE_BINDING.resource: default_binding,
     CUSTOM_RESOURCE_DEFINITION.resource: default_custom_resource_definition,
-    **{kind.resource: defaults_of(kind) for kind in KUEUE_KINDS},
+    **{kind.resource: defaults_of(kind) for kind in (*KUEUE_KINDS, *POD_GROUP_KINDS)},
 }
 
 __all__ = [

@@ -17,21 +17,24 @@ class Standard(Struct, frozen=True):
     whole: of every version of an object.
     change: of a change: the new object, then the old one.
     name: what names look like.
+    custom: of what is a CRD upstream: finalizers need no domain.
     """
 
     whole: Callable[[Any], Iterable[FieldError]] = lambda _: ()
     change: Callable[[Any, Any], Iterable[FieldError]] = lambda _new, _old: ()
     name: NameRule = names.dns_subdomain
     namespaced: bool = True
+    custom: bool = False
 
     def create(self, obj: Any) -> list[FieldError]:
         """A new object."""
-        return [*new_metadata(obj.metadata, self.name, namespaced=self.namespaced), *self.whole(obj)]
+        meta = new_metadata(obj.metadata, self.name, namespaced=self.namespaced, custom=self.custom)
+        return [*meta, *self.whole(obj)]
 
     def update(self, new: Any, old: Any) -> list[FieldError]:
         """A change of an object."""
-        return [*changed_metadata(new.metadata, old.metadata), *self.change(new, old), *self.whole(new)]
+        return [*self.update_status(new, old), *self.change(new, old), *self.whole(new)]
 
     def update_status(self, new: Any, old: Any) -> list[FieldError]:
         """A change of what was observed: the controller that observes answers for it."""
-        return list(changed_metadata(new.metadata, old.metadata))
+        return list(changed_metadata(new.metadata, old.metadata, custom=self.custom))

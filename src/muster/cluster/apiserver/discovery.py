@@ -18,7 +18,7 @@ from muster.cluster.apiserver.static import JSON, StaticAnswer, accepted, static
 _AGGREGATED = ("v2", "v2beta1")
 # Kubernetes' own groups come first and in this order, which is that of a kube-apiserver: clients take a name that
 # several groups have from the first of them, so that no user's definition takes the place of `deployments`. Kueue's is
-# ours, and before the group that has Workloads too.
+# ours, and before the group that has Workloads too; the PodGroups of others are behind Kubernetes' own.
 _FIRST = (
     "",
     "apiregistration.k8s.io",
@@ -42,6 +42,11 @@ _FIRST = (
     "discovery.k8s.io",
     "resource.k8s.io",
     "flowcontrol.apiserver.k8s.io",
+    "incubator.scheduling.k8s.io",
+    "scheduling.x-k8s.io",
+    "scheduling.volcano.sh",
+    "scheduling.sigs.dev",
+    "scheduling.incubator.k8s.io",
 )
 _RANK = {group: rank for rank, group in enumerate(_FIRST)}
 _VERSION = re.compile(r"v([0-9]+)(?:(alpha|beta)([0-9]+))?", re.ASCII)

@@ -1,10 +1,10 @@
 """The schemas made from the types against those of the CRDs upstream: nothing more, nothing less."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from tests.documents import documents, needs_the_peers
+from tests.schemas import flat
 
 from muster.api.kinds import Kind
 from muster.api.kueue import GROUP, KUEUE_KINDS
@@ -12,14 +12,6 @@ from muster.api.kueue.v1beta1 import V1BETA1_KINDS
 from muster.api.schema import structural
 
 pytestmark = needs_the_peers
-
-# What a schema says of a value, besides what is in it.
-KEYWORDS = (
-    "type", "format", "enum", "pattern", "minLength", "maxLength", "minItems", "maxItems", "minProperties",
-    "maxProperties", "minimum", "maximum", "default", "required", "x-kubernetes-list-type",
-    "x-kubernetes-list-map-keys", "x-kubernetes-map-type", "x-kubernetes-int-or-string", "anyOf",
-)  # fmt: skip
-UNORDERED = ("enum", "required")
 
 # Left to others: the API server's own metadata, and the pod's own types, with their own tests. They know more of
 # metadata than the CRDs, and less of volumes that no node here mounts.
@@ -37,19 +29,6 @@ def crd_versions() -> dict[tuple[str, str], Any]:
 SCHEMAS = crd_versions()
 
 
-def flat(schema: Any, path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
-    """Every value in a schema by its path, with the keywords that it has."""
-    if path in OTHERS:
-        return
-    said = {name: schema[name] for name in KEYWORDS if name in schema}
-    yield path, {name: sorted(map(str, value)) if name in UNORDERED else value for name, value in said.items()}
-    for name, member in schema.get("properties", {}).items():
-        yield from flat(member, f"{path}.{name}")
-    for inner, mark in (("items", "[]"), ("additionalProperties", "{}")):
-        if isinstance(schema.get(inner), dict):
-            yield from flat(schema[inner], path + mark)
-
-
 def test_every_crd_has_a_kind() -> None:
     assert {name for name, _ in SCHEMAS} == {kind.resource for kind in KUEUE_KINDS} == set(V1BETA1_KINDS)
     assert {kind.group for kind in (*KUEUE_KINDS, *V1BETA1_KINDS.values())} == {GROUP}
@@ -57,7 +36,7 @@ def test_every_crd_has_a_kind() -> None:
 
 @pytest.mark.parametrize("kind", KUEUE_KINDS, ids=lambda kind: kind.kind)
 def test_v1beta2_is_the_same(kind: Kind[Any]) -> None:
-    assert dict(flat(structural(kind))) == dict(flat(SCHEMAS[kind.resource, "v1beta2"]))
+    assert dict(flat(structural(kind), OTHERS)) == dict(flat(SCHEMAS[kind.resource, "v1beta2"], OTHERS))
 
 
 # Where v1beta1 has a name of its own for what v1beta2 has elsewhere.
@@ -70,8 +49,8 @@ MOVED = {
 @pytest.mark.parametrize("kind", V1BETA1_KINDS.values(), ids=lambda kind: kind.kind)
 def test_v1beta1_is_the_same_or_has_the_limits_of_v1beta2(kind: Kind[Any]) -> None:
     # What comes in through v1beta1 is stored as v1beta2, so it must keep to the limits of both.
-    ours, upstream = dict(flat(structural(kind))), dict(flat(SCHEMAS[kind.resource, "v1beta1"]))
-    stored = dict(flat(SCHEMAS[kind.resource, "v1beta2"]))
+    ours, upstream = dict(flat(structural(kind), OTHERS)), dict(flat(SCHEMAS[kind.resource, "v1beta1"], OTHERS))
+    stored = dict(flat(SCHEMAS[kind.resource, "v1beta2"], OTHERS))
     assert set(ours) == set(upstream)
     for path, said in ours.items():
         moved = next((path.replace(old, new, 1) for old, new in MOVED.items() if path.startswith(old)), path)

@@ -1,5 +1,6 @@
 """The paths of a resource and what can be done there, in a form from which both versions of OpenAPI are written."""
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -205,6 +206,6 @@ _QUERY_TYPES: dict[Any, str] = {bool: "boolean", int: "integer"}
 
 
 def _stem(kind: Kind[Any]) -> str:
-    """`CoreV1`, `BatchV1`, `EventsV1`: what operations of the group version are called by."""
-    group = kind.group.partition(".")[0] or "core"
-    return f"{group.capitalize()}{kind.version.capitalize()}"
+    """`CoreV1`, `RbacAuthorizationV1`, `KueueXK8sIoV1beta2`: what operations of the group version are called by."""
+    words = re.split(r"[.-]", kind.group.removesuffix(".k8s.io") or "core")
+    return "".join(word.capitalize() for word in (*words, kind.version))

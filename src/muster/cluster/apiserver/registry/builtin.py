@@ -47,6 +47,7 @@ from muster.cluster.apiserver.registry.apiextensions import APIEXTENSIONS
 from muster.cluster.apiserver.registry.entries import same, served, status
 from muster.cluster.apiserver.registry.kept import ALPHA, KEPT
 from muster.cluster.apiserver.registry.kueue import KUEUE, VISIBILITY
+from muster.cluster.apiserver.registry.podgroups import POD_GROUPS
 from muster.cluster.apiserver.registry.rbac import RBAC, TOKEN
 from muster.cluster.apiserver.registry.resources import VERBS, VIEW_VERBS, Registry, Resource, Rules, Subresource, View
 from muster.cluster.apiserver.request.selection import FieldLabels
@@ -250,6 +251,7 @@ def builtin(elastic: job.Elastic, alpha: tuple[str, ...] = ()) -> tuple[Resource
         *ADMISSION,
         *APIEXTENSIONS,
         *KUEUE,
+        *POD_GROUPS,
         *VISIBILITY,
         *(resource for resource in ALPHA if resource.kind.api_version in alpha),
     )  # fmt: skip

@@ -29,6 +29,7 @@ from muster.api.validation import apiservice as api_service_rules
 from muster.api.validation import apps as app_rules
 from muster.api.validation import networking as network_rules
 from muster.api.validation import others as other_rules
+from muster.api.validation import podgroups as podgroup_rules
 from muster.api.validation import scaling
 from muster.api.validation import storage as storage_rules
 from muster.api.validation.standard import Standard
@@ -287,7 +288,7 @@ OTHERS = (
 # Served on request only.
 ALPHA: tuple[Resource, ...] = (
     _kept(scheduling_v1alpha2.WORKLOAD, _NAMESPACED, _SPEC_ALONE, has_status=False),
-    _kept(scheduling_v1alpha2.POD_GROUP, _NAMESPACED, _SPEC, but="schedules no pods by them"),
+    _kept(scheduling_v1alpha2.POD_GROUP, podgroup_rules.NATIVE, _SPEC, but="schedules no pods by them"),
 )
 
 KEPT: tuple[Resource, ...] = (*WORKLOADS, AUTOSCALERS, AUTOSCALERS_V1, *NETWORK, *STORAGE, *OTHERS)

@@ -22,7 +22,7 @@ from muster.cluster.apiserver.schema.custom import (
     compile_part,
     whole_object,
 )
-from muster.cluster.apiserver.schema.structural import compile_structural
+from muster.cluster.apiserver.schema.structural import compile_structural, compile_whole
 from muster.cluster.apiserver.schema.walk import Checked, Checker, Schema, sound_parts
 
 __all__ = [
@@ -36,6 +36,7 @@ __all__ = [
     "compile_judgement",
     "compile_part",
     "compile_structural",
+    "compile_whole",
     "sound_parts",
     "whole_object",
 ]

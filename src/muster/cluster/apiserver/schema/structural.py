@@ -1,7 +1,7 @@
 """Kinds that are CRDs upstream and that we have types of: checked as a CRD, with the metadata checked as everybody's.
 
-A view writes a part of an object, and only that part is judged: of a body for `status` the status, of any other
-everything but the status, which the server does not take from it.
+Where the status is a subresource, a view writes a part of an object, and only that part is judged: of a body for
+`status` the status, of any other everything but the status, which the server does not take from it.
 """
 
 from collections.abc import Set as AbstractSet
@@ -17,6 +17,11 @@ from muster.cluster.apiserver.schema.walk import Checked, Checker
 _ANYTHING: Schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 
 
+def compile_whole(kind: Kind[Any]) -> Checker:
+    """The checker of bodies for an object whose status is no subresource."""
+    return _compiled(kind, structural(kind))
+
+
 def compile_structural(kind: Kind[Any], *, status: bool = False) -> Checker:
     """The checker of bodies for an object, or for its `status`; it raises `DecodeError` for bad metadata only."""
     schema = structural(kind)
@@ -26,6 +31,10 @@ def compile_structural(kind: Kind[Any], *, status: bool = False) -> Checker:
         schema["required"] = []
     elif "status" in members:
         schema = schema | {"properties": members | {"status": _ANYTHING}}
+    return _compiled(kind, schema)
+
+
+def _compiled(kind: Kind[Any], schema: Schema) -> Checker:
     check_body = compile_custom(schema, fill=False)
     check_meta = compile_builtin(kind.seen_as(Object))
 

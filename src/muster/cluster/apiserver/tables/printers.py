@@ -23,6 +23,7 @@ from muster.cluster.apiserver.tables.admission import ADMISSION
 from muster.cluster.apiserver.tables.apps import CONTAINERS, WORKLOADS
 from muster.cluster.apiserver.tables.infrastructure import INFRASTRUCTURE
 from muster.cluster.apiserver.tables.kueue import KUEUE
+from muster.cluster.apiserver.tables.podgroups import POD_GROUPS
 from muster.cluster.apiserver.tables.pods import PODS
 from muster.cluster.apiserver.tables.printer import (
     AGE,
@@ -236,6 +237,7 @@ _EVENT_COLUMNS = (
 _ANY = Printer((NAME, Column(name="Created At", type="date", description="When the object was created.")), _any)
 _PRINTERS = (
     KUEUE
+    | POD_GROUPS
     | RBAC
     | ADMISSION
     | WORKLOADS

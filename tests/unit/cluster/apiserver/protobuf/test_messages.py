@@ -13,6 +13,7 @@ from muster.api.batch import JOB
 from muster.api.core import POD
 from muster.api.kueue import GROUP
 from muster.api.kueue.visibility import VISIBILITY_GROUP
+from muster.api.podgroups import POD_GROUP_KINDS
 from muster.cluster.apiserver.protobuf import messages
 from muster.cluster.apiserver.protobuf.wireformat import ProtobufError
 from muster.cluster.apiserver.registry.builtin import BUILTIN
@@ -238,8 +239,8 @@ def test_any_bytes_are_read_or_refused(raw: bytes, kind: Any) -> None:
 
 
 def test_every_served_kind_can_be_sent() -> None:
-    # What CRDs define, which Kueue's kinds are upstream, has no protobuf form; its visibility API is only read.
-    no_form = (GROUP, VISIBILITY_GROUP)
+    # What CRDs define, which Kueue's kinds and PodGroups are upstream, has no protobuf form; visibility is only read.
+    no_form = (GROUP, VISIBILITY_GROUP, *(kind.group for kind in POD_GROUP_KINDS))
     served = (
         r for r in BUILTIN if r.kind.group not in no_form and r.kind.api_version != "apiextensions.k8s.io/v1beta1"
     )

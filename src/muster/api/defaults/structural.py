@@ -1,4 +1,4 @@
-"""Defaults of the Kueue kinds: those of their schemas, which their types declare (`markers.DEFAULTED`).
+"""Defaults of kinds that are CRDs upstream: those of their schemas, which their types declare (`markers.DEFAULTED`).
 
 Defaults hold for members of objects that are there; what is in a default of an object is filled in with it. Pod
 templates keep to what is written in them: they get their defaults when pods are made.
