@@ -15,6 +15,7 @@ from muster.api.kinds import Kind
 from muster.api.meta import ObjectMeta
 from muster.api.pods import controller_of
 from muster.gang.quorum import Quorum
+from muster.gang.topology import TopologyConstraint
 from muster.runtime.objects import key_of, meta_of
 
 T = TypeVar("T")
@@ -31,10 +32,14 @@ class Turn(Struct, frozen=True):
 
     pods: those that are to go first come first.
     quorums: none: all of them or none.
+    topology: how near to each other, and to those that run, they have to be.
+    surplus: the gang runs without them.
     """
 
     pods: tuple[Pod, ...]
     quorums: tuple[Quorum, ...] = ()
+    topology: TopologyConstraint | None = None
+    surplus: bool = False
 
 
 class Due(Struct, frozen=True):

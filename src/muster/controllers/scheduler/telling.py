@@ -1,0 +1,73 @@
+"""What people are told of placement: events, and a condition on each pod that waits."""
+
+import asyncio
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Literal
+
+from muster.api.core import POD, Pod
+from muster.controllers.gangs import is_marked
+from muster.controllers.scheduler.carrier import Carrier
+from muster.runtime.client import Client
+from muster.runtime.clock import Clock
+from muster.runtime.events.recorder import Recorder
+from muster.runtime.objects import key_of, reference
+from muster.runtime.refusals import ignoring
+from muster.runtime.transport import STRATEGIC_MERGE_PATCH
+
+# Of nodes that are named in an event.
+_NAMED = 5
+
+
+class Teller:
+    """Says why a gang waits, and where it went."""
+
+    def __init__(self, client: Client, recorder: Recorder, clock: Clock) -> None:
+        self._client = client
+        self._recorder = recorder
+        self._clock = clock
+
+    async def waits(self, pods: Sequence[Pod], carrier: Carrier | None, sentence: str) -> None:
+        """There is no room for these pods: an event on the gang and its first pod, a condition on each.
+
+        Autoscalers add nodes for the condition, so it says of nothing but room.
+        """
+        self.warn("FailedScheduling", pods[0], carrier, sentence)
+        since = self._clock.now()
+        await asyncio.gather(*(self._mark(pod, sentence, since) for pod in pods if not is_marked(pod)))
+
+    def warn(self, reason: str, pod: Pod, carrier: Carrier | None, sentence: str) -> None:
+        """A warning on the gang and one of its pods."""
+        if carrier is not None:
+            self._recorder.event(carrier.reference, "Warning", reason, sentence)
+        self._recorder.event(reference(POD, pod), "Warning", reason, sentence)
+
+    def bound(self, bindings: Sequence[tuple[Pod, str]], carrier: Carrier | None) -> None:
+        """Where pods went: one event for a gang."""
+        if carrier is not None and len(bindings) > 1:
+            nodes = sorted({node for _, node in bindings})
+            shown = ", ".join(nodes[:_NAMED]) + (", ..." if len(nodes) > _NAMED else "")
+            message = f"Bound {len(bindings)} pods together to {len(nodes)} nodes: {shown}"
+            self.say("Scheduled", carrier, message, type="Normal")
+            return
+        for pod, node in bindings:
+            message = f"Successfully assigned {key_of(pod)} to {node}"
+            self._recorder.event(reference(POD, pod), "Normal", "Scheduled", message)
+
+    def say(self, reason: str, carrier: Carrier, message: str, type: Literal["Normal", "Warning"] = "Warning") -> None:
+        """Something about a gang."""
+        self._recorder.event(carrier.reference, type, reason, message)
+
+    async def _mark(self, pod: Pod, sentence: str, since: datetime) -> None:
+        condition = {
+            "type": "PodScheduled",
+            "status": "False",
+            "reason": "Unschedulable",
+            "message": sentence,
+            "lastTransitionTime": since.replace(microsecond=0),
+        }
+        patch = {"status": {"conditions": [condition]}}
+        with ignoring("NotFound", "Conflict"):
+            await self._client.patch_object(
+                POD, pod, patch, lock=False, type=STRATEGIC_MERGE_PATCH, subresource="status"
+            )
