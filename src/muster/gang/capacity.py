@@ -5,7 +5,7 @@ node; a node index is reused only after the node is gone. Mutable, but pure: no 
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 import numpy.typing as npt
@@ -110,6 +110,18 @@ class Capacity:
     def watched(self) -> frozenset[str] | None:
         """The labels of waiting pods that pods on nodes look at; None if they look at none."""
         return self.guests.watched
+
+    def index_of(self, node: str) -> int | None:
+        """The index of a node by its name; None if there is no such node."""
+        return self._index.get(node)
+
+    def held(self, uids: Iterable[str]) -> Iterator[tuple[int, Amounts]]:
+        """The node index, and how much of it is used, of those of the pods that use a node which is there."""
+        assigned, index_of = self.guests.get, self._index.get
+        for uid in uids:
+            known = assigned(uid)
+            if known is not None and (index := index_of(known[0])) is not None:
+                yield index, known[1].requests
 
     def fitting(self, shape: Shape, taken: Ints | None = None) -> Ints:
         """How many pods of a shape each node can take, by node index, on top of what `taken` already takes."""

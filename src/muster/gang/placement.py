@@ -5,7 +5,7 @@ to its size. Several shapes are placed one after the other, scarcest first, and 
 finding no order is not a proof that there is none, and `Refusal.proven` says which it is.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import permutations
 
 import numpy as np
@@ -52,6 +52,10 @@ class Refusal(Struct, frozen=True):
     proven: bool  # False: other shapes of the gang took the room, and another packing might exist
 
 
+# Where a gang goes beside what is taken (`place`'s `taken`): what decides for others need not know how it is placed.
+Placing = Callable[[Ints], Placement | Refusal]
+
+
 def place(
     capacity: Capacity, gang: Mapping[Shape, int], *, within: Mask | None = None, taken: Ints | None = None
 ) -> Placement | Refusal:
@@ -74,6 +78,17 @@ def place(
         refusal = refusal or outcome
     assert refusal is not None, "an empty gang is placed by its first order"
     return refusal
+
+
+def taken_by(capacity: Capacity, placement: Placement) -> Ints:
+    """What a gang that goes there uses, in the form of `place`'s `taken`."""
+    taken = np.zeros_like(capacity.free())
+    for shape, nodes in placement.nodes.items():
+        counts = np.zeros(len(capacity.names), np.int64)
+        for node, count in nodes:
+            counts[_index(capacity, node)] = count
+        taken += capacity.taking(shape, counts)
+    return taken
 
 
 def fit_in_any_order(capacity: Capacity, pods: Mapping[Shape, int]) -> bool:
@@ -148,3 +163,9 @@ def _name(capacity: Capacity, index: int) -> str:
     name = capacity.names[index]
     assert name is not None, "a node that is gone has no room"
     return name
+
+
+def _index(capacity: Capacity, node: str) -> int:
+    index = capacity.index_of(node)
+    assert index is not None, "a gang is placed on nodes that are there"
+    return index

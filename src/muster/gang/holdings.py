@@ -1,0 +1,51 @@
+"""What running pods hold, as arrays: what would come free if they were gone."""
+
+from collections.abc import Iterable, Sequence
+from typing import Self
+
+import numpy as np
+from msgspec import Struct
+
+from muster.gang.capacity import Capacity, Ints
+from muster.gang.shapes import Amounts
+
+
+class Holdings(Struct, frozen=True, eq=False):
+    """What each of several holders, in their order, holds of which nodes.
+
+    nodes: the node index of each pod, holder by holder. amounts: by resource row and pod.
+    starts: where the pods of each holder begin, and after the last where all end.
+    size: how many nodes there are.
+    """
+
+    nodes: Ints
+    amounts: Ints
+    starts: Ints
+    size: int
+
+    @classmethod
+    def of(cls, capacity: Capacity, holders: Iterable[Sequence[str]]) -> Self:
+        """Of holders given by the UIDs of their pods. Pods on nodes that are gone hold nothing."""
+        columns: dict[Amounts, int] = {}
+        nodes, codes, starts = [], [], [0]
+        for pods in holders:
+            for node, requests in capacity.held(pods):
+                nodes.append(node)
+                codes.append(columns.setdefault(requests, len(columns)))
+            starts.append(len(nodes))
+        rows = capacity.rows()
+        each = np.zeros((len(rows), len(columns)), np.int64)
+        for requests, column in columns.items():
+            for resource, amount in requests:
+                each[rows[resource], column] = amount
+        places = np.array(nodes, np.int64)
+        amounts = each[:, np.array(codes, np.int64)]
+        return cls(places, amounts, np.array(starts, np.int64), len(capacity.names))
+
+    def freed(self, first: int | None = None) -> Ints:
+        """What comes free with the first so many holders, or all, in the form of `place`'s `taken`: negative."""
+        end = len(self.nodes) if first is None else int(self.starts[first])
+        freed = np.zeros((len(self.amounts), self.size), np.int64)
+        for row, amounts in enumerate(self.amounts):
+            np.subtract.at(freed[row], self.nodes[:end], amounts[:end])
+        return freed

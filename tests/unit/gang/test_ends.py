@@ -1,0 +1,66 @@
+"""When what runs ends, as far as it is known."""
+
+from math import inf
+
+import msgspec
+import pytest
+from tests.unit.gang.conftest import make_pod
+
+from muster.api.core import Pod
+from muster.gang.ends import End, end_of, expected_end
+
+EXPECTED, LIMIT = "muster.dev/expected-duration", "kueue.x-k8s.io/max-exec-time-seconds"
+
+
+def pod(*, annotations=None, labels=None, deadline=None, owner=None):
+    base = msgspec.to_builtins(make_pod())
+    base["metadata"] |= {"annotations": annotations or {}, "labels": labels or {}}
+    if owner:
+        base["metadata"]["ownerReferences"] = [{"kind": owner, "name": "o", "uid": "u", "controller": True}]
+    base["spec"]["activeDeadlineSeconds"] = deadline
+    return msgspec.convert(base, Pod)
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        pytest.param({}, None, id="nothing said: not known"),
+        pytest.param({"annotations": {EXPECTED: "1h30m"}}, End(5500), id="as its user expects"),
+        pytest.param({"deadline": 60}, End(160, sure=True), id="its deadline is kept to"),
+        pytest.param({"labels": {LIMIT: "30"}}, End(130, sure=True), id="Kueue's limit, a label"),
+        pytest.param({"annotations": {LIMIT: "30"}}, End(130, sure=True), id="Kueue's limit, an annotation"),
+        pytest.param({"labels": {LIMIT: "30"}, "deadline": 20}, End(120, sure=True), id="the sooner of two limits"),
+        pytest.param({"annotations": {EXPECTED: "10s"}, "deadline": 20}, End(110), id="expected before the limit"),
+        pytest.param({"annotations": {EXPECTED: "1h"}, "deadline": 20}, End(120, sure=True), id="the limit before"),
+        pytest.param({"annotations": {EXPECTED: "soon"}}, None, id="no duration"),
+        pytest.param({"annotations": {EXPECTED: "-1h"}}, None, id="less than nothing"),
+        pytest.param({"annotations": {EXPECTED: "9" * 500 + "h"}}, None, id="too long a word"),
+        pytest.param({"labels": {LIMIT: "9" * 5000}}, None, id="too long a number"),
+        pytest.param({"labels": {LIMIT: "0"}}, None, id="no limit"),
+        pytest.param({"labels": {LIMIT: "³"}}, None, id="a digit to Python only"),
+        pytest.param({"owner": "DaemonSet"}, End(inf, sure=True), id="a service never ends by itself"),
+        pytest.param({"owner": "ReplicaSet", "deadline": 20}, End(120, sure=True), id="unless it says so"),
+        pytest.param({"owner": "Job"}, None, id="a Job does, and it is not known when"),
+    ],
+)
+def test_when_a_pod_ends(said, expected):
+    assert expected_end(pod(**said), 100) == expected
+
+
+@pytest.mark.parametrize(
+    ("own", "carried", "expected"),
+    [
+        ({"deadline": 60}, End(120), End(120)),
+        ({"deadline": 10}, End(120), End(110, sure=True)),
+        ({}, End(120), End(120)),
+        ({"owner": "Job"}, None, None),
+    ],
+)
+def test_what_is_known_of_its_job_or_group_counts_if_it_is_sooner(own, carried, expected):
+    assert expected_end(pod(**own), 100, carried) == expected
+
+
+def test_a_job_says_it_as_a_pod_does():
+    job = pod(annotations={EXPECTED: "1m"}).metadata
+    assert end_of(job, 3600, 100) == End(160)
+    assert end_of(job, 30, 100) == End(130, sure=True)
