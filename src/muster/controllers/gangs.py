@@ -53,14 +53,20 @@ class Due(Struct, frozen=True):
 
 
 class Members(Struct, frozen=True):
-    """The pods of a gang: those without a node that could get one, those with one, and how many have succeeded.
+    """The pods of a gang: those without a node that could get one, those with one, and the rest.
 
-    succeeded: 0 unless the source `counts_succeeded`.
+    others: that have ended, are on their way out, are gated or another scheduler's; none unless the source
+        `counts_others`.
     """
 
     unbound: tuple[Pod, ...]
     bound: tuple[Pod, ...] = ()
-    succeeded: int = 0
+    others: tuple[Pod, ...] = ()
+
+    @property
+    def succeeded(self) -> tuple[Pod, ...]:
+        """Those of the others that have succeeded."""
+        return tuple(pod for pod in self.others if pod.status.phase == "Succeeded")
 
 
 class GangSource(Protocol[T_contra]):
@@ -76,8 +82,8 @@ class GangSource(Protocol[T_contra]):
         return ()
 
     @property
-    def counts_succeeded(self) -> bool:
-        """Whether only the pods themselves tell how many have succeeded."""
+    def counts_others(self) -> bool:
+        """Whether only the pods themselves tell how many have succeeded, and what else becomes of them."""
         return False
 
     def key(self, pod: Pod) -> str:

@@ -38,7 +38,7 @@ class Roster:
         self.gangs: dict[str, Gang] = {}
         self.leaving: set[str] = set()  # pods that are being deleted and still hold room
         self._sources = sources
-        self._counting = [source for source in sources if source.counts_succeeded]
+        self._counting = [source for source in sources if source.counts_others]
         self._names = names
         self._sent: dict[str, str] = {}  # nodes of pods that we have bound and not yet seen bound, by UID
 

@@ -196,8 +196,9 @@ class Scheduler(Reconciler):
         if gang.source is None:
             return None, one_by_one(gang.unbound.values())
         carrier = self._carrier(key, gang.source)
-        succeeded = sum(pod.status.phase == "Succeeded" for pod in self._pods.by(_BY_GANG, key))
-        members = Members(tuple(gang.unbound.values()), tuple(gang.bound.values()), succeeded)
+        mine = gang.unbound.keys() | gang.bound.keys()
+        others = tuple(pod for pod in self._pods.by(_BY_GANG, key) if pod.metadata.uid not in mine)
+        members = Members(tuple(gang.unbound.values()), tuple(gang.bound.values()), others)
         return carrier, gang.source.due(carrier.object if carrier is not None else None, members)
 
     def _carrier(self, key: str, source: GangSource[Any]) -> Carrier | None:

@@ -10,7 +10,7 @@ from muster.controllers.gangs import Due, GangSource, Members, whole
 class PodGroupGangs(GangSource[None]):
     """Groups of pods, but not those that may start bit by bit."""
 
-    counts_succeeded = True
+    counts_others = True
 
     def key(self, pod: Pod) -> str:
         """`namespace/group/pods`."""
@@ -18,7 +18,7 @@ class PodGroupGangs(GangSource[None]):
 
     def due(self, carrier: None, members: Members) -> Due:  # noqa: ARG002  (there is none)
         """All that have not succeeded."""
-        return whole(members, _size(members.unbound[0]) - members.succeeded)
+        return whole(members, _size(members.unbound[0]) - len(members.succeeded))
 
 
 def _size(pod: Pod) -> int:
