@@ -37,6 +37,7 @@ from muster.cluster.controllers.aggregation import RoleAggregator
 from muster.cluster.controllers.apiservices import ApiServices
 from muster.cluster.controllers.collector import GarbageCollector
 from muster.cluster.controllers.customresources import CustomResourceController
+from muster.cluster.controllers.disruption import DisruptionController
 from muster.cluster.controllers.lostpods import LostPodCollector
 from muster.cluster.controllers.namespaces import NamespaceController
 from muster.cluster.controllers.quotas import QuotaController
@@ -105,6 +106,8 @@ class ControlPlane:
             self.manager.add(ApiServices(self.manager, self.server.registry))
             self.manager.add(CertificatePublisher(self.manager, trust.authority_pem))
             self.manager.add(TokenSecrets(self.manager, trust.key, trust.authority_pem))
+        recorder = self.events.recorder("controllermanager")
+        self.manager.add(DisruptionController(self.manager, self.server.registry, recorder))
         self.manager.add(QuotaController(self.manager, self.store, self.ledger))
         engine = assemble(self.manager, self.events, self.configuration, integrations=self.integrations)
         self.server.actions |= pending_actions(engine.visibility)

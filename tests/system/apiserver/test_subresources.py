@@ -9,6 +9,7 @@ from muster.api.status import bad_request
 from muster.cluster.nodeconnection import LogOptions
 
 BIND = {"apiVersion": "v1", "kind": "Binding", "target": {"kind": "Node", "name": "n1"}}
+EVICT = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "p"}}
 
 
 # -- binding
@@ -81,8 +82,8 @@ async def test_of_two_schedulers_one_wins(api):
 async def test_dry_run_binds_and_evicts_nothing(api):
     made = await api.made(PODS, pod())
     assert (await api.post(f"{PODS}/p/binding", BIND, dryRun="All")).status == 201
-    assert (await api.post(f"{PODS}/p/eviction", {}, dryRun="All")).status == 201
-    assert (await api.post(f"{PODS}/p/eviction", {"deleteOptions": {"dryRun": ["All"]}})).status == 201
+    assert (await api.post(f"{PODS}/p/eviction", EVICT, dryRun="All")).status == 201
+    assert (await api.post(f"{PODS}/p/eviction", EVICT | {"deleteOptions": {"dryRun": ["All"]}})).status == 201
     assert (await api.get(f"{PODS}/p")).json == made
 
 
@@ -109,6 +110,7 @@ async def test_eviction_ends_a_pod_gracefully(api):
 @pytest.mark.parametrize(
     ("eviction", "status", "message"),
     [
+        ({"metadata": {}}, 400, "name in URL does not match name in Eviction object"),
         ({"metadata": {"name": "q"}}, 400, "name in URL does not match name in Eviction object"),
         ({"deleteOptions": {"preconditions": {"uid": "x"}}}, 409, "the UID in the precondition (x) does not match"),
         ({"deleteOptions": {"propagationPolicy": "x"}}, 422, "propagationPolicy: Unsupported value"),
@@ -118,10 +120,10 @@ async def test_eviction_ends_a_pod_gracefully(api):
 @api
 async def test_eviction_refusals(api, eviction, status, message):
     made = await api.made(PODS, pod())
-    answer = await api.post(f"{PODS}/p/eviction", eviction)
+    answer = await api.post(f"{PODS}/p/eviction", EVICT | eviction)
     assert (answer.status, message in answer.message) == (status, True), answer.body
     assert (await api.get(f"{PODS}/p")).json == made
-    assert (await api.post(f"{PODS}/none/eviction", {})).status == 404
+    assert (await api.post(f"{PODS}/none/eviction", {"metadata": {"name": "none"}})).status == 404
 
 
 # -- scale

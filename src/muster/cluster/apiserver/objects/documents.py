@@ -4,6 +4,7 @@ Between `latest` and the write that was decided on it there must be no await: th
 """
 
 from asyncio import Future
+from collections.abc import Sequence
 
 import msgspec
 
@@ -25,16 +26,21 @@ class Documents:
         """The object as of the newest write, durable or not."""
         return self.store.latest(key)
 
-    async def put(self, key: Key, document: Document, *, dry_run: bool = False) -> bytes:
-        """Store an object and return it as stored, once it is durable. Raises `ApiError` (413, and the store's)."""
+    async def put(self, key: Key, document: Document, *, dry_run: bool = False, beside: Sequence[Put] = ()) -> bytes:
+        """Store an object and return it as stored, once it is durable. Raises `ApiError` (413, and the store's).
+
+        beside: what is written with it, or not at all.
+        """
         encoding = _Encoding(document)
         if dry_run:
             return encoding.unchanged()
-        return _body(await self.store.write(Put(key, encoding)))
+        return _body(await self.store.write(Put(key, encoding), *beside))
 
-    async def remove(self, key: Key, document: Document, *, dry_run: bool = False) -> bytes:
+    async def remove(self, key: Key, document: Document, *, dry_run: bool = False, beside: Sequence[Put] = ()) -> bytes:
         """Remove an object; `document` is its last state. Raises `ApiError`."""
-        return _body(await self.removal(key, document)) if not dry_run else _Encoding(document).unchanged()
+        if dry_run:
+            return _Encoding(document).unchanged()
+        return _body(await self.store.write(Delete(key, _Encoding(document)), *beside))
 
     def removal(self, key: Key, document: Document) -> "Future[list[Entry]]":
         """Begin to remove an object."""
@@ -43,6 +49,11 @@ class Documents:
     def change(self, key: Key, document: Document) -> "Future[list[Entry]]":
         """Begin to store an object."""
         return self.store.write(Put(key, _Encoding(document)))
+
+
+def written(key: Key, document: Document) -> Put:
+    """The write of an object that goes beside another one."""
+    return Put(key, _Encoding(document))
 
 
 def decode_entry(entry: Entry) -> Document:

@@ -4,19 +4,23 @@ from typing import Any
 
 import msgspec
 
-from muster.api.core import Binding
+from muster.api.core import Binding, Pod
+from muster.api.policy import POD_DISRUPTION_BUDGET, PodDisruptionBudget
+from muster.api.selectors import label_matcher
 from muster.api.status import ApiError, bad_request, conflict, invalid, not_found
 from muster.api.validation.pods.pod import validate_binding
 from muster.cluster.apiserver.admission.chain import Webhooks
 from muster.cluster.apiserver.decode import Document
 from muster.cluster.apiserver.objects.conditions import set_condition
-from muster.cluster.apiserver.objects.documents import Documents, decode_entry
+from muster.cluster.apiserver.objects.documents import Documents, decode_entry, written
 from muster.cluster.apiserver.objects.metadata import meta_of, set_namespace, timestamp
+from muster.cluster.apiserver.pods.budgets import charged, document_of
 from muster.cluster.apiserver.request.body import check_patched, read_object
 from muster.cluster.apiserver.request.call import Call
 from muster.cluster.apiserver.request.requestinfo import WriteOptions, write_options
 from muster.cluster.apiserver.verbs.deletion import check_options
 from muster.cluster.apiserver.verbs.remove import Remover, parse_options
+from muster.cluster.store import Key, Put
 from muster.runtime.clock import Clock
 
 
@@ -53,21 +57,20 @@ class PodActions:
         await self._documents.put(call.key, pod, dry_run=options.dry_run)
 
     async def evict(self, call: Call) -> None:
-        """End a pod gracefully, and say on it that it was evicted. Raises `ApiError`.
+        """End a pod gracefully, and say on it that it was evicted. Raises `ApiError`, 429 if a budget wants it to stay.
 
-        There are no disruption budgets that could refuse it.
+        The budget pays in the very write that marks the pod: neither is ever there without the other.
         """
         query_options = write_options(call.request.query, "CreateOptions")
         written = read_object(call.request, call.view, query_options, call.warnings)
-        name = meta_of(written).get("name")
-        if name not in (None, "", call.name):
+        if meta_of(written).get("name") != call.name:
             raise bad_request("name in URL does not match name in Eviction object")
         options = parse_options(written.get("deleteOptions") or {})
         if query_options.dry_run:
             options = msgspec.structs.replace(options, dry_run=("All",))
         check_options(options)
         await self._asked(call, written, query_options)
-        await self._remover.delete_with(call, options, self._note_eviction)
+        await self._remover.delete_with(call, options, self._charge)
 
     async def _asked(self, call: Call, written: Document, options: WriteOptions) -> bool:
         """Ask the webhooks about what was posted; whether they changed it, in place. Raises `ApiError`."""
@@ -76,10 +79,26 @@ class PodActions:
         await self._webhooks.judge(attempt, call.warnings)
         return changed
 
-    def _note_eviction(self, pod: Document) -> None:
-        now, status = timestamp(self._clock.now()), pod.setdefault("status", {})
+    def _charge(self, pod: Document) -> tuple[Put, ...]:
+        """Say on a pod that it is evicted; what its budget is to become. Raises `ApiError`."""
+        now = self._clock.now()
+        budget = charged(msgspec.convert(pod, Pod), self._budgets_of(pod), now)
         reason, message = "EvictionByEvictionAPI", "Eviction API: evicting"
-        set_condition(status, "DisruptionTarget", "True", now, reason=reason, message=message)
+        status = pod.setdefault("status", {})
+        set_condition(status, "DisruptionTarget", "True", timestamp(now), reason=reason, message=message)
+        if budget is None:
+            return ()
+        key = Key(POD_DISRUPTION_BUDGET.resource, budget.metadata.namespace, budget.metadata.name)
+        entry = self._documents.latest(key)
+        assert entry is not None, "it was there just now"
+        return (written(key, decode_entry(entry) | {"status": document_of(budget.status)}),)
+
+    def _budgets_of(self, pod: Document) -> list[PodDisruptionBudget]:
+        """The budgets that select a pod, as of the newest write."""
+        meta = pod["metadata"]
+        entries = self._documents.store.latest_list(POD_DISRUPTION_BUDGET.resource, meta["namespace"]).entries
+        budgets = map(POD_DISRUPTION_BUDGET.decode, (entry.body for entry in entries))
+        return [one for one in budgets if label_matcher(one.spec.selector).matches(meta.get("labels") or {})]
 
 
 def _check_bindable(pod: Document, given: dict[str, Any]) -> None:

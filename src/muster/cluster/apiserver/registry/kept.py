@@ -156,7 +156,6 @@ WORKLOADS = (
             unconditional_update=False,
         ),
         "pdb",
-        but="evicts pods without asking them",
     ),
 )
 

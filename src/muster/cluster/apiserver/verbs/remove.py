@@ -1,8 +1,9 @@
 """Delete and deletecollection: what `deletion` decides about each object is written."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
+from typing import TypeAlias
 
 import msgspec
 
@@ -19,7 +20,7 @@ from muster.cluster.apiserver.request.requestinfo import boolean, integer, list_
 from muster.cluster.apiserver.request.selection import selection
 from muster.cluster.apiserver.schema import Checker, DecodeError, compile_builtin
 from muster.cluster.apiserver.verbs.deletion import Removed, check_options, check_preconditions, delete
-from muster.cluster.store import Key
+from muster.cluster.store import Key, Put
 from muster.runtime.clock import Clock
 from muster.runtime.refusals import is_refusal
 from muster.runtime.transport import Request
@@ -34,8 +35,13 @@ _ORPHANED = (
 _PIECE = 100
 
 
-def _nothing(document: Document) -> None:
+# Leaves its mark on an object that is to be deleted, in place; what it returns is written with it.
+Note: TypeAlias = Callable[[Document], Sequence[Put]]
+
+
+def _nothing(document: Document) -> Sequence[Put]:  # noqa: ARG001  (one of many of this shape)
     """Leave no mark."""
+    return ()
 
 
 class Remover:
@@ -54,10 +60,8 @@ class Remover:
         options = _read_options(call.request)
         return await self.delete_with(call, options)
 
-    async def delete_with(
-        self, call: Call, options: DeleteOptions, note: Callable[[Document], None] = _nothing
-    ) -> bytes | StatusDetails:
-        """The same with options that are already there; `note` leaves its mark on the object first, in place."""
+    async def delete_with(self, call: Call, options: DeleteOptions, note: Note = _nothing) -> bytes | StatusDetails:
+        """The same with options that are already there; `note` leaves its mark first."""
         says = options.propagation_policy is not None or options.orphan_dependents is not None
         if call.resource.key == JOB.resource and not says:
             call.warnings.append(_ORPHANED)
@@ -94,9 +98,7 @@ class Remover:
         )
         await self._delete(one, options, _nothing)
 
-    async def _delete(
-        self, call: Call, options: DeleteOptions, note: Callable[[Document], None]
-    ) -> bytes | StatusDetails:
+    async def _delete(self, call: Call, options: DeleteOptions, note: Note) -> bytes | StatusDetails:
         rules, dry_run, now = call.resource.rules, bool(options.dry_run), self._clock.now()
         while True:
             entry = self._documents.latest(call.key)
@@ -108,7 +110,7 @@ class Remover:
             attempt = _attempt(call, document, options)
             await self._admission.change(attempt, self._documents.store, call.warnings)
             await self._admission.judge(attempt, self._documents.store, call.warnings)
-            note(document)
+            beside = note(document)
             outcome = delete(document, options, rules, now)
             saved = await saved_document(call.resource, outcome.document)
             if self._documents.latest(call.key) is entry:
@@ -117,7 +119,7 @@ class Remover:
         if not isinstance(outcome, Removed) and not outcome.changed:
             return loaded.body
         write = self._documents.remove if isinstance(outcome, Removed) else self._documents.put
-        body = written_body(outcome.document, saved, await write(call.key, saved, dry_run=dry_run))
+        body = written_body(outcome.document, saved, await write(call.key, saved, dry_run=dry_run, beside=beside))
         if rules.returns_deleted or not isinstance(outcome, Removed):
             return body
         kind = call.resource.kind

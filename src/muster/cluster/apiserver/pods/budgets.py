@@ -1,0 +1,133 @@
+"""Whether disruption budgets let a pod be evicted, and what that costs them. Pure.
+
+The rules are those of k8s.io/kubernetes (registry/core/pod/storage/eviction.go).
+"""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+import msgspec
+from msgspec.structs import replace
+
+from muster.api.conditions import find
+from muster.api.core import Pod
+from muster.api.meta import Condition
+from muster.api.pods import is_active, is_ready
+from muster.api.policy import PodDisruptionBudget, PodDisruptionBudgetStatus
+from muster.api.status import ApiError, Status, StatusCause, StatusDetails, forbidden
+from muster.cluster.apiserver.decode import Document
+
+ALLOWED = "DisruptionAllowed"
+SUFFICIENT, INSUFFICIENT, SYNC_FAILED = "SufficientPods", "InsufficientPods", "SyncFailed"
+
+# Evictions that the controller has not seen yet; more of them means that it does not run.
+MAX_DISRUPTED = 2000
+# How long to wait for the controller to look at a budget.
+_LAG_SECONDS = 10
+
+_REFUSED = "Cannot evict pod as it would violate the pod's disruption budget."
+_SEVERAL = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
+
+
+def needs_budget(pod: Pod) -> bool:
+    """Whether ending the pod disrupts anything: one that has not started, has ended or is going anyway does not."""
+    return is_active(pod) and pod.status.phase != "Pending"
+
+
+def charged(pod: Pod, budgets: Sequence[PodDisruptionBudget], now: datetime) -> PodDisruptionBudget | None:
+    """The budget that the eviction of a pod takes from, as it is afterwards; None if it takes from none.
+
+    budgets: those that select the pod. Raises `ApiError` (429, 500) if the pod must stay.
+    """
+    if not needs_budget(pod) or not budgets:
+        return None
+    if len(budgets) > 1:
+        raise ApiError(Status(status="Failure", message=_SEVERAL, code=500))
+    (budget,) = budgets
+    if not is_ready(pod) and _lets_unhealthy_go(budget):
+        return None
+    _require_one_left(budget)
+    status, second = budget.status, now.replace(microsecond=0)
+    status = replace(
+        status,
+        disruptions_allowed=status.disruptions_allowed - 1,
+        disrupted_pods=status.disrupted_pods | {pod.metadata.name: second},
+    )
+    return replace(budget, status=with_allowed(status, second))
+
+
+def _lets_unhealthy_go(budget: PodDisruptionBudget) -> bool:
+    """Whether a pod that is not ready, and so counts for nothing, may go."""
+    if budget.spec.unhealthy_pod_eviction_policy == "AlwaysAllow":
+        return True
+    return budget.status.current_healthy >= budget.status.desired_healthy > 0
+
+
+def _require_one_left(budget: PodDisruptionBudget) -> None:
+    name, status = budget.metadata.name, budget.status
+    if status.observed_generation < budget.metadata.generation:
+        raise _refused(f"The disruption budget {name} is still being processed by the server.", _LAG_SECONDS)
+    if status.disruptions_allowed < 0:
+        raise _distrusted(name, "pdb disruptions allowed is negative")
+    if len(status.disrupted_pods) > MAX_DISRUPTED:
+        raise _distrusted(name, "DisruptedPods map too big - too many evictions not confirmed by PDB controller")
+    if status.disruptions_allowed == 0:
+        raise _refused(f"The disruption budget {name} {_why_none(status)}", 0)
+
+
+def _why_none(status: PodDisruptionBudgetStatus) -> str:
+    condition = find(status.conditions, ALLOWED)
+    said = condition if condition is not None and condition.status == "False" and condition.message else None
+    if said is not None and said.reason == SYNC_FAILED:  # then the numbers mean nothing
+        return f"does not allow evicting pods currently because it failed sync: {said.message}"
+    if status.current_healthy <= status.desired_healthy:
+        return f"needs {status.desired_healthy} healthy pods and has {status.current_healthy} currently"
+    if said is not None:
+        return f"does not allow evicting pods currently ({said.reason}): {said.message}"
+    return "does not allow evicting pods currently"
+
+
+def _refused(why: str, retry_after_seconds: int) -> ApiError:
+    cause = StatusCause(reason="DisruptionBudget", message=why)
+    details = StatusDetails(causes=(cause,), retry_after_seconds=retry_after_seconds)
+    return ApiError(Status(status="Failure", code=429, reason="TooManyRequests", message=_REFUSED, details=details))
+
+
+def _distrusted(name: str, why: str) -> ApiError:
+    text = f'poddisruptionbudget.policy "{name}" is forbidden: {why}'
+    return forbidden(text, resource="poddisruptionbudget.policy", name=name)
+
+
+def with_allowed(status: PodDisruptionBudgetStatus, now: datetime) -> PodDisruptionBudgetStatus:
+    """The status with the condition that says whether it allows disruptions."""
+    return with_condition(status, SUFFICIENT if status.disruptions_allowed > 0 else INSUFFICIENT, "", now)
+
+
+def with_condition(
+    status: PodDisruptionBudgetStatus, reason: str, message: str, now: datetime
+) -> PodDisruptionBudgetStatus:
+    """The status with its condition for that reason."""
+    value, old = "True" if reason == SUFFICIENT else "False", find(status.conditions, ALLOWED)
+    since = old.last_transition_time if old is not None and old.status == value else now.replace(microsecond=0)
+    new = Condition(
+        type=ALLOWED,
+        status=value,
+        observed_generation=status.observed_generation,
+        last_transition_time=since,
+        reason=reason,
+        message=message,
+    )
+    others = tuple(condition for condition in status.conditions if condition.type != ALLOWED)
+    return replace(status, conditions=(*others, new))
+
+
+def document_of(status: PodDisruptionBudgetStatus) -> Document:
+    """The status as it is stored: upstream writes these numbers out where they are 0 too."""
+    numbers = {
+        "disruptionsAllowed": status.disruptions_allowed,
+        "currentHealthy": status.current_healthy,
+        "desiredHealthy": status.desired_healthy,
+        "expectedPods": status.expected_pods,
+    }
+    written: Document = msgspec.to_builtins(status)
+    return written | numbers

@@ -1,0 +1,163 @@
+"""Writes into each PodDisruptionBudget how many of its pods may be evicted now.
+
+The API server charges each eviction to the budget itself (`apiserver.pods.budgets`); this says what there is to spend.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import msgspec
+
+from muster.api.apps import REPLICA_SET
+from muster.api.autoscaling import Scale
+from muster.api.core import POD, Pod
+from muster.api.meta import ObjectMeta, OwnerReference
+from muster.api.pods import controller_of, is_ready
+from muster.api.policy import POD_DISRUPTION_BUDGET, PodDisruptionBudget, PodDisruptionBudgetStatus
+from muster.api.selectors import label_matcher
+from muster.cluster.apiserver.pods.budgets import document_of
+from muster.cluster.apiserver.registry.resources import Registry
+from muster.cluster.controllers.health import counts_owners, failed, observed
+from muster.runtime.controller import Result
+from muster.runtime.events.recorder import EventType, Recorder
+from muster.runtime.manager import Manager
+from muster.runtime.objects import key_of, reference
+from muster.runtime.reconciler import Reconciler
+from muster.runtime.refusals import ignoring
+from muster.runtime.transport import Request
+
+_BY_LABEL = "label"
+_UNMANAGED = (
+    "Pods selected by this PodDisruptionBudget (selector: {selector}) were found to be unmanaged. As a result, the "
+    "status of the PDB cannot be calculated correctly, which may result in undefined behavior. To account for these "
+    'pods please set ".spec.minAvailable" field of the PDB to an integer value.'
+)
+
+
+class _NoScaleError(Exception):
+    """It cannot be known how many pods are wanted; says why in upstream's words."""
+
+
+class DisruptionController(Reconciler):
+    """Runs under a `Manager`; keys are budgets."""
+
+    name = "disruption-controller"
+
+    def __init__(self, manager: Manager, registry: Registry, recorder: Recorder) -> None:
+        super().__init__(manager)
+        self._registry = registry
+        self._recorder = recorder
+        self._pods = manager.informer(POD, indexes={_BY_LABEL: _places_of_pod})
+        self._budgets = manager.informer(POD_DISRUPTION_BUDGET, indexes={_BY_LABEL: _place_of_budget})
+        self._controller.watch(self._pods, self._covering, when=_matters)
+        self._controller.watch(self._budgets)
+
+    def _covering(self, pod: Pod) -> Iterator[str]:
+        """The keys of the budgets that select a pod."""
+        for place in _places_of_pod(pod):
+            for budget in self._budgets.by(_BY_LABEL, place):
+                if label_matcher(budget.spec.selector).matches(pod.metadata.labels):
+                    yield key_of(budget)
+
+    def _covered(self, budget: PodDisruptionBudget) -> list[Pod]:
+        """The pods that a budget selects."""
+        matcher = label_matcher(budget.spec.selector)
+        (place,) = _place_of_budget(budget)
+        return [pod for pod in self._pods.by(_BY_LABEL, place) if matcher.matches(pod.metadata.labels)]
+
+    async def _reconcile(self, key: str) -> Result:
+        budget = self._budgets.get(key)
+        if budget is None:
+            return None
+        pods, now = self._covered(budget), self._clock.now()
+        if not pods:
+            self._tell(budget, "Normal", "NoPods", "No matching pods found")
+        try:
+            wanted = await self._wanted(budget, pods) if counts_owners(budget.spec) else 0
+        except _NoScaleError as error:
+            why = f"Failed to calculate the number of expected pods: {error}"
+            self._tell(budget, "Warning", "CalculateExpectedPodCountFailed", why)
+            await self._write(budget, failed(budget, str(error), now))
+            return None
+        found = observed(budget, pods, wanted, now)
+        for pod in found.stayed:
+            why = f"Pod was expected by PDB {key} to be deleted but it wasn't"
+            self._recorder.event(reference(POD, pod), "Warning", "NotDeleted", why)
+        await self._write(budget, found.status)
+        return found.again.total_seconds() if found.again is not None else None
+
+    async def _wanted(self, budget: PodDisruptionBudget, pods: Sequence[Pod]) -> int:
+        """How many pods the controllers of these pods want in all. Raises `_NoScaleError`."""
+        owners = [controller_of(pod) for pod in pods]
+        if None in owners:
+            text = _UNMANAGED.format(selector=label_matcher(budget.spec.selector))
+            self._tell(budget, "Warning", "UnmanagedPods", text)
+        wanted: dict[str, int] = {}
+        namespace, seen = budget.metadata.namespace, set[str]()
+        for pod, owner in zip(pods, owners, strict=True):
+            if owner is None or owner.uid in seen:
+                continue
+            seen.add(owner.uid)
+            scale = await self._scale(owner, namespace)
+            if scale is None:
+                raise _NoScaleError(f'found no controllers for pod "{pod.metadata.name}"')
+            wanted[scale.metadata.uid] = scale.spec.replicas
+        return sum(wanted.values())
+
+    async def _scale(self, owner: OwnerReference, namespace: str) -> Scale | None:
+        """The scale of a controller (of its Deployment, if any); None if it is not there. Raises `_NoScaleError`."""
+        if REPLICA_SET.is_of(owner):
+            owner = await self._deployment(owner, namespace) or owner
+        resource = self._registry.of_kind(owner.api_version, owner.kind)
+        if resource is None:
+            raise _NoScaleError(f'no matches for kind "{owner.kind}" in version "{owner.api_version}"')
+        if resource.subresource("scale") is None:
+            raise _NoScaleError(f"{resource.name} does not implement the scale subresource")
+        with ignoring("NotFound"):
+            answer = await self._client.raw(Request("GET", resource.kind.path(namespace, owner.name, "scale")))
+            scale = msgspec.json.decode(answer.body, type=Scale)
+            return scale if scale.metadata.uid == owner.uid else None
+        return None
+
+    async def _deployment(self, owner: OwnerReference, namespace: str) -> OwnerReference | None:
+        found = await self._client.find(REPLICA_SET, owner.name, namespace)
+        if found is None or found.metadata.uid != owner.uid:
+            return None
+        return next((one for one in found.metadata.owner_references if one.controller), None)
+
+    async def _write(self, budget: PodDisruptionBudget, status: PodDisruptionBudgetStatus) -> None:
+        if status == budget.status:
+            return
+        patch = document_of(status)
+        waits = patch.get("disruptedPods")
+        patch["disruptedPods"] = dict.fromkeys(budget.status.disrupted_pods) | waits if waits else None
+        with ignoring("NotFound", "Conflict"):  # gone, or changed, by an eviction say: then we are called again
+            await self._client.patch_object(POD_DISRUPTION_BUDGET, budget, {"status": patch}, subresource="status")
+
+    def _tell(self, budget: PodDisruptionBudget, type: EventType, reason: str, message: str) -> None:
+        self._recorder.event(reference(POD_DISRUPTION_BUDGET, budget), type, reason, message)
+
+
+def _matters(old: Pod | None, new: Pod | None) -> bool:
+    """Whether a change of a pod changes what a budget says."""
+    return old is None or new is None or _counted(old) != _counted(new)
+
+
+def _counted(pod: Pod) -> object:
+    meta = pod.metadata
+    return meta.labels, meta.deletion_timestamp, meta.owner_references, is_ready(pod)
+
+
+def _places_of_pod(pod: Pod) -> Iterable[str]:
+    """Where budgets may be that select the pod: in its namespace, by any of its labels."""
+    return (_place(pod.metadata), *(_place(pod.metadata, pair) for pair in pod.metadata.labels.items()))
+
+
+def _place_of_budget(budget: PodDisruptionBudget) -> tuple[str]:
+    """Where all its pods are: by a label that they must have, if its selector names one."""
+    selector = budget.spec.selector
+    pairs = sorted(selector.match_labels.items()) if selector is not None else ()
+    return (_place(budget.metadata, *pairs[:1]),)
+
+
+def _place(meta: ObjectMeta, pair: tuple[str, str] | None = None) -> str:
+    return f"{meta.namespace}/{pair[0]}={pair[1]}" if pair is not None else meta.namespace

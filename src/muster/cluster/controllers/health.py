@@ -1,0 +1,82 @@
+"""How many pods of a disruption budget are well, how many must be, and how many may therefore go. Pure.
+
+The rules are those of k8s.io/kubernetes (pkg/controller/disruption).
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from muster.api.core import Pod
+from muster.api.pods import is_deleting, is_ready
+from muster.api.policy import PodDisruptionBudget, PodDisruptionBudgetSpec, PodDisruptionBudgetStatus
+from muster.cluster.apiserver.pods.budgets import SYNC_FAILED, with_allowed, with_condition
+
+# An evicted pod that is not seen to go within this time does not go.
+DELETION_TIMEOUT = timedelta(minutes=2)
+
+
+class Found(NamedTuple):
+    """The status that a budget should have, when it must be looked at again, and which pods did not go after all."""
+
+    status: PodDisruptionBudgetStatus
+    again: timedelta | None
+    stayed: tuple[Pod, ...]
+
+
+def counts_owners(spec: PodDisruptionBudgetSpec) -> bool:
+    """Whether the budget is a part of what the owners of its pods want, not a number of pods."""
+    return spec.max_unavailable is not None or isinstance(spec.min_available, str)
+
+
+def observed(budget: PodDisruptionBudget, pods: Sequence[Pod], wanted: int, now: datetime) -> Found:
+    """What becomes of a budget that selects these pods, whose owners want `wanted` pods in all."""
+    spec, status = budget.spec, budget.status
+    disrupted, stayed = _disrupted(status.disrupted_pods, pods, now)
+    healthy = sum(is_ready(pod) and not is_deleting(pod) and pod.metadata.name not in disrupted for pod in pods)
+    expected, desired = _desired(spec, len(pods), wanted)
+    # While nothing is expected nothing may go: the first pods may have come without being seen yet.
+    allowed = max(0, healthy - desired) if expected > 0 else 0
+    status = replace(
+        status,
+        observed_generation=budget.metadata.generation,
+        disrupted_pods=disrupted,
+        disruptions_allowed=allowed,
+        current_healthy=healthy,
+        desired_healthy=desired,
+        expected_pods=expected,
+    )
+    again = min(disrupted.values(), default=None)
+    left = again + DELETION_TIMEOUT - now if again is not None else None
+    return Found(with_allowed(status, now), left, stayed)
+
+
+def failed(budget: PodDisruptionBudget, why: str, now: datetime) -> PodDisruptionBudgetStatus:
+    """The status of a budget that cannot be worked out: nothing may go."""
+    return with_condition(replace(budget.status, disruptions_allowed=0), SYNC_FAILED, why, now)
+
+
+def _desired(spec: PodDisruptionBudgetSpec, pods: int, wanted: int) -> tuple[int, int]:
+    """How many pods are expected, and how many of them must be well."""
+    if spec.max_unavailable is not None:
+        return wanted, max(0, wanted - _part(spec.max_unavailable, wanted))
+    if isinstance(spec.min_available, str):
+        return wanted, _part(spec.min_available, wanted)
+    return (0, 0) if spec.min_available is None else (pods, spec.min_available)
+
+
+def _part(of: int | str, whole: int) -> int:
+    """A number, or a percentage of the whole, rounded up."""
+    return of if isinstance(of, int) else -(-int(of.removesuffix("%")) * whole // 100)
+
+
+def _disrupted(
+    known: Mapping[str, datetime], pods: Iterable[Pod], now: datetime
+) -> tuple[dict[str, datetime], tuple[Pod, ...]]:
+    """Evictions that are still to be seen, and pods of which none has come."""
+    evicted = [pod for pod in pods if pod.metadata.name in known and not is_deleting(pod)]
+    due = {pod.metadata.name: known[pod.metadata.name] + DELETION_TIMEOUT >= now for pod in evicted}
+    expected = {name: known[name] for name, comes in due.items() if comes}
+    return expected, tuple(pod for pod in evicted if not due[pod.metadata.name])
