@@ -14,6 +14,7 @@ from muster.api.elastic import GANG_ANNOTATION
 from muster.api.kinds import Kind
 from muster.api.meta import ObjectMeta
 from muster.api.pods import controller_of
+from muster.gang.ends import End, end_of
 from muster.gang.quorum import Quorum
 from muster.gang.topology import TopologyConstraint
 from muster.runtime.objects import key_of, meta_of
@@ -93,6 +94,10 @@ class GangSource(Protocol[T_contra]):
     def key_of(self, carrier: T_contra) -> str:  # noqa: ARG002  (some have no carriers)
         """The gang of a carrier."""
         return ""
+
+    def end(self, carrier: T_contra, started: float) -> End | None:
+        """When a gang that started then ends, as far as its carrier says; seconds since the epoch."""
+        return end_of(meta_of(carrier), None, started)
 
     def due(self, carrier: T_contra | None, members: Members) -> Due:
         """What is to be placed now. carrier: None if there is none, or not yet. members: some of them are unbound."""

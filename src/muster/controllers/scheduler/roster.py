@@ -1,15 +1,22 @@
 """Which pods belong together and what the nodes have free, followed from events and from what was written here."""
 
-from collections.abc import Collection, Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from typing import Any, TypeAlias
 
 from msgspec import Struct
 
 from muster.api.core import Node, Pod
+from muster.api.kueue.names import CLUSTER_QUEUE_NAME_LABEL, LOCAL_QUEUE_NAME_LABEL, QUEUE_NAME_LABEL
 from muster.api.pods import is_finished
 from muster.controllers.gangs import Gang, GangSource, gang_of
 from muster.gang.capacity import Capacity
+from muster.gang.ends import End, expected_end
+from muster.gang.reservation import Running
 from muster.gang.shapes import guest_of
+from muster.gang.shares import Shares
+
+# What the carrier of a gang that started then says of its end.
+Carried: TypeAlias = Callable[[str, Gang, float], End | None]
 
 
 class Change(Struct, frozen=True):
@@ -40,6 +47,8 @@ class Roster:
         self._sources = sources
         self._counting = [source for source in sources if source.counts_others]
         self._names = names
+        self.shares = Shares()
+        self._running: dict[str, Running] = {}  # what is known of the gangs with bound pods; by need
         self._sent: dict[str, str] = {}  # nodes of pods that we have bound and not yet seen bound, by UID
 
     def node_changed(self, old: Node | None, new: Node | None) -> bool:
@@ -68,7 +77,9 @@ class Roster:
         if pod.spec.node_name or not holds:
             self._sent.pop(uid, None)
         if holds and node:
-            self.capacity.assign(uid, node, guest_of(pod))
+            guest = guest_of(pod)
+            self.capacity.assign(uid, node, guest)
+            self.shares.hold(uid, tenant_of(pod), guest.requests)
             if pod.metadata.deletion_timestamp is None:
                 gang.bound[uid] = pod
             else:
@@ -78,16 +89,35 @@ class Roster:
         if uid in gang.unbound or uid in gang.bound:
             gang.priority = max(gang.priority, pod.spec.priority or 0)
         freed = not holds and self.capacity.release(uid)
+        if not holds:
+            self.shares.release(uid)
+        self._running.pop(key, None)
         if not gang.unbound and not gang.bound:
             del self.gangs[key]
         return Change(key, before, due=was_unbound != (uid in gang.unbound), freed=freed)
 
     def is_bound(self, pod: Pod, node: str) -> None:
         """Count a pod as bound from now on, not only once that is seen."""
-        gang, uid = self.gangs.get(gang_of(pod, self._sources)[0]), pod.metadata.uid
-        if gang is not None and gang.unbound.pop(uid, None) is not None:
+        key, uid = gang_of(pod, self._sources)[0], pod.metadata.uid
+        if (gang := self.gangs.get(key)) is not None and gang.unbound.pop(uid, None) is not None:
             gang.bound[uid] = pod
+            self._running.pop(key, None)
             self._sent[uid] = node
+            self.shares.hold(uid, tenant_of(pod), guest_of(pod).requests)
+
+    def running(self, now: float, carried: Carried) -> Iterator[Running]:
+        """What holds room, since when, and when it is expected to end. now: seconds since the epoch."""
+        for key, gang in self.gangs.items():
+            if gang.bound and key not in self._running:
+                started = min(_started(pod, now) for pod in gang.bound.values())
+                end = carried(key, gang, started)
+                ends = [expected_end(pod, started, end) for pod in gang.bound.values()]
+                last = None if None in ends else max((end for end in ends if end is not None), key=lambda end: end.at)
+                self._running[key] = Running(tuple(gang.bound), started, last)
+            if gang.bound:
+                yield self._running[key]
+        if self.leaving:
+            yield Running(tuple(self.leaving), 0.0, End(now, sure=True))
 
     def counted_in(self, pod: Pod) -> Iterable[str]:
         """The gang of which it has to be known how many have succeeded, if the pod is of such a one: an index."""
@@ -112,3 +142,16 @@ class Roster:
             and not pod.spec.scheduling_gates
             and pod.spec.scheduler_name in self._names
         )
+
+
+def tenant_of(pod: Pod) -> str:
+    """For whom a pod runs: its queue, else its namespace."""
+    labels = pod.metadata.labels
+    if queue := labels.get(CLUSTER_QUEUE_NAME_LABEL):
+        return queue
+    return f"{pod.metadata.namespace}/{labels.get(LOCAL_QUEUE_NAME_LABEL) or labels.get(QUEUE_NAME_LABEL, '')}"
+
+
+def _started(pod: Pod, now: float) -> float:
+    """When a pod was taken by its node; one that is just bound is about to be."""
+    return pod.status.start_time.timestamp() if pod.status.start_time is not None else now

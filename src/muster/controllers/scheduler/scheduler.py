@@ -13,12 +13,10 @@ whole again. The pods of a group would not be made anew: of those the rest goes 
 room.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import datetime
+from collections.abc import Hashable, Sequence
+from datetime import UTC, datetime
 from functools import partial
 from typing import Any
-
-import numpy as np
 
 from muster.api.core import NODE, POD, Node, Pod
 from muster.controllers.elastic.placement import Sizes
@@ -30,20 +28,20 @@ from muster.controllers.gangs import (
     Members,
     Turn,
     binding_since,
-    created,
     made_by,
     one_by_one,
 )
+from muster.controllers.scheduler.ask import Ask
 from muster.controllers.scheduler.binding import Binder, Refusals, come_again
 from muster.controllers.scheduler.carrier import Carrier
+from muster.controllers.scheduler.pending import Head, PendingGangs, Waiter
 from muster.controllers.scheduler.roster import Roster
 from muster.controllers.scheduler.telling import Teller
 from muster.gang.elastic import Waiting
+from muster.gang.ends import End
 from muster.gang.explain import explain
-from muster.gang.placement import Placement, Refusal, place
-from muster.gang.quorum import place_enough
-from muster.gang.shapes import Shape, count_shapes, guest_of, shapes_of
-from muster.gang.topology import place_near
+from muster.gang.placement import Refusal, taken_by
+from muster.gang.shapes import count_shapes, guest_of
 from muster.runtime.controller import Result
 from muster.runtime.events.recorder import Recorder
 from muster.runtime.manager import Manager
@@ -96,7 +94,7 @@ class Scheduler(Reconciler):
         self._roster = Roster(sources, names)
         self._binder = Binder(self._client, self._clock, self._roster.is_bound)
         self._teller = Teller(self._client, recorder, self._clock)
-        self._waiting: dict[str, str] = {}  # gangs that did not fit, and what was said about them
+        self._pending = PendingGangs(self._roster, self._carried_end)
         self._lacking: dict[str, tuple[float, str]] = {}  # gangs that lack pods: since when, and what was said
         self._closed: dict[str, set[str]] = {}  # nodes to which the server would not have a pod bound, by its UID
         self._resting: dict[str, float] = {}  # gangs that were given back, and until when they are left alone
@@ -121,13 +119,15 @@ class Scheduler(Reconciler):
 
     def _node_changed(self, old: Node | None, new: Node | None) -> None:
         if self._roster.node_changed(old, new):
+            self._pending.freed()
             self._sweep_soon()
 
     def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
         change = self._roster.pod_changed(old, new)
         if new is None and old is not None:
             self._closed.pop(old.metadata.uid, None)
-        if change.freed and (self._waiting or self._sizes.active):
+        if change.freed:
+            self._pending.freed()
             self._sweep_soon()
         for key in {change.before, change.key}:
             gang = self._roster.gangs.get(key)
@@ -146,11 +146,13 @@ class Scheduler(Reconciler):
         """The gang waits no more."""
         self._lacking.pop(key, None)
         self._resting.pop(key, None)
-        if self._waiting.pop(key, None) is not None:
+        if self._pending.forget(key):
+            self._sweep_soon()  # those that it kept from starting
             self._sizes_soon()
 
     def _sweep_soon(self) -> None:
-        self._controller.queue.add_after(_SWEEP, SWEEP_SECONDS)
+        if self._pending or self._sizes.active:
+            self._controller.queue.add_after(_SWEEP, SWEEP_SECONDS)
 
     def _sizes_soon(self) -> None:
         if self._sizes.active:
@@ -161,14 +163,31 @@ class Scheduler(Reconciler):
 
     async def _reconcile(self, key: str) -> Result:
         if key == _SWEEP:
-            for waiting in self._in_order(self._waiting):
-                self._controller.queue.add(waiting, self._roster.gangs[waiting].priority)
-            self._sizes_soon()
-        elif key in (_SHRINK, _GROW):
+            return self._sweep()
+        if key in (_SHRINK, _GROW):
             return await self._look_at_sizes(grow=key == _GROW)
-        elif key in self._roster.gangs:
+        if key in self._roster.gangs:
             return await self._look_at(key)
         return None
+
+    def _sweep(self) -> Result:
+        """Look again at the first gang of each class; at the whole again when the head should have started."""
+        for key in self._pending.sweep():
+            self._look_soon(key)
+        self._sizes_soon()
+        head = self._pending.head
+        if head is None or head.reservation.shadow is None:
+            return None
+        return max(head.reservation.shadow - self._now(), 1.0)
+
+    def _look_soon(self, key: str) -> None:
+        waiter, gang = self._pending.get(key), self._roster.gangs.get(key)
+        if gang is not None:
+            broken = waiter is not None and waiter.standing.broken
+            self._controller.queue.add(key, _REPAIR_PRIORITY if broken else gang.priority)
+
+    def _now(self) -> float:
+        return self._clock.now().timestamp()
 
     async def _look_at(self, key: str) -> Result:
         """Place what is due of a gang."""
@@ -180,12 +199,12 @@ class Scheduler(Reconciler):
         if not due.turns:
             return self._lacks(key, due.lacking, carrier)
         self._lacking.pop(key, None)
-        refused: set[Shape] = set()
+        refused: set[Hashable] = set()
         for turn in due.turns:
-            shapes = set(shapes_of(turn.pods, self._roster.capacity.watched).values())
             # Of pods that go one by one, those like one that found no room find none either.
-            if not refused & shapes and not await self._place(key, turn, carrier):
-                refused |= shapes
+            ask = self._ask(key, turn, carrier)
+            if ask is not None and ask.alike not in refused and not await self._place(ask):
+                refused.add(ask.alike)
         return None
 
     def _due(self, key: str) -> tuple[Carrier | None, Due]:
@@ -224,7 +243,7 @@ class Scheduler(Reconciler):
 
     async def _look_at_sizes(self, *, grow: bool) -> Result:
         waiting = []
-        for key in self._in_order(self._waiting):
+        for key in self._pending.in_order():
             carrier, due = self._due(key)
             if due.turns:
                 first = due.turns[0].pods
@@ -236,75 +255,107 @@ class Scheduler(Reconciler):
         again = await self._sizes.look(roster.capacity, roster.gangs, roster.leaving, waiting, grow=grow)
         return SHRINK_SECONDS if again else None
 
-    async def _place(self, key: str, turn: Turn, carrier: Carrier | None) -> bool:
-        """Bind these pods together if they fit. From the decision to the assignment no other task gets a turn."""
+    def _ask(self, key: str, turn: Turn, carrier: Carrier | None) -> Ask | None:
+        """What a turn asks for; None if its pods are no longer to be placed: that is looked at next."""
         capacity, gang = self._roster.capacity, self._roster.gangs.get(key)
         if gang is None or not all(pod.metadata.uid in gang.unbound for pod in turn.pods):
-            return False  # something happened while another turn was written: that is looked at next
+            return None
         for pod in turn.pods:  # what an attempt that failed midway had assumed
             capacity.release(pod.metadata.uid)
-        shapes = shapes_of(turn.pods, capacity.watched)
-        outcome = place_enough(self._where(turn, gang), shapes, turn.quorums)
+        closed = frozenset(node for pod in turn.pods for node in self._closed.get(pod.metadata.uid, ()))
+        return Ask.of(key, gang, turn, carrier, capacity, closed)
+
+    async def _place(self, ask: Ask) -> bool:
+        """Bind these pods together if they fit. From the decision to the assignment no other task gets a turn."""
+        capacity, now = self._roster.capacity, self._now()
+        outcome = self._pending.refusal(ask.alike) or ask.place(capacity)
         if isinstance(outcome, Refusal):
-            if carrier is not None and (half := self._half_bound(key, gang)):
-                await self._give_back(half, carrier, "the rest no longer fits")
-            self._sizes_soon()
-            sentence = explain(capacity, outcome, len(turn.pods))
-            if self._waiting.get(key) != sentence:
-                self._waiting[key] = sentence
-                await self._teller.waits(turn.pods, carrier, sentence)
-            return False
-        self._waiting.pop(key, None)
-        nodes = {shape: outcome.placement.expand(shape) for shape in outcome.placement.nodes}
-        chosen = frozenset(outcome.pods)
-        going = [pod for pod in turn.pods if pod.metadata.uid in chosen]
-        bindings = [(pod, next(nodes[shapes[pod.metadata.uid]])) for pod in going]
+            return await self._no_room(ask, outcome, now)
+        if self._pending.head is not None:
+            taken, end = taken_by(capacity, outcome.placement), ask.end(now)
+            if (head := self._pending.kept_for(ask.key, ask.standing, taken, end, now)) is not None:
+                name = split_key(head.key)[0]
+                sentence = f"The nodes are kept for {name}, which goes first{self._expected(head, now)}."
+                await self._wait(ask, sentence, None)
+                return False
+        if self._pending.forget(ask.key):
+            self._sweep_soon()
+        bindings = ask.bindings(outcome)
         for pod, node in bindings:
             capacity.assign(pod.metadata.uid, node, guest_of(pod))
-        if carrier is not None and len(bindings) > 1 and not gang.bound:
+        if ask.carrier is not None and len(bindings) > 1 and not ask.gang.bound:
             # Pods that join a gang that runs, as replacements or because it grew, are no matter of all or nothing.
-            await self._binder.record_intent(carrier)
+            await self._binder.record_intent(ask.carrier)
         refusals = await self._binder.bind(bindings)
         self._sizes_soon()
+        if (alike := self._pending.next_alike(ask.alike)) is not None:
+            self._look_soon(alike)
         if refusals:
-            await self._replan(key, going, carrier, refusals)
+            await self._replan(ask, refusals)
             return False
-        self._teller.bound(bindings, carrier)
-        if len(going) < len(turn.pods):  # those above the minimum wait each for itself
-            self._controller.queue.add(key, gang.priority)
+        self._teller.bound(bindings, ask.carrier)
+        if len(bindings) < len(ask.turn.pods):  # those above the minimum wait each for itself
+            self._controller.queue.add(ask.key, ask.gang.priority)
         return True
 
-    def _where(self, turn: Turn, gang: Gang) -> Callable[[Mapping[Shape, int]], Placement | Refusal]:
-        """How pods of a gang are placed."""
-        capacity = self._roster.capacity
-        closed = {node for pod in turn.pods for node in self._closed.get(pod.metadata.uid, ())}
-        within = np.array([name not in closed for name in capacity.names], np.bool_) if closed else None
-        if turn.topology is None:
-            return partial(place, capacity, within=within)
-        running = [assigned[0] for uid in gang.bound if (assigned := capacity.assigned(uid)) is not None]
-        return partial(place_near, capacity, constraint=turn.topology, within=within, running=running)
+    async def _no_room(self, ask: Ask, refusal: Refusal, now: float) -> bool:
+        """There is no room for a gang: it waits, and if it is the first to, room is reserved for it."""
+        if ask.carrier is not None and (half := self._half_bound(ask.key, ask.gang)):
+            await self._give_back(half, ask.carrier, "the rest no longer fits")
+        self._sizes_soon()
+        sentence = explain(self._roster.capacity, refusal, len(ask.turn.pods))
+        waiter = Waiter(ask.alike, ask.standing, sentence)
+        if not ask.turn.surplus:
+            never = self._pending.keep_for(ask.key, waiter, partial(ask.placing, self._roster.capacity), now)
+            head = self._pending.head
+            if never is not None:
+                sentence += " It would not fit either if all that ever ends had ended."
+            elif head is not None and head.key == ask.key and (expected := self._expected(head, now)):
+                sentence += f" It goes first{expected}."
+        await self._wait(ask, sentence, refusal)
+        return False
+
+    async def _wait(self, ask: Ask, sentence: str, refusal: Refusal | None) -> None:
+        known = self._pending.get(ask.key)
+        self._pending.wait(ask.key, Waiter(ask.alike, ask.standing, sentence), refusal)
+        if known is None or known.sentence != sentence:
+            await self._teller.waits(ask.turn.pods, ask.carrier, sentence)
+
+    def _expected(self, head: Head, now: float) -> str:
+        """When the head is expected to start, to follow what is said of it; empty if that is not known, or soon."""
+        shadow = head.reservation.shadow
+        if shadow is None or shadow <= now:
+            return ""
+        return f", expected at {datetime.fromtimestamp(shadow, UTC):%Y-%m-%dT%H:%M:%SZ}"
+
+    def _carried_end(self, key: str, gang: Gang, started: float) -> End | None:
+        """What the carrier of a gang says of its end."""
+        carrier = self._carrier(key, gang.source) if gang.source is not None else None
+        return gang.source.end(carrier.object, started) if gang.source is not None and carrier is not None else None
 
     # What is half done.
 
-    async def _replan(self, key: str, pods: Sequence[Pod], carrier: Carrier | None, refusals: Refusals) -> None:
+    async def _replan(self, ask: Ask, refusals: Refusals) -> None:
         """The server will not have some pods where they were to go: they go elsewhere, or their gang starts over."""
         for uid, (node, _) in refusals.items():
             self._roster.capacity.release(uid)
             self._closed.setdefault(uid, set()).add(node)
+        self._pending.freed()
         self._sweep_soon()
-        refused = [pod for pod in pods if pod.metadata.uid in refusals]
+        refused = [pod for pod in ask.turn.pods if pod.metadata.uid in refusals]
         node, error = refusals[refused[0].metadata.uid]
         sentence = f"the server refuses to bind {refused[0].metadata.name} to {node}: {error}"
-        self._teller.warn("FailedBinding", refused[0], carrier, sentence[0].upper() + sentence[1:])
+        self._teller.warn("FailedBinding", refused[0], ask.carrier, sentence[0].upper() + sentence[1:])
         if max(len(self._closed[uid]) for uid in refusals) < MOST_REFUSED:
-            self._controller.queue.add(key, _REPAIR_PRIORITY)
+            self._controller.queue.add(ask.key, _REPAIR_PRIORITY)
             return
-        self._resting[key] = self._clock.monotonic() + REST_SECONDS
+        self._resting[ask.key] = self._clock.monotonic() + REST_SECONDS
         for uid in refusals:
             del self._closed[uid]
-        self._controller.queue.add_after(key, REST_SECONDS)
-        if carrier is not None and (half := self._half_bound(key, self._roster.gangs[key])):
-            await self._give_back(half, carrier, sentence)
+        self._controller.queue.add_after(ask.key, REST_SECONDS)
+        gang = self._roster.gangs.get(ask.key)
+        if ask.carrier is not None and gang is not None and (half := self._half_bound(ask.key, gang)):
+            await self._give_back(half, ask.carrier, sentence)
 
     def _half_bound(self, key: str, gang: Gang) -> list[Pod]:
         """The bound pods of a gang of which others, meant to be bound with them, are not."""
@@ -320,12 +371,3 @@ class Scheduler(Reconciler):
             message = f"{len(pods)} pods of the gang were bound, and {why}: starting over"
             self._teller.say("GangTakenBack", carrier, message)
             await self._binder.take_back(pods)
-
-    def _in_order(self, keys: Iterable[str]) -> list[str]:
-        """Higher priority first, then the older."""
-
-        def rank(key: str) -> tuple[int, datetime, str]:
-            gang = self._roster.gangs[key]
-            return -gang.priority, min(created(pod.metadata) for pod in gang.unbound.values()), key
-
-        return sorted((key for key in keys if key in self._roster.gangs and self._roster.gangs[key].unbound), key=rank)

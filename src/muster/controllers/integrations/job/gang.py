@@ -6,6 +6,7 @@ from muster.api.batch import INDEXED, JOB, Job
 from muster.api.core import Pod
 from muster.api.indexes import Indexes
 from muster.controllers.gangs import OwnedGangs
+from muster.gang.ends import End, end_of
 from muster.jobs.job.census import completion_index
 from muster.jobs.job.sizing import wanted_active
 from muster.jobs.job.terms import Terms
@@ -20,6 +21,10 @@ class JobGangs(OwnedGangs[Job]):
         """As many as are not done yet, up to its parallelism."""
         done = carrier.status.succeeded + len(failed_indexes(carrier))
         return wanted_active(Terms.of(carrier), active=0, succeeded=done)
+
+    def end(self, carrier: Job, started: float) -> End | None:
+        """As its annotation says, and at its deadline."""
+        return end_of(carrier.metadata, carrier.spec.active_deadline_seconds, started)
 
     def members(self, carrier: Job, pods: Iterable[Pod]) -> list[Pod]:
         """Without those of an Indexed Job that it has no place for any more since it was scaled down."""

@@ -1,0 +1,92 @@
+"""What a turn of a gang asks of the cluster, and where it goes: pure."""
+
+from collections.abc import Hashable, Iterable, Mapping
+from functools import partial
+from typing import Self
+
+import numpy as np
+from msgspec import Struct
+
+from muster.api.core import Pod
+from muster.controllers.gangs import Gang, Turn, created
+from muster.controllers.scheduler.carrier import Carrier
+from muster.controllers.scheduler.pending import Standing
+from muster.controllers.scheduler.roster import tenant_of
+from muster.gang.capacity import Capacity, Ints
+from muster.gang.ends import End, expected_end
+from muster.gang.placement import Placement, Refusal, place
+from muster.gang.quorum import Chosen, place_enough
+from muster.gang.shapes import Shape, shapes_of
+from muster.gang.topology import place_near
+
+
+class Ask(Struct, frozen=True, eq=False):
+    """A turn, and all that decides about it.
+
+    shapes: of its pods, by UID. alike: what other gangs have to ask for to be refused as this one is.
+    closed: nodes that its pods may not go to, as the server would not have them there.
+    running: the nodes of those members that run, one for each, if it matters.
+    """
+
+    key: str
+    gang: Gang
+    turn: Turn
+    carrier: Carrier | None
+    shapes: Mapping[str, Shape]
+    standing: Standing
+    alike: Hashable
+    closed: frozenset[str] = frozenset()
+    running: tuple[str, ...] = ()
+
+    @classmethod
+    def of(
+        cls, key: str, gang: Gang, turn: Turn, carrier: Carrier | None, capacity: Capacity, closed: frozenset[str]
+    ) -> Self:
+        """What the turn asks for now."""
+        shapes = shapes_of(turn.pods, capacity.watched)
+        oldest = min(turn.pods, key=lambda pod: created(pod.metadata))
+        broken = bool(gang.bound) and not turn.surplus
+        standing = Standing(broken, gang.priority, tenant_of(oldest), created(oldest.metadata))
+        running: tuple[str, ...] = ()
+        if turn.topology is not None:
+            assigned = [capacity.assigned(uid) for uid in gang.bound]
+            running = tuple(sorted(known[0] for known in assigned if known is not None))
+        counts: dict[Shape, int] = {}
+        for shape in shapes.values():
+            counts[shape] = counts.get(shape, 0) + 1
+        # Of quorums it matters which pods they are, so only gangs without are alike.
+        lasts = _end(gang, carrier, (oldest,), 0.0)
+        alike = key if turn.quorums else (frozenset(counts.items()), turn.topology, running, closed, lasts)
+        return cls(key, gang, turn, carrier, shapes, standing, alike, closed, running)
+
+    def place(self, capacity: Capacity, taken: Ints | None = None) -> Chosen | Refusal:
+        """Which of the pods go, and where, beside what is taken; or why none does."""
+        within = np.array([name not in self.closed for name in capacity.names], np.bool_) if self.closed else None
+        if self.turn.topology is None:
+            return place_enough(partial(place, capacity, within=within, taken=taken), self.shapes, self.turn.quorums)
+        near = partial(place_near, capacity, constraint=self.turn.topology, within=within, taken=taken)
+        return place_enough(partial(near, running=self.running), self.shapes, self.turn.quorums)
+
+    def placing(self, capacity: Capacity, taken: Ints) -> Placement | Refusal:
+        """Where they go, beside what is taken."""
+        outcome = self.place(capacity, taken)
+        return outcome.placement if isinstance(outcome, Chosen) else outcome
+
+    def bindings(self, chosen: Chosen) -> list[tuple[Pod, str]]:
+        """The node of each pod that goes."""
+        nodes = {shape: chosen.placement.expand(shape) for shape in chosen.placement.nodes}
+        going = frozenset(chosen.pods)
+        pods = [pod for pod in self.turn.pods if pod.metadata.uid in going]
+        return [(pod, next(nodes[self.shapes[pod.metadata.uid]])) for pod in pods]
+
+    def end(self, now: float) -> End | None:
+        """When it ends if it starts now; None if that is not known."""
+        return _end(self.gang, self.carrier, self.turn.pods, now)
+
+
+def _end(gang: Gang, carrier: Carrier | None, pods: Iterable[Pod], started: float) -> End | None:
+    """When the last of the pods ends; None if that is not known."""
+    source = gang.source
+    carried = source.end(carrier.object, started) if source is not None and carrier is not None else None
+    ends = [expected_end(pod, started, carried) for pod in pods]
+    return None if None in ends else max((end for end in ends if end is not None), key=lambda end: end.at)

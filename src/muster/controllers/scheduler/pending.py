@@ -1,0 +1,172 @@
+"""The gangs that wait for room: in which order, who is at the head, and who may pass it.
+
+Broken gangs, which run without some of their pods, go first; then high priorities; then tenants that hold less of the
+cluster; then the oldest. Gangs that ask for the same are an equivalence class: one refusal answers for all of it until
+something comes free. For the gang at the head room is reserved in time; the surplus of a gang reserves nothing.
+"""
+
+from collections import deque
+from collections.abc import Hashable, Mapping
+from datetime import datetime
+from typing import TypeAlias
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from muster.controllers.scheduler.roster import Carried, Roster
+from muster.gang.capacity import Ints
+from muster.gang.ends import End
+from muster.gang.placement import Placing, Refusal
+from muster.gang.reservation import Reservation, may_pass, passed, reserve
+
+Rank: TypeAlias = tuple[bool, int, float, datetime, str]
+
+
+class Standing(Struct, frozen=True):
+    """What decides who goes first.
+
+    broken: it runs without some of its pods. tenant: for whom it runs. created: when the oldest of its pods was.
+    """
+
+    broken: bool
+    priority: int
+    tenant: str
+    created: datetime
+
+
+class Waiter(Struct, frozen=True):
+    """A gang that waits. alike: what its class asks for. sentence: why it waits, as people were told."""
+
+    alike: Hashable
+    standing: Standing
+    sentence: str
+
+
+class Head(Struct, frozen=True, eq=False):
+    """The gang that is to start next. alike: what it asks for. placing: where it goes beside what is taken."""
+
+    key: str
+    alike: Hashable
+    rank: Rank
+    placing: Placing
+    reservation: Reservation
+
+
+class PendingGangs:
+    """All of it is a cache; the head's reservation too, but for how often it was overtaken."""
+
+    def __init__(self, roster: Roster, carried: Carried) -> None:
+        self._roster = roster
+        self._carried = carried
+        self._waiting: dict[str, Waiter] = {}
+        self._refusals: dict[Hashable, Refusal] = {}
+        self._classes: dict[Hashable, deque[str]] = {}  # of each class, those that the last sweep has yet to look at
+        self._totals: dict[str, int] = {}  # all that there is, by resource
+        self._head: Head | None = None
+        self._stale = False  # something happened that the reservation does not know
+
+    def __bool__(self) -> bool:
+        return bool(self._waiting)
+
+    @property
+    def head(self) -> Head | None:
+        """The gang for which room is reserved."""
+        return self._head
+
+    def get(self, key: str) -> Waiter | None:
+        """A gang, if it waits."""
+        return self._waiting.get(key)
+
+    def refusal(self, alike: Hashable) -> Refusal | None:
+        """What was found for another of its class since anything came free."""
+        return self._refusals.get(alike)
+
+    def freed(self) -> None:
+        """Room came free, or something else happened that could help."""
+        self._refusals.clear()
+        self._totals.clear()
+        self._stale = True
+
+    def wait(self, key: str, waiter: Waiter, refusal: Refusal | None) -> None:
+        """A gang waits. refusal: why there is no room; None: others go first."""
+        self._waiting[key] = waiter
+        if refusal is not None:
+            self._refusals[waiter.alike] = refusal
+
+    def forget(self, key: str) -> bool:
+        """A gang waits no more. Whether that could help others."""
+        if self._head is not None and self._head.key == key:
+            self._head = None
+            self._refusals.clear()
+        return self._waiting.pop(key, None) is not None
+
+    def in_order(self) -> list[str]:
+        """The first goes first."""
+        return sorted(self._waiting, key=lambda key: self.rank(key, self._waiting[key].standing))
+
+    def sweep(self) -> list[str]:
+        """The first of each class, in order; `next_alike` has the others."""
+        self._classes = {}
+        for key in self.in_order():
+            self._classes.setdefault(self._waiting[key].alike, deque()).append(key)
+        return [alike.popleft() for alike in self._classes.values()]
+
+    def next_alike(self, alike: Hashable) -> str | None:
+        """The one to look at once another of its class found room."""
+        left = self._classes.get(alike, ())
+        while left:
+            if (key := left.popleft()) in self._waiting:
+                return key
+        return None
+
+    def rank(self, key: str, standing: Standing) -> Rank:
+        """The place of a gang among those that wait; the least goes first."""
+        share = self._roster.shares.share(standing.tenant, self._all())
+        return not standing.broken, -standing.priority, share, standing.created, key
+
+    def keep_for(self, key: str, waiter: Waiter, placing: Placing, now: float) -> Refusal | None:
+        """There is no room for a gang: if none that waits goes first, room is reserved for it.
+
+        Returns why it never fits, if so; then it reserves nothing. placing: where it goes beside what is taken.
+        """
+        head, rank = self._head, self.rank(key, waiter.standing)
+        if head is not None:
+            known = head.key == key and head.alike == waiter.alike and not self._stale
+            if known or (head.key != key and head.rank < rank):
+                return None
+        return self._reserve(key, waiter.alike, rank, placing, now)
+
+    def kept_for(self, key: str, standing: Standing, taken: Ints, end: End | None, now: float) -> Head | None:
+        """The head, if a gang that fits must not start, as it would wait longer. If it may, it counts as started.
+
+        taken: what it would use. end: when it would end.
+        """
+        head = self._head
+        if head is not None and (self._stale or head.reservation.room.shape != taken.shape):
+            self._reserve(head.key, head.alike, head.rank, head.placing, now)
+            head = self._head
+        if head is None or head.key == key or self.rank(key, standing) < head.rank:
+            return None
+        passing = may_pass(head.reservation, head.placing, taken, end)
+        if passing is None:
+            return head
+        self._head = replace(head, reservation=passed(head.reservation, passing, taken))
+        return None
+
+    def _reserve(self, key: str, alike: Hashable, rank: Rank, placing: Placing, now: float) -> Refusal | None:
+        head = self._head
+        previous = head.reservation if head is not None and head.key == key else None
+        running = list(self._roster.running(now, self._carried))
+        outcome = reserve(self._roster.capacity, key, placing, running, now, previous)
+        if isinstance(outcome, Refusal):
+            if previous is not None:
+                self._head = None
+            return outcome
+        self._head, self._stale = Head(key, alike, rank, placing, outcome), False
+        return None
+
+    def _all(self) -> Mapping[str, int]:
+        if not self._totals:
+            capacity = self._roster.capacity
+            self._totals = {resource: int(capacity.allocatable_of(resource).sum()) for resource in capacity.rows()}
+        return self._totals
