@@ -83,6 +83,11 @@ class GangSource(Protocol[T_contra]):
         return ()
 
     @property
+    def optional(self) -> bool:
+        """Whether a server may do without the carriers' kinds."""
+        return False
+
+    @property
     def counts_others(self) -> bool:
         """Whether only the pods themselves tell how many have succeeded, and what else becomes of them."""
         return False
@@ -152,9 +157,9 @@ def whole(members: Members, wanted: int) -> Due:
     return Due((Turn(tuple(by_age(members.unbound))),)) if members.unbound and complete else Due()
 
 
-def one_by_one(pods: Iterable[Pod]) -> Due:
-    """Each pod for itself, the oldest first."""
-    return Due(tuple(Turn((pod,)) for pod in by_age(pods)))
+def one_by_one(pods: Iterable[Pod], *, surplus: bool = False) -> Due:
+    """Each pod for itself, the oldest first. surplus: the gang runs without them."""
+    return Due(tuple(Turn((pod,), surplus=surplus) for pod in by_age(pods)))
 
 
 class Gang(Struct):

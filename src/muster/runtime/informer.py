@@ -37,6 +37,8 @@ class Informer(Generic[T]):
 
     Objects are shared and must not be changed. Handlers run on the loop, must be quick and must not fail; what
     they raise ends the informer.
+
+    optional: where the server does not serve the kind there are none, until it does; else that is waited for.
     """
 
     def __init__(
@@ -50,8 +52,10 @@ class Informer(Generic[T]):
         labels: str = "",
         fields: str = "",
         indexes: Mapping[str, Callable[[T], Iterable[str]]] | None = None,
+        optional: bool = False,
     ) -> None:
         self.kind = kind
+        self.optional = optional
         self.name = f"informer-{kind.resource}"
         self.synced = asyncio.Event()
         self._client = client
@@ -108,13 +112,21 @@ class Informer(Generic[T]):
                 await self._watch()
             except (ApiError, TransportError) as error:
                 self._reflector.failed(error)
-                self._report(error)
+                if self.optional and isinstance(error, ApiError) and error.code == 404:
+                    await self._is_not_served()
+                else:
+                    self._report(error)
             await self._pause(watching_since)
 
     async def _list(self) -> None:
         page = await self._client.list(self.kind, **self._where)
         changes = self._reflector.listed(page.items, page.metadata.resource_version)
         await self._tell(changes)
+        self.synced.set()
+
+    async def _is_not_served(self) -> None:
+        log.debug("%s: not served, asked for again", self.kind.resource)
+        await self._tell(self._reflector.listed((), ""))
         self.synced.set()
 
     async def _watch(self) -> None:

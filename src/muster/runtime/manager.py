@@ -85,8 +85,11 @@ class Manager:
         labels: str = "",
         fields: str = "",
         indexes: Mapping[str, Callable[[T], Iterable[str]]] | None = None,
+        optional: bool = False,
     ) -> Informer[T]:
         """The one informer of that kind, namespace and selectors; more indexes are added to it.
+
+        It is optional, so that a kind which is not served holds up no start, if one who asks says so.
 
         Those who want no more than the metadata share it with those who want the objects, if they ask before it runs:
         what is asked for later is of a kind that may be forgotten, by those who asked alone.
@@ -96,6 +99,7 @@ class Manager:
         if found is None:
             found = self._follower(kind, where)
             self._informers[kind, *where] = found
+        found.optional |= optional
         for name, function in (indexes or {}).items():
             found.add_index(name, function)
         return found

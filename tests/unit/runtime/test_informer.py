@@ -5,12 +5,13 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.runtime.conftest import THING, MemoryServer, Thing, busy, down
 
-from muster.api.status import forbidden
+from muster.api.status import forbidden, path_not_found
 from muster.runtime.client import Client
 from muster.runtime.clock import VirtualClock, run_virtual
 from muster.runtime.ids import Random
@@ -403,3 +404,28 @@ def test_cache_equals_the_server_after_any_faults(steps: list[tuple[str, str]]) 
         assert told == {key.split("/")[1]: f"{key.split('/')[1]}={value}" for key, (_, value) in server.state().items()}
 
     run(server, test)
+
+
+def test_what_is_not_served_counts_as_empty_and_is_followed_once_it_is(server: MemoryServer) -> None:
+    server.put("a", 1)
+    refusal = path_not_found()
+    gone = Response(refusal.code, msgspec.json.encode(refusal.status))
+    server.fault = lambda _: gone
+
+    async def test(world: World) -> None:
+        assert (world.told, len(world.informer)) == ([], 0)
+        server.fault = lambda _: None
+        await world.settle(30)
+        assert world.told == [(None, "a=1")]
+        server.put("b", 2)
+        await world.settle()
+        assert world.told == [(None, "a=1"), (None, "b=2")]
+        server.fault = lambda _: gone
+        server.break_streams()
+        await world.settle(30)
+        assert world.told[2:] == [("a=1", None), ("b=2", None)]
+        asked = len(server.requests)
+        await world.settle(3600)
+        assert len(server.requests) - asked < 300, "seldom"
+
+    run(server, test, optional=True)

@@ -9,6 +9,8 @@ from muster.controllers.gangs import GangSource
 from muster.controllers.integrations.framework import Integration
 from muster.controllers.integrations.job.integration import JobIntegration
 from muster.controllers.integrations.pods.gang import PodGroupGangs
+from muster.controllers.podgroup.gang import PodGroups
+from muster.jobs.podgroup.record import NATIVE
 
 # Those that come with the engine. The first that knows the gang of a pod has it: a kind stands before those whose jobs
 # it makes.
@@ -18,13 +20,14 @@ INTEGRATIONS: Final[tuple[Integration[Any], ...]] = (JobIntegration(),)
 def gang_sources(
     integrations: Sequence[Integration[Any]] = INTEGRATIONS, configuration: Configuration = EMBEDDED
 ) -> list[GangSource[Any]]:
-    """Where gangs come from: Jobs, whether they queue or not, and kinds that do; then what pods say of themselves.
+    """Where gangs come from: PodGroups; Jobs, whether they queue or not, and kinds that do; then pods alone.
 
     A kind that the Configuration does not name need not be served, so it is not followed.
     """
     named = chosen(integrations, configuration)
     followed = (one.gangs for one in integrations if one.kind == JOB or one in named)
-    return [*(gangs for gangs in followed if gangs is not None), PodGroupGangs()]
+    groups = PodGroups(native=NATIVE.api_version in configuration.muster.apis)
+    return [groups, *(gangs for gangs in followed if gangs is not None), PodGroupGangs()]
 
 
 def chosen(integrations: Iterable[Integration[Any]], configuration: Configuration) -> list[Integration[Any]]:

@@ -24,7 +24,7 @@ class Change(Struct, frozen=True):
 
     key: the pod's gang.
     before: the gang that it was in until now.
-    due: its gang has one more that waits for a node, or one fewer.
+    due: its gang has one more that waits for a node, or one fewer; where others count, one more or fewer of those.
     freed: room came free.
     """
 
@@ -94,7 +94,10 @@ class Roster:
         self._running.pop(key, None)
         if not gang.unbound and not gang.bound:
             del self.gangs[key]
-        return Change(key, before, due=was_unbound != (uid in gang.unbound), freed=freed)
+        due = was_unbound != (uid in gang.unbound)
+        if source is not None and source.counts_others:
+            due |= _standing(old) != _standing(new)
+        return Change(key, before, due=due, freed=freed)
 
     def is_bound(self, pod: Pod, node: str) -> None:
         """Count a pod as bound from now on, not only once that is seen."""
@@ -155,3 +158,11 @@ def tenant_of(pod: Pod) -> str:
 def _started(pod: Pod, now: float) -> float:
     """When a pod was taken by its node; one that is just bound is about to be."""
     return pod.status.start_time.timestamp() if pod.status.start_time is not None else now
+
+
+def _standing(pod: Pod | None) -> tuple[bool, ...]:
+    """What those who count a gang's pods see of one."""
+    if pod is None:
+        return ()
+    leaving, gated = pod.metadata.deletion_timestamp is not None, bool(pod.spec.scheduling_gates)
+    return pod.status.phase == "Succeeded", is_finished(pod), bool(pod.spec.node_name), leaving, gated

@@ -100,7 +100,9 @@ class Scheduler(Reconciler):
         self._resting: dict[str, float] = {}  # gangs that were given back, and until when they are left alone
         self._pods = manager.informer(POD, indexes={_BY_GANG: self._roster.counted_in})
         self._sizes = Sizes(manager, recorder, names)
-        self._carriers = [(one, kind, manager.informer(kind)) for one in sources for kind in one.kinds]
+        self._carriers = [
+            (one, kind, manager.informer(kind, optional=one.optional)) for one in sources for kind in one.kinds
+        ]
         manager.informer(NODE).on_change(self._node_changed)
         self._pods.on_change(self._pod_changed)
         self._sizes.on_change(self._sizes_soon)

@@ -287,7 +287,7 @@ OTHERS = (
 # Served on request only.
 ALPHA: tuple[Resource, ...] = (
     _kept(scheduling_v1alpha2.WORKLOAD, _NAMESPACED, _SPEC_ALONE, has_status=False),
-    _kept(scheduling_v1alpha2.POD_GROUP, podgroup_rules.NATIVE, _SPEC, but="schedules no pods by them"),
+    _kept(scheduling_v1alpha2.POD_GROUP, podgroup_rules.NATIVE, _SPEC),
 )
 
 KEPT: tuple[Resource, ...] = (*WORKLOADS, AUTOSCALERS, AUTOSCALERS_V1, *NETWORK, *STORAGE, *OTHERS)

@@ -1,0 +1,19 @@
+"""What pods say of their PodGroup, and what is said of PodGroups: the words of all dialects."""
+
+from typing import Final
+
+GROUP_NAME_ANNOTATION: Final = "scheduling.k8s.io/group-name"  # KEP-34, kube-batch, Volcano
+VOLCANO_GROUP_NAME_ANNOTATION: Final = "scheduling.volcano.sh/group-name"
+POD_GROUP_LABEL: Final = "scheduling.x-k8s.io/pod-group"
+TASK_SPEC_ANNOTATION: Final = "volcano.sh/task-spec"
+
+# Conditions.
+UNSCHEDULABLE: Final = "Unschedulable"
+SCHEDULED: Final = "Scheduled"
+INITIALLY_SCHEDULED: Final = "PodGroupInitiallyScheduled"
+
+# Reasons.
+NOT_ENOUGH_TASKS: Final = "NotEnoughTasks"
+NOT_ENOUGH_PODS_OF_TASK: Final = "NotEnoughPodsOfTask"
+NOT_ENOUGH_RESOURCES: Final = "NotEnoughResources"
+READY: Final = "tasks in the gang are ready to be scheduled"

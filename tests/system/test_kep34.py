@@ -1,0 +1,251 @@
+"""PodGroups on a cluster: rows 3.2 to 3.21 of KEP-34's checklist, for every dialect."""
+
+from typing import Any
+
+import msgspec
+import pytest
+from tests.system.plane import World, running, virtual
+
+from muster.api.config import EMBEDDED
+from muster.api.core import EVENT, POD, Pod
+from muster.api.kinds import Kind
+from muster.api.podgroups import coscheduling, kep, kubebatch, sigs, volcano
+from muster.jobs.podgroup.record import NATIVE
+from muster.runtime.clock import run_virtual
+
+KEP, LABEL = "scheduling.k8s.io/group-name", "scheduling.x-k8s.io/pod-group"
+ANNOTATED = (kep.POD_GROUP, volcano.POD_GROUP, sigs.POD_GROUP, kubebatch.POD_GROUP)
+
+
+async def group(
+    world: World, name: str = "g", minimum: int = 3, *, kind: Kind[Any] = kep.POD_GROUP, **spec: Any
+) -> Any:
+    field = "minMembers" if kind is kep.POD_GROUP else "minMember"
+    document = {"metadata": {"name": name}, "spec": {field: minimum, **spec}}
+    return await world.client.create(kind, kind.typed(document), "default")
+
+
+async def member(world: World, name: str, group: str = "g", *, meta: Any = None, cpu: str = "1", **spec: Any) -> None:
+    container = {"name": "c", "image": "none", "resources": {"requests": {"cpu": cpu}}}
+    metadata = meta if meta is not None else {"annotations": {KEP: group}}
+    document = {
+        "metadata": {"name": name} | metadata,
+        "spec": {"restartPolicy": "Never", "containers": [container], "schedulerName": "muster", **spec},
+    }
+    await world.client.create(POD, msgspec.convert(document, Pod), "default")
+
+
+async def members(world: World, names: str, group: str = "g", **more: Any) -> None:
+    for name in names:
+        await member(world, f"{group}-{name}", group, **more)
+
+
+async def bound(world: World, group: str = "g") -> str:
+    """The last letters of the names of those of its pods that have a node."""
+    pods = [pod for pod in await world.pods() if pod.metadata.name.startswith(f"{group}-")]
+    return "".join(sorted(pod.metadata.name[-1] for pod in pods if pod.spec.node_name))
+
+
+async def said(world: World, name: str) -> list[tuple[str, str]]:
+    events = (await world.client.list(EVENT, "default")).items
+    return [(event.reason, event.message) for event in events if event.involved_object.name == name]
+
+
+@pytest.mark.parametrize("kind", ANNOTATED, ids=lambda kind: kind.group)
+def test_3_12_the_group_first_or_the_pods_first(kind: Kind[Any]) -> None:
+    @virtual
+    async def run(world: World) -> None:
+        await world.node("a", cpu="8")
+        await group(world, "early", kind=kind)
+        await members(world, "xyz", "early")
+        await members(world, "xyz", "late")
+        await world.settle()
+        assert (await bound(world, "early"), await bound(world, "late")) == ("xyz", "")
+        await group(world, "late", kind=kind)
+        await world.settle()
+        assert await bound(world, "late") == "xyz"
+
+    run()
+
+
+@virtual
+async def test_the_label_of_the_coscheduling_plugin(world: World) -> None:
+    await world.node("a", cpu="8")
+    await group(world, kind=coscheduling.POD_GROUP)
+    await members(world, "xy", meta={"labels": {LABEL: "g"}})
+    await world.settle()
+    assert await bound(world) == ""
+    await member(world, "g-z", meta={"labels": {LABEL: "g"}})
+    await world.settle()
+    assert await bound(world) == "xyz"
+
+
+@virtual
+async def test_3_11_without_the_group_no_pod_is_bound_and_an_event_says_so(world: World) -> None:
+    await world.node("a", cpu="8")
+    await members(world, "xyz")
+    await world.settle(30)
+    assert await bound(world) == ""
+    told = [message for name in ("g-x", "g-y", "g-z") for _, message in await said(world, name)]
+    assert any('PodGroup "g" not found' in message for message in told)
+
+
+@virtual
+async def test_3_13_too_few_pods_wait_with_an_event(world: World) -> None:
+    await world.node("a", cpu="8")
+    await group(world)
+    await members(world, "xy")
+    await world.settle(30)
+    assert await bound(world) == ""
+    told = [one for name in ("g-x", "g-y") for one in await said(world, name)]
+    assert ("Unschedulable", 'PodGroup "g" needs 3 pods: 2 are there') in told
+
+
+@virtual
+async def test_3_10_an_empty_annotation_is_not_scheduled_and_asks_for_another_pod(world: World) -> None:
+    await world.node("a", cpu="8")
+    await member(world, "g-x", meta={"annotations": {KEP: ""}})
+    await world.settle(30)
+    assert await bound(world) == ""
+    ((reason, message),) = await said(world, "g-x")
+    assert (reason, message) == (
+        "Unschedulable",
+        f"annotation {KEP} is empty: name a PodGroup in it and submit the pod again",
+    )
+
+
+@virtual
+async def test_contradictory_references_are_refused_with_an_event(world: World) -> None:
+    await world.node("a", cpu="8")
+    await group(world, "g", 1)
+    await member(world, "g-x", meta={"annotations": {KEP: "g"}, "labels": {LABEL: "other"}})
+    await world.settle(30)
+    assert await bound(world) == ""
+    ((_, message),) = await said(world, "g-x")
+    assert message.startswith("the pod names two PodGroups")
+
+
+@virtual
+async def test_3_18_what_does_not_fit_whole_stays_pending(world: World) -> None:
+    await world.node("a", cpu="2")
+    await group(world)
+    await members(world, "xyz")
+    await world.settle()
+    assert await bound(world) == ""
+    await world.node("b", cpu="1")
+    await world.settle()
+    assert await bound(world) == "xyz"
+
+
+@virtual
+async def test_3_20_the_minimum_together_and_the_others_as_there_is_room(world: World) -> None:
+    await world.node("a", cpu="4")
+    await group(world)
+    await members(world, "vwxyz")
+    await world.settle()
+    assert len(await bound(world)) == 4
+    await world.node("b", cpu="1")
+    await world.settle()
+    assert await bound(world) == "vwxyz"
+
+
+@virtual
+async def test_3_4_pods_of_several_owners_and_shapes_are_one_gang(world: World) -> None:
+    await world.node("a", cpu="2")
+    await world.node("b", cpu="3")
+    owners = [{"apiVersion": "example.com/v1", "kind": "Driver", "name": "d", "uid": "1", "controller": True}, None]
+    await group(world)
+    for name, cpu, owner in (("g-x", "2", owners[0]), ("g-y", "1", owners[1]), ("g-z", "2", owners[1])):
+        meta = {"annotations": {KEP: "g"}} | ({"ownerReferences": [owner]} if owner else {})
+        await member(world, name, meta=meta, cpu=cpu)
+    await world.settle()
+    assert await bound(world) == "xyz"
+
+
+@virtual
+async def test_3_2_a_group_of_another_namespace_is_another(world: World) -> None:
+    await world.node("a", cpu="8")
+    document = {"metadata": {"name": "g"}, "spec": {"minMembers": 1}}
+    await world.client.create(kep.POD_GROUP, kep.POD_GROUP.typed(document), "kube-system")
+    await members(world, "x")
+    await world.settle()
+    assert await bound(world) == ""
+
+
+@virtual
+async def test_3_7_without_its_group_pods_run_on_and_new_ones_wait(world: World) -> None:
+    await world.node("a", cpu="8")
+    await group(world, minimum=2)
+    await members(world, "xy")
+    await world.settle()
+    await world.client.delete(kep.POD_GROUP, "g", "default")
+    await members(world, "z")
+    await world.settle()
+    assert await bound(world) == "xy"
+    await group(world, minimum=2)
+    await world.settle()
+    assert await bound(world) == "xyz"
+
+
+@virtual
+async def test_3_9_others_schedulers_pods_are_members_and_left_to_them(world: World) -> None:
+    await world.node("a", cpu="8")
+    await group(world)
+    await members(world, "xy")
+    await member(world, "g-z", schedulerName="other")
+    await world.settle()
+    assert await bound(world) == ""
+    target = {"apiVersion": "v1", "kind": "Node", "name": "a"}
+    await world.client.post(POD, "g-z", "default", "binding", {"metadata": {"name": "g-z"}, "target": target})
+    await world.settle()
+    assert await bound(world) == "xyz"
+
+
+@virtual
+async def test_3_16_a_member_that_has_succeeded_counts_once_too_few_can_live(world: World) -> None:
+    await world.node("a", cpu="8")
+    await group(world)
+    await members(world, "yz")
+    await member(world, "g-x", schedulerName="other")
+    await world.settle()
+    await world.finish(await world.client.get(POD, "g-x", "default"))
+    await world.settle()
+    assert await bound(world) == "yz"
+
+
+@virtual
+async def test_tasks_of_volcano(world: World) -> None:
+    await world.node("a", cpu="8")
+    await group(world, kind=volcano.POD_GROUP, minimum=2, minTaskMember={"ps": 1, "worker": 1})
+    for name in ("g-v", "g-w"):
+        await member(world, name, meta={"annotations": {KEP: "g", "volcano.sh/task-spec": "worker"}})
+    await world.settle()
+    assert await bound(world) == ""
+    await member(world, "g-p", meta={"annotations": {KEP: "g", "volcano.sh/task-spec": "ps"}})
+    await world.settle()
+    assert await bound(world) == "pvw"
+
+
+NATIVE_ON = msgspec.structs.replace(
+    EMBEDDED, muster=msgspec.structs.replace(EMBEDDED.muster, apis=(NATIVE.api_version,))
+)
+
+
+def test_kubernetes_own_group_if_it_is_asked_for() -> None:
+    async def run() -> None:
+        async with running(configuration=NATIVE_ON) as plane:
+            await scenario(World(plane))
+
+    async def scenario(world: World) -> None:
+        await world.node("a", cpu="8")
+        spec = {"schedulingPolicy": {"gang": {"minCount": 2}}}
+        await world.client.create(NATIVE, NATIVE.typed({"metadata": {"name": "g"}, "spec": spec}), "default")
+        named = {"schedulingGroup": {"podGroupName": "g"}}
+        await member(world, "g-x", meta={}, **named)
+        await world.settle()
+        assert await bound(world) == ""
+        await member(world, "g-y", meta={}, **named)
+        await world.settle()
+        assert await bound(world) == "xy"
+
+    run_virtual(run())
