@@ -1,4 +1,4 @@
-"""`scheduling.k8s.io/v1alpha2`: upstream's own gangs. Kept; here Kueue's and Jobs' words are acted on."""
+"""`scheduling.k8s.io/v1alpha2`: upstream's own gangs."""
 
 from typing import Annotated
 
