@@ -240,7 +240,7 @@ def test_kubernetes_own_group_if_it_is_asked_for() -> None:
         await world.node("a", cpu="8")
         spec = {"schedulingPolicy": {"gang": {"minCount": 2}}}
         await world.client.create(NATIVE, NATIVE.typed({"metadata": {"name": "g"}, "spec": spec}), "default")
-        named = {"schedulingGroup": {"podGroupName": "g"}}
+        named: Any = {"schedulingGroup": {"podGroupName": "g"}}
         await member(world, "g-x", meta={}, **named)
         await world.settle()
         assert await bound(world) == ""
