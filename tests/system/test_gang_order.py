@@ -1,0 +1,164 @@
+"""Who goes first when gangs wait, who may pass, and for how long."""
+
+import pytest
+from tests.system.plane import virtual
+
+from muster.api.core import EVENT, NODE, POD
+from muster.api.meta import ObjectMeta
+from muster.api.scheduling import PRIORITY_CLASS, PriorityClass
+from muster.gang.ends import EXPECTED_DURATION_ANNOTATION
+from muster.gang.reservation import MOST_OVERTAKINGS
+from muster.runtime.transport import STRATEGIC_MERGE_PATCH
+
+
+def template(*, cpu="1", labels=None, **spec):
+    container = {"name": "c", "image": "none", "resources": {"requests": {"cpu": cpu}}}
+    return {
+        "metadata": {"labels": labels or {}},
+        "spec": {"restartPolicy": "Never", "containers": [container], **spec},
+    }
+
+
+async def started(world, job):
+    """Play the nodes: the pods of a job have started."""
+    now = world.clock.now().strftime("%Y-%m-%dT%H:%M:%SZ")
+    for pod in await world.pods(job):
+        status = {"status": {"phase": "Running", "startTime": now}}
+        name = pod.metadata.name
+        await world.client.patch(POD, name, status, "default", type=STRATEGIC_MERGE_PATCH, subresource="status")
+
+
+async def ended(world, job):
+    for pod in await world.pods(job):
+        await world.finish(pod)
+
+
+async def bound(world, job):
+    return sum(map(bool, await world.nodes_of(job)))
+
+
+async def why(world, job):
+    """The last that was said of a job's waiting."""
+    events = (await world.client.list(EVENT, "default")).items
+    said = [e for e in events if e.involved_object.name == job and e.reason == "FailedScheduling"]
+    return max(said, key=lambda event: int(event.metadata.resource_version)).message if said else ""
+
+
+def lasts(seconds):
+    return {EXPECTED_DURATION_ANNOTATION: f"{seconds}s"}
+
+
+@virtual
+async def test_what_ends_in_time_passes_the_head_and_what_does_not_waits(world):
+    await world.node("a", cpu="4")
+    await world.node("b", cpu="4")
+    await world.job("running", 4, annotations=lasts(100))
+    await world.settle(1)
+    await started(world, "running")
+    await world.job("head", 8, annotations=lasts(100))
+    await world.settle(1)
+    assert "It goes first, expected at " in await why(world, "head")
+    await world.job("short", 1, annotations=lasts(50))
+    await world.job("long", 1, annotations=lasts(500))
+    await world.settle(1)
+    assert (await bound(world, "short"), await bound(world, "long")) == (1, 0)
+    assert (await why(world, "long")).startswith("The nodes are kept for default/head, which goes first, expected at ")
+    await ended(world, "short")
+    await ended(world, "running")
+    await world.settle(1)
+    assert (await bound(world, "head"), await bound(world, "long")) == (8, 0)
+    await ended(world, "head")
+    await world.settle(1)
+    assert await bound(world, "long") == 1
+
+
+@virtual
+async def test_without_known_ends_a_bounded_number_passes(world):
+    """Pitfall 2: a stream of small gangs starves no large one."""
+    await world.node("a", cpu="4")
+    await world.job("running", 1)
+    await world.settle(1)
+    await world.job("head", 4)
+    await world.settle(1)
+    passed = 0
+    for number in range(MOST_OVERTAKINGS + 3):
+        await world.job(f"j{number}", 1)
+        await world.settle(0.5)
+        passed += await bound(world, f"j{number}")
+        await ended(world, f"j{number}")
+    assert passed == MOST_OVERTAKINGS
+    await ended(world, "running")
+    await world.settle(1)
+    assert await bound(world, "head") == 4
+
+
+@virtual
+async def test_a_gang_that_never_fits_keeps_nothing_from_anybody(world):
+    """Pitfall 3: an impossible gang at the head stops no other, and is told so."""
+    await world.node("a", cpu="4")
+    await world.job("impossible", 9)
+    await world.settle(1)
+    assert "It would not fit either if all that ever ends had ended." in await why(world, "impossible")
+    for number in range(MOST_OVERTAKINGS + 3):
+        await world.job(f"j{number}", 1)
+        await world.settle(0.5)
+        assert await bound(world, f"j{number}") == 1
+        await ended(world, f"j{number}")
+
+
+@virtual
+async def test_what_leaves_the_head_its_room_passes_however_long_it_lasts(world):
+    await world.node("a", cpu="4")
+    await world.node("b", cpu="1")
+    await world.job("running", 4, annotations=lasts(100))
+    await world.settle(1)
+    await started(world, "running")
+    await world.job("head", 4)
+    await world.settle(1)
+    for number in range(MOST_OVERTAKINGS + 3):
+        await world.job(f"j{number}", 1)
+        await world.settle(0.5)
+        assert await world.nodes_of(f"j{number}") == ["b"]
+        await ended(world, f"j{number}")
+
+
+@virtual
+async def test_a_broken_gang_is_made_whole_before_a_new_one_of_higher_priority_starts(world):
+    await world.client.create(PRIORITY_CLASS, PriorityClass(ObjectMeta(name="high"), value=1000))
+    await world.node("a", cpu="2")
+    await world.node("b", cpu="2")
+    await world.job("gang", 4, backoffLimit=10)
+    await world.settle(1)
+    await world.client.patch(NODE, "b", {"spec": {"unschedulable": True}})
+    [lost, _] = [pod for pod in await world.pods("gang") if pod.spec.node_name == "b"]
+    await world.finish(lost, "Failed")
+    await world.settle(30)
+    await world.job("new", 1, template=template(priorityClassName="high"))
+    await world.settle(1)
+    assert await bound(world, "new") == 0
+    await world.client.patch(NODE, "b", {"spec": {"unschedulable": False}})
+    await world.settle(1)
+    running = [pod for pod in await world.pods("gang") if pod.status.phase == "Pending" and pod.spec.node_name]
+    assert (len(running), await bound(world, "new")) == (4, 0)
+
+
+@pytest.mark.parametrize("order", ["rich first", "poor first"])
+def test_between_equals_the_queue_that_holds_less_goes_first(order):
+    queue = "kueue.x-k8s.io/cluster-queue-name"
+
+    @virtual
+    async def scenario(world):
+        await world.node("a", cpu="4")
+        await world.node("b", cpu="4")
+        await world.job("holds", 4, template=template(labels={queue: "rich"}))
+        await world.job("blocks", 4, template=template(labels={queue: "other"}))
+        await world.settle(1)
+        names = ["rich", "poor"] if order == "rich first" else ["poor", "rich"]
+        for name in names:
+            await world.job(name, 4, template=template(labels={queue: name}))
+            await world.settle(1.5)
+        await ended(world, "blocks")
+        await world.settle(1)
+        assert (await bound(world, "poor"), await bound(world, "rich")) == (4, 0)
+
+    scenario()
