@@ -24,6 +24,9 @@ T_contra = TypeVar("T_contra", contravariant=True)
 
 BINDING_ANNOTATION = "muster.dev/binding-since"
 
+# The schedulers that we are: what pods name that are ours to place.
+SCHEDULERS = frozenset({"default-scheduler", "muster"})
+
 # Less than any priority that a pod can have.
 LOWEST_PRIORITY = -(2**31) - 1
 

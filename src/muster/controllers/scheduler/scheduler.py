@@ -22,6 +22,7 @@ from muster.api.core import NODE, POD, Node, Pod
 from muster.controllers.elastic.placement import Sizes
 from muster.controllers.gangs import (
     LOWEST_PRIORITY,
+    SCHEDULERS,
     Due,
     Gang,
     GangSource,
@@ -88,7 +89,7 @@ class Scheduler(Reconciler):
         recorder: Recorder,
         sources: Sequence[GangSource[Any]],
         *,
-        names: frozenset[str] = frozenset({"default-scheduler", "muster"}),
+        names: frozenset[str] = SCHEDULERS,
     ) -> None:
         super().__init__(manager, workers=WORKERS)
         self._roster = Roster(sources, names)
