@@ -151,7 +151,7 @@ def _set(conditions: tuple[C, ...], new: C) -> tuple[C, ...]:
     """With this one in place of that of its type. The time is that of the last change of its status."""
     old = find(conditions, new.type)
     if old is None:
-        return (*conditions, new)
+        return conditions + (new,)  # noqa: RUF005  (mypy knows no unpacking of a variable's type)
     if (old.status, old.reason, old.message) == (new.status, new.reason, new.message):
         return conditions
     if old.status == new.status:
