@@ -5,13 +5,13 @@ node; a node index is reused only after the node is gone. Mutable, but pure: no 
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from muster.api.core import Node, Taint
+from muster.api.core import Node, PersistentVolume, PersistentVolumeClaim, Taint
 from muster.api.nodeaffinity import matches_any
 from muster.api.nodes import is_ready
 from muster.api.quantity import amount
@@ -19,6 +19,7 @@ from muster.api.taints import untolerated
 from muster.gang.domains import Level, domains
 from muster.gang.guests import Guests
 from muster.gang.shapes import MOST, Amounts, Guest, Shape
+from muster.gang.volumes import Volumes
 
 Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
@@ -49,7 +50,9 @@ class Capacity:
         self._allocatable: Ints = np.zeros((0, 0), np.int64)
         self._used: Ints = np.zeros((0, 0), np.int64)
         self.guests = Guests()  # also those on nodes not (yet) known
-        self._masks: dict[tuple[object, ...], tuple[Mask, Counter[str]]] = {}
+        self.volumes = Volumes()
+        self._opennesses: dict[tuple[object, ...], tuple[Mask, Counter[str]]] = {}
+        self._masks: dict[tuple[object, ...], Mask] = {}
         self._domains: dict[tuple[str, ...], tuple[Level, ...]] = {}  # by the labels of a topology
 
     def __len__(self) -> int:
@@ -70,7 +73,7 @@ class Capacity:
         changed = self.traits[index] != traits
         if changed:
             self.traits[index] = traits
-            self._forget_masks()
+            self._forget()
         return new or grew or changed
 
     def remove_node(self, name: str) -> None:
@@ -82,16 +85,17 @@ class Capacity:
         self._vacant.append(index)
         self._allocatable[:, index] = 0
         self._used[:, index] = 0
-        self._forget_masks()
+        self._forget()
 
-    def assign(self, uid: str, node: str, guest: Guest) -> None:
-        """Record that a pod is on a node; the same call again changes nothing, another node or size moves it."""
+    def assign(self, uid: str, node: str, guest: Guest) -> bool:
+        """Record that a pod is on a node; another node or size moves it. Returns whether that is news."""
         if self.guests.get(uid) == (node, guest):
-            return
+            return False
         self.release(uid)
         self.guests.add(uid, node, guest)
         if (index := self._index.get(node)) is not None:
             self._use(index, guest.requests, 1)
+        return True
 
     def release(self, uid: str) -> bool:
         """Record that a pod is on its node no longer. Returns whether it was."""
@@ -155,42 +159,111 @@ class Capacity:
         return np.zeros(len(self.names), np.int64) if row is None else self._allocatable[row] - self._used[row]
 
     def eligible(self, shape: Shape) -> Mask:
-        """The nodes that selector, taints and cordons allow, whatever is free on them."""
+        """The nodes that selector, taints, cordons and volumes allow, whatever is on them."""
         return self._openness(shape)[0]
 
     def closed(self, shape: Shape) -> Counter[str]:
         """How many nodes are closed to a shape for which reason."""
         return self._openness(shape)[1]
 
+    def unable(self, shape: Shape) -> str:
+        """Why no node whatever will do for a shape; "" if some may."""
+        return shape.unable or next(filter(None, map(self.volumes.missing, shape.claims)), "")
+
+    def selected(self, shape: Shape) -> Mask:
+        """The nodes that the shape's selector and node affinity ask for."""
+        key = "selected", shape.node_selector, shape.node_terms
+        return self._mask(key, lambda traits: _is_selected(traits, shape))
+
+    def tolerated(self, shape: Shape) -> Mask:
+        """The nodes that have no taint that keeps the shape away."""
+        key = "tolerated", shape.tolerations
+        return self._mask(key, lambda traits: untolerated(traits.taints, shape.tolerations) is None)
+
     def domains(self, labels: tuple[str, ...]) -> tuple[Level, ...]:
         """The levels of a topology, from the widest label to the narrowest; remembered while no node changes."""
         known = self._domains.get(labels)
         if known is None:
+            if len(self._domains) >= _MASKS_KEPT:
+                self._domains.clear()
             nodes = [None if traits is None else dict(traits.labels) for traits in self.traits]
             known = self._domains[labels] = domains(nodes, labels)
         return known
 
-    def counts(self, names: Iterable[str]) -> Ints:
-        """How often each node is named, by index; unknown names do not count."""
+    def places(self, *keys: str) -> Ints:
+        """The place of each node: equal numbers for equal values of these labels; negative without one of them."""
+        return self.domains(keys)[-1].of_node
+
+    def in_places(self, key: str, nodes: Mask) -> Mask:
+        """All nodes in the places of these, by a label."""
+        places = self.places(key)
+        inside = places[nodes]
+        chosen = np.zeros(int(places.max(initial=-1)) + 2, np.bool_)  # the last is for nodes in no place
+        chosen[inside[inside >= 0]] = True
+        return chosen[places]
+
+    def counts(self, numbers: Mapping[str, int]) -> Ints:
+        """Numbers by node name as numbers by node index; unknown names do not count."""
         counts = np.zeros(len(self.names), np.int64)
-        for name in names:
+        for name, number in numbers.items():
             if (index := self._index.get(name)) is not None:
-                counts[index] += 1
+                counts[index] = number
         return counts
 
+    def set_namespace(self, name: str, labels: Mapping[str, str] | None) -> None:
+        """Note the labels of a namespace; None: it is gone."""
+        if labels is None:
+            self.guests.namespaces.pop(name, None)
+        else:
+            self.guests.namespaces[name] = labels
+
+    def set_claim(self, key: str, claim: PersistentVolumeClaim | None) -> None:
+        """Note a claim, by `namespace/name`; None: it is gone."""
+        self.volumes.set_claim(key, claim)
+        self._opennesses.clear()
+
+    def set_volume(self, name: str, volume: PersistentVolume | None) -> None:
+        """Note a volume; None: it is gone."""
+        self.volumes.set_volume(name, volume)
+        self._opennesses.clear()
+
+    def _forget(self) -> None:
+        """What was remembered of nodes."""
+        self._opennesses.clear()
+        self._masks.clear()
+        self._domains.clear()
+
     def _openness(self, shape: Shape) -> tuple[Mask, Counter[str]]:
-        key = (shape.node_selector, shape.tolerations, shape.node_terms)
-        known = self._masks.get(key)
+        key = (shape.node_selector, shape.tolerations, shape.node_terms, shape.claims, shape.unable)
+        known = self._opennesses.get(key)
         if known is None:
+            if len(self._opennesses) >= _MASKS_KEPT:
+                self._opennesses.clear()
+            if self.unable(shape):
+                known = np.zeros(len(self.names), np.bool_), Counter()
+            else:
+                obstacles = [self._obstacle(traits, shape) for traits in self.traits]
+                reasons = Counter(
+                    reason for reason, name in zip(obstacles, self.names, strict=True) if reason and name is not None
+                )
+                known = np.array([reason is None for reason in obstacles], dtype=np.bool_), reasons
+            self._opennesses[key] = known
+        return known
+
+    def _obstacle(self, traits: NodeTraits | None, shape: Shape) -> str | None:
+        if (found := obstacle(traits, shape)) is not None or traits is None:
+            return found
+        labels = dict(traits.labels) if shape.claims else {}
+        return next(filter(None, (self.volumes.obstacle(claim, labels) for claim in shape.claims)), None)
+
+    def _mask(self, key: tuple[object, ...], suits: Callable[[NodeTraits], bool]) -> Mask:
+        found = self._masks.get(key)
+        if found is None:
             if len(self._masks) >= _MASKS_KEPT:
                 self._masks.clear()
-            obstacles = [obstacle(traits, shape) for traits in self.traits]
-            reasons = Counter(
-                reason for reason, name in zip(obstacles, self.names, strict=True) if reason and name is not None
-            )
-            known = np.array([reason is None for reason in obstacles], dtype=np.bool_), reasons
-            self._masks[key] = known
-        return known
+            found = np.array([traits is not None and suits(traits) for traits in self.traits], dtype=np.bool_)
+            self._masks[key] = found
+        return found
 
     def taking(self, shape: Shape, counts: Ints) -> Ints:
         """What `counts` pods of a shape on each node use, in the form of `fitting`'s `taken`."""
@@ -198,10 +271,6 @@ class Capacity:
         for resource, wanted in shape.requests:
             taken[self._row_of(resource)] = counts * wanted
         return taken
-
-    def _forget_masks(self) -> None:
-        self._masks.clear()
-        self._domains.clear()
 
     def _add(self, name: str) -> int:
         if not self._vacant:
@@ -249,13 +318,17 @@ def obstacle(traits: NodeTraits | None, shape: Shape) -> str | None:
         return "node(s) were not ready"
     if traits.unschedulable and not _tolerates_cordon(shape):
         return "node(s) were unschedulable"
-    labels = dict(traits.labels)
-    selected = all(labels.get(key) == value for key, value in shape.node_selector)
-    if not selected or (shape.node_terms and not matches_any(shape.node_terms, traits.name, labels)):
+    if not _is_selected(traits, shape):
         return "node(s) didn't match Pod's node affinity/selector"
     if (taint := untolerated(traits.taints, shape.tolerations)) is not None:
         return f"node(s) had untolerated taint {{{taint.key}: {taint.value}}}"
     return None
+
+
+def _is_selected(traits: NodeTraits, shape: Shape) -> bool:
+    labels = dict(traits.labels)
+    selected = all(labels.get(key) == value for key, value in shape.node_selector)
+    return selected and (not shape.node_terms or matches_any(shape.node_terms, traits.name, labels))
 
 
 def _tolerates_cordon(shape: Shape) -> bool:

@@ -1,12 +1,15 @@
 """Why a gang waits, in one sentence with numbers: the message of events, conditions and `muster why`."""
 
 from collections import Counter
+from collections.abc import Iterable
 
 import numpy as np
 
 from muster.api.quantity import format_amount
-from muster.gang.capacity import Capacity
+from muster.gang.around import Around
+from muster.gang.capacity import Capacity, Mask
 from muster.gang.placement import Refusal
+from muster.gang.rules import PORTS, Apart, Together, limits_of
 from muster.gang.shapes import Shape
 from muster.gang.topology import NoDomain
 
@@ -15,27 +18,58 @@ def explain(capacity: Capacity, refusal: Refusal, gang_size: int) -> str:
     """The scheduler's usual sentence (`0/3 nodes are available: ...`), then what the gang lacks."""
     if isinstance(refusal, NoDomain):
         return f"0/{len(capacity)} nodes are available for the gang of {gang_size} together. {refusal.sentence}"
+    if unable := capacity.unable(refusal.shape):
+        return f"0/{len(capacity)} nodes are available: {unable}."
     reasons = _reasons(capacity, refusal.shape)
     parts = ", ".join(f"{count} {reason}" for reason, count in sorted(reasons.items()))
     available = f"0/{len(capacity)} nodes are available" + (f": {parts}." if parts else ".")
     if gang_size == 1:
         return f"{available}{_lacking_on_each(capacity, refusal.shape)}"
     if not refusal.proven:
-        together = "although each of its shapes fits alone"
-        return f"{available} No way was found to fit the {gang_size} pods of the gang together, {together}."
+        tried = _tried(refusal, gang_size)
+        return f"{available} No way was found to fit the {gang_size} pods of the gang together, {tried}."
     fit = f"{refusal.fits} of {refusal.wanted} like pods fit now, and the gang of {gang_size} starts whole."
-    lacking = _lacking_on_each(capacity, refusal.shape) or _lacking_in_all(capacity, refusal)
+    lacking = (
+        _lacking_on_each(capacity, refusal.shape) or _between(capacity, refusal) or _lacking_in_all(capacity, refusal)
+    )
     return f"{available} {fit}{lacking}"
 
 
+def _tried(refusal: Refusal, gang_size: int) -> str:
+    if refusal.wanted < gang_size:
+        return "although each of its shapes fits alone"
+    return f"one after the other; {refusal.fits} found a node"
+
+
 def _reasons(capacity: Capacity, shape: Shape) -> Counter[str]:
+    """How many nodes are closed to the next pod for which reason: the first that the scheduler comes to."""
     reasons = Counter(capacity.closed(shape))
-    open_nodes = capacity.eligible(shape)
+    open_nodes = capacity.eligible(shape).copy()
+    held, others = _by_pods(capacity, shape)
+    _count(reasons, open_nodes, held)
+    short = np.zeros_like(open_nodes)
     for resource, wanted in shape.requests:
-        short = int(((capacity.free_of(resource) < wanted) & open_nodes).sum())
-        if short:
-            reasons["Too many pods" if resource == "pods" else f"Insufficient {resource}"] += short
+        lacking = (capacity.free_of(resource) < wanted) & open_nodes
+        if number := int(lacking.sum()):
+            reasons["Too many pods" if resource == "pods" else f"Insufficient {resource}"] += number
+            short |= lacking
+    open_nodes &= ~short
+    _count(reasons, open_nodes, others)
     return reasons
+
+
+def _by_pods(capacity: Capacity, shape: Shape) -> tuple[list[tuple[str, Mask]], list[tuple[str, Mask]]]:
+    """What other pods close: by ports, which come before room, and otherwise."""
+    limits = limits_of(Around(capacity), shape)
+    closed = [*limits.closed, *((rule.reason, rule.closed()) for rule in limits.rules)]
+    return [one for one in closed if one[0] == PORTS], [one for one in closed if one[0] != PORTS]
+
+
+def _count(reasons: Counter[str], open_nodes: Mask, closed: Iterable[tuple[str, Mask]]) -> None:
+    for reason, mask in closed:
+        if number := int((mask & open_nodes).sum()):
+            reasons[reason] += number
+            open_nodes &= ~mask
 
 
 def _lacking_on_each(capacity: Capacity, shape: Shape) -> str:
@@ -61,6 +95,28 @@ def _lacking_in_all(capacity: Capacity, refusal: Refusal) -> str:
         ask, has = format_amount(resource, wanted * refusal.wanted), format_amount(resource, free)
         parts.append(f"{resource} {ask} ({has} free on {int(open_nodes.sum())} nodes)")
     return f" Together they ask for {', '.join(parts)}." if parts else ""
+
+
+def _between(capacity: Capacity, refusal: Refusal) -> str:
+    """What the pods do to each other, where that is what makes them too many."""
+    shape, fits = refusal.shape, refusal.fits
+    limits = limits_of(Around(capacity), shape)
+    for rule in limits.rules:
+        if isinstance(rule, Apart):
+            return f" They keep apart from each other, and places for one each are {fits}."
+        if isinstance(rule, Together):
+            return f" They keep together, and the roomiest place takes {fits}."
+        return f" They are spread evenly, and that leaves room for {fits}."
+    if limits.single is None and not _fills_a_node(capacity, shape):
+        return ""
+    asked = " and ".join(f"{resource} {format_amount(resource, wanted)}" for resource, wanted in _amounts(shape))
+    return f" They need {refusal.wanted} nodes{f' with {asked} free' if asked else ''}; {fits} have them."
+
+
+def _fills_a_node(capacity: Capacity, shape: Shape) -> bool:
+    """Whether no node, were it empty, would take two such pods."""
+    fits = [capacity.allocatable_of(resource) // wanted for resource, wanted in shape.requests]
+    return int(np.minimum.reduce(fits)[capacity.eligible(shape)].max(initial=0)) <= 1
 
 
 def _amounts(shape: Shape) -> list[tuple[str, int]]:

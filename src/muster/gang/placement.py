@@ -11,25 +11,14 @@ from itertools import permutations
 import numpy as np
 from msgspec import Struct
 
+from muster.gang.around import Around
 from muster.gang.capacity import Capacity, Ints, Mask
+from muster.gang.filling import fill
+from muster.gang.rules import Limits, limits_of
 from muster.gang.shapes import Shape
 
 # Of so many shapes all orders are tried: 24.
 _ALL_ORDERS = 4
-
-
-class _Room(Struct, frozen=True):
-    """The nodes that a gang may use."""
-
-    capacity: Capacity
-    within: Mask | None = None
-
-    def fitting(self, shape: Shape, taken: Ints | None) -> Ints:
-        """How many pods of a shape each node can take, by node index; none outside."""
-        fits = self.capacity.fitting(shape, taken)
-        if self.within is not None:
-            fits[~self.within] = 0
-        return fits
 
 
 class Placement(Struct, frozen=True):
@@ -64,15 +53,18 @@ def place(
     within: the nodes that may be used, by index; None: all.
     taken: what is used besides, by resource row and node index, as `Capacity.taking` has it; negative: what comes free.
     """
-    room = _Room(capacity, within)
-    alone = {shape: room.fitting(shape, taken) for shape in gang}
+    around = Around(capacity)
+    if len(gang) == 1:
+        return _place_in_order(around, gang, list(gang), within, taken)
+    alone: dict[Shape, int] = {}
     for shape, wanted in gang.items():
-        fits = int(np.minimum(alone[shape], wanted).sum())
-        if fits < wanted:
-            return Refusal(shape, wanted, fits, proven=True)
+        fits = _room(around, shape, limits_of(around, shape, mates=True), within, taken)
+        alone[shape] = int(np.minimum(fits, wanted).sum())
+        if alone[shape] < wanted:
+            return Refusal(shape, wanted, alone[shape], proven=True)
     refusal: Refusal | None = None
     for order in _orders(gang, alone):
-        outcome = _place_in_order(room, gang, order, taken)
+        outcome = _place_in_order(around, gang, order, within, taken)
         if isinstance(outcome, Placement):
             return outcome
         refusal = refusal or outcome
@@ -84,10 +76,7 @@ def taken_by(capacity: Capacity, placement: Placement) -> Ints:
     """What a gang that goes there uses, in the form of `place`'s `taken`."""
     taken = np.zeros_like(capacity.free())
     for shape, nodes in placement.nodes.items():
-        counts = np.zeros(len(capacity.names), np.int64)
-        for node, count in nodes:
-            counts[_index(capacity, node)] = count
-        taken += capacity.taking(shape, counts)
+        taken += capacity.taking(shape, capacity.counts(dict(nodes)))
     return taken
 
 
@@ -101,71 +90,57 @@ def fit_in_any_order(capacity: Capacity, pods: Mapping[Shape, int]) -> bool:
         orders: Iterable[Sequence[Shape]] = permutations(shapes)
     else:
         orders = ([*shapes[first:], *shapes[:first]] for first in range(len(shapes)))
-    return all(_fit_in_order(capacity, pods, order) for order in orders)
+    around = Around(capacity)
+    return all(isinstance(_place_in_order(around, pods, order), Placement) for order in orders)
 
 
-def _fit_in_order(capacity: Capacity, pods: Mapping[Shape, int], order: Sequence[Shape]) -> bool:
-    taken: Ints | None = None
-    for shape in order:
-        counts = _fill(capacity.fitting(shape, taken), pods[shape])
-        if counts is None:
-            return False
-        used = capacity.taking(shape, counts)
-        taken = used if taken is None else taken + used
-    return True
+def _orders(gang: Mapping[Shape, int], alone: Mapping[Shape, int]) -> Iterator[Sequence[Shape]]:
+    """Orders in which to place shapes: scarcest first, largest request first, and the reverse of the first.
 
-
-def _orders(gang: Mapping[Shape, int], alone: Mapping[Shape, Ints]) -> Iterator[list[Shape]]:
-    """Orders in which to place shapes: scarcest first, largest request first, and the reverse of the first."""
-    scarce = sorted(
-        gang, key=lambda shape: (int(np.minimum(alone[shape], gang[shape]).sum()) / gang[shape], shape.requests)
-    )
+    But those that are drawn to other pods go after these.
+    """
+    scarce = sorted(gang, key=lambda shape: (alone[shape] / gang[shape], shape.requests))
+    if any(shape.terms.affinity for shape in gang):
+        yield sorted(scarce, key=lambda shape: bool(shape.terms.affinity))
     yield scarce
-    if len(gang) > 1:
-        yield sorted(gang, key=lambda shape: shape.requests, reverse=True)
-        yield scarce[::-1]
+    yield sorted(gang, key=lambda shape: shape.requests, reverse=True)
+    yield scarce[::-1]
 
 
 def _place_in_order(
-    room: _Room, gang: Mapping[Shape, int], order: list[Shape], taken: Ints | None
+    around: Around,
+    gang: Mapping[Shape, int],
+    order: Sequence[Shape],
+    within: Mask | None = None,
+    taken: Ints | None = None,
 ) -> Placement | Refusal:
-    capacity = room.capacity
+    capacity = around.capacity
     nodes: dict[Shape, tuple[tuple[str, int], ...]] = {}
     for shape in order:
-        fitting = room.fitting(shape, taken)
-        counts = _fill(fitting, gang[shape])
-        if counts is None:
-            fits = int(np.minimum(fitting, gang[shape]).sum())
-            return Refusal(shape, gang[shape], fits, proven=False)
-        nodes[shape] = tuple((_name(capacity, int(i)), int(counts[i])) for i in np.flatnonzero(counts))
-        used = capacity.taking(shape, counts)
-        taken = used if taken is None else taken + used
+        limits = limits_of(around, shape)
+        fits = _room(around, shape, limits, within, taken)
+        filled = fill(around, shape, fits, limits, gang[shape])
+        if int(filled.counts.sum()) < gang[shape]:
+            proven = filled.exact and len(gang) == 1
+            return Refusal(shape, gang[shape], int(filled.counts.sum()), proven)
+        nodes[shape] = tuple((_name(capacity, int(i)), int(filled.counts[i])) for i in np.flatnonzero(filled.counts))
+        if len(order) > 1:
+            used = capacity.taking(shape, filled.counts)
+            taken = used if taken is None else taken + used
+            around = around.with_placed(shape, filled.counts)
     return Placement(nodes)
 
 
-def _fill(fitting: Ints, wanted: int) -> Ints | None:
-    """Few nodes, tightly: the roomiest are filled up, and the rest goes where it leaves the least room."""
-    counts = np.zeros_like(fitting)
-    order = np.argsort(-fitting, kind="stable")
-    room = np.cumsum(np.minimum(fitting[order], wanted))
-    full = int(np.searchsorted(room, wanted, side="left"))  # as many nodes as the gang needs, less one
-    if wanted and full == len(order):
-        return None
-    counts[order[:full]] = fitting[order[:full]]
-    rest = wanted - int(counts.sum())
-    if rest:
-        candidates = np.where((fitting >= rest) & (counts == 0), fitting, np.iinfo(np.int64).max)
-        counts[int(np.argmin(candidates))] = rest
-    return counts
+def _room(around: Around, shape: Shape, limits: Limits, within: Mask | None, taken: Ints | None) -> Ints:
+    """How many pods of a shape each node can take, by all but the rules between them."""
+    fits = around.capacity.fitting(shape, taken)
+    if within is not None:
+        fits[~within] = 0
+    limits.apply(fits)
+    return fits
 
 
 def _name(capacity: Capacity, index: int) -> str:
     name = capacity.names[index]
     assert name is not None, "a node that is gone has no room"
     return name
-
-
-def _index(capacity: Capacity, node: str) -> int:
-    index = capacity.index_of(node)
-    assert index is not None, "a gang is placed on nodes that are there"
-    return index

@@ -7,6 +7,7 @@ level that is preferred. Of the domains that would do, the tightest is taken, so
 Members that run already are where the others have to go: if it is required only there, else there first.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
@@ -111,7 +112,7 @@ def place_near(
         return place(capacity, gang, within=mask & inside, taken=taken)
 
     search = _Search(gang, rooms, capacity.domains(constraint.levels), try_in)
-    where = capacity.counts(running)
+    where = capacity.counts(Counter(running))
     if constraint.required:
         return _required(search, constraint.levels.index(constraint.required), where)
     near = _preferred(search, constraint.levels.index(constraint.preferred), where)

@@ -261,7 +261,14 @@ def test_pods_seen_before_their_node_count_once_it_comes(node, pod, cluster):
             3,
             {"cpu": "3"},
             "0/2 nodes are available. 2 of 3 like pods fit now, and the gang of 3 starts whole. "
-            "Together they ask for cpu 9 (8 free on 2 nodes).",
+            "They need 3 nodes with cpu 3 free; 2 have them.",
+            id="the gang is too large, each a node's",
+        ),
+        pytest.param(
+            5,
+            {"cpu": "2"},
+            "0/2 nodes are available. 4 of 5 like pods fit now, and the gang of 5 starts whole. "
+            "Together they ask for cpu 10 (8 free on 2 nodes).",
             id="the gang is too large",
         ),
         pytest.param(

@@ -87,6 +87,13 @@ class PendingGangs:
         self._totals.clear()
         self._stale = True
 
+    def met_others(self) -> bool:
+        """The pods on the nodes changed. Whether that could help a gang that looks at others, or is looked at."""
+        looking = [alike for alike, refusal in self._refusals.items() if refusal.shape.namespace]
+        for alike in looking:
+            del self._refusals[alike]
+        return bool(looking)
+
     def wait(self, key: str, waiter: Waiter, refusal: Refusal | None) -> None:
         """A gang waits. refusal: why there is no room; None: others go first."""
         self._waiting[key] = waiter

@@ -5,7 +5,7 @@ from typing import Any, TypeAlias
 
 from msgspec import Struct
 
-from muster.api.core import Node, Pod
+from muster.api.core import Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod
 from muster.api.kueue.names import CLUSTER_QUEUE_NAME_LABEL, LOCAL_QUEUE_NAME_LABEL, QUEUE_NAME_LABEL
 from muster.api.pods import is_finished
 from muster.controllers.gangs import Gang, GangSource, gang_of
@@ -14,6 +14,7 @@ from muster.gang.ends import End, expected_end
 from muster.gang.reservation import Running
 from muster.gang.shapes import guest_of
 from muster.gang.shares import Shares
+from muster.runtime.objects import key_of, meta_of
 
 # What the carrier of a gang that started then says of its end.
 Carried: TypeAlias = Callable[[str, Gang, float], End | None]
@@ -26,12 +27,14 @@ class Change(Struct, frozen=True):
     before: the gang that it was in until now.
     due: its gang has one more that waits for a node, or one fewer; where others count, one more or fewer of those.
     freed: room came free.
+    moved: a pod came to a node, or is another to those around it.
     """
 
     key: str
     before: str
     due: bool
     freed: bool
+    moved: bool
 
 
 class Roster:
@@ -59,6 +62,19 @@ class Roster:
         self.capacity.remove_node(old.metadata.name)
         return False
 
+    def namespace_changed(self, old: Namespace | None, new: Namespace | None) -> None:
+        """A namespace came, changed or went."""
+        labels = new.metadata.labels if new is not None else None
+        self.capacity.set_namespace(meta_of(new if new is not None else old).name, labels)
+
+    def claim_changed(self, old: PersistentVolumeClaim | None, new: PersistentVolumeClaim | None) -> None:
+        """A claim came, changed or went."""
+        self.capacity.set_claim(key_of(new if new is not None else old), new)
+
+    def volume_changed(self, old: PersistentVolume | None, new: PersistentVolume | None) -> None:
+        """A volume came, changed or went."""
+        self.capacity.set_volume(meta_of(new if new is not None else old).name, new)
+
     def pod_changed(self, old: Pod | None, new: Pod | None) -> Change:
         """A pod came, changed or went."""
         pod = new if new is not None else old
@@ -76,9 +92,10 @@ class Roster:
         node = pod.spec.node_name or self._sent.get(uid, "")
         if pod.spec.node_name or not holds:
             self._sent.pop(uid, None)
+        moved = False
         if holds and node:
             guest = guest_of(pod)
-            self.capacity.assign(uid, node, guest)
+            moved = self.capacity.assign(uid, node, guest)
             self.shares.hold(uid, tenant_of(pod), guest.requests)
             if pod.metadata.deletion_timestamp is None:
                 gang.bound[uid] = pod
@@ -97,7 +114,7 @@ class Roster:
         due = was_unbound != (uid in gang.unbound)
         if source is not None and source.counts_others:
             due |= _standing(old) != _standing(new)
-        return Change(key, before, due=due, freed=freed)
+        return Change(key, before, due=due, freed=freed, moved=moved)
 
     def is_bound(self, pod: Pod, node: str) -> None:
         """Count a pod as bound from now on, not only once that is seen."""

@@ -13,16 +13,15 @@ whole again. The pods of a group would not be made anew: of those the rest goes 
 room.
 """
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
-from muster.api.core import NODE, POD, Node, Pod
+from muster.api.core import NAMESPACE, NODE, PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, POD, Node, Pod
 from muster.controllers.elastic.placement import Sizes
 from muster.controllers.gangs import (
     LOWEST_PRIORITY,
-    SCHEDULERS,
     Due,
     Gang,
     GangSource,
@@ -89,7 +88,7 @@ class Scheduler(Reconciler):
         recorder: Recorder,
         sources: Sequence[GangSource[Any]],
         *,
-        names: frozenset[str] = SCHEDULERS,
+        names: frozenset[str] = frozenset({"default-scheduler", "muster"}),
     ) -> None:
         super().__init__(manager, workers=WORKERS)
         self._roster = Roster(sources, names)
@@ -105,6 +104,10 @@ class Scheduler(Reconciler):
             (one, kind, manager.informer(kind, optional=one.optional)) for one in sources for kind in one.kinds
         ]
         manager.informer(NODE).on_change(self._node_changed)
+        manager.informer(NAMESPACE).on_change(partial(self._around_changed, self._roster.namespace_changed))
+        manager.informer(PERSISTENT_VOLUME).on_change(partial(self._around_changed, self._roster.volume_changed))
+        claims = manager.informer(PERSISTENT_VOLUME_CLAIM)
+        claims.on_change(partial(self._around_changed, self._roster.claim_changed))
         self._pods.on_change(self._pod_changed)
         self._sizes.on_change(self._sizes_soon)
         for source, _, carriers in self._carriers:
@@ -125,12 +128,19 @@ class Scheduler(Reconciler):
             self._pending.freed()
             self._sweep_soon()
 
+    def _around_changed(self, changed: Callable[[Any, Any], None], old: Any | None, new: Any | None) -> None:
+        changed(old, new)
+        self._pending.freed()
+        self._sweep_soon()
+
     def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
         change = self._roster.pod_changed(old, new)
         if new is None and old is not None:
             self._closed.pop(old.metadata.uid, None)
         if change.freed:
             self._pending.freed()
+            self._sweep_soon()
+        elif change.moved and self._pending.met_others():
             self._sweep_soon()
         for key in {change.before, change.key}:
             gang = self._roster.gangs.get(key)
@@ -197,7 +207,7 @@ class Scheduler(Reconciler):
         rest = self._resting.get(key, 0.0) - self._clock.monotonic()
         if rest > 0:
             return rest
-        await self._binder.settle(self._roster.gangs[key].unbound)
+        await self._binder.settle(list(self._roster.gangs[key].unbound.values()))
         carrier, due = self._due(key)
         if not due.turns:
             return self._lacks(key, due.lacking, carrier)
@@ -218,11 +228,9 @@ class Scheduler(Reconciler):
         if gang.source is None:
             return None, one_by_one(gang.unbound.values())
         carrier = self._carrier(key, gang.source)
-        others: list[Pod] = []
-        if gang.source.counts_others:
-            placed = gang.unbound.keys() | gang.bound.keys()
-            others = [pod for pod in self._pods.by(_BY_GANG, key) if pod.metadata.uid not in placed]
-        members = Members(gang.unbound.values(), gang.bound.values(), others)
+        mine = gang.unbound.keys() | gang.bound.keys()
+        others = tuple(pod for pod in self._pods.by(_BY_GANG, key) if pod.metadata.uid not in mine)
+        members = Members(tuple(gang.unbound.values()), tuple(gang.bound.values()), others)
         return carrier, gang.source.due(carrier.object if carrier is not None else None, members)
 
     def _carrier(self, key: str, source: GangSource[Any]) -> Carrier | None:
@@ -288,6 +296,8 @@ class Scheduler(Reconciler):
         bindings = ask.bindings(outcome)
         for pod, node in bindings:
             capacity.assign(pod.metadata.uid, node, guest_of(pod))
+        if self._pending.met_others():
+            self._sweep_soon()
         if ask.carrier is not None and len(bindings) > 1 and not ask.gang.bound:
             # Pods that join a gang that runs, as replacements or because it grew, are no matter of all or nothing.
             await self._binder.record_intent(ask.carrier)

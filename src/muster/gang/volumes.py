@@ -1,0 +1,92 @@
+"""Persistent volumes: to which nodes the claims of a pod tie it, and what keeps a claim from being used.
+
+Only claims that are bound are followed. To bind a claim when its first pod is placed is not done here, and said.
+"""
+
+from typing import TypeVar
+
+from muster.api.core import PersistentVolume, PersistentVolumeClaim
+from muster.api.nodeaffinity import matches_any
+from muster.gang.terms import Labels
+
+CONFLICT = "node(s) didn't match PersistentVolume's node affinity"
+NO_VOLUME = "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"
+ZONE = "node(s) had no available volume zone"
+
+_BOUND = "pv.kubernetes.io/bind-completed"
+_ONE_POD = "ReadWriteOncePod"
+
+# In a volume's label several zones are separated by this.
+_SEPARATOR = "__"
+_NEW_NAMES = {
+    "failure-domain.beta.kubernetes.io/zone": "topology.kubernetes.io/zone",
+    "failure-domain.beta.kubernetes.io/region": "topology.kubernetes.io/region",
+}
+_TOPOLOGY = frozenset({*_NEW_NAMES, *_NEW_NAMES.values()})
+
+T = TypeVar("T")
+
+
+class Volumes:
+    """The claims and volumes of a cluster."""
+
+    def __init__(self) -> None:
+        self._claims: dict[str, PersistentVolumeClaim] = {}
+        self._volumes: dict[str, PersistentVolume] = {}
+
+    def set_claim(self, key: str, claim: PersistentVolumeClaim | None) -> None:
+        """Add, update or forget (None) a claim, by `namespace/name`."""
+        _set(self._claims, key, claim)
+
+    def set_volume(self, name: str, volume: PersistentVolume | None) -> None:
+        """Add, update or forget (None) a volume."""
+        _set(self._volumes, name, volume)
+
+    def is_for_one_pod(self, key: str) -> bool:
+        """Whether only one pod of the cluster can use a claim."""
+        claim = self._claims.get(key)
+        return claim is not None and _ONE_POD in claim.spec.access_modes
+
+    def missing(self, key: str) -> str:
+        """Why no node will do for a pod with that claim; "" if some may."""
+        name, claim = key.partition("/")[2], self._claims.get(key)
+        if claim is None:
+            return f'persistentvolumeclaim "{name}" not found'
+        if claim.metadata.deletion_timestamp is not None:
+            return f'persistentvolumeclaim "{name}" is being deleted'
+        if claim.status.phase == "Lost":
+            volume = claim.spec.volume_name
+            return f'persistentvolumeclaim "{name}" bound to non-existent persistentvolume "{volume}"'
+        if not claim.spec.volume_name or _BOUND not in claim.metadata.annotations:
+            return f'persistentvolumeclaim "{name}" is not bound, and this scheduler binds none to a first consumer'
+        return ""
+
+    def obstacle(self, key: str, labels: Labels) -> str | None:
+        """Why a node with these labels is closed to a pod with that claim."""
+        volume = self._volumes.get(self._claims[key].spec.volume_name)
+        if volume is None:
+            return NO_VOLUME
+        affinity = volume.spec.node_affinity
+        required = affinity.required if affinity is not None else None
+        if required is not None and not matches_any(required.node_selector_terms, "", labels):
+            return CONFLICT
+        return None if _is_in_zone(volume, labels) else ZONE
+
+
+def _is_in_zone(volume: PersistentVolume, labels: Labels) -> bool:
+    """Upstream: VolumeZone. Nodes that say nothing of zones take all volumes."""
+    if not _TOPOLOGY & labels.keys():
+        return True
+    for key, value in volume.metadata.labels.items():
+        if key in _TOPOLOGY:
+            found = labels.get(key, labels.get(_NEW_NAMES.get(key, key)))
+            if found not in value.split(_SEPARATOR):
+                return False
+    return True
+
+
+def _set(table: dict[str, T], key: str, value: T | None) -> None:
+    if value is None:
+        table.pop(key, None)
+    else:
+        table[key] = value
