@@ -12,6 +12,7 @@ from muster.api.kinds import Kind
 from muster.api.podgroups import coscheduling, kep, kubebatch, sigs, volcano
 from muster.jobs.podgroup.record import NATIVE
 from muster.runtime.clock import run_virtual
+from muster.runtime.transport import STRATEGIC_MERGE_PATCH
 
 KEP, LABEL = "scheduling.k8s.io/group-name", "scheduling.x-k8s.io/pod-group"
 ANNOTATED = (kep.POD_GROUP, volcano.POD_GROUP, sigs.POD_GROUP, kubebatch.POD_GROUP)
@@ -224,6 +225,106 @@ async def test_tasks_of_volcano(world: World) -> None:
     await member(world, "g-p", meta={"annotations": {KEP: "g", "volcano.sh/task-spec": "ps"}})
     await world.settle()
     assert await bound(world) == "pvw"
+
+
+async def running_pod(world: World, name: str) -> None:
+    """Play the node: the pod runs."""
+    patch = {"status": {"phase": "Running"}}
+    await world.client.patch(POD, name, patch, "default", type=STRATEGIC_MERGE_PATCH, subresource="status")
+
+
+@pytest.mark.parametrize(
+    ("kind", "marks", "running", "lost"),
+    [
+        (kep.POD_GROUP, {"annotations": {KEP: "g"}}, {"admitted": 3, "running": 3}, {"admitted": 2, "running": 2}),
+        (
+            volcano.POD_GROUP,
+            {"annotations": {"scheduling.volcano.sh/group-name": "g"}},
+            {"phase": "Running", "running": 3},
+            {"phase": "Unknown", "running": 2},
+        ),
+        (
+            sigs.POD_GROUP,
+            {"annotations": {KEP: "g"}},
+            {"phase": "Running", "running": 3},
+            {"phase": "Unknown", "running": 2},
+        ),
+        (
+            coscheduling.POD_GROUP,
+            {"labels": {LABEL: "g"}},
+            {"phase": "Running", "running": 3},
+            {"phase": "Failed", "running": 2},
+        ),
+    ],
+    ids=lambda value: value.group if isinstance(value, Kind) else "",
+)
+def test_3_22_the_status_is_kept_and_3_14_lost_members_are_told(
+    kind: Kind[Any], marks: Any, running: dict[str, Any], lost: dict[str, Any]
+) -> None:
+    @virtual
+    async def run(world: World) -> None:
+        await world.node("a", cpu="8")
+        await group(world, kind=kind)
+        await members(world, "xyz", meta=marks)
+        await world.settle()
+        for name in "xyz":
+            await running_pod(world, f"g-{name}")
+        await world.settle()
+        assert shown(await world.client.get(kind, "g", "default"), running) == running
+        assert await said(world, "g") == [one for one in await said(world, "g") if one[0] == "Scheduled"]
+        await world.finish(await world.client.get(POD, "g-x", "default"), "Failed")
+        await world.settle()
+        seen = await world.client.get(kind, "g", "default")
+        assert shown(seen, lost | {"failed": 1}) == lost | {"failed": 1}
+        sentence = "2 running, 0 pending and 0 succeeded pods are fewer than the 3 that must run"
+        assert [message for reason, message in await said(world, "g") if reason == "Unschedulable"] == [sentence]
+        # Pitfall 19: what is said is not said again.
+        await world.settle(600)
+        assert (await world.client.get(kind, "g", "default")).metadata == seen.metadata
+
+    run()
+
+
+def shown(group: Any, of: dict[str, Any]) -> dict[str, Any]:
+    return {name: getattr(group.status, name) for name in of}
+
+
+@virtual
+async def test_3_21_a_burst_of_pods_is_one_write(world: World) -> None:
+    await world.node("a", cpu="64")
+    statuses = []
+    follow = world.plane.manager.informer(kep.POD_GROUP).on_change
+    follow(lambda _, new: statuses.append(new.status) if new is not None else None)
+    await group(world, minimum=40)
+    for number in range(40):
+        await member(world, f"g-{number:02}")
+    await world.settle()
+    assert [status.admitted for status in dict.fromkeys(statuses)] == [0, 40]
+
+
+@virtual
+async def test_why_it_waits_is_in_the_status(world: World) -> None:
+    await world.node("a", cpu="2")
+    await group(world)
+    await members(world, "xyz")
+    await world.settle()
+    (condition,) = (await world.client.get(kep.POD_GROUP, "g", "default")).status.conditions
+    assert (condition.type, condition.status, condition.reason) == ("Unschedulable", "True", "NotEnoughResources")
+    assert "2 of 3" in condition.message
+    await world.node("b", cpu="2")
+    await world.settle()
+    (condition,) = (await world.client.get(kep.POD_GROUP, "g", "default")).status.conditions
+    assert (condition.status, condition.reason) == ("False", "Scheduled")
+
+
+@virtual
+async def test_a_group_of_another_scheduler_is_left_alone(world: World) -> None:
+    await world.node("a", cpu="8")
+    await group(world, kind=volcano.POD_GROUP)
+    await members(world, "xyz", schedulerName="volcano")
+    await world.settle()
+    seen = (await world.client.get(volcano.POD_GROUP, "g", "default")).status
+    assert seen.conditions == ()
 
 
 NATIVE_ON = msgspec.structs.replace(

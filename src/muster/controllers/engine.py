@@ -13,9 +13,10 @@ from muster.controllers.elastic.quota import ElasticQuota
 from muster.controllers.elastic.world import WorldController
 from muster.controllers.integrations.framework import Integration
 from muster.controllers.integrations.setup import reconcilers
-from muster.controllers.integrations.table import INTEGRATIONS, gang_sources
+from muster.controllers.integrations.table import INTEGRATIONS, gang_sources, pod_groups
 from muster.controllers.job import JobController
 from muster.controllers.job.ttl import TtlController
+from muster.controllers.podgroup.status import PodGroupStatusController
 from muster.controllers.queueing.admission import AdmissionController
 from muster.controllers.queueing.cache import QueueingCache
 from muster.controllers.queueing.capacity import NodeQuotaController
@@ -64,7 +65,8 @@ def assemble(
     if Part.QUEUEING in chosen:
         visibility = _add_queueing(manager, events, configuration, integrations)
     if Part.SCHEDULING in chosen:
-        sources = gang_sources(integrations, configuration)
+        sources, groups = gang_sources(integrations, configuration), pod_groups(configuration)
+        manager.add(PodGroupStatusController(manager, events.recorder("podgroup-controller"), groups))
         manager.add(Scheduler(manager, events.recorder("default-scheduler"), sources))
     return Engine(visibility)
 

@@ -3,7 +3,7 @@
 Where gangs come from is said by `GangSource`s: that of each kind of job that has one, and that of groups of pods.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
 from typing import Any, Protocol, TypeVar
 
@@ -23,6 +23,9 @@ T = TypeVar("T")
 T_contra = TypeVar("T_contra", contravariant=True)
 
 BINDING_ANNOTATION = "muster.dev/binding-since"
+
+# The schedulers that we are: what pods name that are ours to place.
+SCHEDULERS = frozenset({"default-scheduler", "muster"})
 
 # Less than any priority that a pod can have.
 LOWEST_PRIORITY = -(2**31) - 1
@@ -60,9 +63,14 @@ class Members(Struct, frozen=True):
         `counts_others`.
     """
 
-    unbound: tuple[Pod, ...]
-    bound: tuple[Pod, ...] = ()
-    others: tuple[Pod, ...] = ()
+    unbound: Collection[Pod]
+    bound: Collection[Pod] = ()
+    others: Collection[Pod] = ()
+
+    @property
+    def first(self) -> Pod:
+        """One of the unbound; they all say the same of their gang."""
+        return next(iter(self.unbound))
 
     @property
     def succeeded(self) -> tuple[Pod, ...]:
@@ -147,8 +155,11 @@ class OwnedGangs(GangSource[T], Protocol[T]):
             return Due()
         if not starts_together(meta_of(carrier)):
             return one_by_one(members.unbound)
+        wanted = self.wanted(carrier)
+        if len(members.unbound) + len(members.bound) < wanted:  # pods come one by one: each is counted, not looked at
+            return Due()
         unbound, bound = self.members(carrier, members.unbound), self.members(carrier, members.bound)
-        return whole(Members(tuple(unbound), tuple(bound)), self.wanted(carrier))
+        return whole(Members(unbound, bound), wanted)
 
 
 def whole(members: Members, wanted: int) -> Due:

@@ -30,31 +30,60 @@ class Refusing(MemoryJournal):
             raise StorageFull("the disk")
 
 
-def put(key: Key, cpus: int, phase: str) -> Put:
+GROUPS = "podgroups.incubator.scheduling.k8s.io"
+
+
+def put(key: Key, cpus: int, phase: str, group: str = "") -> Put:
     requests = {"requests": {"cpu": str(cpus)}} if cpus else {}
     container = {"name": "c", "resources": requests}
-    pod = {"spec": {"containers": [container]}, "status": {"phase": phase}}
+    annotations = {"scheduling.k8s.io/group-name": group} if group else {}
+    return written(key, {"annotations": annotations}, spec={"containers": [container]}, status={"phase": phase})
 
+
+def put_group(key: Key, cpus: int, over: str) -> Put:
+    spec = {"minMembers": 2} | ({"totalResources": {"cpu": cpus}} if cpus else {})
+    return written(key, {}, spec=spec, status={"completionTime": "2026-01-01T00:00:00Z"} if over else {})
+
+
+def written(key: Key, meta: Any, **parts: Any) -> Put:
     def encode(revision: int) -> bytes:
-        return msgspec.json.encode({"metadata": {"name": key.name, "resourceVersion": str(revision)}} | pod)
+        return msgspec.json.encode({"metadata": meta | {"name": key.name, "resourceVersion": str(revision)}} | parts)
 
     return Put(key, encode)
 
 
 def counted(store: Store, namespace: str, scope: Scope) -> dict[str, int]:
-    total = Counter[str]()
+    """What pods use, and what is left of what each group has set aside; worked out from the objects alone."""
+    total, groups = Counter[str](), dict[str, Counter[str]]()
     for entry in store.latest_list("pods", namespace).entries:
         measure = measure_body("pods", entry.body)
+        groups.setdefault(measure.group, Counter()).update(measure.usage)
         if scope.covers(measure):
             total.update(measure.usage)
+    for entry in store.latest_list(GROUPS, namespace).entries if scope == Scope() else ():
+        group = msgspec.json.decode(entry.body)
+        cpus = group["spec"].get("totalResources", {}).get("cpu", 0)
+        if cpus and "completionTime" not in group["status"]:
+            reserved = {"cpu": cpus * 1000, "requests.cpu": cpus * 1000, "pods": 2, "count/pods": 2}
+            total.update(Counter(reserved) - groups.get(entry.key.name, Counter()))
     return dict(+total)
 
 
 STEP = st.one_of(
     st.tuples(
-        st.just("put"), st.sampled_from("ab"), st.integers(0, 3), st.integers(0, 2), st.sampled_from(["", "Failed"])
+        st.just("put"),
+        st.sampled_from("ab"),
+        st.integers(0, 3),
+        st.integers(0, 2),
+        st.sampled_from(["", "Failed"]),
+        st.sampled_from(["", "g0", "g1"]),
+    ),
+    st.tuples(
+        st.just("group"), st.sampled_from("ab"), st.integers(0, 1), st.integers(0, 4), st.sampled_from(["", "", "over"])
     ),
     st.tuples(st.just("delete"), st.sampled_from("ab"), st.integers(0, 3)),
+    st.tuples(st.just("disband"), st.sampled_from("ab"), st.integers(0, 1)),
+    st.tuples(st.just("try"), st.sampled_from("ab"), st.integers(0, 3), st.sampled_from(["", "g0", "g1"])),
     st.tuples(st.sampled_from(["commit", "refuse", "ask", "forget"])),
 )  # fmt: skip
 
@@ -71,7 +100,9 @@ def test_the_ledger_is_right(steps):
             def check() -> None:
                 for namespace in "ab":
                     for scope in SCOPES:
-                        assert dict(+ledger.used("pods", namespace, scope)) == counted(store, namespace, scope)
+                        used = +ledger.used("pods", namespace, scope)
+                        used.pop(f"count/{GROUPS}", None)
+                        assert dict(used) == counted(store, namespace, scope)
 
             for step in steps:
                 await take(step, store, journal, ledger, check, clock)
@@ -86,8 +117,20 @@ async def take(
     step: Any, store: Store, journal: Refusing, ledger: QuotaLedger, check: Any, clock: VirtualClock
 ) -> None:
     match step:
-        case ("put", namespace, number, cpus, phase):
-            watched(store.write(put(Key("pods", namespace, f"p{number}"), cpus, phase)))
+        case ("put", namespace, number, cpus, phase, group):
+            watched(store.write(put(Key("pods", namespace, f"p{number}"), cpus, phase, group)))
+        case ("group", namespace, number, cpus, over):
+            watched(store.write(put_group(Key(GROUPS, namespace, f"g{number}"), cpus, over)))
+        case ("disband", namespace, number):
+            key = Key(GROUPS, namespace, f"g{number}")
+            if store.latest(key) is not None:
+                watched(store.write(Delete(key, put_group(key, 0, "").encode)))
+        case ("try", namespace, number, group):
+            key = Key("pods", namespace, f"p{number}")
+            before = Counter(counted(store, namespace, Scope()))
+            more = ledger.more("pods", Scope(), key, measure_body("pods", put(key, 2, "", group).encode(0)))
+            watched(store.write(put(key, 2, "", group)))
+            assert more == Counter(counted(store, namespace, Scope())) - before
         case ("delete", namespace, number):
             key = Key("pods", namespace, f"p{number}")
             if store.latest(key) is not None:

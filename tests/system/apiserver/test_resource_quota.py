@@ -247,3 +247,137 @@ async def test_volume_claims(api):
     await api.made(claims, claim("b", "2Gi"))
     answer = await api.post(claims, claim("c", "1"))
     assert "requested: requests.storage=1, used: requests.storage=3Gi, limited: requests.storage=3Gi" in answer.message
+
+
+# -- PodGroups that set quota aside (KEP-34: totalResources)
+
+GROUPS = "/apis/incubator.scheduling.k8s.io/v1alpha1/namespaces/default/podgroups"
+
+
+def group(name: str = "g", members: int = 3, **total: Any) -> dict[str, Any]:
+    spec = {"minMembers": members} | ({"totalResources": total} if total else {})
+    return {
+        "apiVersion": "incubator.scheduling.k8s.io/v1alpha1",
+        "kind": "PodGroup",
+        "metadata": {"name": name},
+        "spec": spec,
+    }
+
+
+def member(name: str, group: str = "g", cpu: str = "1") -> dict[str, Any]:
+    made = sized(name, {"cpu": cpu})
+    made["metadata"]["annotations"] = {"scheduling.k8s.io/group-name": group}
+    return made
+
+
+@api
+async def test_3_29_a_group_gets_its_quota_whole_or_none_of_it(api):
+    await api.made(QUOTAS, quota(requests_cpu=4, pods=10))
+    await api.made(GROUPS, group("a", cpu="3"))
+    refused = await api.post(GROUPS, group("b", cpu="2"))
+    assert refused.status == 403
+    assert refused.message == (
+        'podgroups.incubator.scheduling.k8s.io "b" is forbidden: exceeded quota: q, requested: requests.cpu=2, '
+        "used: requests.cpu=3, limited: requests.cpu=4"
+    )
+    assert [(await api.post(PODS, sized(f"other-{n}", {"cpu": "1"}))).status for n in range(2)] == [201, 403]
+    assert [(await api.post(PODS, member(f"a-{n}", "a"))).status for n in range(4)] == [201, 201, 201, 403]
+
+
+@api
+async def test_3_29_only_what_is_beyond_the_reservation_pays(api):
+    await api.made(QUOTAS, quota(requests_cpu=4))
+    await api.made(GROUPS, group(cpu="3"))
+    await api.made(PODS, member("one", cpu="2"))
+    refused = await api.post(PODS, member("two", cpu="3"))
+    assert refused.message == (
+        FORBIDDEN.format("two") + "exceeded quota: q, requested: requests.cpu=2, used: requests.cpu=3, "
+        "limited: requests.cpu=4"
+    )
+    assert (await api.post(PODS, member("two", cpu="2"))).status == 201
+    assert (await api.post(PODS, sized("other", {"cpu": "1m"}))).status == 403
+
+
+@pytest.mark.parametrize(
+    ("total", "hard", "taken"),
+    [
+        pytest.param({"cpu": "2"}, {"cpu": 2, "requests_cpu": 2}, True, id="both names of a resource"),
+        pytest.param({"requests.cpu": "2"}, {"cpu": 2}, True, id="by the name that quotas have"),
+        pytest.param({"cpu": "2"}, {"pods": 2}, True, id="as many pods as must start"),
+        pytest.param({"cpu": "2", "pods": "1"}, {"pods": 2}, False, id="as many pods as it says"),
+        pytest.param({"cpu": "2"}, {"count__pods": 2}, True, id="stored pods"),
+        pytest.param({"memory": "2"}, {"cpu": 2}, False, id="another resource"),
+        pytest.param({"limits.cpu": "2"}, {"limits_cpu": 2}, True, id="limits, where it names them"),
+        pytest.param({"cpu": "2"}, {"limits_cpu": 2}, False, id="limits, where it does not"),
+        pytest.param({}, {"pods": 2}, False, id="nothing said"),
+    ],
+)
+@api
+async def test_3_29_what_is_set_aside(api, total, hard, taken):
+    await api.made(QUOTAS, quota(**hard))
+    await api.made(GROUPS, group(members=2, **total))
+    answer = await api.post(PODS, sized("p", {"cpu": "1"}, {"cpu": "1"}))
+    assert answer.status == (403 if taken else 201), answer.body
+
+
+@api
+async def test_3_29_pods_that_were_there_first_are_counted_once(api):
+    await api.made(QUOTAS, quota(requests_cpu=3))
+    await api.made(PODS, member("early", cpu="2"))
+    await api.made(GROUPS, group(cpu="3"))
+    assert (await api.post(PODS, sized("other", {"cpu": "1"}))).status == 403
+    assert (await api.post(PODS, member("late", cpu="1"))).status == 201
+
+
+@api
+async def test_3_29_a_reservation_is_given_back_once(api):
+    await api.made(QUOTAS, quota(requests_cpu=3))
+    await api.made(GROUPS, group(cpu="3"))
+    await api.made(PODS, member("one"))
+    await api.merge(f"{PODS}/one/status", {"status": {"phase": "Failed"}})
+    assert (await api.post(PODS, sized("other", {"cpu": "1"}))).status == 403  # its place is kept for another
+    await api.delete(f"{GROUPS}/g")
+    assert (await api.post(PODS, sized("other", {"cpu": "3"}))).status == 201
+    assert (await api.post(PODS, sized("more", {"cpu": "1"}))).status == 403
+
+
+@api
+async def test_3_29_a_complete_group_holds_nothing_and_takes_nothing_back_for_free(api):
+    await api.made(QUOTAS, quota(requests_cpu=3))
+    await api.made(GROUPS, group(cpu="3"))
+    status = f"{GROUPS}/g/status"
+    assert (await api.merge(status, {"status": {"completionTime": "2026-01-01T00:00:00Z"}})).status == 200
+    await api.made(PODS, sized("other", {"cpu": "2"}))
+    refused = await api.merge(status, {"status": {"completionTime": None}})
+    assert (refused.status, "requested: requests.cpu=3, used: requests.cpu=2" in refused.message) == (403, True)
+
+
+@api
+async def test_3_29_nobody_slips_into_or_out_of_a_reservation(api):
+    await api.made(QUOTAS, quota(requests_cpu=3))
+    await api.made(GROUPS, group(cpu="2"))
+    await api.made(PODS, member("inside", cpu="2"))
+    await api.made(PODS, sized("outside", {"cpu": "1"}))
+    gone = {"metadata": {"annotations": {"scheduling.k8s.io/group-name": "another"}}}
+    refused = await api.merge(f"{PODS}/inside", gone)
+    assert (refused.status, "exceeded quota: q, requested: requests.cpu=2" in refused.message) == (403, True)
+    assert (await api.merge(f"{PODS}/inside", {"metadata": {"labels": {"a": "b"}}})).status == 200
+
+
+def test_3_29_the_status_of_a_quota_shows_what_is_set_aside():
+    @virtual
+    async def scenario(world: World) -> None:
+        api = Api(world.plane)
+        await api.made(QUOTAS, quota(requests_cpu=8))
+        await api.made(GROUPS, group(cpu="5"))
+        await world.settle()
+        used = [(await api.get(f"{QUOTAS}/q")).json["status"]["used"]]
+        await api.made(PODS, member("one", cpu="2"))
+        await world.settle()
+        used.append((await api.get(f"{QUOTAS}/q")).json["status"]["used"])
+        await api.delete(f"{GROUPS}/g")
+        await world.settle()
+        used.append((await api.get(f"{QUOTAS}/q")).json["status"]["used"])
+        assert used == [{"requests.cpu": "5"}, {"requests.cpu": "5"}, {"requests.cpu": "2"}]
+
+    scenario()

@@ -1,6 +1,7 @@
 # ruff: noqa: RUF012  (msgspec gives every object its own empty dict)
 """`incubator.scheduling.k8s.io/v1alpha1`: the PodGroup of KEP-34, with the policy that it leaves open."""
 
+from datetime import datetime
 from typing import Annotated, Final
 
 from muster.api.kinds import Kind
@@ -50,6 +51,12 @@ class PodGroupStatus(Struct):
     running: pods that run.
     succeeded: pods that have succeeded.
     failed: pods that have failed.
+    start_time: when the minimum first ran, since the last restart.
+    below_min_time: since when fewer run; absent while enough do.
+    restarts: how many times all pods have been ended so that their controllers make them anew.
+    restarted_until: pods made up to then are of the time before the last restart.
+    completion_time: when enough pods had succeeded and none was left, or the group failed; what was set aside of the
+        namespace's quota is given back then.
     conditions: observed aspects.
     """
 
@@ -57,6 +64,11 @@ class PodGroupStatus(Struct):
     running: Int32 = 0
     succeeded: Int32 = 0
     failed: Int32 = 0
+    start_time: datetime | None = None
+    below_min_time: datetime | None = None
+    restarts: Int32 = 0
+    restarted_until: datetime | None = None
+    completion_time: datetime | None = None
     conditions: Annotated[tuple[Condition, ...], map_by("type"), limits(max_items=16)] = ()
 
 

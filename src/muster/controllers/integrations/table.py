@@ -26,8 +26,12 @@ def gang_sources(
     """
     named = chosen(integrations, configuration)
     followed = (one.gangs for one in integrations if one.kind == JOB or one in named)
-    groups = PodGroups(native=NATIVE.api_version in configuration.muster.apis)
-    return [groups, *(gangs for gangs in followed if gangs is not None), PodGroupGangs()]
+    return [pod_groups(configuration), *(gangs for gangs in followed if gangs is not None), PodGroupGangs()]
+
+
+def pod_groups(configuration: Configuration) -> PodGroups:
+    """PodGroups, Kubernetes' own among them if the Configuration has them served."""
+    return PodGroups(native=NATIVE.api_version in configuration.muster.apis)
 
 
 def chosen(integrations: Iterable[Integration[Any]], configuration: Configuration) -> list[Integration[Any]]:

@@ -50,7 +50,7 @@ class PodGroups(GangSource[Any]):
 
     def due(self, carrier: Any | None, members: Members) -> Due:
         """Enough of the pods together; what is there beyond them, or comes later, one by one."""
-        reference = reference_of(members.unbound[0], self._ways)
+        reference = reference_of(members.first, self._ways)
         assert reference is not None, "pods without one have no key here"
         if reference.problem:
             return Due(lacking=reference.problem)

@@ -6,7 +6,7 @@ to stop: the others are written, and the caller decides anew for it.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from muster.api.batch import TRACKING_FINALIZER
 from muster.api.core import POD, Pod
@@ -67,15 +67,14 @@ class Binder:
                 raise outcome
         return refusals
 
-    async def settle(self, pods: Iterable[Pod]) -> bool:
-        """Read those pods again whose bindings may have happened. Whether there were any."""
-        unknown = [pod for pod in pods if pod.metadata.uid in self._unknown]
-        for pod in unknown:
+    async def settle(self, pods: Mapping[str, Pod]) -> None:
+        """Read those pods again, given by UID, whose bindings may have happened."""
+        for uid in self._unknown & pods.keys():
+            pod = pods[uid]
             found = await self._client.find(POD, pod.metadata.name, pod.metadata.namespace)
-            if found is not None and found.metadata.uid == pod.metadata.uid and found.spec.node_name:
+            if found is not None and found.metadata.uid == uid and found.spec.node_name:
                 self._bound(pod, found.spec.node_name)
-            self._unknown.discard(pod.metadata.uid)
-        return bool(unknown)
+            self._unknown.discard(uid)
 
     async def take_back(self, pods: Iterable[Pod]) -> None:
         """Delete pods, each of which has a controller that makes it anew."""

@@ -22,6 +22,7 @@ from muster.api.core import NAMESPACE, NODE, PERSISTENT_VOLUME, PERSISTENT_VOLUM
 from muster.controllers.elastic.placement import Sizes
 from muster.controllers.gangs import (
     LOWEST_PRIORITY,
+    SCHEDULERS,
     Due,
     Gang,
     GangSource,
@@ -88,7 +89,7 @@ class Scheduler(Reconciler):
         recorder: Recorder,
         sources: Sequence[GangSource[Any]],
         *,
-        names: frozenset[str] = frozenset({"default-scheduler", "muster"}),
+        names: frozenset[str] = SCHEDULERS,
     ) -> None:
         super().__init__(manager, workers=WORKERS)
         self._roster = Roster(sources, names)
@@ -207,7 +208,7 @@ class Scheduler(Reconciler):
         rest = self._resting.get(key, 0.0) - self._clock.monotonic()
         if rest > 0:
             return rest
-        await self._binder.settle(list(self._roster.gangs[key].unbound.values()))
+        await self._binder.settle(self._roster.gangs[key].unbound)
         carrier, due = self._due(key)
         if not due.turns:
             return self._lacks(key, due.lacking, carrier)
@@ -228,9 +229,11 @@ class Scheduler(Reconciler):
         if gang.source is None:
             return None, one_by_one(gang.unbound.values())
         carrier = self._carrier(key, gang.source)
-        mine = gang.unbound.keys() | gang.bound.keys()
-        others = tuple(pod for pod in self._pods.by(_BY_GANG, key) if pod.metadata.uid not in mine)
-        members = Members(tuple(gang.unbound.values()), tuple(gang.bound.values()), others)
+        others: list[Pod] = []
+        if gang.source.counts_others:
+            placed = gang.unbound.keys() | gang.bound.keys()
+            others = [pod for pod in self._pods.by(_BY_GANG, key) if pod.metadata.uid not in placed]
+        members = Members(gang.unbound.values(), gang.bound.values(), others)
         return carrier, gang.source.due(carrier.object if carrier is not None else None, members)
 
     def _carrier(self, key: str, source: GangSource[Any]) -> Carrier | None:

@@ -18,7 +18,7 @@ class PodGroupGangs(GangSource[None]):
 
     def due(self, carrier: None, members: Members) -> Due:  # noqa: ARG002  (there is none)
         """All that have not succeeded."""
-        return whole(members, _size(members.unbound[0]) - len(members.succeeded))
+        return whole(members, _size(members.first) - len(members.succeeded))
 
 
 def _size(pod: Pod) -> int:

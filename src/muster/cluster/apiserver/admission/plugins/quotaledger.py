@@ -5,32 +5,38 @@ that come at once cannot both take what is left.
 """
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
-from muster.cluster.apiserver.admission.plugins.quotausage import Measure, Scope, measure_body
-from muster.cluster.store import Compacted, Entry, Key, Store
+from muster.cluster.apiserver.admission.plugins.quotausage import Measure, Scope, counted_with, measure_body
+from muster.cluster.apiserver.admission.plugins.reservations import Reservations
+from muster.cluster.store import Change, Compacted, Entry, Key, Store
 
 # Distinct scopes whose sums are kept for a namespace; more than any has of quotas.
 _SCOPES = 100
 
 
 class _Objects:
-    """What the objects of one resource in one namespace use."""
+    """What the objects of one namespace use that are counted together."""
 
-    def __init__(self, resource: str, entries: Iterable[Entry]) -> None:
-        self._measures = {entry.key.name: measure_body(resource, entry.body) for entry in entries}
+    def __init__(self, entries: Iterable[Entry]) -> None:
+        self._measures: dict[Key, Measure] = {}
         self._sums: dict[Scope, Counter[str]] = {}
+        self._reservations = Reservations()
+        for entry in entries:
+            self.put(entry.key, measure_body(entry.key.resource, entry.body))
 
-    def put(self, name: str, measure: Measure | None) -> None:
-        """An object has changed, or has gone."""
-        old = self._measures.pop(name, None)
+    def put(self, key: Key, measure: Measure | None) -> Measure | None:
+        """An object has changed, or has gone; as what it counted before."""
+        old = self._measures.pop(key, None)
         if measure is not None:
-            self._measures[name] = measure
+            self._measures[key] = measure
+        self._reservations.exchange(old, measure)
         for scope, total in self._sums.items():
             _exchange(total, scope, old, measure)
+        return old
 
     def used(self, scope: Scope) -> Counter[str]:
-        """What all objects use that fall under a scope."""
+        """What all objects use that fall under a scope; with what is set aside where there is none."""
         found = self._sums.get(scope)
         if found is None:
             found = Counter[str]()
@@ -39,7 +45,8 @@ class _Objects:
             if len(self._sums) >= _SCOPES:
                 self._sums.clear()
             self._sums[scope] = found
-        return found
+        untaken = self._reservations.untaken
+        return found + untaken if untaken and scope == Scope() else found
 
 
 def _exchange(total: Counter[str], scope: Scope, old: Measure | None, new: Measure | None) -> None:
@@ -51,7 +58,8 @@ def _exchange(total: Counter[str], scope: Scope, old: Measure | None, new: Measu
 
 
 class _Account:
-    """What is kept of one resource. Before it says anything it reads what has been written since.
+    """What is kept of one resource, and of those that are counted with it. Before it says anything it reads what has
+    been written since.
 
     Invariant: of each namespace that is kept, every object counts as of the newest write; `_ahead` holds the newest
     states that were not committed when they were counted, because they may be taken back.
@@ -59,38 +67,40 @@ class _Account:
 
     def __init__(self, store: Store, resource: str) -> None:
         self._store = store
-        self._resource = resource
-        self._watch = store.watch(resource, store.revision)
+        self._watches = {one: store.watch(one, store.revision) for one in counted_with(resource)}
         self._namespaces: dict[str, _Objects] = {}
         self._ahead: dict[Key, Entry | None] = {}
 
-    def used(self, namespace: str, scope: Scope) -> Counter[str]:
+    def objects(self, namespace: str) -> _Objects:
         self._catch_up()
         objects = self._namespaces.get(namespace)
         if objects is None:
-            entries = self._store.latest_list(self._resource, namespace).entries
-            objects = self._namespaces[namespace] = _Objects(self._resource, entries)
-        return objects.used(scope)
+            lists = [self._store.latest_list(resource, namespace).entries for resource in self._watches]
+            objects = self._namespaces[namespace] = _Objects(entry for entries in lists for entry in entries)
+        return objects
 
     def forget(self, namespace: str) -> None:
         self._namespaces.pop(namespace, None)
 
     def _catch_up(self) -> None:
-        try:
-            committed = self._watch.take()
-        except Compacted:  # it was not asked for long
-            self._watch = self._store.watch(self._resource, self._store.revision)
-            self._namespaces.clear()
-            committed = []
-        pending = [change.entry.key for change in self._store.pending(self._resource)]
-        for key in {change.entry.key for change in committed} | self._ahead.keys() | set(pending):
+        committed = [change.entry.key for resource in self._watches for change in self._take(resource)]
+        pending = [change.entry.key for resource in self._watches for change in self._store.pending(resource)]
+        for key in {*committed, *self._ahead, *pending}:
             objects = self._namespaces.get(key.namespace)
             if objects is None:
                 continue
             newest = self._store.latest(key)
             if key not in self._ahead or self._ahead[key] is not newest:
-                objects.put(key.name, measure_body(self._resource, newest.body) if newest is not None else None)
+                objects.put(key, measure_body(key.resource, newest.body) if newest is not None else None)
         self._ahead = {key: self._store.latest(key) for key in pending}
+
+    def _take(self, resource: str) -> Sequence[Change]:
+        try:
+            return self._watches[resource].take()
+        except Compacted:  # it was not asked for long
+            self._watches[resource] = self._store.watch(resource, self._store.revision)
+            self._namespaces.clear()
+            return ()
 
 
 class QuotaLedger:
@@ -102,10 +112,22 @@ class QuotaLedger:
 
     def used(self, resource: str, namespace: str, scope: Scope) -> Counter[str]:
         """What the objects of a resource use in a namespace, of those that fall under a scope. Not to be changed."""
+        return self._account(resource).objects(namespace).used(scope)
+
+    def more(self, resource: str, scope: Scope, key: Key, measure: Measure) -> Counter[str]:
+        """How much more that would be once an object is measured so."""
+        objects = self._account(resource).objects(key.namespace)
+        before = Counter(objects.used(scope))
+        old = objects.put(key, measure)
+        more = objects.used(scope) - before
+        objects.put(key, old)
+        return more
+
+    def _account(self, resource: str) -> _Account:
         account = self._accounts.get(resource)
         if account is None:
             account = self._accounts[resource] = _Account(self._store, resource)
-        return account.used(namespace, scope)
+        return account
 
     def forget(self, namespace: str) -> None:
         """There are no quotas in a namespace any more."""

@@ -2,7 +2,8 @@
 
 The rules are those of k8s.io/kubernetes (pkg/quota/v1/evaluator): a pod counts until it has ended, except for
 `count/pods`, which counts what is stored; scopes describe pods (and volume claims), and a quota with scopes counts
-nothing else. Amounts are integers in the units of `quantity.amount`.
+nothing else. What KEP-34 adds: a PodGroup sets aside its `totalResources`, which its pods then use first. Amounts are
+integers in the units of `quantity.amount`.
 """
 
 import math
@@ -15,8 +16,11 @@ import msgspec
 from muster.api.core import POD, SERVICE, Container, Pod, PodSpec, ResourceRequirements, Service
 from muster.api.core.quota import ResourceQuotaSpec, ScopedResourceSelectorRequirement
 from muster.api.meta import Struct
+from muster.api.podgroups.kep import POD_GROUP, PodGroup
 from muster.api.pods import is_finished, pod_requests, qos_class
-from muster.api.quantity import Quantity, format_amount, parse
+from muster.api.quantity import Quantity, ResourceList, format_amount, parse
+from muster.jobs.podgroup.record import read
+from muster.jobs.podgroup.reference import By, reference_of
 
 CLAIMS = "persistentvolumeclaims"
 COUNT = "count/"
@@ -43,11 +47,18 @@ class _Claim(Struct):
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """What an object uses, and the words that describe it to quotas with scopes."""
+    """What an object uses, and the words that describe it to quotas with scopes.
+
+    classes: the values that scopes with values compare with.
+    group: the PodGroup that a pod is of, or that it is itself.
+    reserves: what a PodGroup sets aside for its pods, of what pods use; None: it is no PodGroup.
+    """
 
     usage: Mapping[str, int]
     scopes: frozenset[str] = frozenset()
-    classes: tuple[tuple[str, str], ...] = ()  # the values that scopes with values compare with
+    classes: tuple[tuple[str, str], ...] = ()
+    group: str = ""
+    reserves: Mapping[str, int] | None = None
 
 
 def measure_document(resource: str, document: Mapping[str, Any]) -> Measure:
@@ -93,7 +104,31 @@ def _pod(pod: Pod) -> Measure:
         scopes.add("PriorityClass")
     if _reaches_other_namespaces(spec):
         scopes.add("CrossNamespacePodAffinity")
-    return Measure(usage, frozenset(scopes), (("PriorityClass", spec.priority_class_name),))
+    named = reference_of(pod)
+    group = named.name if named is not None and named.by is By.ANNOTATION and not named.problem else ""
+    return Measure(usage, frozenset(scopes), (("PriorityClass", spec.priority_class_name),), group)
+
+
+def _pod_group(group: PodGroup) -> Measure:
+    total, over = group.spec.total_resources, group.status.completion_time is not None
+    reserves = _reserved(total, read(group).min_members) if total and not over else {}
+    return Measure({COUNT + POD_GROUP.resource: 1}, group=group.metadata.name, reserves=reserves)
+
+
+def _reserved(total: ResourceList, pods: int) -> Amounts:
+    """What pods with these requests use together; they are as many as must start at once, if it does not say."""
+    found: Amounts = {"pods": pods, COUNT + POD.resource: pods}
+    for name, quantity in total.items():
+        number, resource = _ceiling(name, quantity), name.removeprefix(_REQUESTS)
+        if name.startswith(_LIMITS):
+            found[name] = number
+        elif name in ("pods", COUNT + POD.resource):
+            found |= {"pods": number, COUNT + POD.resource: number}
+        else:
+            found[_REQUESTS + resource] = number
+            if resource in _COMPUTE or resource.startswith(_HUGE_PAGES):
+                found[resource] = number
+    return found
 
 
 def pod_limits(spec: PodSpec) -> Amounts:
@@ -152,6 +187,7 @@ def _claim(claim: _Claim) -> Measure:
 
 _RULES: Mapping[str, tuple[Any, Callable[[Any], Measure]]] = {
     POD.resource: (Pod, _pod),
+    POD_GROUP.resource: (PodGroup, _pod_group),
     SERVICE.resource: (Service, _service),
     CLAIMS: (_Claim, _claim),
 }
@@ -200,9 +236,19 @@ def resource_of(name: str) -> str:
     return SERVICE.resource if name.startswith("services.") else POD.resource
 
 
+def counted_with(resource: str) -> tuple[str, ...]:
+    """The resources whose objects change what is used of a resource: PodGroups set aside what pods use."""
+    return (POD.resource, POD_GROUP.resource) if resource == POD.resource else (resource,)
+
+
+def counts_for(resource: str) -> tuple[str, ...]:
+    """The resources of which more may be used through an object of a resource."""
+    return tuple({resource: None} | {one: None for one in _RULES if resource in counted_with(one)})
+
+
 def resources_of(spec: ResourceQuotaSpec) -> frozenset[str]:
     """The resources whose objects use something of a quota."""
-    return frozenset(map(resource_of, spec.hard))
+    return frozenset(one for name in spec.hard for one in counted_with(resource_of(name)))
 
 
 def hard_amounts(spec: ResourceQuotaSpec) -> Amounts:
@@ -212,6 +258,10 @@ def hard_amounts(spec: ResourceQuotaSpec) -> Amounts:
 
 def _floor(name: str, quantity: Quantity) -> int:
     return math.floor(parse(quantity) * (1000 if _base(name) == "cpu" else 1))
+
+
+def _ceiling(name: str, quantity: Quantity) -> int:
+    return max(0, math.ceil(parse(quantity) * (1000 if _base(name) == "cpu" else 1)))
 
 
 def _base(name: str) -> str:

@@ -9,23 +9,25 @@ from msgspec import Struct
 
 from muster.api.core import POD, SERVICE
 from muster.api.core.quota import RESOURCE_QUOTA
+from muster.api.podgroups.kep import POD_GROUP
 from muster.cluster.apiserver.admission.chain import Attempt
 from muster.cluster.apiserver.admission.plugins.quotaledger import QuotaLedger
 from muster.cluster.apiserver.admission.plugins.quotausage import (
     CLAIMS,
     Amounts,
-    Measure,
     Scope,
+    counts_for,
     hard_amounts,
     measure_document,
     resource_of,
     shown,
     unsaid,
 )
-from muster.cluster.store import Entry, Store
+from muster.cluster.apiserver.decode import Document
+from muster.cluster.store import Entry, Key, Store
 
 # Changes of these can take more; of others only new ones do.
-_GROW = frozenset({SERVICE.resource, CLAIMS})
+_GROW = frozenset({POD_GROUP.resource, SERVICE.resource, CLAIMS})
 
 
 class _Quota(Struct, frozen=True):
@@ -45,22 +47,23 @@ class QuotaAdmission:
 
     def __call__(self, attempt: Attempt, store: Store) -> None:
         """Raise `ApiError` (403) if a quota would be exceeded."""
-        if not attempt.namespace or attempt.subresource or attempt.operation not in ("CREATE", "UPDATE"):
+        if not attempt.namespace or not _may_take(attempt):
             return
-        resource = attempt.resource.key
-        if attempt.operation == "UPDATE" and resource not in _GROW:
-            return
-        entries = store.list(RESOURCE_QUOTA.resource, attempt.namespace).entries
+        resource, namespace = attempt.resource.key, attempt.namespace
+        entries = store.list(RESOURCE_QUOTA.resource, namespace).entries
         if not entries:
-            self._ledger.forget(attempt.namespace)
+            self._ledger.forget(namespace)
             return
         measure = measure_document(resource, attempt.document)
         quotas = [quota for quota in map(self._quota, entries) if quota.scope.covers(measure)]
-        if resource == POD.resource:
+        if resource == POD.resource and attempt.operation == "CREATE":
             _require_said(attempt, quotas)
-        taken = _taken(measure, attempt)
+        key = Key(resource, namespace, attempt.document["metadata"]["name"])
         for quota in quotas:
-            self._require_room(attempt, quota, {name: taken[name] for name in taken.keys() & quota.hard.keys()})
+            for account in counts_for(resource):
+                more = self._ledger.more(account, quota.scope, key, measure)
+                limited = [name for name in more.keys() & quota.hard.keys() if resource_of(name) == account]
+                self._require_room(attempt, quota, account, _only(limited, more))
 
     def _quota(self, entry: Entry) -> _Quota:
         known = self._understood.get(entry.header.uid)
@@ -73,10 +76,10 @@ class QuotaAdmission:
         self._understood[entry.header.uid] = (entry, quota)
         return quota
 
-    def _require_room(self, attempt: Attempt, quota: _Quota, requested: Amounts) -> None:
+    def _require_room(self, attempt: Attempt, quota: _Quota, account: str, requested: Amounts) -> None:
         if not requested:
             return
-        total = self._ledger.used(attempt.resource.key, attempt.namespace, quota.scope)
+        total = self._ledger.used(account, attempt.namespace, quota.scope)
         exceeded = [name for name, number in requested.items() if total[name] + number > quota.hard[name]]
         if exceeded:
             lists = (_only(exceeded, requested), _only(exceeded, total), _only(exceeded, quota.hard))
@@ -88,11 +91,20 @@ class QuotaAdmission:
 _REMEMBERED = 10_000
 
 
-def _taken(measure: Measure, attempt: Attempt) -> Amounts:
-    """What the write takes more than before."""
-    before = measure_document(attempt.resource.key, attempt.old).usage if attempt.old is not None else {}
-    more = {name: number - before.get(name, 0) for name, number in measure.usage.items()}
-    return {name: number for name, number in more.items() if number > 0}
+def _may_take(attempt: Attempt) -> bool:
+    """Whether the write could take more than before."""
+    resource = attempt.resource.key
+    if attempt.subresource:
+        return (resource, attempt.subresource) == (POD_GROUP.resource, "status")  # one that is complete may go on
+    if attempt.operation == "UPDATE":
+        return resource in _GROW or (resource == POD.resource and _labelled(attempt.old) != _labelled(attempt.document))
+    return attempt.operation == "CREATE"
+
+
+def _labelled(pod: Document | None) -> object:
+    """What says of which PodGroup a pod is."""
+    meta = pod["metadata"] if pod is not None else {}
+    return meta.get("annotations"), meta.get("labels")
 
 
 def _only(names: list[str], amounts: Mapping[str, int]) -> Amounts:

@@ -121,6 +121,7 @@ def test_names_belong_to_resources():
         "requests.storage", "fast.storageclass.storage.k8s.io/requests.storage", "secrets",
     )  # fmt: skip
     expected = {"pods", "services", "jobs.batch", "persistentvolumeclaims", "secrets"}
+    expected.add("podgroups.incubator.scheduling.k8s.io")  # which set aside what pods use
     assert resources_of(msgspec.convert({"hard": dict.fromkeys(names, "1")}, ResourceQuotaSpec)) == expected
 
 

@@ -1,0 +1,102 @@
+"""Writes down how PodGroups do, each in the words of its dialect."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from muster.api.core import POD, Pod
+from muster.api.kinds import Kind
+from muster.api.podgroups import volcano
+from muster.api.podgroups.names import UNSCHEDULABLE
+from muster.controllers.gangs import SCHEDULERS
+from muster.controllers.podgroup.gang import PodGroups
+from muster.jobs.podgroup.census import count
+from muster.jobs.podgroup.record import read
+from muster.jobs.podgroup.standing import Stage, Standing, standing
+from muster.jobs.podgroup.status import status_of
+from muster.runtime.controller import Result
+from muster.runtime.events.recorder import Recorder
+from muster.runtime.manager import Manager
+from muster.runtime.objects import merge_patch, reference, split_key
+from muster.runtime.reconciler import Reconciler
+from muster.runtime.refusals import ignoring
+
+WORKERS = 8
+
+# At most one write about a group in this time: everything that happens meanwhile goes into it. The more groups change,
+# the longer: the statuses of a thousand groups must not take the server from those who bind their pods.
+GATHER_SECONDS = 0.5
+GATHER_SECONDS_PER_GROUP = 0.01
+
+_BY_GROUP = "pod-group"
+
+
+class PodGroupStatusController(Reconciler):
+    """Runs under a `Manager`. Groups and pods are looked at as the scheduler does: by the same keys.
+
+    What is said of a group whose pods all go to another scheduler is that one's business.
+    """
+
+    name = "podgroup"
+
+    def __init__(self, manager: Manager, recorder: Recorder, groups: PodGroups) -> None:
+        super().__init__(manager, workers=WORKERS)
+        self._recorder = recorder
+        self._groups = groups
+        self._told: dict[str, str] = {}  # of groups that are broken: what people were told
+        self._pods = manager.informer(POD, indexes={_BY_GROUP: self._group_of})
+        self._informers = [(kind, manager.informer(kind, optional=True)) for kind in groups.kinds]
+        self._pods.on_change(self._pod_changed)
+        for _, informer in self._informers:
+            informer.on_change(self._group_changed)
+
+    def _group_of(self, pod: Pod) -> Iterable[str]:
+        key = self._groups.key(pod)
+        return (key,) if key else ()
+
+    def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
+        for key in {key for pod in (old, new) if pod is not None for key in self._group_of(pod)}:
+            self._soon(key)
+
+    def _group_changed(self, _old: Any | None, new: Any | None) -> None:
+        if new is not None:
+            self._soon(self._groups.key_of(new))
+
+    def _soon(self, key: str) -> None:
+        queue = self._controller.queue
+        queue.add_after(key, GATHER_SECONDS + queue.delayed * GATHER_SECONDS_PER_GROUP)
+
+    async def _reconcile(self, key: str) -> Result:
+        found = self._find(key)
+        if found is None:
+            self._told.pop(key, None)
+            return None
+        kind, group = found
+        pods = self._pods.by(_BY_GROUP, key)
+        if pods and all(pod.spec.scheduler_name not in SCHEDULERS for pod in pods):
+            return None
+        now = standing(read(group), count(pods))
+        new = status_of(group, now, self._clock.now().replace(microsecond=0))
+        if new != group.status:
+            subresource = "" if kind == volcano.POD_GROUP else "status"
+            patch = {"status": merge_patch(new, group.status)}
+            with ignoring("NotFound"):
+                await self._client.patch_object(kind, group, patch, subresource=subresource)
+        self._tell(key, kind, group, now)
+        return None
+
+    def _find(self, key: str) -> tuple[Kind[Any], Any] | None:
+        """The group of that key: of those of one name that pods name in one way, the first."""
+        name, _ = split_key(key)
+        for kind, informer in self._informers:
+            group = informer.get(name)
+            if group is not None and self._groups.key_of(group) == key:
+                return kind, group
+        return None
+
+    def _tell(self, key: str, kind: Kind[Any], group: Any, now: Standing) -> None:
+        """Tell those who make the pods that there are too few of them."""
+        if now.stage is not Stage.BROKEN:
+            self._told.pop(key, None)
+        elif self._told.get(key) != now.message:
+            self._told[key] = now.message
+            self._recorder.event(reference(kind, group), "Warning", UNSCHEDULABLE, now.message)

@@ -1,0 +1,52 @@
+"""How a group does: whether enough of its pods have a place, and if not, why. The same for all dialects."""
+
+from enum import StrEnum
+
+from msgspec import Struct
+
+from muster.api.podgroups.names import NOT_ENOUGH_RESOURCES, NOT_ENOUGH_TASKS
+from muster.jobs.podgroup.census import Census
+from muster.jobs.podgroup.record import PodGroup
+
+
+class Stage(StrEnum):
+    """Where a group is on its way."""
+
+    EMPTY = "empty"  # it has no pods
+    WAITING = "waiting"  # not enough of them have a node yet
+    READY = "ready"  # enough of them have one, or are done
+    BROKEN = "broken"  # some run, and enough of them never will again unless new ones are made
+    DONE = "done"  # enough of them have succeeded, and none is left
+
+
+class Standing(Struct, frozen=True):
+    """How a group does.
+
+    reason, message: why it cannot be scheduled; "" if nothing keeps it.
+    """
+
+    stage: Stage
+    census: Census
+    reason: str = ""
+    message: str = ""
+
+
+def standing(group: PodGroup, census: Census) -> Standing:
+    """How the group does, by its pods."""
+    least, placed = group.min_members, census.admitted + census.succeeded
+    if not census.members:
+        return Standing(Stage.EMPTY, census)
+    if census.running and census.members < least:
+        message = (
+            f"{census.running} running, {census.pending + census.admitted - census.running} pending and "
+            f"{census.succeeded} succeeded pods are fewer than the {least} that must run"
+        )
+        return Standing(Stage.BROKEN, census, NOT_ENOUGH_TASKS, message)
+    if placed >= least and not census.pending:
+        done = census.succeeded and not census.admitted
+        return Standing(Stage.DONE if done else Stage.READY, census)
+    if placed >= max(least, 1):
+        return Standing(Stage.READY, census)
+    if census.members < least:
+        return Standing(Stage.WAITING, census, NOT_ENOUGH_TASKS, f"{census.members} of {least} pods are there")
+    return Standing(Stage.WAITING, census, NOT_ENOUGH_RESOURCES if census.told else "", census.told)

@@ -1,0 +1,169 @@
+"""The status of a PodGroup in the words of its dialect."""
+
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Any, TypeAlias, TypeVar
+
+import msgspec
+
+from muster.api import scheduling_v1alpha2 as native
+from muster.api.conditions import find, is_true
+from muster.api.meta import Condition
+from muster.api.podgroups import coscheduling, kep, kubebatch, sigs, volcano
+from muster.api.podgroups.fields import PodGroupCondition
+from muster.api.podgroups.names import INITIALLY_SCHEDULED, READY, SCHEDULED, UNSCHEDULABLE
+from muster.jobs.podgroup.standing import Stage, Standing
+
+C = TypeVar("C", Condition, PodGroupCondition)
+
+
+def status_of(group: Any, standing: Standing, now: datetime) -> Any:
+    """The status that a PodGroup should have, of the type of its kind; what did not change is as it was."""
+    return _WRITERS[type(group)](group, standing, now)
+
+
+def _kep(group: kep.PodGroup, standing: Standing, now: datetime) -> kep.PodGroupStatus:
+    census = standing.census
+    return msgspec.structs.replace(
+        group.status,
+        admitted=census.admitted,
+        running=census.running,
+        succeeded=census.succeeded,
+        failed=census.failed,
+        conditions=_unschedulable(group.status.conditions, standing, _standard(now)),
+    )
+
+
+def _kube_batch(group: kubebatch.PodGroup, standing: Standing, now: datetime) -> kubebatch.PodGroupStatus:
+    phases = {Stage.BROKEN: "Unknown", Stage.READY: "Running", Stage.DONE: "Running"}
+    return msgspec.structs.replace(
+        group.status,
+        phase=phases.get(standing.stage, "Pending"),
+        running=standing.census.running,
+        succeeded=standing.census.succeeded,
+        failed=standing.census.failed,
+        conditions=_unschedulable(group.status.conditions, standing, _older(group, now)),
+    )
+
+
+def _volcano(group: volcano.PodGroup, standing: Standing, now: datetime) -> volcano.PodGroupStatus:
+    # Volcano's controllers make pods once the group is in the queue; here nothing else stands before that.
+    phases = {Stage.BROKEN: "Unknown", Stage.READY: "Running", Stage.DONE: "Completed"}
+    phase = phases.get(standing.stage, "Inqueue")
+    if standing.stage is Stage.EMPTY and group.status.phase == "Completed":
+        phase = "Completed"  # its pods are cleaned up
+    make = _older(group, now)
+    conditions = _unschedulable(group.status.conditions, standing, make)
+    if standing.stage is Stage.READY:
+        conditions = _set(conditions, make(SCHEDULED, "True", READY, ""))
+    elif standing.reason and find(conditions, SCHEDULED) is not None:
+        conditions = _set(conditions, make(SCHEDULED, "False", standing.reason, standing.message))
+    return msgspec.structs.replace(
+        group.status,
+        phase=phase,
+        running=standing.census.running,
+        succeeded=standing.census.succeeded,
+        failed=standing.census.failed,
+        conditions=conditions,
+    )
+
+
+def _coscheduling(group: coscheduling.PodGroup, standing: Standing, now: datetime) -> coscheduling.PodGroupStatus:
+    census, old = standing.census, group.status
+    phase = _coscheduling_phase(group, standing)
+    started = old.schedule_start_time
+    if started is None and phase == "Scheduling":
+        started = now
+    return msgspec.structs.replace(
+        old,
+        phase=phase,
+        occupied_by=",".join(census.owners) or old.occupied_by,
+        running=census.running,
+        succeeded=census.succeeded,
+        failed=census.failed,
+        schedule_start_time=started,
+    )
+
+
+def _coscheduling_phase(group: coscheduling.PodGroup, standing: Standing) -> str:
+    """As the plugin's controller has it: what is finished or failed stays so."""
+    census, least, old = standing.census, group.spec.min_member or 0, group.status.phase
+    if old in ("Finished", "Failed") or not census.members + census.failed:
+        return old or "Pending"
+    if census.succeeded >= least:
+        return "Finished"
+    if census.failed and census.failed + census.running + census.succeeded >= least:
+        return "Failed"
+    if census.members + census.failed < least:
+        return "Pending"
+    return "Running" if census.succeeded + census.running >= least else "Scheduling"
+
+
+def _native(group: native.PodGroup, standing: Standing, now: datetime) -> native.PodGroupStatus:
+    """Once it was scheduled, that is so for good."""
+    conditions, make = group.status.conditions, _standard(now)
+    if is_true(conditions, INITIALLY_SCHEDULED):
+        return group.status
+    if standing.stage in (Stage.READY, Stage.DONE):
+        conditions = _set(conditions, make(INITIALLY_SCHEDULED, "True", "Scheduled", ""))
+    elif standing.reason:
+        conditions = _set(conditions, make(INITIALLY_SCHEDULED, "False", UNSCHEDULABLE, standing.message))
+    return msgspec.structs.replace(group.status, conditions=conditions)
+
+
+_Make: TypeAlias = Callable[[str, str, str, str], C]
+
+
+def _standard(now: datetime) -> _Make[Condition]:
+    def make(type_: str, status: str, reason: str, message: str) -> Condition:
+        return Condition(type=type_, status=status, reason=reason, message=message, last_transition_time=now)
+
+    return make
+
+
+def _older(group: kubebatch.PodGroup | volcano.PodGroup, now: datetime) -> _Make[PodGroupCondition]:
+    # The version that a change is made from names it: no other change is made from that.
+    def make(type_: str, status: str, reason: str, message: str) -> PodGroupCondition:
+        return PodGroupCondition(
+            type=type_,
+            status=status,
+            transition_id=group.metadata.resource_version,
+            reason=reason,
+            message=message,
+            last_transition_time=now,
+        )
+
+    return make
+
+
+def _unschedulable(conditions: tuple[C, ...], standing: Standing, make: _Make[C]) -> tuple[C, ...]:
+    """With a condition that says why it cannot be scheduled; where that is over, that it is."""
+    if standing.reason:
+        return _set(conditions, make(UNSCHEDULABLE, "True", standing.reason, standing.message))
+    if standing.stage is Stage.EMPTY:
+        return tuple(one for one in conditions if one.type != UNSCHEDULABLE)
+    if find(conditions, UNSCHEDULABLE) is None or standing.stage is Stage.WAITING:
+        return conditions
+    return _set(conditions, make(UNSCHEDULABLE, "False", SCHEDULED, ""))
+
+
+def _set(conditions: tuple[C, ...], new: C) -> tuple[C, ...]:
+    """With this one in place of that of its type. The time is that of the last change of its status."""
+    old = find(conditions, new.type)
+    if old is None:
+        return conditions + (new,)  # noqa: RUF005  (mypy knows no unpacking of a variable's type)
+    if (old.status, old.reason, old.message) == (new.status, new.reason, new.message):
+        return conditions
+    if old.status == new.status:
+        new = msgspec.structs.replace(new, last_transition_time=old.last_transition_time)
+    return tuple(new if one is old else one for one in conditions)
+
+
+_WRITERS: Mapping[type, Callable[[Any, Standing, datetime], Any]] = {
+    kep.PodGroup: _kep,
+    kubebatch.PodGroup: _kube_batch,
+    sigs.PodGroup: _kube_batch,
+    volcano.PodGroup: _volcano,
+    coscheduling.PodGroup: _coscheduling,
+    native.PodGroup: _native,
+}
