@@ -24,7 +24,7 @@ from muster.api.kueue.names import (
 )
 from muster.api.meta import ObjectMeta
 from muster.api.nodeaffinity import required_terms
-from muster.api.pods import amounts
+from muster.api.pods import amounts, pod_requests
 from muster.api.quantity import Quantity, amount, parse
 from muster.api.selectors import label_matcher
 from muster.queueing.model import (
@@ -32,6 +32,7 @@ from muster.queueing.model import (
     FlavorResource,
     FlavorSpec,
     Fungibility,
+    Places,
     PodSet,
     Preemption,
     PreemptionPolicy,
@@ -43,6 +44,7 @@ from muster.queueing.model import (
     WorkloadInfo,
 )
 from muster.queueing.requests import ResourceRules, requests_of, scaled
+from muster.queueing.topology.written import places_of, request_of
 from muster.queueing.workload.checks import of_queue
 
 # On a Workload: when it was made, more exactly than the server's stamp says. Not believed if it is far from that.
@@ -95,10 +97,10 @@ def cohort_spec(cohort: kueue.Cohort) -> CohortSpec:
     return CohortSpec(cohort.metadata.name, spec.parent_name, _quotas(spec.resource_groups), _weight(spec.fair_sharing))
 
 
-def flavor_spec(flavor: kueue.ResourceFlavor) -> FlavorSpec:
-    """A ResourceFlavor."""
-    spec = flavor.spec
-    return FlavorSpec(flavor.metadata.name, spec.node_labels, spec.node_taints, spec.tolerations, spec.topology_name)
+def flavor_spec(flavor: kueue.ResourceFlavor, levels: tuple[str, ...] | None = None) -> FlavorSpec:
+    """A ResourceFlavor. levels: of its Topology, if that is looked at."""
+    meta, spec = flavor.metadata, flavor.spec
+    return FlavorSpec(meta.name, spec.node_labels, spec.node_taints, spec.tolerations, spec.topology_name, levels)
 
 
 _USUAL = ConversionSettings()
@@ -128,6 +130,7 @@ def workload(obj: kueue.Workload, queue: str, settings: ConversionSettings = _US
         admitted=admission is not None and is_true(status.conditions, ADMITTED),
         evicted=is_true(status.conditions, EVICTED),
         ready=is_true(status.conditions, PODS_READY),
+        places=_places(obj, admission) if admission else (),
     )
 
 
@@ -173,16 +176,25 @@ def _preemption(written: kueue.ClusterQueuePreemption) -> Preemption:
 def _podset(podset: kueue.PodSet, count: int, rules: ResourceRules) -> PodSet:
     spec = podset.template.spec
     topology = podset.topology_request
+    requests = requests_of(spec, rules)
     return PodSet(
         name=podset.name,
         count=count,
-        requests=requests_of(spec, rules),
+        requests=requests,
         least=podset.min_count,
         selector=spec.node_selector,
         terms=required_terms(spec),
         tolerations=spec.tolerations,
         together=(topology.pod_set_group_name or "") if topology is not None else "",
+        asks=pod_requests(spec) if rules.excluded or rules.transformations else {},
+        topology=request_of(topology),
     )
+
+
+def _places(obj: kueue.Workload, admission: kueue.Admission) -> tuple[Places, ...]:
+    if all(assignment.topology_assignment is None for assignment in admission.pod_set_assignments):
+        return ()
+    return places_of(admission, {podset.name: podset.template.spec for podset in obj.spec.pod_sets})
 
 
 class _Count(NamedTuple):

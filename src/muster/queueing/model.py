@@ -112,13 +112,46 @@ class CohortSpec(Struct, frozen=True):
 
 
 class FlavorSpec(Struct, frozen=True):
-    """A ResourceFlavor."""
+    """A ResourceFlavor.
+
+    topology: the name of the Topology that its nodes are in; "" if it says nothing of where they are.
+    levels: labels of the levels of that, from the widest; empty: there is no such Topology; None: not looked at.
+    """
 
     name: str
     labels: Mapping[str, str] = field(default_factory=dict)
     taints: tuple[Taint, ...] = ()
     tolerations: tuple[Toleration, ...] = ()
     topology: str = ""
+    levels: tuple[str, ...] | None = None
+
+
+class TopologyRequest(Struct, frozen=True):
+    """How close together the pods of a podset are to be.
+
+    how: all in one domain of the level; or if need be in several; or wherever there is room.
+    level: its label; "" where none is asked for.
+    slices: so many pods, one after the other by rank, are in one domain of that level; the larger first.
+    """
+
+    how: Literal["required", "preferred", "unconstrained"]
+    level: str = ""
+    slices: tuple[tuple[str, int], ...] = ()
+
+
+class Places(Struct, frozen=True):
+    """Where the pods of a podset are, or will be.
+
+    flavors: that the podset has; one of them is of a topology.
+    levels: the labels that name a domain, from the widest.
+    requests: of each pod, as a node counts them.
+    domains: their values, and how many of the pods are in each; ranks follow their order.
+    """
+
+    flavors: tuple[str, ...]
+    levels: tuple[str, ...]
+    requests: tuple[tuple[str, int], ...]
+    domains: tuple[tuple[tuple[str, ...], int], ...]
 
 
 class PodSet(Struct, frozen=True):
@@ -130,6 +163,8 @@ class PodSet(Struct, frozen=True):
     terms: the required node affinity, alternatives; empty is none.
     together: the name of the podsets' group that must get the same flavor, if there is one.
     flavors: the only flavor that it may get, by resource; empty is any.
+    asks: what a node has to have for each pod, if that is not what quotas count.
+    topology: how close together they are to be, if it says so.
     """
 
     name: str
@@ -141,6 +176,8 @@ class PodSet(Struct, frozen=True):
     tolerations: tuple[Toleration, ...] = ()
     together: str = ""
     flavors: Mapping[str, str] = field(default_factory=dict)
+    asks: Mapping[str, int] = field(default_factory=dict)
+    topology: TopologyRequest | None = None
 
 
 class Mode(IntEnum):
@@ -167,7 +204,7 @@ class Choice(Struct, frozen=True):
 
 
 # Why a flavor is out of the question, from the least to the most serious; reasons of the condition QuotaReserved=False.
-Cause = Literal["", "WaitingForQuota", "ExceedsMaxQuota", "NoMatchingFlavor"]
+Cause = Literal["", "TopologyPlacementFailed", "WaitingForQuota", "ExceedsMaxQuota", "NoMatchingFlavor"]
 
 
 class FlavorAttempt(Struct, frozen=True):
@@ -193,6 +230,8 @@ class PodSetAssignment(Struct, frozen=True):
     reasons: what was wrong with the flavors that do not fit, sorted.
     attempts: the flavors that were looked at, by name.
     error: what in the podset itself made it impossible to look at all.
+    places: where its pods go, if its flavor has a topology.
+    unplaced: why there is no place for them.
     """
 
     name: str
@@ -202,6 +241,8 @@ class PodSetAssignment(Struct, frozen=True):
     reasons: tuple[str, ...] = ()
     attempts: tuple[FlavorAttempt, ...] = ()
     error: str = ""
+    places: Places | None = None
+    unplaced: str = ""
 
     @property
     def mode(self) -> Mode:
@@ -227,6 +268,11 @@ class Assignment(Struct, frozen=True):
         return min((podset.mode for podset in self.podsets), default=Mode.FIT)
 
     @property
+    def places(self) -> tuple[Places, ...]:
+        """Where its pods go, as far as that is said."""
+        return tuple(podset.places for podset in self.podsets if podset.places is not None)
+
+    @property
     def has_more_flavors(self) -> bool:
         """Whether flavors are left that were not looked at."""
         return any(choice.tried != -1 for podset in self.podsets for choice in podset.flavors.values())
@@ -238,7 +284,7 @@ class WorkloadInfo(Struct, frozen=True, eq=False):
     key: `namespace/name`. queue: its ClusterQueue. local_queue: `namespace/name` of its LocalQueue.
     growth_of: if it is what an elastic workload that runs wants on top of what it holds, the key of that workload.
     priority: with the boost. queued: the moment that orders it among equals (creation, or eviction).
-    usage: what it holds; None while it holds nothing.
+    usage: what it holds; None while it holds nothing. places: where its pods are.
     reserved: since when. admitted: all checks are passed. evicted: asked to give back what it holds.
     ready: its pods are (condition PodsReady).
     blocks: whether others wait for its pods, as it says itself; None leaves it to `blocking.Blocking`.
@@ -259,6 +305,7 @@ class WorkloadInfo(Struct, frozen=True, eq=False):
     ready: bool = False
     blocks: bool | None = None
     growth_of: str = ""
+    places: tuple[Places, ...] = ()
 
     @property
     def whole(self) -> str:

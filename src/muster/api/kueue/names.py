@@ -139,6 +139,15 @@ POD_SET_UNCONSTRAINED_TOPOLOGY: Final = f"{GROUP}/podset-unconstrained-topology"
 POD_SET_SLICE_REQUIRED_TOPOLOGY: Final = f"{GROUP}/podset-slice-required-topology"
 POD_SET_SLICE_REQUIRED_TOPOLOGY_CONSTRAINTS: Final = f"{GROUP}/podset-slice-required-topology-constraints"
 POD_SET_SLICE_SIZE: Final = f"{GROUP}/podset-slice-size"
+TOPOLOGY_ANNOTATIONS: Final = frozenset(  # pods that have one go where their workload's assignment says
+    (
+        POD_SET_PREFERRED_TOPOLOGY,
+        POD_SET_REQUIRED_TOPOLOGY,
+        POD_SET_UNCONSTRAINED_TOPOLOGY,
+        POD_SET_SLICE_REQUIRED_TOPOLOGY,
+        POD_SET_SLICE_REQUIRED_TOPOLOGY_CONSTRAINTS,
+    )
+)
 PRIORITY_BOOST: Final = f"{GROUP}/priority-boost"
 RETRIABLE_IN_GROUP: Final = f"{GROUP}/retriable-in-group"
 ROLE_HASH: Final = f"{GROUP}/role-hash"

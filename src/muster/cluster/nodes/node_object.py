@@ -9,6 +9,7 @@ from muster.api.coordination import Lease, LeaseSpec
 from muster.api.core import Node, NodeAddress, NodeCondition, NodeStatus, NodeSystemInfo
 from muster.api.embedded import NODE_KIND_LABEL
 from muster.api.meta import ObjectMeta, OwnerReference
+from muster.api.nodes import HOSTNAME_LABEL
 from muster.api.quantity import Quantity
 
 LEASE_NAMESPACE = "kube-node-lease"
@@ -25,7 +26,7 @@ _PRESSURES = (
 def labels(name: str, kind: str, architecture: str, more: Mapping[str, str]) -> dict[str, str]:
     """The labels that a node gives itself."""
     return {
-        "kubernetes.io/hostname": name,
+        HOSTNAME_LABEL: name,
         "kubernetes.io/os": "linux",
         "kubernetes.io/arch": architecture,
         "beta.kubernetes.io/os": "linux",

@@ -19,12 +19,14 @@ from muster.api.kueue import (
     COHORT,
     LOCAL_QUEUE,
     RESOURCE_FLAVOR,
+    TOPOLOGY,
     WORKLOAD,
     AdmissionCheck,
     ClusterQueue,
     Cohort,
     LocalQueue,
     ResourceFlavor,
+    Topology,
     Workload,
 )
 from muster.api.kueue.readiness import READY_ANNOTATION, ReadyAnnotationError, parse_annotation
@@ -36,6 +38,7 @@ from muster.controllers.queueing.indexes import (
     by_holding,
     by_local_queue,
 )
+from muster.controllers.queueing.topology import TopologyNodes
 from muster.queueing import model
 from muster.queueing.convert import ConversionSettings as Reading
 from muster.queueing.convert import cohort_spec, flavor_spec, queue_spec
@@ -95,7 +98,11 @@ class QueueingCache:
         self.local_queues.on_change(self._local_queue_changed)
         self.cluster_queues.on_change(self._queue_changed)
         self.cohorts.on_change(self._cohort_changed)
-        manager.informer(RESOURCE_FLAVOR).on_change(self._flavor_changed)
+        self._resource_flavors = manager.informer(RESOURCE_FLAVOR)
+        self._resource_flavors.on_change(self._flavor_changed)
+        self._topologies = manager.informer(TOPOLOGY)
+        self._topologies.on_change(self._topology_changed)
+        self._topology_nodes = TopologyNodes(manager, self.tree.ledger, self._has_room)
         manager.informer(ADMISSION_CHECK).on_change(self._check_changed)
         manager.informer(NAMESPACE).on_change(self._namespace_changed)
         self._additions = Additions(manager, self._read_again)
@@ -273,7 +280,7 @@ class QueueingCache:
             self._freed(granted, {})
         if before is None:
             return
-        self._freed(before, workload.usage or {})
+        self._freed(before, workload.usage or {}, workload.places)
         if before.blocks != workload.blocks:
             self._unblock()
         if (before.evicted and not workload.evicted) or before.priority > workload.priority:
@@ -318,13 +325,21 @@ class QueueingCache:
             self._freed(before, {})
             self._say(before.queue, before.local_queue)
 
-    def _freed(self, before: model.WorkloadInfo, now: model.Usage) -> None:
+    def _freed(self, before: model.WorkloadInfo, now: model.Usage, places: tuple[model.Places, ...] = ()) -> None:
         """Those are looked at again that what became free could help."""
         freed = [fr for fr, amount in (before.usage or {}).items() if amount > now.get(fr, 0)]
         node = self.tree.queues.get(before.queue)
         if freed and node is not None:
             self.queues.flush(node, freed)
             self.wake()
+        if before.places != places:
+            self._has_room()
+
+    def _has_room(self) -> None:
+        """There is room on nodes of flavors with a topology: all are looked at again whose quota is for these."""
+        users = {name for flavor in self.flavors.values() if flavor.levels for name in self._users.get(flavor.name, ())}
+        for root in dict.fromkeys(self.tree.queues[name].root for name in sorted(users) if name in self.tree.queues):
+            self._flush(root)
 
     def _local_queue_changed(self, old: LocalQueue | None, new: LocalQueue | None) -> None:
         queue = new if new is not None else old
@@ -446,12 +461,27 @@ class QueueingCache:
         if new is None:
             self.flavors.pop(name, None)
         else:
-            self.flavors[name] = flavor_spec(new)
+            self._set_flavor(new)
             if (text := new.metadata.annotations.get(READY_ANNOTATION)) is not None:
                 self._by_flavor[name] = bool(self._blocks(text))
         self._review_users(name)
         if self._by_flavor.get(name) != said:
             self._unblock()
+
+    def _set_flavor(self, flavor: ResourceFlavor) -> None:
+        topology = self._topologies.get(flavor.spec.topology_name) if flavor.spec.topology_name else None
+        levels = tuple(level.node_label for level in topology.spec.levels) if topology is not None else ()
+        self.flavors[flavor.metadata.name] = flavor_spec(flavor, levels)
+        if levels:
+            self._topology_nodes.follow()
+
+    def _topology_changed(self, old: Topology | None, new: Topology | None) -> None:
+        topology = new if new is not None else old
+        assert topology is not None
+        for flavor in self._resource_flavors.all():
+            if flavor.spec.topology_name == topology.metadata.name:
+                self._set_flavor(flavor)
+                self._review_users(flavor.metadata.name)
 
     def _check_changed(self, old: AdmissionCheck | None, new: AdmissionCheck | None) -> None:
         check = new if new is not None else old

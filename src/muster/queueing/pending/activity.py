@@ -1,6 +1,6 @@
 """Whether a ClusterQueue admits, a LocalQueue takes jobs, and if not, what is in the way (their condition Active)."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from msgspec import Struct
 
@@ -21,6 +21,7 @@ from muster.api.kueue.names import (
     READY,
     STOPPED,
     TERMINATING,
+    TOPOLOGY_NOT_FOUND,
     UNKNOWN,
 )
 from muster.queueing.model import FlavorSpec, QueueSpec, StopPolicy
@@ -107,7 +108,16 @@ def _obstacles(
             [f"{','.join(multi)}, {','.join(provisioning)}"] if multi and provisioning else [],
         ),
     )
-    return [(reason, message.format(",".join(names))) for reason, message, names in candidates if names]
+    found_wanting = [(reason, message.format(",".join(names))) for reason, message, names in candidates if names]
+    return [*found_wanting, *_missing_topologies([flavors[name] for name in used if name in flavors])]
+
+
+def _missing_topologies(flavors: Iterable[FlavorSpec]) -> list[tuple[str, str]]:
+    return [
+        (TOPOLOGY_NOT_FOUND, f'there is no Topology "{flavor.topology}" for TAS flavor "{flavor.name}"')
+        for flavor in flavors
+        if flavor.topology and flavor.levels == ()
+    ]
 
 
 def _of_controller(checks: Mapping[str, AdmissionCheck], controller: str) -> list[str]:

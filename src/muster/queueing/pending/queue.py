@@ -88,6 +88,8 @@ def shape(podsets: Iterable[PodSet]) -> Hashable:
             podset.tolerations,
             podset.together,
             tuple(sorted(podset.flavors.items())),
+            tuple(sorted(podset.asks.items())),
+            podset.topology,
         )
         for podset in podsets
     )

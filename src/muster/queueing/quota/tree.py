@@ -18,6 +18,7 @@ from typing import NamedTuple
 from muster.queueing.model import CohortSpec, FlavorResource, QueueSpec, Quota, Usage, WorkloadInfo
 from muster.queueing.quota.holders import Holders
 from muster.queueing.quota.tallies import Tallies
+from muster.queueing.topology.ledger import Ledger
 
 _NOTHING = Quota(0)
 
@@ -266,6 +267,7 @@ class Tree:
         self.cohorts: dict[str, Node] = {}
         self._holding: dict[str, Node] = {}  # where each workload holds quota, by its key
         self._cut: dict[str, str] = {}  # Cohorts whose parent is not followed, for it would close a circle
+        self.ledger = Ledger()  # where the pods are of those that say so
 
     def set_queue(self, spec: QueueSpec) -> Node:
         """Add or change a ClusterQueue; what it uses stays."""
@@ -281,9 +283,10 @@ class Tree:
     def remove_queue(self, name: str) -> None:
         """Forget a ClusterQueue and what it uses."""
         if (node := self.queues.pop(name, None)) is not None:
-            for key in node.workloads:
+            for key, workload in node.workloads.items():
                 del self._holding[key]
                 self.unready.pop(key, None)
+                self.ledger.give(workload.places)
             self._hang(node, "")
 
     def hold(self, workload: WorkloadInfo) -> None:
@@ -296,6 +299,8 @@ class Tree:
         if not workload.ready:
             self.unready[workload.key] = workload
         node.add(workload.usage or {})
+        if workload.places:
+            self.ledger.take(workload.places)
 
     def holder(self, key: str) -> WorkloadInfo | None:
         """The workload of that key, if it holds quota."""
@@ -310,6 +315,8 @@ class Tree:
             node.tallies.discard(held)
             self.unready.pop(workload.key, None)
             node.remove(held.usage or {})
+            if held.places:
+                self.ledger.give(held.places)
 
     def set_cohort(self, spec: CohortSpec) -> Node:
         """Add or change a Cohort."""

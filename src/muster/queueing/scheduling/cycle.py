@@ -26,7 +26,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from muster.api.kueue.names import WAITING_FOR_PREEMPTED_WORKLOADS
-from muster.queueing.model import Assignment, FlavorSpec, Mode, Usage, WorkloadInfo
+from muster.queueing.model import Assignment, FlavorSpec, Mode, Places, Usage, WorkloadInfo
 from muster.queueing.pending.queue import PendingReason
 from muster.queueing.pending.queues import Queues
 from muster.queueing.quota.tree import Node, Tree
@@ -36,6 +36,7 @@ from muster.queueing.scheduling.fairness import Contender
 from muster.queueing.scheduling.heads import CohortTree, Heads
 from muster.queueing.scheduling.nomination import AdmissionSettings, Found, Nomination, may_improve, nominate
 from muster.queueing.scheduling.preemption.candidates import Victim
+from muster.queueing.topology.assigning import places_now
 
 __all__ = ["Admission", "AdmissionSettings", "Outcome", "Pending", "Preemption", "run"]
 
@@ -132,6 +133,8 @@ class _Cycle:
         self._closed = Closed(settings.blocking, tree.unready.values())
         self._heads = Heads(settings)
         self._forest: dict[Node, CohortTree] = {}
+        self._claimed: list[Places] = []  # places kept for those who wait for others to go
+        self._left: list[Places] = []  # those of victims, which do not count for the rest of the cycle
         self._outcome = Outcome()
         self._most = inf  # nominations, until now and in all
 
@@ -219,11 +222,20 @@ class _Cycle:
         self._outcome.looks += 1
         found = nominate(self._tree, workload, self._flavors, self._settings)
         contender = Contender(node, workload, found.assignment.usage, self._queues.sticky(workload.key))
-        return Nomination(contender, found, may_improve(node, found.assignment), self._cohorts(node).version)
+        return Nomination(
+            contender,
+            found,
+            may_improve(node, found.assignment),
+            self._cohorts(node).version,
+            self._tree.ledger.version,
+        )
 
     def _serve(self, nomination: Nomination) -> None:
         node, cohorts = nomination.node, self._cohorts(nomination.node)
         found = nomination.found
+        if nomination.ledger != self._tree.ledger.version and found.fits and found.assignment.places:
+            self._enter(node.name)  # another workload may have its place
+            return
         if not found.fits and nomination.version != cohorts.version:
             self._enter(node.name)
             again = cohorts.heads.get(node.name)
@@ -242,7 +254,7 @@ class _Cycle:
 
     def _serve_fitting(self, nomination: Nomination, cohorts: CohortTree) -> None:
         node, workload, assignment = nomination.node, nomination.workload, nomination.found.assignment
-        if cohorts.victims and not self._fits_now(node, assignment.usage, cohorts):
+        if not self._fits_now(node, assignment, cohorts):
             elsewhere = self._without_victims(workload, cohorts)
             if not elsewhere.fits:
                 note = PendingReason(WAITING_FOR_PREEMPTED_WORKLOADS, _DEFERRED)
@@ -250,18 +262,25 @@ class _Cycle:
                     self._set_aside(workload, note)
                     self._enter(node.name)
                     return
-                self._claim(node, assignment.usage, cohorts)
+                self._claim(node, assignment.usage, cohorts, assignment.places)
                 self._park(workload, note, assignment.usage, sticky=True)
                 return
             assignment = elsewhere.assignment
         if blocker := self._closed.blocker(workload, assignment.usage):
-            self._claim(node, assignment.usage, cohorts)
+            self._claim(node, assignment.usage, cohorts, assignment.places)
             self._park(workload, PendingReason("WaitingForPodsReady", MESSAGE), assignment.usage, blocker=blocker)
             return
         self._admit(node, workload, assignment, cohorts)
 
     def _admit(self, node: Node, workload: WorkloadInfo, assignment: Assignment, cohorts: CohortTree) -> None:
-        holder = replace(workload, usage=assignment.usage, reserved=self._now, evicted=False, ready=False)
+        holder = replace(
+            workload,
+            usage=assignment.usage,
+            places=assignment.places,
+            reserved=self._now,
+            evicted=False,
+            ready=False,
+        )
         self._tree.hold(holder)
         self._closed.close(holder)
         self._queues.remove(workload.key, taken=assignment.usage)
@@ -284,10 +303,13 @@ class _Cycle:
         self._park(workload, PendingReason(WAITING_FOR_PREEMPTED_WORKLOADS, message), assignment.usage, sticky=True)
         for victim in nomination.found.victims:
             cohorts.victims.append(victim.workload)
+            self._left += victim.workload.places
             self._tree.release(victim.workload)
             self._heads.changed(self._tree.queues[victim.workload.queue])
         node.add(assignment.usage)
         cohorts.claims.append((node, assignment.usage))
+        if self._tree.ledger.in_use:
+            self._claim_places(places_now(assignment, workload.podsets, self._flavors, self._tree.ledger) or ())
         cohorts.grow(assignment.usage)
         # Usage shrank as well, so even those may be better off whose nomination still holds.
         self._look_again(cohorts.fitting())
@@ -301,17 +323,36 @@ class _Cycle:
         self._park(nomination.workload, _note(assignment), claim)
         self._claim(node, claim, cohorts)
 
-    def _claim(self, node: Node, usage: Usage, cohorts: CohortTree) -> None:
+    def _claim(self, node: Node, usage: Usage, cohorts: CohortTree, places: tuple[Places, ...] = ()) -> None:
         node.add(usage)
         cohorts.claims.append((node, usage))
+        self._claim_places(places)
         self._look_again(cohorts.grow(usage))
 
     def _look_again(self, nominations: Iterable[Nomination]) -> None:
         for nomination in nominations:
             self._enter(nomination.node.name)
 
-    def _fits_now(self, node: Node, usage: Usage, cohorts: CohortTree) -> bool:
+    def _claim_places(self, places: tuple[Places, ...]) -> None:
+        self._tree.ledger.take(places)
+        self._claimed += places
+
+    def _fits_now(self, node: Node, assignment: Assignment, cohorts: CohortTree) -> bool:
         """Whether it fits as things are: no victim has gone yet, and no other workload has what it waits for."""
+        return (not cohorts.victims or self._has_quota_now(node, assignment.usage, cohorts)) and (
+            not self._left or self._has_places_now(assignment)
+        )
+
+    def _has_places_now(self, assignment: Assignment) -> bool:
+        ledger = self._tree.ledger
+        ledger.give(self._claimed)
+        ledger.take(self._left)
+        fits = ledger.holds(self._flavors, assignment.places)
+        ledger.give(self._left)
+        ledger.take(self._claimed)
+        return fits
+
+    def _has_quota_now(self, node: Node, usage: Usage, cohorts: CohortTree) -> bool:
         for claimant, claim in cohorts.claims:
             claimant.remove(claim)
         self._count_victims(cohorts)
@@ -324,7 +365,9 @@ class _Cycle:
     def _without_victims(self, workload: WorkloadInfo, cohorts: CohortTree) -> Found:
         """What it could have now beside what others wait for, from another flavor perhaps."""
         self._count_victims(cohorts)
+        self._tree.ledger.take(self._left)
         found = nominate(self._tree, workload, self._flavors, self._settings)
+        self._tree.ledger.give(self._left)
         self._discount_victims(cohorts)
         return found
 
@@ -350,6 +393,7 @@ class _Cycle:
         self._outcome.pending.append(Pending(workload, note.reason, note.message))
 
     def _undo(self) -> None:
+        self._tree.ledger.give(self._claimed)
         for cohorts in self._forest.values():
             for node, usage in cohorts.claims:
                 node.remove(usage)

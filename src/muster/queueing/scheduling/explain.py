@@ -1,9 +1,10 @@
 """What an assignment says to people, in upstream's words: pending messages, reasons and what was considered."""
 
+from muster.api.kueue.names import TOPOLOGY_PLACEMENT_FAILED
 from muster.queueing.model import Assignment, Cause, FlavorAttempt, Mode, PodSetAssignment
 
 # From the least to the most serious.
-CAUSES: tuple[Cause, ...] = ("", "WaitingForQuota", "ExceedsMaxQuota", "NoMatchingFlavor")
+CAUSES: tuple[Cause, ...] = ("", "TopologyPlacementFailed", "WaitingForQuota", "ExceedsMaxQuota", "NoMatchingFlavor")
 
 _MODES = {
     Mode.NO_FIT: "NoFit",
@@ -47,7 +48,9 @@ def cause(assignment: Assignment) -> Cause:
     Flavors of a resource group are alternatives, so the least serious of them counts; groups and podsets are needed
     all together, so of those the most serious counts.
     """
-    return most_serious(*(_cause(podset) for podset in assignment.podsets if podset.mode == Mode.NO_FIT))
+    return most_serious(
+        *(_cause(podset) for podset in assignment.podsets if podset.mode == Mode.NO_FIT or podset.unplaced)
+    )
 
 
 def most_serious(*causes: Cause) -> Cause:
@@ -56,6 +59,8 @@ def most_serious(*causes: Cause) -> Cause:
 
 
 def _cause(podset: PodSetAssignment) -> Cause:
+    if podset.unplaced:
+        return TOPOLOGY_PLACEMENT_FAILED
     groups: dict[int, Cause] = {}
     for attempt in podset.attempts:
         if attempt.mode == Mode.NO_FIT:

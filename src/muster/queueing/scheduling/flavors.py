@@ -33,6 +33,7 @@ from muster.queueing.model import (
 from muster.queueing.quota.tree import Node
 from muster.queueing.scheduling.affinity import mismatch
 from muster.queueing.scheduling.explain import most_serious
+from muster.queueing.topology.assigning import unsuited
 
 # By podset (its index in the workload) and resource.
 Tried = Mapping[tuple[int, str], int]
@@ -294,7 +295,7 @@ class _Group:
 
     def _offer(self, flavor: str, group: int, resource: str, wanted: list[str]) -> _Offer:
         """What a flavor of a group could do for the resources wanted of it."""
-        if problem := self._problem(flavor, resource):
+        if problem := self._problem(flavor, resource, group):
             return _Offer(FlavorAttempt(flavor, group, Mode.NO_FIT, 0, (problem,), "NoMatchingFlavor"), _WORST, {})
         call = self.call
         quotes = {name: call.quote(FlavorResource(flavor, name), self.requests[name]) for name in wanted}
@@ -309,7 +310,7 @@ class _Group:
         attempt = FlavorAttempt(flavor, group, worst.mode, level, reasons, cause)
         return _Offer(attempt, (worst.mode, worst.level), quotes)
 
-    def _problem(self, flavor: str, resource: str) -> str:
+    def _problem(self, flavor: str, resource: str, group: int) -> str:
         """Why a flavor is out of the question, whatever its quota."""
         call = self.call
         if call.pinned and flavor not in (call.pinned.get((index, resource)) for index in self.members):
@@ -317,8 +318,14 @@ class _Group:
         spec = call.flavors.get(flavor)
         if spec is None:
             return f"flavor {flavor} not found"
+        podsets = [call.podsets[index] for index in self.members]
+        if spec.topology or any(podset.topology is not None for podset in podsets):
+            queue = call.queue
+            covered = queue.groups[group].resources
+            if said := next(filter(None, (unsuited(one, spec, covered, queue, call.flavors) for one in podsets)), ""):
+                return said
         try:
-            return next(filter(None, (mismatch(call.podsets[index], spec) for index in self.members)), "")
+            return next(filter(None, (mismatch(podset, spec) for podset in podsets)), "")
         except SelectorError as error:
             self.error = str(error)
             return self.error

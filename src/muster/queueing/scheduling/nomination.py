@@ -5,6 +5,7 @@ from further away. Within a cycle usage only grows but for victims, so most nomi
 """
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 from msgspec import Struct, field
 
@@ -16,6 +17,7 @@ from muster.queueing.scheduling.flavors import assign, level_of
 from muster.queueing.scheduling.partial import reduced
 from muster.queueing.scheduling.preemption.candidates import Victim
 from muster.queueing.scheduling.preemption.classical import Preemptor
+from muster.queueing.topology.assigning import needs_places, placed, places_now
 
 
 class AdmissionSettings(Struct, frozen=True):
@@ -54,13 +56,14 @@ class Nomination(Struct, eq=False):
     """The head of a ClusterQueue, with what it would get.
 
     improvable: another flavor may turn out to be better while usage grows, as there may be one to displace then.
-    version: of the usage of its tree.
+    version: of the usage of its tree. ledger: of the places of all trees.
     """
 
     contender: Contender
     found: Found
     improvable: bool
     version: int
+    ledger: int = 0
 
     @property
     def node(self) -> Node:
@@ -135,6 +138,8 @@ class _Search:
                 fair=self._settings.fair is not None,
                 ignore_undeclared=self._settings.ignore_undeclared,
             )
+            if self._tree.ledger.in_use:
+                assignment = placed(assignment, self._workload.podsets, self._flavors, self._tree.ledger)
             mode = assignment.mode
             found = Found(assignment, mode, self._victims(assignment, mode))
             if found.possible:
@@ -153,7 +158,12 @@ class _Search:
     def _victims(self, assignment: Assignment, mode: Mode) -> tuple[Victim, ...]:
         if mode not in (Mode.PREEMPT, Mode.RECLAIM):
             return ()
-        return self._preemptor.victims(assignment)
+        if not (self._tree.ledger.in_use and needs_places(assignment, self._flavors)):
+            return self._preemptor.victims(assignment)
+        return self._preemptor.victims(assignment, partial(self._has_places, assignment))
+
+    def _has_places(self, assignment: Assignment) -> bool:
+        return places_now(assignment, self._workload.podsets, self._flavors, self._tree.ledger) is not None
 
     def _nobody(self, fr: FlavorResource, amount: int) -> tuple[Mode, int]:
         return Mode.NO_CANDIDATES, level_of(self._node, fr, amount)[0]

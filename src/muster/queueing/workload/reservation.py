@@ -16,6 +16,7 @@ from muster.api.kueue.names import (
 from muster.api.quantity import format_amount
 from muster.queueing.conditions import put, reset
 from muster.queueing.model import Assignment, QueueSpec
+from muster.queueing.topology.written import assignment_of
 from muster.queueing.workload import checks
 from muster.queueing.workload.eviction import evict
 
@@ -55,6 +56,7 @@ def admission(queue: str, assignment: Assignment) -> Admission:
                 if resource in podset.flavors
             },
             count=podset.count,
+            topology_assignment=assignment_of(podset.places) if podset.places is not None else None,
         )
         for podset in assignment.podsets
     )

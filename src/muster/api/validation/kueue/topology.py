@@ -1,12 +1,12 @@
 """Rules of Topologies."""
 
 from muster.api.kueue import Topology, TopologyLevel
+from muster.api.nodes import HOSTNAME_LABEL
 from muster.api.status import FieldError
 from muster.api.validation.fields import Errors, invalid
 from muster.api.validation.kueue.rules import ARRAY, changed, created
 
 _LEVELS = "spec.levels"
-_HOSTNAME = "kubernetes.io/hostname"
 
 
 def validate_create(topology: Topology) -> list[FieldError]:
@@ -23,16 +23,16 @@ def validate_update(new: Topology, old: Topology) -> list[FieldError]:
 def _levels(levels: tuple[TopologyLevel, ...]) -> Errors:
     if len(set(levels)) < len(levels):
         yield invalid(_LEVELS, ARRAY, "must be unique")
-    if any(level.node_label == _HOSTNAME for level in levels) and not _ends_with_hosts(levels):
-        sentence = f"the {_HOSTNAME} label can only be used at the lowest level of topology"
+    if any(level.node_label == HOSTNAME_LABEL for level in levels) and not _ends_with_hosts(levels):
+        sentence = f"the {HOSTNAME_LABEL} label can only be used at the lowest level of topology"
         yield invalid(_LEVELS, ARRAY, sentence)
 
 
 def _changed_levels(new: tuple[TopologyLevel, ...], old: tuple[TopologyLevel, ...]) -> Errors:
     if new != old and not (_ends_with_hosts(new) and _ends_with_hosts(old)):
-        sentence = f"levels are mutable only when {_HOSTNAME} is the lowest level both before and after the change"
+        sentence = f"levels are mutable only when {HOSTNAME_LABEL} is the lowest level both before and after the change"
         yield invalid(_LEVELS, ARRAY, sentence)
 
 
 def _ends_with_hosts(levels: tuple[TopologyLevel, ...]) -> bool:
-    return bool(levels) and levels[-1].node_label == _HOSTNAME
+    return bool(levels) and levels[-1].node_label == HOSTNAME_LABEL

@@ -5,7 +5,7 @@ ends, however it ends. That is cheaper than any copy of the tree and exact, for 
 hold. With the incoming workload counted, it fits exactly when nothing it uses is available in a negative amount.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from math import inf
 from types import TracebackType
 from typing import Literal, Self
@@ -32,12 +32,14 @@ class Request(Struct, frozen=True):
     usage: all that it would be given.
     contested: of what there is not enough; only who holds some of that is worth displacing.
     past: by LocalQueue, how much it used lately; orders the candidates of ClusterQueues with admission fair sharing.
+    has_places: whether there is a place for its pods, too, as things stand; None: they go anywhere.
     """
 
     workload: WorkloadInfo
     usage: Usage
     contested: frozenset[FlavorResource]
     past: Mapping[str, float] = field(default_factory=dict)
+    has_places: Callable[[], bool] | None = None
 
     def limit(self, policy: PreemptionPolicy) -> float:
         """The priority that candidates have to be below. LowerOrNewerEqualPriority asks for more: see `candidates`."""
@@ -86,6 +88,7 @@ class Trial:
     def __init__(self, tree: Tree, request: Request) -> None:
         self._tree = tree
         self._usage = {fr: amount for fr, amount in request.usage.items() if amount > 0}
+        self._has_places = request.has_places
         self.queue = tree.queues[request.workload.queue]
         self.taken: list[Victim] = []
 
@@ -102,23 +105,24 @@ class Trial:
 
     def take(self, victim: Victim) -> Node:
         """Its quota is free; returns the ClusterQueue that it was taken from."""
-        queue = self._tree.queues[victim.workload.queue]
-        queue.remove(victim.workload.usage or {})
         self.taken.append(victim)
-        return queue
+        return self._take_away(victim)
 
     def fits(self, *, borrowing: bool = True) -> bool:
-        """Whether the incoming workload has its place, if need be one that is borrowed."""
+        """Whether the incoming workload has its quota, if need be borrowed, and places for its pods."""
+        return self._has_quota(borrowing=borrowing) and (self._has_places is None or self._has_places())
+
+    def _has_quota(self, *, borrowing: bool) -> bool:
         return all(self.queue.available(fr) >= 0 and (borrowing or not self.queue.borrows(fr)) for fr in self._usage)
 
     def hopeless(self, holdings: Iterable[tuple[Node, Usage]], *, borrowing: bool = True) -> bool:
-        """Whether it would not even fit if all of these holdings were given back."""
+        """Whether it would not even have its quota if all of these holdings were given back."""
         gone: list[tuple[Node, Usage]] = []
         try:
             for node, usage in holdings:
                 node.remove(usage)
                 gone.append((node, usage))
-            return not self.fits(borrowing=borrowing)
+            return not self._has_quota(borrowing=borrowing)
         finally:
             for node, usage in gone:
                 node.add(usage)
@@ -129,10 +133,17 @@ class Trial:
         for victim in reversed(self.taken[:-1]):
             self._put_back(victim)
             if not self.fits(borrowing=borrowing):
-                self._tree.queues[victim.workload.queue].remove(victim.workload.usage or {})
+                self._take_away(victim)
                 needed.append(victim)
         self.taken = needed[::-1]
         return tuple(self.taken)
 
+    def _take_away(self, victim: Victim) -> Node:
+        queue = self._tree.queues[victim.workload.queue]
+        queue.remove(victim.workload.usage or {})
+        self._tree.ledger.give(victim.workload.places)
+        return queue
+
     def _put_back(self, victim: Victim) -> None:
         self._tree.queues[victim.workload.queue].add(victim.workload.usage or {})
+        self._tree.ledger.take(victim.workload.places)

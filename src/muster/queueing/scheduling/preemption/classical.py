@@ -9,7 +9,7 @@ is back within its quota of what is contested.
 The rules are Kueue's (KEP-83 preemption, KEP-1337 borrowWithinCohort, KEP-79 hierarchical cohorts).
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from heapq import merge
 from math import inf
 from typing import Final
@@ -33,8 +33,8 @@ _BECAUSE: Final[Mapping[Reason, str]] = {
 }
 
 
-# All that it would be given, and what of it is contested.
-_Asked = tuple[frozenset[tuple[FlavorResource, int]], frozenset[FlavorResource]]
+# All that it would be given, what of it is contested, and whether its pods need places.
+_Asked = tuple[frozenset[tuple[FlavorResource, int]], frozenset[FlavorResource], bool]
 
 
 class Preemptor:
@@ -57,15 +57,18 @@ class Preemptor:
         self._past = past or {}
         self._found: dict[_Asked, tuple[Victim, ...]] = {}
 
-    def victims(self, assignment: Assignment) -> tuple[Victim, ...]:
-        """Who has to go for the workload to get this assignment; empty if no preemption would help."""
+    def victims(self, assignment: Assignment, has_places: Callable[[], bool] | None = None) -> tuple[Victim, ...]:
+        """Who has to go for the workload to get this assignment; empty if no preemption would help.
+
+        has_places: see `Request`.
+        """
         contested = frozenset(
             FlavorResource(choice.flavor, resource)
             for podset in assignment.podsets
             for resource, choice in podset.flavors.items()
             if Mode.NO_FIT < choice.mode < Mode.FIT
         )
-        return self._search(assignment.usage, contested)
+        return self._search(assignment.usage, contested, has_places)
 
     def oracle(self, fr: FlavorResource, amount: int) -> tuple[Mode, int]:
         """Answers for the assignment of flavors what preemption for one flavor and resource alone would come to.
@@ -83,10 +86,15 @@ class Preemptor:
         own = any(victim.workload.queue == queue.name for victim in found)
         return Mode.PREEMPT if own else Mode.RECLAIM, level
 
-    def _search(self, usage: Usage, contested: frozenset[FlavorResource]) -> tuple[Victim, ...]:
-        asked = frozenset(usage.items()), contested
+    def _search(
+        self,
+        usage: Usage,
+        contested: frozenset[FlavorResource],
+        has_places: Callable[[], bool] | None = None,
+    ) -> tuple[Victim, ...]:
+        asked = frozenset(usage.items()), contested, has_places is not None
         if asked not in self._found:
-            request = Request(self._workload, usage, contested, self._past)
+            request = Request(self._workload, usage, contested, self._past, has_places)
             self._found[asked] = _search(self._tree, request, self._fair)
         return self._found[asked]
 

@@ -1,0 +1,63 @@
+"""Tells the ledger of places what nodes there are, and which pods on them no workload with places has.
+
+As long as no flavor has a topology nothing is counted, so that queues without one pay nothing for it.
+"""
+
+from collections.abc import Callable
+
+from muster.api.core import NODE, POD, Node, Pod
+from muster.api.kueue.names import TOPOLOGY_ANNOTATIONS, WORKLOAD_ANNOTATION
+from muster.api.pods import is_finished, pod_requests
+from muster.queueing.topology.ledger import Ledger
+from muster.runtime.manager import Manager
+
+
+class TopologyNodes:
+    """Follows nodes and pods of a manager from when it is told to."""
+
+    def __init__(self, manager: Manager, ledger: Ledger, helped: Callable[[], None]) -> None:
+        """helped: called when something changed that could help a workload that waits for places."""
+        self._ledger = ledger
+        self._helped = helped
+        self._following = False
+        self._nodes = manager.informer(NODE)
+        self._pods = manager.informer(POD)
+        self._nodes.on_change(self._node_changed)
+        self._pods.on_change(self._pod_changed)
+
+    def follow(self) -> None:
+        """From now on nodes and pods count, those that are there already too."""
+        if self._following:
+            return
+        self._following = self._ledger.in_use = True
+        for node in self._nodes.all():
+            self._node_changed(None, node)
+        for pod in self._pods.all():
+            self._pod_changed(None, pod)
+
+    def _node_changed(self, old: Node | None, new: Node | None) -> None:
+        if not self._following:
+            return
+        if new is not None:
+            if self._ledger.set_node(new):
+                self._helped()
+        elif old is not None:
+            self._ledger.remove_node(old.metadata.name)
+
+    def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
+        if not self._following:
+            return
+        if new is not None and new.spec.node_name and not is_finished(new) and not has_places(new):
+            asked = {resource: amount for resource, amount in pod_requests(new.spec).items() if amount > 0}
+            requests = tuple(sorted(({"pods": 1} | asked).items()))
+            self._ledger.occupy(new.metadata.uid, new.spec.node_name, requests)
+            return
+        pod = new if new is not None else old
+        if pod is not None and self._ledger.leave(pod.metadata.uid):
+            self._helped()
+
+
+def has_places(pod: Pod) -> bool:
+    """Whether a pod is of a workload with places, which count already."""
+    annotations = pod.metadata.annotations
+    return WORKLOAD_ANNOTATION in annotations and not TOPOLOGY_ANNOTATIONS.isdisjoint(annotations)

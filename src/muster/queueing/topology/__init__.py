@@ -1,0 +1,1 @@
+"""Topology aware scheduling: quota that is given together with places for the pods (KEP-2724)."""

@@ -1,0 +1,285 @@
+"""What nodes have for workloads that say where their pods go, and what those that hold quota take of it.
+
+Counted are the nodes that are ready and not cordoned, less the pods on them that no such workload has. A workload
+takes what its assignment says, whether its pods run yet or not. Domains that are single nodes are shared between all
+flavors; others are counted for each flavor.
+
+Mutable, with one owner, and undone by the same calls: `take` and `give` leave no trace together.
+"""
+
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+from msgspec import Struct
+
+from muster.api.core import Node, Toleration
+from muster.api.nodes import HOSTNAME_LABEL
+from muster.api.taints import untolerated
+from muster.gang.capacity import Capacity, Ints, Mask
+from muster.gang.domains import Level, domains
+from muster.gang.shapes import Amounts, Guest, Shape
+from muster.queueing.model import FlavorSpec, Places
+
+_BEARS_ALL = (Toleration(operator="Exists"),)
+
+# "" for a single node, and its host name; or a flavor, and the values of a domain.
+_Key = tuple[str, tuple[str, ...]]
+
+
+class Field(Struct, frozen=True, eq=False):
+    """The nodes of a flavor, as the levels of its Topology divide them.
+
+    levels: from the widest. inside: its nodes, by index. by_node: whether the lowest domains are single nodes.
+    """
+
+    levels: tuple[Level, ...]
+    inside: Mask
+    by_node: bool
+
+
+class Room(Struct, frozen=True, eq=False):
+    """How many pods each lowest domain of a flavor takes, and what the nodes lack that take none.
+
+    nodes: how many there are. excluded: by reason, how many of them take none.
+    """
+
+    pods: Ints
+    nodes: int
+    excluded: Mapping[str, int]
+
+
+class Ledger:
+    """in_use: whether there is a flavor with a topology; if not, no places are looked for.
+
+    version: a number that is the same only while nothing changes that may change an answer.
+    """
+
+    def __init__(self) -> None:
+        self.in_use = False
+        self.version = 0
+        self.capacity = Capacity()
+        self._taken: dict[_Key, dict[str, int]] = {}
+        self._fields: dict[str, tuple[FlavorSpec, Field]] = {}
+        self._hosts: dict[str, int] | None = None  # the node of each host name
+        self._of_nodes: Ints | None = None  # what is taken of single nodes, as `Capacity.fitting` has it
+
+    # What there is.
+
+    def set_node(self, node: Node) -> bool:
+        """Add or update a node; whether that could help a workload that waits."""
+        helps = self.capacity.set_node(node)
+        if helps:
+            self._changed()
+        return helps
+
+    def remove_node(self, name: str) -> None:
+        """Forget a node; what is taken of it stays on record."""
+        self.capacity.remove_node(name)
+        self._changed()
+
+    def occupy(self, uid: str, node: str, requests: Amounts) -> None:
+        """A pod is on a node that no workload with places has."""
+        if self.capacity.assigned(uid) == (node, Guest(requests)):
+            return
+        self.version += 1
+        self.capacity.assign(uid, node, Guest(requests))
+
+    def leave(self, uid: str) -> bool:
+        """Such a pod is gone; whether there was one."""
+        known = self.capacity.release(uid)
+        self.version += known
+        return known
+
+    # What is taken.
+
+    def take(self, places: Iterable[Places], sign: int = 1) -> None:
+        """The pods of a workload go there."""
+        for each in places:
+            self.version += sign * hash(each)
+            for key, count in _keys(each):
+                taken = self._taken.setdefault(key, {})
+                for resource, amount in each.requests:
+                    taken[resource] = taken.get(resource, 0) + sign * count * amount
+                if not any(taken.values()):
+                    del self._taken[key]
+                self._count_on_node(key, each.requests, sign * count)
+
+    def give(self, places: Iterable[Places]) -> None:
+        """They go there no more."""
+        self.take(places, -1)
+
+    def emptied(self) -> "Ledger":
+        """The same nodes, with nothing taken."""
+        empty = Ledger()
+        empty.capacity, empty._fields = self.capacity, self._fields
+        return empty
+
+    # What is left.
+
+    def field(self, flavor: FlavorSpec) -> Field:
+        """Where the nodes of a flavor are; remembered until a node or the flavor changes."""
+        known = self._fields.get(flavor.name)
+        if known is None or known[0] is not flavor:
+            known = self._fields[flavor.name] = flavor, self._field(flavor)
+        return known[1]
+
+    def room(self, flavor: FlavorSpec, shape: Shape, beside: Shape | None = None) -> Room:
+        """How many pods of a shape the lowest domains of a flavor take; beside one of another shape, if there is one.
+
+        Where that one itself has no room the number is -1.
+        """
+        field = self.field(flavor)
+        if field.by_node:
+            return self._room_of_nodes(field, shape, beside)
+        return self._room_of_domains(flavor, field, shape, beside)
+
+    def holds(self, flavors: Mapping[str, FlavorSpec], places: Iterable[Places]) -> bool:
+        """Whether all of this could be taken beside what is taken already."""
+        taken: list[Places] = []
+        try:
+            for each in places:
+                flavor = next(flavors[name] for name in each.flavors if name in flavors and flavors[name].topology)
+                leaves = self.field(flavor).levels[-1]
+                number = {name[-len(each.levels) :]: i for i, name in enumerate(leaves.names)}
+                pods = self.room(flavor, Shape(each.requests)).pods
+                if any(values not in number or pods[number[values]] < count for values, count in each.domains):
+                    return False
+                self.take([each])
+                taken.append(each)
+            return True
+        finally:
+            self.give(taken)
+
+    def _field(self, flavor: FlavorSpec) -> Field:
+        labels = flavor.levels or ()
+        nodes: list[dict[str, str] | None] = []
+        for traits in self.capacity.traits:
+            mine: dict[str, str] | None = None
+            if traits is not None and traits.ready and not traits.unschedulable:
+                mine = dict(traits.labels)
+                of_flavor = all(mine.get(key) == value for key, value in flavor.labels.items())
+                if not of_flavor or any(label not in mine for label in labels):
+                    mine = None
+            nodes.append(mine)
+        inside = np.array([node is not None for node in nodes], np.bool_)
+        return Field(domains(nodes, labels), inside, bool(labels) and labels[-1] == HOSTNAME_LABEL)
+
+    def _room_of_nodes(self, field: Field, shape: Shape, beside: Shape | None) -> Room:
+        capacity, leaves = self.capacity, field.levels[-1]
+        taken = self._taken_of_nodes()
+        free, fits = capacity.free() - taken, capacity.fitting(shape, taken)
+        if beside is not None:
+            alone = capacity.fitting(beside, taken) > 0
+            one = capacity.taking(beside, alone.astype(np.int64)) if alone.any() else np.zeros_like(taken)
+            fits = np.where(alone, capacity.fitting(shape, taken + one), -1)
+        pods = np.full(len(leaves.names), -1 if beside is not None else 0, np.int64)
+        pods[leaves.of_node[field.inside]] = fits[field.inside]
+        return Room(pods, int(field.inside.sum()), self._excluded(field, shape, free))
+
+    def _room_of_domains(self, flavor: FlavorSpec, field: Field, shape: Shape, beside: Shape | None) -> Room:
+        """By what the nodes of a domain have together, as only that is known of what is taken; selectors do not count.
+
+        No more than they take each for itself: what no node has room for does not fit them all.
+        """
+        capacity, leaves = self.capacity, field.levels[-1]
+        plain = Shape(shape.requests, (), shape.tolerations)
+        whole = leaves.totals(np.where(field.inside, capacity.fitting(plain), 0))
+        free = {
+            resource: leaves.totals(np.where(field.inside, amounts, 0))
+            for resource, amounts in self._free_of(shape, beside)
+        }
+        for i, name in enumerate(leaves.names):
+            for resource, amount in self._taken.get((flavor.name, name), {}).items():
+                if resource in free:
+                    free[resource][i] -= amount
+        excluded: dict[str, int] = {}
+        if beside is None:
+            pods = np.minimum(whole, _times(free, shape))
+            for resource in _scarcest(free, shape, pods):
+                excluded[resource] = excluded.get(resource, 0) + 1
+        else:
+            led = {resource: amounts - dict(beside.requests).get(resource, 0) for resource, amounts in free.items()}
+            pods = np.where(_times(free, beside) > 0, np.minimum(whole, _times(led, shape)), -1)
+        return Room(pods, len(leaves.names), excluded)
+
+    def _free_of(self, *shapes: Shape | None) -> Iterable[tuple[str, Ints]]:
+        resources = {resource for shape in shapes if shape is not None for resource, _ in shape.requests}
+        return ((resource, self.capacity.free_of(resource)) for resource in sorted(resources))
+
+    def _changed(self) -> None:
+        self.version += 1
+        self._fields.clear()
+        self._hosts = self._of_nodes = None
+
+    def _taken_of_nodes(self) -> Ints:
+        capacity = self.capacity
+        shape = len(capacity.rows()), len(capacity.names)
+        if self._hosts is None:
+            self._hosts = {
+                host: i for i, traits in enumerate(capacity.traits) if traits and (host := _host(traits.labels))
+            }
+        if self._of_nodes is None or self._of_nodes.shape != shape:
+            self._of_nodes = np.zeros(shape, np.int64)
+            for key, amounts in self._taken.items():
+                self._count_on_node(key, tuple(amounts.items()), 1)
+        return self._of_nodes
+
+    def _count_on_node(self, key: _Key, amounts: Amounts, times: int) -> None:
+        flavor, values = key
+        if flavor or self._of_nodes is None or self._hosts is None:
+            return
+        rows = self.capacity.rows()
+        if (node := self._hosts.get(values[0])) is not None:
+            for resource, amount in amounts:
+                if (row := rows.get(resource, len(rows))) < len(self._of_nodes):
+                    self._of_nodes[row, node] += times * amount
+
+    def _excluded(self, field: Field, shape: Shape, free: Ints) -> dict[str, int]:
+        """Why nodes take no pod, in upstream's words; each node counts once."""
+        capacity, rows = self.capacity, self.capacity.rows()
+        reasons: dict[str, int] = {}
+        rest = field.inside
+        for reason, part in (
+            ("nodeSelector", Shape((), shape.node_selector, _BEARS_ALL)),
+            ("affinity", Shape((), node_terms=shape.node_terms, tolerations=_BEARS_ALL)),
+        ):
+            open_to = rest & capacity.eligible(part)
+            if closed := int(rest.sum() - open_to.sum()):
+                reasons[reason] = closed
+            rest = open_to
+        borne = rest & capacity.eligible(Shape((), tolerations=shape.tolerations))
+        for i in np.flatnonzero(rest & ~borne):
+            traits = capacity.traits[i]
+            taint = untolerated(traits.taints, shape.tolerations) if traits is not None else None
+            if taint is not None:
+                reason = f'taint "{taint.key}={taint.value}:{taint.effect}"'
+                reasons[reason] = reasons.get(reason, 0) + 1
+        rest = borne
+        for resource, wanted in shape.requests:
+            enough = free[rows[resource]] >= wanted if resource in rows else np.zeros_like(rest)
+            if short := int((rest & ~enough).sum()):
+                reasons[f'resource "{resource}"'] = short
+            rest = rest & enough
+        return reasons
+
+
+def _keys(places: Places) -> Iterable[tuple[_Key, int]]:
+    if places.levels == (HOSTNAME_LABEL,):
+        return [(("", values), count) for values, count in places.domains]
+    return [((flavor, values), count) for flavor in places.flavors for values, count in places.domains]
+
+
+def _times(free: Mapping[str, Ints], shape: Shape) -> Ints:
+    """How often the requests of a shape are there."""
+    times: Ints = np.min([free[resource] // wanted for resource, wanted in shape.requests], axis=0)
+    return np.maximum(times, 0)
+
+
+def _scarcest(free: Mapping[str, Ints], shape: Shape, pods: Ints) -> Iterable[str]:
+    """For each domain that takes no pod, the first resource that it has not enough of."""
+    for i in np.flatnonzero(pods == 0):
+        yield next((f'resource "{name}"' for name, wanted in shape.requests if free[name][i] < wanted), "fragmentation")
+
+
+def _host(labels: tuple[tuple[str, str], ...]) -> str:
+    return dict(labels).get(HOSTNAME_LABEL, "")
