@@ -20,6 +20,7 @@ from muster.cluster.apiserver.admission.plugins.quotaledger import QuotaLedger
 from muster.cluster.apiserver.admission.plugins.requester import note_requester
 from muster.cluster.apiserver.admission.plugins.resourcequota import QuotaAdmission
 from muster.cluster.apiserver.admission.plugins.runtimeclass import follow_runtime_class, require_overhead_of_class
+from muster.cluster.apiserver.admission.podgroups import endless_batch_pods
 from muster.cluster.apiserver.admission.policies import PolicyJudge
 from muster.cluster.apiserver.admission.webhooks import HttpCalls, WebhookDispatcher
 from muster.cluster.apiserver.admission.webhooks.services import address_of
@@ -46,7 +47,7 @@ from muster.cluster.nodeconnection import NodeConnection
 from muster.cluster.store import Journal, Store
 from muster.controllers.engine import Engine, assemble
 from muster.controllers.integrations.framework import Integration
-from muster.controllers.integrations.table import INTEGRATIONS
+from muster.controllers.integrations.table import INTEGRATIONS, pod_groups
 from muster.runtime.client import Client
 from muster.runtime.clock import Clock
 from muster.runtime.events.recorder import EventSink
@@ -151,7 +152,7 @@ async def control_plane(
                 *access.judging,
             ),
             last=(QuotaAdmission(ledger), NameSettlement(clock)),
-            remarks=(queue_of_nobody(configuration, integrations),),
+            remarks=(queue_of_nobody(configuration, integrations), endless_batch_pods(pod_groups(configuration))),
             webhooks=PolicyJudge(store, registry, WebhookDispatcher(store, registry, ids, calls)),
         )
         CustomResources(store, registry, calls, ids).start()
