@@ -51,6 +51,7 @@ class Capacity:
         self._used: Ints = np.zeros((0, 0), np.int64)
         self.guests = Guests()  # also those on nodes not (yet) known
         self.volumes = Volumes()
+        self._by_name: Ints | None = None
         self._opennesses: dict[tuple[object, ...], tuple[Mask, Counter[str]]] = {}
         self._masks: dict[tuple[object, ...], Mask] = {}
         self._domains: dict[tuple[str, ...], tuple[Level, ...]] = {}  # by the labels of a topology
@@ -82,6 +83,7 @@ class Capacity:
         if index is None:
             return
         self.names[index] = self.traits[index] = None
+        self._by_name = None
         self._vacant.append(index)
         self._allocatable[:, index] = 0
         self._used[:, index] = 0
@@ -179,6 +181,15 @@ class Capacity:
         """The nodes that have no taint that keeps the shape away."""
         key = "tolerated", shape.tolerations
         return self._mask(key, lambda traits: untolerated(traits.taints, shape.tolerations) is None)
+
+    @property
+    def by_name(self) -> Ints:
+        """The indexes in the order of the nodes' names, so that nothing depends on when a node was heard of."""
+        if self._by_name is None:
+            self._by_name = np.array(
+                sorted(range(len(self.names)), key=lambda index: self.names[index] or ""), np.int64
+            )
+        return self._by_name
 
     def domains(self, labels: tuple[str, ...]) -> tuple[Level, ...]:
         """The levels of a topology, from the widest label to the narrowest; remembered while no node changes."""
@@ -280,6 +291,7 @@ class Capacity:
             self._allocatable = np.pad(self._allocatable, ((0, 0), (0, grow)))
             self._used = np.pad(self._used, ((0, 0), (0, grow)))
             self._vacant = list(range(size + grow - 1, size - 1, -1))  # the lowest comes off first
+        self._by_name = None
         index = self._vacant.pop()
         self.names[index] = name
         self._index[name] = index

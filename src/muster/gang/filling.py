@@ -21,12 +21,19 @@ class Filled(Struct, frozen=True):
 
 
 def fill(around: Around, shape: Shape, fits: Ints, limits: Limits, wanted: int) -> Filled:
-    """Few nodes, tightly. `fits` is changed."""
-    if not limits.rules:
-        return Filled(_pack(fits, wanted))
-    if len(limits.rules) == 1:
-        return Filled(_pack_by_place(limits.rules[0], fits, wanted))
-    return _one_by_one(around, shape, fits, wanted)
+    """Few nodes, tightly. Of nodes that are as good as each other the first by name are taken. `fits` is changed."""
+    if len(limits.rules) > 1:
+        return _one_by_one(around, shape, fits, wanted)
+    by_name = around.capacity.by_name
+    counts = np.zeros_like(fits)
+    if limits.rules:
+        rule = limits.rules[0]
+        if not isinstance(rule, Even):
+            fits[rule.closed()] = 0
+        counts[by_name] = _pack_by_place(rule, rule.places[by_name], fits[by_name], wanted)
+    else:
+        counts[by_name] = _pack(fits[by_name], wanted)
+    return Filled(counts)
 
 
 def _pack(fits: Ints, wanted: int) -> Ints:
@@ -45,14 +52,13 @@ def _pack(fits: Ints, wanted: int) -> Ints:
     return counts
 
 
-def _pack_by_place(rule: Rule, fits: Ints, wanted: int) -> Ints:
+def _pack_by_place(rule: Rule, places: Ints, fits: Ints, wanted: int) -> Ints:
     """As many in each place as the rule says, on its roomiest nodes; nodes in no place take as many as they can."""
-    fits[rule.closed()] = 0 if not isinstance(rule, Even) else fits[rule.closed()]
     np.minimum(fits, wanted, out=fits)  # so that sums stay numbers
-    inside = np.flatnonzero((fits > 0) & (rule.places >= 0))
-    places = rule.places[inside]
-    size = int(rule.places.max(initial=-1)) + 1
-    free = np.where(rule.places < 0, fits, 0)
+    free = np.where(places < 0, fits, 0)
+    size = int(places.max(initial=-1)) + 1
+    inside = np.flatnonzero((fits > 0) & (places >= 0))
+    places = places[inside]
     counts = _pack(free, min(wanted, int(free.sum())))
     room = np.bincount(places, fits[inside], size).astype(np.int64)
     quotas = rule.quotas(room, wanted - int(counts.sum()))
@@ -72,7 +78,8 @@ def _one_by_one(around: Around, shape: Shape, fits: Ints, wanted: int) -> Filled
         limits = limits_of(now, shape)
         left = fits - counts
         limits.apply_to_next(left)
-        open_nodes = np.flatnonzero(left > 0)
+        open_nodes = around.capacity.by_name
+        open_nodes = open_nodes[left[open_nodes] > 0]
         if not len(open_nodes):
             return Filled(counts, exact=False)
         crowd = np.zeros(len(open_nodes), np.int64)

@@ -123,7 +123,8 @@ def _place_in_order(
         if int(filled.counts.sum()) < gang[shape]:
             proven = filled.exact and len(gang) == 1
             return Refusal(shape, gang[shape], int(filled.counts.sum()), proven)
-        nodes[shape] = tuple((_name(capacity, int(i)), int(filled.counts[i])) for i in np.flatnonzero(filled.counts))
+        used_nodes = capacity.by_name[filled.counts[capacity.by_name] > 0]
+        nodes[shape] = tuple((_name(capacity, int(i)), int(filled.counts[i])) for i in used_nodes)
         if len(order) > 1:
             used = capacity.taking(shape, filled.counts)
             taken = used if taken is None else taken + used
