@@ -10,6 +10,7 @@ TASK_SPEC_ANNOTATION: Final = "volcano.sh/task-spec"
 # Conditions.
 UNSCHEDULABLE: Final = "Unschedulable"
 SCHEDULED: Final = "Scheduled"
+FAILED: Final = "Failed"
 INITIALLY_SCHEDULED: Final = "PodGroupInitiallyScheduled"
 
 # Reasons.

@@ -60,6 +60,8 @@ class PodGroups(GangSource[Any]):
 
 
 def _due(group: PodGroup, members: Members) -> Due:
+    if group.failed:
+        return Due(lacking=f'PodGroup "{group.name}" has failed: {group.failed}')
     waiting = tuple(pod for pod in members.others if _waits(pod))
     tally = Tally(len(members.bound), len(members.unbound) + len(waiting), len(members.succeeded))
     needed = still_needed(group.min_members, tally)

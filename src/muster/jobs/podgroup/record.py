@@ -6,10 +6,12 @@ from typing import Any, TypeAlias
 from msgspec import Struct
 
 from muster.api import scheduling_v1alpha2 as native
+from muster.api.conditions import find_true
 from muster.api.kinds import Kind
 from muster.api.kueue.names import POD_SET_PREFERRED_TOPOLOGY, POD_SET_REQUIRED_TOPOLOGY
 from muster.api.meta import ObjectMeta
 from muster.api.podgroups import coscheduling, kep, kubebatch, sigs, volcano
+from muster.api.podgroups.names import FAILED
 from muster.api.quantity import ResourceList
 from muster.jobs.podgroup.reference import By
 
@@ -26,6 +28,7 @@ class PodGroup(Struct, frozen=True):
     min_resources: what there must be before it is looked at; the pods themselves say it better.
     required_topology, preferred_topology: the label of the level in whose one domain its pods must, or should, be.
     policy: what is done when fewer pods run than must; None: its pods are somebody else's business.
+    failed: why nothing of it starts any more; "" unless it has failed.
     """
 
     kind: Kind[Any]
@@ -41,6 +44,7 @@ class PodGroup(Struct, frozen=True):
     required_topology: str = ""
     preferred_topology: str = ""
     policy: kep.PodGroupPolicy | None = None
+    failed: str = ""
 
     @property
     def namespace(self) -> str:
@@ -59,7 +63,7 @@ class PodGroup(Struct, frozen=True):
 
 
 def _kep(kind: Kind[Any], group: kep.PodGroup) -> PodGroup:
-    spec = group.spec
+    spec, failed = group.spec, find_true(group.status.conditions, FAILED)
     return _record(
         kind,
         group.metadata,
@@ -67,6 +71,7 @@ def _kep(kind: Kind[Any], group: kep.PodGroup) -> PodGroup:
         _either(spec.min_members, spec.min_member),
         total_resources=spec.total_resources,
         policy=spec.policy,
+        failed=failed.message if failed is not None else "",
     )
 
 

@@ -1,0 +1,79 @@
+"""Acts on KEP-34's PodGroups that say what is done when fewer pods run than must, and notes when one is complete."""
+
+import asyncio
+from collections.abc import Iterable
+
+from muster.api.core import POD, Pod
+from muster.api.podgroups import kep
+from muster.controllers.podgroup.gang import PodGroups
+from muster.jobs.podgroup.policy import Step, decide
+from muster.runtime.controller import Result
+from muster.runtime.events.recorder import Recorder
+from muster.runtime.manager import Manager
+from muster.runtime.objects import merge_patch, reference
+from muster.runtime.reconciler import Reconciler
+from muster.runtime.refusals import ignoring
+
+_BY_GROUP = "pod-group-of-policy"
+_DELETIONS_AT_ONCE = 20
+
+
+class PodGroupPolicyController(Reconciler):
+    """Runs under a `Manager`; keys are those that the scheduler has for groups.
+
+    A group without a policy is managed by whoever made it; if it has quota to give back, that it is complete is noted.
+    """
+
+    name = "podgroup-policy"
+
+    def __init__(self, manager: Manager, recorder: Recorder, groups: PodGroups) -> None:
+        super().__init__(manager)
+        self._recorder = recorder
+        self._keys = groups
+        self._limit = asyncio.Semaphore(_DELETIONS_AT_ONCE)
+        self._pods = manager.informer(POD, indexes={_BY_GROUP: self._group_of})
+        self._groups = manager.informer(kep.POD_GROUP, indexes={_BY_GROUP: self._own_key}, optional=True)
+        self._controller.watch(self._pods, self._group_of, when=_matters)
+        self._controller.watch(self._groups, self._own_key)
+
+    def _group_of(self, pod: Pod) -> Iterable[str]:
+        key = self._keys.key(pod)
+        return (key,) if key else ()
+
+    def _own_key(self, group: kep.PodGroup) -> Iterable[str]:
+        return (self._keys.key_of(group),)
+
+    async def _reconcile(self, key: str) -> Result:
+        for group in self._groups.by(_BY_GROUP, key):
+            if group.spec.policy is None and not group.spec.total_resources:
+                return None
+            step = decide(group, self._pods.by(_BY_GROUP, key), self._clock.now())
+            if step.status != group.status:
+                await self._write(group, step)
+            else:
+                await asyncio.gather(*map(self._end, step.end))
+            return step.again.total_seconds() if step.again is not None else None
+        return None
+
+    async def _write(self, group: kep.PodGroup, step: Step) -> None:
+        patch = {"status": merge_patch(step.status, group.status)}
+        with ignoring("NotFound", "Conflict"):  # gone, or changed: then we are called again
+            await self._client.patch_object(kep.POD_GROUP, group, patch, subresource="status")
+            if step.note is not None:
+                note = step.note
+                self._recorder.event(reference(kep.POD_GROUP, group), note.type, note.reason, note.message)
+
+    async def _end(self, pod: Pod) -> None:
+        async with self._limit:
+            with ignoring("NotFound", "Conflict"):  # gone, or another one of that name
+                await self._client.delete_object(POD, pod)
+
+
+def _matters(old: Pod | None, new: Pod | None) -> bool:
+    """Whether a change of a pod changes what a group says."""
+    return old is None or new is None or _counted(old) != _counted(new)
+
+
+def _counted(pod: Pod) -> object:
+    meta = pod.metadata
+    return pod.status.phase, bool(pod.spec.node_name), meta.deletion_timestamp, meta.annotations, meta.labels
