@@ -124,7 +124,9 @@ async def test_what_leaves_the_head_its_room_passes_however_long_it_lasts(world)
 
 @virtual
 async def test_a_broken_gang_is_made_whole_before_a_new_one_of_higher_priority_starts(world):
-    await world.client.create(PRIORITY_CLASS, PriorityClass(metadata=ObjectMeta(name="high"), value=1000))
+    await world.client.create(
+        PRIORITY_CLASS, PriorityClass(metadata=ObjectMeta(name="high"), value=1000, preemption_policy="Never")
+    )
     await world.node("a", cpu="2")
     await world.node("b", cpu="2")
     await world.job("gang", 4, backoffLimit=10)

@@ -112,6 +112,10 @@ class GangSource(Protocol[T_contra]):
         """When a gang that started then ends, as far as its carrier says; seconds since the epoch."""
         return end_of(meta_of(carrier), None, started)
 
+    def needs(self, carrier: T_contra, pods: Collection[Pod]) -> tuple[Quorum, ...]:  # noqa: ARG002
+        """Of these pods, which run, those that a gang needs to go on; none: all of them."""
+        return ()
+
     def due(self, carrier: T_contra | None, members: Members) -> Due:
         """What is to be placed now. carrier: None if there is none, or not yet. members: some of them are unbound."""
         ...
@@ -149,6 +153,10 @@ class OwnedGangs(GangSource[T], Protocol[T]):
         """`namespace/job/uid`."""
         return f"{key_of(carrier)}/{meta_of(carrier).uid}"
 
+    def needs(self, carrier: T, pods: Collection[Pod]) -> tuple[Quorum, ...]:
+        """All of them, if they start together; else each may go for itself."""
+        return () if starts_together(meta_of(carrier)) else (Quorum(frozenset(pod.metadata.uid for pod in pods), 0),)
+
     def due(self, carrier: T | None, members: Members) -> Due:
         """All pods together once there are as many as there should be; one by one if the carrier says so."""
         if carrier is None:
@@ -177,12 +185,14 @@ class Gang(Struct):
     """The unfinished pods of one gang, by UID. Its priority is the highest that one of them ever had.
 
     source: None for a pod that stands alone.
+    version: another whenever something of its pods is.
     """
 
     source: GangSource[Any] | None = None
     unbound: dict[str, Pod] = field(default_factory=dict)
     bound: dict[str, Pod] = field(default_factory=dict)
     priority: int = LOWEST_PRIORITY
+    version: int = 0
 
     @property
     def pods(self) -> list[Pod]:

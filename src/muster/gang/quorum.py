@@ -35,22 +35,22 @@ def place_enough(place: Place, pods: Mapping[str, Shape], quorums: Sequence[Quor
         return Chosen(tuple(pods), outcome)
     if not quorums:
         return outcome
-    first = _fewest(pods, quorums)
-    fewest = place(_shapes(pods, first))
+    first = fewest(pods, quorums)
+    least = place(_shapes(pods, first))
     shapes = list(dict.fromkeys(pods.values()))
     attempts = (
         [(first, shapes)]
-        if isinstance(fewest, Placement)
+        if isinstance(least, Placement)
         else [(frozenset[str](), shapes), (frozenset[str](), sorted(shapes, key=lambda shape: shape.requests))]
     )
     for start, order in attempts:
         chosen, placement = _add(place, pods, start, order)
         if placement is not None and all(len(chosen & quorum.pods) >= quorum.least for quorum in quorums):
             return Chosen(tuple(uid for uid in pods if uid in chosen), placement)
-    return fewest if isinstance(fewest, Refusal) else outcome
+    return least if isinstance(least, Refusal) else outcome
 
 
-def _fewest(pods: Iterable[str], quorums: Sequence[Quorum]) -> frozenset[str]:
+def fewest(pods: Iterable[str], quorums: Sequence[Quorum]) -> frozenset[str]:
     """The first pods that meet every quorum; the small ones are met first, and count for the large."""
     order, chosen = list(pods), set[str]()
     for quorum in sorted(quorums, key=lambda quorum: len(quorum.pods)):

@@ -1,6 +1,6 @@
 """The gang of a PodGroup: its minimum starts together, whoever owns the pods; what is above it, one by one. Pure."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 from muster.api.core import Pod
@@ -47,6 +47,15 @@ class PodGroups(GangSource[Any]):
         """`namespace/group/way`."""
         group = read(carrier)
         return f"{group.namespace}/{group.name}/{group.by}"
+
+    def needs(self, carrier: Any, pods: Collection[Pod]) -> tuple[Quorum, ...]:
+        """Its minimum, and that of each task."""
+        group = read(carrier)
+        tasks = [
+            _quorum((pod for pod in pods if pod.metadata.annotations.get(TASK_SPEC_ANNOTATION) == task), least)
+            for task, least in sorted(group.roles.items())
+        ]
+        return (_quorum(pods, group.min_members), *tasks)
 
     def due(self, carrier: Any | None, members: Members) -> Due:
         """Enough of the pods together; what is there beyond them, or comes later, one by one."""

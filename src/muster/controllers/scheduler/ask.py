@@ -1,5 +1,6 @@
 """What a turn of a gang asks of the cluster, and where it goes: pure."""
 
+from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping
 from functools import partial
 from typing import Self
@@ -15,7 +16,7 @@ from muster.controllers.scheduler.roster import tenant_of
 from muster.gang.capacity import Capacity, Ints
 from muster.gang.ends import End, expected_end
 from muster.gang.placement import Placement, Refusal, place
-from muster.gang.quorum import Chosen, place_enough
+from muster.gang.quorum import Chosen, fewest, place_enough
 from muster.gang.shapes import Shape, shapes_of
 from muster.gang.topology import place_near
 
@@ -51,13 +52,17 @@ class Ask(Struct, frozen=True, eq=False):
         if turn.topology is not None:
             assigned = [capacity.assigned(uid) for uid in gang.bound]
             running = tuple(sorted(known[0] for known in assigned if known is not None))
-        counts: dict[Shape, int] = {}
-        for shape in shapes.values():
-            counts[shape] = counts.get(shape, 0) + 1
+        counts = Counter(shapes.values())
         # Of quorums it matters which pods they are, so only gangs without are alike.
         lasts = _end(gang, carrier, (oldest,), 0.0)
         alike = key if turn.quorums else (frozenset(counts.items()), turn.topology, running, closed, lasts)
         return cls(key, gang, turn, carrier, shapes, standing, alike, closed, running)
+
+    @property
+    def fewest(self) -> Mapping[Shape, int]:
+        """What has to be placed at least."""
+        pods = fewest(self.shapes, self.turn.quorums) if self.turn.quorums else self.shapes
+        return Counter(self.shapes[uid] for uid in pods)
 
     def place(self, capacity: Capacity, taken: Ints | None = None) -> Chosen | Refusal:
         """Which of the pods go, and where, beside what is taken; or why none does."""

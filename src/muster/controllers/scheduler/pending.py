@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from muster.controllers.scheduler.roster import Carried, Roster
 from muster.gang.capacity import Ints
 from muster.gang.ends import End
-from muster.gang.placement import Placing, Refusal
+from muster.gang.placement import Placement, Placing, Refusal, taken_by
 from muster.gang.reservation import Reservation, may_pass, passed, reserve
 
 Rank: TypeAlias = tuple[bool, int, float, datetime, str]
@@ -62,6 +62,8 @@ class PendingGangs:
         self._refusals: dict[Hashable, Refusal] = {}
         self._classes: dict[Hashable, deque[str]] = {}  # of each class, those that the last sweep has yet to look at
         self._totals: dict[str, int] = {}  # all that there is, by resource
+        self._nominated: dict[str, tuple[Standing, Placement]] = {}  # where gangs go once their victims are gone
+        self._tried: dict[Hashable, int] = {}  # up to which priority a class has looked for victims
         self._head: Head | None = None
         self._stale = False  # something happened that the reservation does not know
 
@@ -84,6 +86,7 @@ class PendingGangs:
     def freed(self) -> None:
         """Room came free, or something else happened that could help."""
         self._refusals.clear()
+        self._tried.clear()
         self._totals.clear()
         self._stale = True
 
@@ -94,18 +97,43 @@ class PendingGangs:
             del self._refusals[alike]
         return bool(looking)
 
-    def wait(self, key: str, waiter: Waiter, refusal: Refusal | None) -> None:
-        """A gang waits. refusal: why there is no room; None: others go first."""
+    def refused(self, alike: Hashable, refusal: Refusal) -> None:
+        """There is no room for a class, until something comes free."""
+        self._refusals[alike] = refusal
+
+    def wait(self, key: str, waiter: Waiter) -> None:
+        """A gang waits."""
         self._waiting[key] = waiter
-        if refusal is not None:
-            self._refusals[waiter.alike] = refusal
 
     def forget(self, key: str) -> bool:
         """A gang waits no more. Whether that could help others."""
         if self._head is not None and self._head.key == key:
             self._head = None
+        if self._nominated.pop(key, None) is not None:
             self._refusals.clear()
         return self._waiting.pop(key, None) is not None
+
+    def may_try(self, alike: Hashable, standing: Standing) -> bool:
+        """Whether a gang should look for victims: none of its class has, since anything came free."""
+        priority, known = standing.priority, self._tried.get(alike)
+        self._tried[alike] = priority if known is None else max(priority, known)
+        return known is None or priority > known
+
+    def nominate(self, key: str, standing: Standing, placement: Placement) -> None:
+        """A gang goes there once what is there has gone."""
+        self._nominated[key] = standing, placement
+
+    def kept_for_others(self, key: str, standing: Standing) -> Ints | None:
+        """What was nominated to gangs that go before this one; None if nothing was."""
+        if not self._nominated:
+            return None
+        rank, capacity = self.rank(key, standing), self._roster.capacity
+        kept = [
+            taken_by(capacity, placement)
+            for other, (its, placement) in self._nominated.items()
+            if other != key and self.rank(other, its) < rank
+        ]
+        return sum(kept[1:], start=kept[0]) if kept else None
 
     def in_order(self) -> list[str]:
         """The first goes first."""

@@ -109,6 +109,7 @@ class Roster:
         if not holds:
             self.shares.release(uid)
         self._running.pop(key, None)
+        gang.version += 1
         if not gang.unbound and not gang.bound:
             del self.gangs[key]
         due = was_unbound != (uid in gang.unbound)
@@ -122,6 +123,7 @@ class Roster:
         if (gang := self.gangs.get(key)) is not None and gang.unbound.pop(uid, None) is not None:
             gang.bound[uid] = pod
             self._running.pop(key, None)
+            gang.version += 1
             self._sent[uid] = node
             self.shares.hold(uid, tenant_of(pod), guest_of(pod).requests)
 
@@ -129,7 +131,7 @@ class Roster:
         """What holds room, since when, and when it is expected to end. now: seconds since the epoch."""
         for key, gang in self.gangs.items():
             if gang.bound and key not in self._running:
-                started = min(_started(pod, now) for pod in gang.bound.values())
+                started = min(started_at(pod, now) for pod in gang.bound.values())
                 end = carried(key, gang, started)
                 ends = [expected_end(pod, started, end) for pod in gang.bound.values()]
                 last = None if None in ends else max((end for end in ends if end is not None), key=lambda end: end.at)
@@ -172,7 +174,7 @@ def tenant_of(pod: Pod) -> str:
     return f"{pod.metadata.namespace}/{labels.get(LOCAL_QUEUE_NAME_LABEL) or labels.get(QUEUE_NAME_LABEL, '')}"
 
 
-def _started(pod: Pod, now: float) -> float:
+def started_at(pod: Pod, now: float) -> float:
     """When a pod was taken by its node; one that is just bound is about to be."""
     return pod.status.start_time.timestamp() if pod.status.start_time is not None else now
 

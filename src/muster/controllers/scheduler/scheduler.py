@@ -36,12 +36,16 @@ from muster.controllers.scheduler.ask import Ask
 from muster.controllers.scheduler.binding import Binder, Refusals, come_again
 from muster.controllers.scheduler.carrier import Carrier
 from muster.controllers.scheduler.pending import Head, PendingGangs, Waiter
+from muster.controllers.scheduler.preemption import Preemptor
 from muster.controllers.scheduler.roster import Roster
 from muster.controllers.scheduler.telling import Teller
 from muster.gang.elastic import Waiting
 from muster.gang.ends import End
 from muster.gang.explain import explain
+from muster.gang.holdings import Holdings
 from muster.gang.placement import Refusal, taken_by
+from muster.gang.preemption import Preemption, Protected
+from muster.gang.quorum import Chosen, Quorum
 from muster.gang.shapes import count_shapes, guest_of
 from muster.runtime.controller import Result
 from muster.runtime.events.recorder import Recorder
@@ -71,6 +75,9 @@ SHRINK_SECONDS = 0.1
 GROW_SECONDS = 5.0
 _SHRINK, _GROW = "shrink", "grow"
 
+# Gangs that could shrink for another are given so long to, before any is told to go.
+PREEMPT_SECONDS = 1.0
+
 # What is half there goes before every priority that a pod can have.
 _REPAIR_PRIORITY = 2**31
 
@@ -96,6 +103,7 @@ class Scheduler(Reconciler):
         self._binder = Binder(self._client, self._clock, self._roster.is_bound)
         self._teller = Teller(self._client, recorder, self._clock)
         self._pending = PendingGangs(self._roster, self._carried_end)
+        self._preemptor = Preemptor(manager, recorder, self._roster, self._needs)
         self._lacking: dict[str, tuple[float, str]] = {}  # gangs that lack pods: since when, and what was said
         self._closed: dict[str, set[str]] = {}  # nodes to which the server would not have a pod bound, by its UID
         self._resting: dict[str, float] = {}  # gangs that were given back, and until when they are left alone
@@ -282,21 +290,29 @@ class Scheduler(Reconciler):
         return Ask.of(key, gang, turn, carrier, capacity, closed)
 
     async def _place(self, ask: Ask) -> bool:
-        """Bind these pods together if they fit. From the decision to the assignment no other task gets a turn."""
+        """Bind these pods together if they may go. From the decision to the assignment no other task gets a turn."""
         capacity, now = self._roster.capacity, self._now()
         outcome = self._pending.refusal(ask.alike) or ask.place(capacity)
         if isinstance(outcome, Refusal):
+            self._pending.refused(ask.alike, outcome)
             return await self._no_room(ask, outcome, now)
+        if (kept := self._pending.kept_for_others(ask.key, ask.standing)) is not None:
+            outcome = ask.place(capacity, kept)
+            if isinstance(outcome, Refusal):
+                return await self._keep_back(ask, "The nodes are kept for a gang for which others had to go.")
         if self._pending.head is not None:
             taken, end = taken_by(capacity, outcome.placement), ask.end(now)
             if (head := self._pending.kept_for(ask.key, ask.standing, taken, end, now)) is not None:
                 name = split_key(head.key)[0]
-                sentence = f"The nodes are kept for {name}, which goes first{self._expected(head, now)}."
-                await self._wait(ask, sentence, None)
-                return False
+                expected = self._expected(head, now)
+                return await self._keep_back(ask, f"The nodes are kept for {name}, which goes first{expected}.")
+        return await self._start(ask, outcome)
+
+    async def _start(self, ask: Ask, chosen: Chosen) -> bool:
+        """Bind pods to the nodes chosen for them, which they hold from now on."""
+        capacity, bindings = self._roster.capacity, ask.bindings(chosen)
         if self._pending.forget(ask.key):
             self._sweep_soon()
-        bindings = ask.bindings(outcome)
         for pod, node in bindings:
             capacity.assign(pod.metadata.uid, node, guest_of(pod))
         if self._pending.met_others():
@@ -316,26 +332,73 @@ class Scheduler(Reconciler):
             self._controller.queue.add(ask.key, ask.gang.priority)
         return True
 
-    async def _no_room(self, ask: Ask, refusal: Refusal, now: float) -> bool:
-        """There is no room for a gang: it waits, and if it is the first to, room is reserved for it."""
-        if ask.carrier is not None and (half := self._half_bound(ask.key, ask.gang)):
-            await self._give_back(half, ask.carrier, "the rest no longer fits")
-        self._sizes_soon()
-        sentence = explain(self._roster.capacity, refusal, len(ask.turn.pods))
-        waiter = Waiter(ask.alike, ask.standing, sentence)
-        if not ask.turn.surplus:
-            never = self._pending.keep_for(ask.key, waiter, partial(ask.placing, self._roster.capacity), now)
-            head = self._pending.head
-            if never is not None:
-                sentence += " It would not fit either if all that ever ends had ended."
-            elif head is not None and head.key == ask.key and (expected := self._expected(head, now)):
-                sentence += f" It goes first{expected}."
-        await self._wait(ask, sentence, refusal)
+    async def _keep_back(self, ask: Ask, sentence: str) -> bool:
+        """There is room, but not for this gang."""
+        await self._tell(ask, self._wait(ask, sentence), sentence)
         return False
 
-    async def _wait(self, ask: Ask, sentence: str, refusal: Refusal | None) -> None:
+    async def _no_room(self, ask: Ask, refusal: Refusal, now: float) -> bool:
+        """There is no room for a gang: it waits. If it is the first to, room is reserved for it, or made."""
+        sentence, plan = explain(self._roster.capacity, refusal, len(ask.turn.pods)), None
+        if not ask.turn.surplus:
+            plan, words = self._victims(ask, now)
+            sentence += words + self._reserve(ask, now)
+        half = self._half_bound(ask.key, ask.gang)
+        known = self._wait(ask, sentence)
+        self._sizes_soon()
+        if half and ask.carrier is not None:
+            await self._give_back(half, ask.carrier, "the rest no longer fits")
+        if plan is not None:
+            await self._preemptor.displace(ask, plan)
+            await self._preemptor.nominate(ask, plan)
+        await self._tell(ask, known, sentence)
+        return False
+
+    def _reserve(self, ask: Ask, now: float) -> str:
+        """Keep room for a gang if it is the first that waits; what is to be said of it."""
+        waiter = Waiter(ask.alike, ask.standing, "")
+        if self._pending.keep_for(ask.key, waiter, partial(ask.placing, self._roster.capacity), now) is not None:
+            return " It would not fit either if all that ever ends had ended."
+        head = self._pending.head
+        expected = self._expected(head, now) if head is not None and head.key == ask.key else ""
+        return f" It goes first{expected}." if expected else ""
+
+    def _victims(self, ask: Ask, now: float) -> tuple[Preemption | None, str]:
+        """Who has to go for a gang, if weaker ones could; and what is to be said of it."""
+        if self._sizes.active and self._pending.get(ask.key) is None:  # what can shrink need not go
+            self._controller.queue.add_after(ask.key, PREEMPT_SECONDS, ask.gang.priority)
+            return None, ""
+        if not self._pending.may_try(ask.alike, ask.standing):
+            return None, ""
+        roster = self._roster
+        leaving = Holdings.of(roster.capacity, [tuple(roster.leaving)]).freed()
+        kept = self._pending.kept_for_others(ask.key, ask.standing)
+        plan = self._preemptor.decide(ask, leaving if kept is None else leaving + kept, now)
+        if isinstance(plan, Protected):
+            return None, f" Pods of lower priority are protected by PodDisruptionBudget {', '.join(plan.budgets)}."
+        if not isinstance(plan, Preemption):
+            return None, ""
+        self._pending.nominate(ask.key, ask.standing, plan.placement)
+        if not plan.victims:
+            return None, " It starts when what is there has gone."
+        count = sum(map(len, plan.victims.values()))
+        return plan, f" {count} pods of lower priority were told to go for it."
+
+    def _needs(self, key: str, gang: Gang) -> tuple[Quorum, ...]:
+        """What a gang needs to go on."""
+        carrier = self._carrier(key, gang.source) if gang.source is not None else None
+        if gang.source is None or carrier is None:
+            return ()
+        return gang.source.needs(carrier.object, gang.bound.values())
+
+    def _wait(self, ask: Ask, sentence: str) -> Waiter | None:
+        """From now on a gang waits. What is known of it until now."""
         known = self._pending.get(ask.key)
-        self._pending.wait(ask.key, Waiter(ask.alike, ask.standing, sentence), refusal)
+        self._pending.wait(ask.key, Waiter(ask.alike, ask.standing, sentence))
+        return known
+
+    async def _tell(self, ask: Ask, known: Waiter | None, sentence: str) -> None:
+        """Say why a gang waits, unless that was said already."""
         if known is None or known.sentence != sentence:
             await self._teller.waits(ask.turn.pods, ask.carrier, sentence)
 

@@ -1,0 +1,171 @@
+"""Gangs that displace others: whole or what is above the minimum, as few as can be, and within budgets."""
+
+import msgspec
+import pytest
+from tests.system.plane import virtual
+
+from muster.api.batch import JOB
+from muster.api.core import EVENT, POD, Pod
+from muster.api.meta import LabelSelector, ObjectMeta
+from muster.api.podgroups.kep import POD_GROUP, PodGroup, PodGroupSpec
+from muster.api.policy import POD_DISRUPTION_BUDGET, PodDisruptionBudget, PodDisruptionBudgetSpec
+from muster.api.scheduling import PRIORITY_CLASS, PriorityClass
+from muster.runtime.transport import STRATEGIC_MERGE_PATCH
+
+
+async def classes(world):
+    for name, value in [("low", 10), ("high", 1000)]:
+        await world.client.create(PRIORITY_CLASS, PriorityClass(metadata=ObjectMeta(name=name), value=value))
+    polite = PriorityClass(metadata=ObjectMeta(name="polite"), value=1000, preemption_policy="Never")
+    await world.client.create(PRIORITY_CLASS, polite)
+
+
+def template(priority, *, cpu="1", labels=None):
+    container = {"name": "c", "image": "none", "resources": {"requests": {"cpu": cpu}}}
+    spec = {"restartPolicy": "Never", "priorityClassName": priority, "containers": [container]}
+    return {"metadata": {"labels": labels or {}}, "spec": spec}
+
+
+async def job(world, name, workers, priority, *, labels=None, **spec):
+    await world.job(name, workers, template=template(priority, labels=labels), **spec)
+    await world.settle(1)
+    for pod in await world.pods(name):
+        if pod.spec.node_name:
+            status = {"status": {"phase": "Running", "startTime": world.clock.now().strftime("%Y-%m-%dT%H:%M:%SZ")}}
+            ready = {"conditions": [{"type": "Ready", "status": "True"}]}
+            await play(world, pod, status["status"] | ready)
+    await world.settle(1)
+
+
+async def play(world, pod, status):
+    name = pod.metadata.name
+    await world.client.patch(POD, name, {"status": status}, "default", type=STRATEGIC_MERGE_PATCH, subresource="status")
+
+
+async def bury(world):
+    """The nodes: pods that are being deleted are gone."""
+    for pod in await world.pods():
+        if pod.metadata.deletion_timestamp is not None:
+            await world.client.delete(POD, pod.metadata.name, "default", grace_period_seconds=0)
+    await world.settle(1)
+
+
+async def bound(world, name):
+    return sum(map(bool, await world.nodes_of(name)))
+
+
+async def going(world, name):
+    return sum(pod.metadata.deletion_timestamp is not None for pod in await world.pods(name))
+
+
+async def said(world, name):
+    events = (await world.client.list(EVENT, "default")).items
+    return " ".join(event.message for event in events if event.involved_object.name == name)
+
+
+@virtual
+async def test_a_whole_gang_goes_for_one_of_higher_priority_and_comes_again_behind_it(world):
+    await classes(world)
+    await world.node("a", cpu="4")
+    await world.node("b", cpu="4")
+    await job(world, "victim", 4, "low", backoffLimit=0)
+    await job(world, "spared", 4, "low")
+    await job(world, "urgent", 2, "high")
+    victims = "victim" if await going(world, "victim") else "spared"
+    other = "spared" if victims == "victim" else "victim"
+    assert (await going(world, victims), await going(world, other)) == (4, 0), "half a gang is left"
+    assert "4 pods of lower priority were told to go for it" in await said(world, "urgent")
+    await bury(world)
+    await bury(world)
+    assert await bound(world, "urgent") == 2
+    assert await bound(world, other) == 4
+    assert await bound(world, victims) == 0, "half of it is back"
+    ended = (await world.client.get(JOB, victims, "default")).status
+    assert not any(one.type == "Failed" for one in ended.conditions), "to be displaced is no failure of the Job's"
+
+
+@virtual
+async def test_what_victims_leave_is_kept_for_the_gang_they_left_it_for(world):
+    """Pitfall 11: no other takes the hole while the victims go."""
+    await classes(world)
+    await world.node("a", cpu="4")
+    await job(world, "victim", 4, "low")
+    await world.job("urgent", 4, template=template("high"))
+    await world.settle(1)
+    assert await going(world, "victim") == 4
+    nominated = {pod.status.nominated_node_name for pod in await world.pods("urgent")}
+    assert nominated == {"a"}
+    [first, *_] = [pod for pod in await world.pods("victim") if pod.metadata.deletion_timestamp]
+    await world.client.delete(POD, first.metadata.name, "default", grace_period_seconds=0)
+    await world.job("thief", 1, template=template("low"))
+    await world.settle(2)
+    assert await bound(world, "thief") == 0
+    await bury(world)
+    assert (await bound(world, "urgent"), await bound(world, "thief")) == (4, 0)
+
+
+@pytest.mark.parametrize(
+    ("holder", "comer"),
+    [
+        pytest.param("low", "low", id="equals"),
+        pytest.param("high", "low", id="the stronger is there"),
+        pytest.param("low", "polite", id="one that displaces none"),
+    ],
+)
+def test_who_displaces_none(holder, comer):
+    @virtual
+    async def scenario(world):
+        await classes(world)
+        await world.node("a", cpu="4")
+        await job(world, "holder", 4, holder)
+        await job(world, "comer", 2, comer)
+        assert (await going(world, "holder"), await bound(world, "comer")) == (0, 0)
+
+    scenario()
+
+
+@virtual
+async def test_budgets_are_kept_and_named(world):
+    """Pitfall 29: a gang that a budget protects is left alone, and another goes if one may."""
+    await classes(world)
+    await world.node("a", cpu="4")
+    await job(world, "guarded", 4, "low", labels={"app": "guarded"})
+    selector = LabelSelector(match_labels={"app": "guarded"})
+    budget = PodDisruptionBudgetSpec(min_available=4, selector=selector)
+    meta = ObjectMeta(name="all-four", namespace="default")
+    await world.client.create(POD_DISRUPTION_BUDGET, PodDisruptionBudget(metadata=meta, spec=budget), "default")
+    await world.settle(1)
+    await job(world, "urgent", 2, "high")
+    assert (await going(world, "guarded"), await bound(world, "urgent")) == (0, 0)
+    assert "protected by PodDisruptionBudget default/all-four" in await said(world, "urgent")
+    await world.node("b", cpu="2")
+    await job(world, "free", 2, "low")
+    if not await bound(world, "urgent"):
+        await bury(world)
+    assert (await going(world, "guarded"), await bound(world, "urgent")) == (0, 2)
+
+
+@virtual
+async def test_of_a_pod_group_only_what_is_above_its_minimum_goes_if_that_is_enough(world):
+    """Pitfall 10: two of the surplus go, and not one more."""
+    await classes(world)
+    await world.node("a", cpu="4")
+    group = PodGroup(metadata=ObjectMeta(name="g", namespace="default"), spec=PodGroupSpec(min_members=2))
+    await world.client.create(POD_GROUP, group, "default")
+    for number in range(4):
+        container = {"name": "c", "image": "none", "resources": {"requests": {"cpu": "1"}}}
+        pod = {
+            "metadata": {"name": f"g-{number}", "annotations": {"scheduling.k8s.io/group-name": "g"}},
+            "spec": {"restartPolicy": "Never", "priorityClassName": "low", "containers": [container]},
+        }
+        await world.client.create(POD, msgspec.convert(pod, Pod), "default")
+    await world.settle(2)
+    pods = await world.pods()
+    assert sum(bool(pod.spec.node_name) for pod in pods) == 4
+    for pod in pods:
+        await play(world, pod, {"phase": "Running"})
+    await world.job("urgent", 2, template=template("high"))
+    await world.settle(1)
+    assert sum(pod.metadata.deletion_timestamp is not None for pod in await world.pods()) == 2
+    await bury(world)
+    assert await bound(world, "urgent") == 2
