@@ -32,6 +32,7 @@ COMMANDS = {
     "release": "Let them go on.",
     "scale": "Change the number of workers of a job.",
     "queue": "List, stop, resume and create queues.",
+    "podgroups": "Show groups of pods that start together, and why they wait.",
     "top": "Show nodes and quotas, and who uses what.",
     "backup": "Copy all objects and keys into a file.",
     "restore": "Begin again with what a backup holds.",

@@ -23,6 +23,14 @@ def local_queues(ctx: click.Context, param: click.Parameter, incomplete: str) ->
     return _beginning(incomplete, _names(ctx, "/apis/kueue.x-k8s.io/v1beta2", "localqueues"))
 
 
+def pod_groups(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:  # noqa: ARG001
+    """PodGroups of the namespace that the line names, of all kinds that come with the server."""
+    from muster.api.podgroups import POD_GROUP_KINDS
+
+    found = {one for kind in POD_GROUP_KINDS for one in _names(ctx, f"/apis/{kind.api_version}", kind.plural)}
+    return _beginning(incomplete, sorted(found))
+
+
 def jobs_and_queues(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
     """JOB or queue/NAME."""
     if incomplete.startswith("queue/"):

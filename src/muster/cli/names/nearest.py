@@ -29,6 +29,8 @@ COMMANDS = {
     "ls": "ps",
     "get": "ps",
     "show": "ps",
+    "podgroup": "podgroups list",
+    "pg": "podgroups list",
     "sinfo": "top",
     "nodes": "top",
     "usage": "top",

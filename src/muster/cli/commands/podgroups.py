@@ -1,0 +1,137 @@
+"""`muster podgroups`: groups of pods that start together: how each does, and why it waits."""
+
+from typing import Any
+
+import click
+
+from muster.cli.completion import names
+from muster.cli.names.examples import examples
+from muster.cli.names.suggesting import SuggestingGroup
+from muster.cli.names.types import name
+from muster.cli.session import Target, connect, run, target_options
+
+
+@click.group(
+    cls=SuggestingGroup,
+    epilog=examples("muster podgroups list", "muster podgroups describe train"),
+)
+def command() -> None:
+    """List and describe PodGroups, of whatever kind.
+
+    A PodGroup says how many of its pods start together, or none. It is Waiting while too few have a node, Ready once
+    enough have one, Broken if it lost so many that it cannot get there any more, Done when enough have succeeded.
+    """
+
+
+@command.command(
+    "list",
+    short_help="List PodGroups: state, minimum, pods, why they wait.",
+    epilog=examples("muster podgroups list", "muster podgroups list -A -o wide"),
+)
+@click.option("-A", "--all-namespaces", is_flag=True, help="PodGroups of all namespaces.")
+@click.option("-o", "--output", type=click.Choice(["wide", "json", "yaml", "name"]), help="Another form.")
+@target_options
+def list_(all_namespaces: bool, output: str | None, **options: Any) -> None:
+    """List PodGroups, and the names of those that pods wait for and that are not there."""
+    run(_list(Target.of(options), output or "", everywhere=all_namespaces))
+
+
+async def _list(target: Target, output: str, *, everywhere: bool) -> None:
+    from muster.insight.podgroups import row
+    from muster.insight.reader.podgroups import pod_groups
+    from muster.runtime.clock import RealClock
+
+    async with connect(target) as session:
+        found = await pod_groups(session.client, "" if everywhere else session.namespace)
+    now = RealClock().now()
+    rows = [row(view, now) for view in found]
+    if output in ("json", "yaml"):
+        from muster.cli.terminal.output import dump
+
+        click.echo(dump(rows, output))
+    elif output == "name":
+        for each in rows:
+            click.echo(each["name"])
+    elif rows:
+        _print(rows, everywhere=everywhere, wide=output == "wide")
+    else:
+        click.echo("no PodGroups", err=True)
+
+
+# Heading, and what stands below it.
+_COLUMNS = {"NAME": "name", "STATE": "state", "MIN": "minimum", "PODS": "pods", "BOUND": "bound", "RUNNING": "running"}
+_WIDE = {"SUCCEEDED": "succeeded", "FAILED": "failed", "KIND": "kind"}
+
+
+def _print(rows: list[dict[str, Any]], *, everywhere: bool, wide: bool) -> None:
+    from muster.cli.terminal.output import terminal_width
+    from muster.insight.text import table
+
+    first = {"NAMESPACE": "namespace"} if everywhere else {}
+    columns = first | _COLUMNS | (_WIDE if wide else {}) | {"AGE": "age", "REASON": "reason"}
+    cells = [[_cell(each[field], field) for field in columns.values()] for each in rows]
+    click.echo(table(list(columns), cells, width=terminal_width()))
+
+
+def _cell(value: Any, field: str) -> str:
+    empty = "" if field == "reason" else "-"
+    return empty if value is None or value == "" else str(value)
+
+
+@command.command(
+    short_help="Show a PodGroup, its pods and its events.",
+    epilog=examples("muster podgroups describe train", "muster podgroups describe train -o json"),
+)
+@click.argument("name", type=name, shell_complete=names.pod_groups)
+@click.option("-o", "--output", type=click.Choice(["json", "yaml"]), help="Another form.")
+@target_options
+def describe(name: str, output: str | None, **options: Any) -> None:
+    """Say what the PodGroup NAME asks for, how each of its pods does, and what was said of it."""
+    run(_describe(Target.of(options), name, output or ""))
+
+
+async def _describe(target: Target, name: str, output: str) -> None:
+    from muster.cli.terminal.output import dump
+    from muster.insight.podgroups import detailed
+    from muster.insight.reader.podgroups import events_of, pod_groups
+    from muster.runtime.clock import RealClock
+
+    async with connect(target) as session:
+        found = await pod_groups(session.client, session.namespace)
+        mine = [view for view in found if view.name == name]
+        if not mine:
+            raise click.ClickException(_none(name, session.namespace, [view.name for view in found]))
+        now = RealClock().now()
+        documents = [detailed(view, await events_of(session.client, view), now) for view in mine]
+    if output:
+        click.echo(dump(documents, output))
+    else:
+        click.echo("\n\n".join("\n".join(_lines(document)) for document in documents))
+
+
+def _none(name: str, namespace: str, there: list[str]) -> str:
+    from muster.cli.names.nearest import nearest
+
+    meant = nearest(name, there)
+    return f"there is no PodGroup {name} in namespace {namespace}" + (f"; did you mean {meant}?" if meant else "")
+
+
+def _lines(group: dict[str, Any]) -> list[str]:
+    from muster.insight.text import table
+
+    counts = ", ".join(f"{group[word]} {word}" for word in ("bound", "running", "succeeded", "failed"))
+    about = {
+        "kind": group["kind"],
+        "state": group["state"] + (f": {group['reason']}" if group["reason"] else ""),
+        "minimum": _cell(group["minimum"], "minimum"),
+        "pods": f"{group['pods']} ({counts})",
+        **group["asks"],
+    }
+    lines = [group["name"], *(f"  {word + ':':<17}{text}" for word, text in about.items() if text)]
+    if group["members"]:
+        rows = [[one["name"], one["phase"], one["node"] or "-", one["reason"]] for one in group["members"]]
+        lines += ["", *table(["POD", "PHASE", "NODE", "REASON"], rows).split("\n")]
+    if group["events"]:
+        rows = [[one["age"], one["reason"], one["message"]] for one in group["events"]]
+        lines += ["", *table(["SEEN", "EVENT", "MESSAGE"], rows).split("\n")]
+    return lines

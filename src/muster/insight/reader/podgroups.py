@@ -1,0 +1,27 @@
+"""Reads PodGroups of every dialect that a cluster serves, with their pods and what was said of them."""
+
+import asyncio
+
+from muster.api.core import EVENT, POD, Event
+from muster.insight.podgroups import View, views
+from muster.insight.reader.queues import list_or_none
+from muster.jobs.podgroup.record import KINDS, NATIVE
+from muster.jobs.podgroup.reference import By
+from muster.runtime.client import Client
+
+
+async def pod_groups(client: Client, namespace: str) -> list[View]:
+    """Those of a namespace, "" for all; a dialect that is not served, or that the user may not see, has none."""
+    lists = dict(
+        zip(KINDS, await asyncio.gather(*(list_or_none(client, kind, namespace) for kind in KINDS)), strict=True)
+    )
+    pods = (await client.list(POD, namespace)).items
+    ways = [by for by in By if by is not By.FIELD or lists[NATIVE] is not None]
+    return views([group for found in lists.values() for group in found or ()], pods, ways)
+
+
+async def events_of(client: Client, view: View) -> list[Event]:
+    """What was said of a group, the oldest first; nothing if the user may not see it."""
+    if view.group is None:
+        return []
+    return await list_or_none(client, EVENT, view.namespace, fields=f"involvedObject.uid={view.group.uid}") or []
