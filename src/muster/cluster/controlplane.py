@@ -16,6 +16,7 @@ from muster.cluster.apiserver.admission.chain import PLUGINS, Admission
 from muster.cluster.apiserver.admission.managed import managed_plugins, queue_of_nobody, require_readable
 from muster.cluster.apiserver.admission.plugins.limitranger import require_limits_kept, set_default_resources
 from muster.cluster.apiserver.admission.plugins.ownerpermission import OwnerPermission
+from muster.cluster.apiserver.admission.plugins.podgrouplabel import label_with_group
 from muster.cluster.apiserver.admission.plugins.quotaledger import QuotaLedger
 from muster.cluster.apiserver.admission.plugins.requester import note_requester
 from muster.cluster.apiserver.admission.plugins.resourcequota import QuotaAdmission
@@ -138,6 +139,7 @@ async def control_plane(
         admission = Admission(
             changing=(
                 *PLUGINS,
+                label_with_group,
                 follow_runtime_class,
                 set_default_resources,
                 note_requester,

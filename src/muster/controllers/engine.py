@@ -16,6 +16,7 @@ from muster.controllers.integrations.setup import reconcilers
 from muster.controllers.integrations.table import INTEGRATIONS, gang_sources, pod_groups
 from muster.controllers.job import JobController
 from muster.controllers.job.ttl import TtlController
+from muster.controllers.podgroup.budget import PodGroupBudgetController
 from muster.controllers.podgroup.policy import PodGroupPolicyController
 from muster.controllers.podgroup.status import PodGroupStatusController
 from muster.controllers.queueing.admission import AdmissionController
@@ -69,6 +70,7 @@ def assemble(
         sources, groups = gang_sources(integrations, configuration), pod_groups(configuration)
         manager.add(PodGroupStatusController(manager, events.recorder("podgroup-controller"), groups))
         manager.add(PodGroupPolicyController(manager, events.recorder("podgroup-controller"), groups))
+        manager.add(PodGroupBudgetController(manager, events.recorder("podgroup-controller"), groups))
         manager.add(Scheduler(manager, events.recorder("default-scheduler"), sources))
     return Engine(visibility)
 

@@ -4,8 +4,15 @@ from typing import Final
 
 GROUP_NAME_ANNOTATION: Final = "scheduling.k8s.io/group-name"  # KEP-34, kube-batch, Volcano
 VOLCANO_GROUP_NAME_ANNOTATION: Final = "scheduling.volcano.sh/group-name"
+GROUP_ANNOTATIONS: Final = frozenset({GROUP_NAME_ANNOTATION, VOLCANO_GROUP_NAME_ANNOTATION})
 POD_GROUP_LABEL: Final = "scheduling.x-k8s.io/pod-group"
 TASK_SPEC_ANNOTATION: Final = "volcano.sh/task-spec"
+
+# Ours. On a PodGroup: "true" if a PodDisruptionBudget is to keep as many of its pods as start together.
+DISRUPTION_BUDGET_ANNOTATION: Final = "muster.dev/disruption-budget"
+# On pods: the group that they name in an annotation, or in spec.schedulingGroup, where selectors see it.
+GROUP_LABEL: Final = "muster.dev/pod-group"
+SCHEDULING_GROUP_LABEL: Final = "muster.dev/scheduling-group"
 
 # Conditions.
 UNSCHEDULABLE: Final = "Unschedulable"

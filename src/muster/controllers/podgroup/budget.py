@@ -1,0 +1,72 @@
+"""Makes the disruption budgets of PodGroups that ask for one, and keeps them as they should be."""
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+from muster.api.kinds import Kind
+from muster.api.policy import POD_DISRUPTION_BUDGET, PodDisruptionBudget
+from muster.controllers.podgroup.gang import PodGroups
+from muster.jobs.podgroup.budget import asks, budget_of, is_of
+from muster.jobs.podgroup.record import read
+from muster.runtime.controller import Result
+from muster.runtime.events.recorder import Recorder
+from muster.runtime.informer import Informer
+from muster.runtime.manager import Manager
+from muster.runtime.objects import key_of, merge_patch, reference
+from muster.runtime.reconciler import Reconciler
+from muster.runtime.refusals import ignoring
+
+
+class PodGroupBudgetController(Reconciler):
+    """Runs under a `Manager`; keys are `resource/namespace/name` of groups. A budget has the name of its group."""
+
+    name = "podgroup-budget"
+
+    def __init__(self, manager: Manager, recorder: Recorder, groups: PodGroups) -> None:
+        super().__init__(manager)
+        self._recorder = recorder
+        self._budgets = manager.informer(POD_DISRUPTION_BUDGET)
+        self._groups: dict[str, tuple[Kind[Any], Informer[Any]]] = {}
+        for kind in groups.kinds:
+            informer = manager.informer(kind, optional=True)
+            self._groups[kind.resource] = kind, informer
+            self._controller.watch(informer, partial(_key, kind.resource))
+        self._controller.watch(self._budgets, self._of_that_name, when=_was_touched)
+
+    def _of_that_name(self, budget: PodDisruptionBudget) -> Iterator[str]:
+        return (f"{resource}/{key_of(budget)}" for resource in self._groups)
+
+    async def _reconcile(self, key: str) -> Result:
+        resource, _, name = key.partition("/")
+        kind, informer = self._groups[resource]
+        group = informer.get(name)
+        if group is None:
+            return None
+        asked, budget = read(group), self._budgets.get(name)
+        if not asks(asked):
+            if budget is not None and is_of(budget, asked):
+                with ignoring("NotFound", "Conflict"):
+                    await self._client.delete_object(POD_DISRUPTION_BUDGET, budget)
+            return None
+        wanted = budget_of(asked)
+        if budget is None:
+            with ignoring("AlreadyExists"):  # then its cache lags, and we are called again
+                await self._client.create(POD_DISRUPTION_BUDGET, wanted, asked.namespace)
+        elif not is_of(budget, asked):
+            why = f"PodDisruptionBudget {asked.name} is there already, and not of this group"
+            self._recorder.event(reference(kind, group), "Warning", "BudgetNotCreated", why)
+        elif budget.spec != wanted.spec:
+            patch = {"spec": merge_patch(wanted.spec, budget.spec)}
+            with ignoring("NotFound", "Conflict"):
+                await self._client.patch_object(POD_DISRUPTION_BUDGET, budget, patch)
+        return None
+
+
+def _key(resource: str, group: Any) -> tuple[str]:
+    return (f"{resource}/{key_of(group)}",)
+
+
+def _was_touched(old: PodDisruptionBudget | None, new: PodDisruptionBudget | None) -> bool:
+    """Whether it is more than the budget's status that changed."""
+    return old is None or new is None or old.metadata.generation != new.metadata.generation
