@@ -30,6 +30,7 @@ from muster.controllers.queueing.status.clusterqueue import ClusterQueueControll
 from muster.controllers.queueing.status.cohort import CohortController
 from muster.controllers.queueing.status.localqueue import LocalQueueController
 from muster.controllers.queueing.status.visibility import Visibility
+from muster.controllers.queueing.ungater import TopologyUngater
 from muster.controllers.queueing.workload import WorkloadController
 from muster.controllers.scheduler.scheduler import Scheduler
 from muster.runtime.events.recorder import EventSink
@@ -95,6 +96,7 @@ def _add_queueing(
     for in_use in (flavors_in_use, checks_in_use, topologies_in_use):
         manager.add(in_use(manager))
     manager.add(PriorityClassController(manager))
+    manager.add(TopologyUngater(manager, cache))
     manager.add(WorkloadController(manager, events.recorder("kueue-workload-controller"), configuration))
     for part in reconcilers(manager, events.recorder("kueue-job-controller"), configuration, integrations):
         manager.add(part)

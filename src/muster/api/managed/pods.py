@@ -29,6 +29,7 @@ from muster.api.kueue.names import (
 from muster.api.managed.ancestry import managed_ancestor
 from muster.api.managed.jobs import changes, new_rules, prebuilt_name
 from muster.api.managed.surroundings import Settings, Surroundings
+from muster.api.managed.topology import problems
 from muster.api.meta import ObjectMeta
 from muster.api.pods import is_finished
 from muster.api.quantity import ResourceList, canonical
@@ -185,7 +186,8 @@ def validate_update(new: Pod, old: Pod, around: Surroundings) -> list[FieldError
 
 
 def _rules(meta: ObjectMeta) -> Errors:
-    return chain(new_rules(meta), _managed_label(meta), _group(meta), _prebuilt(meta))
+    of_topology = problems("metadata.annotations", meta.annotations)
+    return chain(new_rules(meta), _managed_label(meta), _group(meta), _prebuilt(meta), of_topology)
 
 
 def _group_change(new: ObjectMeta, old: ObjectMeta) -> Errors:

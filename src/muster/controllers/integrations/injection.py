@@ -5,9 +5,18 @@ Where two say different things about the same key the job can never start: upstr
 
 from collections.abc import Callable, Mapping, Sequence
 
+from msgspec.structs import replace
+
 from muster.api.core import PodTemplateSpec, Toleration
 from muster.api.kueue import CHECK_READY, PodSet, PodSetAssignment, PodSetUpdate, ResourceFlavor, Workload
-from muster.api.kueue.names import CLUSTER_QUEUE_NAME_LABEL, LOCAL_QUEUE_NAME_LABEL, POD_SET_LABEL
+from muster.api.kueue.names import (
+    CLUSTER_QUEUE_NAME_LABEL,
+    LOCAL_QUEUE_NAME_LABEL,
+    POD_SET_LABEL,
+    POD_SET_UNCONSTRAINED_TOPOLOGY,
+    TOPOLOGY_GATE,
+    WORKLOAD_ANNOTATION,
+)
 from muster.api.status import not_found
 from muster.queueing.jobframework.observed import PodSetInfo
 
@@ -36,14 +45,21 @@ def infos(
     # They correspond by position: a Workload that another program has made may call its podsets otherwise.
     pairs = zip(workload.spec.pod_sets, podsets, strict=True)
     templates = {theirs.name: mine.template for theirs, mine in pairs}
+    asking = {theirs.name for theirs in workload.spec.pod_sets if theirs.topology_request is not None}
     found = []
     for assignment in admission.pod_set_assignments:
+        template = templates[assignment.name]
         info = _of_flavors(assignment, labels, flavor_of)
+        if assignment.topology_assignment is not None:
+            annotations = {WORKLOAD_ANNOTATION: workload.metadata.name}
+            if assignment.name not in asking:
+                annotations[POD_SET_UNCONSTRAINED_TOPOLOGY] = "true"
+            info = replace(info, annotations=annotations, gates=(TOPOLOGY_GATE,))
         for check in workload.status.admission_checks:
             update = next((one for one in check.pod_set_updates if one.name == assignment.name), None)
             if check.state == CHECK_READY and update is not None:
                 info = _updated(info, update, f'in admission check "{check.name}": ')
-        _check(info, templates[assignment.name])
+        _check(info, template)
         found.append(info)
     return tuple(found)
 
@@ -73,9 +89,8 @@ def _of_flavors(assignment: PodSetAssignment, labels: Mapping[str, str], flavor_
 
 
 def _updated(info: PodSetInfo, update: PodSetUpdate, where: str) -> PodSetInfo:
-    return PodSetInfo(
-        name=info.name,
-        count=info.count,
+    return replace(
+        info,
         annotations=_merged(info.annotations, update.annotations, "annotations", where),
         labels=_merged(info.labels, update.labels, "labels", where),
         node_selector=_merged(info.node_selector, update.node_selector, "nodeSelector", where),

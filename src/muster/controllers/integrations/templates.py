@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from muster.api.core import PodTemplateSpec
+from muster.api.core import PodSchedulingGate, PodTemplateSpec
 from muster.controllers.integrations.injection import tolerations
 from muster.queueing.jobframework.observed import PodSetInfo
 
@@ -11,18 +11,30 @@ from muster.queueing.jobframework.observed import PodSetInfo
 def injecting(template: PodTemplateSpec, info: PodSetInfo) -> dict[str, Any]:
     """A merge patch of a template that gives its pods what is injected."""
     borne = tolerations(template.spec.tolerations, info.tolerations)
-    return _patch(info.labels, info.annotations, info.node_selector, list(borne))
+    patch = _patch(info.labels, info.annotations, info.node_selector, list(borne))
+    if info.gates:
+        patch["spec"]["schedulingGates"] = _gated(template, info.gates)
+    return patch
 
 
 def restoring(now: PodTemplateSpec, before: PodTemplateSpec, keep: Collection[str] = ()) -> dict[str, Any]:
     """A merge patch of a template that takes away what was injected; labels that are to be kept stay as they are."""
     kept = {key: value for key, value in now.metadata.labels.items() if key in keep}
-    return _patch(
+    patch = _patch(
         _replaced(now.metadata.labels, before.metadata.labels | kept),
         _replaced(now.metadata.annotations, before.metadata.annotations),
         _replaced(now.spec.node_selector, before.spec.node_selector),
         list(before.spec.tolerations) or None,
     )
+    if now.spec.scheduling_gates != before.spec.scheduling_gates:
+        patch["spec"]["schedulingGates"] = list(before.spec.scheduling_gates) or None
+    return patch
+
+
+def _gated(template: PodTemplateSpec, more: tuple[str, ...]) -> list[PodSchedulingGate]:
+    """Its gates, and more; each once."""
+    names = dict.fromkeys((*(gate.name for gate in template.spec.scheduling_gates), *more))
+    return [PodSchedulingGate(name=name) for name in names]
 
 
 def _patch(

@@ -20,6 +20,7 @@ from muster.api.quantity import ResourceList, format_amount
 from muster.queueing import convert
 from muster.queueing.model import PodSet, WorkloadInfo
 from muster.queueing.requests import scaled
+from muster.queueing.topology.written import first
 
 # What follows the key of a workload in that of its growth; no name has it.
 _SUFFIX = "+"
@@ -36,6 +37,11 @@ def granted(workload: kueue.Workload) -> dict[str, int]:
         return {}
     wanted = {podset.name: podset.count for podset in workload.spec.pod_sets}
     return {one.name: _count(one, wanted) for one in admission.pod_set_assignments}
+
+
+def _assignments(workload: kueue.Workload) -> tuple[kueue.PodSetAssignment, ...]:
+    admission = workload.status.admission
+    return admission.pod_set_assignments if admission is not None else ()
 
 
 def growth_key(key: str) -> str:
@@ -62,6 +68,8 @@ def growth(workload: kueue.Workload, queue: str, settings: convert.ConversionSet
     if not is_elastic(workload.metadata.annotations) or is_true(conditions, EVICTED) or is_true(conditions, FINISHED):
         return None
     have = granted(workload)
+    if have and any(one.topology_assignment is not None for one in _assignments(workload)):
+        return None  # where the pods are was decided for all of them together
     missing = [
         msgspec.structs.replace(podset, count=podset.count - have[podset.name], min_count=None)
         for podset in workload.spec.pod_sets
@@ -110,8 +118,13 @@ def _count(assignment: kueue.PodSetAssignment, wanted: Mapping[str, int]) -> int
 def _at_most(assignment: kueue.PodSetAssignment, count: int) -> kueue.PodSetAssignment:
     if assignment.count is None or assignment.count <= count:
         return assignment
-    usage = scaled(amounts(assignment.resource_usage), assignment.count, count)
-    return msgspec.structs.replace(assignment, count=count, resource_usage=_written(usage))
+    usage, places = scaled(amounts(assignment.resource_usage), assignment.count, count), assignment.topology_assignment
+    return msgspec.structs.replace(
+        assignment,
+        count=count,
+        resource_usage=_written(usage),
+        topology_assignment=first(places, count) if places is not None else None,
+    )
 
 
 def _sum(assignment: kueue.PodSetAssignment, more: kueue.PodSetAssignment | None) -> kueue.PodSetAssignment:

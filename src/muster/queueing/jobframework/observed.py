@@ -47,7 +47,10 @@ class ObservedJob(Struct, frozen=True):
 
 
 class PodSetInfo(Struct, frozen=True):
-    """What is injected into the pods of a podset when its job starts, and taken away again when it stops."""
+    """What is injected into the pods of a podset when its job starts, and taken away again when it stops.
+
+    gates: scheduling gates that hold the pods until they are told where to go.
+    """
 
     name: str
     count: int
@@ -55,3 +58,4 @@ class PodSetInfo(Struct, frozen=True):
     annotations: Mapping[str, str]
     node_selector: Mapping[str, str]
     tolerations: tuple[Toleration, ...] = ()
+    gates: tuple[str, ...] = ()

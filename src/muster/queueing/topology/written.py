@@ -1,5 +1,7 @@
 """Topology requests and places as a Workload has them, from and to the values that decisions are made with."""
 
+from collections.abc import Sequence
+
 from msgspec import convert, to_builtins
 
 from muster.api import kueue
@@ -53,8 +55,22 @@ def domains_of(written: kueue.TopologyAssignment) -> tuple[tuple[tuple[str, ...]
 
 def assignment_of(places: Places) -> kueue.TopologyAssignment:
     """As a Workload's status has it."""
-    domains = [{"values": values, "count": count} for values, count in places.domains]
-    return convert(assignment_of_domains({"levels": places.levels, "domains": domains}), kueue.TopologyAssignment)
+    return _written(places.levels, places.domains)
+
+
+def first(written: kueue.TopologyAssignment, count: int) -> kueue.TopologyAssignment:
+    """The assignment of so many pods, by rank."""
+    left, domains = count, []
+    for values, pods in domains_of(written):
+        if left > 0:
+            domains.append((values, min(pods, left)))
+        left -= pods
+    return _written(written.levels, domains)
+
+
+def _written(levels: Sequence[str], domains: Sequence[tuple[tuple[str, ...], int]]) -> kueue.TopologyAssignment:
+    rows = [{"values": values, "count": count} for values, count in domains]
+    return convert(assignment_of_domains({"levels": tuple(levels), "domains": rows}), kueue.TopologyAssignment)
 
 
 def _requests(spec: PodSpec) -> tuple[tuple[str, int], ...]:

@@ -2,8 +2,14 @@
 
 from muster.api.batch import INDEXED, JOB_CONTROLLER_NAME, Job, JobSpec
 from muster.api.elastic import ELASTIC_ANNOTATION, GANG_ANNOTATION, is_elastic
-from muster.api.kueue.names import ELASTIC_JOB, JOB_COMPLETIONS_EQUAL_PARALLELISM, JOB_MIN_PARALLELISM
+from muster.api.kueue.names import (
+    ELASTIC_JOB,
+    JOB_COMPLETIONS_EQUAL_PARALLELISM,
+    JOB_MIN_PARALLELISM,
+    TOPOLOGY_ANNOTATIONS,
+)
 from muster.api.managed.jobs import integer, not_a_number, prebuilt_name
+from muster.api.managed.topology import problems
 from muster.api.validation.fields import IMMUTABLE, Errors, forbidden, invalid
 from muster.api.validation.kueue.rules import annotation_path
 
@@ -22,11 +28,11 @@ def counts_follow(job: Job) -> bool:
     """Whether a new Job that queues is to keep its Workload, and its pods, when it is scaled.
 
     So it is without a queue (KEP-3715). It is left alone if it says anything about how it may change size, if its pods
-    need not run together, or if another program makes its Workload or runs it.
+    need not run together or have to keep together in a topology, or if another program makes its Workload or runs it.
     """
-    meta, spec = job.metadata, job.spec
+    meta, spec, template = job.metadata, job.spec, job.spec.template.metadata
     said = {ELASTIC_ANNOTATION, ELASTIC_JOB, JOB_MIN_PARALLELISM} & meta.annotations.keys()
-    ours = is_run_here(job) and not prebuilt_name(meta)
+    ours = is_run_here(job) and not prebuilt_name(meta) and TOPOLOGY_ANNOTATIONS.isdisjoint(template.annotations)
     one_each = spec.completion_mode == INDEXED and spec.completions == spec.parallelism
     return ours and one_each and not said and meta.annotations.get(GANG_ANNOTATION) != "false"
 
@@ -37,6 +43,7 @@ def rules(job: Job, old: Job | None) -> Errors:
     if old is None or job.metadata.annotations.get(JOB_MIN_PARALLELISM) != before:
         yield from _partial(job)
     yield from _together(job)
+    yield from problems("spec.template.metadata.annotations", job.spec.template.metadata.annotations, _size(job.spec))
 
 
 def changes(new: Job, old: Job) -> Errors:

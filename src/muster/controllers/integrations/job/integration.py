@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from muster.api.batch import (
+    COMPLETION_INDEX,
     CONTROLLER_UID_LABEL,
     JOB,
     JOB_NAME_LABEL,
@@ -19,6 +20,7 @@ from muster.api.elastic import is_elastic
 from muster.api.kinds import Kind
 from muster.api.kueue import MAIN_POD_SET, PodSet, ReclaimablePod
 from muster.api.kueue.names import ELASTIC_JOB, JOB_MIN_PARALLELISM, MULTI_KUEUE_CONTROLLER, POD_SET_LABEL
+from muster.api.managed.topology import topology_request
 from muster.api.validation.fields import Errors
 from muster.controllers.gangs import starts_together
 from muster.controllers.integrations.framework import Integration, Step
@@ -50,7 +52,16 @@ class JobIntegration(Integration[Job]):
         template = job.spec.template
         labels = {key: value for key, value in template.metadata.labels.items() if key not in _OWN_LABELS}
         template = msgspec.structs.replace(template, metadata=msgspec.structs.replace(template.metadata, labels=labels))
-        return (PodSet(name=MAIN_POD_SET, template=template, count=_size(job), min_count=_least(job)),)
+        request = topology_request(template.metadata.annotations, COMPLETION_INDEX)
+        return (
+            PodSet(
+                name=MAIN_POD_SET,
+                template=template,
+                count=_size(job),
+                min_count=_least(job),
+                topology_request=request,
+            ),
+        )
 
     def is_suspended(self, job: Job) -> bool:
         """By its own field."""

@@ -20,6 +20,7 @@ from muster.api.kueue.names import (
     FINISHED,
     MANAGED_FINALIZER,
     POD_GROUP_FAST_ADMISSION,
+    POD_GROUP_POD_INDEX_LABEL,
     POD_GROUP_SERVING,
     POD_GROUP_TOTAL_COUNT,
     PODS_READY,
@@ -28,6 +29,7 @@ from muster.api.kueue.names import (
     WAITING_FOR_REPLACEMENT_PODS,
 )
 from muster.api.managed.pods import group_size, is_held, is_unretriable, role_of
+from muster.api.managed.topology import topology_request
 from muster.api.meta import ObjectMeta
 from muster.api.pods import find_condition, is_deleting, is_finished, is_ready
 from muster.queueing.conditions import put
@@ -306,7 +308,8 @@ def _podsets(pods: Sequence[Pod]) -> tuple[PodSet, ...]:
 
 
 def _podset(name: str, pod: Pod, count: int) -> PodSet:
-    return PodSet(name=name, template=PodTemplateSpec(spec=pod.spec), count=count)
+    request = topology_request(pod.metadata.annotations, POD_GROUP_POD_INDEX_LABEL)
+    return PodSet(name=name, template=PodTemplateSpec(spec=pod.spec), count=count, topology_request=request)
 
 
 def _places(podsets: Iterable[PodSet]) -> dict[str, int]:

@@ -6,7 +6,7 @@ is known what became of it. Everything else is as for jobs, and decided by the s
 decided anew from what the server has, so it may be cut between any two writes.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 
 from msgspec.structs import replace
@@ -24,12 +24,13 @@ from muster.api.kueue.names import (
 )
 from muster.api.managed.jobs import prebuilt_name
 from muster.api.managed.pods import group_name, is_held, is_managed, role_of
-from muster.api.pods import is_active, is_deleting
+from muster.api.pods import is_active, is_deleting, is_finished
 from muster.api.quantity import QuantityError
 from muster.api.scheduling import PriorityClass
 from muster.controllers.integrations.injection import InjectionError, infos
 from muster.controllers.integrations.observed import Observer
 from muster.controllers.integrations.owners import controller_of
+from muster.controllers.integrations.places import selectors_of
 from muster.controllers.integrations.pods.groups import (
     GroupMembership,
     PodGroup,
@@ -43,7 +44,7 @@ from muster.controllers.integrations.priorities import Priorities, appeared
 from muster.controllers.integrations.rules import rules
 from muster.controllers.integrations.workloads import Workloads, copied_labels
 from muster.queueing.jobframework.names import workload_name
-from muster.queueing.jobframework.observed import ObservedJob
+from muster.queueing.jobframework.observed import ObservedJob, PodSetInfo
 from muster.queueing.jobframework.pairing import WORKLOAD_DELETED, PairingPlan, decide
 from muster.runtime.controller import Result
 from muster.runtime.events.recorder import Recorder
@@ -206,6 +207,12 @@ class PodReconciler(Reconciler):
             self._recorder.event(reference(WORKLOAD, workload), "Normal", "OwnerReferencesAdded", message)
         return workload
 
+    def _selectors(self, group: PodGroup, workload: Workload) -> dict[str, dict[str, str]]:
+        """Where the pods that wait go: no gate is needed, for they are told as they are let go."""
+        (only, *_) = workload.spec.pod_sets
+        left = [pod for pod in group.pods if not is_finished(pod)]
+        return selectors_of(workload, left, lambda pod: role_of(pod) if group.name else only.name, is_held)
+
     async def _start(self, group: PodGroup, workload: Workload, now: datetime) -> None:
         """Open the gates: the pods may go to nodes."""
         waiting = [pod for pod in group.pods if is_held(pod) and is_active(pod)]
@@ -218,8 +225,17 @@ class PodReconciler(Reconciler):
             await self._writer.fail_to_start(workload, error, now)
             return
         roles = {info.name: info for info in found}
-        gets = {pod.metadata.uid: roles[role_of(pod)] if group.name else found[0] for pod in waiting}
+        places = self._selectors(group, workload)
+        gets = {
+            pod.metadata.uid: _sent(roles[role_of(pod)] if group.name else found[0], places.get(pod.metadata.uid, {}))
+            for pod in waiting
+        }
         await self._of_pods.start(waiting, gets, f"Admitted by clusterQueue {admission.cluster_queue}")
+
+
+def _sent(info: PodSetInfo, selector: Mapping[str, str]) -> PodSetInfo:
+    """What is injected into a pod whose place is known already."""
+    return replace(info, node_selector={**info.node_selector, **selector})
 
 
 def _evicted_for(workload: Workload | None, why: str) -> str:

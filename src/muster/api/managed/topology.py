@@ -1,0 +1,138 @@
+"""What the annotations of pods say about their topology: the request that a Workload makes of them, and what is wrong.
+
+Order and sentences of what is wrong are Kueue's (jobframework/tas_validation.go).
+"""
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from muster.api.kueue import PodsetSliceRequiredTopologyConstraint, PodSetTopologyRequest
+from muster.api.kueue.names import (
+    POD_SET_GROUP_NAME,
+    POD_SET_PREFERRED_TOPOLOGY,
+    POD_SET_REQUIRED_TOPOLOGY,
+    POD_SET_SLICE_REQUIRED_TOPOLOGY,
+    POD_SET_SLICE_REQUIRED_TOPOLOGY_CONSTRAINTS,
+    POD_SET_SLICE_SIZE,
+    POD_SET_UNCONSTRAINED_TOPOLOGY,
+    TOPOLOGY_ANNOTATIONS,
+)
+from muster.api.managed.jobs import integer
+from muster.api.validation import names
+from muster.api.validation.fields import Errors, each, forbidden, invalid, required
+
+# As Go's strconv.ParseBool understands them.
+_BOOLEANS = dict.fromkeys(("1", "t", "T", "TRUE", "true", "True"), True) | dict.fromkeys(
+    ("0", "f", "F", "FALSE", "false", "False"), False
+)
+_MOST_LAYERS = 3
+_WAYS = (POD_SET_REQUIRED_TOPOLOGY, POD_SET_PREFERRED_TOPOLOGY, POD_SET_UNCONSTRAINED_TOPOLOGY)
+
+
+def topology_request(annotations: Mapping[str, str], index_label: str | None = None) -> PodSetTopologyRequest | None:
+    """What pods with these annotations ask for; None if that is nothing. What makes no sense is not asked for.
+
+    index_label: the label that holds the rank of a pod.
+    """
+    if TOPOLOGY_ANNOTATIONS.isdisjoint(annotations):
+        return None
+    required_at, preferred_at = (annotations.get(key) for key in _WAYS[:2])
+    one = required_at if required_at is not None else preferred_at
+    layers = _layers(annotations)
+    size = integer(annotations.get(POD_SET_SLICE_SIZE, ""))
+    return PodSetTopologyRequest(
+        required=required_at,
+        preferred=preferred_at if required_at is None else None,
+        unconstrained=_BOOLEANS.get(annotations.get(POD_SET_UNCONSTRAINED_TOPOLOGY, "")) if one is None else None,
+        pod_index_label=index_label,
+        pod_set_group_name=annotations.get(POD_SET_GROUP_NAME) if one is not None else None,
+        pod_set_slice_required_topology=annotations.get(POD_SET_SLICE_REQUIRED_TOPOLOGY) if size else None,
+        pod_set_slice_size=size if POD_SET_SLICE_REQUIRED_TOPOLOGY in annotations and size else None,
+        podset_slice_required_topology_constraints=layers or (),
+    )
+
+
+def problems(path: str, annotations: Mapping[str, str], count: int | None = None) -> Errors:
+    """What is wrong with the annotations of pods. path: of the annotations. count: how many pods there are."""
+    said = [annotations[way] for way in _WAYS if way in annotations]
+    if len(said) > 1:
+        listed = ", ".join(f'"{way}"' for way in _WAYS)
+        yield invalid(path, said[0], f"must not contain more than one topology annotation: [{listed}]")
+    for key in (POD_SET_REQUIRED_TOPOLOGY, POD_SET_PREFERRED_TOPOLOGY, POD_SET_SLICE_REQUIRED_TOPOLOGY):
+        if (value := annotations.get(key)) is not None:
+            yield from each(_at(path, key), value, names.label_key(value))
+    yield from _group(path, annotations)
+    anywhere = annotations.get(POD_SET_UNCONSTRAINED_TOPOLOGY)
+    if anywhere is not None and anywhere not in _BOOLEANS:
+        yield invalid(_at(path, POD_SET_UNCONSTRAINED_TOPOLOGY), anywhere, "must be a boolean value")
+    yield from _slices(path, annotations, count)
+    yield from _several_slices(path, annotations)
+
+
+def _group(path: str, annotations: Mapping[str, str]) -> Errors:
+    name = annotations.get(POD_SET_GROUP_NAME)
+    if name is None:
+        return
+    at = _at(path, POD_SET_GROUP_NAME)
+    if name.isascii() and name.isdigit():
+        yield invalid(at, name, "must not be a number")
+    for other in (POD_SET_SLICE_SIZE, POD_SET_SLICE_REQUIRED_TOPOLOGY):
+        if other in annotations:
+            yield forbidden(at, f"may not be set when '{other}' is specified")
+    if POD_SET_PREFERRED_TOPOLOGY not in annotations and POD_SET_REQUIRED_TOPOLOGY not in annotations:
+        neither = f"'{POD_SET_PREFERRED_TOPOLOGY}' nor '{POD_SET_REQUIRED_TOPOLOGY}'"
+        yield forbidden(at, f"may not be set when neither {neither} is specified")
+
+
+def _slices(path: str, annotations: Mapping[str, str], count: int | None) -> Errors:
+    text, at = annotations.get(POD_SET_SLICE_SIZE), _at(path, POD_SET_SLICE_SIZE)
+    level = POD_SET_SLICE_REQUIRED_TOPOLOGY
+    if text is None:
+        if level in annotations:
+            yield required(at, f"must be set when '{level}' is specified")
+        return
+    size = integer(text)
+    if size is None:
+        yield invalid(at, text, "must be a numeric value")
+    elif size < 1:
+        yield invalid(at, text, "must be greater than or equal to 1")
+    elif count is not None and size > count:
+        yield invalid(at, text, f"must not be greater than pod set count {count}")
+    if level not in annotations:
+        yield forbidden(at, f"may not be set when '{level}' is not specified")
+
+
+def _several_slices(path: str, annotations: Mapping[str, str]) -> Errors:
+    text, at = annotations.get(POD_SET_SLICE_REQUIRED_TOPOLOGY_CONSTRAINTS), ""
+    if text is None:
+        return
+    at = _at(path, POD_SET_SLICE_REQUIRED_TOPOLOGY_CONSTRAINTS)
+    for other in (POD_SET_SLICE_REQUIRED_TOPOLOGY, POD_SET_SLICE_SIZE, POD_SET_GROUP_NAME):
+        if other in annotations:
+            yield forbidden(at, f"may not be set when '{other}' is specified")
+    layers = _layers(annotations)
+    if layers is None:
+        yield invalid(at, text, "must be a list of slice sizes and the levels that they keep to, in JSON")
+    elif not 0 < len(layers) <= _MOST_LAYERS:
+        yield invalid(at, text, f"must contain between 1 and {_MOST_LAYERS} entries")
+
+
+def _layers(annotations: Mapping[str, str]) -> tuple[PodsetSliceRequiredTopologyConstraint, ...] | None:
+    """None if they make no sense."""
+    text = annotations.get(POD_SET_SLICE_REQUIRED_TOPOLOGY_CONSTRAINTS)
+    if text is None:
+        return ()
+    try:
+        layers = msgspec.json.decode(text, type=tuple[PodsetSliceRequiredTopologyConstraint, ...])
+    except msgspec.MsgspecError:
+        return None
+    return layers if _make_sense(layers) else None
+
+
+def _make_sense(layers: Sequence[PodsetSliceRequiredTopologyConstraint]) -> bool:
+    return all(layer.size > 0 and layer.topology for layer in layers)
+
+
+def _at(path: str, key: str) -> str:
+    return f"{path}[{key}]"

@@ -1,0 +1,42 @@
+"""Where the pods of an admitted workload go, if its admission says so. Pure."""
+
+from collections.abc import Callable, Sequence
+
+from muster.api.batch import COMPLETION_INDEX
+from muster.api.core import Pod
+from muster.api.kueue import PodSetAssignment, PodSetTopologyRequest, Workload
+from muster.queueing.topology.ungating import Member, domains_of_waiting, rank_of
+from muster.queueing.topology.written import domains_of
+
+_NO_REQUEST = PodSetTopologyRequest()
+
+
+def selectors_of(
+    workload: Workload, pods: Sequence[Pod], podset_of: Callable[[Pod], str], waits: Callable[[Pod], bool]
+) -> dict[str, dict[str, str]]:
+    """By UID, what to add to the node selectors of those pods that wait to be told.
+
+    pods: those that have not ended.
+    """
+    admission = workload.status.admission
+    requests = {podset.name: podset.topology_request for podset in workload.spec.pod_sets}
+    selectors: dict[str, dict[str, str]] = {}
+    for assignment in admission.pod_set_assignments if admission is not None else ():
+        if assignment.topology_assignment is None:
+            continue
+        request = requests.get(assignment.name) or _NO_REQUEST
+        members = [_member(pod, assignment, request, waits(pod)) for pod in pods if podset_of(pod) == assignment.name]
+        domains = domains_of(assignment.topology_assignment)
+        selectors |= domains_of_waiting(assignment.topology_assignment.levels, domains, members)
+    return selectors
+
+
+def _member(pod: Pod, assignment: PodSetAssignment, request: PodSetTopologyRequest, waits: bool) -> Member:
+    rank = rank_of(
+        pod.metadata.labels,
+        request.pod_index_label or COMPLETION_INDEX,
+        request.sub_group_index_label,
+        request.sub_group_count,
+        assignment.count or 0,
+    )
+    return Member(pod.metadata.uid, waits, pod.spec.node_selector, rank)

@@ -1,0 +1,308 @@
+"""Topology aware scheduling on a cluster: Jobs and pods that keep to racks, from their annotations to their nodes."""
+
+import asyncio
+import json
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import msgspec
+import pytest
+from tests.system import queueing_world
+from tests.system.plane import World, running
+from tests.system.queued_jobs import Queued
+
+from muster.api.batch import JOB
+from muster.api.config import EMBEDDED
+from muster.api.core import NODE, POD, Pod
+from muster.api.kueue import CLUSTER_QUEUE, TOPOLOGY, WORKLOAD, Topology
+from muster.api.kueue.names import (
+    POD_GROUP_NAME_LABEL,
+    POD_GROUP_TOTAL_COUNT,
+    POD_SET_PREFERRED_TOPOLOGY,
+    POD_SET_REQUIRED_TOPOLOGY,
+    POD_SET_SLICE_REQUIRED_TOPOLOGY,
+    POD_SET_SLICE_SIZE,
+    POD_SET_UNCONSTRAINED_TOPOLOGY,
+    QUEUE_NAME_LABEL,
+    TOPOLOGY_GATE,
+    WORKLOAD_ANNOTATION,
+)
+from muster.api.nodes import HOSTNAME_LABEL
+from muster.api.status import ApiError
+from muster.cluster.nodes.simulated.nodes import SimulatedNodes
+from muster.runtime.clock import run_virtual
+from muster.runtime.manager import Manager
+
+BLOCK, RACK = "cloud.provider.com/topology-block", "cloud.provider.com/topology-rack"
+NAMES = [f"b{b}-r{r}-h{h}" for b in (1, 2) for r in (1, 2) for h in (1, 2)]
+LEVELS = [BLOCK, RACK, HOSTNAME_LABEL]
+
+
+def hall(test: Callable[[Queued], Awaitable[None]]) -> Callable[[], None]:
+    """A test in virtual time: two blocks of two racks of two nodes of 2 CPUs, and the queue `cq` over them."""
+
+    async def body() -> None:
+        async with running(configuration=EMBEDDED) as plane:
+            world = World(plane)
+            manager = Manager(world.client, plane.surroundings.clock, plane.surroundings.random)
+            nodes = SimulatedNodes(manager, NAMES, resources={"cpu": "2"}, labels={"zone": "a"})
+            manager.add(nodes)
+            run = asyncio.create_task(manager.run())
+            await nodes.ready.wait()
+            for name in NAMES:
+                labels = {BLOCK: name[:2], RACK: name[:5]}
+                await world.client.patch(NODE, name, {"metadata": {"labels": labels}})
+            try:
+                await test(Queued(world))
+            finally:
+                await manager.stop()
+                await run
+
+    def run() -> None:
+        run_virtual(body())
+
+    run.__name__, run.__doc__ = getattr(test, "__name__", "run"), test.__doc__
+    return run
+
+
+async def queue(q: Queued, levels: list[str] | None = None, **spec: Any) -> None:
+    await topology(q, levels or LEVELS)
+    await queueing_world.flavor(q.world, "tas", nodeLabels={"zone": "a"}, topologyName="default")
+    await queueing_world.queue(q.world, "cq", 100, flavor="tas", **spec)
+    await q.world.settle()
+
+
+async def topology(q: Queued, levels: list[str]) -> None:
+    document = {"metadata": {"name": "default"}, "spec": {"levels": [{"nodeLabel": label} for label in levels]}}
+    await q.client.create(TOPOLOGY, msgspec.convert(document, Topology))
+
+
+def asking(**annotations: str) -> dict[str, Any]:
+    names = {
+        "required": POD_SET_REQUIRED_TOPOLOGY,
+        "preferred": POD_SET_PREFERRED_TOPOLOGY,
+        "unconstrained": POD_SET_UNCONSTRAINED_TOPOLOGY,
+        "slice": POD_SET_SLICE_REQUIRED_TOPOLOGY,
+        "size": POD_SET_SLICE_SIZE,
+    }
+    return {"metadata": {"annotations": {names[key]: value for key, value in annotations.items()}}}
+
+
+async def by_rank(q: Queued, name: str = "j") -> list[str]:
+    """The nodes of a Job's pods, by completion index."""
+    pods = [pod for pod in await q.world.pods(name) if pod.metadata.deletion_timestamp is None]
+    pods.sort(key=lambda pod: int(pod.metadata.labels["batch.kubernetes.io/job-completion-index"]))
+    return [pod.spec.node_name for pod in pods]
+
+
+async def why(q: Queued, name: str = "j") -> tuple[str, str]:
+    (found,) = [one for one in (await q.workload(name)).status.conditions if one.type == "QuotaReserved"]
+    return found.reason, found.message
+
+
+@hall
+async def test_a_job_that_requires_a_rack_gets_one(q: Queued) -> None:
+    await queue(q)
+    await q.job(workers=4, template=asking(required=RACK))
+    workload = await q.workload()
+    (podset,) = workload.spec.pod_sets
+    assert podset.topology_request is not None
+    assert podset.topology_request.required == RACK
+    (assigned,) = workload.status.admission.pod_set_assignments
+    assert json.loads(msgspec.json.encode(assigned.topology_assignment)) == {
+        "levels": [HOSTNAME_LABEL],
+        "slices": [
+            {
+                "domainCount": 2,
+                "valuesPerLevel": [{"individual": {"prefix": "b1-r1-h", "roots": ["1", "2"]}}],
+                "podCounts": {"universal": 2},
+            }
+        ],
+    }
+    assert await by_rank(q) == ["b1-r1-h1", "b1-r1-h1", "b1-r1-h2", "b1-r1-h2"], "ranks follow the domains"
+    for pod in await q.world.pods("j"):
+        assert not pod.spec.scheduling_gates
+        assert pod.spec.node_selector[HOSTNAME_LABEL] == pod.spec.node_name
+        assert pod.metadata.annotations[WORKLOAD_ANNOTATION] == workload.metadata.name
+    assert await q.running() == [0, 1, 2, 3]
+
+
+@hall
+async def test_what_no_rack_takes_waits_and_is_told_why(q: Queued) -> None:
+    await queue(q)
+    await q.job(workers=5, template=asking(required=RACK))
+    await asyncio.sleep(5)
+    assert await why(q) == (
+        "TopologyPlacementFailed",
+        'couldn\'t assign flavors to pod set main: topology "default" allows to fit only 4 out of 5 pod(s)',
+    )
+    assert not await q.world.pods("j")
+
+
+@hall
+async def test_a_job_that_prefers_a_rack_gets_a_block_instead(q: Queued) -> None:
+    await queue(q)
+    await q.job(workers=6, template=asking(preferred=RACK))
+    assert {node[:2] for node in await by_rank(q)} == {"b1"}
+    assert Counter(node[:5] for node in await by_rank(q)) == {"b1-r1": 4, "b1-r2": 2}
+
+
+@hall
+async def test_slices_keep_to_racks(q: Queued) -> None:
+    await queue(q)
+    await q.job(workers=8, template=asking(required=BLOCK, slice=RACK, size="4"))
+    nodes = await by_rank(q)
+    assert [node[:5] for node in nodes] == ["b1-r1"] * 4 + ["b1-r2"] * 4
+
+
+@hall
+async def test_who_waits_for_a_rack_starts_when_one_is_free(q: Queued) -> None:
+    await queue(q)
+    for name in ("a", "b", "c", "d", "e"):
+        await q.job(name, workers=4, template=asking(required=RACK))
+    assert await q.running("e") == []
+    assert {tuple({node[:5] for node in await by_rank(q, name)}) for name in "abcd"} == {
+        ("b1-r1",), ("b1-r2",), ("b2-r1",), ("b2-r2",)
+    }  # fmt: skip
+    await q.client.delete(JOB, "b", "default")
+    await q.world.settle()
+    await asyncio.sleep(60)
+    assert {node[:5] for node in await by_rank(q, "e")} == {"b1-r2"}
+
+
+@hall
+async def test_other_pods_on_the_nodes_count(q: Queued) -> None:
+    await queue(q)
+    container = {"name": "c", "image": "none", "resources": {"requests": {"cpu": "1"}}}
+    for number, node in enumerate(NAMES):
+        document = {"metadata": {"name": f"other-{number}"}, "spec": {"nodeName": node, "containers": [container]}}
+        await q.client.create(POD, msgspec.convert(document, Pod), "default")
+    await q.world.settle()
+    await q.job(workers=4, template=asking(required=RACK))
+    await asyncio.sleep(5)
+    assert "allows to fit only 2 out of 4 pod(s)" in (await why(q))[1]
+    for number in (2, 3):
+        await q.client.delete(POD, f"other-{number}", "default")
+    await asyncio.sleep(60)
+    assert {node[:5] for node in await by_rank(q)} == {"b1-r2"}
+
+
+@hall
+async def test_without_host_names_pods_go_to_a_rack_and_the_scheduler_chooses_the_node(q: Queued) -> None:
+    await queue(q, [BLOCK, RACK])
+    await q.job(workers=4, template=asking(required=RACK))
+    (assigned,) = (await q.workload()).status.admission.pod_set_assignments
+    assert assigned.topology_assignment.levels == (BLOCK, RACK)
+    assert {node[:5] for node in await by_rank(q)} == {"b1-r1"}
+    assert all(pod.spec.node_selector[RACK] == "b1-r1" for pod in await q.world.pods("j"))
+
+
+@hall
+async def test_without_a_request_pods_get_places_where_all_flavors_have_a_topology(q: Queued) -> None:
+    await queue(q)
+    await q.job(workers=3)
+    assert len(await by_rank(q)) == 3
+    assert all(await by_rank(q))
+    assert (await q.workload()).spec.pod_sets[0].topology_request is None
+    for pod in await q.world.pods("j"):
+        assert pod.metadata.annotations[POD_SET_UNCONSTRAINED_TOPOLOGY] == "true"
+        assert pod.spec.node_selector[HOSTNAME_LABEL] == pod.spec.node_name
+
+
+@hall
+async def test_a_pod_that_fails_is_replaced_where_it_was(q: Queued) -> None:
+    await queue(q)
+    await q.job(workers=4, template=asking(required=RACK))
+    before = await by_rank(q)
+    (lost,) = [
+        pod for pod in await q.world.pods("j")
+        if pod.metadata.labels["batch.kubernetes.io/job-completion-index"] == "2"
+    ]  # fmt: skip
+    await q.client.delete(POD, lost.metadata.name, "default")
+    await asyncio.sleep(60)
+    assert await q.running() == [0, 1, 2, 3]
+    assert await by_rank(q) == before
+
+
+@hall
+async def test_an_evicted_job_is_as_before_and_comes_back(q: Queued) -> None:
+    await queue(q)
+    await q.job(workers=4, template=asking(required=RACK))
+    await q.client.patch(CLUSTER_QUEUE, "cq", {"spec": {"stopPolicy": "HoldAndDrain"}})
+    await asyncio.sleep(60)
+    job = await q.now()
+    assert job.spec.suspend
+    assert await q.template_is_clean()
+    assert not job.spec.template.spec.scheduling_gates
+    assert job.spec.template.metadata.annotations == {POD_SET_REQUIRED_TOPOLOGY: RACK}
+    await q.client.patch(CLUSTER_QUEUE, "cq", {"spec": {"stopPolicy": "None"}})
+    await asyncio.sleep(60)
+    assert await q.running() == [0, 1, 2, 3]
+    assert len({node[:5] for node in await by_rank(q)}) == 1
+
+
+@hall
+async def test_a_queue_without_its_topology_admits_nothing_until_it_is_there(q: Queued) -> None:
+    await queueing_world.flavor(q.world, "tas", nodeLabels={"zone": "a"}, topologyName="default")
+    await queueing_world.queue(q.world, "cq", 100, flavor="tas")
+    await q.job(workers=2, template=asking(required=RACK))
+    await asyncio.sleep(5)
+    active = (await q.client.get(CLUSTER_QUEUE, "cq")).status.conditions[0]
+    assert (active.status, active.reason) == ("False", "TopologyNotFound")
+    assert active.message == ('Can\'t admit new workloads: there is no Topology "default" for TAS flavor "tas".')
+    await topology(q, LEVELS)
+    await asyncio.sleep(60)
+    assert await q.running() == [0, 1]
+
+
+@hall
+async def test_a_group_of_pods_follows_its_assignment(q: Queued) -> None:
+    await queue(q)
+    container = {"name": "c", "image": "none", "resources": {"requests": {"cpu": "1"}}}
+    for number in range(4):
+        annotations = {POD_GROUP_TOTAL_COUNT: "4", POD_SET_REQUIRED_TOPOLOGY: RACK}
+        labels = {QUEUE_NAME_LABEL: "cq", POD_GROUP_NAME_LABEL: "g"}
+        document = {
+            "metadata": {"name": f"g-{number}", "labels": labels, "annotations": annotations},
+            "spec": {"restartPolicy": "Never", "containers": [container]},
+        }
+        await q.client.create(POD, msgspec.convert(document, Pod), "default")
+    await asyncio.sleep(60)
+    pods = await q.world.pods()
+    assert Counter(pod.spec.node_name for pod in pods) == {"b1-r1-h1": 2, "b1-r1-h2": 2}
+    assert all(pod.spec.node_selector[HOSTNAME_LABEL] == pod.spec.node_name for pod in pods)
+    assert (await q.client.get(WORKLOAD, "g", "default")).spec.pod_sets[0].topology_request.required == RACK
+
+
+@hall
+async def test_an_annotation_that_makes_no_sense_is_refused(q: Queued) -> None:
+    await queue(q)
+    with pytest.raises(ApiError, match="must not contain more than one topology annotation"):
+        await q.job(workers=2, template=asking(required=RACK, preferred=RACK))
+    with pytest.raises(ApiError, match="must not be greater than pod set count 2"):
+        await q.job(workers=2, template=asking(required=BLOCK, slice=RACK, size="3"))
+
+
+@hall
+async def test_pods_wait_behind_the_gate_until_they_are_told_where_to_go(q: Queued) -> None:
+    """Another program makes the pods of a Job before its Workload says where they go."""
+    await queue(q)
+    await q.job(workers=2, template=asking(required=RACK))
+    template = (await q.now()).spec.template
+    assert [gate.name for gate in template.spec.scheduling_gates] == [TOPOLOGY_GATE]
+    assert template.metadata.annotations[WORKLOAD_ANNOTATION] == (await q.workload()).metadata.name
+    marks = {POD_SET_REQUIRED_TOPOLOGY: RACK}
+    stray = msgspec.convert(
+        {
+            "metadata": {
+                "name": "stray",
+                "annotations": {WORKLOAD_ANNOTATION: "none"} | marks,
+            },
+            "spec": {"schedulingGates": [{"name": TOPOLOGY_GATE}], "containers": [{"name": "c", "image": "none"}]},
+        },
+        Pod,
+    )
+    await q.client.create(POD, stray, "default")
+    await asyncio.sleep(60)
+    assert (await q.client.get(POD, "stray", "default")).spec.scheduling_gates
