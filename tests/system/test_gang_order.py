@@ -5,6 +5,7 @@ from tests.system.plane import virtual
 
 from muster.api.core import EVENT, NODE, POD
 from muster.api.meta import ObjectMeta
+from muster.api.pods import why_unplaced
 from muster.api.scheduling import PRIORITY_CLASS, PriorityClass
 from muster.gang.ends import EXPECTED_DURATION_ANNOTATION
 from muster.gang.reservation import MOST_OVERTAKINGS
@@ -164,3 +165,16 @@ def test_between_equals_the_queue_that_holds_less_goes_first(order):
         assert (await bound(world, "poor"), await bound(world, "rich")) == (4, 0)
 
     scenario()
+
+
+@virtual
+async def test_what_is_said_of_a_gang_that_waits_stays_true(world):
+    await world.node("a", cpu="2")
+    await world.job("j", 4)
+    await world.settle(2)
+    assert "2 of 4 like pods fit now" in why_unplaced(await world.pods("j"))
+    await world.node("b", cpu="1")
+    await world.settle(2)
+    assert "3 of 4 like pods fit now" in why_unplaced(await world.pods("j"))
+    said = [condition.message for pod in await world.pods("j") for condition in pod.status.conditions]
+    assert sum("3 of 4" in message for message in said) == 1, "one write for a reason that is another"

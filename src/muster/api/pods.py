@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
 
 from muster.api.batch import COMPLETION_INDEX, JOB
 from muster.api.conditions import find, is_true
@@ -146,3 +147,22 @@ def _qos_of(requirements: Iterable[ResourceRequirements]) -> str:
 def _qos_amounts(resources: Mapping[str, str | int | float]) -> dict[str, int]:
     found = {name: amount(name, resources[name]) for name in _QOS_RESOURCES if name in resources}
     return {name: number for name, number in found.items() if number > 0}
+
+
+def why_unplaced(pods: Iterable[Pod]) -> str:
+    """What a scheduler said last of pods without a node; "" if it has not said anything.
+
+    It tells each pod when it begins to wait, and one of a gang whenever the reason is another (`lastProbeTime`).
+    """
+    said = [
+        (condition.last_probe_time or condition.last_transition_time, condition.last_probe_time, condition.message)
+        for pod in pods
+        for condition in pod.status.conditions
+        if condition.type == "PodScheduled" and condition.status == "False" and condition.message
+    ]
+
+    def newness(one: tuple[datetime | None, datetime | None, str]) -> tuple[float, bool]:
+        seen, probed, _ = one
+        return seen.timestamp() if seen is not None else 0.0, probed is not None
+
+    return max(said, key=newness)[-1] if said else ""

@@ -10,7 +10,7 @@ from muster.api.core import Pod
 from muster.api.elastic import bounds_of
 from muster.api.kueue import Workload
 from muster.api.kueue.names import PODS_READY, QUEUE_NAME_LABEL
-from muster.api.pods import is_finished, is_ready
+from muster.api.pods import is_finished, is_ready, why_unplaced
 from muster.insight.failures import failures, so_far, why_failed, why_waiting
 from muster.insight.quotastate import QuotaState, Stage
 
@@ -181,12 +181,3 @@ def ending(job: Job, pods: Sequence[Pod]) -> Ending:
         return Ending(1, "cancelled")
     found = failures(pods)
     return Ending(found[0].code if found else 1, f"failed: {state.reason}" if state.reason else "failed")
-
-
-def why_unplaced(pods: Sequence[Pod]) -> str:
-    """What the scheduler says of pods without a node; "" if it has not said anything."""
-    for pod in pods:
-        for condition in pod.status.conditions:
-            if condition.type == "PodScheduled" and condition.status == "False" and condition.message:
-                return condition.message
-    return ""

@@ -14,11 +14,11 @@ from muster.api.elastic import ELASTIC_ANNOTATION, is_elastic
 from muster.api.kueue import Workload
 from muster.api.kueue.names import ADMITTED, EVICTED, PODS_READY, QUEUE_NAME_LABEL
 from muster.api.kueue.visibility import PendingWorkload
-from muster.api.pods import find_condition, is_finished, is_ready
+from muster.api.pods import find_condition, is_finished, is_ready, why_unplaced
 from muster.api.quantity import amount
 from muster.insight.failures import count_of, failures, why_waiting
 from muster.insight.forecast import Holder, Need
-from muster.insight.jobstate import OPEN, JobState, Verdict, why_unplaced
+from muster.insight.jobstate import OPEN, JobState, Verdict
 from muster.insight.quotastate import UNTIL_RELEASED, QuotaState, display_name
 from muster.insight.text import age, quantity, table
 from muster.queueing.scheduling.estimate import Estimate

@@ -30,11 +30,15 @@ class Teller:
     async def waits(self, pods: Sequence[Pod], carrier: Carrier | None, sentence: str) -> None:
         """There is no room for these pods: an event on the gang and its first pod, a condition on each.
 
-        Autoscalers add nodes for the condition, so it says of nothing but room.
+        When the reason becomes another, the condition of the first alone follows. Autoscalers add nodes for the
+        condition, so it says of nothing but room.
         """
         self.warn("FailedScheduling", pods[0], carrier, sentence)
-        since = self._clock.now()
-        await asyncio.gather(*(self._mark(pod, sentence, since) for pod in pods if not is_marked(pod)))
+        now = self._clock.now().replace(microsecond=0)
+        marks = [self._mark(pod, sentence, lastTransitionTime=now) for pod in pods if not is_marked(pod)]
+        if is_marked(pods[0]):
+            marks.append(self._mark(pods[0], sentence, lastProbeTime=now))
+        await asyncio.gather(*marks)
 
     def warn(self, reason: str, pod: Pod, carrier: Carrier | None, sentence: str) -> None:
         """A warning on the gang and one of its pods."""
@@ -58,14 +62,9 @@ class Teller:
         """Something about a gang."""
         self._recorder.event(carrier.reference, type, reason, message)
 
-    async def _mark(self, pod: Pod, sentence: str, since: datetime) -> None:
-        condition = {
-            "type": "PodScheduled",
-            "status": "False",
-            "reason": "Unschedulable",
-            "message": sentence,
-            "lastTransitionTime": since.replace(microsecond=0),
-        }
+    async def _mark(self, pod: Pod, sentence: str, **time: datetime) -> None:
+        said = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": sentence}
+        condition = said | time
         patch = {"status": {"conditions": [condition]}}
         with ignoring("NotFound", "Conflict"):
             await self._client.patch_object(

@@ -4,8 +4,8 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from muster.api.conditions import find
 from muster.api.core import Pod
+from muster.api.pods import why_unplaced
 
 
 class Census(Struct, frozen=True):
@@ -13,7 +13,7 @@ class Census(Struct, frozen=True):
 
     pending: without a node. gated: of those, with scheduling gates. admitted: with a node, and not ended.
     running: of those, that run.
-    told: what the scheduler says of a pod that it found no node for; "" if of none.
+    told: what the scheduler said last of pods that it found no node for; "" if of none.
     owners: what controls the pods, `namespace/name` each.
     """
 
@@ -35,7 +35,7 @@ class Census(Struct, frozen=True):
 def count(pods: Iterable[Pod]) -> Census:
     """The pods of one group."""
     numbers = dict.fromkeys(("pending", "gated", "admitted", "running", "succeeded", "failed"), 0)
-    told, owners = set[str](), set[str]()
+    owners, unplaced = set[str](), list[Pod]()
     for pod in pods:
         if pod.status.phase in ("Succeeded", "Failed"):
             numbers[pod.status.phase.lower()] += 1
@@ -49,7 +49,5 @@ def count(pods: Iterable[Pod]) -> Census:
             continue
         numbers["pending"] += 1
         numbers["gated"] += bool(pod.spec.scheduling_gates)
-        scheduled = find(pod.status.conditions, "PodScheduled")
-        if scheduled is not None and scheduled.reason == "Unschedulable":
-            told.add(scheduled.message)
-    return Census(**numbers, told=min(told, default=""), owners=tuple(sorted(owners)))
+        unplaced.append(pod)
+    return Census(**numbers, told=why_unplaced(unplaced), owners=tuple(sorted(owners)))
