@@ -92,9 +92,9 @@ class _Maker:
         labels = {key: self._one(options) for key, options, chance in values if self._chance(chance)}
         labels |= self._some({"disk": ["ssd", "hdd"], "cores": ["2", "8"]}, 0.5)
         taints = [
-            {"key": "dedicated", "value": value, "effect": self._one(["NoSchedule", "NoExecute", "PreferNoSchedule"])}
-            for value in ("red", "blue")
-            if self._chance(0.15)
+            {"key": "dedicated", "value": self._one(["red", "blue"]), "effect": effect}
+            for effect in ("NoSchedule", "NoExecute", "PreferNoSchedule")
+            if self._chance(0.12)
         ]
         spec: Manifest = {"taints": taints} if taints else {}
         if self._chance(0.08):
