@@ -17,6 +17,13 @@ def untolerated(taints: Iterable[Taint], tolerations: Iterable[Toleration]) -> T
     return None
 
 
+def unwelcome(taints: Iterable[Taint], tolerations: Iterable[Toleration]) -> int:
+    """How many taints ask the pod to stay away if it can."""
+    tolerations = tuple(tolerations)
+    soft = (taint for taint in taints if taint.effect == "PreferNoSchedule")
+    return sum(not any(_tolerates(toleration, taint) for toleration in tolerations) for taint in soft)
+
+
 def _tolerates(toleration: Toleration, taint: Taint) -> bool:
     if toleration.effect and toleration.effect != taint.effect:
         return False

@@ -6,16 +6,17 @@ node; a node index is reused only after the node is gone. Mutable, but pure: no 
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from enum import Enum
 
 import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from muster.api.core import Node, PersistentVolume, PersistentVolumeClaim, Taint
+from muster.api.core import Node, NodeSelectorTerm, PersistentVolume, PersistentVolumeClaim, Taint
 from muster.api.nodeaffinity import matches_any
 from muster.api.nodes import is_ready
 from muster.api.quantity import amount
-from muster.api.taints import untolerated
+from muster.api.taints import untolerated, unwelcome
 from muster.gang.domains import Level, domains
 from muster.gang.guests import Guests
 from muster.gang.shapes import MOST, Amounts, Guest, Shape
@@ -26,6 +27,20 @@ Mask = npt.NDArray[np.bool_]
 
 # More distinct selectors and tolerations than this at once are recomputed instead of remembered.
 _MASKS_KEPT = 1000
+
+
+class Strategy(Enum):
+    """How a gang uses nodes that are as welcome to it as each other.
+
+    TIGHT: as few nodes as can be, and for the pods that are left over the node that they leave with the least room.
+    MOST: the fullest nodes first. LEAST: the emptiest first, pod by pod. BALANCED: those whose resources are then used
+    in the most equal shares, pod by pod.
+    """
+
+    TIGHT = "Tight"
+    MOST = "MostAllocated"
+    LEAST = "LeastAllocated"
+    BALANCED = "BalancedAllocation"
 
 
 class NodeTraits(Struct, frozen=True):
@@ -41,7 +56,8 @@ class NodeTraits(Struct, frozen=True):
 class Capacity:
     """The nodes of a cluster and what is free on them."""
 
-    def __init__(self) -> None:
+    def __init__(self, strategy: Strategy = Strategy.TIGHT) -> None:
+        self.strategy = strategy
         self.names: list[str | None] = []  # by index; None where no node is
         self.traits: list[NodeTraits | None] = []
         self._index: dict[str, int] = {}
@@ -53,7 +69,7 @@ class Capacity:
         self.volumes = Volumes()
         self._by_name: Ints | None = None
         self._opennesses: dict[tuple[object, ...], tuple[Mask, Counter[str]]] = {}
-        self._masks: dict[tuple[object, ...], Mask] = {}
+        self._known: dict[tuple[object, ...], Ints] = {}
         self._domains: dict[tuple[str, ...], tuple[Level, ...]] = {}  # by the labels of a topology
 
     def __len__(self) -> int:
@@ -155,10 +171,13 @@ class Capacity:
         row = self._row.get(resource)
         return np.zeros(len(self.names), np.int64) if row is None else self._allocatable[row]
 
-    def free_of(self, resource: str) -> Ints:
-        """Free amounts of one resource by node index."""
+    def free_of(self, resource: str, taken: Ints | None = None) -> Ints:
+        """Free amounts of one resource by node index, less what `taken` takes."""
         row = self._row.get(resource)
-        return np.zeros(len(self.names), np.int64) if row is None else self._allocatable[row] - self._used[row]
+        if row is None:
+            return np.zeros(len(self.names), np.int64)
+        free: Ints = self._allocatable[row] - self._used[row]
+        return free if taken is None else free - taken[row]
 
     def eligible(self, shape: Shape) -> Mask:
         """The nodes that selector, taints, cordons and volumes allow, whatever is on them."""
@@ -175,12 +194,21 @@ class Capacity:
     def selected(self, shape: Shape) -> Mask:
         """The nodes that the shape's selector and node affinity ask for."""
         key = "selected", shape.node_selector, shape.node_terms
-        return self._mask(key, lambda traits: _is_selected(traits, shape))
+        return self._numbers(key, lambda traits: _is_selected(traits, shape)) > 0
 
     def tolerated(self, shape: Shape) -> Mask:
         """The nodes that have no taint that keeps the shape away."""
         key = "tolerated", shape.tolerations
-        return self._mask(key, lambda traits: untolerated(traits.taints, shape.tolerations) is None)
+        return self._numbers(key, lambda traits: untolerated(traits.taints, shape.tolerations) is None) > 0
+
+    def unwelcome(self, shape: Shape) -> Ints:
+        """How many taints of each node ask the shape to stay away if it can."""
+        key = "unwelcome", shape.tolerations
+        return self._numbers(key, lambda traits: unwelcome(traits.taints, shape.tolerations))
+
+    def matching(self, term: NodeSelectorTerm) -> Mask:
+        """The nodes that match a term."""
+        return self._numbers(("term", term), lambda traits: matches_any((term,), traits.name, dict(traits.labels))) > 0
 
     @property
     def by_name(self) -> Ints:
@@ -241,7 +269,7 @@ class Capacity:
     def _forget(self) -> None:
         """What was remembered of nodes."""
         self._opennesses.clear()
-        self._masks.clear()
+        self._known.clear()
         self._domains.clear()
 
     def _openness(self, shape: Shape) -> tuple[Mask, Counter[str]]:
@@ -267,13 +295,14 @@ class Capacity:
         labels = dict(traits.labels) if shape.claims else {}
         return next(filter(None, (self.volumes.obstacle(claim, labels) for claim in shape.claims)), None)
 
-    def _mask(self, key: tuple[object, ...], suits: Callable[[NodeTraits], bool]) -> Mask:
-        found = self._masks.get(key)
+    def _numbers(self, key: tuple[object, ...], number: Callable[[NodeTraits], int]) -> Ints:
+        """A number of each node, 0 where none is; remembered while no node changes."""
+        found = self._known.get(key)
         if found is None:
-            if len(self._masks) >= _MASKS_KEPT:
-                self._masks.clear()
-            found = np.array([traits is not None and suits(traits) for traits in self.traits], dtype=np.bool_)
-            self._masks[key] = found
+            if len(self._known) >= _MASKS_KEPT:
+                self._known.clear()
+            found = np.array([0 if traits is None else number(traits) for traits in self.traits], np.int64)
+            self._known[key] = found
         return found
 
     def taking(self, shape: Shape, counts: Ints) -> Ints:

@@ -8,9 +8,13 @@ import numpy as np
 from msgspec import Struct
 
 from muster.gang.around import Around
-from muster.gang.capacity import Ints
+from muster.gang.capacity import Ints, Strategy
 from muster.gang.rules import Even, Limits, Rule, limits_of
+from muster.gang.scoring import Floats, welcome, worths
 from muster.gang.shapes import Shape
+
+# No more pods than that, over all nodes, are weighed one by one: beyond, they are packed tightly.
+_WORTHS = 4_000_000
 
 
 class Filled(Struct, frozen=True):
@@ -20,25 +24,37 @@ class Filled(Struct, frozen=True):
     exact: bool = True
 
 
-def fill(around: Around, shape: Shape, fits: Ints, limits: Limits, wanted: int) -> Filled:
-    """Few nodes, tightly. Of nodes that are as good as each other the first by name are taken. `fits` is changed."""
+def fill(around: Around, shape: Shape, fits: Ints, limits: Limits, wanted: int, taken: Ints | None) -> Filled:
+    """Where so many pods go; of nodes that are as good as each other, the first by name. `fits` is changed."""
     if len(limits.rules) > 1:
-        return _one_by_one(around, shape, fits, wanted)
-    by_name = around.capacity.by_name
-    counts = np.zeros_like(fits)
-    if limits.rules:
-        rule = limits.rules[0]
-        if not isinstance(rule, Even):
-            fits[rule.closed()] = 0
-        counts[by_name] = _pack_by_place(rule, rule.places[by_name], fits[by_name], wanted)
+        return _one_by_one(around, shape, fits, wanted, taken)
+    capacity, liked = around.capacity, welcome(around, shape)
+    order = capacity.by_name
+    liked = liked[order] if liked is not None else None
+    rule = limits.rules[0] if limits.rules else None
+    if rule is not None and not isinstance(rule, Even):
+        fits[rule.closed()] = 0
+    counts, ordered = np.zeros_like(fits), fits[order]
+    most = min(int(fits.max(initial=0)), wanted)
+    tight = capacity.strategy is Strategy.TIGHT or most * len(fits) > _WORTHS
+    if rule is None and tight:
+        counts[order] = _pack(ordered, wanted, liked)
+        return Filled(counts)
+    np.minimum(ordered, wanted, out=ordered)  # so that sums stay numbers
+    places, quotas = np.zeros_like(fits), np.array([wanted])
+    if rule is not None:
+        places, quotas = _quotas(rule, rule.places[order], ordered, wanted)
+    if tight:
+        counts[order] = _pack_by_place(ordered, places, quotas, liked)
     else:
-        counts[by_name] = _pack(fits[by_name], wanted)
+        worth = worths(capacity, shape, taken, most)[order]
+        counts[order] = _best_by_place(worth, ordered, places, quotas, liked)
     return Filled(counts)
 
 
-def _pack(fits: Ints, wanted: int) -> Ints:
-    """The roomiest are filled up, and the rest goes where it leaves the least room."""
-    order = np.argsort(-fits, kind="stable")
+def _pack(fits: Ints, wanted: int, liked: Ints | None) -> Ints:
+    """The most welcome and roomiest are filled up, and the rest goes where it leaves the least room."""
+    order = np.argsort(-fits, kind="stable") if liked is None else np.lexsort((-fits, -liked))
     room = np.cumsum(np.minimum(fits[order], wanted))
     full = int(np.searchsorted(room, wanted, side="left"))  # as many nodes as the gang needs, less one
     if wanted and full == len(order):
@@ -47,44 +63,71 @@ def _pack(fits: Ints, wanted: int) -> Ints:
     counts[order[:full]] = fits[order[:full]]
     rest = wanted - int(counts.sum())
     if rest:
-        candidates = np.where((fits >= rest) & (counts == 0), fits, np.iinfo(np.int64).max)
-        counts[int(np.argmin(candidates))] = rest
+        suits = (fits >= rest) & (counts == 0)
+        if liked is not None:
+            suits &= liked == liked[order[full]]
+        counts[int(np.argmin(np.where(suits, fits, np.iinfo(np.int64).max)))] = rest
     return counts
 
 
-def _pack_by_place(rule: Rule, places: Ints, fits: Ints, wanted: int) -> Ints:
-    """As many in each place as the rule says, on its roomiest nodes; nodes in no place take as many as they can."""
-    np.minimum(fits, wanted, out=fits)  # so that sums stay numbers
-    free = np.where(places < 0, fits, 0)
+def _quotas(rule: Rule, places: Ints, fits: Ints, wanted: int) -> tuple[Ints, Ints]:
+    """A place for every node, and how many pods each place gets; nodes in no place are one, and go first."""
     size = int(places.max(initial=-1)) + 1
-    inside = np.flatnonzero((fits > 0) & (places >= 0))
-    places = places[inside]
-    counts = _pack(free, min(wanted, int(free.sum())))
-    room = np.bincount(places, fits[inside], size).astype(np.int64)
-    quotas = rule.quotas(room, wanted - int(counts.sum()))
-    order = np.lexsort((-fits[inside], places))
-    nodes, places = inside[order], places[order]
-    before = np.cumsum(fits[nodes]) - fits[nodes]
-    before -= before[np.searchsorted(places, places, side="left")]  # within the place
-    counts[nodes] = np.clip(quotas[places] - before, 0, fits[nodes])
+    places = np.where(places < 0, size, places)
+    room = np.bincount(places, fits, size + 1).astype(np.int64)
+    free = min(wanted, int(room[size]))
+    return places, np.append(rule.quotas(room[:size], wanted - free), free)
+
+
+def _pack_by_place(fits: Ints, places: Ints, quotas: Ints, liked: Ints | None) -> Ints:
+    """In each place the most welcome and roomiest nodes."""
+    order = np.lexsort((-fits, places) if liked is None else (-fits, -liked, places))
+    counts = np.zeros_like(fits)
+    counts[order] = np.clip(quotas[places[order]] - _before(fits[order], places[order]), 0, fits[order])
     return counts
 
 
-def _one_by_one(around: Around, shape: Shape, fits: Ints, wanted: int) -> Filled:
-    """Each where it leaves the others most ways: in the emptiest place, and there where it is tightest."""
-    counts = np.zeros_like(fits)
+def _best_by_place(worth: Floats, fits: Ints, places: Ints, quotas: Ints, liked: Ints | None) -> Ints:
+    """In each place, pod by pod, the most welcome node and the one where the pod is worth most."""
+    nodes, turns = np.nonzero(np.arange(worth.shape[1]) < fits[:, None])
+    worth = worth[nodes, turns]
+    order = np.lexsort((-worth, places[nodes]) if liked is None else (-worth, -liked[nodes], places[nodes]))
+    nodes = nodes[order]
+    goes = _before(np.ones_like(nodes), places[nodes]) < quotas[places[nodes]]
+    return np.bincount(nodes[goes], minlength=len(fits)).astype(np.int64)
+
+
+def _before(amounts: Ints, places: Ints) -> Ints:
+    """What those before have of the same place, of which all are side by side."""
+    before = np.cumsum(amounts) - amounts
+    found: Ints = before - before[np.searchsorted(places, places, side="left")]
+    return found
+
+
+def _one_by_one(around: Around, shape: Shape, fits: Ints, wanted: int, taken: Ints | None) -> Filled:
+    """Each where it leaves the others most ways: in the emptiest place, and there on the best node."""
+    capacity, counts = around.capacity, np.zeros_like(fits)
     for _ in range(wanted):
         now = around.with_placed(shape, counts)
         limits = limits_of(now, shape)
         left = fits - counts
         limits.apply_to_next(left)
-        open_nodes = around.capacity.by_name
-        open_nodes = open_nodes[left[open_nodes] > 0]
-        if not len(open_nodes):
+        nodes = capacity.by_name
+        nodes = nodes[left[nodes] > 0]
+        if not len(nodes):
             return Filled(counts, exact=False)
-        crowd = np.zeros(len(open_nodes), np.int64)
+        crowd = np.zeros(len(nodes), np.int64)
         for rule in limits.rules:
             if isinstance(rule, Even):
-                crowd += rule.counts[rule.places[open_nodes]]
-        counts[open_nodes[np.lexsort((left[open_nodes], crowd))[0]]] += 1
+                crowd += rule.counts[rule.places[nodes]]
+        liked = welcome(now, shape)
+        keys = [left[nodes] if capacity.strategy is Strategy.TIGHT else -_worth(now, shape, counts, taken)[nodes]]
+        keys += [-liked[nodes]] if liked is not None else []
+        counts[nodes[np.lexsort((*keys, crowd))[0]]] += 1
     return Filled(counts)
+
+
+def _worth(around: Around, shape: Shape, counts: Ints, taken: Ints | None) -> Floats:
+    used = around.capacity.taking(shape, counts)
+    found: Floats = worths(around.capacity, shape, used if taken is None else taken + used, 1)[:, 0]
+    return found

@@ -13,12 +13,15 @@ from msgspec import Struct
 
 from muster.gang.around import Around
 from muster.gang.capacity import Capacity, Ints, Mask
-from muster.gang.filling import fill
-from muster.gang.rules import Limits, limits_of
+from muster.gang.filling import Filled, fill
+from muster.gang.rules import Limits, has_own_wishes, limits_of
 from muster.gang.shapes import Shape
 
 # Of so many shapes all orders are tried: 24.
 _ALL_ORDERS = 4
+
+# Several wishes are met pod by pod, which is slow: of gangs of so many pods at most.
+_WISHES_TRIED = 500
 
 
 class Placement(Struct, frozen=True):
@@ -117,9 +120,7 @@ def _place_in_order(
     capacity = around.capacity
     nodes: dict[Shape, tuple[tuple[str, int], ...]] = {}
     for shape in order:
-        limits = limits_of(around, shape)
-        fits = _room(around, shape, limits, within, taken)
-        filled = fill(around, shape, fits, limits, gang[shape])
+        filled = _fill(around, shape, gang[shape], within, taken)
         if int(filled.counts.sum()) < gang[shape]:
             proven = filled.exact and len(gang) == 1
             return Refusal(shape, gang[shape], int(filled.counts.sum()), proven)
@@ -130,6 +131,19 @@ def _place_in_order(
             taken = used if taken is None else taken + used
             around = around.with_placed(shape, filled.counts)
     return Placement(nodes)
+
+
+def _fill(around: Around, shape: Shape, wanted: int, within: Mask | None, taken: Ints | None) -> Filled:
+    """As the shape wishes, if that leaves room for all, else as it must."""
+    if has_own_wishes(around, shape):
+        limits = limits_of(around, shape, wishes=True)
+        if len(limits.rules) == 1 or wanted <= _WISHES_TRIED:
+            fits = _room(around, shape, limits, within, taken)
+            filled = fill(around, shape, fits, limits, wanted, taken)
+            if int(filled.counts.sum()) == wanted:
+                return filled
+    limits = limits_of(around, shape)
+    return fill(around, shape, _room(around, shape, limits, within, taken), limits, wanted, taken)
 
 
 def _room(around: Around, shape: Shape, limits: Limits, within: Mask | None, taken: Ints | None) -> Ints:

@@ -5,7 +5,7 @@ one of the same shape: it takes its node, or its place, for itself (`single`, `A
 (`Together`); it may only be so far ahead of the places that have the fewest (`Even`).
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -163,11 +163,14 @@ class Limits(Struct, frozen=True):
 NO_LIMITS = Limits()
 
 
-def limits_of(around: Around, shape: Shape, *, mates: bool = False) -> Limits:
-    """What the pods around allow a shape. mates: leave out what others of the gang could yet open."""
+def limits_of(around: Around, shape: Shape, *, mates: bool = False, wishes: bool = False) -> Limits:
+    """What the pods around allow a shape.
+
+    mates: leave out what others of the gang could yet open. wishes: as if what it wishes for of its own were required.
+    """
     if not (shape.holds or shape.claims or shape.namespace):
         return NO_LIMITS  # as for most
-    apart = [*_apart(around, shape)]
+    apart = [*_apart(around, shape, wishes=wishes)]
     alone = [rule for rule in apart if _is_node_by_node(rule)]
     single = np.logical_or.reduce([rule.places >= 0 for rule in alone]) if alone else None
     if any(hold.conflicts(other) for hold in shape.holds for other in shape.holds):
@@ -175,11 +178,20 @@ def limits_of(around: Around, shape: Shape, *, mates: bool = False) -> Limits:
     closed = [*_held(around, shape)]
     rules: list[Rule] = [rule for rule in apart if not _is_node_by_node(rule)]
     if not mates:
-        for constraint in _required_spread(shape):
-            _add_spread(around, shape, constraint, closed, rules)
+        _add_spread(around, shape, [one for one in shape.terms.spread if one.required], closed, rules)
         _add_affinity(around, shape, closed, rules)
     closed += _anti_affinity(around, shape)
+    if wishes:
+        _add_spread(around, shape, [one for one in shape.terms.spread if not one.required], closed, rules)
+        rules += _drawn(around, shape)
     return Limits(tuple(closed), single, tuple(rules))
+
+
+def has_own_wishes(around: Around, shape: Shape) -> bool:
+    """Whether it wishes for something that its own pods do to each other."""
+    if any(not spread.required for spread in shape.terms.spread):
+        return True
+    return any(around.means((wish.term,), shape) for wish in shape.terms.wishes)
 
 
 def _held(around: Around, shape: Shape) -> Iterator[tuple[str, Mask]]:
@@ -190,9 +202,10 @@ def _held(around: Around, shape: Shape) -> Iterator[tuple[str, Mask]]:
             yield CLAIM_IN_USE, np.ones(len(around.capacity.names), np.bool_)
 
 
-def _apart(around: Around, shape: Shape) -> Iterator[Apart]:
+def _apart(around: Around, shape: Shape, *, wishes: bool) -> Iterator[Apart]:
     """What a pod of the shape closes to others of it."""
-    for term in shape.terms.anti_affinity:
+    unliked = [wish.term for wish in shape.terms.wishes if wish.weight < 0] if wishes else []
+    for term in (*shape.terms.anti_affinity, *unliked):
         if around.means((term,), shape):
             yield Apart(around.capacity.places(term.topology_key))
     if any(around.capacity.volumes.is_for_one_pod(claim) for claim in shape.claims):
@@ -220,17 +233,32 @@ def _add_affinity(around: Around, shape: Shape, closed: list[tuple[str, Mask]], 
         closed.append((AFFINITY, np.ones(len(capacity.names), np.bool_)))
 
 
-def _required_spread(shape: Shape) -> Iterator[Spread]:
-    return (spread for spread in shape.terms.spread if spread.required)
+def _drawn(around: Around, shape: Shape) -> Iterator[Together]:
+    """Where it would rather be with itself; where others are whom it likes, it is drawn there anyway."""
+    for wish in shape.terms.wishes:
+        if wish.weight > 0 and around.means((wish.term,), shape) and not around.meant((wish.term,)).any():
+            yield Together(around.capacity.places(wish.term.topology_key))
 
 
 def _add_spread(
-    around: Around, shape: Shape, spread: Spread, closed: list[tuple[str, Mask]], rules: list[Rule]
+    around: Around, shape: Shape, spreads: Sequence[Spread], closed: list[tuple[str, Mask]], rules: list[Rule]
+) -> None:
+    for spread in spreads:
+        closed.append((NO_LABEL, around.capacity.places(spread.topology_key) < 0))
+        _add_even(around, shape, spread, spreads, closed, rules)
+
+
+def _add_even(
+    around: Around,
+    shape: Shape,
+    spread: Spread,
+    spreads: Sequence[Spread],
+    closed: list[tuple[str, Mask]],
+    rules: list[Rule],
 ) -> None:
     capacity = around.capacity
     places = capacity.places(spread.topology_key)
-    closed.append((NO_LABEL, places < 0))
-    counting = np.logical_and.reduce([capacity.places(one.topology_key) >= 0 for one in _required_spread(shape)])
+    counting = np.logical_and.reduce([capacity.places(one.topology_key) >= 0 for one in spreads])
     if spread.honours_affinity:
         counting = counting & capacity.selected(shape)
     if spread.honours_taints:
