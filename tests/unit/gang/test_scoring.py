@@ -1,9 +1,12 @@
 """Which of the nodes that would do a gang takes."""
 
+from typing import get_args
+
 import pytest
 from msgspec.structs import replace
 from tests.unit.gang.conftest import make_node, make_pod
 
+from muster.api.config.types import Configuration, ScoringStrategy
 from muster.gang.capacity import Capacity, Strategy
 from muster.gang.placement import Placement, place
 from muster.gang.shapes import guest_of, shape_of, shapes_of
@@ -130,3 +133,8 @@ def test_schedule_anyway_spreads_if_it_can():
     assert nodes_of(build(*zones("a", "b")), pod, 4) == {"a0": 2, "b1": 2}
     one = make_node("c", labels={"zone": "c"}, resources={"cpu": "1"})
     assert sum(nodes_of(build(*zones("a"), one), pod, 5).values()) == 5
+
+
+def test_the_configuration_knows_every_strategy():
+    assert {strategy.value for strategy in Strategy} == set(get_args(ScoringStrategy))
+    assert Strategy(Configuration.default().muster.scoring_strategy) is Strategy.TIGHT

@@ -38,6 +38,7 @@ INCREMENTAL: Final = "kueue.x-k8s.io/multikueue-dispatcher-incremental"
 Clock: TypeAlias = Literal["Admitted", "JobStart"]
 QuotaCheckStrategy: TypeAlias = Literal["IgnoreUndeclared", "BlockUndeclared"]
 ElasticRule: TypeAlias = Literal["KEP", "Upstream"]
+ScoringStrategy: TypeAlias = Literal["Tight", "MostAllocated", "LeastAllocated", "BalancedAllocation"]
 AlphaVersion: TypeAlias = Literal["scheduling.k8s.io/v1alpha2"]
 
 
@@ -326,10 +327,13 @@ class Muster(Struct):
         equal parallelism before and after, and the Job is not finished), or what kube-apiserver checks today (they
         equal it after).
     apis: alpha versions that are served too. Upstream serves none unasked (`--runtime-config`).
+    scoring_strategy: how the scheduler uses nodes that are as welcome to a gang as each other: as few as can be, the
+        fullest first, the emptiest first, or those whose resources are then used in the most equal shares.
     """
 
     elastic_indexed_jobs: ElasticRule = "KEP"
     apis: tuple[AlphaVersion, ...] = ()
+    scoring_strategy: ScoringStrategy = "Tight"
 
     @property
     def elastic(self) -> Elastic:

@@ -9,7 +9,7 @@ from muster.api.core import Namespace, Node, PersistentVolume, PersistentVolumeC
 from muster.api.kueue.names import CLUSTER_QUEUE_NAME_LABEL, LOCAL_QUEUE_NAME_LABEL, QUEUE_NAME_LABEL
 from muster.api.pods import is_finished
 from muster.controllers.gangs import Gang, GangSource, gang_of
-from muster.gang.capacity import Capacity
+from muster.gang.capacity import Capacity, Strategy
 from muster.gang.ends import End, expected_end
 from muster.gang.reservation import Running
 from muster.gang.shapes import guest_of
@@ -43,8 +43,8 @@ class Roster:
     names: the schedulers that we are; the pods of others take room and count as members, and are never placed.
     """
 
-    def __init__(self, sources: Sequence[GangSource[Any]], names: Collection[str]) -> None:
-        self.capacity = Capacity()
+    def __init__(self, sources: Sequence[GangSource[Any]], names: Collection[str], strategy: Strategy) -> None:
+        self.capacity = Capacity(strategy)
         self.gangs: dict[str, Gang] = {}
         self.leaving: set[str] = set()  # pods that are being deleted and still hold room
         self._sources = sources

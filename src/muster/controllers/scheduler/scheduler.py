@@ -39,6 +39,7 @@ from muster.controllers.scheduler.pending import Head, PendingGangs, Waiter
 from muster.controllers.scheduler.preemption import Preemptor
 from muster.controllers.scheduler.roster import Roster
 from muster.controllers.scheduler.telling import Teller
+from muster.gang.capacity import Strategy
 from muster.gang.elastic import Waiting
 from muster.gang.ends import End
 from muster.gang.explain import explain
@@ -97,9 +98,10 @@ class Scheduler(Reconciler):
         sources: Sequence[GangSource[Any]],
         *,
         names: frozenset[str] = SCHEDULERS,
+        strategy: Strategy = Strategy.TIGHT,
     ) -> None:
         super().__init__(manager, workers=WORKERS)
-        self._roster = Roster(sources, names)
+        self._roster = Roster(sources, names, strategy)
         self._binder = Binder(self._client, self._clock, self._roster.is_bound)
         self._teller = Teller(self._client, recorder, self._clock)
         self._pending = PendingGangs(self._roster, self._carried_end)
