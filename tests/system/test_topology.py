@@ -8,11 +8,12 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.documents import documents, needs_the_peers
 from tests.system import queueing_world
 from tests.system.plane import World, running
 from tests.system.queued_jobs import Queued
 
-from muster.api.batch import JOB
+from muster.api.batch import JOB, Job
 from muster.api.config import EMBEDDED
 from muster.api.core import NODE, POD, Pod
 from muster.api.kueue import CLUSTER_QUEUE, TOPOLOGY, WORKLOAD, Topology
@@ -306,3 +307,20 @@ async def test_pods_wait_behind_the_gate_until_they_are_told_where_to_go(q: Queu
     await q.client.create(POD, stray, "default")
     await asyncio.sleep(60)
     assert (await q.client.get(POD, "stray", "default")).spec.scheduling_gates
+
+
+@needs_the_peers
+@hall
+async def test_upstreams_sample_lands_in_one_rack(q: Queued) -> None:
+    """The Jobs that the JobSet of the sample would make, in a queue of ours."""
+    await queue(q)
+    (sample,) = [one for _, one in documents("manifests/kueue/*jobset-tas-required.yaml") if one["kind"] == "JobSet"]
+    (replicated,) = sample["spec"]["replicatedJobs"]
+    spec = replicated["template"]["spec"]
+    spec["completionMode"] = "Indexed"
+    del spec["template"]["spec"]["containers"][0]["resources"]["requests"]["memory"]  # the queue has CPUs alone
+    spec["template"]["spec"]["restartPolicy"] = "Never"
+    document = {"metadata": {"name": "j", "labels": {QUEUE_NAME_LABEL: "cq"}}, "spec": spec}
+    await q.client.create(JOB, msgspec.convert(document, Job), "default")
+    await q.world.settle()
+    assert await by_rank(q) == ["b1-r1-h1", "b1-r1-h1", "b1-r1-h2", "b1-r1-h2"]

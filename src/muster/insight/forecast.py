@@ -24,6 +24,7 @@ from muster.api.kueue.names import (
     ADMITTED,
     FINISHED,
     QUOTA_RESERVED,
+    TOPOLOGY_PLACEMENT_FAILED,
 )
 from muster.api.quantity import QuantityError
 from muster.api.selectors import SelectorError
@@ -32,7 +33,7 @@ from muster.queueing import convert
 from muster.queueing.model import PODS, FlavorResource, FlavorSpec
 from muster.queueing.pending.queues import Queues
 from muster.queueing.quota.tree import Node, Tree
-from muster.queueing.scheduling.estimate import Estimate, RunTime, estimate
+from muster.queueing.scheduling.estimate import Certainty, Estimate, RunTime, estimate
 from muster.queueing.workload.place import Holds, Waits, place_of
 from muster.runtime.objects import key_of
 
@@ -98,6 +99,7 @@ class Outlook:
         self.tree = _tree(snapshot, cluster_queue)
         self.queues = Queues()
         self.runs = run_times(snapshot)
+        self._unplaced = {key_of(one) for one in snapshot.workloads if _waits_for_place(one)}
         self._fill(snapshot)
 
     @property
@@ -111,6 +113,9 @@ class Outlook:
 
     def estimate(self, key: str, now: datetime) -> Estimate:
         """When the Workload with that key gets quota."""
+        if key in self._unplaced:
+            because = "it waits for a place in its topology, and only quota is forecast"
+            return Estimate(None, Certainty.NONE, because)
         return estimate(self.tree, self.queues, self.flavors, key, self.runs, now, names=self.names)
 
     def needs(self, workload: Workload, cluster_queue: str) -> list[Need]:
@@ -210,6 +215,11 @@ def _tree(snapshot: Snapshot, cluster_queue: str) -> Tree:
         if mine is None or node.root is not mine.root:
             tree.remove_queue(name)
     return tree
+
+
+def _waits_for_place(workload: Workload) -> bool:
+    reserved = find(workload.status.conditions, QUOTA_RESERVED)
+    return reserved is not None and reserved.reason == TOPOLOGY_PLACEMENT_FAILED
 
 
 def _is_active(queue: ClusterQueue) -> bool:

@@ -175,6 +175,12 @@ def test_estimate(found, expected):
     assert estimated(found) == expected
 
 
+def test_who_waits_for_a_place_is_not_promised_one():
+    waits = {"type": "QuotaReserved", "status": "False", "reason": "TopologyPlacementFailed"}
+    found = estimated(snapshot(workload("me", conditions=[waits])))
+    assert found == (None, "cannot say", "it waits for a place in its topology, and only quota is forecast")
+
+
 def test_other_trees_are_not_looked_at():
     elsewhere = workload("c", queue="c", since=-5, usage="4")
     outlook = Outlook(snapshot(ME, elsewhere, queues=(queue("a", "4"), queue("c", "4"))), "a", "ns")

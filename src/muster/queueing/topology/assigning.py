@@ -105,7 +105,7 @@ def _worse_podset(podset: PodSetAssignment, why: str | None, mode: Mode) -> PodS
     if why is None:
         return podset
     flavors = {name: _in_mode(choice, mode) for name, choice in podset.flavors.items()}
-    reasons = tuple(sorted({*podset.reasons, why}))
+    reasons = tuple(sorted({*podset.reasons} - {podset.unplaced} | {why}))
     return replace(podset, flavors=flavors, reasons=reasons, places=None, unplaced=why)
 
 

@@ -103,7 +103,9 @@ def test_what_would_not_fit_an_empty_hall_displaces_no_workload():
     outcome = cycle(tree, queues)
     assert not outcome.preemptions
     assert outcome.pending[0].reason == "TopologyPlacementFailed"
-    assert "allows to fit only 4 out of 5 pod(s)" in outcome.pending[0].message
+    assert outcome.pending[0].message == (
+        'couldn\'t assign flavors to pod set main: topology "default" allows to fit only 4 out of 5 pod(s)'
+    )
 
 
 def test_places_that_victims_leave_are_kept_for_the_preemptor():
