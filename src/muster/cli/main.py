@@ -24,6 +24,7 @@ COMMANDS = {
     "run": "Run a command as a gang: all workers start, or none.",
     "apply": "Apply manifests; with --wait, until their jobs finish.",
     "ps": "List jobs: state, pods, queue, position, reason, age.",
+    "plan": "What would become of manifests now: nothing is written.",
     "why": "Why a job is not running, with numbers, and when it will.",
     "logs": "Print or follow the output of a job.",
     "wait": "Wait until jobs finish; the exit code is the job's.",

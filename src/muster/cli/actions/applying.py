@@ -23,6 +23,12 @@ class Manifest:
     where: str
     document: dict[str, Any]
 
+    @property
+    def title(self) -> str:
+        """Which object of which file it is."""
+        metadata = self.document["metadata"]
+        return f"{self.where}: {self.document['kind']} {metadata.get('name') or metadata['generateName']}"
+
 
 def manifests(data: bytes, source: str) -> list[Manifest | ManifestError]:
     """The objects in a YAML or JSON text, with Lists taken apart; in the place of what is none, why not."""

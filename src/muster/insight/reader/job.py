@@ -98,7 +98,7 @@ def _placed(facts: JobReadings, workload: Workload, pending: list[PendingWorkloa
 
 async def _outlook(lists: Lists, facts: JobReadings, workload: Workload, queue: str) -> JobReadings:
     added = await lists.completion(workload.metadata.namespace)
-    snapshot = await _snapshot(lists, added)
+    snapshot = await snapshot_of(lists, added)
     if snapshot is None:
         reason = "you may not see all queues and their Workloads"
         return replace(facts, estimate=Estimate(None, Certainty.NONE, reason))
@@ -130,7 +130,7 @@ def _head(facts: JobReadings, snapshot: Snapshot) -> str:
     return next((quota_state(one).reason for one in found), "")
 
 
-async def _snapshot(lists: Lists, added: Completion) -> Snapshot | None:
+async def snapshot_of(lists: Lists, added: Completion) -> Snapshot | None:
     """Everything that admission goes by; None if the user may not see it."""
     cluster_queues = await lists.of(CLUSTER_QUEUE)
     local_queues = await lists.of(LOCAL_QUEUE)

@@ -1,0 +1,74 @@
+"""Manifests from files, and each of them on its way to the server: what `muster apply` and `muster plan` share."""
+
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from muster.cli.actions.applying import Manifest, ManifestError, annotated, change, manifests
+from muster.cli.session import Session
+
+_SUFFIXES = (".yaml", ".yml", ".json")
+_STRICT = "strict decoding error"
+
+
+def read_all(names: Iterable[str]) -> list[Manifest | ManifestError]:
+    """The objects in files, in the files of folders, and in stdin (-)."""
+    return [one for name in names for file in _files(name) for one in _read(file)]
+
+
+def _files(name: str) -> list[str]:
+    path = Path(name)
+    if name == "-" or not path.is_dir():
+        return [name]
+    files = sorted(str(file) for file in path.iterdir() if file.suffix in _SUFFIXES)
+    if not files:
+        raise click.BadParameter(f"{name}: no {', '.join(f'*{suffix}' for suffix in _SUFFIXES)} in it", param_hint="-f")
+    return files
+
+
+def _read(name: str) -> list[Manifest | ManifestError]:
+    source = "stdin" if name == "-" else name
+    try:
+        data = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
+    except OSError as error:
+        return [ManifestError(f"{source}: {error.strerror}")]
+    return manifests(data, source)
+
+
+async def apply_one(
+    session: Session, kind: Any, manifest: dict[str, Any], *, dry_run: bool
+) -> tuple[dict[str, Any], str]:
+    """The stored object, and what happened to it."""
+    from muster.api.status import ApiError
+    from muster.runtime.transport import Request
+
+    mark = " (dry run)" if dry_run else ""
+    metadata = manifest["metadata"]
+    namespace = (metadata.get("namespace") or session.namespace) if kind.namespaced else ""
+    name = metadata.get("name")
+    current = await session.client.find(kind, name, namespace) if name else None
+    strict = {"fieldValidation": "Strict", "fieldManager": "muster-apply"} | ({"dryRun": "All"} if dry_run else {})
+    if current is None:
+        body = msgspec.json.encode(annotated(manifest))
+        response = await session.client.raw(Request("POST", kind.path(namespace), strict, body))
+        return msgspec.json.decode(response.body), f"created{mark}"
+    patch = change(current, manifest)
+    if not patch:
+        return current, f"unchanged{mark}"
+    request = Request(
+        "PATCH", kind.path(namespace, name), strict, msgspec.json.encode(patch), "application/merge-patch+json"
+    )
+    try:
+        stored = msgspec.json.decode((await session.client.raw(request)).body)
+    except ApiError as error:
+        # The server repeats the whole patch before it says what is wrong with it.
+        _, found, problem = str(error).partition(_STRICT)
+        if not found:
+            raise
+        raise click.ClickException(f"{_STRICT}{problem}") from None
+    same = stored["metadata"]["resourceVersion"] == current["metadata"]["resourceVersion"]
+    return stored, ("unchanged" if same and not dry_run else "configured") + mark

@@ -1,0 +1,194 @@
+"""`muster plan`: what would become of manifests if they were applied now."""
+
+import sys
+from typing import Any
+
+import click
+
+from muster.cli.actions.applying import Manifest, ManifestError
+from muster.cli.actions.manifests import apply_one, read_all
+from muster.cli.completion import names
+from muster.cli.names.examples import examples
+from muster.cli.session import Target, connect, run, target_options
+
+
+@click.command(
+    epilog=examples("muster plan -f train.yaml", "muster plan -f train.yaml -o json", "muster plan -f - < train.yaml"),
+)
+@click.option(
+    "-f",
+    "--filename",
+    metavar="FILE|DIR|-",
+    multiple=True,
+    required=True,
+    help="Manifests; - is stdin.",
+    shell_complete=names.files,
+)
+@click.option("-o", "--output", type=click.Choice(["json", "yaml"]), help="Another form.")
+@target_options
+def command(filename: tuple[str, ...], output: str | None, **options: Any) -> None:
+    """Say whether jobs would start now, where, and at whose expense; if not, what is missing. Nothing is written."""
+    from muster.cli.terminal.output import say
+
+    found = read_all(filename)
+    wrong = [one for one in found if isinstance(one, ManifestError)]
+    right = [one for one in found if isinstance(one, Manifest)]
+    for error in wrong:
+        say(f"Error: {error}")
+    code = run(_plan(Target.of(options), right, output or "")) if right else 0
+    sys.exit(max(code, int(bool(wrong))))
+
+
+async def _plan(target: Target, found: list[Manifest], output: str) -> int:
+    """Say what there is to say; 1 if the server would not take some of it."""
+    from muster.cli.actions.each import attempt
+    from muster.cli.names.discovery import Discovery
+    from muster.cli.terminal.output import dump, say
+    from muster.insight.reader.plan import plan
+    from muster.runtime.clock import RealClock
+
+    clock = RealClock()
+    async with connect(target) as session:
+        discovery = Discovery(session.client)
+        stored: list[Any] = []
+
+        async def look(manifest: dict[str, Any]) -> None:
+            kind = await discovery.kind(manifest["apiVersion"], manifest["kind"])
+            name, namespace = manifest["metadata"].get("name"), manifest["metadata"].get("namespace", session.namespace)
+            if kind.resource in _RUN and name and await session.client.find(kind, name, namespace) is not None:
+                say(f"{kind.kind.lower()}/{name} is there already: it is not planned")
+                return
+            document, _ = await apply_one(session, kind, manifest, dry_run=True)
+            stored.append((kind, document))
+
+        done = [await attempt(one.title, look(one.document)) for one in found]
+        plans = await plan(session.client, stored, clock.now())
+        namespace, now = session.namespace, clock.now()
+    if output:
+        click.echo(dump({"items": [_document(one) for one in plans]}, output))
+    elif plans:
+        click.echo("\n\n".join("\n".join(_lines(one, namespace, now)) for one in plans))
+    elif all(done):
+        say("no jobs or pods in it that would be made")
+    return int(not all(done))
+
+
+# Kinds that run: what is there already is not planned.
+_RUN = ("jobs.batch", "pods")
+
+_WORDS = {
+    "starts": "would start now",
+    "preempts": "would start once others have gone",
+    "waits": "would wait",
+    "never": "would never start",
+}
+
+# So many nodes, and victims, are named.
+_NAMED = 16
+
+
+def _lines(plan: Any, namespace: str, now: Any) -> list[str]:
+    name = plan.name if plan.namespace == namespace else f"{plan.namespace}/{plan.name}"
+    lines = [f"{name} ({plan.kind}): {_WORDS[plan.verdict]}"]
+    if plan.problem:
+        return [*lines, f"   {plan.problem}"]
+    if plan.quota is not None:
+        lines += _quota(plan.quota, now)
+    if plan.gang is not None:
+        lines += _placement(plan.gang, plan.namespace, now)
+    return lines
+
+
+def _quota(quota: Any, now: Any) -> list[str]:
+    from muster.insight.text import quantity
+    from muster.insight.why import when
+
+    if quota.verdict == "waits":
+        lines = [_line("quota", quota.reason or f"there is not enough in ClusterQueue {quota.cluster_queue}")]
+        missing = [need for need in quota.needs if need.missing]
+        lines += [
+            _line("", f"{need.resource} of flavor {need.flavor}: {quantity(need.resource, need.missing)} missing")
+            for need in missing
+        ]
+        return [*lines, _line("starts", when(quota.estimate, now))] if quota.estimate is not None else lines
+    given = "; ".join(
+        f"{podset} x{quota.counts[podset]}: "
+        + ", ".join(f"{resource} ({flavor})" for resource, flavor in flavors.items())
+        for podset, flavors in quota.flavors.items()
+    )
+    lines = [_line("quota", f"from ClusterQueue {quota.cluster_queue} through queue {quota.queue}: {given}")]
+    return lines + ([_line("", f"takes the quota of {_listed(quota.victims)}")] if quota.victims else [])
+
+
+def _placement(gang: Any, namespace: str, now: Any) -> list[str]:
+    from muster.insight.failures import count_of
+    from muster.insight.text import age
+
+    lines = []
+    if gang.nodes:
+        nodes = _listed([f"{node} {count}" for node, count in sorted(gang.nodes.items())])
+        pods = f"{gang.placed} of {gang.pods} pods" if gang.placed < gang.pods else count_of(gang.pods, "pod")
+        once = ", once others have gone" if gang.victims else ""
+        lines.append(_line("placement", f"{pods}{once}: {nodes}"))
+    if gang.victims:
+        some = [
+            f"{one.name.removeprefix(f'{namespace}/')} ({'all' if one.whole else 'only'} {count_of(one.pods, 'pod')})"
+            for one in gang.victims
+        ]
+        lines.append(_line("displaces", _listed(some)))
+    if gang.reason and gang.verdict != "preempts":
+        lines.append(_line("" if lines else "placement", gang.reason))
+    if gang.starts is not None:
+        clock = gang.starts.astimezone().strftime("%Y-%m-%d %H:%M:%S")
+        lines.append(_line("starts", f"about in {age(now, gang.starts)}, {clock}"))
+    return lines
+
+
+def _line(name: str, text: str) -> str:
+    return f"   {name:<10} {text}"
+
+
+def _listed(names: Any) -> str:
+    more = len(names) - _NAMED
+    return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")
+
+
+def _document(plan: Any) -> dict[str, Any]:
+    """All of it, for programs."""
+    from muster.api.quantity import format_amount
+
+    quota, gang = plan.quota, plan.gang
+    return {
+        "kind": plan.kind,
+        "namespace": plan.namespace,
+        "name": plan.name,
+        "verdict": plan.verdict,
+        "problem": plan.problem,
+        "quota": None
+        if quota is None
+        else {
+            "queue": quota.queue,
+            "clusterQueue": quota.cluster_queue,
+            "verdict": quota.verdict,
+            "flavors": quota.flavors,
+            "counts": quota.counts,
+            "victims": list(quota.victims),
+            "reason": quota.reason,
+            "missing": [
+                {"flavor": one.flavor, "resource": one.resource, "amount": format_amount(one.resource, one.missing)}
+                for one in quota.needs
+                if one.missing
+            ],
+            "startsAt": quota.estimate.at if quota.estimate is not None else None,
+        },
+        "placement": None
+        if gang is None
+        else {
+            "verdict": gang.verdict,
+            "pods": gang.pods,
+            "nodes": dict(sorted(gang.nodes.items())),
+            "victims": [{"name": one.name, "pods": one.pods, "whole": one.whole} for one in gang.victims],
+            "reason": gang.reason,
+            "startsAt": gang.starts,
+        },
+    }

@@ -1,0 +1,99 @@
+"""Who could go for a gang that finds no room, as far as the roster knows. Nothing is written here."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TypeAlias
+
+from muster.api.core import Pod
+from muster.api.pods import priority
+from muster.api.policy import PodDisruptionBudget
+from muster.api.selectors import label_matcher
+from muster.controllers.gangs import Gang, created
+from muster.controllers.scheduler.ask import Ask
+from muster.controllers.scheduler.roster import Roster, started_at
+from muster.gang.capacity import Ints
+from muster.gang.placement import Refusal
+from muster.gang.preemption import (
+    Budget,
+    Candidate,
+    Preemption,
+    Protected,
+    preempt,
+    protected_until,
+    resistance,
+    strength,
+)
+from muster.gang.quorum import Quorum
+from muster.runtime.objects import key_of
+
+# What the carrier of a gang says that it needs to go on; none: all its pods.
+Needs: TypeAlias = Callable[[str, Gang], Sequence[Quorum]]
+
+
+class Victims:
+    """The gangs that run, as candidates; what is known of one is kept until something of its pods changes."""
+
+    def __init__(self, roster: Roster, needs: Needs) -> None:
+        self._roster = roster
+        self._needs = needs
+        self._candidates: dict[str, tuple[int, Candidate | None]] = {}  # by gang, and the version of it that was seen
+
+    def decide(
+        self, ask: Ask, budgets: Iterable[PodDisruptionBudget], taken: Ints, now: float
+    ) -> Preemption | Protected | Refusal | None:
+        """Who has to go so that these pods can start; None if they displace none.
+
+        taken: what is kept for others, less what those hold that are leaving already.
+        """
+        strong = strength(ask.turn.pods)
+        if strong is None:
+            return None
+        weaker = [one for one in self._all(now) if one.resistance < strong]
+        if not weaker:
+            return None
+        capacity, placing = self._roster.capacity, ask.placing
+        protecting = list(self._protecting(budgets, weaker))
+        return preempt(
+            capacity, ask.fewest, lambda used: placing(capacity, used), strong, weaker, now,
+            taken=taken, budgets=protecting,
+        )  # fmt: skip
+
+    def _all(self, now: float) -> Iterator[Candidate]:
+        for key, gang in self._roster.gangs.items():
+            if not gang.bound:
+                continue
+            version, known = self._candidates.get(key, (-1, None))
+            if version != gang.version:
+                known = self._candidate(key, gang, now)
+                self._candidates[key] = gang.version, known
+            if known is not None:
+                yield known
+        for key in self._candidates.keys() - self._roster.gangs.keys():
+            del self._candidates[key]
+
+    def _candidate(self, key: str, gang: Gang, now: float) -> Candidate | None:
+        pods = sorted(gang.bound.values(), key=lambda pod: (-priority(pod), created(pod.metadata), pod.metadata.name))
+        resists = resistance(pods)
+        if resists is None:
+            return None
+        started = min(started_at(pod, now) for pod in pods)
+        protected = max(protected_until(pod, started_at(pod, now), 0.0) for pod in pods)
+        uids = tuple(pod.metadata.uid for pod in pods)
+        return Candidate(key, uids, resists, started, self._needs(key, gang), protected)
+
+    def _protecting(self, budgets: Iterable[PodDisruptionBudget], candidates: Iterable[Candidate]) -> Iterator[Budget]:
+        """The budgets that some of their pods count against."""
+        pods: dict[str, list[Pod]] = {}
+        for candidate in candidates:
+            for pod in self._roster.gangs[candidate.key].bound.values():
+                pods.setdefault(pod.metadata.namespace, []).append(pod)
+        for budget in budgets:
+            if covered := _covered(budget, pods.get(budget.metadata.namespace, ())):
+                yield Budget(key_of(budget), budget.status.disruptions_allowed, covered)
+
+
+def _covered(budget: PodDisruptionBudget, pods: Iterable[Pod]) -> frozenset[str]:
+    """The pods that count against a budget when they go; what has not started disrupts nothing."""
+    matcher = label_matcher(budget.spec.selector)
+    return frozenset(
+        pod.metadata.uid for pod in pods if pod.status.phase != "Pending" and matcher.matches(pod.metadata.labels)
+    )

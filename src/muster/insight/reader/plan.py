@@ -1,0 +1,158 @@
+"""Reads what there is to know of objects that are not there yet: the server says what it would make of them.
+
+Nothing is written: objects are made as a dry run only, and so is one pod of each Job.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace as changed
+
+from muster.api.batch import COMPLETION_INDEX, JOB, Job
+from muster.api.core import NAMESPACE, NODE, PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, POD, Pod
+from muster.api.kinds import Kind
+from muster.api.kueue import LOCAL_QUEUE, RESOURCE_FLAVOR, WORKLOAD_PRIORITY_CLASS
+from muster.api.kueue.names import PRIORITY_CLASS_LABEL, QUEUE_NAME_LABEL
+from muster.api.managed.pods import group_name, is_managed
+from muster.api.meta import ObjectMeta
+from muster.api.policy import POD_DISRUPTION_BUDGET
+from muster.api.quantity import QuantityError
+from muster.api.status import ApiError
+from muster.controllers.gangs import GangSource, gang_of
+from muster.controllers.integrations.job.integration import JobIntegration
+from muster.controllers.integrations.pods.groups import membership_of
+from muster.controllers.integrations.table import gang_sources
+from muster.controllers.scheduler.carrier import Carrier
+from muster.insight.plan import ObjectPlan, Subject, plans
+from muster.insight.quotaplan import QuotaPlan, quota_plan
+from muster.insight.reader.job import snapshot_of
+from muster.insight.reader.lists import Lists
+from muster.insight.rehearsal import ClusterReadings
+from muster.jobs.job.plan import Creation
+from muster.jobs.job.pods import PodTemplate
+from muster.jobs.job.terms import Terms
+from muster.queueing.jobframework.equivalence import sanitized
+from muster.runtime.client import Client
+from muster.runtime.objects import key_of, split_key
+
+
+async def plan(client: Client, stored: Sequence[tuple[Kind[Any], dict[str, Any]]], now: datetime) -> list[ObjectPlan]:
+    """What would become of objects, given as the server would store them."""
+    sources, lists = gang_sources(), Lists(client)
+    carrying = {kind.resource: kind for source in sources for kind in source.kinds}
+    carriers, subjects, pods = [], [], []
+    for kind, document in stored:
+        if kind.resource == JOB.resource:
+            job = msgspec.convert(document, Job)
+            carriers.append(Carrier(JOB, changed(job, spec=changed(job.spec, suspend=False))))
+            subjects.append(await _of_job(lists, job))
+        elif kind.resource == POD.resource:
+            pods.append(msgspec.convert(document, Pod))
+        elif kind.resource in carrying:
+            known = carrying[kind.resource]
+            carriers.append(Carrier(known, msgspec.convert(document, known.type)))
+    subjects += _of_pods(pods, sources, now)
+    readings = await _survey(client, lists, sources, now, carriers)
+    quotas = await _quotas(lists, [one for one in subjects if one.queue and not one.problem], now)
+    return plans(subjects, quotas, readings, sources, await lists.of(RESOURCE_FLAVOR) or ())
+
+
+async def _of_job(lists: Lists, job: Job) -> Subject:
+    """One pod is made as a dry run, and the others are like it."""
+    meta, integration = job.metadata, JobIntegration()
+    queue = meta.labels.get(QUEUE_NAME_LABEL, "")
+    subject = Subject("job.batch", meta, queue=queue, podsets=tuple(map(sanitized, integration.podsets(job))))
+    if job.spec.suspend and not queue:
+        return replace(subject, problem="it is suspended")
+    index = 0 if Terms.of(job).indexed else None
+    try:
+        first = await lists.client.create(POD, PodTemplate(job).pod(Creation(index)), meta.namespace, dry_run=True)
+    except ApiError as error:
+        return replace(subject, problem=f"its pods would be refused: {error}")
+    pods = tuple(_like(first, number, indexed=index is not None) for number in range(subject.podsets[0].count))
+    return replace(subject, pods=pods, priority=await _priority(lists, meta, first))
+
+
+def _like(pod: Pod, number: int, *, indexed: bool) -> Pod:
+    meta = pod.metadata
+    annotations = meta.annotations | ({COMPLETION_INDEX: str(number)} if indexed else {})
+    labels = meta.labels | ({COMPLETION_INDEX: str(number)} if indexed else {})
+    name, uid = f"{meta.generate_name}{number}", f"{meta.uid}-{number}"
+    return changed(pod, metadata=changed(meta, name=name, uid=uid, annotations=annotations, labels=labels))
+
+
+async def _priority(lists: Lists, meta: ObjectMeta, pod: Pod) -> int:
+    """In its queue: by the class that the job names, else that of its pods."""
+    named = meta.labels.get(PRIORITY_CLASS_LABEL, "")
+    classes = await lists.of(WORKLOAD_PRIORITY_CLASS) or () if named else ()
+    return next((one.value for one in classes if one.metadata.name == named), pod.spec.priority or 0)
+
+
+def _of_pods(pods: Iterable[Pod], sources: Sequence[GangSource[Any]], now: datetime) -> list[Subject]:
+    """Pods of one gang, or that queue together, are one subject; any other is one for itself."""
+    gangs: dict[tuple[str, str], list[Pod]] = {}
+    for pod in pods:
+        key, source = gang_of(pod, sources)
+        queued = group_name(pod.metadata) if is_managed(pod.metadata) else ""
+        name = queued or (split_key(split_key(key)[0])[1] if source is not None else "")
+        gangs.setdefault((name, f"{pod.metadata.namespace}/{name}" if name else key), []).append(pod)
+    return [_of_gang(name, members, now) for (name, _), members in gangs.items()]
+
+
+def _of_gang(name: str, pods: Sequence[Pod], now: datetime) -> Subject:
+    first = pods[0]
+    meta = changed(first.metadata, name=name or first.metadata.name)
+    subject = Subject("podgroup" if name else "pod", meta, tuple(pods), priority=first.spec.priority or 0)
+    if not is_managed(first.metadata):
+        return subject
+    try:
+        membership = membership_of(group_name(first.metadata), pods, None, now)
+    except QuantityError as error:
+        return replace(subject, problem=str(error))
+    queue = first.metadata.labels.get(QUEUE_NAME_LABEL, "")
+    podsets = tuple(map(sanitized, membership.group.podsets))
+    return replace(subject, queue=queue, podsets=podsets, problem=membership.complaint)
+
+
+async def _survey(
+    client: Client, lists: Lists, sources: Iterable[GangSource[Any]], now: datetime, carriers: Sequence[Carrier]
+) -> ClusterReadings:
+    """What there is. Without the nodes and all pods nothing can be said, so that these may not be read is an error."""
+    found = list(carriers)
+    for source in sources:
+        for kind in source.kinds:
+            found += [Carrier(kind, one) for one in await lists.of(kind) or ()]
+    return ClusterReadings(
+        now=now,
+        nodes=(await client.list(NODE)).items,
+        pods=(await client.list(POD)).items,
+        carriers=found,
+        namespaces=await lists.of(NAMESPACE) or (),
+        claims=await lists.of(PERSISTENT_VOLUME_CLAIM) or (),
+        volumes=await lists.of(PERSISTENT_VOLUME) or (),
+        budgets=await lists.of(POD_DISRUPTION_BUDGET) or (),
+    )
+
+
+async def _quotas(lists: Lists, subjects: Sequence[Subject], now: datetime) -> dict[str, QuotaPlan]:
+    """By the UID of each subject. They compete with each other as they would if all were made."""
+    if not subjects:
+        return {}
+    planned = {}
+    for one in subjects:
+        planned[one.meta.uid] = (await lists.completion(one.meta.namespace)).workload(one.workload)
+    snapshot = await snapshot_of(lists, await lists.completion(subjects[0].meta.namespace))
+    if snapshot is None:
+        reason = "you may not see all queues and their Workloads"
+        return {one.meta.uid: QuotaPlan(one.queue, "", "waits", reason=reason) for one in subjects}
+    behind = {key_of(queue): queue.spec.cluster_queue for queue in await lists.of(LOCAL_QUEUE) or ()}
+    snapshot = replace(snapshot, workloads=[*snapshot.workloads, *planned.values()])
+    return {
+        uid: quota_plan(
+            snapshot, workload, behind.get(f"{workload.metadata.namespace}/{workload.spec.queue_name}", ""), now
+        )
+        for uid, workload in planned.items()
+    }

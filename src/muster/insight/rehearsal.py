@@ -1,0 +1,264 @@
+"""What would become of gangs if they came now: where their pods would go, who would have to go, or what is missing.
+
+The scheduler's own decisions, made on what was read: all that waits is gone through in its order, and what is asked
+about among it. Pure.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any, Literal
+
+from muster.api.core import Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod
+from muster.api.policy import PodDisruptionBudget
+from muster.controllers.gangs import SCHEDULERS, Due, Gang, GangSource, Members, Turn, gang_of, one_by_one
+from muster.controllers.scheduler.ask import Ask
+from muster.controllers.scheduler.carrier import Carrier
+from muster.controllers.scheduler.pending import PendingGangs, Waiter
+from muster.controllers.scheduler.roster import Roster
+from muster.controllers.scheduler.victims import Victims
+from muster.gang.capacity import Ints, Strategy
+from muster.gang.ends import End
+from muster.gang.explain import explain
+from muster.gang.holdings import Holdings
+from muster.gang.placement import Placement, Refusal, taken_by
+from muster.gang.preemption import Preemption, Protected
+from muster.gang.quorum import Chosen, Quorum
+from muster.gang.shapes import guest_of
+from muster.runtime.objects import key_of, split_key
+
+Verdict = Literal["starts", "preempts", "waits", "never"]
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterReadings:
+    """What was read of a cluster. carriers: what may carry gangs. Of what may not be seen there is none."""
+
+    now: datetime
+    nodes: Sequence[Node] = ()
+    pods: Sequence[Pod] = ()
+    carriers: Sequence[Carrier] = ()
+    namespaces: Sequence[Namespace] = ()
+    claims: Sequence[PersistentVolumeClaim] = ()
+    volumes: Sequence[PersistentVolume] = ()
+    budgets: Sequence[PodDisruptionBudget] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Victim:
+    """A gang that would lose pods: all of them, or some."""
+
+    name: str
+    pods: int
+    whole: bool
+
+
+@dataclass(frozen=True, slots=True)
+class GangPlan:
+    """What would become of one gang.
+
+    name: its Job or group, or the pod, as `namespace/name`. pods: how many are to be placed.
+    nodes: where they would go, once the victims are gone.
+    reason: why it would not start now.
+    starts: when it is expected to, if not now.
+    """
+
+    name: str
+    pods: int
+    verdict: Verdict
+    nodes: Mapping[str, int] = field(default_factory=dict)
+    victims: Sequence[Victim] = ()
+    reason: str = ""
+    starts: datetime | None = None
+
+    @property
+    def placed(self) -> int:
+        """How many of its pods would have a node."""
+        return sum(self.nodes.values())
+
+
+def rehearse(
+    readings: ClusterReadings, sources: Sequence[GangSource[Any]], planned: Sequence[Pod]
+) -> dict[str, GangPlan]:
+    """What would become of the gangs of these pods, by the UID of each pod, if they were made now."""
+    rehearsal = _Rehearsal(readings, sources)
+    for pod in planned:
+        rehearsal.roster.pod_changed(None, pod)
+    keys = {pod.metadata.uid: gang_of(pod, sources)[0] for pod in planned}
+    plans = rehearsal.run(frozenset(keys.values()))
+    return {uid: plans[key] for uid, key in keys.items()}
+
+
+class _Rehearsal:
+    """One sweep of the scheduler over everything that waits, written nowhere."""
+
+    def __init__(self, readings: ClusterReadings, sources: Sequence[GangSource[Any]]) -> None:
+        # By which strategy the server's scheduler scores nodes is not to be read there: this is the usual one.
+        self.roster = Roster(sources, SCHEDULERS, Strategy.TIGHT)
+        self._now = readings.now.timestamp()
+        self._pending = PendingGangs(self.roster, self._carried_end)
+        self._victims = Victims(self.roster, self._needs)
+        self._budgets = readings.budgets
+        self._sources = sources
+        self._carriers: dict[str, Carrier] = {}
+        self._others: dict[str, list[Pod]] = {}
+        for source in sources:
+            for carrier in readings.carriers:
+                if carrier.kind in source.kinds:
+                    self._carriers.setdefault(source.key_of(carrier.object), carrier)
+        for namespace in readings.namespaces:
+            self.roster.namespace_changed(None, namespace)
+        for volume in readings.volumes:
+            self.roster.volume_changed(None, volume)
+        for claim in readings.claims:
+            self.roster.claim_changed(None, claim)
+        for node in readings.nodes:
+            self.roster.node_changed(None, node)
+        for pod in readings.pods:
+            self.roster.pod_changed(None, pod)
+            self._others.setdefault(gang_of(pod, sources)[0], []).append(pod)
+
+    def run(self, asked: frozenset[str]) -> dict[str, GangPlan]:
+        """What becomes of the gangs asked about."""
+        plans: dict[str, GangPlan] = {}
+        asks = []
+        for key in list(self.roster.gangs):
+            due = self._due(key)
+            if key in asked and not due.turns:
+                plans[key] = self._lacking(key, due.lacking)
+            asks += [self._ask(key, turn) for turn in due.turns]
+        for ask in sorted(asks, key=lambda ask: self._pending.rank(ask.key, ask.standing)):
+            found = self._look(ask, told=ask.key in asked)
+            if found is not None:
+                plans[ask.key] = _together(plans.get(ask.key), found)
+        return plans
+
+    def _due(self, key: str) -> Due:
+        gang = self.roster.gangs[key]
+        if not gang.unbound:
+            return Due()
+        if gang.source is None:
+            return one_by_one(gang.unbound.values())
+        placed = gang.unbound.keys() | gang.bound.keys()
+        others = [pod for pod in self._others.get(key, ()) if pod.metadata.uid not in placed]
+        carrier = self._carriers.get(key)
+        members = Members(gang.unbound.values(), gang.bound.values(), others if gang.source.counts_others else ())
+        return gang.source.due(carrier.object if carrier is not None else None, members)
+
+    def _ask(self, key: str, turn: Turn) -> Ask:
+        return Ask.of(key, self.roster.gangs[key], turn, self._carriers.get(key), self.roster.capacity, frozenset())
+
+    def _look(self, ask: Ask, *, told: bool) -> GangPlan | None:
+        """Place a turn, or let it wait. What would become of it, if that is to be told."""
+        capacity = self.roster.capacity
+        outcome = self._pending.refusal(ask.alike) or ask.place(capacity)
+        if isinstance(outcome, Refusal):
+            self._pending.refused(ask.alike, outcome)
+            return self._no_room(ask, outcome, told=told)
+        taken = taken_by(capacity, outcome.placement)
+        head = self._pending.kept_for(ask.key, ask.standing, taken, ask.end(self._now), self._now)
+        if head is not None:
+            reason = f"the nodes are kept for {split_key(head.key)[0]}, which goes first"
+            return self._plan(ask, "waits", reason=reason) if told else None
+        self._bind(ask, outcome)
+        return self._plan(ask, "starts", nodes=_nodes(outcome.placement)) if told else None
+
+    def _bind(self, ask: Ask, chosen: Chosen) -> None:
+        """As if the pods had been bound."""
+        for pod, node in ask.bindings(chosen):
+            self.roster.capacity.assign(pod.metadata.uid, node, guest_of(pod))
+            self.roster.is_bound(pod, node)
+
+    def _no_room(self, ask: Ask, refusal: Refusal, *, told: bool) -> GangPlan | None:
+        sentence = explain(self.roster.capacity, refusal, len(ask.turn.pods))
+        plan = self._plan(ask, "waits", reason=sentence)
+        if told and not ask.turn.surplus:
+            found = self._victims.decide(ask, self._budgets, self._leaving(), self._now)
+            if isinstance(found, Preemption) and found.victims:
+                return self._preempting(ask, found, sentence)
+            if isinstance(found, Protected):
+                reason = f"{sentence} Others would have to go that are protected by {', '.join(found.budgets)}."
+                plan = self._plan(ask, "waits", reason=reason)
+        if ask.turn.surplus:
+            return plan if told else None
+        waiter = Waiter(ask.alike, ask.standing, sentence)
+        never = self._pending.keep_for(ask.key, waiter, partial(ask.placing, self.roster.capacity), self._now)
+        if not told:
+            return None
+        if never is not None:
+            return self._plan(ask, "never", reason=f"{sentence} It would not fit if all that ever ends had ended.")
+        head = self._pending.head
+        if head is not None and head.key == ask.key and head.reservation.shadow is not None:
+            return self._plan(ask, "waits", reason=plan.reason, starts=head.reservation.shadow)
+        return plan
+
+    def _preempting(self, ask: Ask, found: Preemption, sentence: str) -> GangPlan:
+        victims = [
+            Victim(self._name(key), len(pods), whole=len(pods) == len(self.roster.gangs[key].bound))
+            for key, pods in sorted(found.victims.items())
+        ]
+        for pods in found.victims.values():
+            for uid in pods:
+                self.roster.capacity.release(uid)
+        placed = ask.place(self.roster.capacity)
+        if isinstance(placed, Chosen):
+            self._bind(ask, placed)
+        return self._plan(ask, "preempts", nodes=_nodes(found.placement), victims=victims, reason=sentence)
+
+    def _lacking(self, key: str, lacking: str) -> GangPlan:
+        """Some of its pods, or its carrier, are not there."""
+        pods = len(self.roster.gangs[key].unbound)
+        return GangPlan(self._name(key), pods, "waits", reason=lacking or "not all of its pods would be there")
+
+    def _plan(
+        self,
+        ask: Ask,
+        verdict: Verdict,
+        *,
+        nodes: Mapping[str, int] | None = None,
+        victims: Sequence[Victim] = (),
+        reason: str = "",
+        starts: float | None = None,
+    ) -> GangPlan:
+        at = None if starts is None else datetime.fromtimestamp(starts, UTC)
+        return GangPlan(self._name(ask.key), len(ask.turn.pods), verdict, nodes or {}, victims, reason, at)
+
+    def _name(self, key: str) -> str:
+        """That of the object that carries a gang, of its group, or of the pod."""
+        gang = self.roster.gangs[key]
+        return key_of(gang.pods[0]) if gang.source is None else split_key(key)[0]
+
+    def _leaving(self) -> Ints:
+        return Holdings.of(self.roster.capacity, [tuple(self.roster.leaving)]).freed()
+
+    def _carried_end(self, key: str, gang: Gang, started: float) -> End | None:
+        carrier = self._carriers.get(key)
+        return gang.source.end(carrier.object, started) if gang.source is not None and carrier is not None else None
+
+    def _needs(self, key: str, gang: Gang) -> Sequence[Quorum]:
+        carrier = self._carriers.get(key)
+        if gang.source is None or carrier is None:
+            return ()
+        return gang.source.needs(carrier.object, gang.bound.values())
+
+
+def _nodes(placement: Placement) -> Counter[str]:
+    """How many pods each node gets."""
+    found: Counter[str] = Counter()
+    for nodes in placement.nodes.values():
+        found.update(dict(nodes))
+    return found
+
+
+# What several turns of a gang come to: as much as the one that fares worst.
+_WORST: tuple[Verdict, ...] = ("never", "waits", "preempts", "starts")
+
+
+def _together(one: GangPlan | None, other: GangPlan) -> GangPlan:
+    if one is None:
+        return other
+    worst = min(one, other, key=lambda plan: _WORST.index(plan.verdict))
+    nodes = Counter(one.nodes) + Counter(other.nodes)
+    return replace(worst, pods=one.pods + other.pods, nodes=nodes, victims=(*one.victims, *other.victims))
