@@ -33,7 +33,6 @@ from muster.controllers.queueing.status.visibility import Visibility
 from muster.controllers.queueing.ungater import TopologyUngater
 from muster.controllers.queueing.workload import WorkloadController
 from muster.controllers.scheduler.scheduler import Scheduler
-from muster.gang.capacity import Strategy
 from muster.runtime.events.recorder import EventSink
 from muster.runtime.manager import Manager
 
@@ -73,8 +72,8 @@ def assemble(
         manager.add(PodGroupStatusController(manager, events.recorder("podgroup-controller"), groups))
         manager.add(PodGroupPolicyController(manager, events.recorder("podgroup-controller"), groups))
         manager.add(PodGroupBudgetController(manager, events.recorder("podgroup-controller"), groups))
-        strategy = Strategy(configuration.muster.scoring_strategy)
-        manager.add(Scheduler(manager, events.recorder("default-scheduler"), sources, strategy=strategy))
+        recorder = events.recorder("default-scheduler")
+        manager.add(Scheduler(manager, recorder, sources, settings=configuration.muster.scheduling))
     return Engine(visibility)
 
 

@@ -137,4 +137,4 @@ def test_schedule_anyway_spreads_if_it_can():
 
 def test_the_configuration_knows_every_strategy():
     assert {strategy.value for strategy in Strategy} == set(get_args(ScoringStrategy))
-    assert Strategy(Configuration.default().muster.scoring_strategy) is Strategy.TIGHT
+    assert Strategy(Configuration.default().muster.scheduling.scoring_strategy) is Strategy.TIGHT

@@ -19,6 +19,7 @@ from muster.api.config.types import (
     FairSharing,
     Integrations,
     Muster,
+    Scheduling,
     WaitForPodsReady,
 )
 from muster.api.config.written import Written, meaning
@@ -33,6 +34,7 @@ __all__ = [
     "FairSharing",
     "Integrations",
     "Muster",
+    "Scheduling",
     "WaitForPodsReady",
     "load",
 ]

@@ -61,6 +61,9 @@ def errors(written: Written, configuration: Configuration) -> Errors:
     yield from _tls(configuration)
     yield from _visibility(configuration)
     yield from rules_metrics.errors(configuration.metrics.custom_labels)
+    scheduling, path = configuration.muster.scheduling, "muster.scheduling"
+    yield from not_negative(f"{path}.overtakings", scheduling.overtakings)
+    yield from _not_before(f"{path}.minimumRunTime", scheduling.minimum_run_time)
 
 
 def _spellings(written: Written) -> Errors:

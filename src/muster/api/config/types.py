@@ -320,6 +320,20 @@ class VisibilityServer(Struct):
     bind_port: Int32 = 8082
 
 
+class Scheduling(Struct):
+    """How pods get their nodes.
+
+    overtakings: how many gangs whose end is not known may start before the one at the head, which has yet no room.
+    minimum_run_time: for so long a gang runs before it may be told to go for one of higher priority.
+    scoring_strategy: how nodes are used that are as welcome to a gang as each other: as few as can be, the fullest
+        first, the emptiest first, or those whose resources are then used in the most equal shares.
+    """
+
+    scoring_strategy: ScoringStrategy = "Tight"
+    overtakings: int = 32
+    minimum_run_time: Duration = 0
+
+
 class Muster(Struct):
     """What is ours.
 
@@ -327,13 +341,12 @@ class Muster(Struct):
         equal parallelism before and after, and the Job is not finished), or what kube-apiserver checks today (they
         equal it after).
     apis: alpha versions that are served too. Upstream serves none unasked (`--runtime-config`).
-    scoring_strategy: how the scheduler uses nodes that are as welcome to a gang as each other: as few as can be, the
-        fullest first, the emptiest first, or those whose resources are then used in the most equal shares.
+    scheduling: how pods get their nodes.
     """
 
     elastic_indexed_jobs: ElasticRule = "KEP"
     apis: tuple[AlphaVersion, ...] = ()
-    scoring_strategy: ScoringStrategy = "Tight"
+    scheduling: Scheduling = Scheduling()
 
     @property
     def elastic(self) -> Elastic:

@@ -17,7 +17,7 @@ from muster.controllers.scheduler.roster import Carried, Roster
 from muster.gang.capacity import Ints
 from muster.gang.ends import End
 from muster.gang.placement import Placement, Placing, Refusal, taken_by
-from muster.gang.reservation import Reservation, may_pass, passed, reserve
+from muster.gang.reservation import MOST_OVERTAKINGS, Reservation, may_pass, passed, reserve
 
 Rank: TypeAlias = tuple[bool, int, float, datetime, str]
 
@@ -55,9 +55,11 @@ class Head(Struct, frozen=True, eq=False):
 class PendingGangs:
     """All of it is a cache; the head's reservation too, but for how often it was overtaken."""
 
-    def __init__(self, roster: Roster, carried: Carried) -> None:
+    def __init__(self, roster: Roster, carried: Carried, overtakings: int = MOST_OVERTAKINGS) -> None:
+        """`overtakings`: how many gangs whose end is not known may pass the head."""
         self._roster = roster
         self._carried = carried
+        self._overtakings = overtakings
         self._waiting: dict[str, Waiter] = {}
         self._refusals: dict[Hashable, Refusal] = {}
         self._classes: dict[Hashable, deque[str]] = {}  # of each class, those that the last sweep has yet to look at
@@ -192,7 +194,7 @@ class PendingGangs:
         head = self._head
         previous = head.reservation if head is not None and head.key == key else None
         running = list(self._roster.running(now, self._carried))
-        outcome = reserve(self._roster.capacity, key, placing, running, now, previous)
+        outcome = reserve(self._roster.capacity, key, placing, running, now, previous, self._overtakings)
         if isinstance(outcome, Refusal):
             if previous is not None:
                 self._head = None

@@ -30,11 +30,12 @@ _AT_ONCE = 16
 class Preemptor:
     """Knows who could go, and lets them go."""
 
-    def __init__(self, manager: Manager, recorder: Recorder, roster: Roster, needs: Needs) -> None:
+    def __init__(self, manager: Manager, recorder: Recorder, roster: Roster, needs: Needs, least: float) -> None:
+        """`least`: for so many seconds all that has started is left alone."""
         self._client: Client = manager.client
         self._recorder = recorder
         self._roster = roster
-        self._victims = Victims(roster, needs)
+        self._victims = Victims(roster, needs, least)
         self._budgets = manager.informer(POD_DISRUPTION_BUDGET, optional=True)
 
     def decide(self, ask: Ask, taken: Ints, now: float) -> Preemption | Protected | Refusal | None:

@@ -18,7 +18,9 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
+from muster.api.config import Scheduling
 from muster.api.core import NAMESPACE, NODE, PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, POD, Node, Pod
+from muster.api.durations import SECOND
 from muster.controllers.elastic.placement import Sizes
 from muster.controllers.gangs import (
     LOWEST_PRIORITY,
@@ -83,6 +85,9 @@ PREEMPT_SECONDS = 1.0
 _REPAIR_PRIORITY = 2**31
 
 
+_DEFAULT = Scheduling()
+
+
 class Scheduler(Reconciler):
     """Runs under a `Manager`; schedules the pods whose `schedulerName` is one of `names`.
 
@@ -98,14 +103,14 @@ class Scheduler(Reconciler):
         sources: Sequence[GangSource[Any]],
         *,
         names: frozenset[str] = SCHEDULERS,
-        strategy: Strategy = Strategy.TIGHT,
+        settings: Scheduling = _DEFAULT,
     ) -> None:
         super().__init__(manager, workers=WORKERS)
-        self._roster = Roster(sources, names, strategy)
+        self._roster = Roster(sources, names, Strategy(settings.scoring_strategy))
         self._binder = Binder(self._client, self._clock, self._roster.is_bound)
         self._teller = Teller(self._client, recorder, self._clock)
-        self._pending = PendingGangs(self._roster, self._carried_end)
-        self._preemptor = Preemptor(manager, recorder, self._roster, self._needs)
+        self._pending = PendingGangs(self._roster, self._carried_end, settings.overtakings)
+        self._preemptor = Preemptor(manager, recorder, self._roster, self._needs, settings.minimum_run_time / SECOND)
         self._lacking: dict[str, tuple[float, str]] = {}  # gangs that lack pods: since when, and what was said
         self._closed: dict[str, set[str]] = {}  # nodes to which the server would not have a pod bound, by its UID
         self._resting: dict[str, float] = {}  # gangs that were given back, and until when they are left alone

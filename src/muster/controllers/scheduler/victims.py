@@ -32,9 +32,11 @@ Needs: TypeAlias = Callable[[str, Gang], Sequence[Quorum]]
 class Victims:
     """The gangs that run, as candidates; what is known of one is kept until something of its pods changes."""
 
-    def __init__(self, roster: Roster, needs: Needs) -> None:
+    def __init__(self, roster: Roster, needs: Needs, least: float = 0.0) -> None:
+        """`least`: for so many seconds all that has started is left alone."""
         self._roster = roster
         self._needs = needs
+        self._least = least
         self._candidates: dict[str, tuple[int, Candidate | None]] = {}  # by gang, and the version of it that was seen
 
     def decide(
@@ -76,7 +78,7 @@ class Victims:
         if resists is None:
             return None
         started = min(started_at(pod, now) for pod in pods)
-        protected = max(protected_until(pod, started_at(pod, now), 0.0) for pod in pods)
+        protected = max(protected_until(pod, started_at(pod, now), self._least) for pod in pods)
         uids = tuple(pod.metadata.uid for pod in pods)
         return Candidate(key, uids, resists, started, self._needs(key, gang), protected)
 

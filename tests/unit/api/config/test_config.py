@@ -118,7 +118,7 @@ STRICT = [
     ),
     ("muster: {elasticIndexedJobs: [KEP]}", "muster.elasticIndexedJobs: Unsupported value"),
     ("muster: {elasticIndexedJobs: 1}", "muster.elasticIndexedJobs: Unsupported value: 1"),
-    ("muster: {scoringStrategy: Fast}", 'muster.scoringStrategy: Unsupported value: "Fast"'),
+    ("muster: {scheduling: {scoringStrategy: Fast}}", 'muster.scheduling.scoringStrategy: Unsupported value: "Fast"'),
 ]
 
 
