@@ -6,10 +6,14 @@ import msgspec
 import pytest
 from tests.system.plane import World, running, virtual
 
+from muster.api.apiextensions import CUSTOM_RESOURCE_DEFINITION
 from muster.api.config import EMBEDDED
 from muster.api.core import EVENT, POD, Pod
 from muster.api.kinds import Kind
 from muster.api.podgroups import coscheduling, kep, kubebatch, sigs, volcano
+from muster.cluster import controlplane
+from muster.cluster.apiserver.registry.builtin import builtin
+from muster.cluster.apiserver.registry.resources import Resource
 from muster.jobs.podgroup.record import NATIVE
 from muster.runtime.clock import run_virtual
 from muster.runtime.transport import STRATEGIC_MERGE_PATCH
@@ -350,3 +354,101 @@ def test_kubernetes_own_group_if_it_is_asked_for() -> None:
         assert await bound(world) == "xy"
 
     run_virtual(run())
+
+
+@pytest.mark.parametrize(
+    ("kind", "marks"),
+    [(volcano.POD_GROUP, {"annotations": {KEP: "g"}}), (coscheduling.POD_GROUP, {"labels": {LABEL: "g"}})],
+    ids=["volcano", "coscheduling"],
+)
+def test_16_a_minimum_that_is_changed_counts_from_then_on(kind: Kind[Any], marks: Any) -> None:
+    @virtual
+    async def run(world: World) -> None:
+        await world.node("a", cpu="8")
+        await group(world, minimum=3, kind=kind)
+        await members(world, "xy", meta=marks)
+        await world.settle()
+        assert await bound(world) == ""
+        await world.client.patch(kind, "g", {"spec": {"minMember": 2}}, "default")
+        await world.settle()
+        assert await bound(world) == "xy"
+
+    run()
+
+
+@virtual
+async def test_16_a_group_that_is_deleted_and_made_again_is_the_new_one(world: World) -> None:
+    await world.node("a", cpu="8")
+    await group(world, minimum=3)
+    await members(world, "xy")
+    await world.settle()
+    await world.client.delete(kep.POD_GROUP, "g", "default")
+    await group(world, minimum=2)
+    await world.settle()
+    assert await bound(world) == "xy"
+
+
+@virtual
+async def test_7_a_pod_made_again_under_its_name_is_another_pod(world: World) -> None:
+    await world.node("a", cpu="8")
+    await group(world, minimum=3)
+    await members(world, "xy")
+    for _ in range(3):  # the same two names, again and again
+        await world.client.delete(POD, "g-y", "default", grace_period_seconds=0)
+        await world.settle(1)
+        await members(world, "y")
+        await world.settle(1)
+    assert await bound(world) == ""
+
+
+@virtual
+async def test_15_a_gated_member_is_waited_for(world: World) -> None:
+    await world.node("a", cpu="8")
+    await group(world)
+    await members(world, "xy")
+    await member(world, "g-z", schedulingGates=[{"name": "example.com/hold"}])
+    await world.settle()
+    assert await bound(world) == ""
+    await world.client.patch(POD, "g-z", {"spec": {"schedulingGates": None}}, "default")
+    await world.settle()
+    assert await bound(world) == "xyz"
+
+
+def test_a_kind_that_a_definition_brings_later_is_followed_from_then_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    # As on a cluster where the plugin's definition is not installed yet.
+    def without(*asked: Any) -> tuple[Resource, ...]:
+        return tuple(one for one in builtin(*asked) if one.kind != coscheduling.POD_GROUP)
+
+    monkeypatch.setattr(controlplane, "builtin", without)
+    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    definition = {
+        "metadata": {"name": "podgroups.scheduling.x-k8s.io"},
+        "spec": {
+            "group": "scheduling.x-k8s.io",
+            "scope": "Namespaced",
+            "names": {"plural": "podgroups", "kind": "PodGroup"},
+            "versions": [
+                {
+                    "name": "v1alpha1", "served": True, "storage": True, "subresources": {"status": {}},
+                    "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": schema, "status": schema}}},
+                }
+            ],
+        },
+    }  # fmt: skip
+
+    @virtual
+    async def run(world: World) -> None:
+        await world.node("a", cpu="8")
+        await group(world, "early", minimum=1)
+        await members(world, "x", "early")
+        await members(world, "xyz", meta={"labels": {LABEL: "g"}})
+        await world.settle()
+        assert (await bound(world, "early"), await bound(world)) == ("x", "")
+        await world.client.create(CUSTOM_RESOURCE_DEFINITION.seen_as(dict), definition)
+        await world.settle(1)
+        await group(world, kind=coscheduling.POD_GROUP)
+        await world.settle(60)
+        assert await bound(world) == "xyz"
+        assert (await world.client.get(coscheduling.POD_GROUP, "g", "default")).status.phase == "Scheduling"
+
+    run()

@@ -1,6 +1,6 @@
 """Which pods belong together and what the nodes have free, followed from events and from what was written here."""
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, TypeAlias
 
 from msgspec import Struct
@@ -48,7 +48,7 @@ class Roster:
         self.gangs: dict[str, Gang] = {}
         self.leaving: set[str] = set()  # pods that are being deleted and still hold room
         self._sources = sources
-        self._counting = [source for source in sources if source.counts_others]
+        self._others: dict[str, dict[str, Pod]] = {}  # by gang of a source that counts them, by UID
         self._names = names
         self.shares = Shares()
         self._running: dict[str, Running] = {}  # what is known of the gangs with bound pods; by need
@@ -114,6 +114,7 @@ class Roster:
             del self.gangs[key]
         due = was_unbound != (uid in gang.unbound)
         if source is not None and source.counts_others:
+            self._count(key, uid, new if uid not in gang.unbound and uid not in gang.bound else None)
             due |= _standing(old) != _standing(new)
         return Change(key, before, due=due, freed=freed, moved=moved)
 
@@ -141,16 +142,22 @@ class Roster:
         if self.leaving:
             yield Running(tuple(self.leaving), 0.0, End(now, sure=True))
 
-    def counted_in(self, pod: Pod) -> Iterable[str]:
-        """The gang of which it has to be known how many have succeeded, if the pod is of such a one: an index."""
-        for source in self._counting:  # most pods are of none of them, and that is soon said
-            if source.key(pod):
-                key, first = gang_of(pod, self._sources)
-                return [key] if first is source else []
-        return []
+    def others(self, key: str) -> Collection[Pod]:
+        """Of a gang whose source counts them, the pods that are neither bound nor could be."""
+        return self._others.get(key, {}).values()
+
+    def _count(self, key: str, uid: str, pod: Pod | None) -> None:
+        """One of the others is like this now; None: it is none of them."""
+        if pod is not None:
+            self._others.setdefault(key, {})[uid] = pod
+        elif others := self._others.get(key):
+            others.pop(uid, None)
+            if not others:
+                del self._others[key]
 
     def _leave(self, key: str, uid: str) -> None:
         """A pod that lives on is of another gang now."""
+        self._count(key, uid, None)
         if (gang := self.gangs.get(key)) is None:
             return
         gang.unbound.pop(uid, None)

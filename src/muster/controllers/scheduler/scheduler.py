@@ -63,7 +63,6 @@ WORKERS = 16
 SWEEP_SECONDS = 0.02
 _SWEEP = "sweep"  # a key that no gang has: theirs have a slash
 
-_BY_GANG = "gang"  # pods of which it has to be known how many have succeeded
 
 # A gang that lacks pods is given so long to get them before people are told.
 LACKING_SECONDS = 1.0
@@ -114,7 +113,7 @@ class Scheduler(Reconciler):
         self._lacking: dict[str, tuple[float, str]] = {}  # gangs that lack pods: since when, and what was said
         self._closed: dict[str, set[str]] = {}  # nodes to which the server would not have a pod bound, by its UID
         self._resting: dict[str, float] = {}  # gangs that were given back, and until when they are left alone
-        self._pods = manager.informer(POD, indexes={_BY_GANG: self._roster.counted_in})
+        self._pods = manager.informer(POD)
         self._sizes = Sizes(manager, recorder, names)
         self._carriers = [
             (one, kind, manager.informer(kind, optional=one.optional)) for one in sources for kind in one.kinds
@@ -244,11 +243,7 @@ class Scheduler(Reconciler):
         if gang.source is None:
             return None, one_by_one(gang.unbound.values())
         carrier = self._carrier(key, gang.source)
-        others: list[Pod] = []
-        if gang.source.counts_others:
-            placed = gang.unbound.keys() | gang.bound.keys()
-            others = [pod for pod in self._pods.by(_BY_GANG, key) if pod.metadata.uid not in placed]
-        members = Members(gang.unbound.values(), gang.bound.values(), others)
+        members = Members(gang.unbound.values(), gang.bound.values(), self._roster.others(key))
         return carrier, gang.source.due(carrier.object if carrier is not None else None, members)
 
     def _carrier(self, key: str, source: GangSource[Any]) -> Carrier | None:

@@ -1,5 +1,6 @@
 """What of a PodGroup is due: rows 3.2 to 3.20 of KEP-34's checklist and pitfalls 8, 14 and 15."""
 
+from collections.abc import Collection, Iterator
 from typing import Any
 
 import msgspec
@@ -171,3 +172,29 @@ def test_what_is_native_means_nothing_unless_it_is_asked_for() -> None:
     assert PodGroups().key(named) == ""
     assert NATIVE not in PodGroups().kinds
     assert PodGroups(native=True).key(named) == "ns/g/scheduling-group"
+
+
+class Watched(Collection[Pod]):
+    """Pods, and how many of them were looked at."""
+
+    def __init__(self, *pods: Pod) -> None:
+        self.pods = pods
+        self.seen = 0
+
+    def __iter__(self) -> Iterator[Pod]:
+        for each in self.pods:
+            self.seen += 1
+            yield each
+
+    def __len__(self) -> int:
+        return len(self.pods)
+
+    def __contains__(self, pod: object) -> bool:
+        return pod in self.pods
+
+
+def test_31_a_group_that_is_still_coming_is_not_looked_through() -> None:
+    # Each of its pods is an event: to look at all of them each time would take the square of their number.
+    unbound, bound = Watched(*pods("abcdefgh")), Watched(*pods("xyz", node="n"))
+    assert GROUPS.due(kep_group(100), Members(unbound, bound)).lacking
+    assert (unbound.seen, bound.seen) == (1, 0)
