@@ -15,7 +15,7 @@ from tests.system.queued_jobs import Queued
 
 from muster.api.batch import JOB, Job
 from muster.api.config import EMBEDDED
-from muster.api.core import NODE, POD, Pod
+from muster.api.core import EVENT, NODE, POD, Pod
 from muster.api.kueue import CLUSTER_QUEUE, TOPOLOGY, WORKLOAD, Topology
 from muster.api.kueue.names import (
     POD_GROUP_NAME_LABEL,
@@ -32,6 +32,7 @@ from muster.api.kueue.names import (
 from muster.api.nodes import HOSTNAME_LABEL
 from muster.api.status import ApiError
 from muster.cluster.nodes.simulated.nodes import SimulatedNodes
+from muster.queueing.topology.written import domains_of
 from muster.runtime.clock import run_virtual
 from muster.runtime.manager import Manager
 
@@ -324,3 +325,61 @@ async def test_upstreams_sample_lands_in_one_rack(q: Queued) -> None:
     await q.client.create(JOB, msgspec.convert(document, Job), "default")
     await q.world.settle()
     assert await by_rank(q) == ["b1-r1-h1", "b1-r1-h1", "b1-r1-h2", "b1-r1-h2"]
+
+
+async def lose(q: Queued, node: str) -> None:
+    """The node goes, and so do its pods."""
+    await q.client.delete(NODE, node)
+    for pod in await q.world.pods():
+        if pod.spec.node_name == node:
+            await q.client.delete(POD, pod.metadata.name, "default", grace_period_seconds=0)
+    await asyncio.sleep(60)
+
+
+@hall
+async def test_pods_of_a_lost_node_get_another_in_the_same_rack(q: Queued) -> None:
+    await queue(q)
+    await q.job(workers=2, template=asking(required=RACK))
+    assert await by_rank(q) == ["b1-r1-h1", "b1-r1-h1"]
+    uid = (await q.workload()).metadata.uid
+    await lose(q, "b1-r1-h1")
+    workload = await q.workload()
+    assert workload.metadata.uid == uid
+    assert (await q.state())["Admitted"] == "True Admitted"
+    assert "Evicted" not in await q.state()
+    assert not workload.status.unhealthy_nodes
+    assert await by_rank(q) == ["b1-r1-h2", "b1-r1-h2"]
+
+
+@hall
+async def test_a_job_whose_rack_has_no_other_node_starts_anew_elsewhere(q: Queued) -> None:
+    await queue(q)
+    await q.job(workers=4, template=asking(required=RACK))
+    await lose(q, "b1-r1-h1")
+    events = [event for event in (await q.client.list(EVENT, "default")).items if "NodeFailures" in event.reason]
+    assert "no replacement for a failed node: b1-r1-h1" in events[0].message
+    assert {node[:5] for node in await by_rank(q)} == {"b1-r2"}
+    assert await q.running() == [0, 1, 2, 3]
+
+
+@hall
+async def test_a_node_that_is_not_ready_is_waited_for_as_long_as_its_pods_run(q: Queued) -> None:
+    await queue(q)
+    await q.job(workers=2, template=asking(required=RACK))
+    node = await q.client.get(NODE, "b1-r1-h1")
+    unready = [
+        msgspec.structs.replace(one, status="Unknown", last_transition_time=q.world.clock.now())
+        if one.type == "Ready"
+        else one
+        for one in node.status.conditions
+    ]
+    status = {"status": {"conditions": msgspec.to_builtins(unready)}}
+    await q.client.patch(NODE, "b1-r1-h1", status, subresource="status")
+    await asyncio.sleep(60)
+    (assigned,) = (await q.workload()).status.admission.pod_set_assignments
+    assert assigned.topology_assignment is not None
+    assert domains_of(assigned.topology_assignment) == ((("b1-r1-h1",), 2),)
+    for pod in await q.world.pods("j"):
+        await q.client.delete(POD, pod.metadata.name, "default", grace_period_seconds=0)
+    await asyncio.sleep(60)
+    assert await by_rank(q) == ["b1-r1-h2", "b1-r1-h2"]

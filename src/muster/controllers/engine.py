@@ -26,6 +26,7 @@ from muster.controllers.queueing.fairusage import fair_usage
 from muster.controllers.queueing.inuse import checks_in_use, flavors_in_use, topologies_in_use
 from muster.controllers.queueing.metrics import QueueingMetrics
 from muster.controllers.queueing.priorityclass import PriorityClassController
+from muster.controllers.queueing.replacement import NodeReplacement
 from muster.controllers.queueing.status.clusterqueue import ClusterQueueController
 from muster.controllers.queueing.status.cohort import CohortController
 from muster.controllers.queueing.status.localqueue import LocalQueueController
@@ -98,6 +99,7 @@ def _add_queueing(
         manager.add(in_use(manager))
     manager.add(PriorityClassController(manager))
     manager.add(TopologyUngater(manager, cache))
+    manager.add(NodeReplacement(manager, cache, recorder))
     manager.add(WorkloadController(manager, events.recorder("kueue-workload-controller"), configuration))
     for part in reconcilers(manager, events.recorder("kueue-job-controller"), configuration, integrations):
         manager.add(part)

@@ -142,12 +142,14 @@ class TopologyRequest(Struct, frozen=True):
 class Places(Struct, frozen=True):
     """Where the pods of a podset are, or will be.
 
+    podset: its name.
     flavors: that the podset has; one of them is of a topology.
     levels: the labels that name a domain, from the widest.
     requests: of each pod, as a node counts them.
     domains: their values, and how many of the pods are in each; ranks follow their order.
     """
 
+    podset: str
     flavors: tuple[str, ...]
     levels: tuple[str, ...]
     requests: tuple[tuple[str, int], ...]

@@ -3,11 +3,14 @@
 from collections.abc import Iterable
 from typing import Final
 
+from muster.api.core import Pod
 from muster.api.kueue import LocalQueue, Workload
+from muster.api.kueue.names import WORKLOAD_ANNOTATION
 
 WORKLOADS_BY_LOCAL_QUEUE: Final = "workload-local-queue"
 HOLDERS_BY_CLUSTER_QUEUE: Final = "workload-holds-quota-of"
 LOCAL_QUEUES_BY_CLUSTER_QUEUE: Final = "local-queue-cluster-queue"
+PODS_BY_WORKLOAD: Final = "topology-workload"
 
 
 def by_local_queue(workload: Workload) -> Iterable[str]:
@@ -23,3 +26,9 @@ def by_holding(workload: Workload) -> Iterable[str]:
 def by_cluster_queue(queue: LocalQueue) -> Iterable[str]:
     """The ClusterQueue behind it."""
     return [queue.spec.cluster_queue]
+
+
+def by_workload(pod: Pod) -> Iterable[str]:
+    """The key of the Workload that says where it goes."""
+    name = pod.metadata.annotations.get(WORKLOAD_ANNOTATION)
+    return [f"{pod.metadata.namespace}/{name}"] if name else []

@@ -1,15 +1,16 @@
 """Lets the pods of admitted workloads go to the domains that their workload was given (upstream's TopologyUngater)."""
 
 import asyncio
-from collections.abc import Iterable
 
 from muster.api.conditions import is_true
 from muster.api.core import POD, Pod
 from muster.api.kueue import Workload
-from muster.api.kueue.names import ADMITTED, EVICTED, FINISHED, POD_SET_LABEL, TOPOLOGY_GATE, WORKLOAD_ANNOTATION
+from muster.api.kueue.names import ADMITTED, EVICTED, FINISHED, POD_SET_LABEL, TOPOLOGY_GATE
+from muster.api.nodes import HOSTNAME_LABEL
 from muster.api.pods import is_finished
 from muster.controllers.integrations.places import selectors_of
 from muster.controllers.queueing.cache import QueueingCache
+from muster.controllers.queueing.indexes import PODS_BY_WORKLOAD, by_workload
 from muster.runtime.controller import Result
 from muster.runtime.manager import Manager
 from muster.runtime.objects import key_of
@@ -23,8 +24,6 @@ GATHER_SECONDS = 0.02
 # Writes under way together, of one workload.
 AT_ONCE = 32
 
-_BY_WORKLOAD = "topology-workload"
-
 
 class TopologyUngater(Reconciler):
     """Runs under a `Manager`."""
@@ -34,7 +33,7 @@ class TopologyUngater(Reconciler):
     def __init__(self, manager: Manager, cache: QueueingCache) -> None:
         super().__init__(manager, workers=4)
         self._cache = cache
-        self._pods = manager.informer(POD, indexes={_BY_WORKLOAD: _workload_of})
+        self._pods = manager.informer(POD, indexes={PODS_BY_WORKLOAD: by_workload})
         self._latest = MutationCache(self._pods.get)
         self._pods.on_change(self._pod_changed)
         self._controller.watch(cache.workloads, when=_has_domains)
@@ -42,16 +41,21 @@ class TopologyUngater(Reconciler):
     def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
         for pod in (old, new):
             if pod is not None and (new is None or waits(new) or is_finished(new)):
-                for key in _workload_of(pod):
+                for key in by_workload(pod):
                     self._controller.queue.add_after(key, GATHER_SECONDS)
 
     async def _reconcile(self, key: str) -> Result:
         workload = self._cache.workloads.get(key)
-        pods = [self._latest.get(key_of(pod)) or pod for pod in self._pods.by(_BY_WORKLOAD, key)]
+        pods = [self._latest.get(key_of(pod)) or pod for pod in self._pods.by(PODS_BY_WORKLOAD, key)]
         if workload is None or not any(map(waits, pods)) or not _may_run(workload):
             return None
         left = [pod for pod in sorted(pods, key=_age) if not is_finished(pod)]
-        selectors = selectors_of(workload, left, _podset_of, waits)
+        lost = {node.name for node in workload.status.unhealthy_nodes}
+        selectors = {
+            uid: selector
+            for uid, selector in selectors_of(workload, left, _podset_of, waits).items()
+            if selector.get(HOSTNAME_LABEL) not in lost
+        }
         limit = asyncio.Semaphore(AT_ONCE)
         await asyncio.gather(
             *(self._open(pod, selectors[pod.metadata.uid], limit) for pod in pods if pod.metadata.uid in selectors)
@@ -90,8 +94,3 @@ def _has_domains(old: Workload | None, new: Workload | None) -> bool:  # noqa: A
     return admission is not None and any(
         podset.topology_assignment is not None for podset in admission.pod_set_assignments
     )
-
-
-def _workload_of(pod: Pod) -> Iterable[str]:
-    name = pod.metadata.annotations.get(WORKLOAD_ANNOTATION)
-    return [f"{pod.metadata.namespace}/{name}"] if name else []

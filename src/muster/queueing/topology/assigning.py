@@ -25,7 +25,7 @@ from muster.queueing.model import (
 from muster.queueing.topology import search
 from muster.queueing.topology.ledger import Ledger, Room
 
-_ANYWHERE = TopologyRequest("unconstrained")
+ANYWHERE = TopologyRequest("unconstrained")
 
 
 def placed(
@@ -168,14 +168,14 @@ def _place(
     flavor, spec = flavors[names[0]], specs[workers.name]
     if not flavor.levels:
         return f'Flavor "{flavor.name}" information missing in TAS cache'
-    ask = _ask(spec.topology or _ANYWHERE, flavor.levels, workers.count, leader=leader is not None)
+    ask = ask_of(spec.topology or ANYWHERE, flavor.levels, workers.count, leader=leader is not None)
     if isinstance(ask, str):
         return ask
     field = ledger.field(flavor)
     if not field.levels[ask.level].names:
         return f"no topology domains at level: {flavor.levels[ask.level]}"
-    shape = _shape(spec, flavor)
-    beside = _shape(specs[leader.name], flavor) if leader is not None else None
+    shape = shape_of(spec, flavor)
+    beside = shape_of(specs[leader.name], flavor) if leader is not None else None
     room = ledger.room(flavor, shape, beside)
     plain = room if beside is None else ledger.room(flavor, shape)
     outcome = search.find(field.levels, plain.pods, ask, led=None if beside is None else room.pods)
@@ -188,6 +188,7 @@ def _place(
     leaves = field.levels[-1].names
     return {
         name: Places(
+            podset=name,
             flavors=tuple(sorted({choice.flavor for choice in podset.flavors.values()})),
             levels=levels,
             requests=shape.requests,
@@ -197,7 +198,7 @@ def _place(
     }
 
 
-def _ask(request: TopologyRequest, levels: Sequence[str], count: int, *, leader: bool) -> search.Ask | str:
+def ask_of(request: TopologyRequest, levels: Sequence[str], count: int, *, leader: bool) -> search.Ask | str:
     """What the request means among the levels of a Topology, which has those it names; or what is wrong with it."""
     last = len(levels) - 1
     anywhere = request.how == "unconstrained"
@@ -220,7 +221,8 @@ def _ask(request: TopologyRequest, levels: Sequence[str], count: int, *, leader:
     return search.Ask(count, level, request.how == "required", anywhere, slice_size, slice_level, by_level, leader)
 
 
-def _shape(podset: PodSet, flavor: FlavorSpec) -> Shape:
+def shape_of(podset: PodSet, flavor: FlavorSpec) -> Shape:
+    """What a pod of a podset asks of the nodes of a flavor."""
     asks = {resource: min(amount, MOST) for resource, amount in (podset.asks or podset.requests).items() if amount > 0}
     return Shape(
         requests=tuple(sorted(({"pods": 1} | asks).items())),

@@ -37,6 +37,7 @@ def places_of(admission: kueue.Admission, specs: dict[str, PodSpec]) -> tuple[Pl
     """Where the pods of an admitted workload are. specs: of the pods of each podset. Raises `QuantityError`."""
     return tuple(
         Places(
+            podset=assignment.name,
             flavors=tuple(sorted(set(assignment.flavors.values()))),
             levels=assignment.topology_assignment.levels,
             requests=_requests(specs[assignment.name]),

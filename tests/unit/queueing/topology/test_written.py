@@ -44,7 +44,7 @@ rows = st.lists(
 
 @given(rows, st.integers(0, 30))
 def test_domains_survive_being_written_and_can_be_cut_by_rank(domains, count):
-    written = assignment_of(Places(("tas",), LEVELS, (("pods", 1),), tuple(domains)))
+    written = assignment_of(Places("main", ("tas",), LEVELS, (("pods", 1),), tuple(domains)))
     assert written.levels == LEVELS
     assert domains_of(written) == tuple(domains)
     ranks = [values for values, pods in domains for _ in range(pods)]
