@@ -69,8 +69,8 @@ class PendingGangs:
         self._head: Head | None = None
         self._stale = False  # something happened that the reservation does not know
 
-    def __bool__(self) -> bool:
-        return bool(self._waiting)
+    def __len__(self) -> int:
+        return len(self._waiting)
 
     @property
     def head(self) -> Head | None:

@@ -37,6 +37,7 @@ from muster.controllers.gangs import (
 from muster.controllers.scheduler.ask import Ask
 from muster.controllers.scheduler.binding import Binder, Refusals, come_again
 from muster.controllers.scheduler.carrier import Carrier
+from muster.controllers.scheduler.metrics import SchedulerMetrics
 from muster.controllers.scheduler.pending import Head, PendingGangs, Waiter
 from muster.controllers.scheduler.preemption import Preemptor
 from muster.controllers.scheduler.roster import Roster
@@ -63,6 +64,9 @@ WORKERS = 16
 SWEEP_SECONDS = 0.02
 _SWEEP = "sweep"  # a key that no gang has: theirs have a slash
 
+
+# So long a gang is given for each of its pods before it is looked at, as that costs as much.
+GATHER_SECONDS = 0.00002
 
 # A gang that lacks pods is given so long to get them before people are told.
 LACKING_SECONDS = 1.0
@@ -110,6 +114,7 @@ class Scheduler(Reconciler):
         self._teller = Teller(self._client, recorder, self._clock)
         self._pending = PendingGangs(self._roster, self._carried_end, settings.overtakings)
         self._preemptor = Preemptor(manager, recorder, self._roster, self._needs, settings.minimum_run_time / SECOND)
+        self._metrics = SchedulerMetrics(manager.registry, lambda: len(self._pending))
         self._lacking: dict[str, tuple[float, str]] = {}  # gangs that lack pods: since when, and what was said
         self._closed: dict[str, set[str]] = {}  # nodes to which the server would not have a pod bound, by its UID
         self._resting: dict[str, float] = {}  # gangs that were given back, and until when they are left alone
@@ -163,12 +168,16 @@ class Scheduler(Reconciler):
                 self._forget(key)
         gang = self._roster.gangs.get(change.key)
         if gang is not None and gang.unbound and change.due:
-            self._controller.queue.add(change.key, gang.priority)
+            self._soon(change.key, gang)
 
     def _carrier_changed(self, source: GangSource[Any], old: Any | None, new: Any | None) -> None:
         key = source.key_of(new if new is not None else old)
         if (gang := self._roster.gangs.get(key)) and gang.unbound:
-            self._controller.queue.add(key, gang.priority)
+            self._soon(key, gang)
+
+    def _soon(self, key: str, gang: Gang) -> None:
+        """Look at a gang, but at one whose pods come one by one no oftener than it costs."""
+        self._controller.queue.add_after(key, GATHER_SECONDS * (len(gang.unbound) + len(gang.bound)), gang.priority)
 
     def _forget(self, key: str) -> None:
         """The gang waits no more."""
@@ -293,8 +302,9 @@ class Scheduler(Reconciler):
 
     async def _place(self, ask: Ask) -> bool:
         """Bind these pods together if they may go. From the decision to the assignment no other task gets a turn."""
-        capacity, now = self._roster.capacity, self._now()
+        capacity, now, began = self._roster.capacity, self._now(), self._clock.monotonic()
         outcome = self._pending.refusal(ask.alike) or ask.place(capacity)
+        self._metrics.decided(self._clock.monotonic() - began)
         if isinstance(outcome, Refusal):
             self._pending.refused(ask.alike, outcome)
             return await self._no_room(ask, outcome, now)
@@ -327,8 +337,10 @@ class Scheduler(Reconciler):
         if (alike := self._pending.next_alike(ask.alike)) is not None:
             self._look_soon(alike)
         if refusals:
+            self._metrics.attempted("error", len(refusals))
             await self._replan(ask, refusals)
             return False
+        self._metrics.attempted("scheduled", len(bindings))
         self._teller.bound(bindings, ask.carrier)
         if len(bindings) < len(ask.turn.pods):  # those above the minimum wait each for itself
             self._controller.queue.add(ask.key, ask.gang.priority)
@@ -351,6 +363,7 @@ class Scheduler(Reconciler):
         if half and ask.carrier is not None:
             await self._give_back(half, ask.carrier, "the rest no longer fits")
         if plan is not None:
+            self._metrics.preempted(sum(map(len, plan.victims.values())))
             await self._preemptor.displace(ask, plan)
             await self._preemptor.nominate(ask, plan)
         await self._tell(ask, known, sentence)
@@ -395,6 +408,7 @@ class Scheduler(Reconciler):
 
     def _wait(self, ask: Ask, sentence: str) -> Waiter | None:
         """From now on a gang waits. What is known of it until now."""
+        self._metrics.attempted("unschedulable", len(ask.turn.pods))
         known = self._pending.get(ask.key)
         self._pending.wait(ask.key, Waiter(ask.alike, ask.standing, sentence))
         return known
