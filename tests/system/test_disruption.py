@@ -112,6 +112,18 @@ async def test_a_budget_that_was_not_looked_at_yet(api):
     assert (await evict(api, "a0")).status == 201
 
 
+@cluster
+async def test_a_budget_is_asked_as_it_is_now(api):
+    await make(api, "a0", "a1")
+    await budget(api, minAvailable=2)
+    await status(api)
+    assert (await evict(api, "a0")).status == 429
+    await api.merge(f"{BUDGETS}/b", {"spec": {"selector": {"matchLabels": {"app": "other"}}}})
+    assert (await evict(api, "a0")).status == 201
+    await api.merge(f"{PODS}/a1", {"metadata": {"labels": {"app": "other"}}})
+    assert (await evict(api, "a1")).status == 429
+
+
 @pytest.mark.parametrize(
     ("policy", "healthy", "code"),
     [("AlwaysAllow", 1, 201), ("IfHealthyBudget", 1, 429), ("IfHealthyBudget", 2, 201), (None, 1, 429), (None, 2, 201)],

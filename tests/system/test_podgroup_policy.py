@@ -16,9 +16,9 @@ class Gang:
     def __init__(self, world: World) -> None:
         self.world, self.api = world, Api(world.plane)
 
-    async def begin(self, policy, members=3):
+    async def begin(self, policy, members=3, **more):
         await self.world.node("n1")
-        spec = {"minMembers": members} | ({"policy": policy} if policy is not None else {})
+        spec = {"minMembers": members, **more} | ({"policy": policy} if policy is not None else {})
         await self.api.made(
             GROUPS,
             {
@@ -158,3 +158,17 @@ async def test_3_24_a_member_that_is_not_back_in_time_restarts_all(g):
     await g.run(10)
     assert await g.live() & before == set()
     assert (await g.status())["restarts"] == 1
+
+
+@gang
+async def test_3_29_a_group_that_is_done_gives_back_what_it_had_set_aside(g):
+    quotas = "/api/v1/namespaces/default/resourcequotas"
+    await g.api.made(quotas, {"metadata": {"name": "q"}, "spec": {"hard": {"requests.nvidia.com/gpu": "8"}}})
+    used = []
+    await g.begin(None, totalResources={"nvidia.com/gpu": 6})
+    for _ in range(2):
+        used.append((await g.api.get(f"{quotas}/q")).json["status"]["used"]["requests.nvidia.com/gpu"])
+        for pod in await g.pods():
+            await g.phase(pod, "Succeeded")
+        await g.run(5)
+    assert (used, "completionTime" in await g.status()) == (["6", "0"], True)

@@ -359,8 +359,9 @@ async def test_3_29_nobody_slips_into_or_out_of_a_reservation(api):
     await api.made(PODS, member("inside", cpu="2"))
     await api.made(PODS, sized("outside", {"cpu": "1"}))
     gone = {"metadata": {"annotations": {"scheduling.k8s.io/group-name": "another"}}}
-    refused = await api.merge(f"{PODS}/inside", gone)
-    assert (refused.status, "exceeded quota: q, requested: requests.cpu=2" in refused.message) == (403, True)
+    for path in ("inside", "inside/status"):
+        refused = await api.merge(f"{PODS}/{path}", gone)
+        assert (refused.status, "exceeded quota: q, requested: requests.cpu=2" in refused.message) == (403, True)
     assert (await api.merge(f"{PODS}/inside", {"metadata": {"labels": {"a": "b"}}})).status == 200
 
 

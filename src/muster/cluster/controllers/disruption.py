@@ -69,8 +69,6 @@ class DisruptionController(Reconciler):
         if budget is None:
             return None
         pods, now = self._covered(budget), self._clock.now()
-        if not pods:
-            self._tell(budget, "Normal", "NoPods", "No matching pods found")
         try:
             wanted = await self._wanted(budget, pods) if counts_owners(budget.spec) else 0
         except _NoScaleError as error:
@@ -82,6 +80,8 @@ class DisruptionController(Reconciler):
         for pod in found.stayed:
             why = f"Pod was expected by PDB {key} to be deleted but it wasn't"
             self._recorder.event(reference(POD, pod), "Warning", "NotDeleted", why)
+        if not pods and found.status != budget.status:
+            self._tell(budget, "Normal", "NoPods", "No matching pods found")
         await self._write(budget, found.status)
         return found.again.total_seconds() if found.again is not None else None
 

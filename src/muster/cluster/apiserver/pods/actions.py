@@ -5,8 +5,7 @@ from typing import Any
 import msgspec
 
 from muster.api.core import Binding, Pod
-from muster.api.policy import POD_DISRUPTION_BUDGET, PodDisruptionBudget
-from muster.api.selectors import label_matcher
+from muster.api.policy import POD_DISRUPTION_BUDGET
 from muster.api.status import ApiError, bad_request, conflict, invalid, not_found
 from muster.api.validation.pods.pod import validate_binding
 from muster.cluster.apiserver.admission.chain import Webhooks
@@ -15,6 +14,7 @@ from muster.cluster.apiserver.objects.conditions import set_condition
 from muster.cluster.apiserver.objects.documents import Documents, decode_entry, written
 from muster.cluster.apiserver.objects.metadata import meta_of, set_namespace, timestamp
 from muster.cluster.apiserver.pods.budgets import charged, document_of
+from muster.cluster.apiserver.pods.selection import Budgets
 from muster.cluster.apiserver.request.body import check_patched, read_object
 from muster.cluster.apiserver.request.call import Call
 from muster.cluster.apiserver.request.requestinfo import WriteOptions, write_options
@@ -32,6 +32,7 @@ class PodActions:
         self._remover = remover
         self._clock = clock
         self._webhooks = webhooks
+        self._budgets = Budgets(documents.store)
 
     async def bind(self, call: Call) -> None:
         """Give a pod to the node that the Binding in the body names. Raises `ApiError`."""
@@ -82,7 +83,7 @@ class PodActions:
     def _charge(self, pod: Document) -> tuple[Put, ...]:
         """Say on a pod that it is evicted; what its budget is to become. Raises `ApiError`."""
         now = self._clock.now()
-        budget = charged(msgspec.convert(pod, Pod), self._budgets_of(pod), now)
+        budget = charged(msgspec.convert(pod, Pod), self._budgets.selecting(pod["metadata"]), now)
         reason, message = "EvictionByEvictionAPI", "Eviction API: evicting"
         status = pod.setdefault("status", {})
         set_condition(status, "DisruptionTarget", "True", timestamp(now), reason=reason, message=message)
@@ -92,13 +93,6 @@ class PodActions:
         entry = self._documents.latest(key)
         assert entry is not None, "it was there just now"
         return (written(key, decode_entry(entry) | {"status": document_of(budget.status)}),)
-
-    def _budgets_of(self, pod: Document) -> list[PodDisruptionBudget]:
-        """The budgets that select a pod, as of the newest write."""
-        meta = pod["metadata"]
-        entries = self._documents.store.latest_list(POD_DISRUPTION_BUDGET.resource, meta["namespace"]).entries
-        budgets = map(POD_DISRUPTION_BUDGET.decode, (entry.body for entry in entries))
-        return [one for one in budgets if label_matcher(one.spec.selector).matches(meta.get("labels") or {})]
 
 
 def _check_bindable(pod: Document, given: dict[str, Any]) -> None:

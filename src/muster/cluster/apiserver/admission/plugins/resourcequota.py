@@ -94,10 +94,12 @@ _REMEMBERED = 10_000
 def _may_take(attempt: Attempt) -> bool:
     """Whether the write could take more than before."""
     resource = attempt.resource.key
+    if (resource, attempt.operation) == (POD.resource, "UPDATE"):  # through its status too
+        return _labelled(attempt.old) != _labelled(attempt.document)
     if attempt.subresource:
         return (resource, attempt.subresource) == (POD_GROUP.resource, "status")  # one that is complete may go on
     if attempt.operation == "UPDATE":
-        return resource in _GROW or (resource == POD.resource and _labelled(attempt.old) != _labelled(attempt.document))
+        return resource in _GROW
     return attempt.operation == "CREATE"
 
 
