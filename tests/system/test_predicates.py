@@ -1,8 +1,11 @@
 """Pods that look at the pods around them, and at volumes: on a cluster, as events come."""
 
 import msgspec
-from tests.system.plane import virtual
+from msgspec.structs import replace
+from tests.system.plane import World, running, virtual
 
+from muster.api.config import EMBEDDED
+from muster.api.config.types import Muster, Scheduling
 from muster.api.core import (
     EVENT,
     NODE,
@@ -13,6 +16,8 @@ from muster.api.core import (
     PersistentVolumeClaim,
     Pod,
 )
+from muster.controllers.scheduler.scheduler import Scheduler
+from muster.runtime.clock import run_virtual
 
 CONTAINER = {"name": "c", "image": "none", "command": ["x"]}
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -139,3 +144,52 @@ async def test_a_gang_is_spread_evenly_over_zones(world):
     await world.settle()
     zones = ["xxxyyz"[int(name[1:])] for name in await world.nodes_of("j")]
     assert sorted(zones) == ["x", "x", "y", "y", "z", "z"]
+
+
+def scheduler_of(world):
+    return next(one for one in world.plane.manager._parts if isinstance(one, Scheduler))
+
+
+def count(world, name):
+    return world.plane.manager.registry.counter(name, "")._value.get()
+
+
+@virtual
+async def test_an_audit_finds_what_was_recorded_wrongly_tells_and_mends_it(world):
+    await labelled_node(world, "a")
+    await lone_pod(world, "p")
+    await world.settle(90)
+    assert count(world, "muster_scheduler_audits_total") == 1
+    assert count(world, "muster_scheduler_audit_differences_total") == 0
+    capacity = scheduler_of(world)._roster.capacity
+    capacity._used[:] = 10**6  # as if very much had been counted twice
+    await lone_pod(world, "q")
+    await world.settle(30)
+    assert await node_of(world, "q") == ""
+    await world.settle(60)
+    assert await node_of(world, "q") == "a"
+    assert count(world, "muster_scheduler_audit_differences_total") > 0
+    assert "What the scheduler recorded of this node was wrong and is made anew: its pods use" in await told(world)
+
+
+@virtual
+async def test_where_nothing_changes_nothing_is_audited(world):
+    await labelled_node(world, "a")
+    await world.settle(3600)
+    audits = count(world, "muster_scheduler_audits_total")
+    await world.settle(3600)
+    assert count(world, "muster_scheduler_audits_total") == audits
+
+
+def test_the_scoring_strategy_is_that_of_the_configuration():
+    async def body():
+        configuration = replace(EMBEDDED, muster=Muster(scheduling=Scheduling(scoring_strategy="LeastAllocated")))
+        async with running(configuration=configuration) as plane:
+            world = World(plane)
+            for name in ("a", "b"):
+                await labelled_node(world, name)
+            await world.job("j", 4)
+            await world.settle()
+            assert await world.nodes_of("j") == ["a", "a", "b", "b"]
+
+    run_virtual(body())

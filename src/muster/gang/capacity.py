@@ -249,6 +249,10 @@ class Capacity:
                 counts[index] = number
         return counts
 
+    def become(self, other: "Capacity") -> None:
+        """Be what another is: the other is not to be used any more."""
+        vars(self).update(vars(other))
+
     def set_namespace(self, name: str, labels: Mapping[str, str] | None) -> None:
         """Note the labels of a namespace; None: it is gone."""
         if labels is None:

@@ -36,7 +36,8 @@ class Hold(Struct, frozen=True, order=True):
 
 def holds_of(spec: PodSpec) -> tuple[Hold, ...]:
     """What a pod takes on its node."""
-    return tuple(sorted({*_ports(spec), *(hold for volume in spec.volumes for hold in _disks(volume))}))
+    found = {*_ports(spec), *(hold for volume in spec.volumes for hold in _disks(volume))}
+    return tuple(sorted(found)) if found else ()
 
 
 def _ports(spec: PodSpec) -> Iterator[Hold]:

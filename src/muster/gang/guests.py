@@ -42,6 +42,16 @@ class Guests:
         """All of them."""
         return self._known.items()
 
+    @property
+    def is_filed(self) -> bool:
+        """Whether terms have asked for pods by their labels yet."""
+        return self._in_namespace is not None
+
+    def indexes(self, *, filed: bool) -> tuple[object, ...]:
+        """All by which pods are found, to be compared; by labels only if asked for, as that may have to be made."""
+        found = (self._on_node, self._holding, self._claiming, self._repelling)
+        return (*found, self._filed(), self._labelled) if filed else found
+
     def on(self, node: str) -> Collection[str]:
         """The pods of a node."""
         return self._on_node.get(node, ())

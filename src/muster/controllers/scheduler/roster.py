@@ -12,7 +12,7 @@ from muster.controllers.gangs import Gang, GangSource, gang_of
 from muster.gang.capacity import Capacity, Strategy
 from muster.gang.ends import End, expected_end
 from muster.gang.reservation import Running
-from muster.gang.shapes import guest_of
+from muster.gang.shapes import Guest, guest_of
 from muster.gang.shares import Shares
 from muster.runtime.objects import key_of, meta_of
 
@@ -117,6 +117,14 @@ class Roster:
             self._count(key, uid, new if uid not in gang.unbound and uid not in gang.bound else None)
             due |= _standing(old) != _standing(new)
         return Change(key, before, due=due, freed=freed, moved=moved)
+
+    def seat(self, pod: Pod) -> tuple[str, Guest] | None:
+        """The node that a pod is on, and what it is to others there; None if it holds none."""
+        return (pod.spec.node_name, guest_of(pod)) if pod.spec.node_name and not is_finished(pod) else None
+
+    def is_assumed(self, pod: Pod) -> bool:
+        """Whether, if it has a node, that is known by what was written here alone."""
+        return not pod.spec.node_name and not is_finished(pod)
 
     def is_bound(self, pod: Pod, node: str) -> None:
         """Count a pod as bound from now on, not only once that is seen."""

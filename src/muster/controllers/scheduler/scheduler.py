@@ -35,6 +35,7 @@ from muster.controllers.gangs import (
     one_by_one,
 )
 from muster.controllers.scheduler.ask import Ask
+from muster.controllers.scheduler.auditing import Auditor
 from muster.controllers.scheduler.binding import Binder, Refusals, come_again
 from muster.controllers.scheduler.carrier import Carrier
 from muster.controllers.scheduler.metrics import SchedulerMetrics
@@ -81,6 +82,10 @@ SHRINK_SECONDS = 0.1
 GROW_SECONDS = 5.0
 _SHRINK, _GROW = "shrink", "grow"
 
+# While things change, what is believed of them is held against them so often.
+AUDIT_SECONDS = 60.0
+_AUDIT = "audit"
+
 # Gangs that could shrink for another are given so long to, before any is told to go.
 PREEMPT_SECONDS = 1.0
 
@@ -123,11 +128,14 @@ class Scheduler(Reconciler):
         self._carriers = [
             (one, kind, manager.informer(kind, optional=one.optional)) for one in sources for kind in one.kinds
         ]
-        manager.informer(NODE).on_change(self._node_changed)
+        nodes = manager.informer(NODE)
+        nodes.on_change(self._node_changed)
         manager.informer(NAMESPACE).on_change(partial(self._around_changed, self._roster.namespace_changed))
         manager.informer(PERSISTENT_VOLUME).on_change(partial(self._around_changed, self._roster.volume_changed))
         claims = manager.informer(PERSISTENT_VOLUME_CLAIM)
         claims.on_change(partial(self._around_changed, self._roster.claim_changed))
+        self._auditor = Auditor(self._roster, nodes, self._pods, recorder, manager.registry)
+        self._audit_is_due = False
         self._pods.on_change(self._pod_changed)
         self._sizes.on_change(self._sizes_soon)
         for source, _, carriers in self._carriers:
@@ -143,7 +151,20 @@ class Scheduler(Reconciler):
 
     # What happens in the cluster.
 
+    def _audit_soon(self) -> None:
+        """Something changed: look in a while whether it was recorded rightly. Where nothing changes nothing is done."""
+        if not self._audit_is_due:
+            self._audit_is_due = True
+            self._controller.queue.add_after(_AUDIT, AUDIT_SECONDS, LOWEST_PRIORITY)
+
+    async def _audit(self) -> None:
+        self._audit_is_due = False
+        if not await self._auditor.audit():
+            self._pending.freed()
+            self._sweep_soon()
+
     def _node_changed(self, old: Node | None, new: Node | None) -> None:
+        self._audit_soon()
         if self._roster.node_changed(old, new):
             self._pending.freed()
             self._sweep_soon()
@@ -154,6 +175,7 @@ class Scheduler(Reconciler):
         self._sweep_soon()
 
     def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
+        self._audit_soon()
         change = self._roster.pod_changed(old, new)
         if new is None and old is not None:
             self._closed.pop(old.metadata.uid, None)
@@ -201,6 +223,9 @@ class Scheduler(Reconciler):
     async def _reconcile(self, key: str) -> Result:
         if key == _SWEEP:
             return self._sweep()
+        if key == _AUDIT:
+            await self._audit()
+            return None
         if key in (_SHRINK, _GROW):
             return await self._look_at_sizes(grow=key == _GROW)
         if key in self._roster.gangs:

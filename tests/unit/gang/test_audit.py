@@ -1,0 +1,120 @@
+"""The arrays against the nodes and pods: after any sequence of changes nothing differs, and what is wrong is found."""
+
+from random import Random
+
+import numpy as np
+import pytest
+from tests.unit.gang.conftest import make_node, make_pod
+from tests.unit.gang.test_predicates import capacity_of, decided
+from tests.worlds import random_world
+
+from muster.api.core import Node
+from muster.gang.audit import Seat, node_differs, pod_differs, rebuilt, sums_differ
+from muster.gang.capacity import Capacity
+from muster.gang.shapes import guest_of
+
+
+def everything(capacity, nodes, seats):
+    """All differences."""
+    of_nodes = [node_differs(capacity, node) for node in nodes]
+    of_pods = [pod_differs(capacity, uid, seat) for uid, seat in seats.items()]
+    return [one for one in (*of_nodes, *of_pods, *sums_differ(capacity)) if one is not None]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_incremental_arrays_equal_a_rebuild(seed):
+    """Pitfall 22 with it: amounts are integers, so that what came and went leaves nothing behind."""
+    random = Random(seed)
+    worlds = [random_world(random) for _ in range(10)]
+    everyone = {f"{number}-{pod.metadata.uid}": pod for number, one in enumerate(worlds) for pod in one.bound_objects()}
+    machines = {node.metadata.name: node for one in worlds for node in one.node_objects()}
+    capacity = Capacity()
+    nodes: dict[str, Node] = {}
+    seats: dict[str, Seat | None] = {}
+    for _ in range(300):
+        name, uid = random.choice(list(machines)), random.choice(list(everyone))
+        match random.randrange(5):
+            case 0:
+                nodes.pop(name, None)
+                capacity.remove_node(name)
+            case 1 | 2:
+                nodes[name] = random.choice([one for one in machines.values() if one.metadata.name == name])
+                capacity.set_node(nodes[name])
+            case 3:
+                seats.pop(uid, None)
+                capacity.release(uid)
+            case 4:
+                guest = guest_of(everyone[uid])
+                seats[uid] = name, guest
+                capacity.assign(uid, name, guest)
+        if random.random() < 0.1:  # terms ask, so that pods are filed by label
+            capacity.guests.indexes(filed=True)
+        assert everything(capacity, nodes.values(), seats) == []
+    anew = rebuilt(capacity, nodes.values(), {uid: seat for uid, seat in seats.items() if seat is not None})
+    for name in nodes:
+        for resource in capacity.rows():
+            mine, other = capacity.index_of(name), anew.index_of(name)
+            assert capacity.free_of(resource)[mine] == anew.free_of(resource)[other]
+
+
+def test_a_rebuild_decides_as_the_original():
+    random = Random(11)
+    for _ in range(50):
+        world = random_world(random)
+        capacity = capacity_of(world)
+        seats = dict(capacity.guests.items())
+        assert decided(rebuilt(capacity, world.node_objects(), seats), world) == decided(capacity, world)
+
+
+def spoilt(what):
+    capacity, node = Capacity(), make_node("n", labels={"zone": "a"})
+    capacity.set_node(node)
+    one, other = guest_of(make_pod("a")), guest_of(make_pod("b"))
+    seats: dict[str, Seat | None] = {"a": ("n", one), "b": ("n", other)}
+    capacity.assign("a", "n", one)
+    capacity.assign("b", "n", other)
+    match what:
+        case "a pod was missed":
+            capacity.release("b")
+        case "a pod moved":
+            capacity.assign("b", "m", other)
+        case "a pod changed":
+            capacity.assign("b", "n", guest_of(make_pod("b", cpu="2")))
+        case "a pod went":
+            seats["b"] = None
+        case "a node grew":
+            node = make_node("n", labels={"zone": "a"}, resources={"cpu": "8"})
+        case "a node got a label":
+            node = make_node("n", labels={"zone": "b"})
+        case "a node was missed":
+            capacity.remove_node("n")
+        case "a sum went wrong":
+            np.add(capacity._used, 1, out=capacity._used)
+        case "an index went wrong":
+            capacity.guests._on_node["n"].discard("a")
+    return capacity, node, seats
+
+
+@pytest.mark.parametrize(
+    ("what", "text"),
+    [
+        ("nothing", None),
+        ("a pod was missed", "pod b is here and not recorded"),
+        ("a pod moved", "pod b is here, and recorded on m"),
+        ("a pod changed", "pod b is recorded as another than it is"),
+        ("a pod went", "pod b is recorded and not here"),
+        ("a node grew", "the node has 8000 cpu, and 4000 are recorded"),
+        ("a node got a label", "other labels, taints or conditions are recorded than the node has"),
+        ("a node was missed", "the node is not recorded"),
+        ("a sum went wrong", "its pods use 2000 cpu, and 2001 are recorded"),
+        ("an index went wrong", "pods are not found by their ports, volumes, labels or terms"),
+    ],
+)
+def test_what_is_wrong_is_found_and_mended(what, text):
+    capacity, node, seats = spoilt(what)
+    found = everything(capacity, [node], seats)
+    assert (text in [one.text for one in found]) is (text is not None)
+    assert bool(found) is (text is not None)
+    here = {uid: seat for uid, seat in seats.items() if seat is not None}
+    capacity.become(rebuilt(capacity, [node], here))
+    assert everything(capacity, [node], seats) == []
