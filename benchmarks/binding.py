@@ -131,7 +131,8 @@ async def wait(journal: Journal, gangs: int, classes: int) -> str:
         await quiet(plane)
         swept = time.process_time() - cpu
         writes = plane.store.revision - before
-    return f"{gangs:8} {classes:8} {told / gangs * 1e3:14.2f} {idle:12} {idle_cpu * 1e3:12.1f} {swept * 1e3:14.1f} {writes:8}"
+    told, idle_cpu, swept = told / gangs * 1e3, idle_cpu * 1e3, swept * 1e3
+    return f"{gangs:8} {classes:8} {told:15.2f} {idle:12} {idle_cpu:14.1f} {swept:15.1f} {writes:7}"
 
 
 async def quiet(plane: ControlPlane) -> None:
