@@ -107,6 +107,27 @@ async def test_3_13_too_few_pods_wait_with_an_event(world: World) -> None:
 
 
 @virtual
+async def test_19_pods_that_trickle_in_are_not_counted_aloud(world: World) -> None:
+    await world.node("a", cpu="64")
+    await group(world, minimum=40)
+    for number in range(30):
+        await member(world, f"g-{number:02}")
+        await world.settle(0.4)
+    await world.settle(10)
+    assert await said(world, "g") == [("Unschedulable", 'PodGroup "g" needs 40 pods: 30 are there')]
+
+
+@virtual
+async def test_a_name_that_no_group_can_have_is_waited_for_like_any_other(world: World) -> None:
+    await world.node("a", cpu="8")
+    for number, name in enumerate(("a/b", "g/group-name", "x" * 300, " g", "%2f", "ß")):
+        await member(world, f"g-{number}", name)
+    await world.settle(10)
+    assert await bound(world) == ""
+    assert await said(world, "g-0") == [("Unschedulable", 'PodGroup "a/b" not found')]
+
+
+@virtual
 async def test_3_10_an_empty_annotation_is_not_scheduled_and_asks_for_another_pod(world: World) -> None:
     await world.node("a", cpu="8")
     await member(world, "g-x", meta={"annotations": {KEP: ""}})

@@ -120,7 +120,7 @@ class Scheduler(Reconciler):
         self._pending = PendingGangs(self._roster, self._carried_end, settings.overtakings)
         self._preemptor = Preemptor(manager, recorder, self._roster, self._needs, settings.minimum_run_time / SECOND)
         self._metrics = SchedulerMetrics(manager.registry, lambda: len(self._pending))
-        self._lacking: dict[str, tuple[float, str]] = {}  # gangs that lack pods: since when, and what was said
+        self._lacking: dict[str, tuple[float, str, str]] = {}  # gangs: since when they lack what, and what was said
         self._closed: dict[str, set[str]] = {}  # nodes to which the server would not have a pod bound, by its UID
         self._resting: dict[str, float] = {}  # gangs that were given back, and until when they are left alone
         self._pods = manager.informer(POD)
@@ -288,16 +288,19 @@ class Scheduler(Reconciler):
         return None
 
     def _lacks(self, key: str, sentence: str, carrier: Carrier | None) -> Result:
-        """A gang lacks pods, or its carrier. People are told once it has lacked something for a while."""
+        """A gang lacks pods, or its carrier. People are told once it has lacked the same for a while."""
         gang, now = self._roster.gangs.get(key), self._clock.monotonic()
         if not sentence or gang is None or not gang.unbound:
             self._lacking.pop(key, None)
             return None
-        since, told = self._lacking.setdefault(key, (now, ""))
-        if now - since < LACKING_SECONDS:
+        since, lacked, told = self._lacking.get(key, (now, sentence, ""))
+        if lacked != sentence:
+            since = now
+        waits = sentence != told and since + LACKING_SECONDS > now
+        self._lacking[key] = since, sentence, told if waits else sentence
+        if waits:
             return since + LACKING_SECONDS - now
-        if told != sentence:
-            self._lacking[key] = since, sentence
+        if sentence != told:
             self._teller.warn("Unschedulable", next(iter(gang.unbound.values())), carrier, sentence)
         return None
 

@@ -16,6 +16,7 @@ from muster.api.podgroups.names import (
     SCHEDULING_GROUP_LABEL,
 )
 from muster.api.policy import PodDisruptionBudget, PodDisruptionBudgetSpec
+from muster.api.validation import names
 from muster.jobs.podgroup.record import PodGroup
 from muster.jobs.podgroup.reference import By, Reference, reference_of
 
@@ -24,8 +25,6 @@ _LABELS: Final[Mapping[By, str]] = {
     By.FIELD: SCHEDULING_GROUP_LABEL,
     By.LABEL: POD_GROUP_LABEL,
 }
-# A name may be longer than the value of a label.
-LONGEST_NAME: Final = 63
 
 
 def labels_of(pod: Pod) -> dict[str, str]:
@@ -35,7 +34,8 @@ def labels_of(pod: Pod) -> dict[str, str]:
 
 
 def _label(group: Reference | PodGroup) -> dict[str, str]:
-    return {_LABELS[group.by]: group.name} if len(group.name) <= LONGEST_NAME else {}
+    # What names a group may be longer than the value of a label, and what stands in an annotation anything at all.
+    return {} if names.label_value(group.name) else {_LABELS[group.by]: group.name}
 
 
 def asks(group: PodGroup) -> bool:
