@@ -24,6 +24,7 @@ _WORDS = {
     Stage.DONE: "Done",
 }
 MISSING = "Missing"  # pods name a group that there is not
+FAILED = "Failed"  # its policy gave it up
 HIDDEN = "Hidden"  # another group of the name has the pods
 
 
@@ -69,7 +70,8 @@ def _key(pod: Pod, reference: Reference) -> tuple[str, str, By]:
 
 def _seen(group: PodGroup, pods: Sequence[Pod]) -> View:
     now = standing(group, count(pods))
-    return View(group.namespace, group.name, group, tuple(pods), now.census, _WORDS[now.stage], now.message)
+    state, reason = (FAILED, group.failed) if group.failed else (_WORDS[now.stage], now.message)
+    return View(group.namespace, group.name, group, tuple(pods), now.census, state, reason)
 
 
 def _hidden(group: PodGroup, first: PodGroup) -> View:

@@ -16,9 +16,9 @@ KEP = "scheduling.k8s.io/group-name"
 WAYS = tuple(By)
 
 
-def group(kind: Any = kep.POD_GROUP, name: str = "g", **spec: Any) -> Any:
+def group(kind: Any = kep.POD_GROUP, name: str = "g", status: Any = None, **spec: Any) -> Any:
     meta = {"namespace": "ns", "name": name, "uid": "u", "creationTimestamp": "2026-01-02T11:55:00Z"}
-    return kind.typed({"metadata": meta, "spec": spec})
+    return kind.typed({"metadata": meta, "spec": spec, "status": status or {}})
 
 
 def pod(name: str, phase: str = "Pending", *, node: str = "", of: str = "g", told: str = "") -> Pod:
@@ -35,6 +35,10 @@ def pod(name: str, phase: str = "Pending", *, node: str = "", of: str = "g", tol
     )
 
 
+GIVEN_UP = {
+    "type": "Failed", "status": "True", "reason": "BelowMinMembers", "message": "too few are left",
+    "lastTransitionTime": "2026-01-02T11:59:00Z",
+}  # fmt: skip
 RUNNING = [pod("a", "Running", node="n"), pod("b", "Running", node="n"), pod("c", "Failed", node="n")]
 
 
@@ -55,6 +59,11 @@ RUNNING = [pod("a", "Running", node="n"), pod("b", "Running", node="n"), pod("c"
                     "2 running, 0 pending and 0 succeeded pods are fewer than the 3 that must run",
                 )
             ],
+        ),
+        (
+            [group(minMembers=3, status={"conditions": [GIVEN_UP]})],
+            [pod("c", "Failed", node="n")],
+            [("g", "Failed", 3, 0, 0, "too few are left")],
         ),
         ([], [pod("a", of="none")], [("none", "Missing", None, 1, 0, "1 pods name it, and it is not there")]),
         ([], [pod("a", "Succeeded", of="past")], []),

@@ -19,7 +19,8 @@ def command() -> None:
     """List and describe PodGroups, of whatever kind.
 
     A PodGroup says how many of its pods start together, or none. It is Waiting while too few have a node, Ready once
-    enough have one, Broken if it lost so many that it cannot get there any more, Done when enough have succeeded.
+    enough have one, Broken if it lost so many that it cannot get there any more, Failed if its policy gave it up, Done
+    when enough have succeeded.
     """
 
 
