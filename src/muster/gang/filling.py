@@ -28,6 +28,8 @@ def fill(around: Around, shape: Shape, fits: Ints, limits: Limits, wanted: int, 
     """Where so many pods go; of nodes that are as good as each other, the first by name. `fits` is changed."""
     if len(limits.rules) > 1:
         return _one_by_one(around, shape, fits, wanted, taken)
+    if not limits.rules and int(np.minimum(fits, wanted).sum()) < wanted:
+        return Filled(fits)
     capacity, liked = around.capacity, welcome(around, shape)
     order = capacity.by_name
     liked = liked[order] if liked is not None else None
@@ -57,8 +59,6 @@ def _pack(fits: Ints, wanted: int, liked: Ints | None) -> Ints:
     order = np.argsort(-fits, kind="stable") if liked is None else np.lexsort((-fits, -liked))
     room = np.cumsum(np.minimum(fits[order], wanted))
     full = int(np.searchsorted(room, wanted, side="left"))  # as many nodes as the gang needs, less one
-    if wanted and full == len(order):
-        return fits
     counts = np.zeros_like(fits)
     counts[order[:full]] = fits[order[:full]]
     rest = wanted - int(counts.sum())

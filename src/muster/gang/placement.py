@@ -75,6 +75,12 @@ def place(
     return refusal
 
 
+def room_of(capacity: Capacity, shape: Shape, *, within: Mask | None = None, taken: Ints | None = None) -> Ints:
+    """How many pods of a shape each node can take beside the pods that are there, if none goes to another node."""
+    around = Around(capacity)
+    return _room(around, shape, limits_of(around, shape, mates=True), within, taken)
+
+
 def taken_by(capacity: Capacity, placement: Placement) -> Ints:
     """What a gang that goes there uses, in the form of `place`'s `taken`."""
     taken = np.zeros_like(capacity.free())

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from muster.gang.capacity import Capacity, Ints, Mask
 from muster.gang.domains import Level, summed
-from muster.gang.placement import Placement, Refusal, place
+from muster.gang.placement import Placement, Refusal, place, room_of
 from muster.gang.shapes import Shape
 
 
@@ -106,7 +106,7 @@ def place_near(
     if isinstance(outcome, Refusal) or not constraint.level:
         return outcome
     inside = np.ones(len(capacity.names), np.bool_) if within is None else within
-    rooms = {shape: np.where(inside, capacity.fitting(shape, taken), 0) for shape in gang}
+    rooms = {shape: room_of(capacity, shape, within=inside, taken=taken) for shape in gang}
 
     def try_in(mask: Mask) -> Placement | Refusal:
         return place(capacity, gang, within=mask & inside, taken=taken)

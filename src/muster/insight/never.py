@@ -121,7 +121,8 @@ def _by_nodes(ask: Ask, room: Room) -> dict[str, str]:
     counts: dict[Shape, int] = {}
     asked: dict[Shape, Mapping[str, int]] = {}  # of one pod: shapes know no more than would fill any node
     for podset, count in ask.podsets:
-        shape = shape_of(Pod(spec=podset.template.spec))
+        # Volumes may yet be there, and pods around it may come and go.
+        shape = msgspec.structs.replace(shape_of(Pod(spec=podset.template.spec)), claims=())
         asked.setdefault(shape, pod_requests(podset.template.spec))
         counts[shape] = counts.get(shape, 0) + count if together else min(count, 1)
     ever = " ever" if room.fixed else ""
@@ -150,6 +151,8 @@ def _at_its_best(node: Node) -> Node:
 
 def _of_one(capacity: Capacity, shape: Shape, asked: Mapping[str, int], ever: str) -> dict[str, str]:
     """What no node has for one pod."""
+    if shape.unable:
+        return {"": shape.unable}
     if capacity.fitting(shape).any():
         return {}
     eligible = capacity.eligible(shape)

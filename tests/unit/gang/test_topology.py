@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from tests.unit.gang.conftest import make_node, make_pod
 
 from muster.gang.capacity import Capacity
@@ -268,3 +269,14 @@ def test_the_order_in_which_nodes_are_heard_of_does_not_matter(sizes, level, cou
     assert type(one) is type(other)
     if isinstance(one, Placement):
         assert domains_of(one, level) == domains_of(other, level)
+
+
+def test_pods_that_keep_apart_need_a_rack_with_as_many_hosts():
+    capacity = racks([[8], [2, 2, 2]])
+    term = {"topologyKey": "host", "labelSelector": {"matchLabels": {"app": "x"}}}
+    pod = make_pod(affinity={"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}})
+    shape = shape_of(replace(pod, metadata=replace(pod.metadata, namespace="ns", labels={"app": "x"})))
+    assert domains_of(place_near(capacity, {shape: 3}, required("rack")), "rack") == {("b1", "r2")}
+    refusal = place_near(capacity, {shape: 4}, required("rack"))
+    assert isinstance(refusal, NoDomain)
+    assert (refusal.domain, refusal.fits) == (("b1", "r2"), 3)

@@ -35,9 +35,9 @@ def node(name: str, ready: bool = True, cordoned: bool = False, taint: str = "",
     )
 
 
-def job(pods: int = 1, selector: Any = None, annotations: Any = None, **asked: str) -> Job:
+def job(pods: int = 1, selector: Any = None, annotations: Any = None, spec: Any = None, **asked: str) -> Job:
     container = {"name": "c", "resources": {"requests": asked}}
-    template = {"spec": {"containers": [container], "nodeSelector": selector or {}}}
+    template = {"spec": {"containers": [container], "nodeSelector": selector or {}, **(spec or {})}}
     return msgspec.convert(
         {
             "metadata": {"name": "j", "namespace": "ns", "annotations": annotations or {}},
@@ -88,6 +88,11 @@ def room(*nodes: Node, fixed: bool = True, queues: Any = (), cohorts: Any = (), 
 GPU: dict[str, Any] = {"nvidia.com/gpu": "1"}
 SMALL, LARGE = node("s", cpu=4, memory="8Gi"), node("l", cpu=8, memory="24684084Ki")
 
+CLAIM = {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]}
+PORT = {"containers": [{"name": "c", "ports": [{"hostPort": 80, "containerPort": 80}]}]}
+TERM = {"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "x"}}}
+DRAWN = {"affinity": {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [TERM]}}}
+
 
 @pytest.mark.parametrize(
     ("asked", "nodes", "text"),
@@ -133,6 +138,18 @@ SMALL, LARGE = node("s", cpu=4, memory="8Gi"), node("l", cpu=8, memory="24684084
             "no node is ever open to its pods: 1 node(s) didn't match Pod's node affinity/selector",
         ),
         pytest.param(job(cpu="4"), [], "", id="nodes that may not be seen"),
+        pytest.param(job(cpu="4", spec=CLAIM), [SMALL], "", id="a claim that may yet be bound"),
+        pytest.param(job(4, cpu="1", spec=DRAWN), [SMALL], "", id="pods that may yet be there"),
+        (
+            job(3, spec=PORT),
+            [SMALL, LARGE],
+            "its 3 pods never fit at once; empty, the nodes have room for 2",
+        ),
+        (
+            job(spec={"resourceClaims": [{"name": "gpu", "resourceClaimName": "gpu"}]}),
+            [SMALL],
+            "cannot allocate resource claims: they are not known to this scheduler",
+        ),
     ],
 )
 def test_what_no_node_has(asked, nodes, text):
