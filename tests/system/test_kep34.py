@@ -8,7 +8,7 @@ from tests.system.plane import World, running, virtual
 
 from muster.api.apiextensions import CUSTOM_RESOURCE_DEFINITION
 from muster.api.config import EMBEDDED
-from muster.api.core import EVENT, POD, Pod
+from muster.api.core import EVENT, NODE, POD, Pod
 from muster.api.kinds import Kind
 from muster.api.podgroups import coscheduling, kep, kubebatch, sigs, volcano
 from muster.cluster import controlplane
@@ -473,3 +473,71 @@ def test_a_kind_that_a_definition_brings_later_is_followed_from_then_on(monkeypa
         assert (await world.client.get(coscheduling.POD_GROUP, "g", "default")).status.phase == "Scheduling"
 
     run()
+
+
+RACK = "example.com/rack"
+
+
+async def racks(world: World) -> None:
+    """Two racks: r with two nodes of two CPUs, s with two of one."""
+    for name, cpu in (("r-1", "2"), ("r-2", "2"), ("s-1", "1"), ("s-2", "1")):
+        await world.node(name, cpu=cpu)
+        await world.client.patch(NODE, name, {"metadata": {"labels": {RACK: name[0]}}})
+
+
+async def nodes_of(world: World, group: str) -> list[str]:
+    return sorted(pod.spec.node_name for pod in await world.pods() if pod.metadata.name.startswith(f"{group}-"))
+
+
+@pytest.mark.parametrize(
+    ("level", "size", "expected"),
+    [
+        pytest.param("required", 4, ["r-1", "r-1", "r-2", "r-2"], id="the rack that has room for all"),
+        pytest.param("required", 5, [""] * 5, id="no rack has"),
+        pytest.param("required", 2, ["s-1", "s-2"], id="the tightest that has"),
+        pytest.param("preferred", 5, ["r-1", "r-1", "r-2", "r-2", "s-1"], id="preferred, and no rack has"),
+    ],
+)
+def test_a_group_keeps_to_a_rack(level: str, size: int, expected: list[str]) -> None:
+    @virtual
+    async def run(world: World) -> None:
+        await racks(world)
+        annotations = {f"kueue.x-k8s.io/podset-{level}-topology": RACK}
+        document = {"metadata": {"name": "g", "annotations": annotations}, "spec": {"minMembers": size}}
+        await world.client.create(kep.POD_GROUP, kep.POD_GROUP.typed(document), "default")
+        await members(world, "abcdefgh"[:size])
+        await world.settle()
+        assert await nodes_of(world, "g") == expected
+
+    run()
+
+
+def test_kubernetes_own_group_keeps_to_a_place() -> None:
+    async def run() -> None:
+        async with running(configuration=NATIVE_ON) as plane:
+            await scenario(World(plane))
+
+    async def scenario(world: World) -> None:
+        await racks(world)
+        constraints = {"topology": [{"key": RACK}]}
+        spec = {"schedulingPolicy": {"gang": {"minCount": 3}}, "schedulingConstraints": constraints}
+        await world.client.create(NATIVE, NATIVE.typed({"metadata": {"name": "g"}, "spec": spec}), "default")
+        for name in "abc":
+            await member(world, f"g-{name}", meta={}, schedulingGroup={"podGroupName": "g"})
+        await world.settle()
+        assert {node[0] for node in await nodes_of(world, "g")} == {"r"}
+
+    run_virtual(run())
+
+
+@virtual
+async def test_surplus_of_a_group_that_keeps_to_a_rack_goes_there_too(world: World) -> None:
+    await racks(world)
+    annotations = {"kueue.x-k8s.io/podset-required-topology": RACK}
+    document = {"metadata": {"name": "g", "annotations": annotations}, "spec": {"minMembers": 3}}
+    await world.client.create(kep.POD_GROUP, kep.POD_GROUP.typed(document), "default")
+    await members(world, "abc")
+    await world.settle()
+    await members(world, "de")
+    await world.settle()
+    assert await nodes_of(world, "g") == ["", "r-1", "r-1", "r-2", "r-2"]

@@ -176,9 +176,9 @@ def whole(members: Members, wanted: int) -> Due:
     return Due((Turn(tuple(by_age(members.unbound))),)) if members.unbound and complete else Due()
 
 
-def one_by_one(pods: Iterable[Pod], *, surplus: bool = False) -> Due:
-    """Each pod for itself, the oldest first. surplus: the gang runs without them."""
-    return Due(tuple(Turn((pod,), surplus=surplus) for pod in by_age(pods)))
+def one_by_one(pods: Iterable[Pod], *, surplus: bool = False, topology: TopologyConstraint | None = None) -> Due:
+    """Each pod for itself, the oldest first. surplus: the gang runs without them. topology: near to those that run."""
+    return Due(tuple(Turn((pod,), topology=topology, surplus=surplus) for pod in by_age(pods)))
 
 
 class Gang(Struct):

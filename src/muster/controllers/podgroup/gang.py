@@ -86,7 +86,7 @@ def _due(group: PodGroup, members: Members) -> Due:
         if lacking:
             quorums.append(_quorum(of_task.unbound, lacking))
     if not quorums:
-        return one_by_one(members.unbound, surplus=bool(group.min_members))
+        return one_by_one(members.unbound, surplus=bool(group.min_members), topology=_topology(group))
     return Due((Turn(tuple(by_age(members.unbound)), tuple(quorums), _topology(group)),))
 
 

@@ -6,7 +6,11 @@ from enum import StrEnum
 from msgspec import Struct
 
 from muster.api.core import Pod
-from muster.api.podgroups.names import GROUP_NAME_ANNOTATION, POD_GROUP_LABEL, VOLCANO_GROUP_NAME_ANNOTATION
+from muster.api.podgroups.names import (
+    GROUP_NAME_ANNOTATION,
+    POD_GROUP_LABEL,
+    VOLCANO_GROUP_NAME_ANNOTATION,
+)
 
 
 class By(StrEnum):
@@ -33,6 +37,8 @@ _ANNOTATIONS = (VOLCANO_GROUP_NAME_ANNOTATION, GROUP_NAME_ANNOTATION)
 
 def reference_of(pod: Pod, ways: Collection[By] = tuple(By)) -> Reference | None:
     """The group that the pod names first, in one of these ways; None if it names none."""
+    if _says_nothing(pod):
+        return None
     said = [one for one in _said(pod) if one[0] in ways]
     if not said:
         return None
@@ -45,6 +51,17 @@ def reference_of(pod: Pod, ways: Collection[By] = tuple(By)) -> Reference | None
         if other != name:
             return Reference(first, name, f'the pod names two PodGroups: "{name}" in {word}, "{other}" in {other_word}')
     return Reference(first, name)
+
+
+def _says_nothing(pod: Pod) -> bool:
+    """As most pods do; nothing is asked of each of them more often."""
+    meta = pod.metadata
+    return (
+        pod.spec.scheduling_group is None
+        and POD_GROUP_LABEL not in meta.labels
+        and GROUP_NAME_ANNOTATION not in meta.annotations
+        and VOLCANO_GROUP_NAME_ANNOTATION not in meta.annotations
+    )
 
 
 def _said(pod: Pod) -> Iterator[tuple[By, str, str]]:
