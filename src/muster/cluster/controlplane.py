@@ -23,6 +23,7 @@ from muster.cluster.apiserver.admission.plugins.resourcequota import QuotaAdmiss
 from muster.cluster.apiserver.admission.plugins.runtimeclass import follow_runtime_class, require_overhead_of_class
 from muster.cluster.apiserver.admission.podgroups import endless_batch_pods
 from muster.cluster.apiserver.admission.policies import PolicyJudge
+from muster.cluster.apiserver.admission.schedulers import scheduler_of_nobody
 from muster.cluster.apiserver.admission.webhooks import HttpCalls, WebhookDispatcher
 from muster.cluster.apiserver.admission.webhooks.services import address_of
 from muster.cluster.apiserver.custom.registration import CustomResources
@@ -154,7 +155,11 @@ async def control_plane(
                 *access.judging,
             ),
             last=(QuotaAdmission(ledger), NameSettlement(clock)),
-            remarks=(queue_of_nobody(configuration, integrations), endless_batch_pods(pod_groups(configuration))),
+            remarks=(
+                queue_of_nobody(configuration, integrations),
+                endless_batch_pods(pod_groups(configuration)),
+                scheduler_of_nobody(configuration.muster.scheduling.scheduler_names),
+            ),
             webhooks=PolicyJudge(store, registry, WebhookDispatcher(store, registry, ids, calls)),
         )
         CustomResources(store, registry, calls, ids).start()

@@ -69,13 +69,21 @@ def assemble(
     if Part.QUEUEING in chosen:
         visibility = _add_queueing(manager, events, configuration, integrations)
     if Part.SCHEDULING in chosen:
-        sources, groups = gang_sources(integrations, configuration), pod_groups(configuration)
-        manager.add(PodGroupStatusController(manager, events.recorder("podgroup-controller"), groups))
-        manager.add(PodGroupPolicyController(manager, events.recorder("podgroup-controller"), groups))
-        manager.add(PodGroupBudgetController(manager, events.recorder("podgroup-controller"), groups))
-        recorder = events.recorder("default-scheduler")
-        manager.add(Scheduler(manager, recorder, sources, settings=configuration.muster.scheduling))
+        _add_scheduling(manager, events, configuration, integrations)
     return Engine(visibility)
+
+
+def _add_scheduling(
+    manager: Manager, events: EventSink, configuration: Configuration, integrations: Sequence[Integration[Any]]
+) -> None:
+    settings, groups = configuration.muster.scheduling, pod_groups(configuration)
+    names = frozenset(settings.scheduler_names)
+    recorder = events.recorder("podgroup-controller")
+    manager.add(PodGroupStatusController(manager, recorder, groups, names))
+    manager.add(PodGroupPolicyController(manager, recorder, groups))
+    manager.add(PodGroupBudgetController(manager, recorder, groups))
+    sources = gang_sources(integrations, configuration)
+    manager.add(Scheduler(manager, events.recorder("default-scheduler"), sources, names=names, settings=settings))
 
 
 def _add_queueing(

@@ -9,6 +9,7 @@ from typing import Any, Protocol, TypeVar
 
 from msgspec import Struct, field
 
+from muster.api.config.types import SCHEDULER_NAMES
 from muster.api.core import Pod
 from muster.api.elastic import GANG_ANNOTATION
 from muster.api.kinds import Kind
@@ -25,7 +26,7 @@ T_contra = TypeVar("T_contra", contravariant=True)
 BINDING_ANNOTATION = "muster.dev/binding-since"
 
 # The schedulers that we are: what pods name that are ours to place.
-SCHEDULERS = frozenset({"default-scheduler", "muster"})
+SCHEDULERS = frozenset(SCHEDULER_NAMES)
 
 # Less than any priority that a pod can have.
 LOWEST_PRIORITY = -(2**31) - 1

@@ -320,15 +320,21 @@ class VisibilityServer(Struct):
     bind_port: Int32 = 8082
 
 
+# Our own, Kubernetes', and those whose PodGroups are known: manifests that were made for them need no change.
+SCHEDULER_NAMES: Final = ("default-scheduler", "muster", "volcano", "kube-batch", "scheduler-plugins-scheduler")
+
+
 class Scheduling(Struct):
     """How pods get their nodes.
 
+    scheduler_names: pods that ask for a scheduler of one of these names are placed; others are left to theirs.
     overtakings: how many gangs whose end is not known may start before the one at the head, which has yet no room.
     minimum_run_time: for so long a gang runs before it may be told to go for one of higher priority.
     scoring_strategy: how nodes are used that are as welcome to a gang as each other: as few as can be, the fullest
         first, the emptiest first, or those whose resources are then used in the most equal shares.
     """
 
+    scheduler_names: Annotated[tuple[str, ...], msgspec.Meta(extra={EMPTY_IS_UNSET: True})] = SCHEDULER_NAMES
     scoring_strategy: ScoringStrategy = "Tight"
     overtakings: int = 32
     minimum_run_time: Duration = 0

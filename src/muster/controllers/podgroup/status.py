@@ -1,13 +1,12 @@
 """Writes down how PodGroups do, each in the words of its dialect."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any
 
 from muster.api.core import POD, Pod
 from muster.api.kinds import Kind
 from muster.api.podgroups import volcano
 from muster.api.podgroups.names import UNSCHEDULABLE
-from muster.controllers.gangs import SCHEDULERS
 from muster.controllers.podgroup.gang import PodGroups
 from muster.jobs.podgroup.census import count
 from muster.jobs.podgroup.record import read
@@ -38,10 +37,12 @@ class PodGroupStatusController(Reconciler):
 
     name = "podgroup"
 
-    def __init__(self, manager: Manager, recorder: Recorder, groups: PodGroups) -> None:
+    def __init__(self, manager: Manager, recorder: Recorder, groups: PodGroups, names: Collection[str]) -> None:
+        """`names`: the schedulers that we are."""
         super().__init__(manager, workers=WORKERS)
         self._recorder = recorder
         self._groups = groups
+        self._names = names
         self._told: dict[str, str] = {}  # of groups that are broken: what people were told
         self._pods = manager.informer(POD, indexes={_BY_GROUP: self._group_of})
         self._informers = [(kind, manager.informer(kind, optional=True)) for kind in groups.kinds]
@@ -72,7 +73,7 @@ class PodGroupStatusController(Reconciler):
             return None
         kind, group = found
         pods = self._pods.by(_BY_GROUP, key)
-        if pods and all(pod.spec.scheduler_name not in SCHEDULERS for pod in pods):
+        if pods and all(pod.spec.scheduler_name not in self._names for pod in pods):
             return None
         now = standing(read(group), count(pods))
         new = status_of(group, now, self._clock.now().replace(microsecond=0))
