@@ -541,3 +541,77 @@ async def test_surplus_of_a_group_that_keeps_to_a_rack_goes_there_too(world: Wor
     await members(world, "de")
     await world.settle()
     assert await nodes_of(world, "g") == ["", "r-1", "r-1", "r-2", "r-2"]
+
+
+@virtual
+async def test_3_8_owners_of_kinds_that_are_not_served_are_never_asked_for(world: World) -> None:
+    await world.node("a", cpu="8")
+    await group(world)
+    owner = {"apiVersion": "nowhere.io/v1", "kind": "Thing", "name": "t", "uid": "1", "controller": True}
+    annotations = {"annotations": {KEP: "g"}, "ownerReferences": [owner]}
+    await members(world, "xyz", meta=annotations)
+    await world.settle(3)
+    assert await bound(world) == "xyz"
+
+
+@virtual
+async def test_3_15_node_affinity_holds_for_each_pod(world: World) -> None:
+    await world.node("a", cpu="8")
+    await world.node("b", cpu="2")
+    await world.client.patch(NODE, "b", {"metadata": {"labels": {"disk": "ssd"}}})
+    terms = [{"matchExpressions": [{"key": "disk", "operator": "In", "values": ["ssd"]}]}]
+    only_b = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}}
+    await group(world, "big")
+    await members(world, "xyz", "big", affinity=only_b)
+    await group(world, "mixed")
+    await members(world, "xy", "mixed", affinity=only_b)
+    await members(world, "z", "mixed")
+    await world.settle()
+    assert (await nodes_of(world, "big"), await nodes_of(world, "mixed")) == ([""] * 3, ["a", "b", "b"])
+
+
+@virtual
+async def test_3_23_members_that_fail_are_their_controllers_business(world: World) -> None:
+    await world.node("a", cpu="8")
+    await group(world)
+    await members(world, "xyz")
+    await world.settle()
+    await world.finish(await world.client.get(POD, "g-x", "default"), "Failed")
+    await world.settle(600)
+    phases = {pod.metadata.name: pod.status.phase for pod in await world.pods()}
+    assert phases == {"g-x": "Failed", "g-y": "Pending", "g-z": "Pending"}
+    assert await bound(world) == "xyz"
+
+
+@virtual
+async def test_8_one_name_in_many_namespaces_is_many_groups(world: World) -> None:
+    await world.node("a", cpu="8")
+    document = {"metadata": {"name": "g"}, "spec": {"minMembers": 2}}
+    for namespace in ("default", "kube-public"):
+        await world.client.create(kep.POD_GROUP, kep.POD_GROUP.typed(document), namespace)
+    await members(world, "x")
+    pod = (await world.pods())[0]
+    other = {"metadata": {"name": "g-y", "annotations": {KEP: "g"}}, "spec": msgspec.to_builtins(pod.spec)}
+    await world.client.create(POD, msgspec.convert(other, Pod), "kube-public")
+    await world.settle()
+    assert await bound(world) == "", "one pod here and one there are no two"
+    for namespace in ("default", "kube-public"):
+        group = await world.client.get(kep.POD_GROUP, "g", namespace)
+        assert [condition.message for condition in group.status.conditions] == ["1 of 2 pods are there"]
+
+
+@virtual
+async def test_an_elastic_job_in_a_group_is_left_at_its_size(world: World) -> None:
+    await world.node("a", cpu="8")
+    await group(world, minimum=2)
+    template = {
+        "metadata": {"annotations": {KEP: "g"}},
+        "spec": {
+            "restartPolicy": "Never",
+            "containers": [{"name": "c", "image": "none", "resources": {"requests": {"cpu": "1"}}}],
+        },
+    }
+    bounds = {"muster.dev/elastic": "1:8"}
+    await world.job("j", 2, annotations=bounds, template=template)
+    await world.settle(30)
+    assert await world.nodes_of("j") == ["a", "a"]

@@ -46,3 +46,13 @@ def test_what_kube_batch_names_is_the_same(kind: Kind[Any]) -> None:
     assert {path: said for path, said in mine.items() if path in named} == named
     beyond = {path for path in mine if path not in named}
     assert {path for path in beyond if not path.startswith(".status.conditions[]")} == BEYOND
+
+
+def test_3_1_the_kind_of_the_kep() -> None:
+    mine = ours(kep.POD_GROUP)
+    assert kep.POD_GROUP.namespaced
+    assert mine[".spec.minMembers"] == {"type": "integer", "format": "int32", "minimum": 0}
+    assert mine[".spec.totalResources{}"]["x-kubernetes-int-or-string"] is True
+    for counter in ("admitted", "running", "succeeded", "failed"):
+        assert mine[f".status.{counter}"] == {"type": "integer", "format": "int32"}
+    assert all("required" not in said for path, said in mine.items() if path in ("", ".status")), "it is optional"
