@@ -68,8 +68,12 @@ class Capacity:
         self.guests = Guests()  # also those on nodes not (yet) known
         self.volumes = Volumes()
         self._by_name: Ints | None = None
+        self._rank: Ints = np.zeros(0, np.int64)  # the place of each node in that
         self._opennesses: dict[tuple[object, ...], tuple[Mask, Counter[str]]] = {}
         self._known: dict[tuple[object, ...], Ints] = {}
+        # How many pods of a shape fit, and how many of the changed nodes were known then.
+        self._fits: dict[Shape, tuple[int, Ints]] = {}
+        self._changed: list[int] = []  # nodes whose use has changed, one after the other
         self._domains: dict[tuple[str, ...], tuple[Level, ...]] = {}  # by the labels of a topology
 
     def __len__(self) -> int:
@@ -87,6 +91,7 @@ class Capacity:
             column[row] = value
         grew = bool((column > self._allocatable[:, index]).any())
         self._allocatable[:, index] = column
+        self._note_change(index)
         changed = self.traits[index] != traits
         if changed:
             self.traits[index] = traits
@@ -147,16 +152,34 @@ class Capacity:
 
     def fitting(self, shape: Shape, taken: Ints | None = None) -> Ints:
         """How many pods of a shape each node can take, by node index, on top of what `taken` already takes."""
-        free = self.free() if taken is None else self.free() - taken
-        fits = np.full(len(self.names), np.iinfo(np.int64).max)
+        if taken is not None:
+            return self._room(shape, self._allocatable - self._used - taken, self.eligible(shape))
+        seen, fits = self._fits.get(shape, (-1, None))
+        changed = self._changed[seen:] if fits is not None else ()
+        if fits is None or len(changed) * 8 > len(fits):
+            fits = self._room(shape, self.free(), self.eligible(shape))
+        elif changed:
+            nodes = np.array(changed, np.int64)
+            fits[nodes] = self._room(
+                shape, self._allocatable[:, nodes] - self._used[:, nodes], self.eligible(shape)[nodes]
+            )
+        if len(self._fits) >= _MASKS_KEPT:
+            self._fits.clear()
+        self._fits[shape] = len(self._changed), fits
+        return fits.copy()
+
+    def _room(self, shape: Shape, free: Ints, eligible: Mask) -> Ints:
+        """How many pods of a shape fit into what is free on some nodes."""
+        fits: Ints | None = None
         for resource, wanted in shape.requests:
             row = self._row.get(resource)
             if row is None:
-                return np.zeros(len(self.names), np.int64)
-            np.minimum(fits, free[row] // wanted, out=fits)
-        fits[~self.eligible(shape)] = 0
-        np.maximum(fits, 0, out=fits)
-        return fits
+                return np.zeros(len(eligible), np.int64)
+            room = free[row] // wanted if wanted > 1 else free[row]
+            fits = room if fits is None else np.minimum(fits, room)
+        assert fits is not None, "every shape asks for one of the pods that a node takes"
+        found: Ints = np.maximum(fits, 0) * eligible
+        return found
 
     def free(self) -> Ints:
         """Free amounts, by resource row and node index; negative where a node has shrunk below its use."""
@@ -217,7 +240,23 @@ class Capacity:
             self._by_name = np.array(
                 sorted(range(len(self.names)), key=lambda index: self.names[index] or ""), np.int64
             )
+            self._rank = np.argsort(self._by_name)
         return self._by_name
+
+    def first(self, nodes: Ints) -> int:
+        """Of these nodes, by index, the one whose name is first."""
+        _ = self.by_name
+        return int(nodes[np.argmin(self._rank[nodes])])
+
+    def in_order(self, nodes: Ints) -> Ints:
+        """These nodes, by index, in the order of their names."""
+        by_name = self.by_name
+        if len(nodes) * 4 > len(by_name):
+            chosen = np.zeros(len(by_name), np.bool_)
+            chosen[nodes] = True
+            return by_name[chosen[by_name]]
+        found: Ints = nodes[np.argsort(self._rank[nodes])]
+        return found
 
     def domains(self, labels: tuple[str, ...]) -> tuple[Level, ...]:
         """The levels of a topology, from the widest label to the narrowest; remembered while no node changes."""
@@ -263,18 +302,22 @@ class Capacity:
     def set_claim(self, key: str, claim: PersistentVolumeClaim | None) -> None:
         """Note a claim, by `namespace/name`; None: it is gone."""
         self.volumes.set_claim(key, claim)
-        self._opennesses.clear()
+        self._forget_openness()
 
     def set_volume(self, name: str, volume: PersistentVolume | None) -> None:
         """Note a volume; None: it is gone."""
         self.volumes.set_volume(name, volume)
-        self._opennesses.clear()
+        self._forget_openness()
 
     def _forget(self) -> None:
         """What was remembered of nodes."""
-        self._opennesses.clear()
+        self._forget_openness()
         self._known.clear()
         self._domains.clear()
+
+    def _forget_openness(self) -> None:
+        self._opennesses.clear()
+        self._fits.clear()
 
     def _openness(self, shape: Shape) -> tuple[Mask, Counter[str]]:
         key = (shape.node_selector, shape.tolerations, shape.node_terms, shape.claims, shape.unable)
@@ -318,7 +361,7 @@ class Capacity:
 
     def _add(self, name: str) -> int:
         if not self._vacant:
-            size, grow = len(self.names), max(16, len(self.names))
+            size, grow = len(self.names), max(16, len(self.names) // 4)
             self.names += [None] * grow
             self.traits += [None] * grow
             self._allocatable = np.pad(self._allocatable, ((0, 0), (0, grow)))
@@ -342,7 +385,14 @@ class Capacity:
             self._used = np.pad(self._used, ((0, 1), (0, 0)))
         return row
 
+    def _note_change(self, index: int) -> None:
+        if len(self._changed) > len(self.names):  # then it is as well to begin anew
+            self._fits.clear()
+            self._changed.clear()
+        self._changed.append(index)
+
     def _use(self, index: int, requests: Amounts, sign: int) -> None:
+        self._note_change(index)
         for resource, value in requests:
             row = self._row_of(resource)
             self._used[row, index] += sign * value

@@ -8,13 +8,15 @@ import numpy as np
 from msgspec import Struct
 
 from muster.gang.around import Around
-from muster.gang.capacity import Ints, Strategy
+from muster.gang.capacity import Capacity, Ints, Strategy
 from muster.gang.rules import Even, Limits, Rule, limits_of
 from muster.gang.scoring import Floats, welcome, worths
 from muster.gang.shapes import Shape
 
 # No more pods than that, over all nodes, are weighed one by one: beyond, they are packed tightly.
 _WORTHS = 4_000_000
+
+_HUGE, _SHORT = int(np.iinfo(np.int64).max), int(np.iinfo(np.int16).max)
 
 
 class Filled(Struct, frozen=True):
@@ -31,6 +33,13 @@ def fill(around: Around, shape: Shape, fits: Ints, limits: Limits, wanted: int, 
     if not limits.rules and int(np.minimum(fits, wanted).sum()) < wanted:
         return Filled(fits)
     capacity, liked = around.capacity, welcome(around, shape)
+    if (
+        not limits.rules
+        and liked is None
+        and capacity.strategy is Strategy.TIGHT
+        and int(fits.max(initial=0)) >= wanted
+    ):
+        return Filled(_on_one(capacity, fits, wanted))
     order = capacity.by_name
     liked = liked[order] if liked is not None else None
     rule = limits.rules[0] if limits.rules else None
@@ -54,9 +63,22 @@ def fill(around: Around, shape: Shape, fits: Ints, limits: Limits, wanted: int, 
     return Filled(counts)
 
 
+def _on_one(capacity: Capacity, fits: Ints, wanted: int) -> Ints:
+    """All on the node that it leaves the least room of those that take all: as `_pack` has it, without sorting."""
+    counts = np.zeros_like(fits)
+    if wanted:
+        least = np.where(fits >= wanted, fits, _HUGE).min()
+        counts[capacity.first(np.flatnonzero(fits == least))] = wanted
+    return counts
+
+
 def _pack(fits: Ints, wanted: int, liked: Ints | None) -> Ints:
     """The most welcome and roomiest are filled up, and the rest goes where it leaves the least room."""
-    order = np.argsort(-fits, kind="stable") if liked is None else np.lexsort((-fits, -liked))
+    if liked is None:
+        small = int(fits.max(initial=0)) <= _SHORT  # as most are: these are sorted in one pass
+        order = np.argsort(-fits.astype(np.int16) if small else -fits, kind="stable")
+    else:
+        order = np.lexsort((-fits, -liked))
     room = np.cumsum(np.minimum(fits[order], wanted))
     full = int(np.searchsorted(room, wanted, side="left"))  # as many nodes as the gang needs, less one
     counts = np.zeros_like(fits)
@@ -66,7 +88,7 @@ def _pack(fits: Ints, wanted: int, liked: Ints | None) -> Ints:
         suits = (fits >= rest) & (counts == 0)
         if liked is not None:
             suits &= liked == liked[order[full]]
-        counts[int(np.argmin(np.where(suits, fits, np.iinfo(np.int64).max)))] = rest
+        counts[int(np.argmin(np.where(suits, fits, _HUGE)))] = rest
     return counts
 
 

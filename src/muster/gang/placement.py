@@ -127,11 +127,10 @@ def _place_in_order(
     nodes: dict[Shape, tuple[tuple[str, int], ...]] = {}
     for shape in order:
         filled = _fill(around, shape, gang[shape], within, taken)
-        if int(filled.counts.sum()) < gang[shape]:
+        if (fits := int(filled.counts.sum())) < gang[shape]:
             proven = filled.exact and len(gang) == 1
-            return Refusal(shape, gang[shape], int(filled.counts.sum()), proven)
-        used_nodes = capacity.by_name[filled.counts[capacity.by_name] > 0]
-        nodes[shape] = tuple((_name(capacity, int(i)), int(filled.counts[i])) for i in used_nodes)
+            return Refusal(shape, gang[shape], fits, proven)
+        nodes[shape] = tuple(_named(capacity, filled.counts))
         if len(order) > 1:
             used = capacity.taking(shape, filled.counts)
             taken = used if taken is None else taken + used
@@ -161,7 +160,10 @@ def _room(around: Around, shape: Shape, limits: Limits, within: Mask | None, tak
     return fits
 
 
-def _name(capacity: Capacity, index: int) -> str:
-    name = capacity.names[index]
-    assert name is not None, "a node that is gone has no room"
-    return name
+def _named(capacity: Capacity, counts: Ints) -> Iterator[tuple[str, int]]:
+    """The nodes that have a count, in the order of their names."""
+    nodes = capacity.in_order(np.flatnonzero(counts))
+    for index, count in zip(nodes.tolist(), counts[nodes].tolist(), strict=True):
+        name = capacity.names[index]
+        assert name is not None, "a node that is gone has no room"
+        yield name, count

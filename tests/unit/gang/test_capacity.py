@@ -1,0 +1,68 @@
+"""What fits is kept up to date change by change: always what a capacity made anew says."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.unit.gang.conftest import make_node, make_pod
+
+from muster.gang.capacity import Capacity
+from muster.gang.shapes import guest_of, shape_of
+
+NODES = [f"n{number}" for number in range(5)]
+SHAPES = [
+    shape_of(make_pod(cpu="1")),
+    shape_of(make_pod(cpu="2", gpus=1)),
+    shape_of(make_pod(cpu="1", nodeSelector={"zone": "a"})),
+    shape_of(make_pod(cpu="1", tolerations=[{"operator": "Exists"}])),
+]
+
+steps = st.lists(
+    st.one_of(
+        st.tuples(
+            st.just("node"), st.sampled_from(NODES), st.integers(0, 6), st.sampled_from("ab"), st.integers(0, 2),
+            st.booleans(),
+        ),
+        st.tuples(st.just("gone"), st.sampled_from(NODES)),
+        st.tuples(st.just("pod"), st.integers(0, 9), st.sampled_from(NODES), st.integers(1, 3), st.integers(0, 1)),
+        st.tuples(st.just("ended"), st.integers(0, 9)),
+        st.tuples(st.just("look"), st.sampled_from(SHAPES)),
+    ),
+    max_size=40,
+)  # fmt: skip
+
+
+@given(steps)
+def test_what_fits_is_what_a_capacity_made_anew_says(steps):
+    capacity, nodes, pods = Capacity(), {}, {}
+    for what, *about in [*steps, *(("look", shape) for shape in SHAPES)]:
+        match what:
+            case "node":
+                name, cpu, zone, gpus, cordoned = about
+                resources = {"cpu": str(cpu)} | ({"nvidia.com/gpu": str(gpus)} if gpus else {})
+                nodes[name] = make_node(name, labels={"zone": zone}, resources=resources, unschedulable=cordoned)
+                capacity.set_node(nodes[name])
+            case "gone":
+                nodes.pop(about[0], None)
+                capacity.remove_node(about[0])
+            case "pod":
+                uid, node, cpu, gpus = about
+                pods[uid] = node, guest_of(make_pod(str(uid), cpu=str(cpu), gpus=gpus))
+                capacity.assign(str(uid), *pods[uid])
+            case "ended":
+                pods.pop(about[0], None)
+                capacity.release(str(about[0]))
+            case "look":
+                assert by_name(capacity, about[0]) == by_name(anew(nodes, pods), about[0])
+
+
+def anew(nodes, pods):
+    capacity = Capacity()
+    for node in nodes.values():
+        capacity.set_node(node)
+    for uid, (node, guest) in pods.items():
+        capacity.assign(str(uid), node, guest)
+    return capacity
+
+
+def by_name(capacity, shape):
+    found = capacity.fitting(shape)
+    return {name: int(found[index]) for index, name in enumerate(capacity.names) if name is not None}
