@@ -128,8 +128,10 @@ async def take(
         case ("try", namespace, number, group):
             key = Key("pods", namespace, f"p{number}")
             before = Counter(counted(store, namespace, Scope()))
-            more = ledger.more("pods", Scope(), key, measure_body("pods", put(key, 2, "", group).encode(0)))
+            measure = measure_body("pods", put(key, 2, "", group).encode(0))
+            used, more = ledger.with_object("pods", Scope(), key, measure)
             watched(store.write(put(key, 2, "", group)))
+            assert (+used).items() >= before.items()
             assert more == Counter(counted(store, namespace, Scope())) - before
         case ("delete", namespace, number):
             key = Key("pods", namespace, f"p{number}")

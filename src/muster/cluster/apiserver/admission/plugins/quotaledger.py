@@ -114,14 +114,14 @@ class QuotaLedger:
         """What the objects of a resource use in a namespace, of those that fall under a scope. Not to be changed."""
         return self._account(resource).objects(namespace).used(scope)
 
-    def more(self, resource: str, scope: Scope, key: Key, measure: Measure) -> Counter[str]:
-        """How much more that would be once an object is measured so."""
+    def with_object(self, resource: str, scope: Scope, key: Key, measure: Measure) -> tuple[Counter[str], Counter[str]]:
+        """What that is, and how much more it would be once an object is measured so."""
         objects = self._account(resource).objects(key.namespace)
         before = Counter(objects.used(scope))
         old = objects.put(key, measure)
         more = objects.used(scope) - before
         objects.put(key, old)
-        return more
+        return before, more
 
     def _account(self, resource: str) -> _Account:
         account = self._accounts.get(resource)

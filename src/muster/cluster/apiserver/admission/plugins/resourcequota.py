@@ -3,6 +3,7 @@
 Asked last, when nothing is left to wait for: between the answer and the write there is no other write.
 """
 
+from collections import Counter
 from collections.abc import Mapping
 
 from msgspec import Struct
@@ -61,9 +62,9 @@ class QuotaAdmission:
         key = Key(resource, namespace, attempt.document["metadata"]["name"])
         for quota in quotas:
             for account in counts_for(resource):
-                more = self._ledger.more(account, quota.scope, key, measure)
+                used, more = self._ledger.with_object(account, quota.scope, key, measure)
                 limited = [name for name in more.keys() & quota.hard.keys() if resource_of(name) == account]
-                self._require_room(attempt, quota, account, _only(limited, more))
+                _require_room(attempt, quota, used, _only(limited, more))
 
     def _quota(self, entry: Entry) -> _Quota:
         known = self._understood.get(entry.header.uid)
@@ -76,19 +77,17 @@ class QuotaAdmission:
         self._understood[entry.header.uid] = (entry, quota)
         return quota
 
-    def _require_room(self, attempt: Attempt, quota: _Quota, account: str, requested: Amounts) -> None:
-        if not requested:
-            return
-        total = self._ledger.used(account, attempt.namespace, quota.scope)
-        exceeded = [name for name, number in requested.items() if total[name] + number > quota.hard[name]]
-        if exceeded:
-            lists = (_only(exceeded, requested), _only(exceeded, total), _only(exceeded, quota.hard))
-            asked, used, hard = map(shown, lists)
-            why = f"exceeded quota: {quota.name}, requested: {asked}, used: {used}, limited: {hard}"
-            raise attempt.refused(why)
-
 
 _REMEMBERED = 10_000
+
+
+def _require_room(attempt: Attempt, quota: _Quota, used: Counter[str], requested: Amounts) -> None:
+    exceeded = [name for name, number in requested.items() if used[name] + number > quota.hard[name]]
+    if exceeded:
+        lists = (_only(exceeded, requested), _only(exceeded, used), _only(exceeded, quota.hard))
+        asked, taken, hard = map(shown, lists)
+        why = f"exceeded quota: {quota.name}, requested: {asked}, used: {taken}, limited: {hard}"
+        raise attempt.refused(why)
 
 
 def _may_take(attempt: Attempt) -> bool:
