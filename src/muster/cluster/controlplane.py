@@ -17,6 +17,7 @@ from muster.cluster.apiserver.admission.managed import managed_plugins, queue_of
 from muster.cluster.apiserver.admission.plugins.limitranger import require_limits_kept, set_default_resources
 from muster.cluster.apiserver.admission.plugins.ownerpermission import OwnerPermission
 from muster.cluster.apiserver.admission.plugins.podgrouplabel import label_with_group
+from muster.cluster.apiserver.admission.plugins.podgrouppriority import priority_of_group
 from muster.cluster.apiserver.admission.plugins.quotaledger import QuotaLedger
 from muster.cluster.apiserver.admission.plugins.requester import note_requester
 from muster.cluster.apiserver.admission.plugins.resourcequota import QuotaAdmission
@@ -136,9 +137,11 @@ async def control_plane(
     async with Store(journal, header_of, on_failure=failed.set_exception) as store:
         access = AccessControl(store, clock, ids, trust())
         registry = Registry(builtin(configuration.muster.elastic, configuration.muster.apis))
+        groups = pod_groups(configuration)
         ledger, calls = QuotaLedger(store), HttpCalls(partial(address_of, store))
         admission = Admission(
             changing=(
+                priority_of_group(groups),
                 *PLUGINS,
                 label_with_group,
                 follow_runtime_class,
@@ -157,7 +160,7 @@ async def control_plane(
             last=(QuotaAdmission(ledger), NameSettlement(clock)),
             remarks=(
                 queue_of_nobody(configuration, integrations),
-                endless_batch_pods(pod_groups(configuration)),
+                endless_batch_pods(groups),
                 scheduler_of_nobody(configuration.muster.scheduling.scheduler_names),
             ),
             webhooks=PolicyJudge(store, registry, WebhookDispatcher(store, registry, ids, calls)),

@@ -79,3 +79,31 @@ async def test_a_peers_definition_beside_the_kind_stops_nothing(api: Api, path: 
     await api.made(where, body | {"metadata": {"name": "afterwards"}})
     names = [item["metadata"]["name"] for item in (await api.get(where)).json["items"]]
     assert names == ["afterwards", "before", "meanwhile"]
+
+
+CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
+VOLCANO = "/apis/scheduling.volcano.sh/v1beta1/namespaces/default/podgroups"
+
+
+@pytest.mark.parametrize(
+    ("asked", "own", "metadata", "priority"),
+    [
+        pytest.param("high", {}, KEP, 100, id="the group's"),
+        pytest.param("high", {"priorityClassName": "low"}, KEP, 10, id="its own"),
+        pytest.param("", {}, KEP, 0, id="the group has none"),
+        pytest.param("none", {}, KEP, 0, id="there is no such class"),
+        pytest.param("high", {}, {"labels": {"scheduling.x-k8s.io/pod-group": "g"}}, 0, id="of another kind of group"),
+        pytest.param("high", {}, {"annotations": {"scheduling.k8s.io/group-name": "h"}}, 0, id="of another group"),
+        pytest.param("high", {}, {}, 0, id="of no group"),
+    ],
+)
+@api
+async def test_pods_have_the_priority_of_their_group(
+    api: Api, asked: str, own: dict[str, str], metadata: Any, priority: int
+) -> None:
+    for name, value in (("high", 100), ("low", 10)):
+        await api.made(CLASSES, {"metadata": {"name": name}, "value": value})
+    spec = {"minMember": 1} | ({"priorityClassName": asked} if asked else {})
+    await api.made(VOLCANO, {"metadata": {"name": "g"}, "spec": spec})
+    made = await api.made(PODS, pod(metadata, restartPolicy="Never", **own))
+    assert made["spec"]["priority"] == priority

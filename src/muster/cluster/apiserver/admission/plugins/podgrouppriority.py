@@ -1,0 +1,34 @@
+"""Pods that name no class of priority have that of their PodGroup: it is they who are queued and displaced by it."""
+
+from muster.api.core import POD
+from muster.api.scheduling import PRIORITY_CLASS
+from muster.cluster.apiserver.admission.chain import Attempt, Plugin
+from muster.cluster.store import Key, Store
+from muster.controllers.podgroup.gang import PodGroups
+from muster.jobs.podgroup.record import read
+from muster.jobs.podgroup.reference import reference_of
+
+
+def priority_of_group(groups: PodGroups) -> Plugin:
+    """Set the class of a new pod, in place, if its group is there, has one, and there is such a class."""
+
+    def set_class(attempt: Attempt, store: Store) -> None:
+        if attempt.operation != "CREATE" or attempt.resource.key != POD.resource or attempt.subresource:
+            return
+        spec = attempt.document["spec"]
+        if spec.get("priorityClassName") or "priority" in spec:
+            return
+        pod = POD.typed(attempt.document)
+        reference, key = reference_of(pod), groups.key(pod)
+        if reference is None or not key:
+            return
+        for kind in groups.kinds:
+            entry = store.latest(Key(kind.resource, attempt.namespace, reference.name))
+            group = kind.decode(entry.body) if entry is not None else None
+            if group is not None and groups.key_of(group) == key:
+                name = read(group).priority_class
+                if name and store.latest(Key(PRIORITY_CLASS.resource, "", name)) is not None:
+                    spec["priorityClassName"] = name
+                return
+
+    return set_class
