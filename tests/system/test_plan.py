@@ -233,8 +233,34 @@ async def test_pods_get_what_their_namespace_gives_them(world):
 
 
 @pytest.mark.parametrize(
+    ("spec", "verdict", "reason"),
+    [
+        pytest.param({"schedulerName": "other"}, "waits", "scheduler other has to place it", id="another scheduler's"),
+        pytest.param(
+            {"schedulingGates": [{"name": "example.com/g"}]}, "waits", "it is gated: example.com/g", id="gated"
+        ),
+        pytest.param({"nodeName": "a"}, "starts", "", id="it names its node"),
+    ],
+)
+def test_pods_that_are_not_to_be_placed(spec, verdict, reason):
+    @virtual
+    async def scenario(world):
+        await world.node("a", cpu="4")
+        kind, document = pod("alone")
+        found = (await planned(world, (kind, document | {"spec": document["spec"] | spec})))["alone"]
+        assert (found.verdict, found.gang.reason) == (verdict, reason)
+
+    scenario()
+
+
+@pytest.mark.parametrize(
     ("document", "problem"),
     [
+        pytest.param(
+            (JOB, {"metadata": {"name": "endless"}, "spec": {"parallelism": 2**31 - 1, "template": template()}}),
+            "more than 100000 pods at a time are not planned",
+            id="more pods than can be",
+        ),
         pytest.param(job("held", 1, suspend=True), "it is suspended", id="suspended by a person"),
         pytest.param(
             job("strange", 1, priority="absent"),

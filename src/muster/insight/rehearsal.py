@@ -88,7 +88,16 @@ def rehearse(
         rehearsal.roster.pod_changed(None, pod)
     keys = {pod.metadata.uid: gang_of(pod, sources)[0] for pod in planned}
     plans = rehearsal.run(frozenset(keys.values()))
-    return {uid: plans[key] for uid, key in keys.items()}
+    return {pod.metadata.uid: plans.get(keys[pod.metadata.uid]) or _not_ours(pod) for pod in planned}
+
+
+def _not_ours(pod: Pod) -> GangPlan:
+    """There is nothing to be placed."""
+    if pod.spec.node_name:
+        return GangPlan(key_of(pod), 1, "starts", {pod.spec.node_name: 1})
+    gates = ", ".join(gate.name for gate in pod.spec.scheduling_gates)
+    why = f"it is gated: {gates}" if gates else f"scheduler {pod.spec.scheduler_name} has to place it"
+    return GangPlan(key_of(pod), 1, "waits", reason=why)
 
 
 class _Rehearsal:
@@ -126,7 +135,7 @@ class _Rehearsal:
         asks = []
         for key in list(self.roster.gangs):
             due = self._due(key)
-            if key in asked and not due.turns:
+            if key in asked and not due.turns and self.roster.gangs[key].unbound:
                 plans[key] = self._lacking(key, due.lacking)
             asks += [self._ask(key, turn) for turn in due.turns]
         for ask in sorted(asks, key=lambda ask: self._pending.rank(ask.key, ask.standing)):

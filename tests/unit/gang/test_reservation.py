@@ -194,14 +194,14 @@ class TestPassing:
 
 
 class TestImpossible:
-    """Pitfall 3: a head that never fits stops no other gang."""
+    """A head that never fits stops no other gang."""
 
-    def test_more_than_there_is(self):
+    def test_pitfall_3_more_than_there_is(self):
         world = World(4, wants=5).runs("a", "n0", 1, end=10)
         found = reserve(world.capacity, "head", world.placing, list(world.running.values()), 0)
         assert isinstance(found, Refusal)
 
-    def test_more_than_there_is_beside_what_never_ends(self):
+    def test_pitfall_3_more_than_there_is_beside_what_never_ends(self):
         world = World(4, wants=4).runs("a", "n0", 1, end=NEVER)
         found = reserve(world.capacity, "head", world.placing, list(world.running.values()), 0)
         assert isinstance(found, Refusal)

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace as changed
 
-from muster.api.batch import COMPLETION_INDEX, JOB, Job
+from muster.api.batch import COMPLETION_INDEX, JOB, MAX_PARALLELISM, Job
 from muster.api.core import NAMESPACE, NODE, PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, POD, Pod
 from muster.api.kinds import Kind
 from muster.api.kueue import LOCAL_QUEUE, RESOURCE_FLAVOR, WORKLOAD_PRIORITY_CLASS
@@ -67,6 +67,8 @@ async def _of_job(lists: Lists, job: Job) -> Subject:
     subject = Subject("job.batch", meta, queue=queue, podsets=tuple(map(sanitized, integration.podsets(job))))
     if job.spec.suspend and not queue:
         return replace(subject, problem="it is suspended")
+    if subject.podsets[0].count > MAX_PARALLELISM:
+        return replace(subject, problem=f"more than {MAX_PARALLELISM} pods at a time are not planned")
     index = 0 if Terms.of(job).indexed else None
     try:
         first = await lists.client.create(POD, PodTemplate(job).pod(Creation(index)), meta.namespace, dry_run=True)
