@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from tests.system.plane import virtual
 
-from muster.api.core import EVENT, POD, Pod
+from muster.api.core import EVENT, NODE, POD, Pod
 from muster.api.meta import ObjectMeta
 from muster.api.podgroups.kep import POD_GROUP, PodGroup, PodGroupSpec
 from muster.api.status import ApiError, Status
@@ -142,13 +142,40 @@ async def test_a_gang_of_which_one_is_refused_everywhere_is_given_back_and_rests
     await world.settle(20)
     await bury(world)
     assert await world.nodes_of("j") == [""] * 4
-    assert "refuses to bind" in (await reasons(world))["GangTakenBack"]
+    assert "the server refuses" in (await reasons(world))["GangTakenBack"]
     asked = bindings.asked.total()
     await world.settle(30)
     assert bindings.asked.total() == asked, "it is tried again before it has rested"
     await gang(world, "other", 8)
     await world.settle(10)
     assert all(await world.nodes_of("other")), "what was given back is free"
+    await stop(*scheduler)
+
+
+@virtual
+async def test_a_node_that_is_closed_while_others_are_bound_gets_no_more(world):
+    """Pitfall 5: what was decided is looked at again before it is written."""
+    await world.node("a", cpu="100")
+    await world.node("b", cpu="100")
+    first = asyncio.Event()
+
+    async def close():
+        await first.wait()
+        await world.client.patch(NODE, "a", {"spec": {"unschedulable": True}})
+
+    def fate(_, node):
+        if node == "a":
+            first.set()
+        return ""
+
+    closing = asyncio.create_task(close())
+    _, *scheduler = start(world, fate)
+    await gang(world, "j", 100)
+    await world.settle(30)
+    nodes = Counter(await world.nodes_of("j"))
+    assert nodes["a"] + nodes["b"] == 100
+    assert 0 < nodes["a"] < 100, "all had been written before the node was closed"
+    await closing
     await stop(*scheduler)
 
 

@@ -6,7 +6,7 @@ to stop: the others are written, and the caller decides anew for it.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from muster.api.batch import TRACKING_FINALIZER
 from muster.api.core import POD, Pod
@@ -14,6 +14,7 @@ from muster.api.pods import controller_of
 from muster.api.status import ApiError
 from muster.controllers.gangs import BINDING_ANNOTATION
 from muster.controllers.scheduler.carrier import Carrier
+from muster.controllers.scheduler.roster import Roster
 from muster.runtime.client import Client
 from muster.runtime.clock import Clock
 from muster.runtime.refusals import ignoring
@@ -24,18 +25,20 @@ BINDINGS_AT_ONCE = 64
 # What the server says of a binding that will not do, however often it is asked.
 _FOR_GOOD = (400, 403, 422)
 
-# For each pod, what the server said of its binding to a node.
-Refusals = dict[str, tuple[str, ApiError]]
-Bound = Callable[[Pod, str], None]
+# For each pod, by its UID, the node to which it was not bound, and why.
+Refusals = dict[str, tuple[str, str]]
 
 
 class Binder:
-    """Binds pods, and takes back what is half bound. bound: told of each pod that has got its node."""
+    """Binds pods, and takes back what is half bound.
 
-    def __init__(self, client: Client, clock: Clock, bound: Bound) -> None:
+    roster: hears of each pod that has got its node, and says whether a node is still as it was when it was chosen.
+    """
+
+    def __init__(self, client: Client, clock: Clock, roster: Roster) -> None:
         self._client = client
         self._clock = clock
-        self._bound = bound
+        self._roster = roster
         self._unknown: set[str] = set()  # pods whose bindings may have happened, by UID
 
     async def record_intent(self, carrier: Carrier) -> None:
@@ -51,15 +54,19 @@ class Binder:
         """
         limit = asyncio.Semaphore(BINDINGS_AT_ONCE)
         refusals: Refusals = {}
+        version = self._roster.nodes_version
 
         async def bind(pod: Pod, node: str) -> None:
             async with limit:
+                if self._roster.nodes_version != version and not self._roster.is_open(pod, node):
+                    refusals[pod.metadata.uid] = (node, "the node is no longer open to it")
+                    return
                 try:
                     await self._post(pod, node)
                 except ApiError as error:
                     if error.code not in _FOR_GOOD:
                         raise
-                    refusals[pod.metadata.uid] = (node, error)
+                    refusals[pod.metadata.uid] = (node, f"the server refuses: {error}")
 
         outcomes = await asyncio.gather(*(bind(pod, node) for pod, node in bindings), return_exceptions=True)
         for outcome in outcomes:
@@ -73,7 +80,7 @@ class Binder:
             pod = pods[uid]
             found = await self._client.find(POD, pod.metadata.name, pod.metadata.namespace)
             if found is not None and found.metadata.uid == uid and found.spec.node_name:
-                self._bound(pod, found.spec.node_name)
+                self._roster.is_bound(pod, found.spec.node_name)
             self._unknown.discard(uid)
 
     async def take_back(self, pods: Iterable[Pod]) -> None:
@@ -94,7 +101,7 @@ class Binder:
         try:
             with ignoring("NotFound", "Conflict"):
                 await self._client.post(POD, pod.metadata.name, pod.metadata.namespace, "binding", body)
-                self._bound(pod, node)
+                self._roster.is_bound(pod, node)
         except ApiError as error:
             if error.code in _FOR_GOOD:
                 self._unknown.discard(pod.metadata.uid)

@@ -12,7 +12,7 @@ from muster.controllers.gangs import Gang, GangSource, gang_of
 from muster.gang.capacity import Capacity, Strategy
 from muster.gang.ends import End, expected_end
 from muster.gang.reservation import Running
-from muster.gang.shapes import Guest, guest_of
+from muster.gang.shapes import Guest, guest_of, shape_of
 from muster.gang.shares import Shares
 from muster.runtime.objects import key_of, meta_of
 
@@ -52,14 +52,18 @@ class Roster:
         self._names = names
         self.shares = Shares()
         self._running: dict[str, Running] = {}  # what is known of the gangs with bound pods; by need
+        self._nodes_version = 0
         self._sent: dict[str, str] = {}  # nodes of pods that we have bound and not yet seen bound, by UID
 
     def node_changed(self, old: Node | None, new: Node | None) -> bool:
         """A node came, changed or went. Whether that could help a waiting pod."""
         if new is not None:
-            return self.capacity.set_node(new)
+            changed = self.capacity.set_node(new)
+            self._nodes_version += changed
+            return changed
         assert old is not None
         self.capacity.remove_node(old.metadata.name)
+        self._nodes_version += 1
         return False
 
     def namespace_changed(self, old: Namespace | None, new: Namespace | None) -> None:
@@ -125,6 +129,16 @@ class Roster:
     def is_assumed(self, pod: Pod) -> bool:
         """Whether, if it has a node, that is known by what was written here alone."""
         return not pod.spec.node_name and not is_finished(pod)
+
+    @property
+    def nodes_version(self) -> int:
+        """Another whenever a node is another."""
+        return self._nodes_version
+
+    def is_open(self, pod: Pod, node: str) -> bool:
+        """Whether a pod may go to a node by what is known of the node now, whatever is free there."""
+        index = self.capacity.index_of(node)
+        return index is not None and bool(self.capacity.eligible(shape_of(pod))[index])
 
     def is_bound(self, pod: Pod, node: str) -> None:
         """Count a pod as bound from now on, not only once that is seen."""

@@ -115,7 +115,7 @@ class Scheduler(Reconciler):
     ) -> None:
         super().__init__(manager, workers=WORKERS)
         self._roster = Roster(sources, names, Strategy(settings.scoring_strategy))
-        self._binder = Binder(self._client, self._clock, self._roster.is_bound)
+        self._binder = Binder(self._client, self._clock, self._roster)
         self._teller = Teller(self._client, recorder, self._clock)
         self._pending = PendingGangs(self._roster, self._carried_end, settings.overtakings)
         self._preemptor = Preemptor(manager, recorder, self._roster, self._needs, settings.minimum_run_time / SECOND)
@@ -468,9 +468,9 @@ class Scheduler(Reconciler):
         self._pending.freed()
         self._sweep_soon()
         refused = [pod for pod in ask.turn.pods if pod.metadata.uid in refusals]
-        node, error = refusals[refused[0].metadata.uid]
-        sentence = f"the server refuses to bind {refused[0].metadata.name} to {node}: {error}"
-        self._teller.warn("FailedBinding", refused[0], ask.carrier, sentence[0].upper() + sentence[1:])
+        node, why = refusals[refused[0].metadata.uid]
+        sentence = f"{refused[0].metadata.name} could not be bound to {node}: {why}"
+        self._teller.warn("FailedBinding", refused[0], ask.carrier, sentence)
         if max(len(self._closed[uid]) for uid in refusals) < MOST_REFUSED:
             self._controller.queue.add(ask.key, _REPAIR_PRIORITY)
             return
