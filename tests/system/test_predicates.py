@@ -86,6 +86,7 @@ async def test_a_host_port_is_had_once_on_a_node_and_again_when_its_pod_has_ende
         await world.settle()
     assert [await node_of(world, name) for name in ("first", "second")] == ["a", ""]
     assert "1 node(s) didn't have free ports for the requested pod ports" in await told(world)
+    assert "would not fit either" not in await told(world), "the pod that has the port ends"
     await world.finish(await world.client.get(POD, "first", "default"))
     await world.settle()
     assert await node_of(world, "second") == "a"

@@ -43,6 +43,11 @@ class Refusal(Struct, frozen=True):
     fits: int
     proven: bool  # False: other shapes of the gang took the room, and another packing might exist
 
+    @property
+    def is_of_room(self) -> bool:
+        """Whether room is all that it lacks; what other pods forbid comes and goes with them."""
+        return not self.shape.meets_others
+
 
 # Where a gang goes beside what is taken (`place`'s `taken`): what decides for others need not know how it is placed.
 Placing = Callable[[Ints], Placement | Refusal]

@@ -168,7 +168,7 @@ def limits_of(around: Around, shape: Shape, *, mates: bool = False, wishes: bool
 
     mates: leave out what others of the gang could yet open. wishes: as if what it wishes for of its own were required.
     """
-    if not (shape.holds or shape.claims or shape.namespace):
+    if not shape.meets_others:
         return NO_LIMITS  # as for most
     apart = [*_apart(around, shape, wishes=wishes)]
     alone = [rule for rule in apart if _is_node_by_node(rule)]

@@ -41,6 +41,11 @@ class Shape(Struct, frozen=True):
     terms: Terms = NO_TERMS
     unable: str = ""
 
+    @property
+    def meets_others(self) -> bool:
+        """Whether it matters which pods are around, and not only how much room they leave."""
+        return bool(self.holds or self.claims or self.namespace)
+
 
 class Guest(Struct, frozen=True):
     """A pod on a node, as it concerns others: what it takes, who it is, and whom it keeps away.

@@ -196,7 +196,7 @@ class _Rehearsal:
         never = self._pending.keep_for(ask.key, waiter, partial(ask.placing, self.roster.capacity), self._now)
         if not told:
             return None
-        if never is not None:
+        if never is not None and never.is_of_room:
             return self._plan(ask, "never", reason=f"{sentence} It would not fit if all that ever ends had ended.")
         head = self._pending.head
         if head is not None and head.key == ask.key and head.reservation.shadow is not None:

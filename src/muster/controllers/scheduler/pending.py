@@ -94,7 +94,7 @@ class PendingGangs:
 
     def met_others(self) -> bool:
         """The pods on the nodes changed. Whether that could help a gang that looks at others, or is looked at."""
-        looking = [alike for alike, refusal in self._refusals.items() if refusal.shape.namespace]
+        looking = [alike for alike, refusal in self._refusals.items() if not refusal.is_of_room]
         for alike in looking:
             del self._refusals[alike]
         return bool(looking)

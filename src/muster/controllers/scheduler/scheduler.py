@@ -400,8 +400,9 @@ class Scheduler(Reconciler):
     def _reserve(self, ask: Ask, now: float) -> str:
         """Keep room for a gang if it is the first that waits; what is to be said of it."""
         waiter = Waiter(ask.alike, ask.standing, "")
-        if self._pending.keep_for(ask.key, waiter, partial(ask.placing, self._roster.capacity), now) is not None:
-            return " It would not fit either if all that ever ends had ended."
+        never = self._pending.keep_for(ask.key, waiter, partial(ask.placing, self._roster.capacity), now)
+        if never is not None:
+            return " It would not fit either if all that ever ends had ended." if never.is_of_room else ""
         head = self._pending.head
         expected = self._expected(head, now) if head is not None and head.key == ask.key else ""
         return f" It goes first{expected}." if expected else ""
