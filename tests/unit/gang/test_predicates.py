@@ -1,5 +1,6 @@
 """Every predicate of kube-scheduler's default profile, beside an implementation that is plain and slow."""
 
+from collections import Counter
 from dataclasses import replace
 from random import Random
 
@@ -8,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.oracle import open_nodes
-from tests.worlds import World, random_world
+from tests.worlds import Manifest, World, random_world
 
 from muster.gang.capacity import Capacity
 from muster.gang.explain import explain
@@ -157,3 +158,41 @@ def test_the_order_in_which_things_are_heard_of_decides_nothing(seed):
             nodes = outcome.nodes[shape] if isinstance(outcome, Placement) else outcome
             outcomes.append((decided(capacity, one), nodes))
         assert outcomes[0] == outcomes[1]
+
+
+def valid(world: World, pods: list[Manifest], nodes: list[str]) -> bool:
+    """Whether there is an order in which each of the pods may go to its node."""
+    if not pods:
+        return True
+    for number, (pod, node) in enumerate(zip(pods, nodes, strict=True)):
+        if node in open_nodes(replace(world, pending=pod)):
+            bound = {"metadata": pod["metadata"], "spec": pod["spec"] | {"nodeName": node}}
+            rest = [*pods[:number], *pods[number + 1 :]], [*nodes[:number], *nodes[number + 1 :]]
+            if valid(replace(world, bound=[*world.bound, bound]), *rest):
+                return True
+    return False
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_gang_of_several_shapes_goes_only_where_its_pods_may_go_in_some_order(seed):
+    random = Random(300 + seed)
+    placed = 0
+    for _ in range(60):
+        world = random_world(random)
+        others = [pod for pod in world.bound if pod["metadata"]["name"] not in world.leaving][:2]
+        world = replace(world, bound=[pod for pod in world.bound if pod not in others])
+        pods = [world.pending, world.pending | {"metadata": world.pending["metadata"] | {"name": "again"}}]
+        for pod in others:
+            spec = {key: value for key, value in pod["spec"].items() if key != "nodeName"}
+            selector = spec.get("nodeSelector", {}) | {"world": world.name}
+            pods.append({"metadata": pod["metadata"], "spec": spec | {"nodeSelector": selector}})
+        capacity = capacity_of(world)
+        shapes = shapes_of([replace(world, pending=pod).pending_object() for pod in pods], capacity.watched)
+        outcome = place(capacity, Counter(shapes.values()))
+        if isinstance(outcome, Placement):
+            placed += 1
+            nodes = {shape: outcome.expand(shape) for shape in outcome.nodes}
+            assert valid(world, pods, [next(nodes[shapes[pod["metadata"]["name"]]]) for pod in pods]), outcome
+        elif outcome.proven and len(pods) == 2:
+            assert explain(capacity, outcome, len(pods))
+    assert placed > 2
