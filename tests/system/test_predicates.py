@@ -16,6 +16,8 @@ from muster.api.core import (
     PersistentVolumeClaim,
     Pod,
 )
+from muster.api.meta import ObjectMeta
+from muster.api.scheduling import PRIORITY_CLASS, PriorityClass
 from muster.controllers.scheduler.scheduler import Scheduler
 from muster.runtime.clock import run_virtual
 
@@ -194,3 +196,19 @@ def test_the_scoring_strategy_is_that_of_the_configuration():
             assert await world.nodes_of("j") == ["a", "a", "b", "b"]
 
     run_virtual(body())
+
+
+@virtual
+async def test_a_pod_that_goes_first_takes_a_port_from_one_that_resists_less(world):
+    await labelled_node(world, "a")
+    container = CONTAINER | {"ports": [{"hostPort": 8080, "containerPort": 8080}]}
+    await lone_pod(world, "first", containers=[container], terminationGracePeriodSeconds=0)
+    await lone_pod(world, "bystander")
+    await world.settle()
+    await world.client.create(PRIORITY_CLASS, PriorityClass(metadata=ObjectMeta(name="high"), value=10))
+    await lone_pod(world, "urgent", containers=[container], priorityClassName="high")
+    await world.settle(30)
+    pods = {pod.metadata.name: pod for pod in await world.pods()}
+    gone = "first" not in pods or pods["first"].metadata.deletion_timestamp is not None
+    assert gone
+    assert pods["bystander"].metadata.deletion_timestamp is None

@@ -5,6 +5,7 @@ What is found is told by node name: pods may be seen before their node is.
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import TypeVar
 
 from muster.api.selectors import NOTHING, LabelMatcher
@@ -90,6 +91,16 @@ class Guests:
             for key, value in guest.labels.items():
                 _discard(self._labelled, (guest.namespace, key, value), uid)
         return node, guest
+
+    @contextmanager
+    def without(self, uids: Iterable[str]) -> Iterator[None]:
+        """As if these pods had gone."""
+        gone = [(uid, *self.remove(uid)) for uid in uids if uid in self._known]
+        try:
+            yield
+        finally:
+            for uid, node, guest in gone:
+                self.add(uid, node, guest)
 
     @property
     def watched(self) -> frozenset[str] | None:

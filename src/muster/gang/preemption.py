@@ -11,7 +11,7 @@ resists may displace it; so a gang never displaces one that displaced it.
 
 from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
@@ -20,7 +20,7 @@ from muster.api.core import Pod
 from muster.api.pods import priority
 from muster.gang.capacity import Capacity, Ints
 from muster.gang.holdings import Holdings
-from muster.gang.placement import Placement, Placing, Refusal, taken_by
+from muster.gang.placement import Placement, Refusal, taken_by
 from muster.gang.quorum import Quorum
 from muster.gang.shapes import Amounts, Shape
 
@@ -57,6 +57,10 @@ class Budget(Struct, frozen=True):
     pods: Collection[str]
 
 
+# Where a gang goes beside what is taken, as if some pods had gone.
+Displacing = Callable[[Ints, frozenset[str]], Placement | Refusal]
+
+
 class Preemption(Struct, frozen=True):
     """The pods that have to go, by gang, and where the gang then goes. No victims: it is enough to wait."""
 
@@ -73,12 +77,13 @@ class Protected(Struct, frozen=True):
 def preempt(
     capacity: Capacity,
     pods: Mapping[Shape, int],
-    placing: Placing,
+    placing: Displacing,
     strength: int,
     candidates: Iterable[Candidate],
     now: float,
     *,
     taken: Ints,
+    leaving: frozenset[str] = frozenset(),
     budgets: Sequence[Budget] = (),
 ) -> Preemption | Protected | Refusal:
     """Who has to go so that a gang can start, and where it then goes; or why there is no way.
@@ -86,17 +91,19 @@ def preempt(
     pods: what must be placed. placing: where that goes. strength: see `strength`.
     taken: what is kept for others, less what those hold that are leaving already.
     """
-    outcome = placing(taken)
+    outcome = placing(taken, leaving)
     if isinstance(outcome, Placement):
         return Preemption({}, outcome)
     weaker = [one for one in candidates if one.resistance < strength and one.protected <= now]
     allowed = _Budgets(budgets)
     bundles = _in_order(_bundles(weaker), allowed)
     everything = taken + _freed(capacity, bundles)
-    outcome = placing(everything)
+    by_room = not any(shape.meets_others for shape in pods)
+    away = leaving if by_room else leaving | _pods(bundles)
+    outcome = placing(everything, away)
     if isinstance(outcome, Refusal):
         return outcome
-    reprieve = _Reprieve(capacity, placing, everything, outcome)
+    reprieve = _Reprieve(capacity, placing, everything, away, outcome, by_room=by_room)
     reprieve.run(bundles, _Room(capacity, pods, everything))
     victims = [bundle for bundle in bundles if bundle not in reprieve.kept]
     if over := allowed.exceeded(victims):
@@ -215,6 +222,10 @@ def _in_order(bundles: Iterable[_Bundle], budgets: _Budgets) -> list[_Bundle]:
     return sorted(ordered, key=lambda bundle: (bundle.surplus, bundle not in protected))
 
 
+def _pods(bundles: Iterable[_Bundle]) -> frozenset[str]:
+    return frozenset(pod for bundle in bundles for pod in bundle.pods)
+
+
 def _freed(capacity: Capacity, bundles: Iterable[_Bundle]) -> Ints:
     return Holdings.of(capacity, (bundle.pods for bundle in bundles)).freed()
 
@@ -264,8 +275,20 @@ class _Reprieve:
     Invariant: the gang has its placement with those that are kept there, who are counted in what is taken.
     """
 
-    def __init__(self, capacity: Capacity, placing: Placing, taken: Ints, placement: Placement) -> None:
+    def __init__(
+        self,
+        capacity: Capacity,
+        placing: Displacing,
+        taken: Ints,
+        away: frozenset[str],
+        placement: Placement,
+        *,
+        by_room: bool,
+    ) -> None:
+        """`away`: the pods that are as if gone. `by_room`: room is all that the gang looks at."""
         self.kept: set[_Bundle] = set()
+        self._away = away
+        self._by_room = by_room
         self.placement = placement
         self._capacity = capacity
         self._placing = placing
@@ -282,7 +305,9 @@ class _Reprieve:
         if self._keep(quick):
             return
         held = Holdings.of(self._capacity, (bundle.pods for bundle in quick))
-        first = bisect_left(range(len(quick)), True, key=lambda n: not self._fits(self._taken - held.freed(n + 1)))
+        first = bisect_left(
+            range(len(quick)), True, key=lambda n: not self._fits(self._taken - held.freed(n + 1), quick[: n + 1])
+        )
         self._keep(quick[:first])
         before = bundles.index(quick[first])
         self._gone = {one.gang.key for one in bundles[:before] if not one.surplus and one not in self.kept}
@@ -303,7 +328,8 @@ class _Reprieve:
         if not alive:
             return
         if self._tries <= 0:
-            self._beside(alive)
+            if self._by_room:
+                self._beside(alive)
             return
         self._tries -= 1
         if self._keep(alive):
@@ -341,12 +367,17 @@ class _Reprieve:
     def _keep(self, bundles: Sequence[_Bundle]) -> bool:
         """Let them all come back, if the gang can then be placed."""
         taken = self._taken - _freed(self._capacity, bundles)
-        outcome = self._placing(taken)
+        away = self._without(bundles)
+        outcome = self._placing(taken, away)
         if isinstance(outcome, Refusal):
             return False
         self.kept.update(bundles)
-        self.placement, self._taken = outcome, taken
+        self.placement, self._taken, self._away = outcome, taken, away
         return True
 
-    def _fits(self, taken: Ints) -> bool:
-        return isinstance(self._placing(taken), Placement)
+    def _fits(self, taken: Ints, back: Iterable[_Bundle]) -> bool:
+        return isinstance(self._placing(taken, self._without(back)), Placement)
+
+    def _without(self, back: Iterable[_Bundle]) -> frozenset[str]:
+        """Who is still away if these are back, as far as it matters."""
+        return self._away if self._by_room else self._away - _pods(back)

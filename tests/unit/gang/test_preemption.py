@@ -60,13 +60,20 @@ class World:
         return preempt(
             self.capacity,
             pods,
-            lambda taken: place(self.capacity, pods, within=mask, taken=taken),
+            self.placing(pods, mask),
             strength,
             list(self.gangs.values()) if gangs is None else gangs,
             now,
             taken=taken,
             budgets=budgets,
         )
+
+    def placing(self, pods, mask):
+        def placing(taken, gone):
+            with self.capacity.guests.without(gone):
+                return place(self.capacity, pods, within=mask, taken=taken)
+
+        return placing
 
     def victims(self, pods, **how):
         found = self.preempt(pods, **how)
@@ -333,3 +340,48 @@ def test_budgets_are_kept_to(case, data):
     if isinstance(found, Preemption):
         gone = {pod for pods in found.victims.values() for pod in pods}
         assert all(len(gone.intersection(budget.pods)) <= budget.allowed for budget in budgets)
+
+
+class TestCompany:
+    """Pods that go take their ports and their dislikes with them."""
+
+    def pod(self, name="p"):
+        port = {"hostPort": 80, "containerPort": 80}
+        return make_pod(name, containers=[{"name": "c", "ports": [port]}])
+
+    def world(self):
+        world = World(8, 8).runs("plain", [0, 1])
+        for number, node in enumerate((0, 1)):
+            held = guest_of(self.pod(f"holder{number}"))
+            world.capacity.assign(f"holder{number}", f"n{node}", held)
+            name = f"holder{number}"
+            world.gangs[name] = Candidate(name, [name], 1, float(number), ())
+        return world
+
+    @pytest.mark.parametrize(("count", "victims"), [(1, {"holder1"}), (2, {"holder0", "holder1"})])
+    def test_who_holds_a_port_goes_and_who_does_not_stays(self, count, victims):
+        world = self.world()
+        assert world.victims({shape_of(self.pod()): count}) == victims
+
+    def test_it_is_enough_to_wait_for_who_is_leaving(self):
+        world = self.world()
+        asked = shape_of(self.pod())
+        freed = Holdings.of(world.capacity, [["holder0"]]).freed()
+        found = preempt(
+            world.capacity,
+            {asked: 1},
+            world.placing({asked: 1}, None),
+            10,
+            [gang for name, gang in world.gangs.items() if name != "holder0"],
+            0.0,
+            taken=freed,
+            leaving=frozenset({"holder0"}),
+        )
+        assert isinstance(found, Preemption)
+        assert not found.victims
+
+    def test_none_goes_if_one_who_resists_holds_the_port(self):
+        world = self.world()
+        strong = {name: gang for name, gang in world.gangs.items() if not name.startswith("holder")}
+        asked = shape_of(self.pod())
+        assert isinstance(world.preempt({asked: 1}, gangs=list(strong.values())), Refusal)

@@ -72,9 +72,11 @@ class Ask(Struct, frozen=True, eq=False):
         near = partial(place_near, capacity, constraint=self.turn.topology, within=within, taken=taken)
         return place_enough(partial(near, running=self.running), self.shapes, self.turn.quorums)
 
-    def placing(self, capacity: Capacity, taken: Ints) -> Placement | Refusal:
-        """Where they go, beside what is taken."""
-        outcome = self.place(capacity, taken)
+    def placing(self, capacity: Capacity, taken: Ints, gone: frozenset[str] = frozenset()) -> Placement | Refusal:
+        """Where they go, beside what is taken. gone: pods that are as if they had gone; `taken` has their room."""
+        looking = gone and any(shape.meets_others for shape in self.shapes.values())
+        with capacity.guests.without(gone if looking else ()):
+            outcome = self.place(capacity, taken)
         return outcome.placement if isinstance(outcome, Chosen) else outcome
 
     def bindings(self, chosen: Chosen) -> list[tuple[Pod, str]]:

@@ -55,8 +55,8 @@ class Victims:
         capacity, placing = self._roster.capacity, ask.placing
         protecting = list(self._protecting(budgets, weaker))
         return preempt(
-            capacity, ask.fewest, lambda used: placing(capacity, used), strong, weaker, now,
-            taken=taken, budgets=protecting,
+            capacity, ask.fewest, lambda used, gone: placing(capacity, used, gone), strong, weaker, now,
+            taken=taken, leaving=frozenset(self._roster.leaving), budgets=protecting,
         )  # fmt: skip
 
     def _all(self, now: float) -> Iterator[Candidate]:
