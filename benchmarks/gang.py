@@ -195,7 +195,7 @@ def preemption() -> None:
 
             def decide(capacity=capacity, pods=pods, running=running, nothing=nothing) -> Preemption:  # type: ignore[no-untyped-def]
                 found = preempt(
-                    capacity, pods, lambda taken: place(capacity, pods, taken=taken), 10, running, 0.0, taken=nothing
+                    capacity, pods, lambda taken, _: place(capacity, pods, taken=taken), 10, running, 0.0, taken=nothing
                 )
                 assert isinstance(found, Preemption)
                 return found

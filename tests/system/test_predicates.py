@@ -165,7 +165,7 @@ async def test_an_audit_finds_what_was_recorded_wrongly_tells_and_mends_it(world
     assert count(world, "muster_scheduler_audits_total") == 1
     assert count(world, "muster_scheduler_audit_differences_total") == 0
     capacity = scheduler_of(world)._roster.capacity
-    capacity._used[:] = 10**6  # as if very much had been counted twice
+    capacity._use(0, (("pods", 110),), 1)  # as if a hundred pods had been counted twice
     await lone_pod(world, "q")
     await world.settle(30)
     assert await node_of(world, "q") == ""

@@ -15,6 +15,9 @@ from muster.gang.capacity import Capacity
 from muster.gang.guests import Guests
 from muster.gang.shapes import Amounts, Guest
 
+# Of so many shapes it is checked what is remembered.
+_SHAPES = 100
+
 Seat = tuple[str, Guest]
 
 
@@ -73,6 +76,10 @@ def sums_differ(capacity: Capacity) -> Iterator[Difference]:
         for wrong in np.flatnonzero(known != used[row]):
             text = f"its pods use {used[row, wrong]} {resource}, and {known[wrong]} are recorded"
             yield Difference(capacity.names[int(wrong)] or "", text)
+    for shape in capacity.remembered[:_SHAPES]:
+        for wrong in np.flatnonzero(capacity.fitting(shape) != capacity.fitting(shape, np.zeros_like(used))):
+            name = capacity.names[int(wrong)] or ""
+            yield Difference(name, "what fits there is not what is remembered")
     filed = capacity.guests.is_filed
     if capacity.guests.indexes(filed=filed) != anew.indexes(filed=filed):
         yield Difference("", "pods are not found by their ports, volumes, labels or terms")

@@ -168,6 +168,11 @@ class Capacity:
         self._fits[shape] = len(self._changed), fits
         return fits.copy()
 
+    @property
+    def remembered(self) -> tuple[Shape, ...]:
+        """The shapes of which it is kept how many fit."""
+        return tuple(self._fits)
+
     def _room(self, shape: Shape, free: Ints, eligible: Mask) -> Ints:
         """How many pods of a shape fit into what is free on some nodes."""
         fits: Ints | None = None

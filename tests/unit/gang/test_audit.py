@@ -11,7 +11,8 @@ from tests.worlds import random_world
 from muster.api.core import Node
 from muster.gang.audit import Seat, node_differs, pod_differs, rebuilt, sums_differ
 from muster.gang.capacity import Capacity
-from muster.gang.shapes import guest_of
+from muster.gang.placement import place
+from muster.gang.shapes import guest_of, shape_of
 
 
 def everything(capacity, nodes, seats):
@@ -28,6 +29,7 @@ def test_incremental_arrays_equal_a_rebuild(seed):
     worlds = [random_world(random) for _ in range(10)]
     everyone = {f"{number}-{pod.metadata.uid}": pod for number, one in enumerate(worlds) for pod in one.bound_objects()}
     machines = {node.metadata.name: node for one in worlds for node in one.node_objects()}
+    asked = [shape_of(pod) for pod in list(everyone.values())[:10]]
     capacity = Capacity()
     nodes: dict[str, Node] = {}
     seats: dict[str, Seat | None] = {}
@@ -47,6 +49,7 @@ def test_incremental_arrays_equal_a_rebuild(seed):
                 guest = guest_of(everyone[uid])
                 seats[uid] = name, guest
                 capacity.assign(uid, name, guest)
+        place(capacity, {random.choice(asked): 3})
         if random.random() < 0.1:  # terms ask, so that pods are filed by label
             capacity.guests.indexes(filed=True)
         assert everything(capacity, nodes.values(), seats) == []
@@ -90,6 +93,9 @@ def spoilt(what):
             capacity.remove_node("n")
         case "a sum went wrong":
             np.add(capacity._used, 1, out=capacity._used)
+        case "a memory went wrong":
+            place(capacity, {shape_of(make_pod()): 1})
+            next(iter(capacity._fits.values()))[1][0] += 1
         case "an index went wrong":
             capacity.guests._on_node["n"].discard("a")
     return capacity, node, seats
@@ -107,6 +113,7 @@ def spoilt(what):
         ("a node got a label", "other labels, taints or conditions are recorded than the node has"),
         ("a node was missed", "the node is not recorded"),
         ("a sum went wrong", "its pods use 2000 cpu, and 2001 are recorded"),
+        ("a memory went wrong", "what fits there is not what is remembered"),
         ("an index went wrong", "pods are not found by their ports, volumes, labels or terms"),
     ],
 )
