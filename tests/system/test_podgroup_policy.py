@@ -28,7 +28,7 @@ class Gang:
                 "spec": spec,
             },
         )
-        made = job(parallelism=members, completions=members, backoffLimit=20)
+        made = job(parallelism=members, completions=members, backoffLimit=3)
         made["spec"]["template"]["metadata"] = {"annotations": {"scheduling.k8s.io/group-name": "g"}}
         await self.api.made(JOBS, made)
         await self.run()
@@ -87,11 +87,13 @@ async def test_3_24_restart_makes_the_whole_group_anew(g):
     before = await g.live()
     assert (len(before), "startTime" in await g.status()) == (3, True)
     await g.lose_one()
-    await g.run(90)
+    await g.run(20)
     after = await g.live()
     assert (len(after), after & before) == (3, set())
     status = await g.status()
     assert (status["restarts"], "startTime" in status) == (1, True)
+    job = (await g.api.get(f"{JOBS}/j")).json["status"]
+    assert (job["failed"], job["active"]) == (1, 3)  # the others went for no fault of theirs
     (told,) = [message for reason, message in await g.told() if reason == "Restarting"]
     assert told == "Restart 1: 2 running and 0 succeeded pods are fewer than the 3 that must run"
 

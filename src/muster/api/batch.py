@@ -18,6 +18,8 @@ COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"  # both a label an
 INDEX_FAILURE_COUNT = "batch.kubernetes.io/job-index-failure-count"
 INDEX_IGNORED_FAILURE_COUNT = "batch.kubernetes.io/job-index-ignored-failure-count"
 TRACKING_FINALIZER = "batch.kubernetes.io/job-tracking"
+# A strategic merge patch of metadata that takes the tracking finalizer away and leaves others alone.
+UNTRACK = {"$deleteFromPrimitiveList/finalizers": [TRACKING_FINALIZER]}
 JOB_CONTROLLER_NAME = "kubernetes.io/job-controller"
 
 INDEXED = "Indexed"

@@ -13,7 +13,7 @@ from datetime import datetime
 import msgspec
 from msgspec import Struct, field
 
-from muster.api.batch import JOB, JOB_CONTROLLER_NAME, TRACKING_FINALIZER, Job, JobStatus
+from muster.api.batch import JOB, JOB_CONTROLLER_NAME, TRACKING_FINALIZER, UNTRACK, Job, JobStatus
 from muster.api.core import POD, Pod
 from muster.api.meta import OwnerReference
 from muster.api.pods import controller_of, is_finished, job_reference
@@ -21,7 +21,7 @@ from muster.api.status import ApiError
 from muster.controllers.job import claims
 from muster.controllers.job.metrics import JobMetrics
 from muster.controllers.job.orphans import Orphans
-from muster.controllers.job.writer import UNTRACK, Refusal, Writer, is_unsure
+from muster.controllers.job.writer import Refusal, Writer, is_unsure
 from muster.jobs.job.backoff import Backoff
 from muster.jobs.job.conditions import finish
 from muster.jobs.job.decide import decide

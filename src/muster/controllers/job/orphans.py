@@ -4,11 +4,11 @@ Such a pod could never be deleted. A pod is an orphan when its Job is gone or ha
 reference and no Job adopts it. A Job that our cache does not know may be too new for it: the server is asked.
 """
 
-from muster.api.batch import JOB, Job
+from muster.api.batch import JOB, UNTRACK, Job
 from muster.api.core import Pod
 from muster.api.pods import controller_of, job_reference
 from muster.controllers.job import claims
-from muster.controllers.job.writer import UNTRACK, Writer
+from muster.controllers.job.writer import Writer
 from muster.jobs.job.conditions import finish
 from muster.jobs.job.terms import managed_by
 from muster.runtime.controller import Controller, Result

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec import Struct, field
 
-from muster.api.batch import JOB, TRACKING_FINALIZER, Job, JobStatus
+from muster.api.batch import JOB, TRACKING_FINALIZER, UNTRACK, Job, JobStatus
 from muster.api.core import POD, Pod
 from muster.api.status import ApiError
 from muster.jobs.job.plan import Creation, Deletion, Outcome
@@ -30,9 +30,6 @@ _TOLD = 10
 
 Refusal = ApiError | TransportError
 T = TypeVar("T")
-
-# A strategic merge patch of metadata that takes the tracking finalizer away and leaves others alone.
-UNTRACK = {"$deleteFromPrimitiveList/finalizers": [TRACKING_FINALIZER]}
 
 
 class Report(Struct):

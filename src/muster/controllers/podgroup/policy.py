@@ -3,8 +3,10 @@
 import asyncio
 from collections.abc import Iterable
 
+from muster.api.batch import TRACKING_FINALIZER, UNTRACK
 from muster.api.core import POD, Pod
 from muster.api.podgroups import kep
+from muster.api.pods import is_active
 from muster.controllers.podgroup.gang import PodGroups
 from muster.jobs.podgroup.policy import Step, decide
 from muster.runtime.controller import Result
@@ -13,6 +15,7 @@ from muster.runtime.manager import Manager
 from muster.runtime.objects import merge_patch, reference
 from muster.runtime.reconciler import Reconciler
 from muster.runtime.refusals import ignoring
+from muster.runtime.transport import STRATEGIC_MERGE_PATCH
 
 _BY_GROUP = "pod-group-of-policy"
 _DELETIONS_AT_ONCE = 20
@@ -51,7 +54,7 @@ class PodGroupPolicyController(Reconciler):
             if step.status != group.status:
                 await self._write(group, step)
             else:
-                await asyncio.gather(*map(self._end, step.end))
+                await asyncio.gather(*(self._end(pod, blameless=step.blameless) for pod in step.end))
             return step.again.total_seconds() if step.again is not None else None
         return None
 
@@ -63,9 +66,13 @@ class PodGroupPolicyController(Reconciler):
                 note = step.note
                 self._recorder.event(reference(kep.POD_GROUP, group), note.type, note.reason, note.message)
 
-    async def _end(self, pod: Pod) -> None:
+    async def _end(self, pod: Pod, *, blameless: bool) -> None:
         async with self._limit:
             with ignoring("NotFound", "Conflict"):  # gone, or another one of that name
+                if blameless and is_active(pod) and TRACKING_FINALIZER in pod.metadata.finalizers:
+                    await self._client.patch_object(
+                        POD, pod, {"metadata": UNTRACK}, lock=False, type=STRATEGIC_MERGE_PATCH
+                    )
                 await self._client.delete_object(POD, pod)
 
 

@@ -29,12 +29,14 @@ LONGEST_BACKOFF: Final = timedelta(minutes=10)
 class Step(Struct, frozen=True):
     """What is to be done: the status is written if it has changed, and then nothing else; else these pods go.
 
+    blameless: they go to be made anew, and their Job is not to take that for their failure.
     again: after how long to look again even if nothing changes.
     note: what people are told with the new status.
     """
 
     status: kep.PodGroupStatus
     end: tuple[Pod, ...] = ()
+    blameless: bool = False
     again: timedelta | None = None
     note: Note | None = None
 
@@ -47,7 +49,7 @@ def decide(group: kep.PodGroup, pods: Sequence[Pod], now: datetime) -> Step:
         failed = is_true(status.conditions, FAILED)
         return Step(status, tuple(pod for pod in of_old if is_active(pod)) if failed else ())
     if left := [pod for pod in of_old if not is_deleting(pod)]:
-        return Step(status, tuple(left))
+        return Step(status, tuple(left), blameless=True)
     census = count(pod for pod in pods if pod not in of_old)
     least, enough = read(group).min_members, census.running + census.succeeded
     if census.succeeded >= max(least, 1) and not census.admitted and not census.pending:
