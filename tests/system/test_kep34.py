@@ -346,7 +346,7 @@ async def test_why_it_waits_is_in_the_status(world: World) -> None:
 async def test_a_group_of_another_scheduler_is_left_alone(world: World) -> None:
     await world.node("a", cpu="8")
     await group(world, kind=volcano.POD_GROUP)
-    await members(world, "xyz", schedulerName="volcano")
+    await members(world, "xyz", schedulerName="elsewhere")
     await world.settle()
     seen = (await world.client.get(volcano.POD_GROUP, "g", "default")).status
     assert seen.conditions == ()
