@@ -206,6 +206,21 @@ async def test_what_never_fits_is_told_so(world):
 
 
 @virtual
+async def test_of_an_elastic_job_it_is_told_that_it_may_start_smaller(world):
+    await world.node("a", cpu="4")
+    kind, document = job("wide", 6, completionMode="Indexed")
+    document["metadata"]["annotations"] = {"muster.dev/elastic": "2:6"}
+    found = (await planned(world, (kind, document)))["wide"]
+    assert (found.verdict, found.note) == (
+        "waits",
+        "It is elastic: it starts with fewer pods, 2 or more, if so many fit.",
+    )
+    await runs(world, (kind, document))
+    await world.settle(10)
+    assert sorted((await nodes_of(world, "wide")).items()) == [("a", 4)]
+
+
+@virtual
 async def test_quota_comes_before_placement(world):
     await world.node("a", cpu="8")
     await queue(world, "team", "2")

@@ -22,7 +22,7 @@ class ObjectPlan:
     """What would become of one object of a file.
 
     kind: as kubectl names it: `job.batch`. quota: None if it needs none. gang: None if that was not looked at.
-    problem: why there is nothing to be said of it.
+    problem: why there is nothing to be said of it. note: what may yet become of it beyond that.
     """
 
     kind: str
@@ -31,6 +31,7 @@ class ObjectPlan:
     quota: QuotaPlan | None = None
     gang: GangPlan | None = None
     problem: str = ""
+    note: str = ""
 
     @property
     def verdict(self) -> Verdict:
@@ -39,6 +40,8 @@ class ObjectPlan:
             return "waits"
         displacing = self.quota is not None and self.quota.verdict == "preempts"
         found = self.gang.verdict if self.gang is not None else "starts"
+        if found == "never" and self.note:
+            return "waits"
         return "preempts" if displacing and found == "starts" else found
 
 
@@ -47,6 +50,7 @@ class Subject:
     """Something that would run: its pods, as the server would make them.
 
     queue: the LocalQueue that it needs quota of. podsets: what it asks of that.
+    least: with how few pods it may start, if that is fewer than it has.
     """
 
     kind: str
@@ -56,6 +60,7 @@ class Subject:
     podsets: tuple[PodSet, ...] = ()
     priority: int = 0
     problem: str = ""
+    least: int = 0
 
     @property
     def workload(self) -> Workload:
@@ -99,6 +104,7 @@ def plans(
             quotas.get(one.meta.uid),
             gangs[pods[0].metadata.uid] if (pods := ready.get(one.meta.uid)) else None,
             one.problem,
+            f"It is elastic: it starts with fewer pods, {one.least} or more, if so many fit." if one.least else "",
         )
         for one in subjects
     ]

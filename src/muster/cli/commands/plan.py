@@ -96,7 +96,7 @@ def _lines(plan: Any, namespace: str, now: Any) -> list[str]:
         lines += _quota(plan.quota, now)
     if plan.gang is not None:
         lines += _placement(plan.gang, plan.namespace, now)
-    return lines
+    return lines + ([_line("", plan.note)] if plan.note and plan.verdict != "starts" else [])
 
 
 def _quota(quota: Any, now: Any) -> list[str]:
@@ -164,6 +164,7 @@ def _document(plan: Any) -> dict[str, Any]:
         "name": plan.name,
         "verdict": plan.verdict,
         "problem": plan.problem,
+        "note": plan.note,
         "quota": None
         if quota is None
         else {

@@ -13,6 +13,7 @@ from msgspec.structs import replace as changed
 
 from muster.api.batch import COMPLETION_INDEX, JOB, MAX_PARALLELISM, Job
 from muster.api.core import NAMESPACE, NODE, PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, POD, Pod
+from muster.api.elastic import bounds_of
 from muster.api.kinds import Kind
 from muster.api.kueue import LOCAL_QUEUE, RESOURCE_FLAVOR, WORKLOAD_PRIORITY_CLASS
 from muster.api.kueue.names import PRIORITY_CLASS_LABEL, QUEUE_NAME_LABEL
@@ -75,7 +76,9 @@ async def _of_job(lists: Lists, job: Job) -> Subject:
     except ApiError as error:
         return replace(subject, problem=f"its pods would be refused: {error}")
     pods = tuple(_like(first, number, indexed=index is not None) for number in range(subject.podsets[0].count))
-    return replace(subject, pods=pods, priority=await _priority(lists, meta, first))
+    bounds = bounds_of(meta.annotations)
+    least = bounds.least if bounds is not None and bounds.least < len(pods) else 0
+    return replace(subject, pods=pods, priority=await _priority(lists, meta, first), least=least)
 
 
 def _like(pod: Pod, number: int, *, indexed: bool) -> Pod:
