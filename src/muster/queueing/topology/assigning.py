@@ -257,5 +257,5 @@ def _no_room(
             said = f"{of} allows to fit only {short.fits} out of {ask.slices} {unit}(s)"
         else:
             said = f"{of} doesn't allow to fit any of {ask.slices} {unit}(s)"
-    reasons = ", ".join(sorted(f"{reason}: {count}" for reason, count in room.excluded.items()))
+    reasons = ", ".join(sorted(f"{reason}: {count}" for reason, count in room.excluded().items()))
     return f"{said}. Total nodes: {room.nodes}; excluded: {reasons}" if reasons else said

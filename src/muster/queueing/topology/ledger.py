@@ -7,7 +7,9 @@ flavors; others are counted for each flavor.
 Mutable, with one owner, and undone by the same calls: `take` and `give` leave no trace together.
 """
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 
 import numpy as np
 from msgspec import Struct
@@ -40,12 +42,12 @@ class Field(Struct, frozen=True, eq=False):
 class Room(Struct, frozen=True, eq=False):
     """How many pods each lowest domain of a flavor takes, and what the nodes lack that take none.
 
-    nodes: how many there are. excluded: by reason, how many of them take none.
+    nodes: how many there are. excluded: tells, by reason, how many of them take none, as long as nothing changes.
     """
 
     pods: Ints
     nodes: int
-    excluded: Mapping[str, int]
+    excluded: Callable[[], Mapping[str, int]]
 
 
 class Ledger:
@@ -174,7 +176,7 @@ class Ledger:
             fits = np.where(alone, capacity.fitting(shape, taken + one), -1)
         pods = np.full(len(leaves.names), -1 if beside is not None else 0, np.int64)
         pods[leaves.of_node[field.inside]] = fits[field.inside]
-        return Room(pods, int(field.inside.sum()), self._excluded(field, shape, free))
+        return Room(pods, int(field.inside.sum()), partial(self._excluded, field, shape, free))
 
     def _room_of_domains(self, flavor: FlavorSpec, field: Field, shape: Shape, beside: Shape | None) -> Room:
         """By what the nodes of a domain have together, as only that is known of what is taken; selectors do not count.
@@ -192,15 +194,12 @@ class Ledger:
             for resource, amount in self._taken.get((flavor.name, name), {}).items():
                 if resource in free:
                     free[resource][i] -= amount
-        excluded: dict[str, int] = {}
         if beside is None:
             pods = np.minimum(whole, _times(free, shape))
-            for resource in _scarcest(free, shape, pods):
-                excluded[resource] = excluded.get(resource, 0) + 1
         else:
             led = {resource: amounts - dict(beside.requests).get(resource, 0) for resource, amounts in free.items()}
             pods = np.where(_times(free, beside) > 0, np.minimum(whole, _times(led, shape)), -1)
-        return Room(pods, len(leaves.names), excluded)
+        return Room(pods, len(leaves.names), lambda: Counter(_scarcest(free, shape, pods)))
 
     def _free_of(self, *shapes: Shape | None) -> Iterable[tuple[str, Ints]]:
         resources = {resource for shape in shapes if shape is not None for resource, _ in shape.requests}

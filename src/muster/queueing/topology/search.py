@@ -127,17 +127,17 @@ class _Search:
         """The level, and those of its domains that take all, in the order in which they are used."""
         ask, rooms = self._ask, self._rooms[level]
         order = self._sorted_with_leader(level)
-        if not order:
+        if not len(order):
             return Short(0)
         need = ask.slices
-        enough = [i for i in order if rooms.slices_led[i] >= need and rooms.leaders[i] >= ask.leader]
+        enough = order[(rooms.slices_led[order] >= need) & (rooms.leaders[order] >= ask.leader)].tolist()
         if enough:
             return level, [enough[0] if ask.anywhere else self._tightest(level, enough, need, ask.leader)]
         if ask.required:
             return Short(int(rooms.slices[order[-1 if ask.anywhere else 0]]))
         if level > 0 and not ask.anywhere:
             return self._level_that_fits(level - 1)
-        return self._several(level, order)
+        return self._several(level, order.tolist())
 
     def _several(self, level: int, order: list[int]) -> tuple[int, list[int]] | Short:
         """No domain takes all: the leader goes first, where it costs the others nothing, and then as few as can be."""
@@ -211,20 +211,21 @@ class _Search:
         rooms = self._rooms[level]
         slices = rooms.slices[domains]
         order = np.lexsort((domains, rooms.pods[domains], slices if self._ask.anywhere else -slices))
-        return [int(i) for i in domains[order]]
+        found: list[int] = domains[order].tolist()
+        return found
 
-    def _sorted_with_leader(self, level: int) -> list[int]:
+    def _sorted_with_leader(self, level: int) -> Ints:
         """All of a level; those that take the leader come first."""
         rooms = self._rooms[level]
         slices = rooms.slices_led if self._ask.anywhere else -rooms.slices_led
-        order = np.lexsort((np.arange(len(slices)), rooms.pods_led, slices, -rooms.leaders))
-        return [int(i) for i in order]
+        return np.lexsort((np.arange(len(slices)), rooms.pods_led, slices, -rooms.leaders))
 
 
 def _summed_up(levels: Sequence[Level], room: Ints, led: Ints, ask: Ask) -> list[_Rooms]:
     """By level, from the widest: what each domain has room for."""
     last = len(levels) - 1
-    rooms = [_Rooms(room.copy(), _zeros(room), np.maximum(led, 0), _zeros(room), (led >= 0).astype(np.int64))]
+    leaders = (led >= 0).astype(np.int64)
+    rooms = [_Rooms(room.copy(), np.zeros_like(room), np.maximum(led, 0), np.zeros_like(room), leaders)]
     _slice(rooms[0], last, ask)
     for level in range(last - 1, -1, -1):
         rooms.insert(0, _parents(rooms[0], level, levels, ask))
@@ -235,8 +236,12 @@ def _summed_up(levels: Sequence[Level], room: Ints, led: Ints, ask: Ask) -> list
 def _parents(below: _Rooms, level: int, levels: Sequence[Level], ask: Ask) -> _Rooms:
     size, parents = len(levels[level].names), levels[level + 1].parents
     inner = ask.inner.get(level + 1, 1)
+    if not ask.leader:
+        pods = summed(parents, below.pods // inner * inner, size)
+        slices = summed(parents, below.slices, size)
+        return _Rooms(pods, slices, pods, slices, np.ones(size, np.int64))
     pods, pods_led = (room // inner * inner for room in (below.pods, below.pods_led))
-    able = below.leaders > 0 if ask.leader else np.ones(len(parents), np.bool_)
+    able = below.leaders > 0
     leaders = np.zeros(size, np.int64)
     np.maximum.at(leaders, parents, below.leaders)
     return _Rooms(
@@ -260,10 +265,6 @@ def _slice(rooms: _Rooms, level: int, ask: Ask) -> None:
     if level == ask.slice_level:
         rooms.slices = rooms.pods // ask.slice_size
         rooms.slices_led = rooms.pods_led // ask.slice_size
-
-
-def _zeros(like: Ints) -> Ints:
-    return np.zeros_like(like)
 
 
 def fitting_inside(levels: Sequence[Level], room: Ints, level: int, sizes: Sequence[tuple[int, int]]) -> Iterator[int]:
