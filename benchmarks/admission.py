@@ -30,7 +30,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from itertools import count
+from itertools import count, product
 from pathlib import Path
 from typing import Any
 
@@ -41,8 +41,10 @@ from admission_at_once import Played
 from apiserver import Lag
 from clients import Refused, Times, Wire
 
+from muster.api.core import NODE
 from muster.api.kinds import Kind
-from muster.api.kueue import CLUSTER_QUEUE, COHORT, LOCAL_QUEUE, RESOURCE_FLAVOR, WORKLOAD
+from muster.api.kueue import CLUSTER_QUEUE, COHORT, LOCAL_QUEUE, RESOURCE_FLAVOR, TOPOLOGY, WORKLOAD
+from muster.api.quantity import parse
 from muster.cluster.apiserver.front.https import HttpsFront
 from muster.cluster.apiserver.identity.credentials import Credentials
 from muster.cluster.embedded import cluster
@@ -54,6 +56,7 @@ from muster.runtime.ids import Ids
 from muster.runtime.objects import merge_patch
 
 SPACE = "default"
+READY = {"type": "Ready", "status": "True", "reason": "R", "message": "m"}
 WORKLOADS = WORKLOAD.path(SPACE)
 # Requests under way together, each on a connection of its own.
 CREATORS, FINISHERS = 16, 16
@@ -66,7 +69,9 @@ class Class:
     name: str
     run_seconds: float
     priority: int
-    cpus: int
+    cpus: float  # of all its pods
+    pods: int = 1
+    topology: dict[str, Any] | None = None  # what the podset asks for
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +91,7 @@ class Plan:
     setup: list[tuple[Kind[Any], str, dict[str, Any]]] = field(default_factory=list)  # kind, namespace, object
     arrivals: list[Arrival] = field(default_factory=list)
     cpus: int = 0  # of all queues
+    flavor: str = "rf"
     work: float = 0.0  # CPU seconds
     bound: float = 0.0  # seconds; no queue can be done before
 
@@ -93,8 +99,9 @@ class Plan:
 def plan(path: Path, fraction: float) -> Plan:
     """Read a configuration; `fraction` is how many of its workloads are played."""
     result, numbers = Plan(), count()
-    result.setup.append((RESOURCE_FLAVOR, "", {"metadata": {"name": "rf"}}))
-    for cohorts in yaml.safe_load(path.read_text())["cohorts"]:
+    written = yaml.safe_load(path.read_text())
+    _add_flavor(result, written.get("resourceFlavor", {"name": "rf"}), written.get("topology"))
+    for cohorts in written["cohorts"]:
         for number in range(cohorts["count"]):
             cohort = f"{cohorts['className']}-{number}"
             result.setup.append((COHORT, "", {"metadata": {"name": cohort}}))
@@ -105,6 +112,33 @@ def plan(path: Path, fraction: float) -> Plan:
     return result
 
 
+def _add_flavor(plan: Plan, flavor: dict[str, Any], topology: dict[str, Any] | None) -> None:
+    """The flavor; if it has a topology, that too, and its nodes, of which each level has so many in the next wider."""
+    plan.flavor = flavor["name"]
+    spec: dict[str, Any] = {}
+    if topology is not None:
+        spec = {"nodeLabels": {flavor["nodeLabel"]: "true"}, "topologyName": topology["name"]}
+        levels = [{"nodeLabel": level["nodeLabel"]} for level in topology["levels"]]
+        plan.setup.append((TOPOLOGY, "", {"metadata": {"name": topology["name"]}, "spec": {"levels": levels}}))
+        for path in product(*(range(level["count"]) for level in topology["levels"])):
+            names = ["-".join(map(str, path[: depth + 1])) for depth in range(len(path))]
+            labels = {level["nodeLabel"]: f"n-{name}" for level, name in zip(topology["levels"], names, strict=True)}
+            meta = {"name": f"n-{names[-1]}", "labels": {**spec["nodeLabels"], **labels}}
+            capacity = {"pods": "110", **topology["levels"][-1]["capacity"]}
+            plan.setup.append(
+                (NODE, "", {"metadata": meta, "status": {"allocatable": capacity, "conditions": [READY]}})
+            )
+    plan.setup.append((RESOURCE_FLAVOR, "", {"metadata": {"name": flavor["name"]}, "spec": spec}))
+
+
+def _topology(written: dict[str, Any]) -> dict[str, Any] | None:
+    """Balanced placement is what upstream's default build does with it: preferred."""
+    if "tasConstraint" not in written:
+        return None
+    how = "required" if written["tasConstraint"] == "required" else "preferred"
+    return {how: written["tasLevel"]}
+
+
 def _add_queue(
     plan: Plan, queues: dict[str, Any], name: str, cohort: str, fraction: float, numbers: Iterator[int]
 ) -> None:
@@ -112,7 +146,7 @@ def _add_queue(
     spec = {
         "cohortName": cohort,
         "namespaceSelector": {},
-        "resourceGroups": [{"coveredResources": ["cpu"], "flavors": [{"name": "rf", "resources": [quota]}]}],
+        "resourceGroups": [{"coveredResources": ["cpu"], "flavors": [{"name": plan.flavor, "resources": [quota]}]}],
         "preemption": {
             "reclaimWithinCohort": queues["reclaimWithinCohort"],
             "withinClusterQueue": queues["withinClusterQueue"],
@@ -120,11 +154,14 @@ def _add_queue(
     }
     plan.setup.append((CLUSTER_QUEUE, "", {"metadata": {"name": name}, "spec": spec}))
     plan.setup.append((LOCAL_QUEUE, SPACE, {"metadata": {"name": name}, "spec": {"clusterQueue": name}}))
-    plan.cpus += queues["nominalQuota"]
+    plan.cpus += int(queues["nominalQuota"])
     work, end = 0.0, 0.0
     for each in queues["workloadsSets"]:
         for written in each["workloads"]:
-            kind = Class(written["className"], written["runtimeMs"] / 1e3, written["priority"], written["request"])
+            pods = written.get("podCount", 1)
+            cpus = float(parse(written["request"]) * pods)
+            seconds, priority = written["runtimeMs"] / 1e3, written["priority"]
+            kind = Class(written["className"], seconds, priority, cpus, pods, _topology(written))
             many, interval = max(1, round(each["count"] * fraction)), each["creationIntervalMs"] / 1e3
             for turn in range(1, many + 1):
                 number = next(numbers)
@@ -132,15 +169,17 @@ def _add_queue(
             work += many * kind.run_seconds * kind.cpus
             end = max(end, many * interval + kind.run_seconds)
     plan.work += work
-    plan.bound = max(plan.bound, end, work / queues["nominalQuota"])
+    plan.bound = max(plan.bound, end, work / int(queues["nominalQuota"]))
 
 
 def body(arrival: Arrival) -> bytes:
-    """A workload of one pod, as Kueue's own player makes it."""
-    container = {"name": "c", "image": "none", "resources": {"requests": {"cpu": str(arrival.kind.cpus)}}}
+    """A workload of pods that are alike, as Kueue's own player makes it."""
+    each = f"{arrival.kind.cpus / arrival.kind.pods * 1000:.0f}m"
+    container = {"name": "c", "image": "none", "resources": {"requests": {"cpu": each}}}
     podset = {
         "name": "main",
-        "count": 1,
+        "count": arrival.kind.pods,
+        **({"topologyRequest": arrival.kind.topology} if arrival.kind.topology is not None else {}),
         "template": {"spec": {"restartPolicy": "Never", "containers": [container]}},
     }
     return msgspec.json.encode({
@@ -436,6 +475,9 @@ async def measure(title: str, script: Plan, server: Server, pid: int, at_once: f
     for kind, namespace, document in script.setup:
         made = {"apiVersion": kind.api_version, "kind": kind.kind, **document}
         await wires[0].ask("POST", kind.path(namespace), msgspec.json.encode(made))
+        if kind is NODE:  # its status is not what who makes it says
+            path = kind.path("", document["metadata"]["name"], "status")
+            await wires[0].ask("PATCH", path, msgspec.json.encode({"status": document["status"]}))
     setup = time.perf_counter() - start
     player = Player(script)
     await server.watch(player)

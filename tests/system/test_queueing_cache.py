@@ -4,15 +4,19 @@ import asyncio
 from random import Random as Chance
 from typing import Any
 
+import msgspec
 import pytest
 from tests.system.plane import World, running
 from tests.system.queueing_world import cohort, finish, flavor, get, give_back, local_queue, queue, workload
 
 from muster.api.conditions import is_true
-from muster.api.kueue import CLUSTER_QUEUE, COHORT, LOCAL_QUEUE, RESOURCE_FLAVOR, WORKLOAD
+from muster.api.core import NODE
+from muster.api.kueue import CLUSTER_QUEUE, COHORT, LOCAL_QUEUE, RESOURCE_FLAVOR, TOPOLOGY, WORKLOAD, Topology
+from muster.api.nodes import HOSTNAME_LABEL
 from muster.api.status import ApiError
 from muster.controllers.queueing.admission import AdmissionController
 from muster.controllers.queueing.cache import QueueingCache
+from muster.gang.shapes import Shape
 from muster.runtime.clock import run_virtual
 from muster.runtime.ids import Random
 from muster.runtime.manager import Manager
@@ -20,7 +24,9 @@ from muster.runtime.manager import Manager
 STEPS = 120
 QUEUES = ("a", "b", "c")
 COHORTS = ("", "left", "right")
-FLAVORS = ("red", "blue")
+FLAVORS = ("red", "blue", "racks")  # of the last nodes are known
+NODES = ("n0", "n1", "n2")
+POD = (("cpu", 1000), ("pods", 1))
 
 
 def holdings(cache: QueueingCache) -> dict[str, Any]:
@@ -29,11 +35,17 @@ def holdings(cache: QueueingCache) -> dict[str, Any]:
     return {
         name: (
             {fr: amount for fr, amount in node.usage.items() if amount},
-            {key: one.usage for key, one in node.workloads.items()},
+            {key: (one.usage, one.places) for key, one in node.workloads.items()},
             node.parent.name if node.parent is not None else "",
         )
         for name, node in nodes.items()
     }
+
+
+def room(cache: QueueingCache) -> list[int]:
+    """How many pods each node still takes, as far as places are given."""
+    racks = cache.flavors.get("racks")
+    return list(cache.tree.ledger.room(racks, Shape(POD)).pods) if racks is not None and racks.levels else []
 
 
 def waiting(cache: QueueingCache, others: set[str]) -> dict[str, list[str]]:
@@ -58,13 +70,27 @@ class Story:
         self.made = 0
 
     async def begin(self) -> None:
+        levels = [{"nodeLabel": HOSTNAME_LABEL}]
+        document = {"metadata": {"name": "hosts"}, "spec": {"levels": levels}}
+        await self.world.client.create(TOPOLOGY, msgspec.convert(document, Topology))
+        for name in NODES:
+            await self.world.node(name, cpu="3")
+            await self.world.client.patch(NODE, name, {"metadata": {"labels": {HOSTNAME_LABEL: name, "zone": "a"}}})
         for name in FLAVORS:
-            await flavor(self.world, name)
+            await self.make_flavor(name)
         for name in ("left", "right"):
             await cohort(self.world, name)
         for name in QUEUES:
             await self.make_queue(name)
             await local_queue(self.world, name, name)
+
+    async def make_flavor(self, name: str) -> None:
+        spec = {"nodeLabels": {"zone": "a"}, "topologyName": "hosts"} if name == "racks" else {}
+        await flavor(self.world, name, **spec)
+
+    async def cordon(self) -> None:
+        patch = {"spec": {"unschedulable": self.chance.random() < 0.5}}
+        await self.world.client.patch(NODE, self.chance.choice(NODES), patch)
 
     async def make_queue(self, name: str) -> None:
         rules = {"withinClusterQueue": "LowerPriority", "reclaimWithinCohort": "Any"}
@@ -75,7 +101,7 @@ class Story:
     async def step(self) -> None:
         deed = self.chance.choice(
             [self.submit] * 8 + [self.end] * 4 + [self.yield_] * 4 + [self.drop, self.requota, self.stop, self.local]
-            + [self.remake] * 2 + [self.recohort, self.reflavor, self.deactivate]
+            + [self.remake] * 2 + [self.recohort, self.reflavor, self.deactivate, self.cordon]
         )  # fmt: skip
         try:
             await deed()
@@ -159,7 +185,7 @@ class Story:
             await self.world.client.delete(RESOURCE_FLAVOR, name)
             await self.world.client.patch(RESOURCE_FLAVOR, name, {"metadata": {"finalizers": None}})
         else:
-            await flavor(self.world, name)
+            await self.make_flavor(name)
 
 
 async def history(seed: int, steps: int) -> None:
@@ -182,6 +208,8 @@ async def history(seed: int, steps: int) -> None:
         await again.ready.wait()
         try:
             assert holdings(cache) == holdings(fresh)
+            assert room(cache) == room(fresh)
+            assert all(0 <= pods <= 3 for pods in room(cache))
             assert waiting(cache, sticky(cache)) == waiting(fresh, sticky(cache))
             assert cache.unfit == fresh.unfit
             for node in cache.tree.cohorts.values():
