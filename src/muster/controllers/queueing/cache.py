@@ -336,10 +336,9 @@ class QueueingCache:
             self._has_room()
 
     def _has_room(self) -> None:
-        """There is room on nodes of flavors with a topology: all are looked at again whose quota is for these."""
-        users = {name for flavor in self.flavors.values() if flavor.levels for name in self._users.get(flavor.name, ())}
-        for root in dict.fromkeys(self.tree.queues[name].root for name in sorted(users) if name in self.tree.queues):
-            self._flush(root)
+        """There is room on nodes of flavors with a topology."""
+        self.queues.flush_places()
+        self.wake()
 
     def _local_queue_changed(self, old: LocalQueue | None, new: LocalQueue | None) -> None:
         queue = new if new is not None else old

@@ -47,10 +47,11 @@ class EquivalenceClass:
     """A class of workloads.
 
     needs: every flavor and resource that it might take. places: of its members. aside: it was tried and does not fit.
+    unplaced: a place for its pods could help, in whatever tree it becomes free.
     entry: where it stands among the classes to be tried, if it does.
     """
 
-    __slots__ = ("aside", "entry", "identity", "local_queue", "needs", "note", "places")
+    __slots__ = ("aside", "entry", "identity", "local_queue", "needs", "note", "places", "unplaced")
 
     def __init__(self, identity: Hashable, local_queue: str, needs: frozenset[FlavorResource]) -> None:
         self.identity = identity
@@ -59,6 +60,7 @@ class EquivalenceClass:
         self.places = SortedList()
         self.note: PendingReason | None = None
         self.aside = False
+        self.unplaced = False
         self.entry: _Entry | None = None
 
 
@@ -253,6 +255,17 @@ class PendingQueue:
             self.tried = not (freed is None or head is None or not head.needs.isdisjoint(freed))
             return bool(woken) or not self.tried
         return bool(woken)
+
+    def wake_unplaced(self) -> bool:
+        """There is a place that was not: try again what looked for one; whether anything did."""
+        woken = [equivalence for equivalence in self._aside if equivalence.unplaced]
+        for equivalence in woken:
+            self.reopen(equivalence)
+        if self.parked is None or not self.tried:
+            return bool(woken)
+        head = self.waiters[self.parked.place[-1]].equivalence
+        self.tried = head is not None and not head.unplaced
+        return bool(woken) or not self.tried
 
     def refresh(self) -> None:
         """The specification, or what is in the way of whom, is another."""

@@ -60,6 +60,7 @@ class Queues:
         self._claims: dict[str, Usage] = {}  # as of the last `take_lifted`
         self._reparked: set[str] = set()  # since then
         self._freed: dict[Node, set[FlavorResource] | None] = {}  # flushes that were asked for
+        self._places_freed = False
 
     # What the shell tells.
 
@@ -174,8 +175,17 @@ class Queues:
         known = self._freed.get(node, set())
         self._freed[node] = None if freed is None or known is None else known.union(freed)
 
+    def flush_places(self) -> None:
+        """There is a place on nodes that was not, for whichever tree."""
+        self._places_freed = True
+
     def _flush(self) -> None:
         """Do what was asked for by `flush`; once for a tree, however much ended in it."""
+        if self._places_freed:
+            self._places_freed = False
+            for waiting in self._pending.values():
+                if waiting.wake_unplaced():
+                    self._changed(waiting)
         if not self._freed:
             return
         freed: dict[Node, set[FlavorResource] | None] = {}
@@ -237,20 +247,30 @@ class Queues:
         pending = self._pending.get(queue)
         return pending.head() if pending is not None else None
 
-    def set_aside(self, workload: WorkloadInfo, note: PendingReason) -> None:
-        """It does not fit, and no other like it does."""
+    def set_aside(self, workload: WorkloadInfo, note: PendingReason, *, unplaced: bool = False) -> None:
+        """It does not fit, and no other like it does. unplaced: see `queue.EquivalenceClass`."""
         pending = self._pending[workload.queue]
         self._stick(self._waiters[workload.key], sticky=False)
-        pending.set_aside(self._class_of(workload), note)
+        equivalence = self._class_of(workload)
+        equivalence.unplaced = unplaced
+        pending.set_aside(equivalence, note)
         self._changed(pending)
 
     def park(
-        self, workload: WorkloadInfo, note: PendingReason, claim: Usage, *, sticky: bool = False, blocker: str = ""
+        self,
+        workload: WorkloadInfo,
+        note: PendingReason,
+        claim: Usage,
+        *,
+        sticky: bool = False,
+        blocker: str = "",
+        unplaced: bool = False,
     ) -> None:
         """The head of a ClusterQueue cannot be admitted yet, and stays the head; see `queue.Parked`."""
         waiter, pending = self._waiters[workload.key], self._pending[workload.queue]
         self._stick(waiter, sticky=sticky and not (pending.spec is not None and pending.spec.strict))
-        self._class_of(workload).note = note
+        equivalence = self._class_of(workload)
+        equivalence.note, equivalence.unplaced = note, unplaced
         pending.parked, pending.tried = Parked(waiter.place, note, claim, blocker), True
         self._changed(pending)
 

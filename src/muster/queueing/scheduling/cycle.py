@@ -213,9 +213,9 @@ class _Cycle:
                 return nomination
             note = _note(found.assignment)
             if strict:
-                self._park(head, note, {})
+                self._park(head, note, {}, unplaced=found.unplaced)
                 return None
-            self._set_aside(head, note)
+            self._set_aside(head, note, unplaced=found.unplaced)
         return None
 
     def _look(self, node: Node, workload: WorkloadInfo) -> Nomination:
@@ -263,7 +263,7 @@ class _Cycle:
                     self._enter(node.name)
                     return
                 self._claim(node, assignment.usage, cohorts, assignment.places)
-                self._park(workload, note, assignment.usage, sticky=True)
+                self._park(workload, note, assignment.usage, sticky=True, unplaced=bool(assignment.places))
                 return
             assignment = elsewhere.assignment
         if blocker := self._closed.blocker(workload, assignment.usage):
@@ -320,7 +320,7 @@ class _Cycle:
         claim: Usage = {}
         if node.policy.preemption.within_cohort != "Any":
             claim = _reservation(node, assignment)
-        self._park(nomination.workload, _note(assignment), claim)
+        self._park(nomination.workload, _note(assignment), claim, unplaced=nomination.found.unplaced)
         self._claim(node, claim, cohorts)
 
     def _claim(self, node: Node, usage: Usage, cohorts: CohortTree, places: tuple[Places, ...] = ()) -> None:
@@ -380,13 +380,20 @@ class _Cycle:
             self._tree.queues[victim.queue].remove(victim.usage or {})
 
     def _park(
-        self, workload: WorkloadInfo, note: PendingReason, claim: Usage, *, sticky: bool = False, blocker: str = ""
+        self,
+        workload: WorkloadInfo,
+        note: PendingReason,
+        claim: Usage,
+        *,
+        sticky: bool = False,
+        blocker: str = "",
+        unplaced: bool = False,
     ) -> None:
-        self._queues.park(workload, note, claim, sticky=sticky, blocker=blocker)
+        self._queues.park(workload, note, claim, sticky=sticky, blocker=blocker, unplaced=unplaced)
         self._tell(workload, note)
 
-    def _set_aside(self, workload: WorkloadInfo, note: PendingReason) -> None:
-        self._queues.set_aside(workload, note)
+    def _set_aside(self, workload: WorkloadInfo, note: PendingReason, *, unplaced: bool = False) -> None:
+        self._queues.set_aside(workload, note, unplaced=unplaced)
         self._tell(workload, note)
 
     def _tell(self, workload: WorkloadInfo, note: PendingReason) -> None:

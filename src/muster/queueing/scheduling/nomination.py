@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from muster.queueing.model import Assignment, FlavorResource, FlavorSpec, Mode, PodSetAssignment, WorkloadInfo
 from muster.queueing.quota.tree import UNLIMITED, Node, Tree
@@ -35,11 +36,15 @@ class AdmissionSettings(Struct, frozen=True):
 
 
 class Found(Struct, frozen=True):
-    """The best for a workload. mode: of the assignment."""
+    """The best for a workload.
+
+    mode: of the assignment. unplaced: in some flavor it was a place for its pods that was missing.
+    """
 
     assignment: Assignment
     mode: Mode
     victims: tuple[Victim, ...] = ()
+    unplaced: bool = False
 
     @property
     def fits(self) -> bool:
@@ -123,6 +128,7 @@ class _Search:
         Upstream goes on in later cycles, so that what it finds depends on the past; here it is one search.
         """
         first: Found | None = None
+        unplaced = False
         start: dict[tuple[int, str], int] = {}
         seen: list[dict[tuple[int, str], int]] = []
         while start not in seen:
@@ -140,6 +146,7 @@ class _Search:
             )
             if self._tree.ledger.in_use:
                 assignment = placed(assignment, self._workload.podsets, self._flavors, self._tree.ledger)
+                unplaced = unplaced or any(podset.unplaced for podset in assignment.podsets)
             mode = assignment.mode
             found = Found(assignment, mode, self._victims(assignment, mode))
             if found.possible:
@@ -153,7 +160,7 @@ class _Search:
                 for resource, choice in podset.flavors.items()
             }
         assert first is not None, "there is a first attempt"
-        return first
+        return replace(first, unplaced=True) if unplaced else first
 
     def _victims(self, assignment: Assignment, mode: Mode) -> tuple[Victim, ...]:
         if mode not in (Mode.PREEMPT, Mode.RECLAIM):

@@ -118,6 +118,19 @@ def test_places_that_victims_leave_are_kept_for_the_preemptor():
     assert not outcome.admitted
 
 
+def test_who_waits_for_a_place_is_woken_by_one_in_another_tree_and_who_waits_for_quota_is_not():
+    names = ("one", "two", "three")
+    tree, queues = world(hall(racks=1), queues=names)
+    hold(tree, "holder", 4, required("rack"), queue="one")
+    queues.add(workload(podset(4, required("rack")), name="for-a-place", queue="two"))
+    queues.add(workload(podset(1, required("rack"), cpu=2 * 10**6), name="for-quota", queue="three"))
+    cycle(tree, queues)
+    assert queues.untried == []
+    queues.flush_places()
+    assert queues.untried == ["two"]
+    assert cycle(tree, queues).looks == 1
+
+
 sizes = st.tuples(st.integers(1, 5), st.sampled_from(["block", "rack"]), st.booleans(), st.integers(0, 2))
 
 
