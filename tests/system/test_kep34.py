@@ -1,5 +1,6 @@
 """PodGroups on a cluster: rows 3.2 to 3.21 of KEP-34's checklist, for every dialect."""
 
+import random
 from typing import Any
 
 import msgspec
@@ -615,3 +616,51 @@ async def test_an_elastic_job_in_a_group_is_left_at_its_size(world: World) -> No
     await world.job("j", 2, annotations=bounds, template=template)
     await world.settle(30)
     assert await world.nodes_of("j") == ["a", "a"]
+
+
+MARKS: dict[Kind[Any], Any] = {
+    kep.POD_GROUP: {"annotations": {KEP: "{}"}},
+    volcano.POD_GROUP: {"annotations": {"scheduling.volcano.sh/group-name": "{}"}},
+    sigs.POD_GROUP: {"annotations": {KEP: "{}"}},
+    coscheduling.POD_GROUP: {"labels": {LABEL: "{}"}},
+}
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_in_whatever_order_things_come_no_group_is_half_placed(seed: int) -> None:
+    chance = random.Random(seed)
+    groups = {f"g{n}": (chance.choice([*MARKS]), chance.randint(1, 5), chance.randint(1, 6)) for n in range(6)}
+    steps = [("node", f"n{n}", chance.randint(1, 4)) for n in range(5)]
+    steps += [("group", name, 0) for name in groups if chance.random() < 0.9]
+    steps += [("pod", name, n) for name, (_, _, size) in groups.items() for n in range(size)]
+    chance.shuffle(steps)
+
+    async def half(world: World) -> list[str]:
+        """Groups of which some pods are bound, and too few."""
+        numbers = {name: len(await bound(world, name)) for name in groups}
+        return [name for name, number in numbers.items() if 0 < number < groups[name][1]]
+
+    @virtual
+    async def run(world: World) -> None:
+        for what, name, number in steps:
+            if what == "node":
+                await world.node(name, cpu=str(number))
+            elif what == "group":
+                await group(world, name, groups[name][1], kind=groups[name][0])
+            else:
+                marks = {part: dict.fromkeys(said, name) for part, said in MARKS[groups[name][0]].items()}
+                await member(world, f"{name}-{number}", meta=marks)
+            if pause := chance.choice([0, 0, 0.1, 3]):
+                await world.settle(pause)
+            assert pause < 3 or await half(world) == []
+        await world.settle(30)
+        assert await half(world) == []
+        there = {name for what, name, _ in steps if what == "group"}
+        assert [name for name in groups if name not in there and await bound(world, name)] == []
+        await world.node("large", cpu="64")
+        await world.settle(30)
+        for name, (_, least, size) in groups.items():
+            whole = size if name in there and size >= least else 0
+            assert len(await bound(world, name)) == whole, (name, groups[name])
+
+    run()
