@@ -32,7 +32,7 @@ async def test_the_status_of_a_budget(api):
 
 
 @cluster
-async def test_a_budget_is_spent_by_the_eviction_itself(api):
+async def test_pitfall_29_a_budget_is_spent_by_the_eviction_itself(api):
     await make(api, "a0", "a1", "a2")
     await budget(api, minAvailable=2)
     await status(api)
@@ -49,7 +49,7 @@ async def test_a_budget_is_spent_by_the_eviction_itself(api):
 
 
 @cluster
-async def test_many_evictions_at_once_are_let_through_as_far_as_the_budget_goes(api):
+async def test_pitfall_29_many_evictions_at_once_are_let_through_as_far_as_the_budget_goes(api):
     names = [f"a{n}" for n in range(20)]
     await make(api, *names)
     await budget(api, minAvailable=13)

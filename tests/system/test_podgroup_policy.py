@@ -98,6 +98,18 @@ async def test_3_24_restart_makes_the_whole_group_anew(g):
     assert told == "Restart 1: 2 running and 0 succeeded pods are fewer than the 3 that must run"
 
 
+@gang
+async def test_3_27_pitfall_28_a_member_that_its_kubelet_rejects_is_lost(g):
+    """Two schedulers gave the room of a node away: nobody makes the pod anew but its controller."""
+    await g.begin({"onBelowMin": "Restart"})
+    before = await g.live()
+    rejected = {"phase": "Failed", "reason": "OutOfcpu", "message": "Node didn't have enough resource: cpu"}
+    await g.api.merge(f"{PODS}/{min(before)}/status", {"status": rejected})
+    await g.run(20)
+    after = await g.live()
+    assert (len(after), after & before, (await g.status())["restarts"]) == (3, set(), 1)
+
+
 @pytest.mark.parametrize("policy", [None, {"onBelowMin": "None"}])
 def test_3_24_without_a_policy_the_controller_of_the_pods_sees_to_it(policy):
     @gang
