@@ -8,6 +8,7 @@ from collections.abc import Callable
 from muster.api.core import NODE, POD, Node, Pod
 from muster.api.kueue.names import TOPOLOGY_ANNOTATIONS, WORKLOAD_ANNOTATION
 from muster.api.pods import is_finished, pod_requests
+from muster.gang.shapes import MOST
 from muster.queueing.topology.ledger import Ledger
 from muster.runtime.manager import Manager
 
@@ -48,7 +49,7 @@ class TopologyNodes:
         if not self._following:
             return
         if new is not None and new.spec.node_name and not is_finished(new) and not has_places(new):
-            asked = {resource: amount for resource, amount in pod_requests(new.spec).items() if amount > 0}
+            asked = {resource: min(amount, MOST) for resource, amount in pod_requests(new.spec).items() if amount > 0}
             requests = tuple(sorted(({"pods": 1} | asked).items()))
             self._ledger.occupy(new.metadata.uid, new.spec.node_name, requests)
             return

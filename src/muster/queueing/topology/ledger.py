@@ -19,7 +19,7 @@ from muster.api.nodes import HOSTNAME_LABEL
 from muster.api.taints import untolerated
 from muster.gang.capacity import Capacity, Ints, Mask
 from muster.gang.domains import Level, domains
-from muster.gang.shapes import Amounts, Guest, Shape
+from muster.gang.shapes import MOST, Amounts, Guest, Shape
 from muster.queueing.model import FlavorSpec, Places
 
 _BEARS_ALL = (Toleration(operator="Exists"),)
@@ -100,11 +100,12 @@ class Ledger:
             self.version += sign * hash(each)
             for key, count in _keys(each):
                 taken = self._taken.setdefault(key, {})
-                for resource, amount in each.requests:
-                    taken[resource] = taken.get(resource, 0) + sign * count * amount
+                amounts = tuple((resource, sign * min(count * amount, MOST)) for resource, amount in each.requests)
+                for resource, amount in amounts:
+                    taken[resource] = taken.get(resource, 0) + amount
                 if not any(taken.values()):
                     del self._taken[key]
-                self._count_on_node(key, each.requests, sign * count)
+                self._count_on_node(key, amounts)
 
     def give(self, places: Iterable[Places]) -> None:
         """They go there no more."""
@@ -220,10 +221,10 @@ class Ledger:
         if self._of_nodes is None or self._of_nodes.shape != shape:
             self._of_nodes = np.zeros(shape, np.int64)
             for key, amounts in self._taken.items():
-                self._count_on_node(key, tuple(amounts.items()), 1)
+                self._count_on_node(key, tuple(amounts.items()))
         return self._of_nodes
 
-    def _count_on_node(self, key: _Key, amounts: Amounts, times: int) -> None:
+    def _count_on_node(self, key: _Key, amounts: Amounts) -> None:
         flavor, values = key
         if flavor or self._of_nodes is None or self._hosts is None:
             return
@@ -231,7 +232,7 @@ class Ledger:
         if (node := self._hosts.get(values[0])) is not None:
             for resource, amount in amounts:
                 if (row := rows.get(resource, len(rows))) < len(self._of_nodes):
-                    self._of_nodes[row, node] += times * amount
+                    self._of_nodes[row, node] += amount
 
     def _excluded(self, field: Field, shape: Shape, free: Ints) -> dict[str, int]:
         """Why nodes take no pod, in upstream's words; each node counts once."""

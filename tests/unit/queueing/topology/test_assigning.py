@@ -18,7 +18,7 @@ from tests.unit.queueing.topology.halls import (
     workload,
 )
 
-from muster.queueing.model import FlavorSpec
+from muster.queueing.model import FlavorSpec, Places
 
 
 def hall(levels=HOSTS, **cpus):
@@ -381,6 +381,16 @@ def test_what_others_hold_counts_until_they_give_it_back(levels):
     assert found(tree, workload(podset(2, required("rack"))), [flavor(levels)]) == {
         "main": {"x1" if levels == HOSTS else "b1/r1": 2}
     }
+
+
+def test_absurd_amounts_are_counted_and_given_back():
+    tree = tree_of(hall(b1_r1_x1=2, b1_r1_x2=2))
+    absurd = Places("main", ("tas",), (HOST,), (("cpu", 10**18), ("pods", 1)), ((("x1",), 10**9),))
+    for _ in range(2):  # before and after the amounts on nodes have been looked at
+        tree.ledger.take([absurd, absurd])
+        assert found(tree, workload(podset(2, required("rack"))), [flavor()]) == {"main": {"x2": 2}}
+        tree.ledger.give([absurd, absurd])
+        assert found(tree, workload(podset(4, required("rack"))), [flavor()]) == {"main": {"x1": 2, "x2": 2}}
 
 
 def test_a_host_is_shared_between_flavors_and_a_rack_is_not():
