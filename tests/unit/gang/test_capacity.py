@@ -1,5 +1,6 @@
 """What fits is kept up to date change by change: always what a capacity made anew says."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.gang.conftest import make_node, make_pod
@@ -66,3 +67,31 @@ def anew(nodes, pods):
 def by_name(capacity, shape):
     found = capacity.fitting(shape)
     return {name: int(found[index]) for index, name in enumerate(capacity.names) if name is not None}
+
+
+@pytest.mark.parametrize(
+    ("change", "fits"),
+    [
+        pytest.param(lambda capacity: capacity.set_node(node(cpu="6")), 5, id="the node is larger"),
+        pytest.param(lambda capacity: capacity.set_node(node(cpu="2")), 1, id="smaller"),
+        pytest.param(lambda capacity: capacity.set_node(node(unschedulable=True)), 0, id="cordoned"),
+        pytest.param(lambda capacity: capacity.set_node(node(labels={"zone": "b"})), 0, id="labelled otherwise"),
+        pytest.param(lambda capacity: capacity.remove_node("n"), 0, id="gone"),
+        pytest.param(lambda capacity: capacity.assign("new", "n", guest_of(make_pod(cpu="2"))), 1, id="a pod comes"),
+        pytest.param(lambda capacity: capacity.release("old"), 4, id="a pod goes"),
+        pytest.param(lambda capacity: capacity.fitting(SHAPES[2]).fill(9), 3, id="who asks writes into the answer"),
+    ],
+)
+def test_every_change_shows(change, fits):
+    capacity = Capacity()
+    for number in range(100):  # so many that a few changes are not all
+        capacity.set_node(make_node(f"other{number}"))
+    capacity.set_node(node())
+    capacity.assign("old", "n", guest_of(make_pod("old")))
+    assert by_name(capacity, SHAPES[2])["n"] == 3
+    change(capacity)
+    assert int(capacity.fitting(SHAPES[2]).sum()) == fits, "no other node has the label"
+
+
+def node(cpu="4", labels=None, **spec):
+    return make_node("n", labels=labels or {"zone": "a"}, resources={"cpu": cpu}, **spec)
