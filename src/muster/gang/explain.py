@@ -8,6 +8,7 @@ import numpy as np
 from muster.api.quantity import format_amount
 from muster.gang.around import Around
 from muster.gang.capacity import Capacity, Mask
+from muster.gang.filling import MOST_TURNS
 from muster.gang.placement import Refusal
 from muster.gang.rules import PORTS, Apart, Together, limits_of
 from muster.gang.shapes import Shape
@@ -26,7 +27,7 @@ def explain(capacity: Capacity, refusal: Refusal, gang_size: int) -> str:
     if gang_size == 1:
         return f"{available}{_lacking_on_each(capacity, refusal.shape)}"
     if not refusal.proven:
-        tried = _tried(refusal, gang_size)
+        tried = _tried(capacity, refusal, gang_size)
         return f"{available} No way was found to fit the {gang_size} pods of the gang together, {tried}."
     fit = f"{refusal.fits} of {refusal.wanted} like pods fit now, and the gang of {gang_size} starts whole."
     lacking = (
@@ -35,9 +36,11 @@ def explain(capacity: Capacity, refusal: Refusal, gang_size: int) -> str:
     return f"{available} {fit}{lacking}"
 
 
-def _tried(refusal: Refusal, gang_size: int) -> str:
+def _tried(capacity: Capacity, refusal: Refusal, gang_size: int) -> str:
     if refusal.wanted < gang_size:
         return "although each of its shapes fits alone"
+    if refusal.wanted * len(capacity.names) > MOST_TURNS:
+        return "which have several rules between them, and are too many to be looked at one after the other"
     return f"one after the other; {refusal.fits} found a node"
 
 

@@ -16,6 +16,9 @@ from muster.gang.shapes import Shape
 # No more pods than that, over all nodes, are weighed one by one: beyond, they are packed tightly.
 _WORTHS = 4_000_000
 
+# So many pods times nodes are looked at one after the other, in a second or two: more would hold up all others.
+MOST_TURNS = 10_000_000
+
 _HUGE, _SHORT = int(np.iinfo(np.int64).max), int(np.iinfo(np.int16).max)
 
 
@@ -29,6 +32,10 @@ class Filled(Struct, frozen=True):
 def fill(around: Around, shape: Shape, fits: Ints, limits: Limits, wanted: int, taken: Ints | None) -> Filled:
     """Where so many pods go; of nodes that are as good as each other, the first by name. `fits` is changed."""
     if len(limits.rules) > 1:
+        if (few := _few_by_one_rule(limits, fits, wanted)) is not None:
+            return Filled(few)
+        if wanted * len(fits) > MOST_TURNS:
+            return Filled(np.zeros_like(fits), exact=False)
         return _one_by_one(around, shape, fits, wanted, taken)
     if not limits.rules and int(np.minimum(fits, wanted).sum()) < wanted:
         return Filled(fits)
@@ -61,6 +68,18 @@ def fill(around: Around, shape: Shape, fits: Ints, limits: Limits, wanted: int, 
         worth = worths(capacity, shape, taken, most)[order]
         counts[order] = _best_by_place(worth, ordered, places, quotas, liked)
     return Filled(counts)
+
+
+def _few_by_one_rule(limits: Limits, fits: Ints, wanted: int) -> Ints | None:
+    """Where pods can go by one of the rules alone, if by that alone not all can."""
+    for rule in limits.rules:
+        room = np.minimum(fits, wanted)
+        if not isinstance(rule, Even):
+            room[rule.closed()] = 0
+        places, quotas = _quotas(rule, rule.places, room, wanted)
+        if int(quotas.sum()) < wanted:
+            return _pack_by_place(room, places, quotas, None)
+    return None
 
 
 def _on_one(capacity: Capacity, fits: Ints, wanted: int) -> Ints:

@@ -1,5 +1,6 @@
 """What gang schedulers get wrong in placing, by the numbers of the list that the project keeps: 22 to 26, and 35."""
 
+from msgspec.structs import replace
 from tests.unit.gang.conftest import make_node, make_pod
 
 from muster.gang.capacity import Capacity
@@ -64,26 +65,56 @@ def test_26_another_order_is_tried_and_what_was_not_found_is_not_called_impossib
     assert "No way was found to fit the 4 pods of the gang together" in explain(capacity, refusal, 4)
 
 
+SELECTOR = {"matchLabels": {"app": "x"}}
+
+
+def spread(key):
+    return {"topologyKey": key, "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": SELECTOR}
+
+
+def apart(key):
+    term = {"topologyKey": key, "labelSelector": SELECTOR}
+    return {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+
+
+def looking(**spec):
+    pod = make_pod(**spec)
+    return shape_of(replace(pod, metadata=replace(pod.metadata, namespace="ns", labels={"app": "x"})))
+
+
+def racks(*names):
+    """Two nodes in each rack; the first letter is the zone."""
+    labels = [{"zone": name[0], "rack": name} for name in names for _ in range(2)]
+    return cluster(*(make_node(f"n{number}", labels=one) for number, one in enumerate(labels)))
+
+
 def test_35_rules_that_no_node_knows_alone_are_kept_pod_by_pod_and_that_is_said():
     """Two rules at once between the pods of a gang: they are placed one after the other."""
-    from msgspec.structs import replace
-
-    def spread(key):
-        selector = {"matchLabels": {"app": "x"}}
-        return {"topologyKey": key, "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": selector}
-
-    def shape():
-        pod = make_pod(topologySpreadConstraints=[spread("zone"), spread("rack")])
-        return shape_of(replace(pod, metadata=replace(pod.metadata, namespace="ns", labels={"app": "x"})))
-
-    labels = [{"zone": zone, "rack": zone + rack} for zone in "ab" for rack in "12"]
-    capacity = cluster(*(make_node(f"n{i}", labels=one, resources={"cpu": "2"}) for i, one in enumerate(labels)))
-    outcome = place(capacity, {shape(): 6})
+    shape = looking(topologySpreadConstraints=[spread("zone"), spread("rack")])
+    outcome = place(racks("a1", "a2", "b1", "b2"), {shape: 6})
     assert isinstance(outcome, Placement)
-    assert sorted(count for _, count in outcome.nodes[shape()]) == [1, 1, 2, 2]
-    refusal = place(capacity, {shape(): 9})
+    assert sum(count for _, count in outcome.nodes[shape]) == 6
+    capacity = racks("a1", "b1", "b2", "b3")
+    shape = looking(topologySpreadConstraints=[spread("zone")], affinity=apart("rack"))
+    assert isinstance(place(capacity, {shape: 3}), Placement)
+    refusal = place(capacity, {shape: 4})
     assert isinstance(refusal, Refusal)
     assert not refusal.proven
-    assert explain(capacity, refusal, 9).endswith(
-        "No way was found to fit the 9 pods of the gang together, one after the other; 8 found a node."
+    assert explain(capacity, refusal, 4).endswith(
+        "No way was found to fit the 4 pods of the gang together, one after the other; 3 found a node."
     )
+    refusal = place(capacity, {shape: 5})
+    assert isinstance(refusal, Refusal)
+    assert (refusal.proven, refusal.fits) == (True, 4), "one of the rules alone shows it"
+
+
+def test_35_pods_with_several_rules_between_them_do_not_hold_up_all_others(monkeypatch):
+    monkeypatch.setattr("muster.gang.filling.MOST_TURNS", 50)
+    monkeypatch.setattr("muster.gang.explain.MOST_TURNS", 50)
+    capacity = racks("a1", "a2", "b1", "b2")
+    shape = looking(topologySpreadConstraints=[spread("zone"), spread("rack")])
+    assert isinstance(place(capacity, {shape: 3}), Placement)
+    refusal = place(capacity, {shape: 4})
+    assert isinstance(refusal, Refusal)
+    assert not refusal.proven
+    assert "have several rules between them, and are too many" in explain(capacity, refusal, 4)
