@@ -288,11 +288,11 @@ async def test_what_local_queues_used_lately(world: World) -> None:
         await local_queue(world, name, "cq", fairSharing={"weight": weight})
     for name in ("a", "b"):
         await workload(world, f"of-{name}", name)
-    # What has just got quota counts as if it had been used for long.
+    # What has just got quota counts as if it had been used for long, but for a sample that may come before it.
     await world.settle(3600)
     usage = (await samples(world))["local_queue_admission_fair_sharing_usage"]
     assert usage == {
-        ("cq", "a", "default"): pytest.approx(2 * usage["cq", "b", "default"]),
+        ("cq", "a", "default"): pytest.approx(2 * usage["cq", "b", "default"], rel=0.05),
         ("cq", "b", "default"): pytest.approx(0.5, rel=0.05),
         ("cq", "c", "default"): inf,
     }
