@@ -26,6 +26,7 @@ from muster.runtime.refusals import ignoring
 from muster.runtime.transport import Request
 
 _BY_LABEL = "label"
+_MOST = 2**31 - 1  # what a status can say
 _UNMANAGED = (
     "Pods selected by this PodDisruptionBudget (selector: {selector}) were found to be unmanaged. As a result, the "
     "status of the PDB cannot be calculated correctly, which may result in undefined behavior. To account for these "
@@ -101,7 +102,7 @@ class DisruptionController(Reconciler):
             if scale is None:
                 raise _NoScaleError(f'found no controllers for pod "{pod.metadata.name}"')
             wanted[scale.metadata.uid] = scale.spec.replicas
-        return sum(wanted.values())
+        return min(sum(wanted.values()), _MOST)
 
     async def _scale(self, owner: OwnerReference, namespace: str) -> Scale | None:
         """The scale of a controller (of its Deployment, if any); None if it is not there. Raises `_NoScaleError`."""

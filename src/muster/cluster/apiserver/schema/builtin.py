@@ -50,7 +50,7 @@ def _scalar(schema: Schema, field: Field) -> tuple[type | None, Check]:
             return None, _one_of((int, float), mismatch)
         case "int-or-string":
             # Quantities too are so; their form is checked where they are used.
-            return None, _one_of((str, int, float), mismatch)
+            return None, _one_of((str, int, float), mismatch) if "oneOf" in schema else _int_or_string(mismatch)
         case _:
             return None, _anything
 
@@ -113,6 +113,22 @@ def _integer(bits: int, mismatch: Check) -> Check:
         if type(value) is int and -limit <= value < limit:
             return value
         return mismatch(value, path, findings)
+
+    return check
+
+
+def _int_or_string(mismatch: Check) -> Check:
+    """A type that decodes itself, so that its refusals name no field."""
+
+    def of_number(value: Any, path: Path, findings: Findings) -> Any:
+        if type(value) in (int, float):
+            raise DecodeError(f"json: cannot unmarshal number {value} into Go value of type int32")
+        return mismatch(value, path, findings)
+
+    integer = _integer(32, of_number)
+
+    def check(value: Any, path: Path, findings: Findings) -> Any:
+        return value if type(value) is str else integer(value, path, findings)
 
     return check
 

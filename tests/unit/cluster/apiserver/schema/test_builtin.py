@@ -164,6 +164,16 @@ def test_values_of_a_wrong_type(kind: Kind[Any], document: Any, message: str) ->
         (POD, "x", "json: cannot unmarshal string into Go value of type v1.Pod"),
         (
             POD,
+            pod(livenessProbe={"httpGet": {"port": 2**31}}),
+            "json: cannot unmarshal number 2147483648 into Go value of type int32",
+        ),
+        (
+            POD,
+            pod(livenessProbe={"httpGet": {"port": 1.5}}),
+            "json: cannot unmarshal number 1.5 into Go value of type int32",
+        ),
+        (
+            POD,
             {"metadata": {"creationTimestamp": "yesterday"}},
             'parsing time "yesterday" as "2006-01-02T15:04:05Z07:00": cannot parse "yesterday" as "2006"',
         ),
