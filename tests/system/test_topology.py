@@ -14,7 +14,7 @@ from tests.system.plane import World, running
 from tests.system.queued_jobs import Queued
 
 from muster.api.batch import JOB, Job
-from muster.api.config import EMBEDDED
+from muster.api.config import EMBEDDED, Configuration
 from muster.api.core import EVENT, NODE, POD, Pod
 from muster.api.kueue import CLUSTER_QUEUE, TOPOLOGY, WORKLOAD, Topology
 from muster.api.kueue.names import (
@@ -41,11 +41,11 @@ NAMES = [f"b{b}-r{r}-h{h}" for b in (1, 2) for r in (1, 2) for h in (1, 2)]
 LEVELS = [BLOCK, RACK, HOSTNAME_LABEL]
 
 
-def hall(test: Callable[[Queued], Awaitable[None]]) -> Callable[[], None]:
+def hall(test: Callable[[Queued], Awaitable[None]], configuration: Configuration = EMBEDDED) -> Callable[[], None]:
     """A test in virtual time: two blocks of two racks of two nodes of 2 CPUs, and the queue `cq` over them."""
 
     async def body() -> None:
-        async with running(configuration=EMBEDDED) as plane:
+        async with running(configuration=configuration) as plane:
             world = World(plane)
             manager = Manager(world.client, plane.surroundings.clock, plane.surroundings.random)
             nodes = SimulatedNodes(manager, NAMES, resources={"cpu": "2"}, labels={"zone": "a"})
@@ -383,3 +383,16 @@ async def test_a_node_that_is_not_ready_is_waited_for_as_long_as_its_pods_run(q:
         await q.client.delete(POD, pod.metadata.name, "default", grace_period_seconds=0)
     await asyncio.sleep(60)
     assert await by_rank(q) == ["b1-r1-h2", "b1-r1-h2"]
+
+
+async def _no_places(q: Queued) -> None:
+    await queue(q)
+    await q.job(workers=5, template=asking(required=RACK))
+    (assigned,) = (await q.workload()).status.admission.pod_set_assignments
+    assert assigned.topology_assignment is None
+    assert await q.running() == [0, 1, 2, 3, 4]
+
+
+test_without_the_gate_a_topology_means_nothing = hall(
+    _no_places, msgspec.structs.replace(EMBEDDED, feature_gates={"TopologyAwareScheduling": False})
+)

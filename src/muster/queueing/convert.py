@@ -61,11 +61,13 @@ class ConversionSettings(Struct, frozen=True):
     by_eviction: a workload evicted because its pods did not get ready in time queues up again behind the others
         (`requeuingStrategy.timestamp`: Eviction).
     boost: the annotation priority-boost counts (upstream gate PriorityBoost).
+    topology: what podsets say of their topology counts (upstream gate TopologyAwareScheduling).
     """
 
     rules: ResourceRules = field(default_factory=ResourceRules)
     by_eviction: bool = True
     boost: bool = False
+    topology: bool = True
 
 
 def queue_spec(queue: kueue.ClusterQueue) -> QueueSpec:
@@ -124,7 +126,7 @@ def workload(obj: kueue.Workload, queue: str, settings: ConversionSettings = _US
         priority=(spec.priority or 0) + (_boost(obj) if settings.boost else 0),
         created=created,
         queued=_queued(obj, settings) or created,
-        podsets=tuple(_podset(podset, counts[podset.name].needed, settings.rules) for podset in spec.pod_sets),
+        podsets=tuple(_podset(podset, counts[podset.name].needed, settings) for podset in spec.pod_sets),
         usage=_usage(admission, counts) if admission else None,
         reserved=reserved.last_transition_time if reserved and admission else None,
         admitted=admission is not None and is_true(status.conditions, ADMITTED),
@@ -173,8 +175,8 @@ def _preemption(written: kueue.ClusterQueuePreemption) -> Preemption:
     )
 
 
-def _podset(podset: kueue.PodSet, count: int, rules: ResourceRules) -> PodSet:
-    spec = podset.template.spec
+def _podset(podset: kueue.PodSet, count: int, settings: ConversionSettings) -> PodSet:
+    spec, rules = podset.template.spec, settings.rules
     topology = podset.topology_request
     requests = requests_of(spec, rules)
     return PodSet(
@@ -187,7 +189,7 @@ def _podset(podset: kueue.PodSet, count: int, rules: ResourceRules) -> PodSet:
         tolerations=spec.tolerations,
         together=(topology.pod_set_group_name or "") if topology is not None else "",
         asks=pod_requests(spec) if rules.excluded or rules.transformations else {},
-        topology=request_of(topology),
+        topology=request_of(topology) if settings.topology else None,
     )
 
 

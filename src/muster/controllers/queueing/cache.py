@@ -77,6 +77,7 @@ class QueueingCache:
             rules=ResourceRules.of(configuration.resources),
             by_eviction=strategy == "Eviction",
             boost=configuration.features.enabled("PriorityBoost"),
+            topology=configuration.features.enabled("TopologyAwareScheduling"),
         )
         fair = configuration.fair_sharing
         self._fair = FairSharing(cast("tuple[Strategy, ...]", fair.preemption_strategies)) if fair is not None else None
@@ -468,6 +469,9 @@ class QueueingCache:
             self._unblock()
 
     def _set_flavor(self, flavor: ResourceFlavor) -> None:
+        if not self._reading.topology:
+            self.flavors[flavor.metadata.name] = replace(flavor_spec(flavor), topology="")
+            return
         topology = self._topologies.get(flavor.spec.topology_name) if flavor.spec.topology_name else None
         levels = tuple(level.node_label for level in topology.spec.levels) if topology is not None else ()
         self.flavors[flavor.metadata.name] = flavor_spec(flavor, levels)
