@@ -286,6 +286,17 @@ def test_of_many_gangs_those_come_back_that_leave_a_gang_of_several_shapes_its_r
     assert len(found.victims) == 3 * 4 + 5 * 3 + 20 * 2 + 50
 
 
+def test_of_so_many_that_not_all_are_tried_none_takes_the_room_of_the_gang():
+    """Large and small pods, scattered: what comes back late finds less room than it would alone."""
+    world = World(*[8] * 100)
+    for number in range(800):
+        world.runs(f"g{number}-", [number * 37 % 100], priority=number * 31 % 9, started=number * 17 % 23)
+    pods = {shape(8): 7, shape(5): 13, shape(3): 29, shape(2): 31, shape(1): 60}
+    found = world.preempt(pods)
+    assert isinstance(found, Preemption)
+    assert has_room(world, found)
+
+
 @given(st.one_of(worlds(), worlds(shapes=2)))
 def test_victims_are_weaker_and_enough_and_all_needed_and_gangs_stay_whole_or_go(case):
     world, pods, strong = case

@@ -148,6 +148,13 @@ class TestPassing:
         assert world.asks(reservation, 1, end=50)[0] == Passing.IN_TIME
         assert reservation.shadow == world.reserve(0, reservation).shadow == 100
 
+    def test_what_ends_before_is_gone_by_then(self):
+        world = World(4, wants=3).runs("a", "n0", 2, end=100)
+        passing, taken = world.asks(reservation := world.reserve(), 1, end=50)
+        reservation = passed(reservation, passing, taken)
+        world.runs("b", "n0", 1, end=50)
+        assert world.asks(reservation, 1)[0] == Passing.HARMLESS
+
     def test_pitfall_2_without_known_ends_a_bounded_number_passes_and_then_the_head_holds(self):
         world = World(10, wants=9, most=3)
         world.runs("old", "n0", 5)
