@@ -5,11 +5,13 @@ that went so are no failures of the Job.
 """
 
 import asyncio
+from typing import Any
 
-from muster.api.batch import TRACKING_FINALIZER
+from muster.api.batch import TRACKING_FINALIZER, UNTRACK
 from muster.api.core import POD, Pod
 from muster.api.pods import is_finished
 from muster.api.policy import POD_DISRUPTION_BUDGET
+from muster.api.status import ApiError
 from muster.controllers.scheduler.ask import Ask
 from muster.controllers.scheduler.roster import Roster
 from muster.controllers.scheduler.victims import Needs, Victims
@@ -25,6 +27,9 @@ from muster.runtime.transport import STRATEGIC_MERGE_PATCH
 
 # Evictions under way for one gang.
 _AT_ONCE = 16
+
+# So often a pod is read again that is written by others all the time.
+_TRIES = 5
 
 
 class Preemptor:
@@ -58,9 +63,10 @@ class Preemptor:
             for uid in uids
             if (pod := gang.bound.get(uid)) is not None
         ]
-        async with asyncio.TaskGroup() as tasks:
-            for pod in victims:
-                tasks.create_task(evict(pod))
+        outcomes = await asyncio.gather(*map(evict, victims), return_exceptions=True)
+        for outcome in outcomes:
+            if isinstance(outcome, BaseException):
+                raise outcome
 
     async def nominate(self, ask: Ask, plan: Preemption) -> None:
         """Say on the pods where they will go."""
@@ -74,22 +80,44 @@ class Preemptor:
                         await self._client.patch_object(POD, pod, patch, lock=False, subresource="status")
 
     async def _evict(self, pod: Pod, message: str) -> None:
-        meta = pod.metadata
-        condition = {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}
-        patch = {"status": {"conditions": [condition | {"message": message}]}}
-        body = {
-            "apiVersion": "policy/v1",
-            "kind": "Eviction",
-            "metadata": {"name": meta.name, "namespace": meta.namespace},
-            "deleteOptions": {"preconditions": {"uid": meta.uid}},
-        }
-        with ignoring("NotFound", "Conflict"):
-            await self._client.post(POD, meta.name, meta.namespace, "eviction", body)
+        """Evict a pod, unless it has ended meanwhile."""
+        with ignoring("NotFound"):
+            if not await self._untrack(pod):
+                return
+            try:
+                await self._client.post(POD, pod.metadata.name, pod.metadata.namespace, "eviction", _eviction(pod))
+            except ApiError:  # a budget has been used up since it was looked at: the pod stays, and counts
+                await self._patch(pod, {"metadata": {"finalizers": list(pod.metadata.finalizers)}})
+                raise
             self._recorder.event(reference(POD, pod), "Normal", "Preempted", message)
+            target = {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}
+            await self._patch(pod, {"status": {"conditions": [target | {"message": message}]}}, "status")
+
+    async def _untrack(self, pod: Pod) -> bool:
+        """Take the finalizer of its Job from a pod, so that it goes uncounted; False if it has ended, and counts."""
+        for _ in range(_TRIES):
+            found = await self._client.find(POD, pod.metadata.name, pod.metadata.namespace)
+            if found is None or found.metadata.uid != pod.metadata.uid or is_finished(found):
+                return False
+            if TRACKING_FINALIZER not in found.metadata.finalizers:
+                return True
+            with ignoring("Conflict"):  # it was written meanwhile: perhaps it has ended
+                await self._client.patch_object(POD, found, {"metadata": UNTRACK}, type=STRATEGIC_MERGE_PATCH)
+                return True
+        return True  # one failure more of the Job's does less harm than half a gang that stays
+
+    async def _patch(self, pod: Pod, patch: dict[str, Any], subresource: str = "") -> None:
+        with ignoring("NotFound", "Conflict"):
             await self._client.patch_object(
-                POD, pod, patch, lock=False, type=STRATEGIC_MERGE_PATCH, subresource="status"
+                POD, pod, patch, lock=False, type=STRATEGIC_MERGE_PATCH, subresource=subresource
             )
-            going = await self._client.find(POD, meta.name, meta.namespace)
-            if going is not None and going.metadata.uid == meta.uid and not is_finished(going):
-                kept = [finalizer for finalizer in going.metadata.finalizers if finalizer != TRACKING_FINALIZER]
-                await self._client.patch_object(POD, going, {"metadata": {"finalizers": kept}})
+
+
+def _eviction(pod: Pod) -> dict[str, Any]:
+    meta = pod.metadata
+    return {
+        "apiVersion": "policy/v1",
+        "kind": "Eviction",
+        "metadata": {"name": meta.name, "namespace": meta.namespace},
+        "deleteOptions": {"preconditions": {"uid": meta.uid}},
+    }
