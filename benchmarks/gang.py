@@ -18,11 +18,11 @@ import numpy as np
 from muster.api.core import Node, Pod
 from muster.controllers.scheduler.pending import PendingGangs, Standing, Waiter
 from muster.controllers.scheduler.roster import Roster
-from muster.gang.capacity import Capacity, Ints, Strategy
-from muster.gang.ends import End
+from muster.gang.nodes.capacity import Capacity, Ints, Strategy
+from muster.gang.order.ends import End
+from muster.gang.order.preemption import Candidate, Preemption, preempt
+from muster.gang.order.reservation import Reservation, Running, may_pass, reserve
 from muster.gang.placement import Placement, Refusal, place, taken_by
-from muster.gang.preemption import Candidate, Preemption, preempt
-from muster.gang.reservation import Reservation, Running, may_pass, reserve
 from muster.gang.shapes import Shape, guest_like, shape_of
 from muster.gang.topology import TopologyConstraint, place_near
 

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from muster.api.core import Node, Pod
-from muster.gang.capacity import Capacity, Strategy
+from muster.gang.nodes.capacity import Capacity, Strategy
 from muster.gang.placement import Placement, place
 from muster.gang.shapes import Shape, guest_of, shape_of
 

@@ -15,7 +15,7 @@ from muster.api.elastic import GANG_ANNOTATION
 from muster.api.kinds import Kind
 from muster.api.meta import ObjectMeta
 from muster.api.pods import controller_of
-from muster.gang.ends import End, end_of
+from muster.gang.order.ends import End, end_of
 from muster.gang.quorum import Quorum
 from muster.gang.topology import TopologyConstraint
 from muster.runtime.objects import key_of, meta_of

@@ -28,7 +28,7 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from muster.gang.capacity import Capacity
+from muster.gang.nodes.capacity import Capacity
 from muster.gang.placement import Placement, fit_in_any_order, place
 from muster.gang.shapes import Guest, Shape, guest_like
 

@@ -6,11 +6,11 @@ from collections.abc import Iterable
 import numpy as np
 
 from muster.api.quantity import format_amount
-from muster.gang.around import Around
-from muster.gang.capacity import Capacity, Mask
-from muster.gang.filling import MOST_TURNS
+from muster.gang.fit.around import Around
+from muster.gang.fit.filling import MOST_TURNS
+from muster.gang.fit.rules import PORTS, Apart, Together, limits_of
+from muster.gang.nodes.capacity import Capacity, Mask
 from muster.gang.placement import Refusal
-from muster.gang.rules import PORTS, Apart, Together, limits_of
 from muster.gang.shapes import Shape
 from muster.gang.topology import NoDomain
 

@@ -11,10 +11,10 @@ from itertools import permutations
 import numpy as np
 from msgspec import Struct
 
-from muster.gang.around import Around
-from muster.gang.capacity import Capacity, Ints, Mask
-from muster.gang.filling import Filled, fill
-from muster.gang.rules import Limits, has_own_wishes, limits_of
+from muster.gang.fit.around import Around
+from muster.gang.fit.filling import Filled, fill
+from muster.gang.fit.rules import Limits, has_own_wishes, limits_of
+from muster.gang.nodes.capacity import Capacity, Ints, Mask
 from muster.gang.shapes import Shape
 
 # Of so many shapes all orders are tried: 24.

@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 import numpy as np
 from msgspec import Struct
 
-from muster.gang.capacity import Capacity, Ints, Mask
-from muster.gang.domains import Level, summed
+from muster.gang.nodes.capacity import Capacity, Ints, Mask
+from muster.gang.nodes.domains import Level, summed
 from muster.gang.placement import Placement, Refusal, place, room_of
 from muster.gang.shapes import Shape
 

@@ -16,7 +16,7 @@ from muster.api.kueue import ClusterQueue, Cohort, LocalQueue, PodSet, Workload
 from muster.api.pods import pod_requests
 from muster.controllers.gangs import starts_together
 from muster.controllers.integrations.job.integration import JobIntegration
-from muster.gang.capacity import Capacity
+from muster.gang.nodes.capacity import Capacity
 from muster.gang.placement import Refusal, place
 from muster.gang.shapes import Shape, shape_of
 from muster.insight.forecast import quota_tree

@@ -13,19 +13,18 @@ from typing import Any, Literal
 
 from muster.api.core import Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod
 from muster.api.policy import PodDisruptionBudget
-from muster.controllers.gangs import SCHEDULERS, Due, Gang, GangSource, Members, Turn, gang_of, one_by_one
+from muster.controllers.gangs import SCHEDULERS, GangSource, Turn, gang_of
 from muster.controllers.scheduler.ask import Ask
-from muster.controllers.scheduler.carrier import Carrier
+from muster.controllers.scheduler.carrier import Carrier, Carriers
 from muster.controllers.scheduler.pending import PendingGangs, Waiter
 from muster.controllers.scheduler.roster import Roster
 from muster.controllers.scheduler.victims import Victims
-from muster.gang.capacity import Ints, Strategy
-from muster.gang.ends import End
 from muster.gang.explain import explain
-from muster.gang.holdings import Holdings
+from muster.gang.nodes.capacity import Ints, Strategy
+from muster.gang.nodes.holdings import Holdings
+from muster.gang.order.preemption import Preemption, Protected
 from muster.gang.placement import Placement, Refusal, taken_by
-from muster.gang.preemption import Preemption, Protected
-from muster.gang.quorum import Chosen, Quorum
+from muster.gang.quorum import Chosen
 from muster.gang.shapes import guest_of
 from muster.runtime.objects import key_of, split_key
 
@@ -107,12 +106,12 @@ class _Rehearsal:
         # By which strategy the server's scheduler scores nodes is not to be read there: this is the usual one.
         self.roster = Roster(sources, SCHEDULERS, Strategy.TIGHT)
         self._now = readings.now.timestamp()
-        self._pending = PendingGangs(self.roster, self._carried_end)
-        self._victims = Victims(self.roster, self._needs)
+        self._said = Carriers(lambda _, key: self._carriers.get(key))
+        self._pending = PendingGangs(self.roster, self._said.end)
+        self._victims = Victims(self.roster, self._said.needs)
         self._budgets = readings.budgets
         self._sources = sources
         self._carriers: dict[str, Carrier] = {}
-        self._others: dict[str, list[Pod]] = {}
         for source in sources:
             for carrier in readings.carriers:
                 if carrier.kind in source.kinds:
@@ -127,14 +126,13 @@ class _Rehearsal:
             self.roster.node_changed(None, node)
         for pod in readings.pods:
             self.roster.pod_changed(None, pod)
-            self._others.setdefault(gang_of(pod, sources)[0], []).append(pod)
 
     def run(self, asked: frozenset[str]) -> dict[str, GangPlan]:
         """What becomes of the gangs asked about."""
         plans: dict[str, GangPlan] = {}
         asks = []
         for key in list(self.roster.gangs):
-            due = self._due(key)
+            _, due = self._said.due(key, self.roster)
             if key in asked and not due.turns and self.roster.gangs[key].unbound:
                 plans[key] = self._lacking(key, due.lacking)
             asks += [self._ask(key, turn) for turn in due.turns]
@@ -143,18 +141,6 @@ class _Rehearsal:
             if found is not None:
                 plans[ask.key] = _together(plans.get(ask.key), found)
         return plans
-
-    def _due(self, key: str) -> Due:
-        gang = self.roster.gangs[key]
-        if not gang.unbound:
-            return Due()
-        if gang.source is None:
-            return one_by_one(gang.unbound.values())
-        placed = gang.unbound.keys() | gang.bound.keys()
-        others = [pod for pod in self._others.get(key, ()) if pod.metadata.uid not in placed]
-        carrier = self._carriers.get(key)
-        members = Members(gang.unbound.values(), gang.bound.values(), others if gang.source.counts_others else ())
-        return gang.source.due(carrier.object if carrier is not None else None, members)
 
     def _ask(self, key: str, turn: Turn) -> Ask:
         return Ask.of(key, self.roster.gangs[key], turn, self._carriers.get(key), self.roster.capacity, frozenset())
@@ -241,16 +227,6 @@ class _Rehearsal:
 
     def _leaving(self) -> Ints:
         return Holdings.of(self.roster.capacity, [tuple(self.roster.leaving)]).freed()
-
-    def _carried_end(self, key: str, gang: Gang, started: float) -> End | None:
-        carrier = self._carriers.get(key)
-        return gang.source.end(carrier.object, started) if gang.source is not None and carrier is not None else None
-
-    def _needs(self, key: str, gang: Gang) -> Sequence[Quorum]:
-        carrier = self._carriers.get(key)
-        if gang.source is None or carrier is None:
-            return ()
-        return gang.source.needs(carrier.object, gang.bound.values())
 
 
 def _nodes(placement: Placement) -> Counter[str]:

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from muster.api.core import Node, Pod
-from muster.gang.capacity import Capacity
+from muster.gang.nodes.capacity import Capacity
 
 
 def make_node(

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.unit.gang.conftest import make_node, make_pod
 
-from muster.gang.capacity import Capacity
 from muster.gang.elastic import Elastic, Waiting, resize
+from muster.gang.nodes.capacity import Capacity
 from muster.gang.placement import Placement, place
 from muster.gang.shapes import Shape, guest_like, shape_of
 

@@ -3,8 +3,8 @@
 from msgspec.structs import replace
 from tests.unit.gang.conftest import make_node, make_pod
 
-from muster.gang.capacity import Capacity
 from muster.gang.explain import explain
+from muster.gang.nodes.capacity import Capacity
 from muster.gang.placement import Placement, Refusal, place
 from muster.gang.shapes import guest_like, shape_of
 
@@ -109,7 +109,7 @@ def test_35_rules_that_no_node_knows_alone_are_kept_pod_by_pod_and_that_is_said(
 
 
 def test_35_pods_with_several_rules_between_them_do_not_hold_up_all_others(monkeypatch):
-    monkeypatch.setattr("muster.gang.filling.MOST_TURNS", 50)
+    monkeypatch.setattr("muster.gang.fit.filling.MOST_TURNS", 50)
     monkeypatch.setattr("muster.gang.explain.MOST_TURNS", 50)
     capacity = racks("a1", "a2", "b1", "b2")
     shape = looking(topologySpreadConstraints=[spread("zone"), spread("rack")])

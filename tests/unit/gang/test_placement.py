@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from muster.gang.capacity import Capacity
 from muster.gang.explain import explain
+from muster.gang.nodes.capacity import Capacity
 from muster.gang.placement import Placement, Refusal, place
 from muster.gang.shapes import Shape, guest_like, guest_of, shape_of
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from tests.oracle import open_nodes
 from tests.worlds import Manifest, World, random_world
 
-from muster.gang.capacity import Capacity
 from muster.gang.explain import explain
+from muster.gang.nodes.capacity import Capacity
 from muster.gang.placement import Placement, Refusal, place
 from muster.gang.shapes import guest_of, shape_of, shapes_of
 

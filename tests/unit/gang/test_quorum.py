@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.gang.conftest import make_node
 
-from muster.gang.capacity import Capacity
+from muster.gang.nodes.capacity import Capacity
 from muster.gang.placement import Refusal, place
 from muster.gang.quorum import Quorum, place_enough
 from muster.gang.shapes import Shape

@@ -11,10 +11,10 @@ import pytest
 from msgspec import Struct, field
 from tests.unit.gang.conftest import make_node, make_pod
 
-from muster.gang.capacity import Capacity
-from muster.gang.ends import End
+from muster.gang.nodes.capacity import Capacity
+from muster.gang.order.ends import End
+from muster.gang.order.reservation import Reservation, Running, may_pass, passed, reserve
 from muster.gang.placement import Placement, place, taken_by
-from muster.gang.reservation import Reservation, Running, may_pass, passed, reserve
 from muster.gang.shapes import guest_of, shape_of
 
 ONE = shape_of(make_pod(cpu="1"))

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.unit.gang.conftest import make_node, make_pod
 
-from muster.gang.capacity import Capacity
-from muster.gang.domains import NOWHERE, domains
 from muster.gang.explain import explain
+from muster.gang.nodes.capacity import Capacity
+from muster.gang.nodes.domains import NOWHERE, domains
 from muster.gang.placement import Placement, Refusal
 from muster.gang.shapes import Shape, shape_of
 from muster.gang.topology import NoDomain, TopologyConstraint, place_near

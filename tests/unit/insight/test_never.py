@@ -12,7 +12,7 @@ from muster.api.core import Node, Pod
 from muster.api.core.quota import LimitRange
 from muster.api.kueue import ClusterQueue, Cohort, LocalQueue, Workload
 from muster.api.runtimeclass import RuntimeClass
-from muster.gang.capacity import Capacity
+from muster.gang.nodes.capacity import Capacity
 from muster.gang.placement import Placement, place
 from muster.gang.shapes import shape_of
 from muster.insight.jobstate import JobState

@@ -23,8 +23,8 @@ from muster.api.status import ApiError
 from muster.controllers.gangs import Gang, created, starts_together
 from muster.controllers.integrations.job.gang import JobGangs, failed_indexes
 from muster.controllers.job.claims import BY_CONTROLLER, by_controller
-from muster.gang.capacity import Capacity
 from muster.gang.elastic import Elastic, Resize, Waiting, resize
+from muster.gang.nodes.capacity import Capacity
 from muster.gang.shapes import shape_of
 from muster.jobs.job.census import NO_INDEX, completion_index
 from muster.jobs.job.conditions import announced, finish

@@ -13,8 +13,8 @@ from muster.controllers.gangs import Gang, Turn, created
 from muster.controllers.scheduler.carrier import Carrier
 from muster.controllers.scheduler.pending import Standing
 from muster.controllers.scheduler.roster import tenant_of
-from muster.gang.capacity import Capacity, Ints
-from muster.gang.ends import End, expected_end
+from muster.gang.nodes.capacity import Capacity, Ints
+from muster.gang.order.ends import End, expected_end
 from muster.gang.placement import Placement, Refusal, place
 from muster.gang.quorum import Chosen, fewest, place_enough
 from muster.gang.shapes import Shape, shapes_of

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from muster.api.core import NODE, Node, Pod
 from muster.controllers.scheduler.roster import Roster
-from muster.gang.audit import Difference, node_differs, pod_differs, rebuilt, sums_differ
+from muster.gang.nodes.audit import Difference, node_differs, pod_differs, rebuilt, sums_differ
 from muster.runtime.events.recorder import Recorder
 from muster.runtime.informer import Informer
 from muster.runtime.metrics import Registry

@@ -14,10 +14,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from muster.controllers.scheduler.roster import Carried, Roster
-from muster.gang.capacity import Ints
-from muster.gang.ends import End
+from muster.gang.nodes.capacity import Ints
+from muster.gang.order.ends import End
+from muster.gang.order.reservation import MOST_OVERTAKINGS, Reservation, may_pass, passed, reserve
 from muster.gang.placement import Placement, Placing, Refusal, taken_by
-from muster.gang.reservation import MOST_OVERTAKINGS, Reservation, may_pass, passed, reserve
 
 Rank: TypeAlias = tuple[bool, int, float, datetime, str]
 

@@ -1,4 +1,4 @@
-"""Displaces gangs of lower priority for one that finds no room: `muster.gang.preemption` decides, here it is written.
+"""Displaces gangs of lower priority for one that finds no room: `gang.order.preemption` decides, here it is written.
 
 Victims go through the Eviction API, so that the server keeps budgets too, whatever was seen of them here. A Job's pods
 that went so are no failures of the Job.
@@ -15,9 +15,9 @@ from muster.api.status import ApiError
 from muster.controllers.scheduler.ask import Ask
 from muster.controllers.scheduler.roster import Roster
 from muster.controllers.scheduler.victims import Needs, Victims
-from muster.gang.capacity import Ints
+from muster.gang.nodes.capacity import Ints
+from muster.gang.order.preemption import Preemption, Protected
 from muster.gang.placement import Refusal
-from muster.gang.preemption import Preemption, Protected
 from muster.runtime.client import Client
 from muster.runtime.events.recorder import Recorder
 from muster.runtime.manager import Manager

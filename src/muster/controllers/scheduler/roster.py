@@ -9,11 +9,11 @@ from muster.api.core import Namespace, Node, PersistentVolume, PersistentVolumeC
 from muster.api.kueue.names import CLUSTER_QUEUE_NAME_LABEL, LOCAL_QUEUE_NAME_LABEL, QUEUE_NAME_LABEL
 from muster.api.pods import is_finished
 from muster.controllers.gangs import Gang, GangSource, gang_of
-from muster.gang.capacity import Capacity, Strategy
-from muster.gang.ends import End, expected_end
-from muster.gang.reservation import Running
+from muster.gang.nodes.capacity import Capacity, Strategy
+from muster.gang.order.ends import End, expected_end
+from muster.gang.order.reservation import Running
+from muster.gang.order.shares import Shares
 from muster.gang.shapes import Guest, guest_of, shape_of
-from muster.gang.shares import Shares
 from muster.runtime.objects import key_of, meta_of
 
 # What the carrier of a gang that started then says of its end.

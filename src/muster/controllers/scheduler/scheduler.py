@@ -25,32 +25,26 @@ from muster.controllers.elastic.placement import Sizes
 from muster.controllers.gangs import (
     LOWEST_PRIORITY,
     SCHEDULERS,
-    Due,
     Gang,
     GangSource,
-    Members,
     Turn,
-    binding_since,
-    made_by,
-    one_by_one,
 )
 from muster.controllers.scheduler.ask import Ask
 from muster.controllers.scheduler.auditing import Auditor
 from muster.controllers.scheduler.binding import Binder, Refusals, come_again
-from muster.controllers.scheduler.carrier import Carrier
+from muster.controllers.scheduler.carrier import Carrier, Carriers
 from muster.controllers.scheduler.metrics import SchedulerMetrics
 from muster.controllers.scheduler.pending import Head, PendingGangs, Waiter
 from muster.controllers.scheduler.preemption import Preemptor
 from muster.controllers.scheduler.roster import Roster
 from muster.controllers.scheduler.telling import Teller
-from muster.gang.capacity import Strategy
 from muster.gang.elastic import Waiting
-from muster.gang.ends import End
 from muster.gang.explain import explain
-from muster.gang.holdings import Holdings
+from muster.gang.nodes.capacity import Strategy
+from muster.gang.nodes.holdings import Holdings
+from muster.gang.order.preemption import Preemption, Protected
 from muster.gang.placement import Refusal, taken_by
-from muster.gang.preemption import Preemption, Protected
-from muster.gang.quorum import Chosen, Quorum
+from muster.gang.quorum import Chosen
 from muster.gang.shapes import count_shapes, guest_of
 from muster.runtime.controller import Result
 from muster.runtime.events.recorder import Recorder
@@ -117,8 +111,11 @@ class Scheduler(Reconciler):
         self._roster = Roster(sources, names, Strategy(settings.scoring_strategy))
         self._binder = Binder(self._client, self._clock, self._roster)
         self._teller = Teller(self._client, recorder, self._clock)
-        self._pending = PendingGangs(self._roster, self._carried_end, settings.overtakings)
-        self._preemptor = Preemptor(manager, recorder, self._roster, self._needs, settings.minimum_run_time / SECOND)
+        self._said = Carriers(self._carrier)
+        self._pending = PendingGangs(self._roster, self._said.end, settings.overtakings)
+        self._preemptor = Preemptor(
+            manager, recorder, self._roster, self._said.needs, settings.minimum_run_time / SECOND
+        )
         self._metrics = SchedulerMetrics(manager.registry, lambda: len(self._pending))
         self._lacking: dict[str, tuple[float, str, str]] = {}  # gangs: since when they lack what, and what was said
         self._closed: dict[str, set[str]] = {}  # nodes to which the server would not have a pod bound, by its UID
@@ -145,7 +142,7 @@ class Scheduler(Reconciler):
         """Finish what a predecessor left half done, then schedule."""
         for key, gang in self._roster.gangs.items():
             without_carrier = gang.source is not None and not gang.source.kinds
-            if self._half_bound(key, gang) or (gang.bound and without_carrier):
+            if self._said.half_bound(key, gang) or (gang.bound and without_carrier):
                 self._controller.queue.add(key, _REPAIR_PRIORITY)
         await super().run()
 
@@ -257,7 +254,7 @@ class Scheduler(Reconciler):
         if rest > 0:
             return rest
         await self._binder.settle(self._roster.gangs[key].unbound)
-        carrier, due = self._due(key)
+        carrier, due = self._said.due(key, self._roster)
         if not due.turns:
             return self._lacks(key, due.lacking, carrier)
         self._lacking.pop(key, None)
@@ -269,19 +266,7 @@ class Scheduler(Reconciler):
                 refused.add(ask.alike)
         return None
 
-    def _due(self, key: str) -> tuple[Carrier | None, Due]:
-        """What of a gang is to be placed now, and the object that carries it."""
-        gang = self._roster.gangs.get(key)
-        if gang is None or not gang.unbound:
-            return None, Due()
-        if gang.source is None:
-            return None, one_by_one(gang.unbound.values())
-        carrier = self._carrier(key, gang.source)
-        members = Members(gang.unbound.values(), gang.bound.values(), self._roster.others(key))
-        return carrier, gang.source.due(carrier.object if carrier is not None else None, members)
-
-    def _carrier(self, key: str, source: GangSource[Any]) -> Carrier | None:
-        """That of a gang, as last seen. An older one than there is costs no more than a conflict."""
+    def _carrier(self, source: GangSource[Any], key: str) -> Carrier | None:
         for one, kind, carriers in self._carriers:
             if one is source and (found := carriers.get(split_key(key)[0])) and source.key_of(found) == key:
                 return Carrier(kind, found)
@@ -307,7 +292,7 @@ class Scheduler(Reconciler):
     async def _look_at_sizes(self, *, grow: bool) -> Result:
         waiting = []
         for key in self._pending.in_order():
-            carrier, due = self._due(key)
+            carrier, due = self._said.due(key, self._roster)
             if due.turns:
                 first = due.turns[0].pods
                 name = key_of(carrier.object if carrier is not None else first[0])
@@ -385,7 +370,7 @@ class Scheduler(Reconciler):
         if not ask.turn.surplus:
             plan, words = self._victims(ask, now)
             sentence += words + self._reserve(ask, now)
-        half = self._half_bound(ask.key, ask.gang)
+        half = self._said.half_bound(ask.key, ask.gang)
         known = self._wait(ask, sentence)
         self._sizes_soon()
         if half and ask.carrier is not None:
@@ -428,13 +413,6 @@ class Scheduler(Reconciler):
         count = sum(map(len, plan.victims.values()))
         return plan, f" {count} pods of lower priority were told to go for it."
 
-    def _needs(self, key: str, gang: Gang) -> tuple[Quorum, ...]:
-        """What a gang needs to go on."""
-        carrier = self._carrier(key, gang.source) if gang.source is not None else None
-        if gang.source is None or carrier is None:
-            return ()
-        return gang.source.needs(carrier.object, gang.bound.values())
-
     def _wait(self, ask: Ask, sentence: str) -> Waiter | None:
         """From now on a gang waits. What is known of it until now."""
         self._metrics.attempted("unschedulable", len(ask.turn.pods))
@@ -453,11 +431,6 @@ class Scheduler(Reconciler):
         if shadow is None or shadow <= now:
             return ""
         return f", expected at {datetime.fromtimestamp(shadow, UTC):%Y-%m-%dT%H:%M:%SZ}"
-
-    def _carried_end(self, key: str, gang: Gang, started: float) -> End | None:
-        """What the carrier of a gang says of its end."""
-        carrier = self._carrier(key, gang.source) if gang.source is not None else None
-        return gang.source.end(carrier.object, started) if gang.source is not None and carrier is not None else None
 
     # What is half done.
 
@@ -480,16 +453,8 @@ class Scheduler(Reconciler):
             del self._closed[uid]
         self._controller.queue.add_after(ask.key, REST_SECONDS)
         gang = self._roster.gangs.get(ask.key)
-        if ask.carrier is not None and gang is not None and (half := self._half_bound(ask.key, gang)):
+        if ask.carrier is not None and gang is not None and (half := self._said.half_bound(ask.key, gang)):
             await self._give_back(half, ask.carrier, sentence)
-
-    def _half_bound(self, key: str, gang: Gang) -> list[Pod]:
-        """The bound pods of a gang of which others, meant to be bound with them, are not."""
-        carrier = self._carrier(key, gang.source) if gang.source is not None and gang.bound and gang.unbound else None
-        since = binding_since(carrier.meta) if carrier is not None else None
-        if since is None or not any(made_by(pod, since) for pod in gang.unbound.values()):
-            return []
-        return [pod for pod in gang.bound.values() if made_by(pod, since)]
 
     async def _give_back(self, pods: Sequence[Pod], carrier: Carrier, why: str) -> None:
         """Delete the bound part of a gang, if it comes again. Otherwise it waits for the rest, which goes first."""

@@ -10,9 +10,8 @@ from muster.api.selectors import label_matcher
 from muster.controllers.gangs import Gang, created
 from muster.controllers.scheduler.ask import Ask
 from muster.controllers.scheduler.roster import Roster, started_at
-from muster.gang.capacity import Ints
-from muster.gang.placement import Refusal
-from muster.gang.preemption import (
+from muster.gang.nodes.capacity import Ints
+from muster.gang.order.preemption import (
     Budget,
     Candidate,
     Preemption,
@@ -22,6 +21,7 @@ from muster.gang.preemption import (
     resistance,
     strength,
 )
+from muster.gang.placement import Refusal
 from muster.gang.quorum import Quorum
 from muster.runtime.objects import key_of
 

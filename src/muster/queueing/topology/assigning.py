@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec.structs import replace
 
-from muster.gang.domains import Level
+from muster.gang.nodes.domains import Level
 from muster.gang.shapes import MOST, Shape
 from muster.queueing.model import (
     Assignment,

@@ -17,8 +17,8 @@ from msgspec import Struct
 from muster.api.core import Node, Toleration
 from muster.api.nodes import HOSTNAME_LABEL
 from muster.api.taints import untolerated
-from muster.gang.capacity import Capacity, Ints, Mask
-from muster.gang.domains import Level, domains
+from muster.gang.nodes.capacity import Capacity, Ints, Mask
+from muster.gang.nodes.domains import Level, domains
 from muster.gang.shapes import MOST, Amounts, Guest, Shape
 from muster.queueing.model import FlavorSpec, Places
 

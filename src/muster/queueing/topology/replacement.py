@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 from msgspec.structs import replace
 
-from muster.gang.capacity import Mask
-from muster.gang.domains import Ints, Level
+from muster.gang.nodes.capacity import Mask
+from muster.gang.nodes.domains import Ints, Level
 from muster.queueing.model import FlavorSpec, Places, PodSet, TopologyRequest
 from muster.queueing.topology import search
 from muster.queueing.topology.assigning import ANYWHERE, ask_of, shape_of

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 from msgspec import Struct, field
 
-from muster.gang.domains import Ints, Level, summed
+from muster.gang.nodes.domains import Ints, Level, summed
 
 _MOST = np.iinfo(np.int64).max
 

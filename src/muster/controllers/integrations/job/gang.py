@@ -6,7 +6,7 @@ from muster.api.batch import INDEXED, JOB, Job
 from muster.api.core import Pod
 from muster.api.indexes import Indexes
 from muster.controllers.gangs import OwnedGangs
-from muster.gang.ends import End, end_of
+from muster.gang.order.ends import End, end_of
 from muster.jobs.job.census import completion_index
 from muster.jobs.job.sizing import wanted_active
 from muster.jobs.job.terms import Terms

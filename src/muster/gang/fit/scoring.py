@@ -8,8 +8,8 @@ welcome as each other the strategy decides.
 import numpy as np
 import numpy.typing as npt
 
-from muster.gang.around import Around
-from muster.gang.capacity import Capacity, Ints, Strategy
+from muster.gang.fit.around import Around
+from muster.gang.nodes.capacity import Capacity, Ints, Strategy
 from muster.gang.shapes import Shape
 
 Floats = npt.NDArray[np.float64]

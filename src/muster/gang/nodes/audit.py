@@ -11,8 +11,8 @@ import numpy as np
 from msgspec import Struct
 
 from muster.api.core import Node
-from muster.gang.capacity import Capacity
-from muster.gang.guests import Guests
+from muster.gang.nodes.capacity import Capacity
+from muster.gang.nodes.guests import Guests
 from muster.gang.shapes import Amounts, Guest
 
 # Of so many shapes it is checked what is remembered.

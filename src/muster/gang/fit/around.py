@@ -5,8 +5,8 @@ from typing import Self
 
 import numpy as np
 
-from muster.gang.capacity import Capacity, Ints, Mask
 from muster.gang.exclusive import Hold
+from muster.gang.nodes.capacity import Capacity, Ints, Mask
 from muster.gang.shapes import Shape
 from muster.gang.terms import Spread, Term
 

@@ -18,8 +18,8 @@ from msgspec import Struct
 from muster.api import durations
 from muster.api.core import Pod
 from muster.api.pods import priority
-from muster.gang.capacity import Capacity, Ints
-from muster.gang.holdings import Holdings
+from muster.gang.nodes.capacity import Capacity, Ints
+from muster.gang.nodes.holdings import Holdings
 from muster.gang.placement import Placement, Refusal, taken_by
 from muster.gang.quorum import Quorum
 from muster.gang.shapes import Amounts, Shape

@@ -6,7 +6,7 @@ from typing import Self
 import numpy as np
 from msgspec import Struct
 
-from muster.gang.capacity import Capacity, Ints
+from muster.gang.nodes.capacity import Capacity, Ints
 from muster.gang.shapes import Amounts
 
 

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from tests.unit.gang.conftest import make_node, make_pod
 
 from muster.api.config.types import Configuration, ScoringStrategy
-from muster.gang.capacity import Capacity, Strategy
+from muster.gang.nodes.capacity import Capacity, Strategy
 from muster.gang.placement import Placement, place
 from muster.gang.shapes import guest_of, shape_of, shapes_of
 

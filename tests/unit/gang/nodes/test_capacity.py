@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.gang.conftest import make_node, make_pod
 
-from muster.gang.capacity import Capacity
+from muster.gang.nodes.capacity import Capacity
 from muster.gang.shapes import guest_of, shape_of
 
 NODES = [f"n{number}" for number in range(5)]

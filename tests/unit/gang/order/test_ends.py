@@ -7,7 +7,7 @@ import pytest
 from tests.unit.gang.conftest import make_pod
 
 from muster.api.core import Pod
-from muster.gang.ends import End, end_of, expected_end
+from muster.gang.order.ends import End, end_of, expected_end
 
 EXPECTED, LIMIT = "muster.dev/expected-duration", "kueue.x-k8s.io/max-exec-time-seconds"
 

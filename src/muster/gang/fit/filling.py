@@ -7,10 +7,10 @@ as a scheduler of single pods would: what is found is right, but not to find a w
 import numpy as np
 from msgspec import Struct
 
-from muster.gang.around import Around
-from muster.gang.capacity import Capacity, Ints, Strategy
-from muster.gang.rules import Even, Limits, Rule, limits_of
-from muster.gang.scoring import Floats, welcome, worths
+from muster.gang.fit.around import Around
+from muster.gang.fit.rules import Even, Limits, Rule, limits_of
+from muster.gang.fit.scoring import Floats, welcome, worths
+from muster.gang.nodes.capacity import Capacity, Ints, Strategy
 from muster.gang.shapes import Shape
 
 # No more pods than that, over all nodes, are weighed one by one: beyond, they are packed tightly.

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.gang.conftest import make_node, make_pod
 
-from muster.gang.capacity import Capacity
-from muster.gang.ends import NEVER, End
+from muster.gang.nodes.capacity import Capacity
+from muster.gang.order.ends import NEVER, End
+from muster.gang.order.reservation import Passing, Reservation, Running, may_pass, passed, reserve
 from muster.gang.placement import Placement, Refusal, place, taken_by
-from muster.gang.reservation import Passing, Reservation, Running, may_pass, passed, reserve
 from muster.gang.shapes import guest_of, shape_of
 
 ONE = shape_of(make_pod(cpu="1"))

@@ -10,10 +10,9 @@ from hypothesis import strategies as st
 from tests.unit.gang.conftest import make_node, make_pod
 
 from muster.api.core import Pod
-from muster.gang.capacity import Capacity
-from muster.gang.holdings import Holdings
-from muster.gang.placement import Placement, Refusal, place, taken_by
-from muster.gang.preemption import (
+from muster.gang.nodes.capacity import Capacity
+from muster.gang.nodes.holdings import Holdings
+from muster.gang.order.preemption import (
     Budget,
     Candidate,
     Preemption,
@@ -23,6 +22,7 @@ from muster.gang.preemption import (
     resistance,
     strength,
 )
+from muster.gang.placement import Placement, Refusal, place, taken_by
 from muster.gang.quorum import Quorum
 from muster.gang.shapes import guest_of, shape_of
 

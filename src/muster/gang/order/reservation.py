@@ -22,9 +22,9 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from muster.gang.capacity import Capacity, Ints
-from muster.gang.ends import End
-from muster.gang.holdings import Holdings
+from muster.gang.nodes.capacity import Capacity, Ints
+from muster.gang.nodes.holdings import Holdings
+from muster.gang.order.ends import End
 from muster.gang.placement import Placement, Placing, Refusal
 
 # So often gangs may pass, or ends be later than was said, before the head holds what comes free.

@@ -11,8 +11,8 @@ from typing import Protocol
 import numpy as np
 from msgspec import Struct
 
-from muster.gang.around import Around
-from muster.gang.capacity import Ints, Mask
+from muster.gang.fit.around import Around
+from muster.gang.nodes.capacity import Ints, Mask
 from muster.gang.shapes import Shape
 from muster.gang.terms import Spread
 

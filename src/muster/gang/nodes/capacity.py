@@ -17,10 +17,10 @@ from muster.api.nodeaffinity import matches_any
 from muster.api.nodes import is_ready
 from muster.api.quantity import amount
 from muster.api.taints import untolerated, unwelcome
-from muster.gang.domains import Level, domains
-from muster.gang.guests import Guests
+from muster.gang.nodes.domains import Level, domains
+from muster.gang.nodes.guests import Guests
+from muster.gang.nodes.volumes import Volumes
 from muster.gang.shapes import MOST, Amounts, Guest, Shape
-from muster.gang.volumes import Volumes
 
 Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]

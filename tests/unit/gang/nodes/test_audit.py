@@ -9,8 +9,8 @@ from tests.unit.gang.test_predicates import capacity_of, decided
 from tests.worlds import random_world
 
 from muster.api.core import Node
-from muster.gang.audit import Seat, node_differs, pod_differs, rebuilt, sums_differ
-from muster.gang.capacity import Capacity
+from muster.gang.nodes.audit import Seat, node_differs, pod_differs, rebuilt, sums_differ
+from muster.gang.nodes.capacity import Capacity
 from muster.gang.placement import place
 from muster.gang.shapes import guest_of, shape_of
 
