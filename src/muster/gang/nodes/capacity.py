@@ -359,9 +359,10 @@ class Capacity:
 
     def taking(self, shape: Shape, counts: Ints) -> Ints:
         """What `counts` pods of a shape on each node use, in the form of `fitting`'s `taken`."""
+        rows = [self._row_of(resource) for resource, _ in shape.requests]  # a new one makes the arrays larger
         taken = np.zeros_like(self._used)
-        for resource, wanted in shape.requests:
-            taken[self._row_of(resource)] = counts * wanted
+        for row, (_, wanted) in zip(rows, shape.requests, strict=True):
+            taken[row] = counts * wanted
         return taken
 
     def _add(self, name: str) -> int:

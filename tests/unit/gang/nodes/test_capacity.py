@@ -1,5 +1,6 @@
 """What fits is kept up to date change by change: always what a capacity made anew says."""
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -95,3 +96,11 @@ def test_every_change_shows(change, fits):
 
 def node(cpu="4", labels=None, **spec):
     return make_node("n", labels=labels or {"zone": "a"}, resources={"cpu": cpu}, **spec)
+
+
+def test_what_pods_take_of_a_resource_that_no_node_has_is_counted_too():
+    capacity = Capacity()
+    capacity.set_node(make_node("n"))
+    shape = shape_of(make_pod(gpus=2))
+    taken = capacity.taking(shape, np.array([3] + [0] * (len(capacity.names) - 1)))
+    assert taken[capacity.rows()["nvidia.com/gpu"], 0] == 6
