@@ -64,6 +64,9 @@ def errors(written: Written, configuration: Configuration) -> Errors:
     scheduling, path = configuration.muster.scheduling, "muster.scheduling"
     yield from not_negative(f"{path}.overtakings", scheduling.overtakings)
     yield from _not_before(f"{path}.minimumRunTime", scheduling.minimum_run_time)
+    provisioning = scheduling.provisioning_class_name
+    if provisioning and (sentences := names.dns_subdomain(provisioning)):
+        yield invalid(f"{path}.provisioningClassName", provisioning, ",".join(sentences))
 
 
 def _spellings(written: Written) -> Errors:

@@ -332,12 +332,14 @@ class Scheduling(Struct):
     minimum_run_time: for so long a gang runs before it may be told to go for one of higher priority.
     scoring_strategy: how nodes are used that are as welcome to a gang as each other: as few as can be, the fullest
         first, the emptiest first, or those whose resources are then used in the most equal shares.
+    provisioning_class_name: how an autoscaler is asked for the room that a gang lacks; none is if it is empty.
     """
 
     scheduler_names: Annotated[tuple[str, ...], msgspec.Meta(extra={EMPTY_IS_UNSET: True})] = SCHEDULER_NAMES
     scoring_strategy: ScoringStrategy = "Tight"
     overtakings: int = 32
     minimum_run_time: Duration = 0
+    provisioning_class_name: str = ""
 
 
 class Muster(Struct):

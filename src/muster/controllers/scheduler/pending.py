@@ -125,6 +125,10 @@ class PendingGangs:
         """A gang goes there once what is there has gone."""
         self._nominated[key] = standing, placement
 
+    def is_nominated(self, key: str) -> bool:
+        """Whether a gang has its place, and waits for what is there to go."""
+        return key in self._nominated
+
     def kept_for_others(self, key: str, standing: Standing) -> Ints | None:
         """What was nominated to gangs that go before this one; None if nothing was."""
         if not self._nominated:

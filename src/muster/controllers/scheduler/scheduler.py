@@ -32,6 +32,7 @@ from muster.controllers.gangs import (
 from muster.controllers.scheduler.ask import Ask
 from muster.controllers.scheduler.auditing import Auditor
 from muster.controllers.scheduler.binding import Binder, Refusals, come_again
+from muster.controllers.scheduler.capacityrequest import CapacityRequests
 from muster.controllers.scheduler.carrier import Carrier, Carriers
 from muster.controllers.scheduler.metrics import SchedulerMetrics
 from muster.controllers.scheduler.pending import Head, PendingGangs, Waiter
@@ -131,6 +132,10 @@ class Scheduler(Reconciler):
         manager.informer(PERSISTENT_VOLUME).on_change(partial(self._around_changed, self._roster.volume_changed))
         claims = manager.informer(PERSISTENT_VOLUME_CLAIM)
         claims.on_change(partial(self._around_changed, self._roster.claim_changed))
+        self._requests: CapacityRequests | None = None
+        if settings.provisioning_class_name:
+            self._requests = CapacityRequests(manager, recorder, settings.provisioning_class_name, self._waits)
+            manager.add(self._requests)
         self._auditor = Auditor(self._roster, nodes, self._pods, recorder, manager.registry)
         self._audit_is_due = False
         self._pods.on_change(self._pod_changed)
@@ -202,9 +207,15 @@ class Scheduler(Reconciler):
         """The gang waits no more."""
         self._lacking.pop(key, None)
         self._resting.pop(key, None)
+        if self._requests is not None:
+            self._requests.forget(key)
         if self._pending.forget(key):
             self._sweep_soon()  # those that it kept from starting
             self._sizes_soon()
+
+    def _waits(self, key: str) -> bool:
+        gang = self._roster.gangs.get(key)
+        return gang is not None and bool(gang.unbound)
 
     def _sweep_soon(self) -> None:
         if self._pending or self._sizes.active:
@@ -338,6 +349,8 @@ class Scheduler(Reconciler):
         capacity, bindings = self._roster.capacity, ask.bindings(chosen)
         if self._pending.forget(ask.key):
             self._sweep_soon()
+        if self._requests is not None:
+            self._requests.forget(ask.key)
         for pod, node in bindings:
             capacity.assign(pod.metadata.uid, node, guest_of(pod))
         if self._pending.met_others():
@@ -370,6 +383,8 @@ class Scheduler(Reconciler):
         if not ask.turn.surplus:
             plan, words = self._victims(ask, now)
             sentence += words + self._reserve(ask, now)
+            if self._requests is not None and not self._pending.is_nominated(ask.key):
+                self._requests.lacks(ask)
         half = self._said.half_bound(ask.key, ask.gang)
         known = self._wait(ask, sentence)
         self._sizes_soon()
