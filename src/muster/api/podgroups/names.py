@@ -6,6 +6,8 @@ GROUP_NAME_ANNOTATION: Final = "scheduling.k8s.io/group-name"  # KEP-34, kube-ba
 VOLCANO_GROUP_NAME_ANNOTATION: Final = "scheduling.volcano.sh/group-name"
 GROUP_ANNOTATIONS: Final = frozenset({GROUP_NAME_ANNOTATION, VOLCANO_GROUP_NAME_ANNOTATION})
 POD_GROUP_LABEL: Final = "scheduling.x-k8s.io/pod-group"
+# Volcano's queue of a pod, and the same as its controller of Jobs writes it.
+QUEUE_ANNOTATIONS: Final = ("scheduling.volcano.sh/queue-name", "volcano.sh/queue-name")
 TASK_SPEC_ANNOTATION: Final = "volcano.sh/task-spec"
 
 # Ours. On a PodGroup: "true" if a PodDisruptionBudget is to keep as many of its pods as start together.

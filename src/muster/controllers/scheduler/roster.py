@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from muster.api.core import Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod
 from muster.api.kueue.names import CLUSTER_QUEUE_NAME_LABEL, LOCAL_QUEUE_NAME_LABEL, QUEUE_NAME_LABEL
+from muster.api.podgroups.names import QUEUE_ANNOTATIONS
 from muster.api.pods import is_finished
 from muster.controllers.gangs import Gang, GangSource, gang_of
 from muster.gang.nodes.capacity import Capacity, Strategy
@@ -196,10 +197,12 @@ class Roster:
 
 
 def tenant_of(pod: Pod) -> str:
-    """For whom a pod runs: its queue, else its namespace."""
-    labels = pod.metadata.labels
+    """For whom a pod runs: its ClusterQueue, or Volcano's queue; else its LocalQueue, or none, of its namespace."""
+    labels, annotations = pod.metadata.labels, pod.metadata.annotations
     if queue := labels.get(CLUSTER_QUEUE_NAME_LABEL):
         return queue
+    if annotations and (queues := [annotations[key] for key in QUEUE_ANNOTATIONS if key in annotations]):
+        return queues[0]
     return f"{pod.metadata.namespace}/{labels.get(LOCAL_QUEUE_NAME_LABEL) or labels.get(QUEUE_NAME_LABEL, '')}"
 
 
