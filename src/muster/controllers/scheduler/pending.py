@@ -111,8 +111,7 @@ class PendingGangs:
         """A gang waits no more. Whether that could help others."""
         if self._head is not None and self._head.key == key:
             self._head = None
-        if self._nominated.pop(key, None) is not None:
-            self._refusals.clear()
+        self.withdraw(key)
         return self._waiting.pop(key, None) is not None
 
     def may_try(self, alike: Hashable, standing: Standing) -> bool:
@@ -128,6 +127,11 @@ class PendingGangs:
     def is_nominated(self, key: str) -> bool:
         """Whether a gang has its place, and waits for what is there to go."""
         return key in self._nominated
+
+    def withdraw(self, key: str) -> None:
+        """Nothing is kept for a gang any more, as what was there has gone or did not go."""
+        if self._nominated.pop(key, None) is not None:
+            self._refusals.clear()
 
     def kept_for_others(self, key: str, standing: Standing) -> Ints | None:
         """What was nominated to gangs that go before this one; None if nothing was."""
