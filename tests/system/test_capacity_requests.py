@@ -13,6 +13,7 @@ from tests.system.test_kep34 import bound, group, member, members
 from muster.api.batch import JOB
 from muster.api.config import EMBEDDED
 from muster.api.core import EVENT, POD_TEMPLATE
+from muster.api.elastic import GANG_ANNOTATION
 from muster.api.provisioning import PROVISIONING_REQUEST
 from muster.controllers.integrations.table import gang_sources
 from muster.controllers.scheduler.scheduler import Scheduler
@@ -168,6 +169,7 @@ async def test_who_lacks_pods_or_may_not_start_yet_asks_for_nothing(world: World
     await world.job("first", 3)
     await world.settle()
     await world.job("alone", 1, cpu="9")
+    await world.job("one-by-one", 3, cpu="9", annotations={GANG_ANNOTATION: "false"})
     await world.settle()
     assert await requests(world) == {}
 
@@ -259,7 +261,7 @@ async def test_a_request_of_that_name_that_is_not_ours_is_left_alone(world: Worl
 
 @virtual
 async def test_what_a_predecessor_asked_for_is_kept_as_long_as_it_is_needed(world: World) -> None:
-    """What is still needed is not made anew after a crash, and the rest goes."""
+    """What is still needed is not made anew after a crash, what it lacks is, and the rest goes."""
     plane = world.plane
 
     async def scheduler() -> asyncio.Task[None]:
@@ -282,6 +284,8 @@ async def test_what_a_predecessor_asked_for_is_kept_as_long_as_it_is_needed(worl
     uid = await request_uid(world, "waits")
     await crash(first)
     await world.client.patch(JOB, "ends", {"spec": {"suspend": True}}, "default")
+    for one in (await world.client.list(POD_TEMPLATE, "default")).items:  # as if they had not been made yet
+        await world.client.delete_object(POD_TEMPLATE, one)
     await world.settle()
     second = await scheduler()
     await world.settle()
