@@ -124,3 +124,10 @@ def virtual(test: Callable[[World], Awaitable[None]]) -> Callable[[], None]:
 
     run.__name__, run.__doc__ = getattr(test, "__name__", "run"), test.__doc__
     return run
+
+
+def looks(plane: ControlPlane, controller: str) -> int:
+    """How often a controller has looked at a key."""
+    lines = plane.manager.registry.text().decode().splitlines()
+    start = f'controller_runtime_reconcile_total{{controller="{controller}",'
+    return int(sum(float(line.rpartition(" ")[2]) for line in lines if line.startswith(start)))

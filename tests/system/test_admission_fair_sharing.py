@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 from tests.system.job_cluster import Wire
-from tests.system.plane import World, running
+from tests.system.plane import World, looks, running
 from tests.system.queueing_world import admitted, finish, flavor, is_, local_queue, queue, workload
 
 from muster.api.config import Configuration
@@ -100,13 +100,6 @@ async def consumed(world: World, name: str) -> float:
     return milli(shown.consumed_resources["cpu"]) / 1000 if shown is not None else 0.0
 
 
-def looked(world: World) -> float:
-    """How often an account was looked at."""
-    lines = world.plane.manager.registry.text().decode().splitlines()
-    mine = (line for line in lines if 'reconcile_total{controller="admission-fair-sharing"' in line)
-    return sum(float(line.rpartition(" ")[2]) for line in mine)
-
-
 @fair()
 async def test_who_used_less_lately_goes_first(world: World) -> None:
     await two(world)
@@ -195,10 +188,10 @@ async def test_once_nothing_is_left_of_the_past_nothing_is_written(world: World)
     assert world.plane.store.revision - before <= 12, "once in each half-life, while it fades"
     await world.settle(6 * 3600)
     assert await consumed(world, "a") == 0
-    before, looks = world.plane.store.revision, looked(world)
+    before, looked = world.plane.store.revision, looks(world.plane, "admission-fair-sharing")
     await world.settle(48 * 3600)
     assert world.plane.store.revision == before
-    assert looked(world) == looks > 0
+    assert looks(world.plane, "admission-fair-sharing") == looked > 0
     await ran(world, "after", "a", 0)
     assert 0 < await consumed(world, "a") < 0.5, "the time without usage does not count for what is admitted now"
 

@@ -5,6 +5,7 @@ import asyncio
 import pytest
 from tests.system.apiserver.harness import DEFAULT, JOBS, PODS, job, pod
 from tests.system.evictions import BUDGETS, budget, cause, cluster, evict, make, numbers, run, status
+from tests.system.plane import looks
 
 
 @cluster
@@ -206,3 +207,13 @@ async def test_owners_that_say_no_number(api, changes, why):
     assert ("observedGeneration" in found, found["disruptionsAllowed"]) == (False, 0)
     (condition,) = found["conditions"]
     assert (condition["reason"], condition["message"]) == ("SyncFailed", why)
+
+
+@cluster
+async def test_many_pods_of_a_budget_that_change_together_are_one_look(api):
+    await budget(api, maxUnavailable="10%")
+    await api.clock.sleep(1)
+    names, before = [f"a{n}" for n in range(50)], looks(api.plane, "disruption-controller")
+    await make(api, *names, owner={"apiVersion": "v1", "kind": "ReplicationController", "name": "rc", "uid": "rc"})
+    await status(api)
+    assert looks(api.plane, "disruption-controller") - before <= 3, "one, and one for each time that it writes"

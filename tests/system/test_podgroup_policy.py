@@ -2,7 +2,7 @@
 
 import pytest
 from tests.system.apiserver.harness import JOBS, PODS, Api, job
-from tests.system.plane import World, running
+from tests.system.plane import World, looks, running
 
 from muster.runtime.clock import run_virtual
 
@@ -186,3 +186,13 @@ async def test_3_29_a_group_that_is_done_gives_back_what_it_had_set_aside(g):
             await g.phase(pod, "Succeeded")
         await g.run(5)
     assert (used, "completionTime" in await g.status()) == (["6", "0"], True)
+
+
+@gang
+async def test_what_the_pods_of_a_group_that_restarts_go_through_is_a_few_looks(g):
+    await g.begin({"onBelowMin": "Restart"}, members=40)
+    before = looks(g.world.plane, "podgroup-policy")
+    await g.lose_one()
+    await g.run(20)
+    assert (await g.status())["restarts"] == 1
+    assert looks(g.world.plane, "podgroup-policy") - before < 20, "of 40 pods that go, and 40 that come and run"

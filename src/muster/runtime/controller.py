@@ -80,10 +80,11 @@ class Controller:
         *,
         when: Callable[[T | None, T | None], bool] | None = None,
         priority: int = 0,
+        gather: float = 0.0,
     ) -> None:
         """Queue the keys that an object maps to (its own by default), before and after each of its changes.
 
-        `when(old, new)` says whether a change is of interest.
+        `when(old, new)` says whether a change is of interest. What comes for a key within `gather` seconds is one look.
         """
         keys_of = keys or _own_key
 
@@ -94,7 +95,7 @@ class Controller:
             if old is not None:
                 found |= dict.fromkeys(keys_of(old))
             for key in found:
-                self.queue.add(key, priority)
+                self.queue.add_after(key, gather, priority)
 
         informer.on_change(on_change)
 

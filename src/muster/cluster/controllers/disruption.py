@@ -25,6 +25,9 @@ from muster.runtime.reconciler import Reconciler
 from muster.runtime.refusals import ignoring
 from muster.runtime.transport import Request
 
+# Pods come, get ready and go many at a time: what comes of those of one budget in this time is one look.
+GATHER_SECONDS = 0.1
+
 _BY_LABEL = "label"
 _MOST = 2**31 - 1  # what a status can say
 _UNMANAGED = (
@@ -49,7 +52,7 @@ class DisruptionController(Reconciler):
         self._recorder = recorder
         self._pods = manager.informer(POD, indexes={_BY_LABEL: _places_of_pod})
         self._budgets = manager.informer(POD_DISRUPTION_BUDGET, indexes={_BY_LABEL: _place_of_budget})
-        self._controller.watch(self._pods, self._covering, when=_matters)
+        self._controller.watch(self._pods, self._covering, when=_matters, gather=GATHER_SECONDS)
         self._controller.watch(self._budgets)
 
     def _covering(self, pod: Pod) -> Iterator[str]:

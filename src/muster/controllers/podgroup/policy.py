@@ -20,11 +20,15 @@ from muster.runtime.transport import STRATEGIC_MERGE_PATCH
 _BY_GROUP = "pod-group-of-policy"
 _DELETIONS_AT_ONCE = 20
 
+# A group that restarts changes pod by pod: what comes of them in this time is one look.
+GATHER_SECONDS = 0.1
+
 
 class PodGroupPolicyController(Reconciler):
     """Runs under a `Manager`; keys are those that the scheduler has for groups.
 
-    A group without a policy is managed by whoever made it; if it has quota to give back, that it is complete is noted.
+    A group without a policy is managed by the program that made it; if it has quota to give back, that it is complete
+    is noted.
     """
 
     name = "podgroup-policy"
@@ -36,7 +40,7 @@ class PodGroupPolicyController(Reconciler):
         self._limit = asyncio.Semaphore(_DELETIONS_AT_ONCE)
         self._pods = manager.informer(POD, indexes={_BY_GROUP: self._group_of})
         self._groups = manager.informer(kep.POD_GROUP, indexes={_BY_GROUP: self._own_key}, optional=True)
-        self._controller.watch(self._pods, self._group_of, when=_matters)
+        self._controller.watch(self._pods, self._group_of, when=_matters, gather=GATHER_SECONDS)
         self._controller.watch(self._groups, self._own_key)
 
     def _group_of(self, pod: Pod) -> Iterable[str]:

@@ -1,8 +1,8 @@
 """What is done about a group that had started and of which fewer pods run than must (KEP-34's PodGroup controller).
 
 What a restart or an end will do is written into the group's status first: from then on it is about the pods that were
-made up to `restartedUntil`, and whoever comes back after a kill goes on with those that are left. Pods that have
-succeeded have done their part: they count as running, and stay. Pure.
+made up to `restartedUntil`, and a controller that comes back after a kill goes on with those that are left. Pods that
+have succeeded have done their part: they count as running, and stay. Pure.
 """
 
 from collections.abc import Iterable, Sequence
@@ -50,7 +50,8 @@ def decide(group: kep.PodGroup, pods: Sequence[Pod], now: datetime) -> Step:
         return Step(status, tuple(pod for pod in of_old if is_active(pod)) if failed else ())
     if left := [pod for pod in of_old if not is_deleting(pod)]:
         return Step(status, tuple(left), blameless=True)
-    census = count(pod for pod in pods if pod not in of_old)
+    gone = {pod.metadata.uid for pod in of_old}
+    census = count(pod for pod in pods if pod.metadata.uid not in gone)
     least, enough = read(group).min_members, census.running + census.succeeded
     if census.succeeded >= max(least, 1) and not census.admitted and not census.pending:
         return Step(replace(status, completion_time=moment, below_min_time=None))

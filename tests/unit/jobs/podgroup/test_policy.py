@@ -163,3 +163,22 @@ def test_3_24_whoever_comes_back_goes_on_with_the_restart_that_was_written_down(
     left, made = members[len(members) - kept :], pods("P", made=NOW, first=7)
     step = decide(written, left + made, NOW)
     assert (list(step.end), step.status) == (left, written.status)
+
+
+class Compared(Pod):
+    """A pod that counts how often one is compared with another."""
+
+    times = 0
+
+    def __eq__(self, other):
+        type(self).times += 1
+        return super().__eq__(other)
+
+    __hash__ = Pod.__hash__
+
+
+def test_pods_of_before_and_after_a_restart_are_told_apart_without_comparing_them():
+    gone = [msgspec.convert(msgspec.to_builtins(pod), Compared) for pod in pods("d" * 20)]
+    new = [msgspec.convert(msgspec.to_builtins(pod), Compared) for pod in pods("R" * 20, made=NOW, first=20)]
+    step = decide(group(restartedUntil=OLD), gone + new, NOW)
+    assert (step.status.start_time, step.end, Compared.times) == (NOW, (), 0)
