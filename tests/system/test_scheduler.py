@@ -5,10 +5,10 @@ from contextlib import asynccontextmanager
 
 import msgspec
 import pytest
-from tests.system.plane import virtual
+from tests.system.plane import looks, virtual
 
 from muster.api.batch import JOB
-from muster.api.core import EVENT, NODE, POD, Pod
+from muster.api.core import EVENT, NAMESPACE, NODE, POD, Pod
 from muster.api.runtimeclass import RUNTIME_CLASS, RuntimeClass
 from muster.controllers.gangs import BINDING_ANNOTATION
 from muster.controllers.integrations.table import gang_sources
@@ -374,3 +374,18 @@ async def play_nodes(world):
     for pod in await world.pods():
         if pod.metadata.deletion_timestamp is not None:
             await world.client.delete(POD, pod.metadata.name, "default", grace_period_seconds=0)
+
+
+@virtual
+async def test_what_no_pod_looks_at_of_a_namespace_makes_no_gang_looked_at(world):
+    await world.node("a", cpu="1")
+    await world.job("big", 2)
+    await world.settle()
+    before = looks(world.plane, "scheduler")
+    for number in range(20):
+        await world.client.patch(NAMESPACE, "default", {"metadata": {"annotations": {"note": str(number)}}})
+        await world.settle(0.1)
+    assert looks(world.plane, "scheduler") == before
+    await world.client.patch(NAMESPACE, "default", {"metadata": {"labels": {"team": "red"}}})
+    await world.settle(0.1)
+    assert looks(world.plane, "scheduler") > before

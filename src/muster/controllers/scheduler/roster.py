@@ -67,18 +67,18 @@ class Roster:
         self._nodes_version += 1
         return False
 
-    def namespace_changed(self, old: Namespace | None, new: Namespace | None) -> None:
-        """A namespace came, changed or went."""
+    def namespace_changed(self, old: Namespace | None, new: Namespace | None) -> bool:
+        """A namespace came, changed or went. Whether that may matter to a pod."""
         labels = new.metadata.labels if new is not None else None
-        self.capacity.set_namespace(meta_of(new if new is not None else old).name, labels)
+        return self.capacity.set_namespace(meta_of(new if new is not None else old).name, labels)
 
-    def claim_changed(self, old: PersistentVolumeClaim | None, new: PersistentVolumeClaim | None) -> None:
-        """A claim came, changed or went."""
-        self.capacity.set_claim(key_of(new if new is not None else old), new)
+    def claim_changed(self, old: PersistentVolumeClaim | None, new: PersistentVolumeClaim | None) -> bool:
+        """A claim came, changed or went. Whether that may matter to a pod."""
+        return self.capacity.set_claim(key_of(new if new is not None else old), new)
 
-    def volume_changed(self, old: PersistentVolume | None, new: PersistentVolume | None) -> None:
-        """A volume came, changed or went."""
-        self.capacity.set_volume(meta_of(new if new is not None else old).name, new)
+    def volume_changed(self, old: PersistentVolume | None, new: PersistentVolume | None) -> bool:
+        """A volume came, changed or went. Whether that may matter to a pod."""
+        return self.capacity.set_volume(meta_of(new if new is not None else old).name, new)
 
     def pod_changed(self, old: Pod | None, new: Pod | None) -> Change:
         """A pod came, changed or went."""

@@ -171,10 +171,10 @@ class Scheduler(Reconciler):
             self._pending.freed()
             self._sweep_soon()
 
-    def _around_changed(self, changed: Callable[[Any, Any], None], old: Any | None, new: Any | None) -> None:
-        changed(old, new)
-        self._pending.freed()
-        self._sweep_soon()
+    def _around_changed(self, changed: Callable[[Any, Any], bool], old: Any | None, new: Any | None) -> None:
+        if changed(old, new):
+            self._pending.freed()
+            self._sweep_soon()
 
     def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
         self._audit_soon()

@@ -297,22 +297,24 @@ class Capacity:
         """Be what another is: the other is not to be used any more."""
         vars(self).update(vars(other))
 
-    def set_namespace(self, name: str, labels: Mapping[str, str] | None) -> None:
-        """Note the labels of a namespace; None: it is gone."""
-        if labels is None:
-            self.guests.namespaces.pop(name, None)
-        else:
+    def set_namespace(self, name: str, labels: Mapping[str, str] | None) -> bool:
+        """Note the labels of a namespace; None: it is gone. Returns whether they changed."""
+        before = self.guests.namespaces.pop(name, {})
+        if labels is not None:
             self.guests.namespaces[name] = labels
+        return before != (labels or {})
 
-    def set_claim(self, key: str, claim: PersistentVolumeClaim | None) -> None:
-        """Note a claim, by `namespace/name`; None: it is gone."""
-        self.volumes.set_claim(key, claim)
-        self._forget_openness()
+    def set_claim(self, key: str, claim: PersistentVolumeClaim | None) -> bool:
+        """Note a claim, by `namespace/name`; None: it is gone. Returns whether that may matter to a pod."""
+        if changed := self.volumes.set_claim(key, claim):
+            self._forget_openness()
+        return changed
 
-    def set_volume(self, name: str, volume: PersistentVolume | None) -> None:
-        """Note a volume; None: it is gone."""
-        self.volumes.set_volume(name, volume)
-        self._forget_openness()
+    def set_volume(self, name: str, volume: PersistentVolume | None) -> bool:
+        """Note a volume; None: it is gone. Returns whether that may matter to a pod."""
+        if changed := self.volumes.set_volume(name, volume):
+            self._forget_openness()
+        return changed
 
     def _forget(self) -> None:
         """What was remembered of nodes."""

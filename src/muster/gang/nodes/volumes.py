@@ -34,13 +34,17 @@ class Volumes:
         self._claims: dict[str, PersistentVolumeClaim] = {}
         self._volumes: dict[str, PersistentVolume] = {}
 
-    def set_claim(self, key: str, claim: PersistentVolumeClaim | None) -> None:
-        """Add, update or forget (None) a claim, by `namespace/name`."""
+    def set_claim(self, key: str, claim: PersistentVolumeClaim | None) -> bool:
+        """Add, update or forget (None) a claim, by `namespace/name`. Returns whether that may matter to a pod."""
+        before = self._claims.get(key)
         _set(self._claims, key, claim)
+        return _of_claim(before) != _of_claim(claim)
 
-    def set_volume(self, name: str, volume: PersistentVolume | None) -> None:
-        """Add, update or forget (None) a volume."""
+    def set_volume(self, name: str, volume: PersistentVolume | None) -> bool:
+        """Add, update or forget (None) a volume. Returns whether that may matter to a pod."""
+        before = self._volumes.get(name)
         _set(self._volumes, name, volume)
+        return _of_volume(before) != _of_volume(volume)
 
     def is_for_one_pod(self, key: str) -> bool:
         """Whether only one pod of the cluster can use a claim."""
@@ -71,6 +75,28 @@ class Volumes:
         if required is not None and not matches_any(required.node_selector_terms, "", labels):
             return CONFLICT
         return None if _is_in_zone(volume, labels) else ZONE
+
+
+def _of_claim(claim: PersistentVolumeClaim | None) -> object:
+    """All of a claim that is looked at."""
+    if claim is None:
+        return None
+    meta, spec = claim.metadata, claim.spec
+    return (
+        meta.deletion_timestamp is None,
+        _BOUND in meta.annotations,
+        claim.status.phase == "Lost",
+        spec.volume_name,
+        spec.access_modes,
+    )
+
+
+def _of_volume(volume: PersistentVolume | None) -> object:
+    """All of a volume that is looked at."""
+    if volume is None:
+        return None
+    zones = {key: value for key, value in volume.metadata.labels.items() if key in _TOPOLOGY}
+    return zones, volume.spec.node_affinity
 
 
 def _is_in_zone(volume: PersistentVolume, labels: Labels) -> bool:
