@@ -70,7 +70,8 @@ def sums_differ(capacity: Capacity) -> Iterator[Difference]:
     for (node, requests), number in asked.items():
         if (index := capacity.index_of(node)) is not None:
             for resource, amount in requests:
-                used[rows[resource], index] += number * amount
+                if (row := rows.get(resource)) is not None:
+                    used[row, index] += number * amount
     for resource, row in rows.items():
         known = capacity.allocatable_of(resource) - capacity.free_of(resource)
         for wrong in np.flatnonzero(known != used[row]):

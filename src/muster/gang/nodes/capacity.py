@@ -1,7 +1,8 @@
 """What every node has free, as resource-major integer arrays, kept up to date change by change.
 
 Invariants: `free = allocatable - the sum over assigned pods`, exactly, in integers; a pod is assigned to at most one
-node; a node index is reused only after the node is gone. Mutable, but pure: no I/O, no clock.
+node; a node index is reused only after the node is gone; a resource has a row once a node has had it. Mutable, but
+pure: no I/O, no clock.
 """
 
 from collections import Counter
@@ -83,7 +84,8 @@ class Capacity:
         """Add or update a node. Returns whether something changed that could help a waiting pod."""
         name = node.metadata.name
         traits = _traits(node)
-        amounts = {self._row_of(r): min(amount(r, q), MOST) for r, q in node.status.allocatable.items()}
+        self._make_rows(node.status.allocatable)
+        amounts = {self._row[r]: min(amount(r, q), MOST) for r, q in node.status.allocatable.items()}
         new = name not in self._index
         index = self._add(name) if new else self._index[name]
         column = np.zeros(len(self._row), np.int64)
@@ -191,7 +193,7 @@ class Capacity:
         return self._allocatable - self._used
 
     def rows(self) -> Mapping[str, int]:
-        """The row of each resource."""
+        """The row of each resource that a node has or had. Nothing is free of any other."""
         return self._row
 
     def allocatable_of(self, resource: str) -> Ints:
@@ -361,10 +363,10 @@ class Capacity:
 
     def taking(self, shape: Shape, counts: Ints) -> Ints:
         """What `counts` pods of a shape on each node use, in the form of `fitting`'s `taken`."""
-        rows = [self._row_of(resource) for resource, _ in shape.requests]  # a new one makes the arrays larger
         taken = np.zeros_like(self._used)
-        for row, (_, wanted) in zip(rows, shape.requests, strict=True):
-            taken[row] = counts * wanted
+        for resource, wanted in shape.requests:
+            if (row := self._row.get(resource)) is not None:
+                taken[row] = counts * wanted
         return taken
 
     def _add(self, name: str) -> int:
@@ -385,13 +387,19 @@ class Capacity:
             self._use(index, held[1].requests, 1)
         return index
 
-    def _row_of(self, resource: str) -> int:
-        row = self._row.get(resource)
-        if row is None:
-            row = self._row[resource] = len(self._row)
-            self._allocatable = np.pad(self._allocatable, ((0, 1), (0, 0)))
-            self._used = np.pad(self._used, ((0, 1), (0, 0)))
-        return row
+    def _make_rows(self, resources: Iterable[str]) -> None:
+        """Rows for resources that a node has. There are none for what pods alone say: they could say anything."""
+        unknown = [resource for resource in resources if resource not in self._row]
+        if not unknown:
+            return
+        new = {resource: row for row, resource in enumerate(unknown, start=len(self._row))}
+        self._row |= new
+        self._allocatable = np.pad(self._allocatable, ((0, len(new)), (0, 0)))
+        self._used = np.pad(self._used, ((0, len(new)), (0, 0)))
+        for index, requests in self.held(uid for uid, _ in self.guests.items()):
+            for resource, value in requests:
+                if (row := new.get(resource)) is not None:
+                    self._used[row, index] += value
 
     def _note_change(self, index: int) -> None:
         if len(self._changed) > len(self.names):  # then it is as well to begin anew
@@ -402,7 +410,9 @@ class Capacity:
     def _use(self, index: int, requests: Amounts, sign: int) -> None:
         self._note_change(index)
         for resource, value in requests:
-            row = self._row_of(resource)
+            row = self._row.get(resource)
+            if row is None:
+                continue
             self._used[row, index] += sign * value
             assert self._used[row, index] >= 0, f"{self.names[index]} uses less than nothing of {resource}"
 

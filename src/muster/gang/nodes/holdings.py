@@ -37,7 +37,8 @@ class Holdings(Struct, frozen=True, eq=False):
         each = np.zeros((len(rows), len(columns)), np.int64)
         for requests, column in columns.items():
             for resource, amount in requests:
-                each[rows[resource], column] = amount
+                if (row := rows.get(resource)) is not None:
+                    each[row, column] = amount
         places = np.array(nodes, np.int64)
         amounts = each[:, np.array(codes, np.int64)]
         return cls(places, amounts, np.array(starts, np.int64), len(capacity.names))

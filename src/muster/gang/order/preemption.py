@@ -351,7 +351,8 @@ class _Reprieve:
             held = Counter[tuple[int, int]]()
             for node, requests in self._capacity.held(bundle.pods):
                 for resource, amount in requests:
-                    held[rows[resource], node] += amount
+                    if (row := rows.get(resource)) is not None:
+                        held[row, node] += amount
             if all(free[row][node] >= amount for (row, node), amount in held.items()):
                 back.append(bundle)
                 for (row, node), amount in held.items():

@@ -54,8 +54,9 @@ def test_incremental_arrays_equal_a_rebuild(seed):
             capacity.guests.indexes(filed=True)
         assert everything(capacity, nodes.values(), seats) == []
     anew = rebuilt(capacity, nodes.values(), {uid: seat for uid, seat in seats.items() if seat is not None})
+    assert not any(capacity.allocatable_of(resource).any() for resource in capacity.rows().keys() - anew.rows().keys())
     for name in nodes:
-        for resource in capacity.rows():
+        for resource in anew.rows():
             mine, other = capacity.index_of(name), anew.index_of(name)
             assert capacity.free_of(resource)[mine] == anew.free_of(resource)[other]
 

@@ -6,7 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.gang.conftest import make_node, make_pod
 
+from muster.gang.nodes.audit import sums_differ
 from muster.gang.nodes.capacity import Capacity
+from muster.gang.nodes.holdings import Holdings
 from muster.gang.shapes import guest_of, shape_of
 
 NODES = [f"n{number}" for number in range(5)]
@@ -98,9 +100,39 @@ def node(cpu="4", labels=None, **spec):
     return make_node("n", labels=labels or {"zone": "a"}, resources={"cpu": cpu}, **spec)
 
 
-def test_what_pods_take_of_a_resource_that_no_node_has_is_counted_too():
+def test_of_a_resource_that_no_node_has_nothing_can_be_taken():
     capacity = Capacity()
     capacity.set_node(make_node("n"))
     shape = shape_of(make_pod(gpus=2))
     taken = capacity.taking(shape, np.array([3] + [0] * (len(capacity.names) - 1)))
-    assert taken[capacity.rows()["nvidia.com/gpu"], 0] == 6
+    assert taken.shape == capacity.free().shape
+    assert int(capacity.fitting(shape).sum()) == int(capacity.fitting(shape, taken).sum()) == 0
+
+
+def test_what_pods_invent_makes_no_rows_until_a_node_has_it():
+    """Any user may make pods that name their node and ask for whatever they like."""
+    capacity = Capacity()
+    capacity.set_node(make_node("n"))
+    rows = dict(capacity.rows())
+    seats = {}
+    for number in range(400):
+        seats[f"p{number}"] = "n", guest_of(inventing(f"p{number}", f"example.com/r{number}"))
+        capacity.assign(f"p{number}", *seats[f"p{number}"])
+    assert capacity.rows() == rows
+    assert list(sums_differ(capacity)) == []
+    capacity.release("p8")
+    with_them = make_node("n", resources={"cpu": "400", **{f"example.com/r{number}": "9" for number in range(7, 9)}})
+    capacity.set_node(with_them)
+    assert capacity.rows().keys() == {*rows, "example.com/r7", "example.com/r8"}
+    assert [int(capacity.free_of(f"example.com/r{number}")[0]) for number in range(6, 9)] == [0, 6, 9]
+    assert list(sums_differ(capacity)) == []
+    freed = Holdings.of(capacity, [["p6", "p7"]]).freed()
+    assert freed[capacity.rows()["example.com/r7"], 0] == -3
+    assert freed[capacity.rows()["cpu"], 0] == -2000
+    capacity.release("p7")
+    assert int(capacity.free_of("example.com/r7")[0]) == 9
+    assert list(sums_differ(capacity)) == []
+
+
+def inventing(name, resource):
+    return make_pod(name, containers=[{"name": "c", "resources": {"requests": {"cpu": "1", resource: 3}}}])

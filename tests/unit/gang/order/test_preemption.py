@@ -40,11 +40,11 @@ class World:
             self.capacity.set_node(make_node(f"n{number}", resources={"cpu": str(cpu)}))
         self.gangs = {}
 
-    def runs(self, name, nodes, *, priority=0, least=None, started=0.0, cpu=1, **more):
+    def runs(self, name, nodes, *, priority=0, least=None, started=0.0, cpu=1, gpus=0, **more):
         """One pod on each of these nodes; `least`: how many it needs, all if nothing is said."""
         uids = [f"{name}{number}" for number in range(len(nodes))]
         for uid, node in zip(uids, nodes, strict=True):
-            self.capacity.assign(uid, f"n{node}", guest_of(make_pod(uid, cpu=str(cpu))))
+            self.capacity.assign(uid, f"n{node}", guest_of(make_pod(uid, cpu=str(cpu), gpus=gpus)))
         quorums = () if least is None else (Quorum(frozenset(uids), least),)
         self.gangs[name] = Candidate(name, uids, priority, started, more.pop("quorums", quorums), **more)
         return self
@@ -288,13 +288,18 @@ def test_of_many_gangs_those_come_back_that_leave_a_gang_of_several_shapes_its_r
 
 def test_of_so_many_that_not_all_are_tried_none_takes_the_room_of_the_gang():
     """Large and small pods, scattered: what comes back late finds less room than it would alone."""
-    world = World(*[8] * 100)
-    for number in range(800):
-        world.runs(f"g{number}-", [number * 37 % 100], priority=number * 31 % 9, started=number * 17 % 23)
     pods = {shape(8): 7, shape(5): 13, shape(3): 29, shape(2): 31, shape(1): 60}
-    found = world.preempt(pods)
-    assert isinstance(found, Preemption)
-    assert has_room(world, found)
+    victims = []
+    for gpus in (0, 1):  # of which no node has any, and which the gang does not ask for
+        world = World(*[8] * 100)
+        for number in range(800):
+            started = number * 17 % 23
+            world.runs(f"g{number}-", [number * 37 % 100], priority=number * 31 % 9, started=started, gpus=gpus)
+        found = world.preempt(pods)
+        assert isinstance(found, Preemption)
+        assert has_room(world, found)
+        victims.append(found.victims)
+    assert victims[0] == victims[1]
 
 
 @given(st.one_of(worlds(), worlds(shapes=2)))
