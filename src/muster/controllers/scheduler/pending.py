@@ -128,10 +128,12 @@ class PendingGangs:
         """Whether a gang has its place, and waits for what is there to go."""
         return key in self._nominated
 
-    def withdraw(self, key: str) -> None:
-        """Nothing is kept for a gang any more, as what was there has gone or did not go."""
-        if self._nominated.pop(key, None) is not None:
-            self._refusals.clear()
+    def withdraw(self, key: str) -> bool:
+        """Nothing is nominated to a gang any more. Whether anything was, so that others could go there."""
+        if self._nominated.pop(key, None) is None:
+            return False
+        self._refusals.clear()
+        return True
 
     def kept_for_others(self, key: str, standing: Standing) -> Ints | None:
         """What was nominated to gangs that go before this one; None if nothing was."""

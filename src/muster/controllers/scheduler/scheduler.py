@@ -418,8 +418,8 @@ class Scheduler(Reconciler):
         leaving = Holdings.of(roster.capacity, [tuple(roster.leaving)]).freed()
         kept = self._pending.kept_for_others(ask.key, ask.standing)
         plan = self._preemptor.decide(ask, leaving if kept is None else leaving + kept, now)
-        if not isinstance(plan, Preemption):
-            self._pending.withdraw(ask.key)
+        if not isinstance(plan, Preemption) and self._pending.withdraw(ask.key):
+            self._sweep_soon()
         if isinstance(plan, Protected):
             return None, f" Pods of lower priority are protected by PodDisruptionBudget {', '.join(plan.budgets)}."
         if not isinstance(plan, Preemption):
