@@ -158,7 +158,7 @@ def pending(gangs: int = 10_000, classes: int = 30) -> None:
     for number in range(gangs):
         alike = (frozenset({(shapes[number % classes], 1 + number % 7)}), None)
         standing = Standing(broken=False, priority=random.randrange(3), tenant=f"t{number % 50}", created=created)
-        waiting.wait(f"ns/gang{number}/uid", Waiter(alike, standing, ""))
+        waiting.wait(f"ns/gang{number}/uid", Waiter(alike, standing))
 
     def sweep() -> None:
         for key in waiting.sweep():

@@ -39,12 +39,14 @@ class Turn(Struct, frozen=True):
     quorums: none: all of them or none.
     topology: how near to each other, and to those that run, they have to be.
     surplus: the gang runs without them.
+    repairs: the gang cannot go on without them, and others of it run.
     """
 
     pods: tuple[Pod, ...]
     quorums: tuple[Quorum, ...] = ()
     topology: TopologyConstraint | None = None
     surplus: bool = False
+    repairs: bool = False
 
 
 class Due(Struct, frozen=True):
@@ -174,7 +176,9 @@ class OwnedGangs(GangSource[T], Protocol[T]):
 def whole(members: Members, wanted: int) -> Due:
     """All that are unbound together, once so many are there."""
     complete = len(members.unbound) + len(members.bound) >= wanted
-    return Due((Turn(tuple(by_age(members.unbound))),)) if members.unbound and complete else Due()
+    if not members.unbound or not complete:
+        return Due()
+    return Due((Turn(tuple(by_age(members.unbound)), repairs=bool(members.bound)),))
 
 
 def one_by_one(pods: Iterable[Pod], *, surplus: bool = False, topology: TopologyConstraint | None = None) -> Due:

@@ -33,7 +33,7 @@ def place_enough(place: Place, pods: Mapping[str, Shape], quorums: Sequence[Quor
     outcome = place(Counter(pods.values()))
     if isinstance(outcome, Placement):
         return Chosen(tuple(pods), outcome)
-    if not quorums:
+    if not quorums or any(quorum.least == len(pods) for quorum in quorums):
         return outcome
     first = fewest(pods, quorums)
     least = place(_shapes(pods, first))

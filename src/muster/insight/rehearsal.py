@@ -178,7 +178,7 @@ class _Rehearsal:
                 plan = self._plan(ask, "waits", reason=reason)
         if ask.turn.surplus:
             return plan if told else None
-        waiter = Waiter(ask.alike, ask.standing, sentence)
+        waiter = Waiter(ask.alike, ask.standing)
         never = self._pending.keep_for(ask.key, waiter, partial(ask.placing, self.roster.capacity), self._now)
         if not told:
             return None

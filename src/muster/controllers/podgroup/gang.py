@@ -87,7 +87,8 @@ def _due(group: PodGroup, members: Members) -> Due:
             quorums.append(_quorum(of_task.unbound, lacking))
     if not quorums:
         return one_by_one(members.unbound, surplus=bool(group.min_members), topology=_topology(group))
-    return Due((Turn(tuple(by_age(members.unbound)), tuple(quorums), _topology(group)),))
+    turn = Turn(tuple(by_age(members.unbound)), tuple(quorums), _topology(group), repairs=bool(members.bound))
+    return Due((turn,))
 
 
 def _waits(pod: Pod) -> bool:

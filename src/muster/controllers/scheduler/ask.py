@@ -46,16 +46,18 @@ class Ask(Struct, frozen=True, eq=False):
         """What the turn asks for now."""
         shapes = shapes_of(turn.pods, capacity.watched)
         oldest = min(turn.pods, key=lambda pod: created(pod.metadata))
-        broken = bool(gang.bound) and not turn.surplus
-        standing = Standing(broken, gang.priority, tenant_of(oldest), created(oldest.metadata))
+        standing = Standing(turn.repairs, gang.priority, tenant_of(oldest), created(oldest.metadata))
         running: tuple[str, ...] = ()
         if turn.topology is not None:
             assigned = [capacity.assigned(uid) for uid in gang.bound]
             running = tuple(sorted(known[0] for known in assigned if known is not None))
         counts = Counter(shapes.values())
-        # Of quorums it matters which pods they are, so only gangs without are alike.
+        quorums = tuple(
+            (frozenset(Counter(shapes[uid] for uid in quorum.pods if uid in shapes).items()), quorum.least)
+            for quorum in turn.quorums
+        )
         lasts = _end(gang, carrier, (oldest,), 0.0)
-        alike = key if turn.quorums else (frozenset(counts.items()), turn.topology, running, closed, lasts)
+        alike = (frozenset(counts.items()), quorums, turn.topology, running, closed, lasts)
         return cls(key, gang, turn, carrier, shapes, standing, alike, closed, running)
 
     @property

@@ -76,12 +76,20 @@ class Binder:
 
     async def settle(self, pods: Mapping[str, Pod]) -> None:
         """Read those pods again, given by UID, whose bindings may have happened."""
-        for uid in self._unknown & pods.keys():
-            pod = pods[uid]
+        for pod in [pods[uid] for uid in self._unknown & pods.keys()]:
+            uid = pod.metadata.uid
             found = await self._client.find(POD, pod.metadata.name, pod.metadata.namespace)
             if found is not None and found.metadata.uid == uid and found.spec.node_name:
                 self._roster.is_bound(pod, found.spec.node_name)
             self._unknown.discard(uid)
+
+    def may_be_bound(self, uid: str) -> bool:
+        """Whether a pod's binding may have happened though no answer came."""
+        return uid in self._unknown
+
+    def forget(self, uid: str) -> None:
+        """A pod is gone."""
+        self._unknown.discard(uid)
 
     async def take_back(self, pods: Iterable[Pod]) -> None:
         """Delete pods, each of which has a controller that makes it anew."""

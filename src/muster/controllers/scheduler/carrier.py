@@ -69,9 +69,12 @@ class Carriers:
         return gang.source.end(carrier.object, started) if gang.source is not None and carrier is not None else None
 
     def half_bound(self, key: str, gang: Gang) -> list[Pod]:
-        """The bound pods of a gang of which others, meant to be bound with them, are not."""
+        """The bound pods of a gang that cannot go on without others, which were meant to be bound with them."""
         carrier = self.of(key, gang) if gang.bound and gang.unbound else None
         since = binding_since(carrier.meta) if carrier is not None else None
+        needed = self.needs(key, gang)
+        if needed and all(len(quorum.pods) >= quorum.least for quorum in needed):
+            return []
         if since is None or not any(made_by(pod, since) for pod in gang.unbound.values()):
             return []
         return [pod for pod in gang.bound.values() if made_by(pod, since)]

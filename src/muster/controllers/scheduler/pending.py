@@ -35,11 +35,10 @@ class Standing(Struct, frozen=True):
 
 
 class Waiter(Struct, frozen=True):
-    """A gang that waits. alike: what its class asks for. sentence: why it waits, as people were told."""
+    """A gang that waits. alike: what its class asks for."""
 
     alike: Hashable
     standing: Standing
-    sentence: str
 
 
 class Head(Struct, frozen=True, eq=False):
@@ -61,11 +60,13 @@ class PendingGangs:
         self._carried = carried
         self._overtakings = overtakings
         self._waiting: dict[str, Waiter] = {}
+        self._told: dict[str, str] = {}  # why they wait, as people were told
         self._refusals: dict[Hashable, Refusal] = {}
         self._classes: dict[Hashable, deque[str]] = {}  # of each class, those that the last sweep has yet to look at
         self._totals: dict[str, int] = {}  # all that there is, by resource
         self._nominated: dict[str, tuple[Standing, Placement]] = {}  # where gangs go once their victims are gone
-        self._tried: dict[Hashable, int] = {}  # up to which priority a class has looked for victims
+        # Up to which priority a class has looked for victims in vain, and why, for people.
+        self._tried: dict[Hashable, tuple[int, str]] = {}
         self._head: Head | None = None
         self._stale = False  # something happened that the reservation does not know
 
@@ -112,13 +113,30 @@ class PendingGangs:
         if self._head is not None and self._head.key == key:
             self._head = None
         self.withdraw(key)
+        self._told.pop(key, None)
         return self._waiting.pop(key, None) is not None
 
-    def may_try(self, alike: Hashable, standing: Standing) -> bool:
-        """Whether a gang should look for victims: none of its class has, since anything came free."""
-        priority, known = standing.priority, self._tried.get(alike)
-        self._tried[alike] = priority if known is None else max(priority, known)
-        return known is None or priority > known
+    def told(self, key: str) -> str:
+        """Why a gang waits, as people were told."""
+        return self._told.get(key, "")
+
+    def tell(self, key: str, sentence: str) -> None:
+        """People were told why a gang waits."""
+        if key in self._waiting:
+            self._told[key] = sentence
+
+    def tried(self, alike: Hashable, standing: Standing) -> str | None:
+        """What came of it when a gang of the class, of no lower priority, last looked for victims in vain."""
+        known = self._tried.get(alike)
+        return known[1] if known is not None and known[0] >= standing.priority else None
+
+    def try_no_more(self, alike: Hashable, standing: Standing, words: str) -> None:
+        """There are no victims for a class, until something comes free. words: why, for people."""
+        self._tried[alike] = standing.priority, words
+
+    def try_again(self) -> None:
+        """There may be victims where there were none: what was in the way has changed."""
+        self._tried.clear()
 
     def nominate(self, key: str, standing: Standing, placement: Placement) -> None:
         """A gang goes there once what is there has gone."""
@@ -178,7 +196,8 @@ class PendingGangs:
         """
         head, rank = self._head, self.rank(key, waiter.standing)
         if head is not None:
-            known = head.key == key and head.alike == waiter.alike and not self._stale
+            overdue = head.reservation.shadow is not None and head.reservation.shadow <= now
+            known = head.key == key and head.alike == waiter.alike and not self._stale and not overdue
             if known or (head.key != key and head.rank < rank):
                 return None
         return self._reserve(key, waiter.alike, rank, placing, now)

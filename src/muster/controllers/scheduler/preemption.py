@@ -26,7 +26,7 @@ from muster.runtime.refusals import ignoring
 from muster.runtime.transport import STRATEGIC_MERGE_PATCH
 
 # Evictions under way for one gang.
-_AT_ONCE = 16
+AT_ONCE = 16
 
 # So often a pod is read again that is written by others all the time.
 _TRIES = 5
@@ -41,43 +41,57 @@ class Preemptor:
         self._recorder = recorder
         self._roster = roster
         self._victims = Victims(roster, needs, least)
+        self._told: dict[str, tuple[Pod, str]] = {}  # victims that have yet to be evicted, and why they are, by UID
         self._budgets = manager.informer(POD_DISRUPTION_BUDGET, optional=True)
 
     def decide(self, ask: Ask, taken: Ints, now: float) -> Preemption | Protected | Refusal | None:
         """Who has to go so that these pods can start; None if they displace none. taken: see `Victims.decide`."""
         return self._victims.decide(ask, self._budgets.all(), taken, now)
 
-    async def displace(self, ask: Ask, plan: Preemption) -> None:
-        """Evict the victims. Raises `ApiError` (TooManyRequests) if a budget has meanwhile been used up."""
-        limit = asyncio.Semaphore(_AT_ONCE)
+    def protected_until(self, ask: Ask, now: float) -> float | None:
+        """See `Victims.protected_until`."""
+        return self._victims.protected_until(ask, now)
+
+    def displace(self, ask: Ask, plan: Preemption) -> int:
+        """From now on the victims are on their way out: `evict` tells them. How many there are."""
         name = split_key(ask.key)[0] if ask.carrier is not None else key_of(ask.turn.pods[0])
+        for key, uids in plan.victims.items():
+            bound = self._roster.gangs[key].bound
+            for uid in uids:
+                self._told[uid] = bound[uid], f"Preempted by {name} on node {bound[uid].spec.node_name}"
+        return sum(map(len, plan.victims.values()))
 
-        async def evict(pod: Pod) -> None:
+    async def evict(self) -> None:
+        """Evict the victims. Raises the first error once all have been asked; those that failed are asked again."""
+        limit = asyncio.Semaphore(AT_ONCE)
+
+        async def one(uid: str, pod: Pod, message: str) -> None:
             async with limit:
-                await self._evict(pod, f"Preempted by {name} on node {pod.spec.node_name}")
+                await self._evict(pod, message)
+                self._told.pop(uid, None)
 
-        victims = [
-            pod
-            for key, uids in plan.victims.items()
-            if (gang := self._roster.gangs.get(key)) is not None
-            for uid in uids
-            if (pod := gang.bound.get(uid)) is not None
-        ]
-        outcomes = await asyncio.gather(*map(evict, victims), return_exceptions=True)
+        told = [one(uid, pod, message) for uid, (pod, message) in self._told.items()]
+        outcomes = await asyncio.gather(*told, return_exceptions=True)
         for outcome in outcomes:
             if isinstance(outcome, BaseException):
                 raise outcome
 
     async def nominate(self, ask: Ask, plan: Preemption) -> None:
         """Say on the pods where they will go."""
+        limit = asyncio.Semaphore(AT_ONCE)
+
+        async def one(pod: Pod, node: str) -> None:
+            async with limit:
+                await self._patch(pod, {"status": {"nominatedNodeName": node}}, "status")
+
+        named = []
         for shape, nodes in plan.placement.nodes.items():
             names = (node for node, count in nodes for _ in range(count))
             pods = (pod for pod in ask.turn.pods if ask.shapes[pod.metadata.uid] == shape)
             for pod, node in zip(pods, names, strict=False):
                 if pod.status.nominated_node_name != node:
-                    patch = {"status": {"nominatedNodeName": node}}
-                    with ignoring("NotFound", "Conflict"):
-                        await self._client.patch_object(POD, pod, patch, lock=False, subresource="status")
+                    named.append(one(pod, node))
+        await asyncio.gather(*named)
 
     async def _evict(self, pod: Pod, message: str) -> None:
         """Evict a pod, unless it has ended meanwhile."""

@@ -54,6 +54,7 @@ class Roster:
         self.shares = Shares()
         self._running: dict[str, Running] = {}  # what is known of the gangs with bound pods; by need
         self._nodes_version = 0
+        self._assumed: set[str] = set()  # pods that hold room from the decision on, and are not known to be bound
         self._sent: dict[str, str] = {}  # nodes of pods that we have bound and not yet seen bound, by UID
 
     def node_changed(self, old: Node | None, new: Node | None) -> bool:
@@ -100,6 +101,7 @@ class Roster:
         moved = False
         if holds and node:
             guest = guest_of(pod)
+            self._assumed.discard(uid)
             moved = self.capacity.assign(uid, node, guest)
             self.shares.hold(uid, tenant_of(pod), guest.requests)
             if pod.metadata.deletion_timestamp is None:
@@ -113,6 +115,7 @@ class Roster:
         freed = not holds and self.capacity.release(uid)
         if not holds:
             self.shares.release(uid)
+            self._assumed.discard(uid)
         self._running.pop(key, None)
         gang.version += 1
         if not gang.unbound and not gang.bound:
@@ -131,6 +134,12 @@ class Roster:
         """Whether, if it has a node, that is known by what was written here alone."""
         return not pod.spec.node_name and not is_finished(pod)
 
+    def carrier_changed(self, key: str) -> None:
+        """What the carrier of a gang says may be another: of its end, and of what it needs."""
+        self._running.pop(key, None)
+        if (gang := self.gangs.get(key)) is not None:
+            gang.version += 1
+
     @property
     def nodes_version(self) -> int:
         """Another whenever a node is another."""
@@ -141,9 +150,20 @@ class Roster:
         index = self.capacity.index_of(node)
         return index is not None and bool(self.capacity.eligible(shape_of(pod))[index])
 
+    def assume(self, pod: Pod, node: str) -> None:
+        """A pod holds room from now on, as it is about to be bound."""
+        self.capacity.assign(pod.metadata.uid, node, guest_of(pod))
+        self._assumed.add(pod.metadata.uid)
+
+    def unassume(self, uid: str) -> bool:
+        """A pod holds no room after all. Whether it did."""
+        self._assumed.discard(uid)
+        return self.capacity.release(uid)
+
     def is_bound(self, pod: Pod, node: str) -> None:
         """Count a pod as bound from now on, not only once that is seen."""
         key, uid = gang_of(pod, self._sources)[0], pod.metadata.uid
+        self._assumed.discard(uid)
         if (gang := self.gangs.get(key)) is not None and gang.unbound.pop(uid, None) is not None:
             gang.bound[uid] = pod
             self._running.pop(key, None)
@@ -162,6 +182,8 @@ class Roster:
                 self._running[key] = Running(tuple(gang.bound), started, last)
             if gang.bound:
                 yield self._running[key]
+        if self._assumed:
+            yield Running(tuple(self._assumed), now)
         if self.leaving:
             yield Running(tuple(self.leaving), 0.0, End(now, sure=True))
 
@@ -185,6 +207,8 @@ class Roster:
             return
         gang.unbound.pop(uid, None)
         gang.bound.pop(uid, None)
+        gang.version += 1
+        self._running.pop(key, None)
         if not gang.unbound and not gang.bound:
             del self.gangs[key]
 

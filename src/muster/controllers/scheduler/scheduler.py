@@ -21,6 +21,8 @@ from typing import Any
 from muster.api.config import Scheduling
 from muster.api.core import NAMESPACE, NODE, PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, POD, Node, Pod
 from muster.api.durations import SECOND
+from muster.api.policy import POD_DISRUPTION_BUDGET, PodDisruptionBudget
+from muster.api.status import ApiError
 from muster.controllers.elastic.placement import Sizes
 from muster.controllers.gangs import (
     LOWEST_PRIORITY,
@@ -46,18 +48,21 @@ from muster.gang.nodes.holdings import Holdings
 from muster.gang.order.preemption import Preemption, Protected
 from muster.gang.placement import Refusal, taken_by
 from muster.gang.quorum import Chosen
-from muster.gang.shapes import count_shapes, guest_of
+from muster.gang.shapes import count_shapes
 from muster.runtime.controller import Result
 from muster.runtime.events.recorder import Recorder
 from muster.runtime.manager import Manager
 from muster.runtime.objects import key_of, split_key
 from muster.runtime.reconciler import Reconciler
+from muster.runtime.transport import TransportError
 
 # Gangs bound side by side: enough to fill the server's group commits.
 WORKERS = 16
 
 # Room that opens up is looked at in gusts: one sweep over the waiting gangs for all that came in this time.
 SWEEP_SECONDS = 0.02
+_EVICT = "evict"
+_LATER = "later"  # some that had to be left alone may be told to go
 _SWEEP = "sweep"  # a key that no gang has: theirs have a slash
 
 
@@ -117,9 +122,10 @@ class Scheduler(Reconciler):
         self._preemptor = Preemptor(
             manager, recorder, self._roster, self._said.needs, settings.minimum_run_time / SECOND
         )
+        manager.informer(POD_DISRUPTION_BUDGET, optional=True).on_change(self._budget_changed)
         self._metrics = SchedulerMetrics(manager.registry, lambda: len(self._pending))
         self._lacking: dict[str, tuple[float, str, str]] = {}  # gangs: since when they lack what, and what was said
-        self._closed: dict[str, set[str]] = {}  # nodes to which the server would not have a pod bound, by its UID
+        self._closed: dict[str, dict[str, float]] = {}  # nodes to which a pod was not bound, by its UID: until when
         self._resting: dict[str, float] = {}  # gangs that were given back, and until when they are left alone
         self._pods = manager.informer(POD)
         self._sizes = Sizes(manager, recorder, names)
@@ -167,7 +173,9 @@ class Scheduler(Reconciler):
 
     def _node_changed(self, old: Node | None, new: Node | None) -> None:
         self._audit_soon()
-        if self._roster.node_changed(old, new):
+        if self._roster.node_changed(old, new) or new is None:  # a gang at the head may never fit without it
+            for nodes in self._closed.values():
+                nodes.pop((new if new is not None else old).metadata.name, None)  # type: ignore[union-attr]
             self._pending.freed()
             self._sweep_soon()
 
@@ -181,6 +189,7 @@ class Scheduler(Reconciler):
         change = self._roster.pod_changed(old, new)
         if new is None and old is not None:
             self._closed.pop(old.metadata.uid, None)
+            self._binder.forget(old.metadata.uid)
         if change.freed:
             self._pending.freed()
             self._sweep_soon()
@@ -194,8 +203,15 @@ class Scheduler(Reconciler):
         if gang is not None and gang.unbound and change.due:
             self._soon(change.key, gang)
 
+    def _budget_changed(self, old: PodDisruptionBudget | None, new: PodDisruptionBudget | None) -> None:
+        allowed = new.status.disruptions_allowed if new is not None else None
+        if old is not None and (allowed is None or allowed > old.status.disruptions_allowed):
+            self._pending.try_again()
+            self._sweep_soon()
+
     def _carrier_changed(self, source: GangSource[Any], old: Any | None, new: Any | None) -> None:
         key = source.key_of(new if new is not None else old)
+        self._roster.carrier_changed(key)
         if (gang := self._roster.gangs.get(key)) and gang.unbound:
             self._soon(key, gang)
 
@@ -230,7 +246,15 @@ class Scheduler(Reconciler):
 
     async def _reconcile(self, key: str) -> Result:
         if key == _SWEEP:
-            return self._sweep()
+            self._sweep()
+            return None
+        if key == _EVICT:
+            await self._preemptor.evict()
+            return None
+        if key == _LATER:
+            self._pending.try_again()
+            self._sweep_soon()
+            return None
         if key == _AUDIT:
             await self._audit()
             return None
@@ -240,15 +264,11 @@ class Scheduler(Reconciler):
             return await self._look_at(key)
         return None
 
-    def _sweep(self) -> Result:
-        """Look again at the first gang of each class; at the whole again when the head should have started."""
+    def _sweep(self) -> None:
+        """Look again at the first gang of each class."""
         for key in self._pending.sweep():
             self._look_soon(key)
         self._sizes_soon()
-        head = self._pending.head
-        if head is None or head.reservation.shadow is None:
-            return None
-        return max(head.reservation.shadow - self._now(), 1.0)
 
     def _look_soon(self, key: str) -> None:
         waiter, gang = self._pending.get(key), self._roster.gangs.get(key)
@@ -263,10 +283,14 @@ class Scheduler(Reconciler):
         """Place what is due of a gang."""
         rest = self._resting.get(key, 0.0) - self._clock.monotonic()
         if rest > 0:
+            if self._pending.forget(key):
+                self._sweep_soon()
             return rest
         await self._binder.settle(self._roster.gangs[key].unbound)
         carrier, due = self._said.due(key, self._roster)
         if not due.turns:
+            if self._pending.forget(key):  # it waits for something else now: others need not wait for it
+                self._sweep_soon()
             return self._lacks(key, due.lacking, carrier)
         self._lacking.pop(key, None)
         refused: set[Hashable] = set()
@@ -319,9 +343,12 @@ class Scheduler(Reconciler):
         capacity, gang = self._roster.capacity, self._roster.gangs.get(key)
         if gang is None or not all(pod.metadata.uid in gang.unbound for pod in turn.pods):
             return None
-        for pod in turn.pods:  # what an attempt that failed midway had assumed
-            capacity.release(pod.metadata.uid)
-        closed = frozenset(node for pod in turn.pods for node in self._closed.get(pod.metadata.uid, ()))
+        if sum(self._roster.unassume(pod.metadata.uid) for pod in turn.pods):  # by an attempt that was cut off
+            self._pending.freed()
+        now = self._clock.monotonic()
+        closed = frozenset(
+            node for pod in turn.pods for node, until in self._closed.get(pod.metadata.uid, {}).items() if until > now
+        )
         return Ask.of(key, gang, turn, carrier, capacity, closed)
 
     async def _place(self, ask: Ask) -> bool:
@@ -346,19 +373,23 @@ class Scheduler(Reconciler):
 
     async def _start(self, ask: Ask, chosen: Chosen) -> bool:
         """Bind pods to the nodes chosen for them, which they hold from now on."""
-        capacity, bindings = self._roster.capacity, ask.bindings(chosen)
+        bindings = ask.bindings(chosen)
         if self._pending.forget(ask.key):
             self._sweep_soon()
         if self._requests is not None:
             self._requests.forget(ask.key)
         for pod, node in bindings:
-            capacity.assign(pod.metadata.uid, node, guest_of(pod))
+            self._roster.assume(pod, node)
         if self._pending.met_others():
             self._sweep_soon()
-        if ask.carrier is not None and len(bindings) > 1 and not ask.gang.bound:
-            # Pods that join a gang that runs, as replacements or because it grew, are no matter of all or nothing.
-            await self._binder.record_intent(ask.carrier)
-        refusals = await self._binder.bind(bindings)
+        try:
+            if ask.carrier is not None and len(bindings) > 1 and not ask.gang.bound:
+                # Pods that join a gang that runs, as replacements or as it grew, are no matter of all or nothing.
+                await self._binder.record_intent(ask.carrier)
+            refusals = await self._binder.bind(bindings)
+        except (ApiError, TransportError):
+            self._unassume(ask.key, bindings)
+            raise
         self._sizes_soon()
         if (alike := self._pending.next_alike(ask.alike)) is not None:
             self._look_soon(alike)
@@ -372,39 +403,59 @@ class Scheduler(Reconciler):
             self._controller.queue.add(ask.key, ask.gang.priority)
         return True
 
+    def _unassume(self, key: str, bindings: Sequence[tuple[Pod, str]]) -> None:
+        """Pods that were surely not bound hold nothing."""
+        gang = self._roster.gangs.get(key)
+        for pod, _ in bindings:
+            uid = pod.metadata.uid
+            if gang is not None and uid in gang.unbound and not self._binder.may_be_bound(uid):
+                self._roster.unassume(uid)
+        self._pending.freed()
+        self._sweep_soon()
+
     async def _keep_back(self, ask: Ask, sentence: str) -> bool:
         """There is room, but not for this gang."""
-        await self._tell(ask, self._wait(ask, sentence), sentence)
+        self._wait(ask)
+        await self._tell(ask, sentence)
         return False
 
     async def _no_room(self, ask: Ask, refusal: Refusal, now: float) -> bool:
         """There is no room for a gang: it waits. If it is the first to, room is reserved for it, or made."""
-        sentence, plan = explain(self._roster.capacity, refusal, len(ask.turn.pods)), None
+        sentence, plan = explain(self._roster.capacity, refusal, sum(ask.fewest.values())), None
         if not ask.turn.surplus:
             plan, words = self._victims(ask, now)
             sentence += words + self._reserve(ask, now)
             if self._requests is not None and not self._pending.is_nominated(ask.key):
                 self._requests.lacks(ask)
-        half = self._said.half_bound(ask.key, ask.gang)
-        known = self._wait(ask, sentence)
+        half = [] if self._pending.is_nominated(ask.key) else self._said.half_bound(ask.key, ask.gang)
+        self._wait(ask)
         self._sizes_soon()
+        if ask.closed:
+            self._controller.queue.add_after(ask.key, REST_SECONDS)
         if half and ask.carrier is not None:
             await self._give_back(half, ask.carrier, "the rest no longer fits")
         if plan is not None:
-            self._metrics.preempted(sum(map(len, plan.victims.values())))
-            await self._preemptor.displace(ask, plan)
+            self._metrics.preempted(self._preemptor.displace(ask, plan))
+            self._controller.queue.add(_EVICT, _REPAIR_PRIORITY)
             await self._preemptor.nominate(ask, plan)
-        await self._tell(ask, known, sentence)
+        await self._tell(ask, sentence)
         return False
 
     def _reserve(self, ask: Ask, now: float) -> str:
         """Keep room for a gang if it is the first that waits; what is to be said of it."""
-        waiter = Waiter(ask.alike, ask.standing, "")
-        never = self._pending.keep_for(ask.key, waiter, partial(ask.placing, self._roster.capacity), now)
+        waiter, placing = Waiter(ask.alike, ask.standing), partial(ask.placing, self._roster.capacity)
+        before = self._pending.head
+        never = self._pending.keep_for(ask.key, waiter, placing, now)
         if never is not None:
+            if before is not None and self._pending.head is None:
+                self._sweep_soon()  # those that it kept from starting
             return " It would not fit either if all that ever ends had ended." if never.is_of_room else ""
         head = self._pending.head
-        expected = self._expected(head, now) if head is not None and head.key == ask.key else ""
+        if head is None or head.key != ask.key:
+            return ""
+        if head.reservation.shadow is not None:  # then others have ended, or run for longer than was said
+            self._controller.queue.add_after(_SWEEP, max(head.reservation.shadow - now, 1.0))
+        expected = self._expected(head, now)
         return f" It goes first{expected}." if expected else ""
 
     def _victims(self, ask: Ask, now: float) -> tuple[Preemption | None, str]:
@@ -412,35 +463,40 @@ class Scheduler(Reconciler):
         if self._sizes.active and self._pending.get(ask.key) is None:  # what can shrink need not go
             self._controller.queue.add_after(ask.key, PREEMPT_SECONDS, ask.gang.priority)
             return None, ""
-        if not self._pending.may_try(ask.alike, ask.standing):
-            return None, ""
+        if (words := self._pending.tried(ask.alike, ask.standing)) is not None:
+            return None, words
         roster = self._roster
         leaving = Holdings.of(roster.capacity, [tuple(roster.leaving)]).freed()
         kept = self._pending.kept_for_others(ask.key, ask.standing)
         plan = self._preemptor.decide(ask, leaving if kept is None else leaving + kept, now)
-        if not isinstance(plan, Preemption) and self._pending.withdraw(ask.key):
+        if isinstance(plan, Preemption):
+            self._pending.nominate(ask.key, ask.standing, plan.placement)
+            if not plan.victims:
+                return None, " It starts when what is there has gone."
+            if (alike := self._pending.next_alike(ask.alike)) is not None:  # there may be victims for it, too
+                self._look_soon(alike)
+            count = sum(map(len, plan.victims.values()))
+            return plan, f" {count} pods of lower priority were told to go for it."
+        if self._pending.withdraw(ask.key):
             self._sweep_soon()
+        if (until := self._preemptor.protected_until(ask, now)) is not None:
+            self._controller.queue.add_after(_LATER, until - now)
+        words = ""
         if isinstance(plan, Protected):
-            return None, f" Pods of lower priority are protected by PodDisruptionBudget {', '.join(plan.budgets)}."
-        if not isinstance(plan, Preemption):
-            return None, ""
-        self._pending.nominate(ask.key, ask.standing, plan.placement)
-        if not plan.victims:
-            return None, " It starts when what is there has gone."
-        count = sum(map(len, plan.victims.values()))
-        return plan, f" {count} pods of lower priority were told to go for it."
+            words = f" Pods of lower priority are protected by PodDisruptionBudget {', '.join(plan.budgets)}."
+        self._pending.try_no_more(ask.alike, ask.standing, words)
+        return None, words
 
-    def _wait(self, ask: Ask, sentence: str) -> Waiter | None:
-        """From now on a gang waits. What is known of it until now."""
+    def _wait(self, ask: Ask) -> None:
+        """From now on a gang waits."""
         self._metrics.attempted("unschedulable", len(ask.turn.pods))
-        known = self._pending.get(ask.key)
-        self._pending.wait(ask.key, Waiter(ask.alike, ask.standing, sentence))
-        return known
+        self._pending.wait(ask.key, Waiter(ask.alike, ask.standing))
 
-    async def _tell(self, ask: Ask, known: Waiter | None, sentence: str) -> None:
+    async def _tell(self, ask: Ask, sentence: str) -> None:
         """Say why a gang waits, unless that was said already."""
-        if known is None or known.sentence != sentence:
+        if self._pending.told(ask.key) != sentence:
             await self._teller.waits(ask.turn.pods, ask.carrier, sentence)
+            self._pending.tell(ask.key, sentence)
 
     def _expected(self, head: Head, now: float) -> str:
         """When the head is expected to start, to follow what is said of it; empty if that is not known, or soon."""
@@ -454,20 +510,20 @@ class Scheduler(Reconciler):
     async def _replan(self, ask: Ask, refusals: Refusals) -> None:
         """The server will not have some pods where they were to go: they go elsewhere, or their gang starts over."""
         for uid, (node, _) in refusals.items():
-            self._roster.capacity.release(uid)
-            self._closed.setdefault(uid, set()).add(node)
+            self._roster.unassume(uid)
+            self._closed.setdefault(uid, {})[node] = self._clock.monotonic() + REST_SECONDS
         self._pending.freed()
         self._sweep_soon()
         refused = [pod for pod in ask.turn.pods if pod.metadata.uid in refusals]
         node, why = refusals[refused[0].metadata.uid]
         sentence = f"{refused[0].metadata.name} could not be bound to {node}: {why}"
         self._teller.warn("FailedBinding", refused[0], ask.carrier, sentence)
-        if max(len(self._closed[uid]) for uid in refusals) < MOST_REFUSED:
+        if max(len(self._closed.get(uid, ())) for uid in refusals) < MOST_REFUSED:
             self._controller.queue.add(ask.key, _REPAIR_PRIORITY)
             return
         self._resting[ask.key] = self._clock.monotonic() + REST_SECONDS
         for uid in refusals:
-            del self._closed[uid]
+            self._closed.pop(uid, None)
         self._controller.queue.add_after(ask.key, REST_SECONDS)
         gang = self._roster.gangs.get(ask.key)
         if ask.carrier is not None and gang is not None and (half := self._said.half_bound(ask.key, gang)):

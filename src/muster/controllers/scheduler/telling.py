@@ -15,6 +15,9 @@ from muster.runtime.objects import key_of, reference
 from muster.runtime.refusals import ignoring
 from muster.runtime.transport import STRATEGIC_MERGE_PATCH
 
+# Conditions written at once.
+AT_ONCE = 64
+
 # Of nodes that are named in an event.
 _NAMED = 5
 
@@ -35,9 +38,15 @@ class Teller:
         """
         self.warn("FailedScheduling", pods[0], carrier, sentence)
         now = self._clock.now().replace(microsecond=0)
-        marks = [self._mark(pod, sentence, lastTransitionTime=now) for pod in pods if not is_marked(pod)]
+        limit = asyncio.Semaphore(AT_ONCE)
+
+        async def mark(pod: Pod, **time: datetime) -> None:
+            async with limit:
+                await self._mark(pod, sentence, **time)
+
+        marks = [mark(pod, lastTransitionTime=now) for pod in pods if not is_marked(pod)]
         if is_marked(pods[0]):
-            marks.append(self._mark(pods[0], sentence, lastProbeTime=now))
+            marks.append(mark(pods[0], lastProbeTime=now))
         await asyncio.gather(*marks)
 
     def warn(self, reason: str, pod: Pod, carrier: Carrier | None, sentence: str) -> None:

@@ -59,6 +59,14 @@ class Victims:
             taken=taken, leaving=frozenset(self._roster.leaving), budgets=protecting,
         )  # fmt: skip
 
+    def protected_until(self, ask: Ask, now: float) -> float | None:
+        """When the first of the weaker may be told to go, of those that have yet to run for a while."""
+        strong = strength(ask.turn.pods)
+        if strong is None:
+            return None
+        times = (one.protected for one in self._all(now) if one.resistance < strong and one.protected > now)
+        return min(times, default=None)
+
     def _all(self, now: float) -> Iterator[Candidate]:
         for key, gang in self._roster.gangs.items():
             if not gang.bound:

@@ -18,6 +18,9 @@ _SERVICES = frozenset({"DaemonSet", "Node", "ReplicaSet", "ReplicationController
 
 _LONGEST_NUMBER = 10
 
+# What is said to last longer is said to last for ever, and means nothing.
+_CENTURY = 100 * 365 * 24 * 3600.0
+
 
 class End(Struct, frozen=True):
     """When something ends, in seconds of the clock by which it started; infinity: not by itself.
@@ -46,7 +49,7 @@ def end_of(meta: ObjectMeta, deadline: int | None, started: float) -> End | None
 
     What a user expects counts if it is sooner than what is kept to; words that mean nothing count for nothing.
     """
-    limits = [limit for limit in (deadline, _longest(meta)) if limit is not None]
+    limits = [limit for limit in (deadline, _longest(meta)) if limit is not None and limit < _CENTURY]
     expected = _expected(meta)
     if limits and (expected is None or min(limits) <= expected):
         return End(started + min(limits), sure=True)
@@ -59,7 +62,7 @@ def _expected(meta: ObjectMeta) -> float | None:
         seconds = durations.seconds(text) if text is not None else 0.0
     except durations.DurationError:
         return None
-    return seconds if seconds > 0 else None
+    return seconds if 0 < seconds < _CENTURY else None
 
 
 def _longest(meta: ObjectMeta) -> int | None:
