@@ -8,7 +8,9 @@ Members that run already are where the others have to go: if it is required only
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import TypeVar
 
 import numpy as np
 from msgspec import Struct
@@ -17,6 +19,11 @@ from muster.gang.nodes.capacity import Capacity, Ints, Mask
 from muster.gang.nodes.domains import Level, summed
 from muster.gang.placement import Placement, Refusal, place, room_of
 from muster.gang.shapes import Shape
+
+# So many choices of domains are tried one after the other; of those after them not all are.
+_ALL_TRIED = 32
+
+T = TypeVar("T")
 
 
 class TopologyConstraint(Struct, frozen=True):
@@ -121,24 +128,49 @@ def place_near(
 
 def _required(search: _Search, depth: int, where: Ints) -> Placement | Refusal:
     level = search.levels[depth]
-    for domain in _tightest_first(search, level, where):
-        outcome = search.try_in(level.of_node == domain)
-        if isinstance(outcome, Placement):
-            return outcome
-    return _no_domain(search, level, where)
+    domains = _tightest_first(search, level, where)
+    found = _first(domains, lambda domain: search.try_in(level.of_node == domain))
+    return found[1] if found is not None else _no_domain(search, level, where)
 
 
 def _preferred(search: _Search, depth: int, where: Ints) -> Placement | Refusal:
     for above in range(depth, -1, -1):
-        level = search.levels[above]
-        for domain in _tightest_first(search, level, where):
-            outcome = _in_few(search, search.levels[above + 1 : depth + 1], level.of_node == domain)
-            if isinstance(outcome, Placement):
-                return outcome
+        domains = _tightest_first(search, search.levels[above], where)
+        found = _first(domains, partial(_in_domain, search, above, depth))
+        if found is not None:
+            return found[1]
     return _in_few(search, search.levels[: depth + 1], search.levels[0].of_node >= 0)
 
 
-def _tightest_first(search: _Search, level: Level, where: Ints) -> Iterator[int]:
+def _in_domain(search: _Search, above: int, depth: int, domain: int) -> Placement | Refusal:
+    """Within a domain of the level above, in as few as can be of those down to the one that matters."""
+    return _in_few(search, search.levels[above + 1 : depth + 1], search.levels[above].of_node == domain)
+
+
+def _first(choices: Sequence[T], attempt: Callable[[T], Placement | Refusal]) -> tuple[T, Placement] | None:
+    """The first choice that will do.
+
+    The later have more room: of many they are tried in longer and longer steps, the last in any case, and then back.
+    """
+    failed, step, found = -1, 1, None
+    while found is None and failed < len(choices) - 1:
+        number = min(failed + step, len(choices) - 1)
+        if isinstance(outcome := attempt(choices[number]), Placement):
+            found = number, outcome
+        else:
+            failed, step = number, step if number < _ALL_TRIED else 2 * step
+    if found is None:
+        return None
+    while found[0] - failed > 1:
+        number = (found[0] + failed) // 2
+        if isinstance(outcome := attempt(choices[number]), Placement):
+            found = number, outcome
+        else:
+            failed = number
+    return choices[found[0]], found[1]
+
+
+def _tightest_first(search: _Search, level: Level, where: Ints) -> Sequence[int]:
     """The domains that have room for each shape alone; where members run, only theirs, that of the most first."""
     totals = search.totals(level)
     enough = np.ones(len(level.names), np.bool_)
@@ -150,7 +182,7 @@ def _tightest_first(search: _Search, level: Level, where: Ints) -> Iterator[int]
     if members.any():
         enough &= members > 0
     order = np.lexsort((np.arange(len(spare)), spare, -members))
-    yield from (int(domain) for domain in order if enough[domain])
+    return [int(domain) for domain in order if enough[domain]]
 
 
 def _in_few(search: _Search, levels: Sequence[Level], mask: Mask) -> Placement | Refusal:
@@ -159,26 +191,27 @@ def _in_few(search: _Search, levels: Sequence[Level], mask: Mask) -> Placement |
     for level in levels:
         if isinstance(outcome, Refusal):
             return outcome
-        for few in _few_first(search, level, mask):
-            narrower = search.try_in(few)
-            if isinstance(narrower, Placement):
-                outcome, mask = narrower, few
-                break
+        if (fewest := _fewest(search, level, mask)) is not None:
+            mask, outcome = fewest
     return outcome
 
 
-def _few_first(search: _Search, level: Level, mask: Mask) -> Iterator[Mask]:
-    """Sets of domains that have room for each shape alone: the smallest there is first, then with more and more."""
+def _fewest(search: _Search, level: Level, mask: Mask) -> tuple[Mask, Placement] | None:
+    """Domains that take the gang: no more than have room for each shape alone, if these do, else as few as is found."""
     size = len(level.names)
     totals = {shape: summed(level.of_node, np.where(mask, room, 0), size) for shape, room in search.rooms.items()}
     share = np.min([total / max(search.gang[shape], 1) for shape, total in totals.items()], axis=0)
     order = np.lexsort((np.arange(size), -share))
     sums = {shape: np.cumsum(total[order]) for shape, total in totals.items()}
-    for count in range(1, size + 1):
-        if all(sums[shape][count - 1] >= wanted for shape, wanted in search.gang.items()):
-            chosen = order[:count].copy()
-            chosen[-1] = _tightest_last(search.gang, totals, order, count)
-            yield mask & np.isin(level.of_node, chosen)
+    least = max(int(np.searchsorted(sums[shape], wanted)) + 1 for shape, wanted in search.gang.items())
+
+    def nodes(count: int) -> Mask:
+        chosen = order[:count].copy()
+        chosen[-1] = _tightest_last(search.gang, totals, order, count)
+        return mask & np.isin(level.of_node, chosen)
+
+    found = _first(range(least, size + 1), lambda count: search.try_in(nodes(count)))
+    return None if found is None else (nodes(found[0]), found[1])
 
 
 def _tightest_last(gang: Mapping[Shape, int], totals: Mapping[Shape, Ints], order: Ints, count: int) -> int:

@@ -9,10 +9,11 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.unit.gang.conftest import make_node, make_pod
 
+from muster.gang import topology
 from muster.gang.explain import explain
 from muster.gang.nodes.capacity import Capacity
 from muster.gang.nodes.domains import NOWHERE, domains
-from muster.gang.placement import Placement, Refusal
+from muster.gang.placement import Placement, Refusal, place
 from muster.gang.shapes import Shape, shape_of
 from muster.gang.topology import NoDomain, TopologyConstraint, place_near
 
@@ -280,3 +281,32 @@ def test_pods_that_keep_apart_need_a_rack_with_as_many_hosts():
     refusal = place_near(capacity, {shape: 4}, required("rack"))
     assert isinstance(refusal, NoDomain)
     assert (refusal.domain, refusal.fits) == (("b1", "r2"), 3)
+
+
+LESS, MORE = shape_of(make_pod(cpu="2")), shape_of(make_pod(cpu="3"))
+
+
+@pytest.mark.parametrize(
+    ("large", "constraint", "pods", "hosts"),
+    [
+        pytest.param(0, preferred("host"), 200, 300, id="half of the hosts, and more than each shape needs alone"),
+        pytest.param(1, required("host"), 1, 1, id="the last host that is tried"),
+        pytest.param(0, required("host"), 1, None, id="none: each shape has room on every host, both on none"),
+    ],
+)
+def test_not_every_domain_is_tried_for_a_gang_of_several_shapes(monkeypatch, large, constraint, pods, hosts):
+    tries = []
+
+    def counted(*args, **more):
+        tries.append(args)
+        return place(*args, **more)
+
+    monkeypatch.setattr(topology, "place", counted)
+    capacity = racks([[4] * 600 + [8] * large])
+    found = place_near(capacity, {LESS: pods, MORE: pods}, constraint)
+    if hosts is None:
+        assert isinstance(found, NoDomain)
+        assert not found.proven
+    else:
+        assert len(nodes_of(found)) == hosts
+    assert len(tries) < 80
