@@ -1,4 +1,4 @@
-"""The gang of a PodGroup: its minimum starts together, whoever owns the pods; what is above it, one by one. Pure."""
+"""The gang of a PodGroup: its minimum starts together, of pods of any owner; what is above it, one by one. Pure."""
 
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any

@@ -187,7 +187,7 @@ class CapacityRequests(Reconciler):
             if not self._waits(key):
                 self._needs.pop(key, None)
             return None
-        # A request that somebody deleted is not made again: the need is the same.
+        # A request that was deleted from outside is not made again: the need is the same.
         return None if stale or self._done.get(key) == need else await self._ask(key, need)
 
     async def _ask(self, key: str, need: Need) -> Result:

@@ -52,7 +52,10 @@ class Head(Struct, frozen=True, eq=False):
 
 
 class PendingGangs:
-    """All of it is a cache; the head's reservation too, but for how often it was overtaken."""
+    """The gangs that wait, their order, and what is kept for some of them.
+
+    All of it is a cache; the head's reservation too, but for how often it was overtaken.
+    """
 
     def __init__(self, roster: Roster, carried: Carried, overtakings: int = MOST_OVERTAKINGS) -> None:
         """`overtakings`: how many gangs whose end is not known may pass the head."""
@@ -62,6 +65,7 @@ class PendingGangs:
         self._waiting: dict[str, Waiter] = {}
         self._told: dict[str, str] = {}  # why they wait, as people were told
         self._refusals: dict[Hashable, Refusal] = {}
+        self._looking: set[Hashable] = set()  # classes that were refused for more than room: for the pods around them
         self._classes: dict[Hashable, deque[str]] = {}  # of each class, those that the last sweep has yet to look at
         self._totals: dict[str, int] = {}  # all that there is, by resource
         self._nominated: dict[str, tuple[Standing, Placement]] = {}  # where gangs go once their victims are gone
@@ -88,21 +92,26 @@ class PendingGangs:
 
     def freed(self) -> None:
         """Room came free, or something else happened that could help."""
-        self._refusals.clear()
+        self._forget_refusals()
         self._tried.clear()
         self._totals.clear()
         self._stale = True
 
     def met_others(self) -> bool:
         """The pods on the nodes changed. Whether that could help a gang that looks at others, or is looked at."""
-        looking = [alike for alike, refusal in self._refusals.items() if not refusal.is_of_room]
-        for alike in looking:
+        helped = bool(self._looking)
+        for alike in self._looking:
             del self._refusals[alike]
-        return bool(looking)
+        self._looking.clear()
+        return helped
 
     def refused(self, alike: Hashable, refusal: Refusal) -> None:
         """There is no room for a class, until something comes free."""
         self._refusals[alike] = refusal
+        if refusal.is_of_room:
+            self._looking.discard(alike)
+        else:
+            self._looking.add(alike)
 
     def wait(self, key: str, waiter: Waiter) -> None:
         """A gang waits."""
@@ -218,6 +227,10 @@ class PendingGangs:
             return head
         self._head = replace(head, reservation=passed(head.reservation, passing, taken))
         return None
+
+    def _forget_refusals(self) -> None:
+        self._refusals.clear()
+        self._looking.clear()
 
     def _reserve(self, key: str, alike: Hashable, rank: Rank, placing: Placing, now: float) -> Refusal | None:
         head = self._head

@@ -27,7 +27,7 @@ class PodGroup(Struct, frozen=True):
     total_resources: what is set aside for it of the namespace's quota.
     min_resources: what there must be before it is looked at; the pods themselves say it better.
     required_topology, preferred_topology: the label of the level in whose one domain its pods must, or should, be.
-    policy: what is done when fewer pods run than must; None: its pods are somebody else's business.
+    policy: what is done when fewer pods run than must; None: that is left to the controllers of its pods.
     failed: why nothing of it starts any more; "" unless it has failed.
     """
 

@@ -51,7 +51,9 @@ class Room(Struct, frozen=True, eq=False):
 
 
 class Ledger:
-    """in_use: whether there is a flavor with a topology; if not, no places are looked for.
+    """The nodes of flavors with a Topology, and what is taken of them.
+
+    in_use: whether there is a flavor with a topology; if not, no places are looked for.
 
     version: a number that is the same only while nothing changes that may change an answer.
     """

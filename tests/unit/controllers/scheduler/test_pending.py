@@ -1,0 +1,64 @@
+"""Which refusals still answer for a class of gangs once something has happened."""
+
+from tests.unit.gang.conftest import make_pod
+
+from muster.controllers.scheduler.pending import PendingGangs
+from muster.controllers.scheduler.roster import Roster
+from muster.gang.nodes.capacity import Strategy
+from muster.gang.placement import Refusal
+from muster.gang.shapes import shape_of
+
+OF_ROOM = Refusal(shape_of(make_pod()), 2, 1, proven=True)
+PORT = {"name": "c", "ports": [{"containerPort": 80, "hostPort": 80}]}
+OF_OTHERS = Refusal(shape_of(make_pod(containers=[PORT])), 2, 1, proven=True)
+
+
+class Asked(Refusal, frozen=True):
+    """A refusal that counts how often it is asked what it is about."""
+
+    times: list[int]
+
+    @property
+    def is_of_room(self) -> bool:
+        self.times.append(1)
+        return super().is_of_room
+
+
+def pending() -> PendingGangs:
+    return PendingGangs(Roster([], (), Strategy.TIGHT), lambda key, gang, started: None)
+
+
+def test_other_pods_help_those_who_look_at_them_alone() -> None:
+    gangs = pending()
+    gangs.refused("room", OF_ROOM)
+    gangs.refused("others", OF_OTHERS)
+    assert gangs.met_others()
+    assert (gangs.refusal("room"), gangs.refusal("others")) == (OF_ROOM, None)
+    assert not gangs.met_others()
+
+
+def test_what_comes_free_may_help_all() -> None:
+    gangs = pending()
+    gangs.refused("room", OF_ROOM)
+    gangs.refused("others", OF_OTHERS)
+    gangs.freed()
+    assert (gangs.refusal("room"), gangs.refusal("others")) == (None, None)
+    assert not gangs.met_others()
+
+
+def test_the_last_refusal_of_a_class_counts() -> None:
+    gangs = pending()
+    gangs.refused("one", OF_OTHERS)
+    gangs.refused("one", OF_ROOM)
+    assert not gangs.met_others()
+    assert gangs.refusal("one") == OF_ROOM
+
+
+def test_a_pod_that_moves_costs_nothing_for_those_that_lack_room() -> None:
+    gangs, times = pending(), list[int]()
+    for number in range(100):
+        gangs.refused(number, Asked(OF_ROOM.shape, 2, 1, proven=True, times=times))
+    before = len(times)
+    for _ in range(100):
+        gangs.met_others()
+    assert len(times) == before
