@@ -44,7 +44,7 @@ def decided(capacity: Capacity, world: World) -> set[str]:
     return found
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(st.randoms(use_true_random=False))
 def test_a_pod_goes_where_the_plain_rules_let_it(random):
     world = random_world(random)
