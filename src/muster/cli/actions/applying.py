@@ -111,6 +111,15 @@ def _patch(last: dict[str, Any], current: dict[str, Any], wanted: dict[str, Any]
             inner = _patch(before if isinstance(before, dict) else {}, there, value)
             if inner:
                 patch[key] = inner
-        elif value != there:
+        elif value != there and not (value == last.get(key) and _says(there, value)):
             patch[key] = value
     return patch
+
+
+def _says(there: Any, wanted: Any) -> bool:
+    """Whether what there is says all that is wanted, perhaps with what the server added inside of a list."""
+    if isinstance(wanted, dict) and isinstance(there, dict):
+        return all(key in there and _says(there[key], value) for key, value in wanted.items())
+    if isinstance(wanted, list) and isinstance(there, list) and any(isinstance(item, dict) for item in wanted):
+        return len(wanted) == len(there) and all(map(_says, there, wanted))
+    return bool(wanted == there)

@@ -12,6 +12,7 @@ import msgspec
 from msgspec.structs import replace as changed
 
 from muster.api.batch import COMPLETION_INDEX, JOB, MAX_PARALLELISM, Job
+from muster.api.config import EMBEDDED, Muster
 from muster.api.core import NAMESPACE, NODE, PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, POD, Pod
 from muster.api.elastic import bounds_of
 from muster.api.kinds import Kind
@@ -35,6 +36,7 @@ from muster.insight.rehearsal import ClusterReadings
 from muster.jobs.job.plan import Creation
 from muster.jobs.job.pods import PodTemplate
 from muster.jobs.job.terms import Terms
+from muster.jobs.podgroup.record import NATIVE
 from muster.queueing.jobframework.equivalence import sanitized
 from muster.runtime.client import Client
 from muster.runtime.objects import key_of, split_key
@@ -42,7 +44,10 @@ from muster.runtime.objects import key_of, split_key
 
 async def plan(client: Client, stored: Sequence[tuple[Kind[Any], dict[str, Any]]], now: datetime) -> list[ObjectPlan]:
     """What would become of objects, given as the server would store them."""
-    sources, lists = gang_sources(), Lists(client)
+    lists = Lists(client)
+    native = await lists.of(NATIVE) is not None or any(kind.resource == NATIVE.resource for kind, _ in stored)
+    ours = Muster(apis=("scheduling.k8s.io/v1alpha2",) if native else ())  # what is served is what is followed
+    sources = gang_sources(configuration=changed(EMBEDDED, muster=ours))
     carrying = {kind.resource: kind for source in sources for kind in source.kinds}
     carriers, subjects, pods = [], [], []
     for kind, document in stored:

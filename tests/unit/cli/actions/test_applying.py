@@ -113,3 +113,13 @@ def test_applying_twice_changes_nothing_and_reaches_the_manifest(first, second):
     assert stored["spec"] == second
     assert json.loads(stored["metadata"]["annotations"][LAST_APPLIED]) == manifest(**second)
     assert change(stored, manifest(**second)) == {}
+
+
+def test_what_the_server_adds_inside_of_a_list_is_no_change():
+    """As to the containers of a pod, which may not be changed."""
+    wanted = {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "a"}]}}
+    there = annotated(wanted)
+    there["spec"] = {"containers": [{"name": "c", "image": "a", "volumeMounts": [{"name": "token"}]}]}
+    assert change(there, wanted) == {}
+    assert "spec" in change(there, wanted | {"spec": {"containers": [{"name": "c", "image": "b"}]}})
+    assert "spec" in change(there, wanted | {"spec": {"containers": [{"name": "c", "image": "a"}, {"name": "d"}]}})
