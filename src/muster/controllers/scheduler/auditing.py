@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from muster.api.core import NODE, Node, Pod
 from muster.controllers.scheduler.roster import Roster
-from muster.gang.nodes.audit import Difference, node_differs, pod_differs, rebuilt, sums_differ
+from muster.gang.nodes.audit import Difference, node_differs, pod_differs, rebuilt, rest_differs, sum_differs
 from muster.runtime.events.recorder import Recorder
 from muster.runtime.informer import Informer
 from muster.runtime.metrics import Registry
@@ -41,13 +41,14 @@ class Auditor:
     async def audit(self) -> bool:
         """Whether all was right; it is afterwards. Between two slices events come, and are seen by both sides."""
         found = [*await _in_slices(self._nodes, self._of_node), *await _in_slices(self._pods, self._of_pod)]
+        found += await _in_slices(self._nodes, self._of_sum)
         # What is looked at as a whole is looked at without a pause.
         capacity, there = self._roster.capacity, {pod.metadata.uid for pod in self._pods.all()}
         gone = [uid for uid, _ in capacity.guests.items() if uid not in there]
         found += [one for uid in gone if (one := pod_differs(capacity, uid, None)) is not None]
         names = {node.metadata.name for node in self._nodes.all()}
         found += [Difference(name, "the node is recorded and gone") for name in self._recorded() if name not in names]
-        found += sums_differ(capacity)
+        found += rest_differs(capacity)
         self._audits.inc()
         if found:
             self._alarm(found)
@@ -61,6 +62,9 @@ class Auditor:
         if self._roster.is_assumed(pod):
             return None
         return pod_differs(self._roster.capacity, pod.metadata.uid, self._roster.seat(pod))
+
+    def _of_sum(self, node: Node) -> Difference | None:
+        return sum_differs(self._roster.capacity, node.metadata.name)
 
     def _recorded(self) -> Iterator[str]:
         return (name for name in self._roster.capacity.names if name is not None)

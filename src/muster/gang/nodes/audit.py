@@ -13,7 +13,7 @@ from msgspec import Struct
 from muster.api.core import Node
 from muster.gang.nodes.capacity import Capacity
 from muster.gang.nodes.guests import Guests
-from muster.gang.shapes import Amounts, Guest
+from muster.gang.shapes import Guest
 
 # Of so many shapes it is checked what is remembered.
 _SHAPES = 100
@@ -49,7 +49,9 @@ def pod_differs(capacity: Capacity, uid: str, seat: Seat | None) -> Difference |
     """What is recorded of a pod that is not so. seat: its node, and what it is to others; None if it is on none."""
     known = capacity.assigned(uid)
     if known == seat:
-        return None
+        if known is None or uid in capacity.guests.on(known[0]):
+            return None
+        return Difference(known[0], f"pod {uid} is recorded there and not found there")
     if known is None or seat is None:
         there = (known or seat or ("",))[0]
         return Difference(there, f"pod {uid} is {'recorded and not here' if known else 'here and not recorded'}")
@@ -58,30 +60,39 @@ def pod_differs(capacity: Capacity, uid: str, seat: Seat | None) -> Difference |
     return Difference(seat[0], f"pod {uid} is recorded as another than it is")
 
 
-def sums_differ(capacity: Capacity) -> Iterator[Difference]:
-    """Where what is used is not the sum of the pods that are recorded, or these are not found by what they have."""
-    asked: Counter[tuple[str, Amounts]] = Counter()
-    anew = Guests()
-    for uid, (node, guest) in capacity.guests.items():
-        asked[node, guest.requests] += 1
-        anew.add(uid, node, guest)
-    used = np.zeros_like(capacity.free())
-    rows = capacity.rows()
-    for (node, requests), number in asked.items():
-        if (index := capacity.index_of(node)) is not None:
-            for resource, amount in requests:
-                if (row := rows.get(resource)) is not None:
-                    used[row, index] += number * amount
-    for resource, row in rows.items():
-        known = capacity.allocatable_of(resource) - capacity.free_of(resource)
-        for wrong in np.flatnonzero(known != used[row]):
-            text = f"its pods use {used[row, wrong]} {resource}, and {known[wrong]} are recorded"
-            yield Difference(capacity.names[int(wrong)] or "", text)
+def sum_differs(capacity: Capacity, name: str) -> Difference | None:
+    """Where what is used of a node is not the sum of the pods that are recorded there."""
+    index, asked = capacity.index_of(name), Counter[str]()
+    if index is None:
+        return None
+    for uid in capacity.guests.on(name):
+        known = capacity.assigned(uid)
+        if known is None or known[0] != name:
+            return Difference(name, f"pod {uid} is found there and not recorded there")
+        for resource, amount in known[1].requests:
+            asked[resource] += amount
+    for resource in capacity.rows():
+        if asked[resource] != (used := int(capacity.used_of(resource)[index])):
+            return Difference(name, f"its pods use {asked[resource]} {resource}, and {used} are recorded")
+    return None
+
+
+def rest_differs(capacity: Capacity) -> Iterator[Difference]:
+    """What is wrong that concerns no node or pod alone: what is remembered, and by what pods are found."""
+    vacant = np.array([name is None for name in capacity.names], np.bool_)
+    if capacity.free()[:, vacant].any():
+        yield Difference("", "room is recorded where no node is")
+    if capacity.guests.seats != len(capacity.guests):
+        yield Difference("", "other pods are found on the nodes than are recorded")
+    nothing = np.zeros_like(capacity.free())
     for shape in capacity.remembered[:_SHAPES]:
-        for wrong in np.flatnonzero(capacity.fitting(shape) != capacity.fitting(shape, np.zeros_like(used))):
+        for wrong in np.flatnonzero(capacity.fitting(shape) != capacity.fitting(shape, nothing)):
             name = capacity.names[int(wrong)] or ""
             yield Difference(name, "what fits there is not what is remembered")
-    filed = capacity.guests.is_filed
+    filed, anew = capacity.guests.is_filed, Guests()
+    for uid, (node, guest) in capacity.guests.items():
+        if filed or guest.holds or guest.claims or guest.anti_affinity:
+            anew.add(uid, node, guest)
     if capacity.guests.indexes(filed=filed) != anew.indexes(filed=filed):
         yield Difference("", "pods are not found by their ports, volumes, labels or terms")
 

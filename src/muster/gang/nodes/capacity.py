@@ -201,6 +201,11 @@ class Capacity:
         row = self._row.get(resource)
         return np.zeros(len(self.names), np.int64) if row is None else self._allocatable[row]
 
+    def used_of(self, resource: str) -> Ints:
+        """What the pods on the nodes use of one resource, by node index."""
+        row = self._row.get(resource)
+        return np.zeros(len(self.names), np.int64) if row is None else self._used[row]
+
     def free_of(self, resource: str, taken: Ints | None = None) -> Ints:
         """Free amounts of one resource by node index, less what `taken` takes."""
         row = self._row.get(resource)

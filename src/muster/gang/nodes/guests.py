@@ -49,13 +49,18 @@ class Guests:
         return self._in_namespace is not None
 
     def indexes(self, *, filed: bool) -> tuple[object, ...]:
-        """All by which pods are found, to be compared; by labels only if asked for, as that may have to be made."""
-        found = (self._on_node, self._holding, self._claiming, self._repelling)
+        """All but the node by which pods are found, to be compared; by labels only if asked for: that is made then."""
+        found = (self._holding, self._claiming, self._repelling)
         return (*found, self._filed(), self._labelled) if filed else found
 
     def on(self, node: str) -> Collection[str]:
         """The pods of a node."""
         return self._on_node.get(node, ())
+
+    @property
+    def seats(self) -> int:
+        """How many pods are found on the nodes: all that are known, once each."""
+        return sum(map(len, self._on_node.values()))
 
     def add(self, uid: str, node: str, guest: Guest) -> None:
         """A pod that is not known yet."""

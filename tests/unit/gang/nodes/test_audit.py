@@ -2,15 +2,15 @@
 
 from random import Random
 
-import numpy as np
 import pytest
 from tests.unit.gang.conftest import make_node, make_pod
 from tests.unit.gang.test_predicates import capacity_of, decided
 from tests.worlds import random_world
 
 from muster.api.core import Node
-from muster.gang.nodes.audit import Seat, node_differs, pod_differs, rebuilt, sums_differ
+from muster.gang.nodes.audit import Seat, node_differs, pod_differs, rebuilt, rest_differs, sum_differs
 from muster.gang.nodes.capacity import Capacity
+from muster.gang.nodes.guests import Guests
 from muster.gang.placement import place
 from muster.gang.shapes import guest_of, shape_of
 
@@ -19,7 +19,8 @@ def everything(capacity, nodes, seats):
     """All differences."""
     of_nodes = [node_differs(capacity, node) for node in nodes]
     of_pods = [pod_differs(capacity, uid, seat) for uid, seat in seats.items()]
-    return [one for one in (*of_nodes, *of_pods, *sums_differ(capacity)) if one is not None]
+    sums = [sum_differs(capacity, node.metadata.name) for node in nodes]
+    return [one for one in (*of_nodes, *of_pods, *sums, *rest_differs(capacity)) if one is not None]
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -70,6 +71,25 @@ def test_a_rebuild_decides_as_the_original():
         assert decided(rebuilt(capacity, world.node_objects(), seats), world) == decided(capacity, world)
 
 
+def spoil_sums(capacity, what):
+    match what:
+        case "a sum went wrong":
+            capacity._used[capacity.rows()["cpu"], 0] += 1
+        case "a place without a node":
+            capacity._used[0, 1] += 1
+        case "a memory went wrong":
+            place(capacity, {shape_of(make_pod()): 1})
+            next(iter(capacity._fits.values()))[1][0] += 1
+        case "a pod was lost":
+            capacity.guests._on_node["n"].discard("a")
+        case "a pod was found elsewhere":
+            capacity.guests._on_node["n"].add("c")
+        case "a pod was found where no node is":
+            capacity.guests._on_node["gone"].add("c")
+        case "an index went wrong":
+            capacity.guests._claiming["ns/c"] += 1
+
+
 def spoilt(what):
     capacity, node = Capacity(), make_node("n", labels={"zone": "a"})
     capacity.set_node(node)
@@ -92,14 +112,27 @@ def spoilt(what):
             node = make_node("n", labels={"zone": "b"})
         case "a node was missed":
             capacity.remove_node("n")
-        case "a sum went wrong":
-            np.add(capacity._used, 1, out=capacity._used)
-        case "a memory went wrong":
-            place(capacity, {shape_of(make_pod()): 1})
-            next(iter(capacity._fits.values()))[1][0] += 1
-        case "an index went wrong":
-            capacity.guests._on_node["n"].discard("a")
+        case _:
+            spoil_sums(capacity, what)
     return capacity, node, seats
+
+
+def test_pods_that_no_other_looks_for_are_looked_at_node_by_node_alone(monkeypatch):
+    """What is looked at as a whole holds up the scheduler."""
+    capacity, looked_at = Capacity(), []
+    capacity.set_node(make_node("n"))
+    for number in range(50):
+        capacity.assign(f"p{number}", "n", guest_of(make_pod(f"p{number}")))
+    capacity.assign("with a port", "n", guest_of(make_pod(containers=[{"name": "c", "ports": [{"hostPort": 80}]}])))
+    add = Guests.add
+
+    def counted(self, uid, *seat):
+        looked_at.append(uid)
+        add(self, uid, *seat)
+
+    monkeypatch.setattr(Guests, "add", counted)
+    assert list(rest_differs(capacity)) == []
+    assert looked_at == ["with a port"]
 
 
 @pytest.mark.parametrize(
@@ -114,6 +147,10 @@ def spoilt(what):
         ("a node got a label", "other labels, taints or conditions are recorded than the node has"),
         ("a node was missed", "the node is not recorded"),
         ("a sum went wrong", "its pods use 2000 cpu, and 2001 are recorded"),
+        ("a place without a node", "room is recorded where no node is"),
+        ("a pod was lost", "pod a is recorded there and not found there"),
+        ("a pod was found elsewhere", "pod c is found there and not recorded there"),
+        ("a pod was found where no node is", "other pods are found on the nodes than are recorded"),
         ("a memory went wrong", "what fits there is not what is remembered"),
         ("an index went wrong", "pods are not found by their ports, volumes, labels or terms"),
     ],
