@@ -4,12 +4,14 @@ import asyncio
 
 import msgspec
 import pytest
-from tests.system.plane import virtual
+from tests.system.plane import World, running, virtual
 from tests.system.test_gang_pitfalls import bound, group, member
 from tests.system.test_gang_preemption import bury, classes, going, job, play, template
 
 from muster.api.batch import JOB
+from muster.api.config import EMBEDDED, Muster, Scheduling
 from muster.api.core import EVENT, NODE, POD, Pod
+from muster.api.durations import SECOND
 from muster.api.meta import LabelSelector, ObjectMeta
 from muster.api.podgroups import coscheduling
 from muster.api.podgroups.kep import POD_GROUP
@@ -20,6 +22,7 @@ from muster.controllers.integrations.table import gang_sources
 from muster.controllers.scheduler.scheduler import REST_SECONDS, Scheduler
 from muster.gang.order.ends import EXPECTED_DURATION_ANNOTATION
 from muster.runtime.client import Client
+from muster.runtime.clock import run_virtual
 from muster.runtime.manager import Manager
 
 
@@ -344,3 +347,66 @@ async def test_pods_that_are_just_being_bound_are_not_there_for_ever(world):
         events = (await world.client.list(EVENT, "default")).items
         said = [event.message for event in events if event.involved_object.name == name]
         assert not any("would not fit either" in message for message in said)
+
+
+@virtual
+async def test_what_victims_leave_is_kept_for_a_gang_that_is_not_at_the_head(world):
+    """Pitfall 11: the head waits elsewhere, so that nothing but the nomination keeps the thief away."""
+    await classes(world)
+    await world.node("a", cpu="4")
+    await world.node("b", cpu="4")
+    await job(world, "holder", 4, "high")
+    await job(world, "victim", 4, "low")
+    polite = template("polite")
+    [home] = set(await world.nodes_of("holder"))
+    await world.client.patch(NODE, home, {"metadata": {"labels": {"pool": "kept"}}})
+    polite["spec"]["nodeSelector"] = {"pool": "kept"}
+    await world.job("head", 4, template=polite)
+    await world.settle(2)
+    await world.job("urgent", 4, template=template("high"))
+    await world.settle(2)
+    assert await going(world, "victim") == 4
+    [first, *_] = [pod for pod in await world.pods("victim") if pod.metadata.deletion_timestamp]
+    await world.client.delete(POD, first.metadata.name, "default", grace_period_seconds=0)
+    await world.job("thief", 1, template=template("low"))
+    await world.settle(2)
+    assert await nodes_of(world, "thief") == 0
+    await bury(world)
+    assert (await nodes_of(world, "urgent"), await nodes_of(world, "thief")) == (4, 0)
+
+
+def with_settings(**settings):
+    muster = Muster(scheduling=Scheduling(**settings))
+    return msgspec.structs.replace(EMBEDDED, muster=muster)
+
+
+def test_how_many_may_pass_is_a_setting():
+    async def body():
+        async with running(configuration=with_settings(overtakings=2)) as plane:
+            world = World(plane)
+            await world.node("a", cpu="4")
+            await world.job("running", 1)
+            await world.settle(1)
+            await world.job("head", 4)
+            await world.settle(1)
+            for number in range(5):
+                await world.job(f"j{number}", 1)
+                await world.settle(1)
+            assert [await nodes_of(world, f"j{number}") for number in range(5)] == [1, 1, 0, 0, 0]
+
+    run_virtual(body())
+
+
+def test_how_long_all_are_left_alone_is_a_setting():
+    async def body():
+        async with running(configuration=with_settings(minimum_run_time=60 * SECOND)) as plane:
+            world = World(plane)
+            await classes(world)
+            await world.node("a", cpu="4")
+            await job(world, "victim", 4, "low")
+            await job(world, "urgent", 2, "high")
+            assert await going(world, "victim") == 0
+            await world.settle(65)
+            assert await going(world, "victim") == 4
+
+    run_virtual(body())
