@@ -49,9 +49,9 @@ def pod_differs(capacity: Capacity, uid: str, seat: Seat | None) -> Difference |
     """What is recorded of a pod that is not so. seat: its node, and what it is to others; None if it is on none."""
     known = capacity.assigned(uid)
     if known == seat:
-        if known is None or uid in capacity.guests.on(known[0]):
+        if known is None or capacity.guests.finds(uid):
             return None
-        return Difference(known[0], f"pod {uid} is recorded there and not found there")
+        return Difference(known[0], f"pod {uid} is recorded and not found by its node or labels")
     if known is None or seat is None:
         there = (known or seat or ("",))[0]
         return Difference(there, f"pod {uid} is {'recorded and not here' if known else 'here and not recorded'}")
@@ -82,19 +82,19 @@ def rest_differs(capacity: Capacity) -> Iterator[Difference]:
     vacant = np.array([name is None for name in capacity.names], np.bool_)
     if capacity.free()[:, vacant].any():
         yield Difference("", "room is recorded where no node is")
-    if capacity.guests.seats != len(capacity.guests):
-        yield Difference("", "other pods are found on the nodes than are recorded")
+    if capacity.guests.finds_others():
+        yield Difference("", "other pods are found by node or label than are recorded")
     nothing = np.zeros_like(capacity.free())
     for shape in capacity.remembered[:_SHAPES]:
         for wrong in np.flatnonzero(capacity.fitting(shape) != capacity.fitting(shape, nothing)):
             name = capacity.names[int(wrong)] or ""
             yield Difference(name, "what fits there is not what is remembered")
-    filed, anew = capacity.guests.is_filed, Guests()
+    anew = Guests()
     for uid, (node, guest) in capacity.guests.items():
-        if filed or guest.holds or guest.claims or guest.anti_affinity:
+        if guest.holds or guest.claims or guest.anti_affinity:
             anew.add(uid, node, guest)
-    if capacity.guests.indexes(filed=filed) != anew.indexes(filed=filed):
-        yield Difference("", "pods are not found by their ports, volumes, labels or terms")
+    if capacity.guests.rules() != anew.rules():
+        yield Difference("", "pods are not found by their ports, volumes or terms")
 
 
 def rebuilt(capacity: Capacity, nodes: Iterable[Node], seats: Mapping[str, Seat]) -> Capacity:

@@ -43,24 +43,34 @@ class Guests:
         """All of them."""
         return self._known.items()
 
-    @property
-    def is_filed(self) -> bool:
-        """Whether terms have asked for pods by their labels yet."""
-        return self._in_namespace is not None
+    def finds(self, uid: str) -> bool:
+        """Whether a pod that is known is found by its node; once terms ask, by its namespace and labels too."""
+        node, guest = self._known[uid]
+        if uid not in self._on_node.get(node, ()):
+            return False
+        if self._in_namespace is None:
+            return True
+        labels = ((guest.namespace, key, value) for key, value in guest.labels.items())
+        filed = uid in self._in_namespace.get(guest.namespace, ())
+        return filed and all(uid in self._labelled.get(label, ()) for label in labels)
 
-    def indexes(self, *, filed: bool) -> tuple[object, ...]:
-        """All but the node by which pods are found, to be compared; by labels only if asked for: that is made then."""
-        found = (self._holding, self._claiming, self._repelling)
-        return (*found, self._filed(), self._labelled) if filed else found
+    def finds_others(self) -> bool:
+        """Whether, if each pod that is known is found, others are too."""
+        if sum(map(len, self._on_node.values())) != len(self._known):
+            return True
+        if self._in_namespace is None:
+            return False
+        labels = sum(len(guest.labels) for _, guest in self._known.values())
+        filed = sum(map(len, self._in_namespace.values())), sum(map(len, self._labelled.values()))
+        return filed != (len(self._known), labels)
+
+    def rules(self) -> tuple[object, ...]:
+        """All by which those are found that keep others away, to be compared."""
+        return self._holding, self._claiming, self._repelling
 
     def on(self, node: str) -> Collection[str]:
         """The pods of a node."""
         return self._on_node.get(node, ())
-
-    @property
-    def seats(self) -> int:
-        """How many pods are found on the nodes: all that are known, once each."""
-        return sum(map(len, self._on_node.values()))
 
     def add(self, uid: str, node: str, guest: Guest) -> None:
         """A pod that is not known yet."""

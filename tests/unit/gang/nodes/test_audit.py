@@ -3,6 +3,7 @@
 from random import Random
 
 import pytest
+from msgspec.structs import replace
 from tests.unit.gang.conftest import make_node, make_pod
 from tests.unit.gang.test_predicates import capacity_of, decided
 from tests.worlds import random_world
@@ -52,7 +53,7 @@ def test_incremental_arrays_equal_a_rebuild(seed):
                 capacity.assign(uid, name, guest)
         place(capacity, {random.choice(asked): 3})
         if random.random() < 0.1:  # terms ask, so that pods are filed by label
-            capacity.guests.indexes(filed=True)
+            capacity.guests._filed()
         assert everything(capacity, nodes.values(), seats) == []
     anew = rebuilt(capacity, nodes.values(), {uid: seat for uid, seat in seats.items() if seat is not None})
     assert not any(capacity.allocatable_of(resource).any() for resource in capacity.rows().keys() - anew.rows().keys())
@@ -86,6 +87,12 @@ def spoil_sums(capacity, what):
             capacity.guests._on_node["n"].add("c")
         case "a pod was found where no node is":
             capacity.guests._on_node["gone"].add("c")
+        case "a pod was lost by label":
+            capacity.guests._filed()
+            capacity.guests._labelled["", "app", "x"].discard("a")
+        case "a pod was filed elsewhere":
+            capacity.guests._filed()
+            capacity.guests._labelled["", "app", "y"].add("a")
         case "an index went wrong":
             capacity.guests._claiming["ns/c"] += 1
 
@@ -93,7 +100,7 @@ def spoil_sums(capacity, what):
 def spoilt(what):
     capacity, node = Capacity(), make_node("n", labels={"zone": "a"})
     capacity.set_node(node)
-    one, other = guest_of(make_pod("a")), guest_of(make_pod("b"))
+    one, other = replace(guest_of(make_pod("a")), labels={"app": "x"}), guest_of(make_pod("b"))
     seats: dict[str, Seat | None] = {"a": ("n", one), "b": ("n", other)}
     capacity.assign("a", "n", one)
     capacity.assign("b", "n", other)
@@ -148,11 +155,13 @@ def test_pods_that_no_other_looks_for_are_looked_at_node_by_node_alone(monkeypat
         ("a node was missed", "the node is not recorded"),
         ("a sum went wrong", "its pods use 2000 cpu, and 2001 are recorded"),
         ("a place without a node", "room is recorded where no node is"),
-        ("a pod was lost", "pod a is recorded there and not found there"),
+        ("a pod was lost", "pod a is recorded and not found by its node or labels"),
         ("a pod was found elsewhere", "pod c is found there and not recorded there"),
-        ("a pod was found where no node is", "other pods are found on the nodes than are recorded"),
+        ("a pod was found where no node is", "other pods are found by node or label than are recorded"),
+        ("a pod was lost by label", "pod a is recorded and not found by its node or labels"),
+        ("a pod was filed elsewhere", "other pods are found by node or label than are recorded"),
         ("a memory went wrong", "what fits there is not what is remembered"),
-        ("an index went wrong", "pods are not found by their ports, volumes, labels or terms"),
+        ("an index went wrong", "pods are not found by their ports, volumes or terms"),
     ],
 )
 def test_what_is_wrong_is_found_and_mended(what, text):
