@@ -50,7 +50,7 @@ class Victims:
         if strong is None:
             return None
         weaker = [one for one in self._all(now) if one.resistance < strong]
-        if not weaker:
+        if not weaker and not self._roster.leaving:
             return None
         capacity, placing = self._roster.capacity, ask.placing
         protecting = list(self._protecting(budgets, weaker))
