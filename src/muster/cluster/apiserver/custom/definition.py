@@ -4,13 +4,13 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from muster.api.apiextensions import CustomResourceDefinition
+from muster.api.patterns import PatternError, compile_pattern
 from muster.api.status import FieldError
 from muster.api.validation import customresourcedefinition as rules
 from muster.api.validation.fields import Errors, invalid
 from muster.api.validation.structuralschema import Schema, below
 from muster.cluster.apiserver.cel import RuleError, compile_rules
 from muster.cluster.apiserver.schema import compile_part
-from muster.cluster.apiserver.schema.patterns import PatternError, compile_pattern
 
 _JUNCTIONS = ("allOf", "anyOf", "oneOf")
 

@@ -3,10 +3,10 @@
 from collections.abc import Callable
 from typing import Any
 
+from muster.api.patterns import Pattern, PatternError, pattern_of
 from muster.cluster.apiserver.cel.library.formatting import formatted
 from muster.cluster.apiserver.cel.library.overloads import Functions
 from muster.cluster.apiserver.cel.values import CelError, CostLimitError
-from muster.cluster.apiserver.schema.patterns import Pattern, PatternError, pattern_of
 
 MAX_RESULT = 10_000_000  # characters; more than any expression may pay for
 

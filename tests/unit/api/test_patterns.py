@@ -1,7 +1,7 @@
 import pytest
 
+from muster.api.patterns import PatternError, compile_pattern
 from muster.cluster.apiserver.schema.formats import FORMATS
-from muster.cluster.apiserver.schema.patterns import PatternError, compile_pattern
 
 
 @pytest.mark.parametrize(
