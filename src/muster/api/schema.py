@@ -66,6 +66,7 @@ _PACKAGES = {
     "muster.api.kueue.v1beta1": "io.x-k8s.kueue.v1beta1",
     "muster.api.kueue.visibility": "io.x-k8s.kueue.visibility.v1beta2",
     "muster.api.kueue": "io.x-k8s.kueue.v1beta2",
+    "muster.api.jobset": "io.x-k8s.jobset.v1alpha2",
     "muster.api.podgroups.kep": "io.k8s.scheduling.incubator.v1alpha1",
     "muster.api.podgroups.volcano": "sh.volcano.scheduling.v1beta1",
     "muster.api.podgroups.coscheduling": "io.x-k8s.scheduling.v1alpha1",
@@ -119,7 +120,7 @@ _SCALARS: dict[Any, Schema] = {
 }
 
 # Modules of kinds that are CRDs upstream, and of what upstream annotates for CRDs.
-_CUSTOM_MODULES = ("muster.api.kueue", "muster.api.podgroups", "muster.api.meta")
+_CUSTOM_MODULES = ("muster.api.jobset", "muster.api.kueue", "muster.api.podgroups", "muster.api.meta")
 
 _FIELD_LINE = re.compile(r"^(\w+): (.+)$", re.MULTILINE)
 

@@ -13,6 +13,7 @@ from typing import Any
 from muster.api.config import EMBEDDED, Configuration
 from muster.cluster.apiserver.access.control import AccessControl, Trust
 from muster.cluster.apiserver.admission.chain import PLUGINS, Admission
+from muster.cluster.apiserver.admission.definitions import definition_of_our_own
 from muster.cluster.apiserver.admission.managed import managed_plugins, queue_of_nobody, require_readable
 from muster.cluster.apiserver.admission.plugins.limitranger import require_limits_kept, set_default_resources
 from muster.cluster.apiserver.admission.plugins.ownerpermission import OwnerPermission
@@ -161,6 +162,7 @@ async def control_plane(
             remarks=(
                 queue_of_nobody(configuration, integrations),
                 endless_batch_pods(groups),
+                definition_of_our_own(registry),
                 scheduler_of_nobody(configuration.muster.scheduling.scheduler_names),
             ),
             webhooks=PolicyJudge(store, registry, WebhookDispatcher(store, registry, ids, calls)),

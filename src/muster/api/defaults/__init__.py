@@ -53,6 +53,7 @@ from muster.api.defaults.apps import (
 from muster.api.defaults.autoscaling import default_autoscaler
 from muster.api.defaults.customresourcedefinition import default_custom_resource_definition
 from muster.api.defaults.job import default_job, generate_selector
+from muster.api.defaults.jobset import default_job_set
 from muster.api.defaults.networking import (
     default_endpoint_slice,
     default_endpoints,
@@ -83,6 +84,7 @@ from muster.api.defaults.storage import (
 from muster.api.defaults.structural import defaults_of
 from muster.api.discovery import ENDPOINT_SLICE
 from muster.api.flowcontrol import FLOW_SCHEMA, PRIORITY_LEVEL_CONFIGURATION
+from muster.api.jobset import JOB_SET
 from muster.api.kueue import KUEUE_KINDS
 from muster.api.networking import INGRESS, INGRESS_CLASS, NETWORK_POLICY
 from muster.api.podgroups import POD_GROUP_KINDS
@@ -97,6 +99,7 @@ from muster.api.storage import CSI_DRIVER, CSI_STORAGE_CAPACITY, STORAGE_CLASS
 DEFAULTS: Mapping[str, Callable[[dict[str, Any]], None]] = {
     POD.resource: default_pod,
     JOB.resource: default_job,
+    JOB_SET.resource: default_job_set,
     SERVICE.resource: default_service,
     NAMESPACE.resource: default_namespace,
     NODE.resource: default_node,
@@ -142,6 +145,7 @@ DEFAULTS: Mapping[str, Callable[[dict[str, Any]], None]] = {
 __all__ = [
     "DEFAULTS",
     "default_job",
+    "default_job_set",
     "default_namespace",
     "default_node",
     "default_pod",

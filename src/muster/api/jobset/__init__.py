@@ -7,7 +7,7 @@ from muster.api.batch import JobTemplateSpec
 from muster.api.core.claims import PersistentVolumeClaim
 from muster.api.jobset import names
 from muster.api.kinds import Kind
-from muster.api.markers import ATOMIC, DEFAULTED, Int32, Required, Strings, limits, map_by, one_of
+from muster.api.markers import ATOMIC, DEFAULTED, Format, Int32, Required, Strings, limits, map_by, one_of
 from muster.api.meta import Condition, ObjectMeta, Struct
 
 Count = Annotated[Int32, limits(minimum=0)]
@@ -68,14 +68,14 @@ class SuccessPolicy(Struct):
 class FailurePolicyRule(Struct):
     """What to do when a Job fails that meets all of this.
 
-    name: of the rule; made by the server if empty.
+    name: of the rule; failurePolicyRule and its place in the list, from 0, if empty.
     action: FailJobSet, RestartJobSet, RestartJob, or one of the latter two without counting.
     on_job_failure_reasons: reasons of the Job's failure; any if empty.
     on_job_failure_message_patterns: expressions (RE2), one of which is found in its message; any if empty.
     target_replicated_jobs: the roles that it is about; all if empty.
     """
 
-    name: Required[str] = ""
+    name: str = ""
     action: Annotated[
         Required[str],
         one_of(
@@ -125,8 +125,8 @@ class Coordinator(Struct):
     """
 
     replicated_job: Required[str] = ""
-    job_index: int = 0
-    pod_index: int = 0
+    job_index: Annotated[int, Format("int")] = 0
+    pod_index: Annotated[int, Format("int")] = 0
 
 
 class VolumeRetentionPolicy(Struct):

@@ -7,6 +7,7 @@ charts bind their own components to, are there too.
 
 from collections.abc import Iterable
 
+from muster.api.jobset import JOB_SET
 from muster.api.meta import LabelSelector, ObjectMeta
 from muster.api.podgroups import POD_GROUP_KINDS
 from muster.api.rbac import GROUP as RBAC
@@ -53,7 +54,7 @@ _WORKLOADS = {
     "batch": ("cronjobs", "jobs", "jobs/scale"),
     "policy": ("poddisruptionbudgets",),
     "networking.k8s.io": ("ingresses", "networkpolicies"),
-    **{kind.group: (kind.plural,) for kind in POD_GROUP_KINDS},
+    **{kind.group: (kind.plural,) for kind in (JOB_SET, *POD_GROUP_KINDS)},
     "extensions": ("daemonsets", "deployments", "ingresses", "networkpolicies", "replicasets"),
 }  # fmt: skip
 _STATUS = {
@@ -62,7 +63,7 @@ _STATUS = {
     "batch": ("cronjobs/status", "jobs/log", "jobs/status"),
     "policy": ("poddisruptionbudgets/status",),
     "networking.k8s.io": ("ingresses/status",),
-    **{kind.group: (f"{kind.plural}/status",) for kind in POD_GROUP_KINDS},
+    **{kind.group: (f"{kind.plural}/status",) for kind in (JOB_SET, *POD_GROUP_KINDS)},
 }
 _CORE_WORKLOADS = (
     "configmaps", "events", "persistentvolumeclaims", "pods", "replicationcontrollers", "replicationcontrollers/scale",

@@ -45,6 +45,7 @@ from muster.cluster.apiserver.objects import preparation, views
 from muster.cluster.apiserver.registry.admission import ADMISSION
 from muster.cluster.apiserver.registry.apiextensions import APIEXTENSIONS
 from muster.cluster.apiserver.registry.entries import same, served, status
+from muster.cluster.apiserver.registry.jobset import JOB_SETS
 from muster.cluster.apiserver.registry.kept import ALPHA, KEPT
 from muster.cluster.apiserver.registry.kueue import KUEUE, VISIBILITY
 from muster.cluster.apiserver.registry.podgroups import POD_GROUPS
@@ -251,6 +252,7 @@ def builtin(elastic: job.Elastic, alpha: tuple[str, ...] = ()) -> tuple[Resource
         *ADMISSION,
         *APIEXTENSIONS,
         *KUEUE,
+        JOB_SETS,
         *POD_GROUPS,
         *VISIBILITY,
         *(resource for resource in ALPHA if resource.kind.api_version in alpha),

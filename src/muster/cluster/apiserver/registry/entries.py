@@ -2,15 +2,17 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from muster.api.defaults import DEFAULTS
 from muster.api.kinds import Kind
 from muster.api.status import FieldError
 from muster.cluster.apiserver.decode import Document
-from muster.cluster.apiserver.objects import views
+from muster.cluster.apiserver.objects import preparation, views
 from muster.cluster.apiserver.registry.resources import VERBS, VIEW_VERBS, Resource, Rules, Subresource, View, no_errors
 from muster.cluster.apiserver.request.selection import NO_FIELDS, FieldLabels
+from muster.cluster.apiserver.schema import compile_structural
 
 _Update = Callable[[Any, Any], Sequence[FieldError]]
 
@@ -55,3 +57,27 @@ def status(
     """The subresource that changes nothing but what was observed."""
     view = View(kind, take=take, validate_update=validate)
     return Subresource("status", kind, VIEW_VERBS, view)
+
+
+def served_as_custom(kind: Kind[Any], validation: Validation, update_status: _Update, *short_names: str) -> Resource:
+    """A kind that is a CRD upstream, with a status subresource, and behaves so here."""
+    view = View(
+        kind,
+        take=views.take_status,
+        validate_update=update_status,
+        compile=partial(compile_structural, status=True),
+    )
+    return Resource(
+        kind=kind,
+        stored=kind,
+        view=View(kind, None, views.take_main, *validation, compile=compile_structural),
+        rules=Rules(
+            default=DEFAULTS[kind.resource],
+            prepare_create=preparation.new,
+            prepare_update=preparation.changed_counted,
+            has_generation=True,
+            unconditional_update=False,
+        ),
+        short_names=short_names,
+        subresources=(Subresource("status", kind, VIEW_VERBS, view),),
+    )

@@ -3,7 +3,6 @@
 Upstream they are CRDs, and they behave so here. Volcano's has no status subresource: its status is written with it.
 """
 
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -12,26 +11,14 @@ from muster.api.kinds import Kind
 from muster.api.podgroups import coscheduling, kep, kubebatch, sigs, volcano
 from muster.api.validation.podgroups import VALIDATIONS
 from muster.cluster.apiserver.objects import preparation, views
-from muster.cluster.apiserver.registry.resources import VIEW_VERBS, Resource, Rules, Subresource, View
-from muster.cluster.apiserver.schema import compile_structural, compile_whole
+from muster.cluster.apiserver.registry.entries import served_as_custom
+from muster.cluster.apiserver.registry.resources import Resource, Rules, View
+from muster.cluster.apiserver.schema import compile_whole
 
 
 def _served(kind: Kind[Any], *short_names: str) -> Resource:
     rules = VALIDATIONS[kind.resource]
-    status = View(
-        kind,
-        take=views.take_status,
-        validate_update=rules.update_status,
-        compile=partial(compile_structural, status=True),
-    )
-    return Resource(
-        kind=kind,
-        stored=kind,
-        view=View(kind, None, views.take_main, rules.create, rules.update, compile=compile_structural),
-        rules=_rules(kind, Rules(prepare_create=preparation.new, prepare_update=preparation.changed_counted)),
-        short_names=short_names,
-        subresources=(Subresource("status", kind, VIEW_VERBS, status),),
-    )
+    return served_as_custom(kind, (rules.create, rules.update), rules.update_status, *short_names)
 
 
 def _served_whole(kind: Kind[Any], *short_names: str) -> Resource:
@@ -41,13 +28,14 @@ def _served_whole(kind: Kind[Any], *short_names: str) -> Resource:
         kind=kind,
         stored=kind,
         view=View(kind, None, views.take_all, rules.create, rules.update, compile=compile_whole),
-        rules=_rules(kind, Rules(prepare_update=partial(preparation.changed_counted, status=True))),
+        rules=Rules(
+            default=DEFAULTS[kind.resource],
+            prepare_update=partial(preparation.changed_counted, status=True),
+            has_generation=True,
+            unconditional_update=False,
+        ),
         short_names=short_names,
     )
-
-
-def _rules(kind: Kind[Any], rules: Rules) -> Rules:
-    return replace(rules, default=DEFAULTS[kind.resource], has_generation=True, unconditional_update=False)
 
 
 POD_GROUPS: tuple[Resource, ...] = (

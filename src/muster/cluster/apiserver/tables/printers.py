@@ -22,6 +22,7 @@ from muster.api.scheduling import PriorityClass
 from muster.cluster.apiserver.tables.admission import ADMISSION
 from muster.cluster.apiserver.tables.apps import CONTAINERS, WORKLOADS
 from muster.cluster.apiserver.tables.infrastructure import INFRASTRUCTURE
+from muster.cluster.apiserver.tables.jobset import JOB_SETS
 from muster.cluster.apiserver.tables.kueue import KUEUE
 from muster.cluster.apiserver.tables.podgroups import POD_GROUPS
 from muster.cluster.apiserver.tables.pods import PODS
@@ -245,6 +246,7 @@ _PRINTERS = (
     | STORAGE
     | {
         "pods": PODS,
+        "jobsets.jobset.x-k8s.io": JOB_SETS,
         "jobs.batch": Printer(
             (
                 NAME,

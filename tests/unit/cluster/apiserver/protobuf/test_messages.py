@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from muster.api.batch import JOB
 from muster.api.core import POD
+from muster.api.jobset import JOB_SET
 from muster.api.kueue import GROUP
 from muster.api.kueue.visibility import VISIBILITY_GROUP
 from muster.api.podgroups import POD_GROUP_KINDS
@@ -239,8 +240,8 @@ def test_any_bytes_are_read_or_refused(raw: bytes, kind: Any) -> None:
 
 
 def test_every_served_kind_can_be_sent() -> None:
-    # What CRDs define, which Kueue's kinds and PodGroups are upstream, has no protobuf form; visibility is only read.
-    no_form = (GROUP, VISIBILITY_GROUP, *(kind.group for kind in POD_GROUP_KINDS))
+    # What CRDs define, as Kueue's kinds, JobSets and PodGroups are upstream, has no protobuf form; visibility is read.
+    no_form = (GROUP, VISIBILITY_GROUP, JOB_SET.group, *(kind.group for kind in POD_GROUP_KINDS))
     served = (
         r for r in BUILTIN if r.kind.group not in no_form and r.kind.api_version != "apiextensions.k8s.io/v1beta1"
     )

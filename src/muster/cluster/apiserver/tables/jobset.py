@@ -1,0 +1,33 @@
+"""Columns and cells of JobSets: those that their CRD asks for."""
+
+from datetime import datetime
+
+from muster.api.conditions import find
+from muster.api.jobset import JobSet, names
+from muster.cluster.apiserver.tables.printer import NAME, Cells, Column, Printer, age, text
+
+
+def _job_set(job_set: JobSet, now: datetime) -> Cells:
+    completed = find(job_set.status.conditions, names.COMPLETED)
+    suspend = job_set.spec.suspend
+    return [
+        job_set.metadata.name,
+        job_set.status.terminal_state or None,
+        str(job_set.status.restarts),
+        completed.status if completed is not None else None,
+        None if suspend is None else str(suspend).lower(),
+        age(job_set.metadata.creation_timestamp, now),
+    ]
+
+
+JOB_SETS = Printer(
+    (
+        NAME,
+        text("TerminalState", "Final state of JobSet"),
+        text("Restarts", "Number of restarts"),
+        text("Completed", "Whether all that has to has succeeded."),
+        text("Suspended", "JobSet suspended"),
+        Column(name="Age", type="date", description="Time this JobSet was created"),
+    ),
+    _job_set,
+)
