@@ -9,6 +9,7 @@ from typing import Any, Protocol, TypeVar
 
 from msgspec import Struct, field
 
+from muster.api.conditions import find
 from muster.api.config.types import SCHEDULER_NAMES
 from muster.api.core import Pod
 from muster.api.elastic import GANG_ANNOTATION
@@ -24,6 +25,10 @@ T = TypeVar("T")
 T_contra = TypeVar("T_contra", contravariant=True)
 
 BINDING_ANNOTATION = "muster.dev/binding-since"
+
+# The rest of a gang that is half bound, and whose bound pods would be lost, is given so long to find room: as long as
+# pods stay on a node that does not answer.
+PATIENCE_SECONDS = 300.0
 
 # The schedulers that we are: what pods name that are ours to place.
 SCHEDULERS = frozenset(SCHEDULER_NAMES)
@@ -118,6 +123,10 @@ class GangSource(Protocol[T_contra]):
     def needs(self, carrier: T_contra, pods: Collection[Pod]) -> tuple[Quorum, ...]:  # noqa: ARG002
         """Of these pods, which run, those that a gang needs to go on; none: all of them."""
         return ()
+
+    def patience(self, carrier: T_contra) -> float:  # noqa: ARG002
+        """For how many seconds a gang that is half bound may wait for room for its rest."""
+        return PATIENCE_SECONDS
 
     def due(self, carrier: T_contra | None, members: Members) -> Due:
         """What is to be placed now. carrier: None if there is none, or not yet. members: some of them are unbound."""
@@ -241,6 +250,14 @@ def binding_since(carrier: ObjectMeta) -> datetime | None:
     except ValueError:  # absent, or another program wrote there: no intent of ours
         return None
     return since if since.tzinfo else None
+
+
+def bound_since(pods: Iterable[Pod]) -> datetime | None:
+    """When the first of some bound pods got its node, by what the server says; None if that is not known of all."""
+    found = [find(pod.status.conditions, "PodScheduled") for pod in pods]
+    times = [one.last_transition_time for one in found if one is not None and one.status == "True"]
+    known = [time for time in times if time is not None]
+    return min(known) if known and len(known) == len(found) else None
 
 
 def is_marked(pod: Pod) -> bool:

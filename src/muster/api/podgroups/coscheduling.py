@@ -15,7 +15,8 @@ class PodGroupSpec(Struct):
 
     min_member: how many of them start together, or none.
     min_resources: what there must be before the group is looked at.
-    schedule_timeout_seconds: how long some of them hold their places while the others have none; here none ever do.
+    schedule_timeout_seconds: how long some of them hold their places while the others have none; here, after a
+        crash alone.
     """
 
     min_member: Annotated[Int32, limits(minimum=1)] | None = None

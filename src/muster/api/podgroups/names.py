@@ -12,6 +12,8 @@ TASK_SPEC_ANNOTATION: Final = "volcano.sh/task-spec"
 
 # Ours. On a PodGroup: "true" if a PodDisruptionBudget is to keep as many of its pods as start together.
 DISRUPTION_BUDGET_ANNOTATION: Final = "muster.dev/disruption-budget"
+# On a PodGroup: which of its pods were deleted, as the rest found no room; until it starts again.
+TAKEN_BACK_ANNOTATION: Final = "muster.dev/taken-back"
 # On pods: the group that they name in an annotation, or in spec.schedulingGroup, where selectors see it.
 GROUP_LABEL: Final = "muster.dev/pod-group"
 SCHEDULING_GROUP_LABEL: Final = "muster.dev/scheduling-group"

@@ -7,7 +7,7 @@ from muster.api.core import Pod
 from muster.api.kinds import Kind
 from muster.api.podgroups.names import TASK_SPEC_ANNOTATION
 from muster.api.pods import is_finished
-from muster.controllers.gangs import Due, GangSource, Members, Turn, by_age, one_by_one
+from muster.controllers.gangs import PATIENCE_SECONDS, Due, GangSource, Members, Turn, by_age, one_by_one
 from muster.gang.quorum import Quorum
 from muster.gang.topology import TopologyConstraint
 from muster.jobs.podgroup.readiness import Tally, still_needed
@@ -56,6 +56,10 @@ class PodGroups(GangSource[Any]):
             for task, least in sorted(group.roles.items())
         ]
         return (_quorum(pods, group.min_members), *tasks)
+
+    def patience(self, carrier: Any) -> float:
+        """As long as its pods may wait for each other."""
+        return float(read(carrier).schedule_timeout_seconds or PATIENCE_SECONDS)
 
     def due(self, carrier: Any | None, members: Members) -> Due:
         """Enough of the pods together; what is there beyond them, or comes later, one by one."""

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from muster.api.batch import TRACKING_FINALIZER
 from muster.api.core import POD, Pod
+from muster.api.podgroups.names import TAKEN_BACK_ANNOTATION
 from muster.api.pods import controller_of
 from muster.api.status import ApiError
 from muster.controllers.gangs import BINDING_ANNOTATION
@@ -44,7 +45,20 @@ class Binder:
     async def record_intent(self, carrier: Carrier) -> None:
         """Say on the carrier that its gang is being bound from now on."""
         since = self._clock.now().strftime("%Y-%m-%dT%H:%M:%SZ")
-        patch = {"metadata": {"annotations": {BINDING_ANNOTATION: since}}}
+        await self._annotate(carrier, {BINDING_ANNOTATION: since, TAKEN_BACK_ANNOTATION: None})
+
+    async def forget_intent(self, carrier: Carrier) -> None:
+        """Its gang is bound but for its surplus: should one go that runs, that is no half bound gang."""
+        with ignoring("NotFound"):
+            await self._annotate(carrier, {BINDING_ANNOTATION: None})
+
+    async def record_loss(self, carrier: Carrier, message: str) -> None:
+        """Say on the carrier which of its pods are deleted, that are not made anew."""
+        with ignoring("NotFound"):
+            await self._annotate(carrier, {TAKEN_BACK_ANNOTATION: message})
+
+    async def _annotate(self, carrier: Carrier, annotations: dict[str, str | None]) -> None:
+        patch = {"metadata": {"annotations": annotations}}
         await self._client.patch(carrier.kind, carrier.meta.name, patch, carrier.meta.namespace)
 
     async def bind(self, bindings: Sequence[tuple[Pod, str]]) -> Refusals:
@@ -92,7 +106,7 @@ class Binder:
         self._unknown.discard(uid)
 
     async def take_back(self, pods: Iterable[Pod]) -> None:
-        """Delete pods, each of which has a controller that makes it anew."""
+        """Delete the bound pods of a gang."""
         for pod in pods:
             # Without its finalizer a pod goes uncounted: this is no failure of the Job's.
             kept = [finalizer for finalizer in pod.metadata.finalizers if finalizer != TRACKING_FINALIZER]

@@ -7,7 +7,17 @@ from typing import Any
 from muster.api.core import ObjectReference, Pod
 from muster.api.kinds import Kind
 from muster.api.meta import ObjectMeta
-from muster.controllers.gangs import Due, Gang, GangSource, Members, binding_since, made_by, one_by_one
+from muster.controllers.gangs import (
+    PATIENCE_SECONDS,
+    Due,
+    Gang,
+    GangSource,
+    Members,
+    binding_since,
+    bound_since,
+    made_by,
+    one_by_one,
+)
 from muster.controllers.scheduler.roster import Roster
 from muster.gang.order.ends import End
 from muster.gang.quorum import Quorum
@@ -68,10 +78,22 @@ class Carriers:
         carrier = self.of(key, gang)
         return gang.source.end(carrier.object, started) if gang.source is not None and carrier is not None else None
 
+    def patience(self, key: str, gang: Gang) -> float:
+        """For how many seconds a gang that is half bound may wait for room for its rest."""
+        carrier = self.of(key, gang)
+        if gang.source is None or carrier is None:
+            return PATIENCE_SECONDS
+        return gang.source.patience(carrier.object)
+
     def half_bound(self, key: str, gang: Gang) -> list[Pod]:
         """The bound pods of a gang that cannot go on without others, which were meant to be bound with them."""
-        carrier = self.of(key, gang) if gang.bound and gang.unbound else None
+        if gang.source is None or not gang.bound or not gang.unbound:
+            return []
+        # What no object carries shows by its pods alone that it was meant to be bound together.
+        carrier = self.of(key, gang)
         since = binding_since(carrier.meta) if carrier is not None else None
+        if not gang.source.kinds:
+            since = bound_since(gang.bound.values())
         needed = self.needs(key, gang)
         if needed and all(len(quorum.pods) >= quorum.least for quorum in needed):
             return []

@@ -11,7 +11,7 @@ from muster.api.kinds import Kind
 from muster.api.kueue.names import POD_SET_PREFERRED_TOPOLOGY, POD_SET_REQUIRED_TOPOLOGY
 from muster.api.meta import ObjectMeta
 from muster.api.podgroups import coscheduling, kep, kubebatch, sigs, volcano
-from muster.api.podgroups.names import FAILED
+from muster.api.podgroups.names import FAILED, TAKEN_BACK_ANNOTATION
 from muster.api.quantity import ResourceList
 from muster.jobs.podgroup.reference import By
 
@@ -27,8 +27,10 @@ class PodGroup(Struct, frozen=True):
     total_resources: what is set aside for it of the namespace's quota.
     min_resources: what there must be before it is looked at; the pods themselves say it better.
     required_topology, preferred_topology: the label of the level in whose one domain its pods must, or should, be.
+    schedule_timeout_seconds: how long a half of it may be there after a crash; None: as long as for any gang.
     policy: what is done when fewer pods run than must; None: that is left to the controllers of its pods.
     failed: why nothing of it starts any more; "" unless it has failed.
+    taken_back: which of its pods were deleted when the rest found no room; "" if none, or if it has started since.
     """
 
     kind: Kind[Any]
@@ -45,6 +47,7 @@ class PodGroup(Struct, frozen=True):
     preferred_topology: str = ""
     policy: kep.PodGroupPolicy | None = None
     failed: str = ""
+    taken_back: str = ""
 
     @property
     def namespace(self) -> str:
@@ -124,6 +127,7 @@ def _record(kind: Kind[Any], meta: ObjectMeta, by: By, minimum: int, **more: Any
     asked = {
         "required_topology": meta.annotations.get(POD_SET_REQUIRED_TOPOLOGY, ""),
         "preferred_topology": meta.annotations.get(POD_SET_PREFERRED_TOPOLOGY, ""),
+        "taken_back": meta.annotations.get(TAKEN_BACK_ANNOTATION, ""),
     }
     return PodGroup(kind=kind, meta=meta, by=by, min_members=max(minimum, 0), **(asked | more))
 

@@ -48,5 +48,6 @@ def standing(group: PodGroup, census: Census) -> Standing:
     if placed >= max(least, 1):
         return Standing(Stage.READY, census)
     if census.members < least:
-        return Standing(Stage.WAITING, census, NOT_ENOUGH_TASKS, f"{census.members} of {least} pods are there")
+        lost = f"; {group.taken_back}" if group.taken_back else ""
+        return Standing(Stage.WAITING, census, NOT_ENOUGH_TASKS, f"{census.members} of {least} pods are there{lost}")
     return Standing(Stage.WAITING, census, NOT_ENOUGH_RESOURCES if census.told else "", census.told)

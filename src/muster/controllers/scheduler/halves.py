@@ -1,0 +1,125 @@
+"""Gangs that are half there: what the server will not have on one node goes to another, or their bound pods are taken
+back.
+
+Pods that a controller makes anew are deleted as soon as the rest of their gang no longer fits. Others would be lost:
+first the rest, which goes before all other gangs, is given a while to find room. What was lost is then said on the
+carrier, so that its status tells for as long as that is true, and in events on the pods.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from muster.api.core import Pod
+from muster.controllers.scheduler.agenda import Agenda
+from muster.controllers.scheduler.ask import Ask
+from muster.controllers.scheduler.binding import Binder, Refusals, come_again
+from muster.controllers.scheduler.carrier import Carrier, Carriers
+from muster.controllers.scheduler.pending import PendingGangs
+from muster.controllers.scheduler.roster import Roster
+from muster.controllers.scheduler.telling import Teller
+from muster.runtime.clock import Clock
+
+# Nodes to which the server would not have a pod bound, before its gang is given back.
+MOST_REFUSED = 3
+REST_SECONDS = 60.0
+
+
+class Halves:
+    """Knows which nodes are closed to which pods, which gangs rest, and since when the rest of others lacks room."""
+
+    def __init__(
+        self,
+        roster: Roster,
+        pending: PendingGangs,
+        said: Carriers,
+        agenda: Agenda,
+        binder: Binder,
+        teller: Teller,
+        clock: Clock,
+    ) -> None:
+        self._roster = roster
+        self._pending = pending
+        self._said = said
+        self._agenda = agenda
+        self._binder = binder
+        self._teller = teller
+        self._clock = clock
+        self._closed: dict[str, dict[str, float]] = {}  # nodes to which a pod was not bound, by its UID: until when
+        self._resting: dict[str, float] = {}  # gangs that were given back, and until when they are left alone
+        self._since: dict[str, float] = {}  # gangs whose bound pods would be lost: since when their rest lacks room
+
+    def forget(self, key: str) -> None:
+        """A gang waits no more."""
+        self._resting.pop(key, None)
+        self._since.pop(key, None)
+
+    def forget_pod(self, uid: str) -> None:
+        """A pod is gone."""
+        self._closed.pop(uid, None)
+
+    def node_changed(self, name: str) -> None:
+        """A node is another: it may have a pod now that it would not have before."""
+        for nodes in self._closed.values():
+            nodes.pop(name, None)
+
+    def rest(self, key: str) -> float:
+        """For how long a gang is still left alone."""
+        return self._resting.get(key, 0.0) - self._clock.monotonic()
+
+    def closed(self, pods: Iterable[Pod]) -> frozenset[str]:
+        """The nodes to which some of the pods were not bound a short while ago."""
+        now = self._clock.monotonic()
+        nodes = (self._closed.get(pod.metadata.uid, {}).items() for pod in pods)
+        return frozenset(node for closed in nodes for node, until in closed if until > now)
+
+    async def replan(self, ask: Ask, refusals: Refusals) -> None:
+        """The server will not have some pods where they were to go: they go elsewhere, or their gang starts over."""
+        for uid, (node, _) in refusals.items():
+            self._roster.unassume(uid)
+            self._closed.setdefault(uid, {})[node] = self._clock.monotonic() + REST_SECONDS
+        self._pending.freed()
+        self._agenda.sweep()
+        refused = [pod for pod in ask.turn.pods if pod.metadata.uid in refusals]
+        node, why = refusals[refused[0].metadata.uid]
+        sentence = f"{refused[0].metadata.name} could not be bound to {node}: {why}"
+        self._teller.warn("FailedBinding", refused[0], ask.carrier, sentence)
+        if max(len(self._closed.get(uid, ())) for uid in refusals) < MOST_REFUSED:
+            self._agenda.repair(ask.key)
+            return
+        self._resting[ask.key] = self._clock.monotonic() + REST_SECONDS
+        for uid in refusals:
+            self._closed.pop(uid, None)
+        self._agenda.gang_after(ask.key, REST_SECONDS)
+        await self.look_at(ask.key, ask.carrier, sentence)
+
+    async def look_at(self, key: str, carrier: Carrier | None, why: str, *, may_change: bool = False) -> None:
+        """The rest of a gang does not go now: if it is half bound it is taken back, at once or after a while.
+
+        may_change: pods may come that it lacks.
+        """
+        gang = self._roster.gangs.get(key)
+        half = self._said.half_bound(key, gang) if gang is not None else []
+        if gang is None or not half:
+            self._since.pop(key, None)
+            return
+        again, message = come_again(half), f"{len(half)} pods of the gang were bound, and {why}"
+        if not again or may_change:
+            now, patience = self._clock.monotonic(), self._said.patience(key, gang)
+            left = self._since.setdefault(key, now) + patience - now
+            if left > 0:
+                self._agenda.gang_after(key, left)
+                return
+        await self._take_back(half, carrier, message, again=again)
+
+    async def _take_back(self, pods: Sequence[Pod], carrier: Carrier | None, message: str, *, again: bool) -> None:
+        """Delete the bound pods of a gang. again: they are made anew."""
+        if again:
+            if carrier is not None:
+                self._teller.say("GangTakenBack", carrier, f"{message}: starting over")
+        else:
+            message = f"{message}: they were deleted, as no half of a gang stays; nothing makes them anew"
+            if carrier is not None:
+                await self._binder.record_loss(carrier, message)
+                self._teller.say("GangTakenBack", carrier, message)
+            for pod in pods:
+                self._teller.warn("GangTakenBack", pod, None, message)
+        await self._binder.take_back(pods)
