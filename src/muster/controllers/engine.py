@@ -16,6 +16,7 @@ from muster.controllers.integrations.setup import reconcilers
 from muster.controllers.integrations.table import INTEGRATIONS, gang_sources, pod_groups
 from muster.controllers.job import JobController
 from muster.controllers.job.ttl import TtlController
+from muster.controllers.jobset import JobSetController
 from muster.controllers.podgroup.budget import PodGroupBudgetController
 from muster.controllers.podgroup.policy import PodGroupPolicyController
 from muster.controllers.podgroup.status import PodGroupStatusController
@@ -42,6 +43,7 @@ class Part(StrEnum):
     """What may run in one process or in several, or be left to a controller of the cluster's own."""
 
     JOBS = "jobs"  # Jobs make pods, elastic ones too, and go when their time is over
+    JOBSETS = "jobsets"  # JobSets make Jobs
     QUEUEING = "queueing"  # workloads get quota, and what they are made of starts and stops with it
     SCHEDULING = "scheduling"  # pods get nodes
 
@@ -66,6 +68,8 @@ def assemble(
         manager.add(JobController(manager, events.recorder("job-controller")))
         manager.add(TtlController(manager))
         manager.add(WorldController(manager))
+    if Part.JOBSETS in chosen:
+        manager.add(JobSetController(manager, events.recorder("jobset")))
     if Part.QUEUEING in chosen:
         visibility = _add_queueing(manager, events, configuration, integrations)
     if Part.SCHEDULING in chosen:

@@ -21,7 +21,7 @@ from muster.api.status import ApiError
 from muster.controllers.job import claims
 from muster.controllers.job.metrics import JobMetrics
 from muster.controllers.job.orphans import Orphans
-from muster.controllers.job.writer import Refusal, Writer, is_unsure
+from muster.controllers.job.writer import Writer
 from muster.jobs.job.backoff import Backoff
 from muster.jobs.job.conditions import finish
 from muster.jobs.job.decide import decide
@@ -35,6 +35,7 @@ from muster.runtime.objects import key_of, revision_of
 from muster.runtime.ownwrites import Expectations
 from muster.runtime.reconciler import Reconciler
 from muster.runtime.transport import TransportError
+from muster.runtime.writes import Refusal, is_unsure
 
 WORKERS = 16
 

@@ -4,9 +4,8 @@ One writer serves all Jobs and bounds what is under way together. Whatever the s
 others go on; errors are collected, and the caller fails with the first of them once everything else is written.
 """
 
-import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import Any, TypeVar
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import msgspec
 from msgspec import Struct, field
@@ -21,15 +20,13 @@ from muster.runtime.events.recorder import EventType, Recorder
 from muster.runtime.objects import reference
 from muster.runtime.ownwrites import Expectations
 from muster.runtime.refusals import ignoring, is_refusal
-from muster.runtime.transport import STRATEGIC_MERGE_PATCH, TransportError
+from muster.runtime.transport import STRATEGIC_MERGE_PATCH
+from muster.runtime.writes import Refusal, Writes
 
 # Requests under way together, over all Jobs: enough to fill the server's group commits.
 AT_ONCE = 256
 # Pods of one Job that are told one by one in events; of further ones only the number is said.
 _TOLD = 10
-
-Refusal = ApiError | TransportError
-T = TypeVar("T")
 
 
 class Report(Struct):
@@ -45,7 +42,7 @@ class Writer:
     def __init__(self, client: Client, recorder: Recorder) -> None:
         self._client = client
         self._recorder = recorder
-        self._limit = asyncio.Semaphore(AT_ONCE)
+        self._writes = Writes(AT_ONCE)
 
     def note(self, job: Job, type: EventType, reason: str, message: str) -> None:
         """Tell people about the Job."""
@@ -62,7 +59,7 @@ class Writer:
         start, size = 0, 1
         while start < len(creations) and not errors:
             batch = creations[start : start + size]
-            for answer in await self._each(self._create, map(template.pod, batch)):
+            for answer in await self._writes.each(self._create, map(template.pod, batch)):
                 if isinstance(answer, Pod):
                     expected.wrote(answer)
                     created.append(answer)
@@ -90,7 +87,7 @@ class Writer:
             expected.going.add(pod.metadata.uid)
             return pod
 
-        answers = await self._each(delete, deletions)
+        answers = await self._writes.each(delete, deletions)
         undeleted = {
             deletion.pod.metadata.uid
             for deletion, answer in zip(deletions, answers, strict=True)
@@ -113,7 +110,7 @@ class Writer:
         async def release(pod: Pod) -> None:
             await self._untrack(pod, expected)
 
-        return [answer for answer in await self._each(release, pods) if answer is not None]
+        return [answer for answer in await self._writes.each(release, pods) if answer is not None]
 
     async def change(self, pods: Iterable[Pod], metadata: dict[str, Any], expected: Expectations) -> list[Refusal]:
         """Patch the metadata of exactly these pods, by strategic merge."""
@@ -121,7 +118,7 @@ class Writer:
         async def change(pod: Pod) -> None:
             await self._patch(pod, metadata, expected)
 
-        return [answer for answer in await self._each(change, pods) if answer is not None]
+        return [answer for answer in await self._writes.each(change, pods) if answer is not None]
 
     async def _create(self, pod: Pod) -> Pod:
         return await self._client.create(POD, pod)
@@ -143,18 +140,6 @@ class Writer:
             await self._client.delete_object(POD, pod)
             return
         expected.gone.add(pod.metadata.uid)
-
-    async def _each(self, write: Callable[[T], Awaitable[Any]], things: Iterable[T]) -> list[Any]:
-        """Write all of them side by side; the answers, or what was refused."""
-
-        async def one(thing: T) -> Any:
-            async with self._limit:
-                try:
-                    return await write(thing)
-                except (ApiError, TransportError) as error:
-                    return error
-
-        return await asyncio.gather(*map(one, things))
 
     def _tell(self, job: Job, reason: str, verb: str, pods: Sequence[Pod]) -> None:
         for pod in pods[:_TOLD]:
@@ -178,8 +163,3 @@ def _merge_patch(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
         elif value != before:
             patch[name] = value
     return patch
-
-
-def is_unsure(error: Refusal) -> bool:
-    """Whether the write may have happened all the same: no answer came, or one that does not know either."""
-    return isinstance(error, TransportError) or error.code >= 500

@@ -1,0 +1,242 @@
+"""The shell of the JobSet algorithm: caches in, `muster.jobs.jobset.decide`, writes out.
+
+A JobSet is looked at when it or its Jobs change in what it counts, but not before the caches show what we wrote
+ourselves. Events of a big JobSet are gathered for a moment, so that a look at all its Jobs is paid for by many of
+them. All memory here is a cache: a controller that starts anew goes on where the last one was killed, between
+whichever writes that was.
+"""
+
+from collections.abc import Sequence
+
+from msgspec import Struct, field
+
+from muster.api.batch import JOB, Job
+from muster.api.core import PERSISTENT_VOLUME_CLAIM, SERVICE, Service
+from muster.api.jobset import JOB_SET, JobSet, JobSetStatus, names
+from muster.api.notes import Note
+from muster.controllers.jobset import owned
+from muster.controllers.jobset.metrics import JobSetMetrics
+from muster.controllers.jobset.upstream import Upstream
+from muster.controllers.jobset.writer import Writer
+from muster.jobs.job.conditions import finish as job_finish
+from muster.jobs.jobset.decide import decide
+from muster.jobs.jobset.plan import JobSetPlan
+from muster.jobs.jobset.status import is_ready, without_counts
+from muster.jobs.jobset.terms import managed_by
+from muster.jobs.jobset.ttl import expiry
+from muster.runtime.controller import Result
+from muster.runtime.events.recorder import Recorder
+from muster.runtime.manager import Manager
+from muster.runtime.objects import key_of
+from muster.runtime.ownwrites import Expectations
+from muster.runtime.reconciler import Reconciler
+from muster.runtime.refusals import ignoring
+from muster.runtime.writes import Refusal
+
+WORKERS = 8
+
+# How long the events of a JobSet are gathered: by its number of Jobs, so that looks cost a few percent of the time.
+GATHER_SECONDS_PER_JOB = 0.0002
+GATHER_SECONDS_MOST = 1.0
+
+# A JobSet whose caches are behind is woken by the event that catches up; this is for the event that never comes.
+STALE_SECONDS = 5.0
+
+
+class _Memory(Struct):
+    """What is remembered of a JobSet between two looks; all of it can be lost."""
+
+    uid: str
+    jobs: int = 0
+    waits: bool = False  # for the caches
+    stood_back: bool = False  # people have been told so
+    expected: Expectations = field(default_factory=Expectations)
+
+
+class JobSetController(Reconciler):
+    """Runs under a `Manager`. Reconciles the JobSets whose `managedBy` is `manages` (absent names the usual one)."""
+
+    name = "jobset-controller"
+
+    def __init__(self, manager: Manager, recorder: Recorder, *, manages: str = names.CONTROLLER_NAME) -> None:
+        super().__init__(manager, workers=WORKERS)
+        self._manages = manages
+        self._metrics = JobSetMetrics(manager.registry)
+        self._writer = Writer(manager.client, recorder)
+        self._upstream = Upstream(manager)
+        self._memories: dict[str, _Memory] = {}
+        self._blocked: dict[str, str] = {}  # keys of Jobs of others that have a name of ours, and whose name it is
+        self._jobsets = manager.informer(JOB_SET, indexes={owned.BY_SERVICE: owned.by_service}, optional=True)
+        self._jobs = manager.informer(JOB, indexes={owned.BY_JOBSET: owned.by_jobset})
+        self._services = manager.informer(SERVICE)
+        self._claims = manager.informer(PERSISTENT_VOLUME_CLAIM)
+        self._jobsets.on_change(self._jobset_changed)
+        self._jobs.on_change(self._job_changed)
+        self._services.on_change(self._service_changed)
+
+    # What happens in the cluster.
+
+    def _jobset_changed(self, old: JobSet | None, new: JobSet | None) -> None:
+        jobset = new if new is not None else old
+        assert jobset is not None
+        key = key_of(jobset)
+        memory = self._memory_of(key, jobset.metadata.uid)
+        if memory is None or old is None or new is None:
+            self._controller.queue.add(key)
+        elif memory.waits:
+            self._wake_if_seen(key, memory, new)
+        else:
+            # Our own status, mostly: what it says of more than counts asks for the next step.
+            self._controller.queue.add_after(key, _gathering(memory) if _only_counts_differ(old, new) else 0.0)
+
+    def _job_changed(self, old: Job | None, new: Job | None) -> None:
+        job = new if new is not None else old
+        assert job is not None
+        if new is None and (waiting := self._blocked.pop(key_of(job), "")):
+            self._controller.queue.add(waiting)
+        owner = owned.jobset_reference(job)
+        if owner is None:
+            return
+        key = f"{job.metadata.namespace}/{owner.name}"
+        memory, jobset = self._memory_of(key, owner.uid), self._jobsets.get(key)
+        if memory is None or jobset is None:
+            self._controller.queue.add(key)
+            return
+        memory.expected.saw(job.metadata.uid, new)
+        if memory.waits:
+            self._wake_if_seen(key, memory, jobset)
+        elif old is None or new is None or _standing(old) != _standing(new):
+            self._controller.queue.add_after(key, _gathering(memory))
+
+    def _service_changed(self, old: Service | None, new: Service | None) -> None:
+        """One that is gone is made again."""
+        if old is not None and new is None:
+            for jobset in self._jobsets.by(owned.BY_SERVICE, key_of(old)):
+                self._controller.queue.add(key_of(jobset))
+
+    def _wake_if_seen(self, key: str, memory: _Memory, jobset: JobSet) -> None:
+        if memory.expected.are_met(jobset, self._jobs.version):
+            self._controller.queue.add(key)
+
+    def _memory_of(self, key: str, uid: str) -> _Memory | None:
+        memory = self._memories.get(key)
+        return memory if memory is not None and memory.uid == uid else None
+
+    # One JobSet.
+
+    async def _reconcile(self, key: str) -> Result:
+        jobset = self._jobsets.get(key)
+        if jobset is None or jobset.metadata.deletion_timestamp is not None or managed_by(jobset) != self._manages:
+            self._memories.pop(key, None)
+            return None
+        memory = self._memory_of(key, jobset.metadata.uid)
+        if memory is None:
+            memory = self._memories[key] = _Memory(jobset.metadata.uid)
+        if (held := self._upstream.works()) is not None:
+            return self._stand_back(jobset, memory, *held)
+        memory.stood_back = False
+        jobs = self._jobs.by(owned.BY_JOBSET, jobset.metadata.uid)
+        memory.jobs = len(jobs)
+        memory.expected.look(jobs)
+        memory.waits = not memory.expected.are_met(jobset, self._jobs.version)
+        if memory.waits:
+            return STALE_SECONDS
+        plan = decide(jobset, jobs, now=self._clock.now())
+        await self._perform(jobset, plan, memory)
+        if plan.expired:
+            return await self._expire(jobset)
+        if plan.more:
+            return 0.0
+        return max(0.0, (plan.wake_at - self._clock.now()).total_seconds()) if plan.wake_at else None
+
+    def _stand_back(self, jobset: JobSet, memory: _Memory, why: str, seconds: float) -> float:
+        if not memory.stood_back:
+            memory.stood_back = True
+            self._writer.tell(jobset, Note("Normal", "LeftToUpstream", f"JobSet's own controller runs it: {why}"))
+        return seconds
+
+    async def _perform(self, jobset: JobSet, plan: JobSetPlan, memory: _Memory) -> None:
+        """Write the plan. Raises the first error once all that can be written is."""
+        errors = await self._writer.delete(plan.delete, memory.expected)
+        errors += await self._surround(jobset, plan)
+        errors += await self._writer.change(plan.change, memory.expected)
+        errors += await self._writer.create(jobset, self._free(jobset, plan.create), memory.expected)
+        if plan.status != jobset.status:
+            await self._store(jobset, plan.status, memory)
+            for note in plan.notes:
+                self._writer.tell(jobset, note)
+        if errors:
+            raise errors[0]
+
+    async def _surround(self, jobset: JobSet, plan: JobSetPlan) -> list[Refusal]:
+        """What the Jobs need to be there."""
+        errors: list[Refusal] = []
+        if plan.service is not None and self._services.get(key_of(plan.service)) is None:
+            errors += await self._writer.serve(jobset, plan.service)
+        claims = [claim for claim in plan.claims if self._claims.get(key_of(claim)) is None]
+        return errors + await self._writer.claim(jobset, claims)
+
+    def _free(self, jobset: JobSet, jobs: Sequence[Job]) -> list[Job]:
+        """The Jobs whose names are free. Who has another is waited for, and told of if it is there to stay."""
+        free: list[Job] = []
+        for job in jobs:
+            key = key_of(job)
+            other = self._jobs.get(key)
+            if other is None:
+                free.append(job)
+                continue
+            self._blocked[key] = key_of(jobset)
+            if other.metadata.deletion_timestamp is None:
+                text = f'job "{job.metadata.name}" creation failed: another Job, not of this JobSet, has the name'
+                self._writer.tell(jobset, Note("Warning", "JobCreationFailed", text))
+        return free
+
+    async def _store(self, jobset: JobSet, status: JobSetStatus, memory: _Memory) -> None:
+        await self._writer.store(jobset, status, memory.expected)
+        self._metrics.stored(jobset, status)
+
+    async def _expire(self, jobset: JobSet) -> Result:
+        """Delete it. The cache may be behind: the ttl may have been raised, the JobSet be another."""
+        meta = jobset.metadata
+        with ignoring("NotFound"):
+            fresh = await self._client.get(JOB_SET, meta.name, meta.namespace)
+            at = expiry(fresh)
+            if fresh.metadata.uid != meta.uid or at is None or at > self._clock.now():
+                return 0.0 if at is None else max(0.0, (at - self._clock.now()).total_seconds())
+            await self._client.delete(
+                JOB_SET,
+                meta.name,
+                meta.namespace,
+                propagation="Foreground",
+                uid=meta.uid,
+                resource_version=fresh.metadata.resource_version,
+            )
+        return None
+
+
+def _gathering(memory: _Memory) -> float:
+    return min(memory.jobs * GATHER_SECONDS_PER_JOB, GATHER_SECONDS_MOST)
+
+
+def _only_counts_differ(old: JobSet, new: JobSet) -> bool:
+    return _wish(old) == _wish(new) and without_counts(old.status) == without_counts(new.status)
+
+
+def _wish(jobset: JobSet) -> tuple[object, ...]:
+    """Changes when a user wants something else of the JobSet."""
+    meta = jobset.metadata
+    return meta.generation, meta.deletion_timestamp is None, meta.annotations
+
+
+def _standing(job: Job) -> tuple[object, ...]:
+    """What a JobSet counts of a Job, and what it would change: the rest of what happens to it is its own."""
+    end = job_finish(job)
+    return (
+        job.metadata.generation,
+        job.metadata.deletion_timestamp is None,
+        job.metadata.labels,
+        end.type if end is not None else "",
+        is_ready(job),
+        job.status.active > 0,
+        job.status.start_time is None,
+    )

@@ -1,0 +1,28 @@
+"""Which JobSet an object belongs to, and which JobSets share a Service."""
+
+from muster.api.batch import Job
+from muster.api.jobset import JOB_SET, JobSet
+from muster.api.meta import OwnerReference
+from muster.jobs.jobset.terms import has_dns_names, subdomain
+from muster.runtime.objects import meta_of
+
+# Indexes of the informers.
+BY_JOBSET = "jobset-uid"  # Jobs, by the UID of the JobSet that controls them
+BY_SERVICE = "jobset-service"  # JobSets, by the key of the Service that names their pods
+
+
+def jobset_reference(obj: Job) -> OwnerReference | None:
+    """The object's controller, if it is a JobSet."""
+    owner = next((owner for owner in meta_of(obj).owner_references if owner.controller), None)
+    return owner if owner is not None and JOB_SET.is_of(owner) else None
+
+
+def by_jobset(job: Job) -> tuple[str, ...]:
+    """For the index BY_JOBSET."""
+    owner = jobset_reference(job)
+    return (owner.uid,) if owner is not None else ()
+
+
+def by_service(jobset: JobSet) -> tuple[str, ...]:
+    """For the index BY_SERVICE."""
+    return (f"{jobset.metadata.namespace}/{subdomain(jobset)}",) if has_dns_names(jobset) else ()

@@ -1,0 +1,93 @@
+"""A JobSet's Jobs by what has become of them. A Job is known by its name, and whose it is by its controller's UID."""
+
+from collections.abc import Iterable
+from typing import Self
+
+from msgspec import Struct
+
+from muster.api.batch import Job
+from muster.api.jobset import JobSet, ReplicatedJobStatus, names
+from muster.jobs.job.conditions import COMPLETE, finish
+from muster.jobs.jobset.terms import place
+
+
+class Member(Struct, frozen=True):
+    """One Job and its place."""
+
+    job: Job
+    role: str
+    index: int
+
+    @property
+    def deleting(self) -> bool:
+        """Whether it is on its way out."""
+        return self.job.metadata.deletion_timestamp is not None
+
+
+class Census(Struct, frozen=True):
+    """The Jobs of a JobSet; those whose names it does not give are none of them.
+
+    active, successful, failed: of this attempt.
+    previous: of an earlier attempt, or of none that can be read.
+    surplus: beyond the replicas that are wanted now.
+    """
+
+    active: tuple[Member, ...] = ()
+    successful: tuple[Member, ...] = ()
+    failed: tuple[Member, ...] = ()
+    previous: tuple[Member, ...] = ()
+    surplus: tuple[Member, ...] = ()
+
+    @classmethod
+    def of(cls, jobset: JobSet, jobs: Iterable[Job]) -> Self:
+        """Read the Jobs that the JobSet controls."""
+        roles = {role.name: role for role in jobset.spec.replicated_jobs}
+        records = {record.name: record for record in jobset.status.replicated_jobs_status}
+        active: list[Member] = []
+        successful: list[Member] = []
+        failed: list[Member] = []
+        previous: list[Member] = []
+        surplus: list[Member] = []
+        for job in jobs:
+            found = place(jobset, roles, job.metadata.name)
+            if found is None:
+                continue
+            role, index = found
+            member = Member(job, role.name, index)
+            if index >= role.replicas:
+                surplus.append(member)
+            elif _is_previous(job, jobset.status.restarts, job_restarts(records.get(role.name), index)):
+                previous.append(member)
+            elif (end := finish(job)) is None:
+                active.append(member)
+            elif end.type == COMPLETE:
+                successful.append(member)
+            else:
+                failed.append(member)
+        return cls(tuple(active), tuple(successful), tuple(failed), tuple(previous), tuple(surplus))
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The names that are taken: what is being deleted still has its own."""
+        groups = (self.active, self.successful, self.failed, self.previous, self.surplus)
+        return frozenset(member.job.metadata.name for group in groups for member in group)
+
+
+def job_restarts(record: ReplicatedJobStatus | None, index: int) -> int:
+    """How many times the Job of an index was restarted by itself."""
+    return record.job_restarts[index] if record is not None and index < len(record.job_restarts) else 0
+
+
+def _is_previous(job: Job, restarts: int, own_restarts: int) -> bool:
+    labels = job.metadata.labels
+    attempt = _number(labels.get(names.RESTART_ATTEMPT, ""))
+    if attempt is None or attempt < restarts:
+        return True
+    if names.JOB_RESTART_ATTEMPT not in labels:  # made before Jobs were restarted one by one
+        return False
+    own_attempt = _number(labels[names.JOB_RESTART_ATTEMPT])
+    return own_attempt is None or own_attempt < own_restarts
+
+
+def _number(text: str) -> int | None:
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= 10 else None

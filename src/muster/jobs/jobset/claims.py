@@ -1,0 +1,46 @@
+"""What a JobSet owns besides Jobs: the Service that gives its pods names, and its claims on storage."""
+
+from collections.abc import Iterator
+
+from muster.api.core import PersistentVolumeClaim, Service
+from muster.api.core.service import ServiceSpec
+from muster.api.jobset import JobSet, names
+from muster.api.meta import ObjectMeta, OwnerReference
+from muster.jobs.jobset.terms import has_dns_names, subdomain
+
+
+def headless_service(jobset: JobSet, owner: OwnerReference) -> Service | None:
+    """The Service that there has to be; None if its pods have no host names."""
+    if not has_dns_names(jobset):
+        return None
+    network = jobset.spec.network
+    return Service(
+        metadata=ObjectMeta(name=subdomain(jobset), namespace=jobset.metadata.namespace, owner_references=(owner,)),
+        spec=ServiceSpec(
+            cluster_ip="None",
+            selector={names.JOBSET_NAME: jobset.metadata.name},
+            publish_not_ready_addresses=network is None or network.publish_not_ready_addresses is not False,
+        ),
+    )
+
+
+def volume_claims(jobset: JobSet, owner: OwnerReference) -> Iterator[PersistentVolumeClaim]:
+    """The claims that there have to be; those that are retained outlive the JobSet."""
+    for policy in jobset.spec.volume_claim_policies:
+        kept = policy.retention_policy is not None and policy.retention_policy.when_deleted == names.RETAIN
+        for template in policy.templates:
+            yield PersistentVolumeClaim(
+                metadata=ObjectMeta(
+                    name=claim_name(jobset, template.metadata.name),
+                    namespace=jobset.metadata.namespace,
+                    labels=template.metadata.labels | {names.JOBSET_NAME: jobset.metadata.name},
+                    annotations=template.metadata.annotations,
+                    owner_references=() if kept else (owner,),
+                ),
+                spec=template.spec,
+            )
+
+
+def claim_name(jobset: JobSet, template: str) -> str:
+    """The name of a claim."""
+    return f"{template}-{jobset.metadata.name}"

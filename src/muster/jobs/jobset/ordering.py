@@ -1,0 +1,47 @@
+"""Which roles may start: by what they depend on, or one after the other."""
+
+from collections.abc import Mapping, Sequence
+
+from msgspec import Struct
+
+from muster.api.jobset import JobSet, ReplicatedJob, ReplicatedJobStatus, names
+from muster.jobs.jobset.status import has_started
+from muster.jobs.jobset.terms import is_in_order, is_suspended
+
+
+class Startup(Struct, frozen=True):
+    """The roles whose Jobs may be made, and may run.
+
+    waits: whether a role in the order is waited for.
+    """
+
+    roles: tuple[ReplicatedJob, ...]
+    waits: bool = False
+
+
+def startup(jobset: JobSet, records: Sequence[ReplicatedJobStatus]) -> Startup:
+    """How far the start may go now. Of a suspended JobSet all Jobs are made but those that depend on others."""
+    by_name = {record.name: record for record in records}
+    roles = {role.name: role for role in jobset.spec.replicated_jobs}
+    ready = tuple(role for role in roles.values() if _may_start(role, roles, by_name))
+    if not is_in_order(jobset) or is_suspended(jobset):
+        return Startup(ready)
+    for role in ready:
+        if not has_started(by_name[role.name], role.replicas):
+            return Startup((role,), waits=True)
+    return Startup(())
+
+
+def _may_start(
+    role: ReplicatedJob, roles: Mapping[str, ReplicatedJob], records: Mapping[str, ReplicatedJobStatus]
+) -> bool:
+    for needed in role.depends_on:
+        record = records.get(needed.name)
+        if record is None:
+            return False
+        replicas = roles[needed.name].replicas
+        if needed.status == names.COMPLETE and record.succeeded != replicas:
+            return False
+        if needed.status == names.READY and not has_started(record, replicas):
+            return False
+    return True

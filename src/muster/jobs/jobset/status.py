@@ -1,0 +1,74 @@
+"""How far each role is: `status.replicatedJobsStatus`, in the order of the spec."""
+
+from msgspec.structs import replace
+
+from muster.api.batch import Job
+from muster.api.jobset import JobSet, JobSetStatus, ReplicatedJob, ReplicatedJobStatus
+from muster.jobs.jobset.census import Census
+
+
+def roles_status(jobset: JobSet, census: Census) -> tuple[ReplicatedJobStatus, ...]:
+    """Counted anew; what was restarted by itself is kept from before."""
+    before = {record.name: record for record in jobset.status.replicated_jobs_status}
+    counts = {role.name: [0, 0, 0, 0, 0] for role in jobset.spec.replicated_jobs}
+    for member in census.active:
+        count, job = counts[member.role], member.job
+        count[0] += is_ready(job)
+        count[3] += job.status.active > 0
+        count[4] += bool(job.spec.suspend)
+    for member in census.successful:
+        counts[member.role][1] += 1
+    for member in census.failed:
+        counts[member.role][2] += 1
+    return tuple(_status(role, counts[role.name], before.get(role.name)) for role in jobset.spec.replicated_jobs)
+
+
+def is_ready(job: Job) -> bool:
+    """Whether all pods that are to run at once are ready, or have succeeded."""
+    spec, status = job.spec, job.status
+    pods = spec.parallelism if spec.parallelism is not None else 1
+    if spec.completions is not None:
+        pods = min(pods, spec.completions)
+    return status.succeeded + (status.ready or 0) >= pods
+
+
+def has_started(record: ReplicatedJobStatus, replicas: int) -> bool:
+    """Whether all its Jobs were ready once: they are, or have ended."""
+    return record.failed + record.ready + record.succeeded == replicas
+
+
+def all_ready(jobset: JobSet, records: tuple[ReplicatedJobStatus, ...]) -> bool:
+    """Whether all Jobs are ready, or have succeeded."""
+    wanted = sum(role.replicas for role in jobset.spec.replicated_jobs)
+    return sum(record.ready + record.succeeded for record in records) == wanted
+
+
+def without_counts(status: JobSetStatus) -> JobSetStatus:
+    """The status but for how many Jobs of each role are how far."""
+    roles = tuple(
+        replace(record, ready=0, succeeded=0, failed=0, active=0, suspended=0)
+        for record in status.replicated_jobs_status
+    )
+    return replace(status, replicated_jobs_status=roles)
+
+
+def _status(role: ReplicatedJob, count: list[int], before: ReplicatedJobStatus | None) -> ReplicatedJobStatus:
+    ready, succeeded, failed, active, suspended = count
+    record = before if before is not None else ReplicatedJobStatus(name=role.name)
+    return replace(
+        record,
+        ready=ready,
+        succeeded=succeeded,
+        failed=failed,
+        active=active,
+        suspended=suspended,
+        job_restarts=_resized(record.job_restarts, role.replicas),
+        job_restarts_count_towards_max=_resized(record.job_restarts_count_towards_max, role.replicas),
+    )
+
+
+def _resized(counts: tuple[int, ...], replicas: int) -> tuple[int, ...]:
+    """One count for each Job; none at all while none was restarted by itself."""
+    if not counts or len(counts) == replicas:
+        return counts
+    return (*counts[:replicas], *(0 for _ in range(replicas - len(counts))))
