@@ -10,6 +10,8 @@ from typing import Annotated, Final, Literal, TypeAlias
 import msgspec
 
 from muster.api.config.features import FeatureGates
+from muster.api.core.container import ResourceRequirements
+from muster.api.core.security import SecurityContext
 from muster.api.durations import MINUTE, SECOND
 from muster.api.markers import Int32
 from muster.api.meta import LabelSelector, LabelSelectorRequirement, Struct
@@ -342,6 +344,24 @@ class Scheduling(Struct):
     provisioning_class_name: str = ""
 
 
+class GroupScheduling(Struct):
+    """How the pods of a JobSet wait for each other (KEP-498).
+
+    image: of the init container that waits; it has bash.
+    resources: what that asks for; if absent, a little, and no more than the first main container does.
+    security_context: its rights; if absent, those of the first main container, less what restricted namespaces refuse.
+    bind_address: where the word that all may start is given at once, as host:port; if empty, it comes by the ConfigMap
+        alone, which takes a kubelet up to a minute and a half.
+    address: where pods find that, as host:port, such as a Service's; bindAddress if empty.
+    """
+
+    image: TextOrDefault = "bash"
+    resources: ResourceRequirements | None = None
+    security_context: SecurityContext | None = None
+    bind_address: str = ""
+    address: str = ""
+
+
 class Muster(Struct):
     """What is ours.
 
@@ -350,11 +370,13 @@ class Muster(Struct):
         equal it after).
     apis: alpha versions that are served too. Upstream serves none unasked (`--runtime-config`).
     scheduling: how pods get their nodes.
+    group_scheduling: how the pods of a JobSet wait for each other.
     """
 
     elastic_indexed_jobs: ElasticRule = "KEP"
     apis: tuple[AlphaVersion, ...] = ()
     scheduling: Scheduling = Scheduling()
+    group_scheduling: GroupScheduling = GroupScheduling()
 
     @property
     def elastic(self) -> Elastic:

@@ -1,0 +1,145 @@
+"""The init container that holds a pod back until all pods of its group have started, and what it reads.
+
+It opens on one of two words, and only on those of its own epoch: the file `started` of the mounted ConfigMap, which is
+enough by itself, or a line from the endpoint that the file `endpoint` names, which comes at once. Whatever goes wrong,
+it stays shut, and ends with `EXIT_CODE` when its time is over.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from msgspec.structs import replace
+
+from muster.api.batch import JobTemplateSpec
+from muster.api.config.types import GroupScheduling
+from muster.api.core import Container, EnvVar, PodSpec, SecurityContext, Volume, VolumeMount
+from muster.api.core.container import ObjectFieldSelector, ResourceRequirements
+from muster.api.core.security import Capabilities
+from muster.api.core.volumes import (
+    ConfigMapProjection,
+    DownwardAPIProjection,
+    DownwardAPIVolumeFile,
+    ProjectedVolumeSource,
+    VolumeProjection,
+)
+from muster.api.jobset import JobSet, names
+from muster.api.quantity import Quantity, amount
+
+MOUNT_PATH = "/mnt/group-scheduling"
+DEFAULT: Final = GroupScheduling()
+# Files there: the released epoch; where the word comes earlier (host, port, secret); the pod's own epoch.
+STARTED, ENDPOINT, EPOCH = "started", "endpoint", "epoch"
+# Of a container whose time is over, for podFailurePolicy.onExitCodes: EX_TEMPFAIL.
+EXIT_CODE = 75
+TIMEOUT = "GROUP_SCHEDULING_TIMEOUT_SECONDS"
+
+# Only what bash has built in, but for `sleep`. A connection is made in a child: where packets are dropped that takes
+# minutes, and the file is looked at every second whatever becomes of it.
+SCRIPT = f"""\
+trap '' PIPE
+trap 'exit 143' TERM
+cd {MOUNT_PATH} || exit 1
+line() {{ REPLY=; [ -f "$1" ] && read -r < "$1"; [ -n "$REPLY" ]; }}
+hear() {{ exec 3<> "/dev/tcp/$1/$2" && echo "$epoch $3" >&3 && read -r -u 3 && echo "$REPLY"; }}
+line {EPOCH} || exit 1
+epoch=$REPLY
+listens=
+while true; do
+  line {STARTED} && [ "$REPLY" = "$epoch" ] && exit 0
+  if [ "${{{TIMEOUT}:-0}}" -gt 0 ] && [ "$SECONDS" -ge "${TIMEOUT}" ]; then
+    echo "group scheduling timed out: not all pods of the group started within ${TIMEOUT} seconds" >&2
+    exit {EXIT_CODE}
+  fi
+  if [ -z "$listens" ] && line {ENDPOINT}; then
+    exec 4< <(hear $REPLY 2> /dev/null)
+    listens=1
+  fi
+  if [ -z "$listens" ]; then
+    sleep 1
+  elif read -r -t 1 -u 4; then
+    [ "$REPLY" = "{STARTED} $epoch" ] && exit 0
+  elif [ $? -le 128 ]; then
+    exec 4<&-
+    listens=
+    sleep 1
+  fi
+done
+"""
+
+
+def config_map_name(jobset: str) -> str:
+    """What the ConfigMap of a JobSet's group is called."""
+    return jobset + names.GROUP_SCHEDULING_SUFFIX
+
+
+def gated(
+    template: JobTemplateSpec, jobset: JobSet, epoch: int, settings: GroupScheduling = DEFAULT
+) -> JobTemplateSpec:
+    """The template of a child Job whose pods wait for the group: the barrier comes after the user's init containers."""
+    pod = template.spec.template
+    metadata = replace(pod.metadata, annotations={**pod.metadata.annotations, names.GROUP_SCHEDULING_EPOCH: str(epoch)})
+    spec = replace(
+        pod.spec,
+        init_containers=(*pod.spec.init_containers, _container(pod.spec, jobset, settings)),
+        volumes=(*pod.spec.volumes, _volume(jobset)),
+    )
+    return replace(template, spec=replace(template.spec, template=replace(pod, metadata=metadata, spec=spec)))
+
+
+def _container(pod: PodSpec, jobset: JobSet, settings: GroupScheduling) -> Container:
+    config = jobset.spec.group_scheduling_config
+    seconds = config.timeout_after_seconds if config is not None else None
+    return Container(
+        name=names.GROUP_SCHEDULING_INIT,
+        image=settings.image,
+        command=("bash", "-c", SCRIPT),
+        env=(EnvVar(name=TIMEOUT, value=str(seconds)),) if seconds is not None else (),
+        resources=_resources(pod, settings),
+        volume_mounts=(VolumeMount(name=names.GROUP_SCHEDULING_VOLUME, mount_path=MOUNT_PATH, read_only=True),),
+        termination_message_policy="FallbackToLogsOnError",
+        security_context=_security_context(pod, settings),
+    )
+
+
+def _volume(jobset: JobSet) -> Volume:
+    path = f"metadata.annotations['{names.GROUP_SCHEDULING_EPOCH}']"
+    own = DownwardAPIVolumeFile(path=EPOCH, field_ref=ObjectFieldSelector(field_path=path))
+    words = ConfigMapProjection(name=config_map_name(jobset.metadata.name), optional=True)
+    sources = (
+        VolumeProjection(config_map=words),
+        VolumeProjection(downward_api=DownwardAPIProjection(items=(own,))),
+    )
+    return Volume(name=names.GROUP_SCHEDULING_VOLUME, projected=ProjectedVolumeSource(sources=sources))
+
+
+def _resources(pod: PodSpec, settings: GroupScheduling) -> ResourceRequirements:
+    """What the operator allows, but never more than the first main container asks for: it costs a pod nothing."""
+    if settings.resources is not None:
+        return settings.resources
+    main = pod.containers[0].resources if pod.containers else ResourceRequirements()
+    return ResourceRequirements(requests=_at_most(main.requests), limits=_at_most(main.limits))
+
+
+_ENOUGH: Mapping[str, Quantity] = {"cpu": "100m", "memory": "64Mi"}
+
+
+def _at_most(given: Mapping[str, Quantity]) -> dict[str, Quantity]:
+    return {
+        resource: min(given[resource], most, key=lambda quantity: amount(resource, quantity))
+        for resource, most in _ENOUGH.items()
+        if resource in given
+    }
+
+
+def _security_context(pod: PodSpec, settings: GroupScheduling) -> SecurityContext:
+    """As the first main container's, and no right that a restricted namespace refuses: so it runs where that does."""
+    if settings.security_context is not None:
+        return settings.security_context
+    main = (pod.containers[0].security_context if pod.containers else None) or SecurityContext()
+    return replace(
+        main,
+        capabilities=Capabilities(drop=("ALL",)),
+        privileged=None,
+        proc_mount=None,
+        allow_privilege_escalation=False,
+    )

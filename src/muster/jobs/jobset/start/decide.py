@@ -1,0 +1,166 @@
+"""Decides when the main containers of a JobSet's group may begin, or that the group is too late. Pure.
+
+What may be said is only what stands in the status that was read: the look that finds the group complete writes that it
+is released, and a later one says so to the pods. So whatever is cut off between the two, nothing begins on a word that
+is forgotten afterwards, and a word once given holds for all of its epoch, whoever asks and however late.
+"""
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from muster.api.batch import Job
+from muster.api.conditions import find
+from muster.api.core import ConfigMap
+from muster.api.jobset import GroupSchedulingStatus, JobSet, names
+from muster.api.meta import Condition, ObjectMeta
+from muster.api.notes import Note
+from muster.jobs.job.conditions import DEADLINE_EXCEEDED, finish
+from muster.jobs.jobset.children import owner_reference
+from muster.jobs.jobset.start.barrier import ENDPOINT, STARTED, config_map_name
+from muster.jobs.jobset.start.group import expected, is_failing, standing_of, told
+
+WAITING, STARTED_ALL, TIMED_OUT = "WaitingForPods", "AllPodsStarted", "Timeout"
+# The containers keep the time too. Theirs ends first, so that the policies of Jobs see how they ended.
+GRACE = timedelta(seconds=2)
+
+
+class GroupStanding(Struct, frozen=True):
+    """What the shell has seen of the present epoch.
+
+    started: by the name of each Job, how many of its pods have started; a pod that was replaced counts once.
+    endpoint: where barriers may wait for the word, in words of theirs; "" if nowhere.
+    """
+
+    started: Mapping[str, int]
+    endpoint: str = ""
+
+
+class Failure(Struct, frozen=True):
+    """A Job that is to fail, and why: with it fails the group, as the JobSet's failure policy says."""
+
+    job: Job
+    reason: str
+    message: str
+
+
+class StartPlan(Struct, frozen=True):
+    """What becomes of the start of a group.
+
+    status: `status.groupScheduling`.
+    condition: the condition GroupSchedulingReady, to stand among the others.
+    config_map: what the pods mount, as it should be; None if it may be whatever it is.
+    released: the epoch whose barriers may be told to open; 0 if none.
+    failure: the group is too late.
+    notes: events, once the status is written.
+    wake_at: when time changes the plan.
+    """
+
+    status: GroupSchedulingStatus | None = None
+    condition: Condition | None = None
+    config_map: ConfigMap | None = None
+    released: int = 0
+    failure: Failure | None = None
+    notes: tuple[Note, ...] = ()
+    wake_at: datetime | None = None
+
+
+def decide_start(jobset: JobSet, jobs: Iterable[Job], standing: GroupStanding, now: datetime) -> StartPlan:
+    """The start of the group, as of now; not for a JobSet that has ended or is going.
+
+    jobs: its child Jobs of the present attempt, those that have ended too.
+    """
+    before = standing_of(jobset)
+    said = find(jobset.status.conditions, names.GROUP_SCHEDULING_READY)
+    if jobset.spec.group_scheduling_config is None:
+        return StartPlan(jobset.status.group_scheduling, said)
+    if before.released_epoch == before.epoch:
+        return StartPlan(before, said, _config_map(jobset, {STARTED: str(before.epoch)}), before.epoch)
+    config_map = _config_map(jobset, {ENDPOINT: standing.endpoint} if standing.endpoint else {})
+    if jobset.spec.suspend:
+        return StartPlan(before, said, config_map)
+    known = list(jobs)
+    wanted = expected(jobset, known)
+    group = [job for job in known if job.metadata.name in wanted]
+    missing = {name: number - standing.started.get(name, 0) for name, number in wanted.items()}
+    total = sum(wanted.values())
+    count = total - sum(number for number in missing.values() if number > 0)
+    status = told(before, count, total)
+    if status.start_time is None and count:
+        status = replace(status, start_time=now.replace(microsecond=0))
+    deadline = _deadline(jobset, status)
+    if count >= total and not any(map(is_failing, group)):
+        plan = _released(jobset, status, now)
+    elif deadline is None or now < deadline:
+        message = f"{status.started}/{status.expected} pods started"
+        plan = StartPlan(status, _condition(jobset, "False", WAITING, message, now), wake_at=deadline)
+    else:
+        lacking = [name for name, lack in missing.items() if lack > 0]
+        plan = _too_late(jobset, replace(status, started=count), lacking, now)
+        plan = replace(plan, failure=_failure(group, (*lacking, *wanted), plan))
+    return replace(plan, config_map=config_map)
+
+
+def _released(jobset: JobSet, status: GroupSchedulingStatus, now: datetime) -> StartPlan:
+    message = f"{status.started}/{status.expected} pods started"
+    return StartPlan(
+        replace(status, released_epoch=status.epoch),
+        _condition(jobset, "True", STARTED_ALL, message, now),
+        notes=(Note("Normal", STARTED_ALL, f"{message}: their main containers may start"),),
+    )
+
+
+def _too_late(jobset: JobSet, status: GroupSchedulingStatus, lacking: list[str], now: datetime) -> StartPlan:
+    """The group has failed. That is said once: pods that still come and go change nothing."""
+    said = find(jobset.status.conditions, names.GROUP_SCHEDULING_READY)
+    if said is not None and said.reason == TIMED_OUT:
+        return StartPlan(jobset.status.group_scheduling, said)
+    config = jobset.spec.group_scheduling_config
+    seconds = config.timeout_after_seconds if config is not None else None
+    named = ", ".join(lacking[:3]) + (", ..." if len(lacking) > 3 else "")
+    message = f"{status.started}/{status.expected} pods started within {seconds} seconds"
+    message += f"; pods are missing of {named}" if named else ""
+    condition = _condition(jobset, "False", TIMED_OUT, message, now)
+    return StartPlan(status, condition, notes=(Note("Warning", "GroupSchedulingTimeout", message),))
+
+
+def _failure(group: list[Job], order: Iterable[str], plan: StartPlan) -> Failure | None:
+    """One Job fails for the group: the first in the order, of those that there are."""
+    if any(map(is_failing, group)):
+        return None  # its failure is on its way
+    known = {job.metadata.name: job for job in group if finish(job) is None}
+    name = next((name for name in order if name in known), None)
+    if name is None or plan.condition is None:
+        return None
+    return Failure(known[name], DEADLINE_EXCEEDED.reason, f"group scheduling timed out: {plan.condition.message}")
+
+
+def _deadline(jobset: JobSet, status: GroupSchedulingStatus) -> datetime | None:
+    config = jobset.spec.group_scheduling_config
+    if config is None or config.timeout_after_seconds is None or status.start_time is None:
+        return None
+    return status.start_time + timedelta(seconds=config.timeout_after_seconds) + GRACE
+
+
+def _condition(jobset: JobSet, status: str, reason: str, message: str, now: datetime) -> Condition:
+    """The condition; the time of its change stays unless its status changes."""
+    before = find(jobset.status.conditions, names.GROUP_SCHEDULING_READY)
+    since = before.last_transition_time if before is not None and before.status == status else now
+    return Condition(
+        type=names.GROUP_SCHEDULING_READY, status=status, reason=reason, message=message, last_transition_time=since
+    )
+
+
+def _config_map(jobset: JobSet, data: dict[str, str]) -> ConfigMap:
+    meta = jobset.metadata
+    return ConfigMap(
+        metadata=ObjectMeta(
+            name=config_map_name(meta.name),
+            namespace=meta.namespace,
+            labels={names.JOBSET_NAME: meta.name},
+            owner_references=(owner_reference(jobset),),
+        ),
+        data=data,
+    )
