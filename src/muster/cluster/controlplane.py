@@ -15,6 +15,7 @@ from muster.cluster.apiserver.access.control import AccessControl, Trust
 from muster.cluster.apiserver.admission.chain import PLUGINS, Admission
 from muster.cluster.apiserver.admission.definitions import definition_of_our_own
 from muster.cluster.apiserver.admission.managed import managed_plugins, queue_of_nobody, require_readable
+from muster.cluster.apiserver.admission.plugins.jobsetclaims import require_claims_meant
 from muster.cluster.apiserver.admission.plugins.limitranger import require_limits_kept, set_default_resources
 from muster.cluster.apiserver.admission.plugins.ownerpermission import OwnerPermission
 from muster.cluster.apiserver.admission.plugins.podgrouplabel import label_with_group
@@ -155,6 +156,7 @@ async def control_plane(
                 require_readable(configuration, integrations),
                 require_limits_kept,
                 require_overhead_of_class,
+                require_claims_meant,
                 OwnerPermission(registry, access.rbac.require),
                 *access.judging,
             ),

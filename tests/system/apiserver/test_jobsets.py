@@ -109,3 +109,100 @@ async def test_upstreams_definition_beside_the_kind_stops_nothing(api: Api, path
     await api.made(JOB_SETS, job_set("afterwards"))
     names = [item["metadata"]["name"] for item in (await api.get(JOB_SETS)).json["items"]]
     assert names == ["afterwards", "before", "meanwhile"]
+
+
+CLAIMS = "/api/v1/namespaces/default/persistentvolumeclaims"
+STORAGE = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+
+
+def with_claim(when_deleted: str, **spec: Any) -> dict[str, Any]:
+    document = job_set(
+        volumeClaimPolicies=[
+            {
+                "templates": [{"metadata": {"name": "data"}, "spec": STORAGE | spec}],
+                "retentionPolicy": {"whenDeleted": when_deleted},
+            }
+        ]
+    )
+    mounting = {"name": "c", "image": "i", "volumeMounts": [{"name": "data", "mountPath": "/data"}]}
+    template = document["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]
+    return document | {"spec": document["spec"] | _role({"spec": template["spec"] | {"containers": [mounting]}})}
+
+
+def _role(template: dict[str, Any]) -> dict[str, Any]:
+    return {"replicatedJobs": [{"name": "workers", "template": {"spec": {"template": template}}}]}
+
+
+@pytest.mark.parametrize(
+    ("document", "refusals"),
+    [
+        (with_claim("Retain"), []),
+        (
+            with_claim("Delete"),
+            ["spec.volumeClaimPolicies[0].retentionPolicy.whenDeleted: retentionPolicy must be retain when PVC exists"],
+        ),
+        (
+            with_claim("Retain", accessModes=["ReadWriteMany"]),
+            [
+                (
+                    "spec.volumeClaimPolicies[0].templates[0].spec: "
+                    "spec does not match existing PVC data-s in namespace default"
+                )
+            ],
+        ),
+    ],
+)
+@api
+async def test_a_claim_that_is_there(api: Api, document: Any, refusals: list[str]) -> None:
+    claim = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "data-s"}, "spec": STORAGE}
+    await api.post(CLAIMS, claim)
+    await api.merge(f"{CLAIMS}/data-s", {"spec": {"volumeName": "bound"}})
+    answer = await api.post(JOB_SETS, document)
+    causes = answer.json.get("details", {}).get("causes", [])
+    assert [f"{cause['field']}: {cause['message'].rpartition(': ')[2]}" for cause in causes] == refusals
+    assert answer.status == (422 if refusals else 201)
+
+
+@api
+async def test_a_rule_without_a_name_gets_one_though_the_definition_asks_for_it(api: Api) -> None:
+    answer = await api.post(JOB_SETS, job_set(failurePolicy={"rules": [{"action": "FailJobSet", "name": ""}]}))
+    assert answer.json["spec"]["failurePolicy"]["rules"][0]["name"] == "failurePolicyRule0"
+
+
+@pytest.mark.parametrize(
+    ("spec", "refusal"),
+    [
+        (
+            {"groupSchedulingConfig": {"timeoutAfterSeconds": 0}},
+            (
+                "spec.groupSchedulingConfig.timeoutAfterSeconds: Invalid value: 0: spec.groupSchedulingConfig."
+                "timeoutAfterSeconds in body should be greater than or equal to 1"
+            ),
+        ),
+        (
+            {"failurePolicy": {"rules": [{"action": "Give up"}]}},
+            (
+                'spec.failurePolicy.rules[0].action: Unsupported value: "Give up": supported values: "FailJobSet", '
+                '"RestartJobSet", "RestartJobSetAndIgnoreMaxRestarts", "RestartJob", "RestartJobAndIgnoreMaxRestarts"'
+            ),
+        ),
+        ({"successPolicy": {}}, "spec.successPolicy.operator: Required value"),
+        ({"ttlSecondsAfterFinished": -1}, "spec.ttlSecondsAfterFinished: Invalid value: -1: "),
+        ({"managedBy": "nobody"}, 'spec.managedBy: Invalid value: "nobody": must be a domain-prefixed path'),
+    ],
+)
+@api
+async def test_what_is_refused(api: Api, spec: Any, refusal: str) -> None:
+    answer = await api.post(JOB_SETS, job_set(**spec))
+    assert (answer.status, answer.json["reason"]) == (422, "Invalid")
+    assert answer.json["message"].startswith(f'JobSet.jobset.x-k8s.io "s" is invalid: {refusal}')
+
+
+@api
+async def test_a_generated_name_is_short_enough_or_refused(api: Api) -> None:
+    generated = {"generateName": "x" * 52, "name": ""}
+    refused = await api.post(JOB_SETS, job_set() | {"metadata": generated})
+    assert refused.status == 422
+    assert "JobSet name is too long, job names generated for this JobSet will exceed 63" in refused.json["message"]
+    made = await api.made(JOB_SETS, job_set() | {"metadata": {"generateName": "x" * 40}})
+    assert len(made["metadata"]["name"]) == 45

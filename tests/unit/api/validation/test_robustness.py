@@ -10,13 +10,15 @@ from hypothesis import strategies as st
 from muster.api.batch import JOB
 from muster.api.core import POD, SERVICE
 from muster.api.defaults import DEFAULTS, generate_selector
+from muster.api.jobset import JOB_SET
 from muster.api.kinds import Kind
 from muster.api.schema import inlined
+from muster.api.validation import jobset as jobset_rules
 from muster.api.validation import service as service_rules
 from muster.api.validation.jobs import job as job_rules
 from muster.api.validation.pods import pod as pod_rules
 
-RULES = {POD: pod_rules, JOB: job_rules, SERVICE: service_rules}
+RULES = {POD: pod_rules, JOB: job_rules, SERVICE: service_rules, JOB_SET: jobset_rules}
 TEXTS = st.one_of(
     st.sampled_from(
         ["", "a", "A", "..", "/a", "a/b", "-1", "None", "Always", "Never", "In", "TCP", "1Gi", "0-3", "10.0.0.1"]

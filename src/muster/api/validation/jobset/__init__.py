@@ -1,21 +1,45 @@
-"""Rules of JobSets: those of upstream's CRD (CEL) and then those of its webhook, in their words and their order."""
+"""Rules of JobSets: those of upstream's CRD (CEL) and then those of its webhook, in their words and their order.
+
+Upstream, each error of the webhook that is about no field in particular has the path `<nil>`; here it has that of what
+has to be changed. Beyond upstream, what could never run is refused: see `template` and `groupstart`; and what upstream
+only means to be immutable is: optional fields are neither added nor taken away.
+"""
+
+from collections.abc import Iterable
 
 from muster.api.jobset import JobSet
 from muster.api.status import FieldError
 from muster.api.validation import names
+from muster.api.validation.jobset import definition, update, webhook
 from muster.api.validation.metadata import changed_metadata, new_metadata
 
 
 def validate_create(job_set: JobSet) -> list[FieldError]:
     """A new JobSet, with its defaults and its name."""
-    return list(new_metadata(job_set.metadata, names.dns_subdomain, custom=True))
+    meta = new_metadata(job_set.metadata, names.dns_subdomain, custom=True)
+    return [*meta, *definition.rules(job_set)] or list(webhook.rules(job_set))
 
 
 def validate_update(new: JobSet, old: JobSet) -> list[FieldError]:
     """A change of a JobSet's metadata or spec."""
-    return list(changed_metadata(new.metadata, old.metadata, custom=True))
+    meta = changed_metadata(new.metadata, old.metadata, custom=True)
+    if new.spec == old.spec:
+        return list(meta)
+    of_definition = _without(definition.rules(new), definition.rules(old))
+    by_definition = [*meta, *of_definition, *definition.changes(new, old)]
+    if by_definition:
+        return by_definition
+    changes = list(update.changes(new, old))
+    return changes or _without(webhook.rules(new), webhook.rules(old))
 
 
 def validate_status_update(new: JobSet, old: JobSet) -> list[FieldError]:
     """A change of what was observed: the controller that observes answers for it."""
     return list(changed_metadata(new.metadata, old.metadata, custom=True))
+
+
+def _without(found: Iterable[FieldError], old: Iterable[FieldError]) -> list[FieldError]:
+    """What is wrong now and was not before: what was stored under other rules can still be changed."""
+    errors = list(found)
+    known = {str(error) for error in old} if errors else set()
+    return [error for error in errors if str(error) not in known]

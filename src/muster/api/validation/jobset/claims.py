@@ -1,0 +1,50 @@
+"""Rules of the claims on storage that a JobSet makes."""
+
+from collections.abc import Iterator
+
+from muster.api.core import Container
+from muster.api.jobset import JobSet, ReplicatedJob
+from muster.api.jobset.naming import claim_name
+from muster.api.validation.fields import Errors, each, invalid
+from muster.api.validation.names import dns_subdomain
+
+_MAX_NAME = 63
+
+
+def volume_claims(path: str, job_set: JobSet) -> Errors:
+    """Each claim has a name of its own, and some container mounts it; whether it is there already is asked later."""
+    seen: set[str] = set()
+    roles = job_set.spec.replicated_jobs
+    mounted = {mount.name for role in roles for one in _containers(role) for mount in one.volume_mounts}
+    for i, policy in enumerate(job_set.spec.volume_claim_policies):
+        for j, template in enumerate(policy.templates):
+            name = template.metadata.name
+            where = f"{path}[{i}].templates[{j}].name"
+            if name in seen:
+                yield invalid(where, name, "names must be unique for VolumeClaimPolicies template")
+            seen.add(name)
+            yield from each(where, name, dns_subdomain(name))
+            if len(claim_name(job_set, name).encode()) > _MAX_NAME:
+                yield invalid(where, name, "VolumeClaimPolicies template name is too long")
+            if name not in mounted:
+                sentence = (
+                    f"replicatedJob containers don't have a matching volumeMount: {name} from VolumeClaimPolicies"
+                )
+                yield invalid("spec.replicatedJobs", [role.name for role in roles], sentence)
+    for where, name in _volumes(roles):
+        if name in seen:
+            yield invalid(where, name, f"volume name conflicts with VolumeClaimPolicy template name: {name}")
+
+
+def _containers(role: ReplicatedJob) -> Iterator[Container]:
+    spec = role.template.spec.template.spec
+    yield from spec.init_containers
+    yield from spec.containers
+
+
+def _volumes(roles: tuple[ReplicatedJob, ...]) -> Iterator[tuple[str, str]]:
+    """The volumes that are there without claims: where, and their names."""
+    for i, role in enumerate(roles):
+        path = f"spec.replicatedJobs[{i}].template.spec.template.spec.volumes"
+        for j, volume in enumerate(role.template.spec.template.spec.volumes):
+            yield f"{path}[{j}].name", volume.name

@@ -1,0 +1,86 @@
+"""Rules of what to do when Jobs fail."""
+
+import re
+from collections.abc import Sequence
+
+from muster.api.jobset import FailurePolicy, FailurePolicyRule, ReplicatedJob, names
+from muster.api.patterns import PatternError, compile_pattern
+from muster.api.validation.fields import Errors, invalid, too_long
+
+_ACTIONS_OF_ONE_JOB = (names.RESTART_JOB, names.RESTART_JOB_IGNORING_MAX)
+_MAX_REPLICAS = 1024  # of whose restarts one by one the status keeps count
+_MAX_NAME = 128
+_MAX_PATTERN_BYTES = 4096  # as many as a Job's message is long at most, and more
+_NAME = re.compile(r"[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?")
+_REASONS = (
+    "BackoffLimitExceeded",
+    "DeadlineExceeded",
+    "FailedIndexes",
+    "MaxFailedIndexesExceeded",
+    "PodFailurePolicy",
+)
+
+
+def failure_policy(path: str, policy: FailurePolicy, roles: Sequence[ReplicatedJob]) -> Errors:
+    """What a JobSet does when its Jobs fail."""
+    if any(rule.action in _ACTIONS_OF_ONE_JOB for rule in policy.rules):
+        yield from _restarted_alone(roles)
+    known = {role.name for role in roles}
+    by_name: dict[str, list[int]] = {}
+    for i, rule in enumerate(policy.rules):
+        by_name.setdefault(rule.name, []).append(i)
+        yield from _rule(f"{path}.rules[{i}]", rule, known)
+    for name, indices in by_name.items():
+        if len(indices) > 1:
+            listed = " ".join(map(str, indices))
+            sentence = f"rule names are not unique, rules with indices [{listed}] all have the same name '{name}'"
+            yield invalid(f"{path}.rules[{indices[1]}].name", name, sentence)
+
+
+def _restarted_alone(roles: Sequence[ReplicatedJob]) -> Errors:
+    for i, role in enumerate(roles):
+        if role.replicas > _MAX_REPLICAS:
+            sentence = (
+                "JobSet cannot have a failure policy rule with RestartJob or RestartJobAndIgnoreMaxRestarts action and "
+                f"a replicated job with replicas > {_MAX_REPLICAS}"
+            )
+            yield invalid(f"spec.replicatedJobs[{i}].replicas", role.replicas, sentence)
+            return
+
+
+def _rule(path: str, rule: FailurePolicyRule, roles: set[str]) -> Errors:
+    length = len(rule.name.encode())
+    if not 1 <= length <= _MAX_NAME:
+        sentence = (
+            f"invalid failure policy rule name of length {length}, the rule name must be at least 1 characters long "
+            f"and at most {_MAX_NAME} characters long"
+        )
+        yield invalid(f"{path}.name", rule.name, sentence)
+    if not _NAME.fullmatch(rule.name):
+        sentence = (
+            f"invalid failure policy rule name '{rule.name}', a failure policy rule name must start with an alphabetic "
+            "character, optionally followed by a string of alphanumeric characters or '_,:', and must end with an "
+            "alphanumeric character or '_'"
+        )
+        yield invalid(f"{path}.name", rule.name, sentence)
+    for i, role in enumerate(rule.target_replicated_jobs):
+        if role not in roles:
+            sentence = f"invalid replicatedJob name '{role}' in failure policy does not appear in .spec.ReplicatedJobs"
+            yield invalid(f"{path}.targetReplicatedJobs[{i}]", role, sentence)
+    for i, reason in enumerate(rule.on_job_failure_reasons):
+        if reason not in _REASONS:
+            sentence = f"invalid job failure reason '{reason}' in failure policy is not a recognized job failure reason"
+            yield invalid(f"{path}.onJobFailureReasons[{i}]", reason, sentence)
+    for i, pattern in enumerate(rule.on_job_failure_message_patterns):
+        yield from _pattern(f"{path}.onJobFailureMessagePatterns[{i}]", pattern)
+
+
+def _pattern(path: str, pattern: str) -> Errors:
+    """Upstream finds out when a Job fails, and passes over it."""
+    if len(pattern.encode(errors="surrogatepass")) > _MAX_PATTERN_BYTES:
+        yield too_long(path, _MAX_PATTERN_BYTES)
+        return
+    try:
+        compile_pattern(pattern)
+    except PatternError as error:
+        yield invalid(path, pattern, f"must be a valid regular expression (RE2): {error}")

@@ -1,0 +1,78 @@
+"""Rules of the start of a group (KEP-498): a group that could never start is refused."""
+
+from collections.abc import Collection, Sequence
+
+from muster.api.jobset import JobSetSpec, ReplicatedJob, names
+from muster.api.validation.fields import Errors, duplicate, forbidden, invalid
+
+
+def group_start(path: str, spec: JobSetSpec) -> Errors:
+    """Which replicated jobs wait for each other."""
+    config = spec.group_scheduling_config
+    if config is None:
+        return
+    named = config.target_replicated_jobs
+    roles = {role.name for role in spec.replicated_jobs}
+    yield from _named(f"{path}.targetReplicatedJobs", named, roles)
+    targets = set(named or roles) & roles
+    order = spec.startup_policy
+    if order is not None and order.startup_policy_order == names.IN_ORDER and len(targets) > 1:
+        sentence = (
+            "may not span multiple replicated jobs with startupPolicyOrder InOrder: the first would wait for ever"
+        )
+        yield forbidden(path, sentence)
+    if spec.failure_policy is not None and spec.failure_policy.restart_strategy == names.IN_PLACE_RESTART:
+        sentence = "may not be combined with restartStrategy InPlaceRestart, which has a barrier of its own"
+        yield forbidden(path, sentence)
+    yield from _dependencies("spec.replicatedJobs", spec.replicated_jobs, targets)
+    for i, role in enumerate(spec.replicated_jobs):
+        where = f"spec.replicatedJobs[{i}]"
+        if role.name in targets:
+            yield from _volumes(f"{where}.template.spec.template.spec.volumes", role)
+        yield from _containers(f"{where}.template.spec.template.spec", role)
+
+
+def _named(path: str, named: tuple[str, ...], roles: Collection[str]) -> Errors:
+    seen: set[str] = set()
+    for i, name in enumerate(named):
+        if name not in roles:
+            sentence = f"invalid replicatedJob name '{name}' does not appear in .spec.ReplicatedJobs"
+            yield invalid(f"{path}[{i}]", name, sentence)
+        elif name in seen:
+            yield duplicate(f"{path}[{i}]", name)
+        seen.add(name)
+
+
+def _dependencies(path: str, roles: Sequence[ReplicatedJob], targets: Collection[str]) -> Errors:
+    """The pods of one that depends on another are not there before that has started, and it waits for them."""
+    held: dict[str, str] = {}  # by replicated job: the member of the group that it is, or that it waits for
+    for i, role in enumerate(roles):
+        for j, dependency in enumerate(role.depends_on):
+            if (member := held.get(dependency.name)) is None:
+                continue
+            if role.name in targets:
+                through = "" if member == dependency.name else f", which depends on {member}"
+                sentence = (
+                    f"replicatedJob {role.name} cannot depend on replicatedJob {dependency.name}{through}: "
+                    f"both {role.name} and {member} are in the group, and would wait for each other for ever"
+                )
+                yield invalid(f"{path}[{i}].dependsOn[{j}].name", dependency.name, sentence)
+            held[role.name] = member
+        if role.name in targets:
+            held[role.name] = role.name
+
+
+def _containers(path: str, role: ReplicatedJob) -> Errors:
+    pod = role.template.spec.template.spec
+    for field, containers in (("initContainers", pod.init_containers), ("containers", pod.containers)):
+        for i, container in enumerate(containers):
+            if container.name == names.GROUP_SCHEDULING_INIT:
+                sentence = "the name is reserved for the container that waits for the start of the group"
+                yield invalid(f"{path}.{field}[{i}].name", container.name, sentence)
+
+
+def _volumes(path: str, role: ReplicatedJob) -> Errors:
+    for i, volume in enumerate(role.template.spec.template.spec.volumes):
+        if volume.name == names.GROUP_SCHEDULING_VOLUME:
+            sentence = "the name is reserved for the volume that the start of the group is told by"
+            yield invalid(f"{path}[{i}].name", volume.name, sentence)

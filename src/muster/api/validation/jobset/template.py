@@ -1,0 +1,46 @@
+"""Rules of the Jobs that a JobSet will make.
+
+Upstream lets a template pass that no Job can be made from, and says so in an event, for ever. Here it is looked at as
+the Job will be: with the Job's defaults, and with what the JobSet adds that the template may refer to.
+"""
+
+from typing import Any
+
+import msgspec
+
+from muster.api.batch import JobSpec
+from muster.api.defaults import default_job
+from muster.api.jobset import JobSet, ReplicatedJob, names
+from muster.api.validation.fields import Errors
+from muster.api.validation.jobs.job import validate_template_spec
+from muster.api.validation.metadata import annotations, labels
+
+Json = dict[str, Any]
+
+
+def job_template(path: str, job_set: JobSet, role: ReplicatedJob) -> Errors:
+    """The template of the Jobs of a role."""
+    template = role.template
+    yield from labels(f"{path}.metadata.labels", template.metadata.labels)
+    yield from annotations(f"{path}.metadata.annotations", template.metadata.annotations)
+    job: Json = {"spec": msgspec.to_builtins(template.spec)}
+    _add(job["spec"].setdefault("template", {}).setdefault("spec", {}), job_set, role)
+    default_job(job)
+    yield from validate_template_spec(f"{path}.spec", msgspec.convert(job["spec"], JobSpec))
+
+
+def _add(pod: Json, job_set: JobSet, role: ReplicatedJob) -> None:
+    """What the JobSet adds: volumes of claims, and the container that waits for the group, which rules may name."""
+    there = {volume.get("name") for volume in pod.get("volumes", ())}
+    claims = {template.metadata.name for policy in job_set.spec.volume_claim_policies for template in policy.templates}
+    # One that is there as well is named where claims are looked at.
+    added = [{"name": name, "emptyDir": {}} for name in sorted(claims - there)]
+    if added:
+        pod["volumes"] = [*pod.get("volumes", ()), *added]
+    config = job_set.spec.group_scheduling_config
+    if config is None or role.name not in (config.target_replicated_jobs or (role.name,)):
+        return
+    given = {container.get("name") for container in (*pod.get("containers", ()), *pod.get("initContainers", ()))}
+    if names.GROUP_SCHEDULING_INIT not in given:
+        waiting = {"name": names.GROUP_SCHEDULING_INIT, "image": "any"}
+        pod["initContainers"] = [*pod.get("initContainers", ()), waiting]

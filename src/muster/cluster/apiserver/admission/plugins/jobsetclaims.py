@@ -1,0 +1,51 @@
+"""Claims that a new JobSet would make and that are there already: it may use them, if it means the same ones."""
+
+from collections.abc import Iterator
+
+import msgspec
+
+from muster.api.core import PERSISTENT_VOLUME_CLAIM, PersistentVolumeClaim
+from muster.api.defaults import DEFAULTS
+from muster.api.jobset import JOB_SET, JobSet, names
+from muster.api.jobset.naming import claim_name
+from muster.api.status import FieldError, invalid
+from muster.api.validation import fields
+from muster.cluster.apiserver.admission.chain import Attempt
+from muster.cluster.store import Key, Store
+
+
+def require_claims_meant(attempt: Attempt, store: Store) -> None:
+    """Refuse a JobSet that asks for another claim than the one of that name, or would delete it with itself."""
+    if attempt.resource.key != JOB_SET.resource or attempt.operation != "CREATE":
+        return
+    if not attempt.document.get("spec", {}).get("volumeClaimPolicies"):
+        return
+    errors = list(_errors(JOB_SET.typed(attempt.document), attempt, store))
+    if errors:
+        raise invalid(JOB_SET.kind, JOB_SET.group, attempt.name, errors)
+
+
+def _errors(job_set: JobSet, attempt: Attempt, store: Store) -> Iterator[FieldError]:
+    for i, policy in enumerate(job_set.spec.volume_claim_policies):
+        path = f"spec.volumeClaimPolicies[{i}]"
+        kept = policy.retention_policy is not None and policy.retention_policy.when_deleted == names.RETAIN
+        for j, template in enumerate(policy.templates):
+            name = claim_name(job_set, template.metadata.name)
+            entry = store.latest(Key(PERSISTENT_VOLUME_CLAIM.resource, attempt.namespace, name))
+            if entry is None:
+                continue
+            if not _same(template, PERSISTENT_VOLUME_CLAIM.decode(entry.body)):
+                sentence = f"spec does not match existing PVC {name} in namespace {attempt.namespace}"
+                yield fields.invalid(f"{path}.templates[{j}].spec", template.spec, sentence)
+            if not kept:
+                where = f"{path}.retentionPolicy.whenDeleted"
+                yield fields.invalid(where, names.DELETE, "retentionPolicy must be retain when PVC exists")
+
+
+def _same(template: PersistentVolumeClaim, there: PersistentVolumeClaim) -> bool:
+    """Whether the template makes that claim: with the defaults of claims, and on whichever volume it was bound to."""
+    made = {"spec": msgspec.to_builtins(template.spec)}
+    DEFAULTS[PERSISTENT_VOLUME_CLAIM.resource](made)
+    wanted = PERSISTENT_VOLUME_CLAIM.typed(made).spec
+    volume = wanted.volume_name or there.spec.volume_name
+    return msgspec.structs.replace(wanted, volume_name=volume) == there.spec
