@@ -1,5 +1,7 @@
 """Gangs that displace others: whole or what is above the minimum, as few as can be, and within budgets."""
 
+import asyncio
+
 import msgspec
 import pytest
 from tests.system.plane import virtual
@@ -10,6 +12,10 @@ from muster.api.meta import LabelSelector, ObjectMeta
 from muster.api.podgroups.kep import POD_GROUP, PodGroup, PodGroupSpec
 from muster.api.policy import POD_DISRUPTION_BUDGET, PodDisruptionBudget, PodDisruptionBudgetSpec
 from muster.api.scheduling import PRIORITY_CLASS, PriorityClass
+from muster.controllers.integrations.table import gang_sources
+from muster.controllers.scheduler.scheduler import Scheduler
+from muster.runtime.client import Client
+from muster.runtime.manager import Manager
 from muster.runtime.transport import STRATEGIC_MERGE_PATCH
 
 
@@ -169,3 +175,79 @@ async def test_of_a_pod_group_only_what_is_above_its_minimum_goes_if_that_is_eno
     assert sum(pod.metadata.deletion_timestamp is not None for pod in await world.pods()) == 2
     await bury(world)
     assert await bound(world, "urgent") == 2
+
+
+class Dying:
+    """Lets a scheduler make so many of the writes of an eviction plan; then no answer comes any more."""
+
+    def __init__(self, inner, writes):
+        self.inner, self.left, self.dead = inner, writes, asyncio.Event()
+
+    async def request(self, request):
+        if request.path.endswith("/eviction") or b"preempted-by" in (request.body or b""):
+            if not self.left:
+                self.dead.set()
+                await asyncio.Event().wait()
+            self.left -= 1
+        return await self.inner.request(request)
+
+    def stream(self, request):
+        return self.inner.stream(request)
+
+    async def close(self):
+        pass
+
+
+def start(world, transport):
+    plane = world.plane
+    manager = Manager(Client(transport), plane.surroundings.clock, plane.surroundings.random)
+    manager.add(Scheduler(manager, plane.events.recorder("test"), gang_sources(), names=frozenset({"test"})))
+    return manager, asyncio.create_task(manager.run())
+
+
+def ours(priority):
+    found = template(priority)
+    found["spec"]["schedulerName"] = "test"
+    return found
+
+
+VICTIMS = 3
+
+
+@pytest.mark.parametrize("writes", range(2 * VICTIMS))
+@pytest.mark.parametrize("stays", [True, False])
+def test_a_plan_that_a_crash_cut_off_leaves_no_half_of_a_gang(writes, stays):
+    """Between any two writes: the marks of the victims come first, then they are evicted. stays: the stronger gang."""
+
+    @virtual
+    async def scenario(world):
+        await classes(world)
+        await world.node("a", cpu=str(VICTIMS))
+        transport = Dying(world.client.transport, writes)
+        _, run = start(world, transport)
+        await world.job("victim", VICTIMS, template=ours("low"), backoffLimit=0)
+        await world.settle(1)
+        before = {pod.metadata.uid for pod in await world.pods("victim") if pod.spec.node_name}
+        assert len(before) == VICTIMS
+        await world.job("urgent", 1, template=ours("high"))
+        await transport.dead.wait()
+        run.cancel()
+        await asyncio.gather(run, return_exceptions=True)
+        await bury(world)
+        if not stays:
+            await world.client.delete(JOB, "urgent", "default")
+            await bury(world)
+        manager, run = start(world, world.client.transport)
+        await world.settle(5)
+        for _ in range(3):
+            await bury(world)
+        running = [pod for pod in await world.pods("victim") if pod.spec.node_name]
+        assert len(running) == (0 if stays else VICTIMS), "half of it is left"
+        assert len({pod.metadata.uid for pod in running} & before) in (0, VICTIMS), "some of it was spared"
+        assert await bound(world, "urgent") == int(stays)
+        failed = (await world.client.get(JOB, "victim", "default")).status
+        assert not any(one.type == "Failed" for one in failed.conditions)
+        await manager.stop()
+        await run
+
+    scenario()

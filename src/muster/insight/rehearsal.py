@@ -226,7 +226,7 @@ class _Rehearsal:
         return key_of(gang.pods[0]) if gang.source is None else split_key(key)[0]
 
     def _leaving(self) -> Ints:
-        return Holdings.of(self.roster.capacity, [tuple(self.roster.leaving)]).freed()
+        return Holdings.of(self.roster.capacity, [tuple(self.roster.going(self._now))]).freed()
 
 
 def _nodes(placement: Placement) -> Counter[str]:

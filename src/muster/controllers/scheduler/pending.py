@@ -54,7 +54,7 @@ class Head(Struct, frozen=True, eq=False):
 class PendingGangs:
     """The gangs that wait, their order, and what is kept for some of them.
 
-    All of it is a cache; the head's reservation too, but for how often it was overtaken.
+    All of it is a cache; what is reserved too, but for how often who is or was at the head was overtaken.
     """
 
     def __init__(self, roster: Roster, carried: Carried, overtakings: int = MOST_OVERTAKINGS) -> None:
@@ -72,6 +72,7 @@ class PendingGangs:
         # Up to which priority a class has looked for victims in vain, and why, for people.
         self._tried: dict[Hashable, tuple[int, str]] = {}
         self._head: Head | None = None
+        self._heads: dict[str, Reservation] = {}  # of those that were at the head before, and how they were overtaken
         self._stale = False  # something happened that the reservation does not know
 
     def __len__(self) -> int:
@@ -121,6 +122,7 @@ class PendingGangs:
         """A gang waits no more. Whether that could help others."""
         if self._head is not None and self._head.key == key:
             self._head = None
+        self._heads.pop(key, None)
         self.withdraw(key)
         self._told.pop(key, None)
         return self._waiting.pop(key, None) is not None
@@ -234,13 +236,15 @@ class PendingGangs:
 
     def _reserve(self, key: str, alike: Hashable, rank: Rank, placing: Placing, now: float) -> Refusal | None:
         head = self._head
-        previous = head.reservation if head is not None and head.key == key else None
+        previous = head.reservation if head is not None and head.key == key else self._heads.get(key)
         running = list(self._roster.running(now, self._carried))
         outcome = reserve(self._roster.capacity, key, placing, running, now, previous, self._overtakings)
         if isinstance(outcome, Refusal):
-            if previous is not None:
+            if head is not None and head.key == key:
                 self._head = None
             return outcome
+        if head is not None and head.key != key:
+            self._heads[head.key] = head.reservation.without_room()
         self._head, self._stale = Head(key, alike, rank, placing, outcome), False
         return None
 

@@ -17,6 +17,9 @@ from muster.gang.order.shares import Shares
 from muster.gang.shapes import Guest, guest_of, shape_of
 from muster.runtime.objects import key_of, meta_of
 
+# A pod that is being deleted has so long, besides its grace, to be gone.
+LATE_SECONDS = 60.0
+
 # What the carrier of a gang that started then says of its end.
 Carried: TypeAlias = Callable[[str, Gang, float], End | None]
 
@@ -47,7 +50,7 @@ class Roster:
     def __init__(self, sources: Sequence[GangSource[Any]], names: Collection[str], strategy: Strategy) -> None:
         self.capacity = Capacity(strategy)
         self.gangs: dict[str, Gang] = {}
-        self.leaving: set[str] = set()  # pods that are being deleted and still hold room
+        self.leaving: dict[str, float] = {}  # pods that are being deleted and still hold room: when they are to be gone
         self._sources = sources
         self._others: dict[str, dict[str, Pod]] = {}  # by gang of a source that counts them, by UID
         self._names = names
@@ -92,7 +95,7 @@ class Roster:
         gang = self.gangs.setdefault(key, Gang(source))
         was_unbound = gang.unbound.pop(uid, None) is not None
         gang.bound.pop(uid, None)
-        self.leaving.discard(uid)
+        self.leaving.pop(uid, None)
         holds = new is not None and not is_finished(new)
         # What we see may be older than what we have written: a pod that we have bound is bound.
         node = pod.spec.node_name or self._sent.get(uid, "")
@@ -104,10 +107,10 @@ class Roster:
             self._assumed.discard(uid)
             moved = self.capacity.assign(uid, node, guest)
             self.shares.hold(uid, tenant_of(pod), guest.requests)
-            if pod.metadata.deletion_timestamp is None:
+            if (deadline := pod.metadata.deletion_timestamp) is None:
                 gang.bound[uid] = pod
             else:
-                self.leaving.add(uid)
+                self.leaving[uid] = deadline.timestamp()
         elif holds and self._is_ours(pod):
             gang.unbound[uid] = pod
         if uid in gang.unbound or uid in gang.bound:
@@ -184,8 +187,14 @@ class Roster:
                 yield self._running[key]
         if self._assumed:
             yield Running(tuple(self._assumed), now)
-        if self.leaving:
-            yield Running(tuple(self.leaving), 0.0, End(now, sure=True))
+        if going := self.going(now):
+            yield Running(tuple(going), 0.0, End(now, sure=True))
+        if late := self.leaving.keys() - going:
+            yield Running(tuple(sorted(late)), 0.0)
+
+    def going(self, now: float) -> frozenset[str]:
+        """Pods that will soon be gone. Of those that should have gone long since it is not known when they will."""
+        return frozenset(uid for uid, deadline in self.leaving.items() if now < deadline + LATE_SECONDS)
 
     def others(self, key: str) -> Collection[Pod]:
         """Of a gang whose source counts them, the pods that are neither bound nor could be."""

@@ -122,6 +122,8 @@ class Scheduler(Reconciler):
         for key, gang in self._roster.gangs.items():
             if self._said.half_bound(key, gang):
                 self._agenda.repair(key)
+        if self._preemptor.resume():
+            self._agenda.evict()
         await super().run()
 
     # What happens in the cluster.
@@ -177,9 +179,15 @@ class Scheduler(Reconciler):
         self._halves.forget(key)
         if self._requests is not None:
             self._requests.forget(key)
+        self._waits_no_more(key)
+
+    def _waits_no_more(self, key: str) -> None:
+        """The gang starts, or waits for something else than room: others need not wait for it, nor go."""
         if self._pending.forget(key):
-            self._agenda.sweep()  # those that it kept from starting
+            self._agenda.sweep()
             self._agenda.sizes()
+        if self._preemptor.spare(key):
+            self._agenda.evict()
 
     def _waits(self, key: str) -> bool:
         gang = self._roster.gangs.get(key)
@@ -216,14 +224,12 @@ class Scheduler(Reconciler):
         """Place what is due of a gang."""
         rest = self._halves.rest(key)
         if rest > 0:
-            if self._pending.forget(key):
-                self._agenda.sweep()
+            self._waits_no_more(key)
             return rest
         await self._binder.settle(self._roster.gangs[key].unbound)
         carrier, due = self._said.due(key, self._roster)
         if not due.turns:
-            if self._pending.forget(key):  # it waits for something else now: others need not wait for it
-                self._agenda.sweep()
+            self._waits_no_more(key)
             if due.lacking:
                 await self._halves.look_at(key, carrier, due.lacking, may_change=True)
             return self._lacks(key, due.lacking, carrier)
@@ -306,8 +312,7 @@ class Scheduler(Reconciler):
     async def _start(self, ask: Ask, chosen: Chosen) -> bool:
         """Bind pods to the nodes chosen for them, which they hold from now on."""
         bindings = ask.bindings(chosen)
-        if self._pending.forget(ask.key):
-            self._agenda.sweep()
+        self._waits_no_more(ask.key)
         if self._requests is not None:
             self._requests.forget(ask.key)
         for pod, node in bindings:

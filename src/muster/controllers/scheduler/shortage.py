@@ -64,11 +64,12 @@ class Shortage:
         if ask.closed:
             self._agenda.gang_after(ask.key, REST_SECONDS)
         if not self._pending.is_nominated(ask.key):
+            await self._preemptor.nominate(ask, None)
             await self._halves.look_at(ask.key, ask.carrier, "the rest no longer fits")
         if plan is not None:
             self._metrics.preempted(self._preemptor.displace(ask, plan))
             self._agenda.evict()
-            await self._preemptor.nominate(ask, plan)
+            await self._preemptor.nominate(ask, plan.placement)
         await self._tell(ask, sentence)
 
     async def kept_for_victims(self, ask: Ask) -> None:
@@ -120,19 +121,22 @@ class Shortage:
         if (words := self._pending.tried(ask.alike, ask.standing)) is not None:
             return None, words
         roster = self._roster
-        leaving = Holdings.of(roster.capacity, [tuple(roster.leaving)]).freed()
+        leaving = Holdings.of(roster.capacity, [tuple(roster.going(now))]).freed()
         kept = self._pending.kept_for_others(ask.key, ask.standing)
         plan = self._preemptor.decide(ask, leaving if kept is None else leaving + kept, now)
         if isinstance(plan, Preemption):
             self._pending.nominate(ask.key, ask.standing, plan.placement)
-            if not plan.victims:
-                return None, " It starts when what is there has gone."
+            self._agenda.later(self._preemptor.gone_by(plan, now) - now)  # what is not gone by then is not counted upon
             if (alike := self._pending.next_alike(ask.alike)) is not None:  # there may be victims for it, too
                 self._agenda.gang(alike)
+            if not plan.victims:
+                self._spare(ask.key)
+                return None, " It starts when what is there has gone."
             count = sum(map(len, plan.victims.values()))
             return plan, f" {count} pods of lower priority were told to go for it."
         if self._pending.withdraw(ask.key):
             self._agenda.sweep()
+            self._spare(ask.key)
         if (until := self._preemptor.protected_until(ask, now)) is not None:
             self._agenda.later(until - now)
         words = ""
@@ -140,6 +144,11 @@ class Shortage:
             words = f" Pods of lower priority are protected by PodDisruptionBudget {', '.join(plan.budgets)}."
         self._pending.try_no_more(ask.alike, ask.standing, words)
         return None, words
+
+    def _spare(self, key: str) -> None:
+        """None has to go for a gang any more, but those that were begun with."""
+        if self._preemptor.spare(key):
+            self._agenda.evict()
 
 
 def _expected(head: Head, now: float) -> str:

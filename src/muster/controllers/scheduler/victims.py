@@ -9,7 +9,7 @@ from muster.api.policy import PodDisruptionBudget
 from muster.api.selectors import label_matcher
 from muster.controllers.gangs import Gang, created
 from muster.controllers.scheduler.ask import Ask
-from muster.controllers.scheduler.roster import Roster, started_at
+from muster.controllers.scheduler.roster import LATE_SECONDS, Roster, started_at
 from muster.gang.nodes.capacity import Ints
 from muster.gang.order.preemption import (
     Budget,
@@ -24,6 +24,8 @@ from muster.gang.order.preemption import (
 from muster.gang.placement import Refusal
 from muster.gang.quorum import Quorum
 from muster.runtime.objects import key_of
+
+_USUAL_GRACE = 30
 
 # What the carrier of a gang says that it needs to go on; none: all its pods.
 Needs: TypeAlias = Callable[[str, Gang], Sequence[Quorum]]
@@ -50,14 +52,30 @@ class Victims:
         if strong is None:
             return None
         weaker = [one for one in self._all(now) if one.resistance < strong]
-        if not weaker and not self._roster.leaving:
+        going = self._roster.going(now)
+        if not weaker and not going:
             return None
         capacity, placing = self._roster.capacity, ask.placing
         protecting = list(self._protecting(budgets, weaker))
         return preempt(
             capacity, ask.fewest, lambda used, gone: placing(capacity, used, gone), strong, weaker, now,
-            taken=taken, leaving=frozenset(self._roster.leaving), budgets=protecting,
+            taken=taken, leaving=going, budgets=protecting,
         )  # fmt: skip
+
+    def with_rest(self, key: str, gang: Gang, told: Sequence[Pod]) -> Sequence[Pod]:
+        """Those of a gang that have to go once some were told to: the others too, if they cannot go on alone."""
+        uids = {pod.metadata.uid for pod in told}
+        needs = self._needs(key, gang)
+        enough = bool(needs) and all(len(quorum.pods - uids) >= quorum.least for quorum in needs)
+        return told if enough else list(gang.bound.values())
+
+    def gone_by(self, plan: Preemption, now: float) -> float:
+        """When all that a gang waits for should be gone: its victims, and those that are leaving already."""
+        uids = {uid for pods in plan.victims.values() for uid in pods}
+        bound = (pod for key in plan.victims for pod in self._roster.gangs[key].bound.values())
+        graces = [_grace(pod) for pod in bound if pod.metadata.uid in uids]
+        going = [self._roster.leaving[uid] for uid in self._roster.going(now)]
+        return max([*going, now + max(graces, default=0.0)]) + LATE_SECONDS
 
     def protected_until(self, ask: Ask, now: float) -> float | None:
         """When the first of the weaker may be told to go, of those that have yet to run for a while."""
@@ -99,6 +117,12 @@ class Victims:
         for budget in budgets:
             if covered := _covered(budget, pods.get(budget.metadata.namespace, ())):
                 yield Budget(key_of(budget), budget.status.disruptions_allowed, covered)
+
+
+def _grace(pod: Pod) -> float:
+    """How long it may take to end once it is told to, in seconds."""
+    grace = pod.spec.termination_grace_period_seconds
+    return float(grace if grace is not None else _USUAL_GRACE)
 
 
 def _covered(budget: PodDisruptionBudget, pods: Iterable[Pod]) -> frozenset[str]:

@@ -68,6 +68,10 @@ class Reservation(Struct, frozen=True, eq=False):
         """Whether nothing may pass any more that could make the head wait longer."""
         return self.spent >= self.most
 
+    def without_room(self) -> Self:
+        """What is to be remembered of it while another gang is at the head."""
+        return replace(self, room=_NOTHING)
+
 
 class Passing(Enum):
     """Why a gang may pass the head."""
