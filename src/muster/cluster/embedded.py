@@ -18,6 +18,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace
+
 from muster.api.config import EMBEDDED, Configuration
 from muster.api.core import NODE, Node
 from muster.api.nodes import is_ready
@@ -164,7 +166,7 @@ async def begun(
     this process. With an entrance its pods too can reach the server.
     """
     surroundings, trust = Givens(RealClock(), Ids(), Random()), entrance.trust if entrance else Trust
-    async with control_plane(journal, surroundings, configuration, trust) as plane:
+    async with control_plane(journal, surroundings, _with_release(configuration), trust) as plane:
         plane.add_controllers()
         variables = entrance.variables() if entrance else {}
         if entrance:
@@ -186,6 +188,15 @@ async def begun(
                 task.cancel()
             await plane.manager.stop()
             await asyncio.wait([manager, *upkeep])
+
+
+def _with_release(configuration: Configuration) -> Configuration:
+    """Pods of ours are on this machine: groups of them hear at once that they may start, unless it is said where."""
+    muster = configuration.muster
+    if muster.group_scheduling.bind_address:
+        return configuration
+    group_scheduling = replace(muster.group_scheduling, bind_address="127.0.0.1:0")
+    return replace(configuration, muster=replace(muster, group_scheduling=group_scheduling))
 
 
 async def _create_default_queue(plane: ControlPlane) -> None:

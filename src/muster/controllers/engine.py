@@ -69,7 +69,7 @@ def assemble(
         manager.add(TtlController(manager))
         manager.add(WorldController(manager))
     if Part.JOBSETS in chosen:
-        manager.add(JobSetController(manager, events.recorder("jobset")))
+        manager.add(JobSetController(manager, events.recorder("jobset"), start=configuration.muster.group_scheduling))
     if Part.QUEUEING in chosen:
         visibility = _add_queueing(manager, events, configuration, integrations)
     if Part.SCHEDULING in chosen:

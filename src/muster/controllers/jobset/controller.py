@@ -7,20 +7,25 @@ whichever writes that was.
 """
 
 from collections.abc import Sequence
+from functools import partial
 
 from msgspec import Struct, field
 
 from muster.api.batch import JOB, Job
+from muster.api.config.types import GroupScheduling
 from muster.api.core import PERSISTENT_VOLUME_CLAIM, SERVICE, Service
 from muster.api.jobset import JOB_SET, JobSet, JobSetStatus, names
 from muster.api.notes import Note
 from muster.controllers.jobset import owned
 from muster.controllers.jobset.metrics import JobSetMetrics
+from muster.controllers.jobset.release import Release
+from muster.controllers.jobset.starting import Starting
 from muster.controllers.jobset.upstream import Upstream
 from muster.controllers.jobset.writer import Writer
 from muster.jobs.job.conditions import finish as job_finish
 from muster.jobs.jobset.decide import decide
 from muster.jobs.jobset.plan import JobSetPlan
+from muster.jobs.jobset.start.barrier import DEFAULT
 from muster.jobs.jobset.status import is_ready, without_counts
 from muster.jobs.jobset.terms import managed_by
 from muster.jobs.jobset.ttl import expiry
@@ -58,9 +63,19 @@ class JobSetController(Reconciler):
 
     name = "jobset-controller"
 
-    def __init__(self, manager: Manager, recorder: Recorder, *, manages: str = names.CONTROLLER_NAME) -> None:
+    def __init__(
+        self,
+        manager: Manager,
+        recorder: Recorder,
+        *,
+        manages: str = names.CONTROLLER_NAME,
+        start: GroupScheduling = DEFAULT,
+    ) -> None:
         super().__init__(manager, workers=WORKERS)
         self._manages = manages
+        self._start = start
+        self._release = Release(start, manager.random)
+        self._starting = Starting(manager, self._release, self._controller.queue.add_after)
         self._metrics = JobSetMetrics(manager.registry)
         self._writer = Writer(manager.client, recorder)
         self._upstream = Upstream(manager)
@@ -73,6 +88,16 @@ class JobSetController(Reconciler):
         self._jobsets.on_change(self._jobset_changed)
         self._jobs.on_change(self._job_changed)
         self._services.on_change(self._service_changed)
+
+    async def run(self) -> None:
+        """Reconcile until `stop`."""
+        await self._release.listen()
+        await super().run()
+
+    async def stop(self) -> None:
+        """Finish what is being written."""
+        await super().stop()
+        self._release.close()
 
     # What happens in the cluster.
 
@@ -127,7 +152,8 @@ class JobSetController(Reconciler):
     async def _reconcile(self, key: str) -> Result:
         jobset = self._jobsets.get(key)
         if jobset is None or jobset.metadata.deletion_timestamp is not None or managed_by(jobset) != self._manages:
-            self._memories.pop(key, None)
+            if (gone := self._memories.pop(key, None)) is not None:
+                self._release.forget(gone.uid)
             return None
         memory = self._memory_of(key, jobset.metadata.uid)
         if memory is None:
@@ -141,7 +167,8 @@ class JobSetController(Reconciler):
         memory.waits = not memory.expected.are_met(jobset, self._jobs.version)
         if memory.waits:
             return STALE_SECONDS
-        plan = decide(jobset, jobs, now=self._clock.now())
+        group = self._starting.standing(jobset)
+        plan = decide(jobset, jobs, now=self._clock.now(), group=group, start=self._start)
         await self._perform(jobset, plan, memory)
         if plan.expired:
             return await self._expire(jobset)
@@ -158,6 +185,7 @@ class JobSetController(Reconciler):
     async def _perform(self, jobset: JobSet, plan: JobSetPlan, memory: _Memory) -> None:
         """Write the plan. Raises the first error once all that can be written is."""
         errors = await self._writer.delete(plan.delete, memory.expected)
+        errors += await self._starting.perform(jobset, plan.start, partial(self._writer.tell, jobset))
         errors += await self._surround(jobset, plan)
         errors += await self._writer.change(plan.change, memory.expected)
         errors += await self._writer.create(jobset, self._free(jobset, plan.create), memory.expected)

@@ -1,6 +1,7 @@
 """Which JobSet an object belongs to, and which JobSets share a Service."""
 
 from muster.api.batch import Job
+from muster.api.core import ConfigMap
 from muster.api.jobset import JOB_SET, JobSet
 from muster.api.meta import OwnerReference
 from muster.jobs.jobset.terms import has_dns_names, subdomain
@@ -11,7 +12,7 @@ BY_JOBSET = "jobset-uid"  # Jobs, by the UID of the JobSet that controls them
 BY_SERVICE = "jobset-service"  # JobSets, by the key of the Service that names their pods
 
 
-def jobset_reference(obj: Job) -> OwnerReference | None:
+def jobset_reference(obj: Job | ConfigMap) -> OwnerReference | None:
     """The object's controller, if it is a JobSet."""
     owner = next((owner for owner in meta_of(obj).owner_references if owner.controller), None)
     return owner if owner is not None and JOB_SET.is_of(owner) else None

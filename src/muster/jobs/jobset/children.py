@@ -6,20 +6,24 @@ from hashlib import sha1
 from msgspec.structs import replace
 
 from muster.api.batch import Job, JobTemplateSpec
+from muster.api.config.types import GroupScheduling
 from muster.api.core import Container, PodSpec, Toleration, Volume
 from muster.api.core.volumes import PersistentVolumeClaimVolumeSource
 from muster.api.jobset import JOB_SET, JobSet, ReplicatedJob, names
 from muster.api.meta import ObjectMeta, OwnerReference
 from muster.jobs.jobset.census import job_restarts
 from muster.jobs.jobset.claims import claim_name
+from muster.jobs.jobset.start.barrier import DEFAULT, gated
+from muster.jobs.jobset.start.group import epoch_of, is_target
 from muster.jobs.jobset.terms import has_dns_names, is_suspended, job_name, subdomain
 
 
 class Children:
     """Makes the Jobs of one JobSet; what they share is made once."""
 
-    def __init__(self, jobset: JobSet) -> None:
+    def __init__(self, jobset: JobSet, start: GroupScheduling = DEFAULT) -> None:
         self._jobset = jobset
+        self._start = start
         self._owner = owner_reference(jobset)
         self._records = {record.name: record for record in jobset.status.replicated_jobs_status}
         self._global_replicas = 0
@@ -62,10 +66,11 @@ class Children:
         meta = replace(
             pods.metadata, labels=pods.metadata.labels | said, annotations=pods.metadata.annotations | said | placed
         )
-        return JobTemplateSpec(
+        made = JobTemplateSpec(
             metadata=ObjectMeta(labels=labels, annotations=annotations),
             spec=replace(template.spec, template=replace(pods, metadata=meta, spec=spec)),
         )
+        return gated(made, jobset, epoch_of(jobset), self._start) if is_target(jobset.spec, role.name) else made
 
     def _said(self, role: ReplicatedJob, index: int) -> dict[str, str]:
         """What the Job and its pods have both as labels and as annotations."""

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from muster.api.jobset import JobSetStatus, names
 from muster.api.meta import Condition
 from muster.api.notes import Note
+from muster.jobs.jobset.start.decide import StartPlan
 
 # Of these two, the one that is set True makes the other False, and nothing else about it changes.
 _EXCLUSIVE = {names.STARTUP_IN_PROGRESS: names.STARTUP_COMPLETED, names.STARTUP_COMPLETED: names.STARTUP_IN_PROGRESS}
@@ -90,6 +91,14 @@ class Record(Struct, frozen=True):
         """All roles have started."""
         message = "in order startup policy has completed"
         return self.set(names.STARTUP_COMPLETED, "InOrderStartupPolicyCompleted", message)
+
+    def starting(self, plan: StartPlan) -> Self:
+        """So far is the start of the group. Its condition is there from the first, as False."""
+        status, new = self.status, plan.condition
+        if new is not None:
+            found = tuple(new if each.type == new.type else each for each in status.conditions)
+            status = replace(status, conditions=found if new in found else (*found, new))
+        return self.with_status(replace(status, group_scheduling=plan.status)).told(*plan.notes)
 
     def ended(self, state: str) -> Self:
         """Nothing more happens to it."""

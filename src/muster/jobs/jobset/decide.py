@@ -12,6 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from muster.api.batch import Job
+from muster.api.config.types import GroupScheduling
 from muster.api.jobset import JobSet, ReplicatedJob, names
 from muster.jobs.jobset import failure
 from muster.jobs.jobset.census import Census, Member
@@ -20,6 +21,9 @@ from muster.jobs.jobset.claims import headless_service, volume_claims
 from muster.jobs.jobset.conditions import Record
 from muster.jobs.jobset.ordering import startup
 from muster.jobs.jobset.plan import JobSetPlan
+from muster.jobs.jobset.start.barrier import DEFAULT
+from muster.jobs.jobset.start.decide import NOTHING_SEEN, GroupStanding, decide_start
+from muster.jobs.jobset.start.group import renewed, resumes_anew
 from muster.jobs.jobset.status import all_ready, roles_status
 from muster.jobs.jobset.success import has_succeeded
 from muster.jobs.jobset.suspend import changes
@@ -30,11 +34,21 @@ from muster.jobs.jobset.ttl import expiry
 MAX_JOBS = 500
 
 
-def decide(jobset: JobSet, jobs: Sequence[Job], *, now: datetime) -> JobSetPlan:
-    """What to do about the JobSet now. jobs: those that it controls."""
+def decide(
+    jobset: JobSet,
+    jobs: Sequence[Job],
+    *,
+    now: datetime,
+    group: GroupStanding = NOTHING_SEEN,
+    start: GroupScheduling = DEFAULT,
+) -> JobSetPlan:
+    """What to do about the JobSet now.
+
+    jobs: those that it controls. group: which pods have started of its group. start: how they wait for each other.
+    """
     if jobset.metadata.deletion_timestamp is not None:
         return JobSetPlan(jobset.status)
-    return _Decision.of(jobset, jobs, now).plan()
+    return _Decision.of(jobset, jobs, now, group, start).plan()
 
 
 class _Decision(Struct, frozen=True):
@@ -44,12 +58,16 @@ class _Decision(Struct, frozen=True):
     census: Census
     record: Record
     now: datetime
+    group: GroupStanding
+    start: GroupScheduling
 
     @classmethod
-    def of(cls, jobset: JobSet, jobs: Sequence[Job], now: datetime) -> "_Decision":
+    def of(
+        cls, jobset: JobSet, jobs: Sequence[Job], now: datetime, group: GroupStanding, start: GroupScheduling
+    ) -> "_Decision":
         census = Census.of(jobset, jobs)
         status = replace(jobset.status, replicated_jobs_status=roles_status(jobset, census))
-        return cls(jobset, census, Record(status, now.replace(microsecond=0)), now)
+        return cls(jobset, census, Record(status, now.replace(microsecond=0)), now, group, start)
 
     def plan(self) -> JobSetPlan:
         jobset, census, record = self.jobset, self.census, self.record
@@ -77,7 +95,12 @@ class _Decision(Struct, frozen=True):
 
     def _running(self, plan: JobSetPlan, record: Record) -> JobSetPlan:
         jobset, owner = self.jobset, owner_reference(self.jobset)
-        children = Children(jobset)
+        present = [member.job for member in (*self.census.active, *self.census.successful)]
+        if not is_suspended(jobset) and resumes_anew(jobset, present):
+            return replace(plan, status=replace(record.status, group_scheduling=renewed(jobset)))
+        group = decide_start(jobset, present, self.group, record.now)
+        record = record.starting(group)
+        children = Children(jobset, self.start)
         start = startup(jobset, record.status.replicated_jobs_status)
         if is_suspended(jobset):
             record = record.suspended()
@@ -95,7 +118,9 @@ class _Decision(Struct, frozen=True):
             claims=tuple(volume_claims(jobset, owner)),
             change=tuple(changes(jobset, children, self.census.active, may_run)),
             create=create,
+            wake_at=group.wake_at,
             more=next(missing, None) is not None,
+            start=group,
         )
 
     def _missing(self, roles: Sequence[ReplicatedJob]) -> Iterator[tuple[ReplicatedJob, int]]:

@@ -16,6 +16,7 @@ from muster.api.patterns import PatternError, compile_pattern
 from muster.jobs.job.conditions import FAILED
 from muster.jobs.jobset.census import Member
 from muster.jobs.jobset.conditions import Record
+from muster.jobs.jobset.start.group import renewed
 
 _LAST = datetime.max.replace(tzinfo=UTC)
 
@@ -38,7 +39,7 @@ def apply(jobset: JobSet, record: Record, failed: Sequence[Member]) -> Record:
         record = _with_job_restarted(jobset, record, job, counts=counts)
     else:
         reason = f"FailurePolicy_{rule.name}" if rule is not None else "DefaultFailurePolicy"
-        record = _with_all_restarted(record, counts=counts).restarting(reason, about)
+        record = _with_all_restarted(jobset, record, counts=counts).restarting(reason, about)
     return record.told(Note("Warning", f"{action}FailurePolicyAction", about))
 
 
@@ -91,10 +92,17 @@ def _about(message: str, member: Member) -> str:
     return f"{message} (first failed job: {member.job.metadata.name})"
 
 
-def _with_all_restarted(record: Record, *, counts: bool) -> Record:
+def _with_all_restarted(jobset: JobSet, record: Record, *, counts: bool) -> Record:
     status = record.status
     counted = status.restarts_count_towards_max + counts
-    return record.with_status(replace(status, restarts=status.restarts + 1, restarts_count_towards_max=counted))
+    return record.with_status(
+        replace(
+            status,
+            restarts=status.restarts + 1,
+            restarts_count_towards_max=counted,
+            group_scheduling=renewed(jobset),
+        )
+    )
 
 
 def _with_job_restarted(jobset: JobSet, record: Record, member: Member, *, counts: bool) -> Record:

@@ -12,6 +12,7 @@ from muster.api.batch import Job, JobSpec
 from muster.api.core import PersistentVolumeClaim, Service
 from muster.api.jobset import JobSetStatus
 from muster.api.notes import Note
+from muster.jobs.jobset.start.decide import StartPlan
 
 
 class Change(Struct, frozen=True):
@@ -33,6 +34,7 @@ class JobSetPlan(Struct, frozen=True):
     wake_at: when to decide again even if nothing changes.
     more: there was more to create than one plan may hold; decide again as soon as this one is done.
     expired: the JobSet itself goes, now that it has ended for so long.
+    start: what else the start of the group asks for.
     """
 
     status: JobSetStatus
@@ -45,3 +47,4 @@ class JobSetPlan(Struct, frozen=True):
     wake_at: datetime | None = None
     more: bool = False
     expired: bool = False
+    start: StartPlan | None = None

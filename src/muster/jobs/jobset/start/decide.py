@@ -22,7 +22,7 @@ from muster.jobs.jobset.children import owner_reference
 from muster.jobs.jobset.start.barrier import ENDPOINT, STARTED, config_map_name
 from muster.jobs.jobset.start.group import expected, is_failing, standing_of, told
 
-WAITING, STARTED_ALL, TIMED_OUT = "WaitingForPods", "AllPodsStarted", "Timeout"
+WAITING, STARTED_ALL, TIMED_OUT, BLOCKED = "WaitingForPods", "AllPodsStarted", "Timeout", "ConfigMapConflict"
 # The containers keep the time too. Theirs ends first, so that the policies of Jobs see how they ended.
 GRACE = timedelta(seconds=2)
 
@@ -32,10 +32,15 @@ class GroupStanding(Struct, frozen=True):
 
     started: by the name of each Job, how many of its pods have started; a pod that was replaced counts once.
     endpoint: where barriers may wait for the word, in words of theirs; "" if nowhere.
+    blocked: what the pods would mount is of somebody else.
     """
 
     started: Mapping[str, int]
     endpoint: str = ""
+    blocked: bool = False
+
+
+NOTHING_SEEN = GroupStanding({})
 
 
 class Failure(Struct, frozen=True):
@@ -89,13 +94,14 @@ def decide_start(jobset: JobSet, jobs: Iterable[Job], standing: GroupStanding, n
     count = total - sum(number for number in missing.values() if number > 0)
     status = told(before, count, total)
     if status.start_time is None and count:
-        status = replace(status, start_time=now.replace(microsecond=0))
+        status = replace(status, start_time=now)
     deadline = _deadline(jobset, status)
-    if count >= total and not any(map(is_failing, group)):
+    if count >= total and not standing.blocked and not any(map(is_failing, group)):
         plan = _released(jobset, status, now)
     elif deadline is None or now < deadline:
         message = f"{status.started}/{status.expected} pods started"
-        plan = StartPlan(status, _condition(jobset, "False", WAITING, message, now), wake_at=deadline)
+        reason = BLOCKED if standing.blocked else WAITING
+        plan = StartPlan(status, _condition(jobset, "False", reason, message, now), wake_at=deadline)
     else:
         lacking = [name for name, lack in missing.items() if lack > 0]
         plan = _too_late(jobset, replace(status, started=count), lacking, now)

@@ -6,6 +6,7 @@ the JobSet's status and only what stands there counts: `renewed` is written firs
 a later look, which has read it.
 """
 
+import re
 from collections.abc import Iterable
 
 from msgspec import Struct
@@ -20,6 +21,7 @@ from muster.jobs.job.conditions import finish
 from muster.jobs.jobset.terms import job_name
 
 FIRST_EPOCH = 1
+_EPOCH = re.compile("[0-9]{1,10}").fullmatch
 
 
 class Member(Struct, frozen=True):
@@ -74,7 +76,7 @@ def _pods(spec: JobSpec, job: Job | None) -> int:
 def started(pod: Pod) -> Member | None:
     """Which member of a group the pod is, if it has started: its barrier runs, or has let it through."""
     label, epoch = pod.metadata.labels.get(names.JOBSET_UID), pod.metadata.annotations.get(names.GROUP_SCHEDULING_EPOCH)
-    if not label or not epoch or not epoch.isdecimal() or not is_active(pod) or not _has_reached_barrier(pod):
+    if not label or not epoch or not _EPOCH(epoch) or not is_active(pod) or not _has_reached_barrier(pod):
         return None
     job = job_reference(pod)
     if job is None:
