@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 import pytest
 import yaml
-from tests.documents import PEERS, files
+from tests.documents import files
 
 pytestmark = [pytest.mark.kubectl, pytest.mark.timeout(300)]
 
@@ -18,10 +18,10 @@ Kubectl: TypeAlias = Any  # the fixture's class, in conftest
 
 CRDS = files("crds/*/*.yaml")
 MANIFESTS = files("manifests/*/*.yaml")
-# Groups of kinds that are neither built in nor defined in `crds`; JobSet's definition is among the peers'.
+# Groups of kinds that are neither built in nor defined in `crds`.
 UNKNOWN_GROUPS = (
     "agents.x-k8s.io", "argoproj.io", "kind.x-k8s.io", "kubeflow.org", "monitoring.coreos.com", "ray.io", "tekton.dev",
-    "trainer.kubeflow.org", *(() if PEERS.is_dir() else ("jobset.x-k8s.io",)),
+    "trainer.kubeflow.org",
 )  # fmt: skip
 # The annotation that client-side apply would need for them is longer than an object may have.
 TOO_LONG_FOR_CLIENT_SIDE = ("jobsets.jobset.x-k8s.io", "workloads.kueue.x-k8s.io")
@@ -36,13 +36,6 @@ integrations:
 muster:
   apis: [scheduling.k8s.io/v1alpha2]
 """
-
-# The CRD asks for a name of every rule, which JobSet's own webhook would fill in.
-NEEDS_A_WEBHOOK = (
-    "failure-policy-failjobset-action",
-    "failure-policy-onjobfailurereasons-present-podfailurepolicy",
-    "failure-policy-restartjobset-action",
-)
 
 
 @cache
@@ -115,9 +108,7 @@ def test_manifest(newest: Kubectl, manifest: Path) -> None:
     generated = [each for each in known if "name" not in each["metadata"]]
     if generated:
         assert "created" in newest("create", "--dry-run=server", "-f", "-", input=text(generated))
-    if manifest.stem in NEEDS_A_WEBHOOK:
-        assert "spec.failurePolicy.rules[0].name: Required value" in newest.refused("apply", "-f", str(manifest))
-    elif named:
+    if named:
         lives(newest, text(named), len(named))
 
 

@@ -1,0 +1,80 @@
+"""kubectl and JobSets: upstream's samples, columns, what is explained, changed and refused."""
+
+from typing import Any, TypeAlias
+
+import pytest
+import yaml
+from tests.documents import documents
+
+pytestmark = [pytest.mark.kubectl, pytest.mark.timeout(120)]
+
+Kubectl: TypeAlias = Any  # the fixture's class, in conftest
+
+JOB_SET = """
+apiVersion: jobset.x-k8s.io/v1alpha2
+kind: JobSet
+metadata: {name: js}
+spec:
+  suspend: true
+  failurePolicy: {maxRestarts: 2, rules: [{action: FailJobSet}]}
+  groupSchedulingConfig: {timeoutAfterSeconds: 300}
+  replicatedJobs:
+  - name: workers
+    replicas: 2
+    template:
+      spec:
+        parallelism: 2
+        completions: 2
+        template: {spec: {containers: [{name: main, image: busybox, command: ['true']}]}}
+"""
+SAMPLES = [document for _, document in documents("manifests/*/*.yaml") if document.get("kind") == "JobSet"]
+
+
+def test_a_job_set(kubectl: Kubectl) -> None:
+    assert "jobset.jobset.x-k8s.io/js created" in kubectl("apply", "-f", "-", input=JOB_SET)
+    # Lists are patched whole, without what the server has filled in within them: it is filled in again.
+    kubectl("apply", "-f", "-", input=JOB_SET)
+    assert kubectl.json("get", "jobset", "js")["metadata"]["generation"] == 1
+    assert kubectl("diff", "-f", "-", input=JOB_SET) == ""
+    header, row = kubectl("get", "jobsets").splitlines()
+    assert header.split() == ["NAME", "TERMINALSTATE", "RESTARTS", "COMPLETED", "SUSPENDED", "AGE"]
+    assert row.split()[:3] == ["js", "0", "true"]
+    spec = kubectl.json("get", "jobset", "js")["spec"]
+    assert spec["failurePolicy"]["rules"][0]["name"] == "failurePolicyRule0"
+    assert "Max Restarts" in kubectl("describe", "jobset", "js")
+    assert "timeoutAfterSeconds" in kubectl("explain", "jobset.spec.groupSchedulingConfig")
+    assert "containers" in kubectl("explain", "jobsets.spec.replicatedJobs.template.spec.template.spec")
+    kubectl("patch", "jobset", "js", "--type=merge", "-p", '{"spec": {"ttlSecondsAfterFinished": 60}}')
+    kubectl("label", "jobset", "js", "team=a")
+    assert kubectl("get", "jobset", "-l", "team=a", "-o", "name").strip() == "jobset.jobset.x-k8s.io/js"
+    kubectl("delete", "jobset", "js")
+
+
+@pytest.mark.parametrize(
+    ("patch", "refusal"),
+    [
+        (
+            '{"spec": {"failurePolicy": {"maxRestarts": 3}}}',
+            'spec.failurePolicy: Invalid value: "object": Value is immut',
+        ),
+        ('{"spec": {"failurePolicy": null}}', 'spec.failurePolicy: Invalid value: "object": Value is immutable'),
+        ('{"spec": {"managedBy": "example.com/other"}}', "spec.managedBy: Invalid value: "),
+        ('{"spec": {"coordinator": {"replicatedJob": "nobody"}}}', "coordinator replicatedJob nobody does not exist"),
+        ('{"spec": {"suspend": "yes"}}', "spec.suspend"),
+    ],
+)
+def test_what_may_not_be_changed(kubectl: Kubectl, patch: str, refusal: str) -> None:
+    kubectl("apply", "-f", "-", input=JOB_SET)
+    done = kubectl.run("patch", "jobset", "js", "--type=merge", "-p", patch)
+    assert done.returncode != 0
+    assert refusal in done.stderr
+
+
+def test_every_sample_would_be_taken(kubectl: Kubectl) -> None:
+    for document in SAMPLES:
+        document["metadata"].pop("namespace", None)  # the samples' own are not there
+    manifests = yaml.safe_dump_all(SAMPLES)
+    # It may warn of queues that are not there.
+    taken = kubectl.run("create", "--dry-run=server", "--validate=strict", "-f", "-", input=manifests)
+    assert taken.returncode == 0, taken.stderr
+    assert taken.stdout.count("created (server dry run)") == len(SAMPLES)
