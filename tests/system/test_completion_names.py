@@ -53,7 +53,9 @@ def test_whatever_a_server_says_there_are_names_or_none(
     async def scenario(world: World) -> None:
         world.server.on(JOBS, step)
         assert await offered(world, tmp_path) == expected
-        assert world.server.seen[0].query == {"limit": "500"}
+        of_sets, of_jobs = (request.query for request in world.server.seen)
+        assert of_sets == {"limit": "500"}
+        assert of_jobs == {"limit": "500", "labelSelector": "!jobset.sigs.k8s.io/jobset-name"}
 
     play(scenario)
     assert capfd.readouterr() == ("", "")

@@ -35,7 +35,8 @@ async def test_a_job_that_changes_meanwhile_is_read_again(world: World) -> None:
     await world.job("train", 4)
     await world.settle()
     before = await scale(Session(Hasty(world.client, ATTEMPTS - 1), "default"), "train", 2)
-    assert before.metadata.labels["seen"] == "n0"
+    assert before.workers == 4
+    assert (await world.client.get(JOB, "train", "default")).metadata.labels["seen"] == "n0"
     assert await parallelism(world) == 2
 
 

@@ -8,10 +8,9 @@ other; of one with more, each pod is a worker, because nothing says in whose ste
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from muster.api.batch import INDEXED, JOB, Job
 from muster.api.core import POD, Pod
-from muster.api.pods import rank_of
-from muster.insight.jobstate import most_workers
+from muster.api.jobset.names import GROUP_SCHEDULING_INIT
+from muster.insight.record import JobRecord, statuses
 from muster.runtime.containerlogs import KeptPod
 
 # As many runs of one container are kept, with the current one.
@@ -37,15 +36,14 @@ class Attempt:
     newest: bool
 
 
-def attempts(job: Job, pods: Iterable[Pod], kept: Iterable[KeptPod], *, ours: bool) -> list[Attempt]:
+def attempts(job: JobRecord, pods: Iterable[Pod], kept: Iterable[KeptPod], *, ours: bool) -> list[Attempt]:
     """All of them, by index and container; `ours`: the server is ours, and knows more than upstream's."""
     found = [(pod.created, _of_kept(job, pod)) for pod in kept]
     for pod in pods:
         created = pod.metadata.creation_timestamp
         found.append((created.isoformat() if created is not None else "", _of_pod(job, pod, ours=ours)))
     ordered = [attempt for _, of_pod in sorted(found, key=lambda entry: entry[0]) for attempt in of_pod]
-    indexed = job.spec.completion_mode == INDEXED
-    return sorted(ordered, key=lambda attempt: (_in_order(attempt.rank) if indexed else (), attempt.container))
+    return sorted(ordered, key=lambda attempt: (_in_order(attempt.rank) if job.indexed else (), attempt.container))
 
 
 def _in_order(rank: str) -> tuple[int, str]:
@@ -53,8 +51,8 @@ def _in_order(rank: str) -> tuple[int, str]:
     return len(rank), rank
 
 
-def _worker(job: Job, rank: str) -> str:
-    return rank if job.spec.completion_mode == INDEXED or most_workers(job) > 1 else ""
+def _worker(job: JobRecord, rank: str) -> str:
+    return rank if job.indexed or job.most > 1 else ""
 
 
 def chosen(found: Iterable[Attempt], number: int | None, *, previous: bool) -> list[Attempt]:
@@ -73,12 +71,12 @@ def chosen(found: Iterable[Attempt], number: int | None, *, previous: bool) -> l
     return [run for worker, runs in by_worker.items() for run in there[worker] or runs[-1:]]
 
 
-def _of_kept(job: Job, pod: KeptPod) -> list[Attempt]:
-    path = JOB.path(job.metadata.namespace, job.metadata.name, "log")
+def _of_kept(job: JobRecord, pod: KeptPod) -> list[Attempt]:
+    path, rank = job.kind.path(job.metadata.namespace, job.metadata.name, "log"), job.kept_rank(pod)
     return [
         Attempt(
-            pod.rank,
-            _worker(job, pod.rank),
+            rank,
+            _worker(job, rank),
             container,
             pod.name,
             pod.uid,
@@ -88,14 +86,15 @@ def _of_kept(job: Job, pod: KeptPod) -> list[Attempt]:
             newest=number == numbers[-1],
         )
         for container, numbers in pod.containers.items()
+        if container != GROUP_SCHEDULING_INIT
         for number in numbers
     ]
 
 
-def _of_pod(job: Job, pod: Pod, *, ours: bool) -> list[Attempt]:
+def _of_pod(job: JobRecord, pod: Pod, *, ours: bool) -> list[Attempt]:
     path, found = POD.path(pod.metadata.namespace, pod.metadata.name, "log"), []
-    rank, name, uid = rank_of(pod), pod.metadata.name, pod.metadata.uid
-    for status in (*pod.status.init_container_statuses, *pod.status.container_statuses):
+    rank, name, uid = job.rank(pod), pod.metadata.name, pod.metadata.uid
+    for status in statuses(pod):
         newest = status.restart_count
         states = (status.state.running, status.state.terminated, status.last_state.terminated)
         if all(state is None for state in states):

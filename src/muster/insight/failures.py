@@ -9,9 +9,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from muster.api.batch import COMPLETION_INDEX, Job
 from muster.api.core import ContainerStateTerminated, ContainerStatus, Pod
+from muster.api.jobset.names import GROUP_SCHEDULING_INIT
 from muster.api.pods import find_condition, is_deleting
+from muster.insight.record import JobEnd, JobRecord
 
 # Of a line that a program wrote, so much is shown.
 LINE_LENGTH = 160
@@ -57,17 +58,17 @@ class Failure:
         return f"{self.what}: {self.line}" if self.line else self.what
 
 
-def failures(pods: Iterable[Pod]) -> list[Failure]:
+def failures(job: JobRecord, pods: Iterable[Pod]) -> list[Failure]:
     """Of every pod that failed, the first first. Those that were asked to go count only if there are no others."""
     failed = [pod for pod in pods if pod.status.phase == "Failed"]
     unasked = [pod for pod in failed if not is_deleting(pod)]
-    return [_failure(pod) for pod in sorted(unasked or failed, key=_when)]
 
+    def when(pod: Pod) -> tuple[datetime, int, str]:
+        ends = [ended.finished_at for _, ended in _ends(pod) if ended.finished_at is not None]
+        rank = job.rank(pod)
+        return min(ends, default=_NEVER), int(rank) if rank.isdigit() else 0, pod.metadata.name
 
-def _when(pod: Pod) -> tuple[datetime, int, str]:
-    ends = [ended.finished_at for _, ended in _ends(pod) if ended.finished_at is not None]
-    rank = pod.metadata.annotations.get(COMPLETION_INDEX, "")
-    return min(ends, default=_NEVER), int(rank) if rank.isdigit() else 0, pod.metadata.name
+    return [_failure(job, pod) for pod in sorted(unasked or failed, key=when)]
 
 
 def _ends(pod: Pod) -> list[tuple[ContainerStatus, ContainerStateTerminated]]:
@@ -80,17 +81,19 @@ def _ends(pod: Pod) -> list[tuple[ContainerStatus, ContainerStateTerminated]]:
     return sorted(ends, key=lambda end: end[1].finished_at or _NEVER)
 
 
-def _failure(pod: Pod) -> Failure:
-    who, ends, status = name_of(pod), _ends(pod), pod.status
+def _failure(job: JobRecord, pod: Pod) -> Failure:
+    who, ends, status = job.who(pod), _ends(pod), pod.status
     code = _shell_code(ends[0][1]) if ends else 1
     if status.reason or not ends:
         told = ": ".join(filter(None, (status.reason, status.message)))
         return Failure(who, _by_its_node(pod), told=told, code=code)
     container, ended = ends[0]
-    several = len(pod.spec.containers) + len(pod.spec.init_containers) > 1
-    of = f" (container {container.name})" if several else ""
-    line = "" if ended.reason in _OF_THE_NODE else last_line(ended.message)
     told = f"{ended.reason or 'Error'}: exit code {ended.exit_code}"
+    if container.name == GROUP_SCHEDULING_INIT:
+        return Failure(who, "had started, and waited in vain for the others", told=told, code=code)
+    own = [one for one in (*pod.spec.containers, *pod.spec.init_containers) if one.name != GROUP_SCHEDULING_INIT]
+    of = f" (container {container.name})" if len(own) > 1 else ""
+    line = "" if ended.reason in _OF_THE_NODE else last_line(ended.message)
     return Failure(who, how_it_ended(ended) + of, line, told, code)
 
 
@@ -99,12 +102,6 @@ def _shell_code(ended: ContainerStateTerminated) -> int:
     if ended.reason != "StartError":
         return ended.exit_code
     return 127 if any(words in ended.message for words in _NOT_THERE) else 126
-
-
-def name_of(pod: Pod) -> str:
-    """`rank 2`, or the name of the pod where it has no rank."""
-    rank = pod.metadata.annotations.get(COMPLETION_INDEX, "")
-    return f"rank {rank}" if rank else f"pod {pod.metadata.name}"
 
 
 def how_it_ended(ended: ContainerStateTerminated) -> str:
@@ -160,29 +157,34 @@ def last_line(text: str) -> str:
     return ""
 
 
-def why_failed(job: Job, reason: str, message: str, pods: Sequence[Pod]) -> str:
-    """Why a Job failed, for people: the first failure of a pod, or the limit of its own that it went over."""
-    if reason == "DeadlineExceeded":
-        limit = job.spec.active_deadline_seconds
-        return "it ran for longer than it may" + (f" ({limit} s)" if limit is not None else "")
-    found = failures(pods)
-    if not found:
-        return message
-    if job.spec.completions == 1 and len(found) == 1:
-        return found[0].alone
+def why_failed(job: JobRecord, end: JobEnd, pods: Sequence[Pod]) -> str:
+    """Why a job failed, for people: the first failure of a pod, or the limit of its own that it went over."""
+    again = f"; it had been restarted {_times(end.restarts)}" if end.restarts else ""
+    if end.reason == "DeadlineExceeded":
+        return "it ran for longer than it may" + (f" ({end.deadline} s)" if end.deadline is not None else "") + again
+    found = failures(job, pods)
+    if not found or not end.by_pods:
+        return f"{end.message}{again}"
+    if job.wanted == 1 and len(found) == 1:
+        return f"{found[0].alone}{again}"
     others = f"; {count_of(len(found) - 1, 'more pod')} failed" if len(found) > 1 else ""
-    return f"{found[0]}{others}"
+    return f"{found[0]}{others}{again}"
 
 
-def so_far(job: Job, pods: Sequence[Pod]) -> str:
-    """Why pods of a Job that goes on have failed; "" if none has."""
-    found = failures(pod for pod in pods if not is_deleting(pod))
-    count = max(job.status.failed, len(found))
+def so_far(job: JobRecord, pods: Sequence[Pod]) -> str:
+    """Why pods of a job that goes on have failed, and how often it was restarted; "" if nothing has."""
+    found = failures(job, (pod for pod in pods if not is_deleting(pod)))
+    count = max(job.failed, len(found))
+    again = f"it was restarted {_times(job.restarts)}" if job.restarts else ""
     if not count:
-        return ""
-    limit = job.spec.backoff_limit
-    allowed = "" if limit is None else f", {limit} may"
-    return f"{count_of(count, 'pod')} failed{allowed}" + (f": {found[-1]}" if found else "")
+        return again
+    allowed = "" if job.may_fail is None else f", {job.may_fail} may"
+    failed = f"{count_of(count, 'pod')} failed{allowed}" + (f": {found[-1]}" if found else "")
+    return f"{again}; {failed}" if again else failed
+
+
+def _times(number: int) -> str:
+    return "once" if number == 1 else f"{number} times"
 
 
 def count_of(number: int, what: str) -> str:
@@ -202,7 +204,7 @@ _WAITS = {
 }
 
 
-def why_waiting(pod: Pod, *, told: bool = False) -> list[str]:
+def why_waiting(job: JobRecord, pod: Pod, *, told: bool = False) -> list[str]:
     """What its containers wait for, where that is more than their turn; with `told` in upstream's word as well."""
     usual = ("", "ContainerCreating", "PodInitializing")
     found = []
@@ -214,9 +216,9 @@ def why_waiting(pod: Pod, *, told: bool = False) -> list[str]:
         what = _WAITS.get(wait.reason, f"waits ({wait.reason})")
         if wait.reason == "CrashLoopBackOff" and before is not None:
             line = last_line(before.message)
-            text = f"{name_of(pod)} {how_it_ended(before)}, and {what}" + (f": {line}" if line else "")
+            text = f"{job.who(pod)} {how_it_ended(before)}, and {what}" + (f": {line}" if line else "")
         else:
             said = last_line(wait.message)
-            text = f"{name_of(pod)} {what}" + (f": {said}" if said else "")
+            text = f"{job.who(pod)} {what}" + (f": {said}" if said else "")
         found.append(f"{text} ({wait.reason})" if told and wait.reason not in text else text)
     return found

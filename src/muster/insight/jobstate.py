@@ -4,19 +4,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
-from muster.api.batch import INDEXED, Job
 from muster.api.conditions import is_true
 from muster.api.core import Pod
-from muster.api.elastic import bounds_of
 from muster.api.kueue import Workload
 from muster.api.kueue.names import PODS_READY, QUEUE_NAME_LABEL
 from muster.api.pods import is_finished, is_ready, why_unplaced
 from muster.insight.failures import failures, so_far, why_failed, why_waiting
 from muster.insight.quotastate import QuotaState, Stage
-
-# Why a job has failed that a user has cancelled.
-CANCELLED = "Cancelled"
-
+from muster.insight.record import JobRecord
 
 Word: TypeAlias = (
     Stage | Literal["Suspended", "Pending", "Starting", "Running", "Finishing", "Retrying", "Cancelled", "Deleting"]
@@ -84,53 +79,49 @@ class Verdict:
 OPEN = Verdict()
 
 
-def most_workers(job: Job) -> int:
-    """How many workers it can have, all in all."""
-    bounds = bounds_of(job.metadata.annotations)
-    return max(bounds.most if bounds is not None else 1, job.spec.parallelism or 1, job.spec.completions or 1)
-
-
-def worker(job: Job, rank: str) -> str:
+def worker(job: JobRecord, rank: str) -> str:
     """A rank that the job can have, as its pods have it. Raises `ValueError` that says which ones there are."""
-    if job.spec.completion_mode != INDEXED:
+    if not job.indexed:
         return rank  # there, it is whatever its pods' names end with
-    most = most_workers(job)
-    if not (rank.isascii() and rank.isdecimal()) or int(rank) >= most:
-        raise ValueError(f"{job.metadata.name} has no worker {rank}: its ranks are 0 to {most - 1}")
+    if not (rank.isascii() and rank.isdecimal()) or int(rank) >= job.most:
+        raise ValueError(f"{job.metadata.name} has no worker {rank}: its ranks are 0 to {job.most - 1}")
     return str(int(rank))
 
 
-def job_state(job: Job, pods: Sequence[Pod], quota_state: QuotaState | None = None) -> JobState:
+def job_state(job: JobRecord, pods: Sequence[Pod], quota_state: QuotaState | None = None) -> JobState:
     """The state of a job with the pods that it has now, and where its Workload stands, if it has one."""
-    wanted = job.spec.completions if job.spec.completions is not None else job.spec.parallelism or 0
+    wanted, end = job.wanted, job.end
     live = [pod for pod in pods if not is_finished(pod)]
-    done = job.status.succeeded + sum(1 for pod in live if is_ready(pod))
-    for condition in job.status.conditions:
-        if condition.status == "True" and condition.type in ("Complete", "Failed"):
-            word: Word = "Completed" if condition.type == "Complete" else "Failed"
-            if condition.reason == CANCELLED:
-                return JobState("Cancelled", job.status.succeeded, wanted)
-            failed = word == "Failed"
-            reason = why_failed(job, condition.reason, condition.message, pods) if failed else ""
-            return JobState(word, job.status.succeeded, wanted, reason)
+    done = job.succeeded + sum(1 for pod in live if is_ready(pod))
+    if end is not None:
+        return JobState(end.word, job.succeeded, wanted, why_failed(job, end, pods) if end.word == "Failed" else "")
     if job.metadata.deletion_timestamp is not None:
         return JobState("Deleting", done, wanted)
     if quota_state is not None and quota_state.stopped:
         return JobState(quota_state.word, done, wanted, quota_state.reason, bool(quota_state.reason), quota_state)
-    if job.spec.suspend:
+    if job.suspended:
         return _suspended(job, quota_state, done, wanted)
     unplaced = [pod for pod in live if not pod.spec.node_name]
     goes_on = any(map(is_ready, live)) and all(pod.spec.scheduling_gates for pod in unplaced)
     if unplaced and not goes_on:  # who is gated has not its turn yet, as when a job grows in its queue
         why = why_unplaced(unplaced)
         return JobState("Pending", done, wanted, why or "waiting for all its pods, to be placed together", bool(why))
-    waiting = [reason for pod in live if not is_ready(pod) for reason in why_waiting(pod)]
+    waiting = [reason for pod in live if not is_ready(pod) for reason in why_waiting(job, pod)]
     if waiting:
         return JobState("Starting", done, wanted, waiting[0], blocked=True)
     if not live:
         return _between_pods(job, pods, done, wanted)
-    word = "Running" if any(pod.status.phase == "Running" for pod in live) else "Starting"
-    return JobState(word, done, wanted, so_far(job, pods))
+    if any(pod.status.phase == "Running" for pod in live):
+        return JobState("Running", done, wanted, so_far(job, pods))
+    return JobState("Starting", done, wanted, so_far(job, pods) or _gathering(job))
+
+
+def _gathering(job: JobRecord) -> str:
+    """How far workers are that wait for each other."""
+    if job.gathering is None:
+        return ""
+    started, expected = job.gathering
+    return f"{started} of {expected} workers have started; they go on once all have"
 
 
 def workload_state(workload: Workload, quota_state: QuotaState) -> JobState:
@@ -141,7 +132,7 @@ def workload_state(workload: Workload, quota_state: QuotaState) -> JobState:
     return JobState(word, wanted if ready else 0, wanted, quota_state.reason, quota_state=quota_state)
 
 
-def _suspended(job: Job, quota_state: QuotaState | None, done: int, wanted: int) -> JobState:
+def _suspended(job: JobRecord, quota_state: QuotaState | None, done: int, wanted: int) -> JobState:
     """By its queue, which resumes it, or by a person."""
     if quota_state is not None:
         return JobState("Starting", done, wanted)
@@ -150,16 +141,13 @@ def _suspended(job: Job, quota_state: QuotaState | None, done: int, wanted: int)
     return JobState("Suspended", done, wanted, "the job is suspended", blocked=True)
 
 
-def _between_pods(job: Job, pods: Sequence[Pod], done: int, wanted: int) -> JobState:
+def _between_pods(job: JobRecord, pods: Sequence[Pod], done: int, wanted: int) -> JobState:
     """No pod runs: none has been made yet, the last ones have ended, or some failed and others will follow."""
-    if not pods:
+    failed = max(job.failed, sum(pod.status.phase == "Failed" for pod in pods))
+    ending = job.ends_with(failed)
+    if not pods or (len(pods) < wanted and not (failed or ending)):
         return JobState("Pending", done, wanted, "waiting for its pods to be created")
-    failed = max(job.status.failed, sum(pod.status.phase == "Failed" for pod in pods))
-    ending = any(
-        c.status == "True" and c.type in ("FailureTarget", "SuccessCriteriaMet") for c in job.status.conditions
-    )
-    limit = job.spec.backoff_limit
-    if ending or not failed or (limit is not None and failed > limit):
+    if ending or not failed:
         return JobState("Finishing", done, wanted)
     return JobState("Retrying", done, wanted, f"the next comes after a pause; {so_far(job, pods)}")
 
@@ -172,12 +160,12 @@ class Ending:
     text: str = ""
 
 
-def ending(job: Job, pods: Sequence[Pod]) -> Ending:
+def ending(job: JobRecord, pods: Sequence[Pod]) -> Ending:
     """Code 0, or that of the worker that failed first, or 1 if none is left to tell."""
     state = job_state(job, pods)
     if state.word == "Completed":
         return Ending(0)
     if state.word == "Cancelled":
         return Ending(1, "cancelled")
-    found = failures(pods)
+    found = failures(job, pods)
     return Ending(found[0].code if found else 1, f"failed: {state.reason}" if state.reason else "failed")

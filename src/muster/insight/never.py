@@ -12,6 +12,7 @@ import msgspec
 from muster.api.batch import Job
 from muster.api.core import Node, NodeCondition, Pod
 from muster.api.elastic import bounds_of
+from muster.api.jobset import JobSet
 from muster.api.kueue import ClusterQueue, Cohort, LocalQueue, PodSet, Workload
 from muster.api.pods import pod_requests
 from muster.controllers.gangs import starts_together
@@ -21,6 +22,7 @@ from muster.gang.placement import Refusal, place
 from muster.gang.shapes import Shape, shape_of
 from muster.insight.forecast import quota_tree
 from muster.insight.jobstate import OPEN, JobState, Verdict
+from muster.insight.record import JobRecord
 from muster.insight.text import quantity
 from muster.queueing.additions import Completion
 from muster.queueing.model import PODS, FlavorResource, ResourceGroup
@@ -71,17 +73,31 @@ class Room:
         return self.tree.queues.get(self._behind.get(f"{namespace}/{queue}", ""))
 
 
-def ask_of(subject: Job | Workload) -> Ask:
-    """A Job; or a Workload where the job is of another kind, and it is not known how its pods are placed."""
+def ask_of(subject: JobRecord | Workload) -> Ask:
+    """A job; or a Workload where the job is of another kind, and it is not known how its pods are placed."""
     if isinstance(subject, Workload):
         return Ask(tuple((one, one.min_count or one.count) for one in subject.spec.pod_sets), together=False)
-    podsets, bounds = JobIntegration().podsets(subject), bounds_of(subject.metadata.annotations)
+    if isinstance(subject.source, JobSet):
+        return _ask_of_set(subject.source)
+    podsets, bounds = JobIntegration().podsets(subject.source), bounds_of(subject.metadata.annotations)
     least = bounds.least if bounds is not None else None
     counts = (min(one.count, least or one.min_count or one.count) for one in podsets)
     return Ask(tuple(zip(podsets, counts, strict=True)), starts_together(subject.metadata))
 
 
-def prospects(subject: Job | Workload, state: JobState, room: Room) -> Verdict:
+def _ask_of_set(source: JobSet) -> Ask:
+    """All of its roles. Only where it is one Job is it known here that all has to fit at once."""
+    roles = source.spec.replicated_jobs
+    podsets = tuple(
+        (podset, podset.count * one.replicas)
+        for one in roles
+        for podset in JobIntegration().podsets(Job(spec=one.template.spec))
+    )
+    alone = len(roles) == 1 and roles[0].replicas == 1
+    return Ask(podsets, alone and starts_together(roles[0].template.metadata))
+
+
+def prospects(subject: JobRecord | Workload, state: JobState, room: Room) -> Verdict:
     """Whether a job that does not start, as its state says, ever will."""
     if not state.stuck:
         return OPEN
@@ -90,7 +106,7 @@ def prospects(subject: Job | Workload, state: JobState, room: Room) -> Verdict:
     return verdict(ask_of(subject), room, subject.metadata.namespace, queue)
 
 
-def doubted(subject: Job | Workload, state: JobState, room: Room) -> JobState:
+def doubted(subject: JobRecord | Workload, state: JobState, room: Room) -> JobState:
     """The state, with the reason why it can never start, if that is so."""
     found = prospects(subject, state, room)
     return state.saying(found.sentence) if found.text else state

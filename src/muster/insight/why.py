@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Literal
 
-from muster.api.batch import COMPLETION_INDEX, Job
 from muster.api.conditions import find, find_true
 from muster.api.core import Pod
 from muster.api.elastic import ELASTIC_ANNOTATION, is_elastic
@@ -20,6 +19,7 @@ from muster.insight.failures import count_of, failures, why_waiting
 from muster.insight.forecast import Holder, Need
 from muster.insight.jobstate import OPEN, JobState, Verdict
 from muster.insight.quotastate import UNTIL_RELEASED, QuotaState, display_name
+from muster.insight.record import JobRecord, has_joined, is_indexed
 from muster.insight.text import age, quantity, table
 from muster.queueing.scheduling.estimate import Estimate
 
@@ -52,7 +52,7 @@ class JobReadings:
     name: str
     now: datetime
     state: JobState
-    job: Job | None = None
+    job: JobRecord | None = None
     workload: Workload | None = None
     quota_state: QuotaState | None = None
     pods: Sequence[Pod] = ()
@@ -102,7 +102,7 @@ def _quota(facts: JobReadings) -> Level:
         queue = facts.job.metadata.labels.get(QUEUE_NAME_LABEL, "") if facts.job is not None else ""
         if not queue:
             return Level("quota", "none", "it is in no queue and needs no quota")
-        if facts.job is not None and facts.job.spec.suspend:
+        if facts.job is not None and facts.job.suspended:
             return Level("quota", "here", f"waiting to be taken in by queue {queue}: it has no Workload yet")
         return Level("quota", "done", f"it is in queue {queue}")
     if quota_state.finished:
@@ -220,8 +220,9 @@ def _placement(facts: JobReadings) -> Level:
         nodes.setdefault(pod.spec.node_name, []).append(pod)
     began = min(filter(None, (pod.status.start_time for pod in facts.live)), default=None)
     since = f", for {age(began, facts.now)}" if began is not None else ""
+    assert facts.job is not None, "only a job that is known has pods here"
     text = f"{count_of(len(facts.live), 'pod')} on {count_of(len(nodes), 'node')}{since}"
-    return Level("placement", "done", text, tuple(_on_nodes(nodes)))
+    return Level("placement", "done", text, tuple(_on_nodes(facts.job, nodes)))
 
 
 def _without_pods(facts: JobReadings) -> Level:
@@ -230,10 +231,10 @@ def _without_pods(facts: JobReadings) -> Level:
     return Level("placement", "here", facts.state.reason or "waiting for its pods to be created")
 
 
-def _on_nodes(nodes: Mapping[str, list[Pod]]) -> list[str]:
+def _on_nodes(job: JobRecord, nodes: Mapping[str, list[Pod]]) -> list[str]:
     """Which ranks each node has; of many nodes, how many have how many."""
     if len(nodes) <= NODES_NAMED:
-        return [_on_node(*item) for item in sorted(nodes.items())]
+        return [_on_node(job, *item) for item in sorted(nodes.items())]
     sizes = Counter(len(pods) for pods in nodes.values())
     return [
         f"{count_of(count, 'node')} with {count_of(size, 'pod')}{' each' * (count > 1)}"
@@ -241,11 +242,11 @@ def _on_nodes(nodes: Mapping[str, list[Pod]]) -> list[str]:
     ]
 
 
-def _on_node(node: str, pods: list[Pod]) -> str:
-    ranks = [pod.metadata.annotations.get(COMPLETION_INDEX, "") for pod in pods]
-    if not all(rank.isdigit() for rank in ranks):
+def _on_node(job: JobRecord, node: str, pods: list[Pod]) -> str:
+    if not all(map(is_indexed, pods)):
         return f"{node}: {', '.join(sorted(pod.metadata.name for pod in pods))}"
-    return f"{node}: {'rank' if len(ranks) == 1 else 'ranks'} {_ranges(sorted(map(int, ranks)))}"
+    ranks = sorted(int(job.rank(pod)) for pod in pods)
+    return f"{node}: {'rank' if len(ranks) == 1 else 'ranks'} {_ranges(ranks)}"
 
 
 def _ranges(numbers: list[int]) -> str:
@@ -264,15 +265,24 @@ def _readiness(facts: JobReadings) -> Level:
         return Level("readiness", "done", "")
     if not facts.live:
         return Level("readiness", "none", "")
+    if facts.job is not None and facts.job.gathering is not None:
+        return Level("readiness", "none", "once they have started")
     ready = [pod for pod in facts.live if is_ready(pod)]
     told = find(facts.workload.status.conditions, PODS_READY) if facts.workload is not None else None
     text = f"{len(ready)} of {len(facts.live)} pods ready"
     if len(ready) == len(facts.live):
         since = max(filter(None, map(_ready_since, ready)), default=None)
         return Level("readiness", "done", text + (f", for {age(since, facts.now)}" if since is not None else ""))
-    reasons = [reason for pod in facts.live if not is_ready(pod) for reason in why_waiting(pod, told=True)]
     late = [told.message] if told is not None and told.status != "True" and told.message else []
-    return Level("readiness", "here", text, (*reasons[:NAMED], *late))
+    return Level("readiness", "here", text, (*_waiting(facts), *late))
+
+
+def _waiting(facts: JobReadings) -> list[str]:
+    """What pods wait for that are not ready."""
+    if facts.job is None:
+        return []
+    waiting = (pod for pod in facts.live if not is_ready(pod))
+    return [reason for pod in waiting for reason in why_waiting(facts.job, pod, told=True)][:NAMED]
 
 
 def _ready_since(pod: Pod) -> datetime | None:
@@ -283,8 +293,20 @@ def _ready_since(pod: Pod) -> datetime | None:
 def _start(facts: JobReadings) -> Level:
     if facts.state.finished or not facts.live:
         return Level("start", "done" if facts.state.finished else "none", "")
+    if facts.job is not None and facts.job.gathering is not None:
+        return _gathering(facts, facts.job, *facts.job.gathering)
     started = sum(pod.status.phase == "Running" for pod in facts.live)
     return Level("start", "done" if started == len(facts.live) else "here", f"{started} of {len(facts.live)} started")
+
+
+def _gathering(facts: JobReadings, job: JobRecord, started: int, expected: int) -> Level:
+    """Those that have started wait for the others."""
+    until = f", or fail in {age(facts.now, job.start_by)}" if job.start_by is not None else ""
+    late = [job.who(pod) for pod in facts.live if not has_joined(pod)]
+    more = f" and {len(late) - NAMED} more" if len(late) > NAMED else ""
+    missing = [f"not yet: {', '.join(late[:NAMED])}{more}"] if late else []
+    text = f"{started} of {expected} workers have started; they go on once all have{until}"
+    return Level("start", "here", text, (*missing, *_waiting(facts)))
 
 
 def _size(facts: JobReadings) -> Level:
@@ -320,15 +342,12 @@ _LEVELS: dict[str, Callable[[JobReadings], Level]] = {
 
 def failed(facts: JobReadings) -> list[str]:
     """What there is to know of pods that failed, then the same in upstream's words."""
-    found = failures(facts.pods)
+    if facts.job is None:
+        return []
+    found = failures(facts.job, facts.pods)
     lines = [str(one) for one in found[:NAMED]] if len(found) > 1 or not facts.state.finished else []
     lines += [f"and {len(found) - NAMED} more"] if len(found) > NAMED else []
-    conditions = facts.job.status.conditions if facts.job is not None else ()
-    over = [
-        ": ".join(filter(None, (one.reason, one.message)))
-        for one in conditions
-        if one.type == "Failed" and one.status == "True"
-    ]
+    over = [": ".join(filter(None, (one.reason, one.message))) for one in facts.job.failed_conditions]
     told = over + [f"{one.who}: {one.told}" for one in found[:NAMED]]
     return [*lines, *([f"as the cluster says it: {'; '.join(told)}"] if told else [])]
 

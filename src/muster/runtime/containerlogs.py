@@ -50,11 +50,12 @@ class Missing:
     bytes: int
 
 
-class KeptPod(msgspec.Struct, frozen=True):
-    """A pod of a Job that is gone and has left its logs.
+class KeptPod(msgspec.Struct, frozen=True, rename="camel"):
+    """A pod of a Job or a JobSet that is gone and has left its logs.
 
     rank: its index in the Job, or the last part of its name. created: when it was made, RFC 3339.
     containers: the numbers of their runs that there are logs of, in order.
+    role, job_index: of a JobSet, which Job the pod was of.
     """
 
     name: str
@@ -62,6 +63,8 @@ class KeptPod(msgspec.Struct, frozen=True):
     rank: str
     created: str
     containers: Mapping[str, tuple[int, ...]]
+    role: str = ""
+    job_index: str = ""
 
 
 def runs(block: bytes) -> Iterator[Run]:

@@ -15,6 +15,7 @@ from muster.api.core import (
 )
 from muster.api.meta import ObjectMeta
 from muster.insight.attempts import attempts, chosen
+from muster.insight.record import record_of
 from muster.runtime.containerlogs import KeptPod
 
 RUNNING, ENDED = ContainerStateRunning(), ContainerStateTerminated()
@@ -22,7 +23,7 @@ RUNNING, ENDED = ContainerStateRunning(), ContainerStateTerminated()
 
 def job(mode=INDEXED, workers=1):
     spec = JobSpec(completion_mode=mode, completions=workers, parallelism=workers)
-    return Job(metadata=ObjectMeta(name="j", namespace="ns"), spec=spec)
+    return record_of(Job(metadata=ObjectMeta(name="j", namespace="ns"), spec=spec))
 
 
 def pod(name, rank, day, restarts=0, *, running=True, **state):

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from muster.api.batch import Job
 from muster.api.core import Pod
 from muster.insight.failures import LINE_LENGTH, failures, last_line, so_far, why_failed, why_waiting
+from muster.insight.record import JobEnd, JobRecord, record_of
 
 TRACEBACK = 'Traceback (most recent call last):\n  File "t.py", line 1, in <module>\nValueError: boom\n'
 
@@ -36,9 +37,9 @@ def pod(rank: int | None = 0, *states: Any, phase: str = "Failed", deleting: boo
     )
 
 
-def job(failed: int = 0, limit: int = 6, deadline: int | None = None) -> Job:
+def job(failed: int = 0, limit: int = 6, deadline: int | None = None) -> JobRecord:
     spec = {"backoffLimit": limit, "activeDeadlineSeconds": deadline}
-    return msgspec.convert({"metadata": {"name": "j"}, "spec": spec, "status": {"failed": failed}}, Job)
+    return record_of(msgspec.convert({"metadata": {"name": "j"}, "spec": spec, "status": {"failed": failed}}, Job))
 
 
 REFUSED = "Pod was rejected: Node didn't have enough resource: cpu, requested: 4000, used: 8000, capacity: 8000"
@@ -78,27 +79,28 @@ PREEMPTED = {"type": "DisruptionTarget", "status": "True", "reason": "Preemption
     ],
 )
 def test_a_failure_in_words(failed, text):
-    [found] = failures([failed, pod(7, phase="Running"), pod(8, phase="Succeeded")])
+    [found] = failures(job(), [failed, pod(7, phase="Running"), pod(8, phase="Succeeded")])
     assert str(found).endswith(text)
 
 
 def test_upstreams_words_are_kept():
-    refused, failed = failures([pod(0, reason="OutOfcpu", message=REFUSED), pod(1, {"state": ended(3)})])
+    refused, failed = failures(job(), [pod(0, reason="OutOfcpu", message=REFUSED), pod(1, {"state": ended(3)})])
     assert refused.told == f"OutOfcpu: {REFUSED}"
     assert (failed.told, failed.code) == ("Error: exit code 3", 3)
 
 
 def test_those_that_were_asked_to_go_are_no_reason():
     found = failures(
+        job(),
         [
             pod(0, {"state": ended(143, at=1)}, deleting=True),
             pod(11, {"state": ended(7, at=2)}),
             pod(3, {"state": ended(8, at=2)}),
             pod(2, {"state": ended(9, at=3)}),
-        ]
+        ],
     )
     assert [one.who for one in found] == ["rank 3", "rank 11", "rank 2"]
-    [asked] = failures([pod(0, {"state": ended(143)}, deleting=True)])
+    [asked] = failures(job(), [pod(0, {"state": ended(143)}, deleting=True)])
     assert asked.who == "rank 0"
 
 
@@ -123,22 +125,29 @@ def test_a_line_never_steers_a_terminal(text):
     assert len(last_line(text)) <= LINE_LENGTH
 
 
+OVERDUE = JobEnd("Failed", "DeadlineExceeded", deadline=10)
+LIMIT = JobEnd("Failed", "BackoffLimitExceeded", "upstream's")
+
+
 @pytest.mark.parametrize(
-    ("subject", "reason", "pods", "text"),
+    ("end", "pods", "text"),
     [
-        (job(), "BackoffLimitExceeded", [pod(1, {"state": ended(3)})], "rank 1 ended with exit code 3"),
+        (LIMIT, [pod(1, {"state": ended(3)})], "rank 1 ended with exit code 3"),
         (
-            job(),
-            "BackoffLimitExceeded",
+            LIMIT,
             [pod(rank, {"state": ended(3, at=rank)}) for rank in range(3)],
             "rank 0 ended with exit code 3; 2 more pods failed",
         ),
-        (job(deadline=10), "DeadlineExceeded", [pod(1, {"state": ended(143)})], "it ran for longer than it may (10 s)"),
-        (job(), "BackoffLimitExceeded", [], "upstream's"),
+        (
+            JobEnd("Failed", "DeadlineExceeded", deadline=10),
+            [pod(1, {"state": ended(143)})],
+            "it ran for longer than it may (10 s)",
+        ),
+        (LIMIT, [], "upstream's"),
     ],
 )
-def test_why_a_job_failed(subject, reason, pods, text):
-    assert why_failed(subject, reason, "upstream's", pods) == text
+def test_why_a_job_failed(end, pods, text):
+    assert why_failed(job(), end, pods) == text
 
 
 @pytest.mark.parametrize(
@@ -179,4 +188,4 @@ def waiting(reason: str, message: str = "", **last: Any) -> dict[str, Any]:
     ],
 )
 def test_what_a_container_waits_for(state, texts):
-    assert why_waiting(pod(0, state, phase="Pending")) == texts
+    assert why_waiting(job(), pod(0, state, phase="Pending")) == texts

@@ -8,10 +8,11 @@ from muster.api.core import Pod
 from muster.api.meta import ObjectMeta
 from muster.insight.jobstate import Ending, JobState, ending, job_state, worker
 from muster.insight.quotastate import QuotaState
+from muster.insight.record import record_of
 
 
 def job(conditions=(), suspend=None, succeeded=0, deleting=False, parallelism=2, completions=2):
-    return msgspec.convert(
+    found = msgspec.convert(
         {
             "metadata": {"name": "j"} | ({"deletionTimestamp": "2026-01-01T00:00:00Z"} if deleting else {}),
             "spec": {"parallelism": parallelism, "completions": completions, "suspend": suspend, "backoffLimit": 6},
@@ -23,6 +24,7 @@ def job(conditions=(), suspend=None, succeeded=0, deleting=False, parallelism=2,
         Job,
         strict=False,
     )
+    return record_of(found)
 
 
 def pod(
@@ -156,8 +158,8 @@ def test_the_queue_holds_a_job_before_anything_else(subject, quota_state, state)
 
 def test_a_job_that_its_queue_has_not_seen_is_not_suspended_by_a_person():
     labels = {"kueue.x-k8s.io/queue-name": "q"}
-    subject = msgspec.structs.replace(job(suspend=True), metadata=ObjectMeta(name="j", labels=labels))
-    assert job_state(subject, []) == JobState("Queued", 0, 2, "waiting to be taken in by its queue")
+    subject = msgspec.structs.replace(job(suspend=True).source, metadata=ObjectMeta(name="j", labels=labels))
+    assert job_state(record_of(subject), []) == JobState("Queued", 0, 2, "waiting to be taken in by its queue")
 
 
 @pytest.mark.parametrize(
@@ -206,9 +208,10 @@ def test_a_command_that_could_not_be_started_has_the_code_of_a_shell(message, co
     [("0", "0"), ("3", "3"), ("03", "3"), ("4", None), ("-1", None), ("x", None), ("²", None)],
 )
 def test_ranks_that_a_job_can_have(rank, found):
-    subject = msgspec.convert(
+    found_job = msgspec.convert(
         {"metadata": {"name": "j"}, "spec": {"completions": 4, "parallelism": 4, "completionMode": "Indexed"}}, Job
     )
+    subject = record_of(found_job)
     if found is not None:
         assert worker(subject, rank) == found
     else:

@@ -18,6 +18,7 @@ from muster.gang.shapes import shape_of
 from muster.insight.jobstate import JobState
 from muster.insight.never import Room, ask_of, doubted, verdict
 from muster.insight.quotastate import QuotaState
+from muster.insight.record import JobRecord, record_of
 from muster.queueing.additions import Completion
 
 
@@ -35,16 +36,17 @@ def node(name: str, ready: bool = True, cordoned: bool = False, taint: str = "",
     )
 
 
-def job(pods: int = 1, selector: Any = None, annotations: Any = None, spec: Any = None, **asked: str) -> Job:
+def job(pods: int = 1, selector: Any = None, annotations: Any = None, spec: Any = None, **asked: str) -> JobRecord:
     container = {"name": "c", "resources": {"requests": asked}}
     template = {"spec": {"containers": [container], "nodeSelector": selector or {}, **(spec or {})}}
-    return msgspec.convert(
+    found = msgspec.convert(
         {
             "metadata": {"name": "j", "namespace": "ns", "annotations": annotations or {}},
             "spec": {"parallelism": pods, "completions": pods, "completionMode": "Indexed", "template": template},
         },
         Job,
     )
+    return record_of(found)
 
 
 def cluster_queue(name: str, flavors: Any, cohort: str = "", borrow: Any = None) -> ClusterQueue:
@@ -268,6 +270,6 @@ def test_it_is_said_if_and_only_if_the_gang_does_not_fit_on_empty_nodes(sizes, p
     capacity = Capacity()
     for one in nodes:
         capacity.set_node(one)
-    shape = shape_of(Pod(spec=asked.spec.template.spec))
+    shape = shape_of(Pod(spec=asked.source.spec.template.spec))
     fits = isinstance(place(capacity, {shape: pods}), Placement)
     assert bool(verdict(ask_of(asked), room(*nodes)).text) != fits

@@ -13,6 +13,7 @@ from muster.api.kueue.visibility import PendingWorkload
 from muster.insight.forecast import Holder, Need
 from muster.insight.jobstate import Verdict, job_state
 from muster.insight.quotastate import quota_state
+from muster.insight.record import record_of
 from muster.insight.why import NODES_NAMED, JobReadings, Level, failed, levels, when
 from muster.queueing.scheduling.estimate import Certainty, Estimate
 
@@ -151,8 +152,9 @@ def test_quota(work, text, details):
 
 def test_a_job_that_its_queue_has_not_taken_in():
     labels = {"kueue.x-k8s.io/queue-name": "q"}
-    subject = job(suspend=True)
-    subject = msgspec.structs.replace(subject, metadata=msgspec.structs.replace(subject.metadata, labels=labels))
+    unlabelled = job(suspend=True).source
+    metadata = msgspec.structs.replace(unlabelled.metadata, labels=labels)
+    subject = record_of(msgspec.structs.replace(unlabelled, metadata=metadata))
     assert look(facts(subject))["quota"].text == "waiting to be taken in by queue q: it has no Workload yet"
 
 
@@ -233,9 +235,9 @@ def test_failures_in_words_then_in_upstreams():
     ],
 )
 def test_size(annotations, text):
-    subject = job()
+    subject = job().source
     meta = msgspec.structs.replace(subject.metadata, annotations=annotations)
-    assert look(facts(msgspec.structs.replace(subject, metadata=meta)))["size"].text == text
+    assert look(facts(record_of(msgspec.structs.replace(subject, metadata=meta))))["size"].text == text
 
 
 def test_another_cluster():

@@ -4,34 +4,68 @@ import asyncio
 import signal
 from collections.abc import Callable, Coroutine
 
-from muster.api.batch import JOB
+import msgspec
+
+from muster.api.batch import JOB, Job
+from muster.api.jobset import JOB_SET, JobSet, names
 from muster.api.status import ApiError
 from muster.cli.names.choices import get_job
-from muster.insight.jobstate import CANCELLED
 from muster.insight.reader.queues import is_embedded
-from muster.jobs.job.conditions import FAILURE_TARGET, announced, finish
+from muster.insight.record import CANCELLED
+from muster.jobs.job.conditions import FAILURE_TARGET, announced
 from muster.runtime.client import Client
+from muster.runtime.clock import RealClock
 from muster.runtime.refusals import is_refusal
 from muster.runtime.transport import STRATEGIC_MERGE_PATCH, TransportError
+
+# How often a JobSet may have changed between being read and being written.
+ATTEMPTS = 10
 
 
 async def cancel(client: Client, name: str, namespace: str, *, delete: bool = False) -> str:
     """End a job gracefully; what has become of it, in a word or two. Raises `ApiError`, `TransportError`.
 
-    In a cluster of ours it is marked as about to fail, in the words in which Kubernetes says it: the Job controller
-    then ends its pods, and the node keeps what they printed. Elsewhere logs go with the pods, and the job is deleted.
+    In a cluster of ours it is marked as failed, in the words in which Kubernetes says it: its controller then ends its
+    pods, and the node keeps what they printed. Elsewhere logs go with the pods, and the job is deleted.
     """
-    if delete or not await is_embedded(client):
-        await client.delete(JOB, name, namespace, propagation="Foreground")
-        return "deleted" if delete else "cancelled"
     job = await get_job(client, name, namespace)
-    if finish(job) is not None:
-        return "has ended already (--delete removes what is known of it)"
-    if announced(job) is None:
-        condition = {"type": FAILURE_TARGET, "status": "True", "reason": CANCELLED, "message": "It was cancelled"}
+    if delete or not await is_embedded(client):
+        await client.delete(job.kind, name, namespace, propagation="Foreground", uid=job.metadata.uid)
+        return "deleted" if delete else "cancelled"
+    for attempt in range(1, ATTEMPTS + 1):
+        if job.end is not None:
+            return "has ended already (--delete removes what is known of it)"
+        try:
+            await _mark(client, job.source)
+        except ApiError as error:
+            if error.code != 409 or attempt == ATTEMPTS:
+                raise
+            job = await get_job(client, name, namespace)
+        else:
+            return "cancelled"
+    raise AssertionError("the last attempt returns or raises")
+
+
+async def _mark(client: Client, job: Job | JobSet) -> None:
+    """The pods of a Job end first, then it fails; a JobSet fails, and therefore its Jobs go."""
+    if isinstance(job, JobSet):
+        await _fail(client, job)
+    elif announced(job) is None:
+        condition = {"type": FAILURE_TARGET, "status": "True", **_SAID}
         patch = {"status": {"conditions": [condition]}}
         await client.patch_object(JOB, job, patch, lock=False, type=STRATEGIC_MERGE_PATCH, subresource="status")
-    return "cancelled"
+
+
+async def _fail(client: Client, jobset: JobSet) -> None:
+    """A list is replaced as a whole, so nothing may have changed in it."""
+    others = [msgspec.to_builtins(one) for one in jobset.status.conditions if one.type != names.FAILED]
+    now = RealClock().now().isoformat(timespec="seconds").replace("+00:00", "Z")
+    condition = {"type": names.FAILED, "status": "True", "lastTransitionTime": now, **_SAID}
+    patch = {"status": {"conditions": [*others, condition], "terminalState": names.FAILED}}
+    await client.patch_object(JOB_SET, jobset, patch, subresource="status")
+
+
+_SAID = {"reason": CANCELLED, "message": "It was cancelled"}
 
 
 class Cancelling:

@@ -2,7 +2,6 @@
 
 import click
 
-from muster.api.batch import JOB, Job
 from muster.api.kueue import CLUSTER_QUEUE, LOCAL_QUEUE, WORKLOAD, Workload
 from muster.api.status import ApiError
 from muster.cli.actions.each import each
@@ -10,6 +9,7 @@ from muster.cli.names.choices import check_queue, no_job
 from muster.cli.session import Session
 from muster.insight.reader.job import find
 from muster.insight.reader.queues import get_or_none
+from muster.insight.record import JobRecord
 
 _STOPPED = {
     "Hold": "stopped: nothing starts from it any more, what runs goes on",
@@ -36,7 +36,7 @@ async def set_stop_policy(session: Session, name: str, policy: str, *, cluster: 
     return f"{kind.kind.lower()}/{name}{where} {_STOPPED[policy]}"
 
 
-async def _found(session: Session, name: str) -> tuple[Job | None, Workload | None]:
+async def _found(session: Session, name: str) -> tuple[JobRecord | None, Workload | None]:
     """The job of that name and its Workload, or either. Raises `click.ClickException` if there is neither."""
     job, workload = await find(session.client, session.namespace, name)
     if job is None and workload is None:
@@ -47,14 +47,15 @@ async def _found(session: Session, name: str) -> tuple[Job | None, Workload | No
 async def set_active(session: Session, name: str, *, active: bool) -> str:
     """Hold or release a job, by its Workload if it has one; what happened, for people."""
     job, workload = await _found(session, name)
-    now = workload.spec.active if workload is not None else not (job is not None and job.spec.suspend)
+    now = workload.spec.active if workload is not None else not (job is not None and job.suspended)
     if now == active:
         return f"{name} is {'not held' if active else 'held already'}"
     if workload is not None:
         patch = {"spec": {"active": active}}
         await session.client.patch(WORKLOAD, workload.metadata.name, patch, session.namespace)
         return f"{name} {'released: it queues again' if active else 'held: it does not run until it is released'}"
-    await session.client.patch(JOB, name, {"spec": {"suspend": not active}}, session.namespace)
+    assert job is not None, "one of the two was found"
+    await session.client.patch(job.kind, name, {"spec": {"suspend": not active}}, session.namespace)
     return f"{name} {'resumed' if active else 'suspended: it does not run until it is released'}"
 
 

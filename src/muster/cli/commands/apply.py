@@ -11,6 +11,8 @@ from muster.cli.completion import names
 from muster.cli.names.examples import examples
 from muster.cli.session import Target, connect, run, target_options
 
+_JOBS = ("jobs.batch", "jobsets.jobset.x-k8s.io")
+
 
 @click.command(
     epilog=examples(
@@ -59,9 +61,9 @@ async def _apply(target: Target, found: list[Manifest], *, wait: bool, dry_run: 
             stored, verb = await apply_one(session, kind, manifest, dry_run=dry_run)
             name = stored["metadata"]["name"]
             click.echo(f"{kind.kind.lower()}{'.' + kind.group if kind.group else ''}/{name} {verb}")
-            if wait and kind.resource == "jobs.batch" and _is_suspended(stored):
+            if wait and kind.resource in _JOBS and _is_suspended(stored):
                 click.echo(f"{name}: suspended, not waited for", err=True)
-            elif kind.resource == "jobs.batch":
+            elif kind.resource in _JOBS:
                 jobs[stored["metadata"]["namespace"], name] = None
 
         done = [await attempt(one.title, apply(one.document)) for one in found]

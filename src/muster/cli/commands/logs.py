@@ -35,7 +35,7 @@ async def _logs(target: Target, name: str, rank: str, attempt: int | None, *, fo
     from muster.cli.names.choices import get_job
     from muster.cli.terminal.output import say
     from muster.cli.terminal.printing import Printer
-    from muster.insight.jobstate import most_workers, worker
+    from muster.insight.jobstate import worker
     from muster.runtime.clock import RealClock
     from muster.runtime.ids import Random
 
@@ -45,7 +45,7 @@ async def _logs(target: Target, name: str, rank: str, attempt: int | None, *, fo
             rank = worker(job, rank) if rank else ""
         except ValueError as error:
             raise click.BadParameter(str(error), param_hint="--rank") from None
-        printer, code = Printer(ranks=not rank and most_workers(job) > 1), 0
+        printer, code = Printer(ranks=not rank and job.most > 1), 0
         follower = Follower(
             session.client, RealClock(), Random(), session.namespace, name, show=printer.show, warn=say, rank=rank
         )

@@ -258,8 +258,9 @@ async def _hopeless(session: Session, created: dict[str, Any]) -> str:
     from muster.insight.never import ask_of, verdict
     from muster.insight.reader.lists import Lists
     from muster.insight.reader.room import survey
+    from muster.insight.record import record_of
 
-    job = msgspec.convert(created, Job, strict=False)
+    job = record_of(msgspec.convert(created, Job, strict=False))
     queue = job.metadata.labels.get(QUEUE_NAME_LABEL, "")
     found = verdict(ask_of(job), await survey(Lists(session.client), session.namespace), job.metadata.namespace, queue)
     return f"{job.metadata.name} {found.sentence}" if found.text else ""

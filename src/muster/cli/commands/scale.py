@@ -11,22 +11,23 @@ from muster.cli.session import Target, connect, run, target_options
 
 
 @click.command(
-    epilog=examples("muster scale train 6"),
+    epilog=examples("muster scale train 6", "muster scale train 6 --role worker"),
 )
 @click.argument("job", type=name, shell_complete=names.jobs)
 @click.argument("workers", type=click.IntRange(0, 100_000))  # api.batch.MAX_PARALLELISM, which is imported late
+@click.option("--role", metavar="NAME", default="", help="Of a job with several roles, the one that is meant.")
 @click.option("--force", is_flag=True, help="Also below MIN of an elastic job, and to 0, which completes it.")
 @target_options
-def command(job: str, workers: int, force: bool, **options: Any) -> None:
+def command(job: str, workers: int, role: str, force: bool, **options: Any) -> None:
     """Give JOB that many workers: an Indexed one grows and shrinks at its highest indexes."""
-    run(_scale(Target.of(options), job, workers, force=force))
+    run(_scale(Target.of(options), job, workers, role, force=force))
 
 
-async def _scale(target: Target, name: str, workers: int, *, force: bool) -> None:
+async def _scale(target: Target, name: str, workers: int, role: str, *, force: bool) -> None:
     from muster.cli.actions.scaling import afterwards, scale
 
     async with connect(target) as session:
-        before = await scale(session, name, workers, force=force)
-        click.echo(f"{name} scaled from {before.spec.parallelism} to {workers}")
+        before = await scale(session, name, workers, role=role, force=force)
+        click.echo(f"{name} scaled from {before.workers} to {workers}")
         if note := afterwards(before, workers):
             click.echo(note, err=True)

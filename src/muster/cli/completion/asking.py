@@ -35,8 +35,8 @@ class _List(msgspec.Struct):
     items: list[_Item]
 
 
-async def names(config: ConnectionConfig, path: str) -> list[str]:
-    """The names in the collection at this path.
+async def names(config: ConnectionConfig, path: str, labels: str = "") -> list[str]:
+    """The names in the collection at this path, of the objects with such labels.
 
     Raises `OSError`, `HTTPException`, `ValueError` or `TransportError` if they cannot be had.
     """
@@ -53,8 +53,9 @@ async def names(config: ConnectionConfig, path: str) -> list[str]:
         timeout=PATIENCE_SECONDS,
         context=client_context(config.cluster, credential.certificate),
     )
+    query: dict[str, object] = {"limit": MAX_NAMES} | ({"labelSelector": labels} if labels else {})
     try:
-        connection.request("GET", f"{server.path}{path}?{urlencode({'limit': MAX_NAMES})}", headers=headers)
+        connection.request("GET", f"{server.path}{path}?{urlencode(query)}", headers=headers)
         answer = connection.getresponse()
         text = answer.read(MAX_BYTES) if answer.status == 200 else b'{"items": []}'
     finally:

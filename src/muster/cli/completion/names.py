@@ -15,7 +15,10 @@ if TYPE_CHECKING:
 
 def jobs(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:  # noqa: ARG001
     """Jobs of the namespace that the line names."""
-    return _beginning(incomplete, _names(ctx, "/apis/batch/v1", "jobs"))
+    from muster.api.jobset.names import JOBSET_NAME
+
+    sets = _names(ctx, "/apis/jobset.x-k8s.io/v1alpha2", "jobsets")
+    return _beginning(incomplete, sorted({*sets, *_names(ctx, "/apis/batch/v1", "jobs", labels=f"!{JOBSET_NAME}")}))
 
 
 def local_queues(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:  # noqa: ARG001
@@ -69,7 +72,7 @@ def _beginning(incomplete: str, found: list[str]) -> list[str]:
     return [name for name in found if name.startswith(incomplete)]
 
 
-def _names(ctx: click.Context, group: str, resource: str, *, namespaced: bool = True) -> list[str]:
+def _names(ctx: click.Context, group: str, resource: str, *, namespaced: bool = True, labels: str = "") -> list[str]:
     from http.client import HTTPException
 
     from muster.cli.completion import asking
@@ -80,6 +83,6 @@ def _names(ctx: click.Context, group: str, resource: str, *, namespaced: bool = 
     try:
         config = connection(target)
         where = f"/namespaces/{target.namespace or config.namespace}" if namespaced else ""
-        return asyncio.run(asking.names(config, f"{group}{where}/{resource}"))
+        return asyncio.run(asking.names(config, f"{group}{where}/{resource}", labels))
     except (click.ClickException, TransportError, HTTPException, OSError, ValueError):
         return []

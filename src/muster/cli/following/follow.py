@@ -2,18 +2,20 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
-from muster.api.batch import JOB, JOB_NAME_LABEL, Job
+from muster.api.batch import JOB, Job
 from muster.api.core import POD, ContainerStatus, Pod
+from muster.api.jobset import JOB_SET, JobSet
+from muster.api.jobset.names import JOBSET_NAME
+from muster.api.kinds import Kind
 from muster.api.kueue import WORKLOAD
 from muster.api.meta import ObjectMeta
-from muster.api.pods import rank_of
 from muster.api.status import ApiError
 from muster.cli.following.containerlog import ContainerLog, has_log
 from muster.cli.following.queuewatch import POSITION_SECONDS, QueueWatch, has_workloads, labels_of
@@ -21,6 +23,7 @@ from muster.cli.names.choices import get_job
 from muster.insight.attempts import Attempt, attempts, chosen
 from muster.insight.jobstate import Ending, JobState, ending, job_state
 from muster.insight.reader.queues import is_embedded
+from muster.insight.record import JobRecord, record_of, statuses
 from muster.runtime.client import Client
 from muster.runtime.clock import Clock
 from muster.runtime.containerlogs import KeptPod
@@ -46,7 +49,7 @@ GONE_SECONDS = 30.0
 class Follower:
     """One job under observation.
 
-    show: gets all output, with the worker's rank and the stream.
+    show: gets all output, with what its worker is called and the stream.
     report: gets every change.
     warn: gets what the user should know of output that does not come, and of a server that does not answer.
     """
@@ -74,12 +77,10 @@ class Follower:
         """
         job = await get_job(self.client, self.name, self.namespace)
         self._raw = self.show is not None and await is_embedded(self.client)
-        jobs = _QuietInformer(
-            self.client, JOB, self.clock, self.random, namespace=self.namespace, fields=f"metadata.name={self.name}"
-        )
-        pods = _QuietInformer(self.client, POD, self.clock, self.random, namespace=self.namespace, labels=self._labels)
+        watched = _Watched.of(self, job)
+        pods = self.informer(POD, labels=job.pod_labels)
         queue = await self._queue(job.metadata.uid)
-        informers: list[Informer[Any]] = [jobs, pods, *([queue.workloads] if queue is not None else [])]
+        informers: list[Informer[Any]] = [*watched.informers, pods, *([queue.workloads] if queue is not None else [])]
         for informer in informers:
             informer.on_change(lambda _old, _new: self._changed.set())
         try:
@@ -89,30 +90,37 @@ class Follower:
                 try:
                     for informer in informers:
                         await informer.synced.wait()
-                    return await self._until_finished(group, job.metadata.uid, jobs, pods, queue)
+                    return await self._until_finished(group, job.metadata.uid, watched, pods, queue)
                 finally:
                     for task in (*helpers, *self._copies):
                         task.cancel()
         except ExceptionGroup as failures:
             raise failures.exceptions[0] from None
 
-    async def print_once(self, job: Job, number: int | None = None, *, previous: bool = False) -> None:
+    def informer(self, kind: Kind[T], *, labels: str = "", fields: str = "") -> "Informer[T]":
+        """One that follows a kind quietly."""
+        return _QuietInformer(
+            self.client, kind, self.clock, self.random, namespace=self.namespace, labels=labels, fields=fields
+        )
+
+    async def print_once(self, job: JobRecord, number: int | None = None, *, previous: bool = False) -> None:
         """Show the output of the job that there is now, as `attempts.chosen` says.
 
         Raises `ApiError`, `TransportError`; `LookupError` if an attempt is asked for that none has.
         """
         assert self.show is not None
         self._raw = await is_embedded(self.client)
-        found = await self._attempts(job, (await self.client.list(POD, self.namespace, labels=self._labels)).items)
+        pods = (await self.client.list(POD, self.namespace, labels=job.pod_labels)).items
+        found = await self._attempts(job, [pod for pod in pods if job.owns(pod)])
         wanted = chosen(found, number, previous=previous)
         if not wanted and (previous or number is not None):
             runs = Counter((attempt.worker, attempt.container) for attempt in found)
             most = max(runs.values(), default=0)
             raise LookupError(f"{self.name} has {most} {'attempt' if most == 1 else 'attempts'} with a log")
         for attempt in wanted:
-            await self._log_of(attempt).copy_once(attempt.path, attempt.query)
+            await self._log_of(job, attempt).copy_once(attempt.path, attempt.query)
 
-    async def _print_gone(self, job: Job, pods: list[Pod]) -> None:
+    async def _print_gone(self, job: JobRecord, pods: list[Pod]) -> None:
         """Show what pods have left that went before they could be followed, or could be to the end."""
         if self.show is None or not self._raw:
             return
@@ -120,22 +128,18 @@ class Follower:
             for attempt in chosen(await self._attempts(job, pods), None, previous=False):
                 followed = self._logs.get((attempt.uid, attempt.container))
                 if attempt.gone and (followed is None or followed.is_cut):
-                    await (followed or self._log_of(attempt)).copy_once(attempt.path, attempt.query)
+                    await (followed or self._log_of(job, attempt)).copy_once(attempt.path, attempt.query)
         except (ApiError, TransportError) as error:
             if not is_refusal(error, "NotFound"):  # the job is gone, and all of it
                 self.warn(f"what gone workers of {self.name} have printed is not shown: {error}")
 
-    async def _attempts(self, job: Job, pods: list[Pod]) -> list[Attempt]:
+    async def _attempts(self, job: JobRecord, pods: list[Pod]) -> list[Attempt]:
         kept: list[KeptPod] = []
         if self._raw:
-            answer = await self.client.raw(Request("GET", JOB.path(self.namespace, self.name, "log")))
+            answer = await self.client.raw(Request("GET", job.kind.path(self.namespace, self.name, "log")))
             kept = msgspec.json.decode(answer.body, type=_Kept).items
         found = attempts(job, pods, kept, ours=self._raw)
         return [attempt for attempt in found if self.rank in ("", attempt.rank)]
-
-    @property
-    def _labels(self) -> str:
-        return f"{JOB_NAME_LABEL}={self.name}"
 
     async def _until_gone(self) -> None:
         """Raises `TransportError` once the server has not answered for too long."""
@@ -158,28 +162,25 @@ class Follower:
         """None where there are no Workloads to be seen."""
         if not await has_workloads(self.client, self.namespace, job_uid):
             return None
-        workloads = _QuietInformer(
-            self.client, WORKLOAD, self.clock, self.random, namespace=self.namespace, labels=labels_of(job_uid)
-        )
-        return QueueWatch(self.client, self.clock, workloads, job_uid)
+        return QueueWatch(self.client, self.clock, self.informer(WORKLOAD, labels=labels_of(job_uid)), job_uid)
 
     async def _until_finished(
         self,
         group: asyncio.TaskGroup,
         uid: str,
-        jobs: Informer[Job],
+        watched: "_Watched",
         pods: Informer[Pod],
         queue: QueueWatch | None,
     ) -> Ending:
         last: JobState | None = None
         while True:
             self._changed.clear()
-            job = jobs.get(f"{self.namespace}/{self.name}")
-            mine = [pod for pod in pods.all() if _belongs_to(pod, uid)]
-            self._observe(group, mine)
+            job = watched.now()
             if job is None or job.metadata.uid != uid:
                 await self._drain()
                 return Ending(1, "it was deleted")
+            mine = [pod for pod in pods.all() if job.owns(pod)]
+            self._observe(group, job, mine)
             stands = await queue.quota_state() if queue is not None else None
             state = job_state(job, mine, stands)
             state = await self._doubted(job, state)
@@ -187,14 +188,14 @@ class Follower:
                 self.report(state)
                 last = state
             if state.finished:
-                mine = await self._as_they_ended(uid, mine)
-                self._observe(group, mine)
+                mine = await self._as_they_ended(job, mine)
+                self._observe(group, job, mine)
                 await self._drain()
                 await self._print_gone(job, mine)
                 return ending(job, mine)
             await self._change(POSITION_SECONDS if stands is not None and stands.waits else None)
 
-    async def _doubted(self, job: Job, state: JobState) -> JobState:
+    async def _doubted(self, job: JobRecord, state: JobState) -> JobState:
         """With the reason why it can never start, if that is so; found out again when it waits for something else."""
         if not state.stuck:
             return state
@@ -218,13 +219,13 @@ class Follower:
         except TimeoutError:
             return
 
-    async def _as_they_ended(self, uid: str, known: list[Pod]) -> list[Pod]:
+    async def _as_they_ended(self, job: JobRecord, known: list[Pod]) -> list[Pod]:
         """The pods of a job that has just finished: what is known of them may be older than what is known of it."""
         try:
-            now = (await self.client.list(POD, self.namespace, labels=self._labels)).items
+            now = (await self.client.list(POD, self.namespace, labels=job.pod_labels)).items
         except (ApiError, TransportError):
             return known  # good enough, as a rule
-        newest = {pod.metadata.uid: pod for pod in (*known, *now) if _belongs_to(pod, uid)}
+        newest = {pod.metadata.uid: pod for pod in (*known, *now) if job.owns(pod)}
         return list(newest.values())
 
     async def _drain(self) -> None:
@@ -234,31 +235,60 @@ class Follower:
         if self._copies:
             await asyncio.wait(self._copies)
 
-    def _observe(self, group: asyncio.TaskGroup, pods: list[Pod]) -> None:
+    def _observe(self, group: asyncio.TaskGroup, job: JobRecord, pods: list[Pod]) -> None:
         """Follow every container that has started, and tell those that are followed how they are."""
         for pod in pods:
-            self.observe(pod, rank_of(pod))
-            for status in self._shown_of(pod):
+            rank = job.rank(pod)
+            self.observe(pod, rank)
+            for status in statuses(pod) if self._shows(rank) else ():
                 key = pod.metadata.uid, status.name
                 if key in self._logs:
                     self._logs[key].observe(status)
                 elif has_log(status):
-                    self._logs[key] = log = self._log(pod, status, rank_of(pod))
+                    self._logs[key] = log = self._log(pod, status, job.title(rank))
                     self._copies.append(group.create_task(log.copy(), name=f"logs-{key_of(pod)}"))
 
-    def _shown_of(self, pod: Pod) -> Iterator[ContainerStatus]:
-        """The containers whose output is wanted."""
-        if self.show is not None and self.rank in ("", rank_of(pod)):
-            yield from (*pod.status.init_container_statuses, *pod.status.container_statuses)
+    def _shows(self, rank: str) -> bool:
+        """Whether the output of this worker is wanted."""
+        return self.show is not None and self.rank in ("", rank)
 
-    def _log_of(self, attempt: Attempt) -> ContainerLog:
+    def _log_of(self, job: JobRecord, attempt: Attempt) -> ContainerLog:
         pod = Pod(metadata=ObjectMeta(name=attempt.pod, namespace=self.namespace))
-        return self._log(pod, ContainerStatus(name=attempt.container), attempt.rank)
+        return self._log(pod, ContainerStatus(name=attempt.container), job.title(attempt.rank))
 
-    def _log(self, pod: Pod, status: ContainerStatus, rank: str) -> ContainerLog:
+    def _log(self, pod: Pod, status: ContainerStatus, title: str) -> ContainerLog:
         assert self.show is not None
-        show = partial(self.show, rank)
+        show = partial(self.show, title)
         return ContainerLog(self.client, self.clock, pod, status, raw=self._raw, show=show, warn=self.warn)
+
+
+@dataclass(frozen=True, slots=True)
+class _Watched:
+    """What there is now of the job that is followed: its object, and if that is a JobSet, its Jobs."""
+
+    key: str
+    jobs: Informer[Job]
+    sets: Informer[JobSet] | None = None
+
+    @classmethod
+    def of(cls, follower: Follower, job: JobRecord) -> "_Watched":
+        """Of a job that was found."""
+        name = follower.name
+        key, by_name = f"{follower.namespace}/{name}", f"metadata.name={name}"
+        if job.kind == JOB:
+            return cls(key, follower.informer(JOB, fields=by_name))
+        jobs = follower.informer(JOB, labels=f"{JOBSET_NAME}={name}")
+        return cls(key, jobs, follower.informer(JOB_SET, fields=by_name))
+
+    @property
+    def informers(self) -> list[Informer[Any]]:
+        """What has to run."""
+        return [self.jobs] if self.sets is None else [self.sets, self.jobs]
+
+    def now(self) -> JobRecord | None:
+        """The job; None if it is not there."""
+        found = self.jobs.get(self.key) if self.sets is None else self.sets.get(self.key)
+        return record_of(found, self.jobs.all()) if found is not None else None
 
 
 class _Kept(msgspec.Struct, frozen=True):
@@ -273,7 +303,3 @@ class _QuietInformer(Informer[T]):
     def _report(self, error: ApiError | TransportError) -> None:
         if isinstance(error, ApiError):
             super()._report(error)
-
-
-def _belongs_to(pod: Pod, job_uid: str) -> bool:
-    return any(owner.uid == job_uid for owner in pod.metadata.owner_references)

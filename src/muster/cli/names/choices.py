@@ -5,22 +5,27 @@ from typing import Any
 import click
 from msgspec import structs
 
-from muster.api.batch import JOB, Job
+from muster.api.batch import JOB
+from muster.api.jobset import JOB_SET
+from muster.api.jobset.names import JOBSET_NAME
 from muster.api.kinds import Kind
 from muster.api.kueue import LOCAL_QUEUE, WORKLOAD_PRIORITY_CLASS
+from muster.api.meta import Object
 from muster.api.scheduling import PRIORITY_CLASS
 from muster.api.status import ApiError
 from muster.cli.names.nearest import nearest
 from muster.insight.reader.queues import list_or_none
+from muster.insight.reader.records import record_named
+from muster.insight.record import JobRecord
 from muster.runtime.client import Client
 
 _MOST_NAMES = 500  # that a wrong one is compared with
 
 
-async def get_job(client: Client, name: str, namespace: str) -> Job:
-    """The Job. Raises `ApiError`; of one that there is not it says what may have been meant."""
+async def get_job(client: Client, name: str, namespace: str) -> JobRecord:
+    """The job. Raises `ApiError`; of one that there is not it says what may have been meant."""
     try:
-        return await client.get(JOB, name, namespace)
+        return await record_named(client, name, namespace)
     except ApiError as error:
         if error.code != 404:
             raise
@@ -29,10 +34,14 @@ async def get_job(client: Client, name: str, namespace: str) -> Job:
 
 async def no_job(client: Client, name: str, namespace: str) -> str:
     """That there is no job of a name (in any namespace: ""), and what may have been meant, if the user may see that."""
-    try:
-        names = [job.metadata.name for job in (await client.page(JOB, namespace, limit=_MOST_NAMES)).items]
-    except ApiError:
-        names = []
+    names: list[str] = []
+    kinds: tuple[tuple[Kind[Any], str], ...] = ((JOB_SET, ""), (JOB, f"!{JOBSET_NAME}"))
+    for kind, labels in kinds:
+        try:
+            page = await client.page(kind.seen_as(Object), namespace, labels=labels, limit=_MOST_NAMES)
+        except ApiError:
+            continue
+        names += [one.metadata.name for one in page.items]
     meant = nearest(name, names)
     where = f" in namespace {namespace}" if namespace else ""
     return f"there is no job {name}{where}" + (f"; did you mean {meant}?" if meant else "")

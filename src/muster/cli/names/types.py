@@ -3,7 +3,9 @@
 import click
 
 # What kubectl puts in front of the name of a job.
-_JOB = ("job", "jobs", "job.batch", "jobs.batch")
+_JOB = (
+    "job", "jobs", "job.batch", "jobs.batch", "jobset", "jobsets", "jobset.jobset.x-k8s.io", "jobsets.jobset.x-k8s.io"
+)  # fmt: skip
 
 _LEAST_MEMORY = 1_000_000
 

@@ -10,6 +10,8 @@ from typing import TypeAlias
 
 from msgspec.structs import replace
 
+from muster.api.batch import JOB
+from muster.api.jobset import JOB_SET
 from muster.api.selectors import SelectorError, parse_field_selector
 from muster.api.status import (
     ApiError,
@@ -107,7 +109,7 @@ class ApiServer:
             "pods/binding": self._bind,
             "pods/eviction": self._evict,
             "pods/log": self._log,
-            "jobs.batch/log": self._kept_log,
+            **{f"{kind.resource}/log": self._kept_log for kind in (JOB, JOB_SET)},
             **PodAccess(self._pod, self._admit_connection, self._nodes).actions,
             **pending_actions(None),
         }

@@ -9,10 +9,12 @@ import asyncio
 import logging
 import os
 from collections.abc import Mapping
+from itertools import chain
 from pathlib import Path
 
 from muster.api.batch import JOB, Job
 from muster.api.core import CONFIG_MAP, NODE, POD, SECRET, ObjectReference, Pod
+from muster.api.jobset import JOB_SET, JobSet
 from muster.api.meta import Object
 from muster.api.pods import is_finished
 from muster.api.quantity import Quantity
@@ -113,7 +115,9 @@ class ProcessNode:
         self._controller = manager.controller(self.name, self._reconcile, workers=_WORKERS)
         self._controller.watch(self._pods, when=self._concerns_us)
         self._jobs = manager.informer(JOB)
+        self._jobsets = manager.informer(JOB_SET, optional=True)
         self._jobs.on_change(self._job_changed)
+        self._jobsets.on_change(self._job_changed)
         # Only that they change is of interest: what is in them is read when it is needed, and not held.
         manager.informer(CONFIG_MAP.seen_as(Object)).on_change(self._config_map_changed)
         manager.informer(SECRET.seen_as(Object)).on_change(self._secret_changed)
@@ -360,11 +364,14 @@ class ProcessNode:
         return stays
 
     def _job_stays(self, record: PodRecord) -> bool:
-        """Whether the pod is of a Job that is there, and is not about to go."""
-        jobs = (job.metadata for job in self._jobs.all() if record.job and job.metadata.uid == record.job)
-        return any(meta.deletion_timestamp is None for meta in jobs)
+        """Whether the pod is of a Job, or of a JobSet, that is there, and is not about to go."""
+        if not record.job:
+            return False
+        jobs, jobsets = (job.metadata for job in self._jobs.all()), (one.metadata for one in self._jobsets.all())
+        found = (meta for meta in chain(jobs, jobsets) if meta.uid == record.job)
+        return any(meta.deletion_timestamp is None and meta.namespace == record.namespace for meta in found)
 
-    def _job_changed(self, old: Job | None, new: Job | None) -> None:
+    def _job_changed(self, old: Job | JobSet | None, new: Job | JobSet | None) -> None:
         if old is not None and (new is None or new.metadata.uid != old.metadata.uid):
             self._remover.add(self._past.forget(old.metadata.uid))
 

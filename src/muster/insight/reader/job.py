@@ -3,9 +3,10 @@
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from muster.api.batch import JOB, JOB_NAME_LABEL, Job
+from muster.api.batch import JOB
 from muster.api.conditions import find as find_condition
 from muster.api.core import NAMESPACE, POD, Pod
+from muster.api.jobset import JOB_SET
 from muster.api.kueue import CLUSTER_QUEUE, COHORT, LOCAL_QUEUE, RESOURCE_FLAVOR, WORKLOAD, Workload
 from muster.api.kueue.names import ADMISSION_GATED, MISCONFIGURED, QUOTA_RESERVED, WAITING_FOR_PODS_READY
 from muster.api.kueue.visibility import PendingWorkload
@@ -14,20 +15,25 @@ from muster.insight.jobstate import job_state, workload_state
 from muster.insight.quotastate import QuotaState, by_owner, quota_state
 from muster.insight.reader.jobs import refused_pods
 from muster.insight.reader.lists import Lists
-from muster.insight.reader.queues import Visibility, get_or_none, list_or_none
+from muster.insight.reader.queues import UNSEEN, Visibility, get_or_none, list_or_none
+from muster.insight.reader.records import record_named
+from muster.insight.record import JobRecord, records_of
 from muster.insight.why import JobReadings
 from muster.queueing.additions import Completion
 from muster.queueing.scheduling.estimate import Certainty, Estimate
 from muster.runtime.client import Client
 from muster.runtime.objects import key_of
+from muster.runtime.refusals import ignoring
 
 # Why a workload waits, whatever becomes free.
 _NOT_BY_QUOTA = (ADMISSION_GATED, MISCONFIGURED, WAITING_FOR_PODS_READY)
 
 
-async def find(client: Client, namespace: str, name: str) -> tuple[Job | None, Workload | None]:
-    """The Job of that name and its Workload; or a Workload of that name, or of another kind of job of that name."""
-    job = await get_or_none(client, JOB, name, namespace)
+async def find(client: Client, namespace: str, name: str) -> tuple[JobRecord | None, Workload | None]:
+    """The job of that name and its Workload; or a Workload of that name, or of another kind of job of that name."""
+    job: JobRecord | None = None
+    with ignoring(*UNSEEN):
+        job = await record_named(client, name, namespace)
     workloads = await list_or_none(client, WORKLOAD, namespace) or []
     if job is not None:
         return job, by_owner(workloads).get(job.metadata.uid)
@@ -43,14 +49,12 @@ async def investigate(client: Client, namespace: str, name: str, now: datetime) 
     stands = quota_state(workload) if workload is not None else None
     pods: list[Pod] = []
     if job is not None:
-        pods = (await client.list(POD, namespace, labels=f"{JOB_NAME_LABEL}={name}")).items
+        pods = [pod for pod in (await client.list(POD, namespace, labels=job.pod_labels)).items if job.owns(pod)]
         state = job_state(job, pods, stands)
-        if (
-            state.word == "Pending"
-            and not pods
-            and (why := (await refused_pods(client, namespace)).get(job.metadata.uid))
-        ):
-            state = replace(state, reason=why)
+        if state.word == "Pending" and not pods:
+            refused = await refused_pods(client, namespace)
+            said = (refused[one.metadata.uid] for one in job.jobs if one.metadata.uid in refused)
+            state = replace(state, reason=next(said, state.reason))
     elif workload is not None:
         state = workload_state(workload, quota_state(workload))
     else:
@@ -139,11 +143,8 @@ async def snapshot_of(lists: Lists, added: Completion) -> Snapshot | None:
     workloads = await lists.of(WORKLOAD)
     if cluster_queues is None or local_queues is None or flavors is None or namespaces is None or workloads is None:
         return None
-    deadlines = {
-        job.metadata.uid: timedelta(seconds=job.spec.active_deadline_seconds)
-        for job in await lists.of(JOB) or ()
-        if job.spec.active_deadline_seconds is not None
-    }
+    records = records_of(await lists.of(JOB_SET) or (), await lists.of(JOB) or ())
+    deadlines = {one.metadata.uid: timedelta(seconds=one.deadline) for one in records if one.deadline is not None}
     return Snapshot(
         cluster_queues=cluster_queues,
         local_queues=local_queues,

@@ -10,14 +10,14 @@ from muster.runtime.client import Client
 
 async def job_rows(client: Client, namespace: str, now: datetime, say: Callable[[str], None]) -> list[dict[str, Any]]:
     """Jobs, and what else has a Workload of its own; the oldest first. What may not be seen is said."""
-    from muster.api.batch import JOB
     from muster.insight.jobstate import job_state, workload_state
     from muster.insight.quotastate import by_owner, owner_uids, quota_state
     from muster.insight.reader.queues import Visibility, workloads_of
+    from muster.insight.reader.records import all_records
     from muster.insight.text import age
 
-    jobs = (await client.list(JOB, namespace)).items
-    pods = await _pods_by_owner(client, namespace)
+    jobs = await all_records(client, namespace)
+    pods = await _pods_by_job(client, namespace)
     workloads = await workloads_of(client, namespace, say)
     waiting = {(w.metadata.namespace, w.spec.queue_name) for w in workloads if quota_state(w).waits}
     positions = await Visibility(client).positions(waiting)
@@ -42,7 +42,8 @@ async def job_rows(client: Client, namespace: str, now: datetime, say: Callable[
     for subject, state, stand in await _doubted(client, namespace, found):
         meta = subject.metadata
         if meta.uid in uids:
-            row = _job_row(subject, pods[meta.uid], state, stand, refused.get(meta.uid, ""))
+            said = (refused[job.metadata.uid] for job in subject.jobs if job.metadata.uid in refused)
+            row = _job_row(subject, pods[meta.uid], state, stand, next(said, ""))
             if meta.uid in free and not state.finished:
                 row["reason"] = "; ".join(filter(None, (row["reason"], "in no queue: it takes no quota")))
         else:
@@ -74,14 +75,17 @@ async def _doubted(client: Any, namespace: str, found: list[tuple[Any, Any, Any]
     return [(one, doubted(one, state, room) if state.hopeless else state, stand) for one, state, stand in found]
 
 
-async def _pods_by_owner(client: Client, namespace: str) -> dict[str, list[Any]]:
+async def _pods_by_job(client: Client, namespace: str) -> dict[str, list[Any]]:
+    """By the UIDs of their Jobs, and of the JobSets that these are of."""
     from muster.api.batch import JOB_NAME_LABEL
     from muster.api.core import POD
+    from muster.api.jobset.names import JOBSET_UID
 
     found: dict[str, list[Any]] = defaultdict(list)
     for pod in (await client.list(POD, namespace, labels=JOB_NAME_LABEL)).items:
-        for owner in pod.metadata.owner_references:
-            found[owner.uid].append(pod)
+        of_set = pod.metadata.labels.get(JOBSET_UID)
+        for uid in {owner.uid for owner in pod.metadata.owner_references} | ({of_set} if of_set else set()):
+            found[uid].append(pod)
     return found
 
 

@@ -28,19 +28,19 @@ from muster.runtime.transport import Request, UnreadableAnswerError
 T = TypeVar("T")
 
 # Forbidden, not served, and served by a server that is away.
-_UNSEEN: tuple[Reason, ...] = ("Forbidden", "NotFound", "ServiceUnavailable")
+UNSEEN: tuple[Reason, ...] = ("Forbidden", "NotFound", "ServiceUnavailable")
 
 
 async def list_or_none(client: Client, kind: Kind[T], namespace: str = "", **selectors: str) -> list[T] | None:
     """The objects; None if the cluster has no such kind, or the user may not list it."""
-    with ignoring(*_UNSEEN):
+    with ignoring(*UNSEEN):
         return (await client.list(kind, namespace, **selectors)).items
     return None
 
 
 async def get_or_none(client: Client, kind: Kind[T], name: str, namespace: str = "") -> T | None:
     """The object; None if there is none, or the user may not see it."""
-    with ignoring(*_UNSEEN):
+    with ignoring(*UNSEEN):
         return await client.get(kind, name, namespace)
     return None
 
@@ -52,7 +52,7 @@ async def workloads_of(client: Client, namespace: str, say: Callable[[str], None
     except ApiError as error:
         if error.code == 403:
             say(f"queues are not shown: {error}")
-        elif error.reason not in _UNSEEN:
+        elif error.reason not in UNSEEN:
             raise
         return []
 
@@ -69,7 +69,7 @@ async def is_simulated(client: Client) -> bool:
     async def any_node(labels: str) -> bool:
         return bool((await client.page(NODE, labels=labels, limit=1)).items)
 
-    with ignoring(*_UNSEEN):
+    with ignoring(*UNSEEN):
         return not await any_node(f"{NODE_KIND_LABEL}!={SIMULATED}") and await any_node(
             f"{NODE_KIND_LABEL}={SIMULATED}"
         )
@@ -102,7 +102,7 @@ class Visibility:
     async def _ask(self, path: str, limit: int) -> list[PendingWorkload] | None:
         for version in tuple(self._versions):
             url = f"/apis/{VISIBILITY_GROUP}/{version}/{path}/pendingworkloads"
-            with ignoring(*_UNSEEN):
+            with ignoring(*UNSEEN):
                 answer = await self.client.raw(Request("GET", url, {"limit": str(limit)}))
                 self._versions = [version]
                 return list(_decode(answer.body).items)

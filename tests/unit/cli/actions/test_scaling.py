@@ -6,14 +6,17 @@ import pytest
 from click.testing import CliRunner
 
 from muster.api.batch import Job
-from muster.cli.actions.scaling import afterwards, objection_to, size
+from muster.api.jobset import JobSet
+from muster.cli.actions.scaling import afterwards, objection_to, part_of, places, size
 from muster.cli.commands.scale import command
+from muster.insight.record import record_of
 
 
 def job(parallelism=2, completions=2, mode="Indexed", elastic=None):
     annotations = {"muster.dev/elastic": elastic} if elastic is not None else {}
     spec = {"parallelism": parallelism, "completions": completions, "completionMode": mode}
-    return msgspec.convert({"metadata": {"name": "j", "annotations": annotations}, "spec": spec}, Job)
+    found = msgspec.convert({"metadata": {"name": "j", "annotations": annotations}, "spec": spec}, Job)
+    return part_of(record_of(found))
 
 
 @pytest.mark.parametrize(
@@ -80,3 +83,47 @@ def test_no_workers_are_the_end_of_an_indexed_job() -> None:
 )
 def test_what_is_hardly_meant(subject, workers, objection):
     assert objection_to(subject, workers) == objection
+
+
+def jobset(**roles):
+    """Of each role: how many Jobs, of how many workers."""
+    jobs = [
+        {
+            "name": name,
+            "replicas": jobs,
+            "template": {"spec": {"parallelism": each, "completions": each, "completionMode": "Indexed"}},
+        }
+        for name, (jobs, each) in roles.items()
+    ]
+    return record_of(msgspec.convert({"metadata": {"name": "j"}, "spec": {"replicatedJobs": jobs}}, JobSet))
+
+
+@pytest.mark.parametrize(
+    ("roles", "role", "workers", "written"),
+    [
+        ({"w": (1, 2)}, "", 6, {"0/template/spec/parallelism": 6, "0/template/spec/completions": 6}),
+        ({"d": (1, 1), "w": (1, 2)}, "w", 3, {"1/template/spec/parallelism": 3, "1/template/spec/completions": 3}),
+        ({"w": (2, 4)}, "w", 12, {"0/replicas": 3}),
+    ],
+)
+def test_the_size_of_a_role(roles, role, workers, written):
+    found = places(part_of(jobset(**roles), role), workers)
+    assert found == {f"/spec/replicatedJobs/{path}": value for path, value in written.items()}
+
+
+@pytest.mark.parametrize(
+    ("job", "role", "complaint"),
+    [
+        (jobset(d=(1, 1), w=(1, 2)), "", "j has several roles; say which with --role: d, w"),
+        (jobset(d=(1, 1), w=(1, 2)), "x", "j has no role x: d, w"),
+        (record_of(Job()), "w", " has no roles"),
+    ],
+)
+def test_which_role_is_meant(job, role, complaint):
+    with pytest.raises(click.ClickException, match=complaint):
+        part_of(job, role)
+
+
+def test_a_role_of_several_jobs_grows_by_whole_jobs():
+    with pytest.raises(click.ClickException, match="j has Jobs of 4 workers each: say a multiple of that"):
+        places(part_of(jobset(w=(2, 4))), 6)

@@ -63,7 +63,8 @@ _STATUS = {
     "batch": ("cronjobs/status", "jobs/log", "jobs/status"),
     "policy": ("poddisruptionbudgets/status",),
     "networking.k8s.io": ("ingresses/status",),
-    **{kind.group: (f"{kind.plural}/status",) for kind in (JOB_SET, *POD_GROUP_KINDS)},
+    **{kind.group: (f"{kind.plural}/status",) for kind in POD_GROUP_KINDS},
+    JOB_SET.group: (f"{JOB_SET.plural}/log", f"{JOB_SET.plural}/status"),
 }
 _CORE_WORKLOADS = (
     "configmaps", "events", "persistentvolumeclaims", "pods", "replicationcontrollers", "replicationcontrollers/scale",

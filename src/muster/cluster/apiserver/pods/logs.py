@@ -40,7 +40,7 @@ async def read_log(entry: Entry, query: Mapping[str, str], nodes: Mapping[str, L
 
 
 async def read_kept_log(job: Entry, query: Mapping[str, str], nodes: Mapping[str, LogSource]) -> Response | Stream:
-    """`jobs/log`, which is ours: the pods of a Job that are gone, or the log of the one whose uid is given.
+    """`jobs/log`, which is ours, and `jobsets/log`: the pods of one that are gone, or the log of that with this uid.
 
     Raises `ApiError`: 400, 404, 422.
     """

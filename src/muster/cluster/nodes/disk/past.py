@@ -1,4 +1,5 @@
-"""Logs of pods that are gone. Those of a Job stay for as long as the Job does, within limits; others go with their pod.
+"""Logs of pods that are gone. Those of a Job, or of a JobSet, stay for as long as that does, within limits; others go
+with their pod.
 
 A pod's directory is kept as it is, without its volumes; its record says since when the pod is gone.
 """
@@ -28,10 +29,10 @@ class PastPod:
 
 def surplus(pods: Iterable[PastPod]) -> list[PastPod]:
     """Which of them are too many."""
-    of_rank: Counter[tuple[str, str]] = Counter()
+    of_rank: Counter[tuple[str, ...]] = Counter()
     whole, found = 0, []
     for pod in sorted(pods, key=lambda pod: (pod.record.gone, pod.record.uid), reverse=True):
-        rank = pod.record.job, pod.record.rank
+        rank = pod.record.job, pod.record.role, pod.record.job_index, pod.record.rank
         of_rank[rank] += 1
         if of_rank[rank] > MOST_OF_A_RANK or whole + pod.bytes > MOST_BYTES:
             found.append(pod)
@@ -61,17 +62,18 @@ class Past:
         self._pods[record.uid] = PastPod(record, self._storage.of(record.uid).log_bytes())
 
     def forget(self, job: str) -> list[Path]:
-        """A Job, by its uid, is gone; what is to be removed."""
+        """A Job or JobSet, by its uid, is gone; what is to be removed."""
         return self._drop([pod for pod in self._pods.values() if pod.record.job == job])
 
     def of(self, job: str) -> Sequence[KeptPod]:
-        """The pods of a Job."""
+        """The pods of a Job or JobSet."""
         found = []
         for pod in self._pods.values():
             place, record = self._storage.of(pod.record.uid), pod.record
             if record.job == job:
                 containers = {name: tuple(place.attempts(name)) for name in place.containers()}
-                found.append(KeptPod(record.name, record.uid, record.rank, record.created, containers))
+                which = record.name, record.uid, record.rank, record.created
+                found.append(KeptPod(*which, containers, role=record.role, job_index=record.job_index))
         return found
 
     def _drop(self, pods: Iterable[PastPod]) -> list[Path]:

@@ -46,7 +46,8 @@ _MOST_OF_A_NAME = 100
 class PodRecord(msgspec.Struct, frozen=True):
     """Who a pod is, and what the node has given it.
 
-    job: the uid of the Job that it is of, if any. rank: its index in that, or the last part of its name.
+    job: the uid of the JobSet or else the Job that it is of, if any. role, job_index: which Job of the JobSet.
+    rank: its index in its Job, or the last part of its name.
     created, gone: when its object was made, and when that went; RFC 3339. A pod that is gone has only logs.
     """
 
@@ -59,6 +60,8 @@ class PodRecord(msgspec.Struct, frozen=True):
     rank: str = ""
     created: str = ""
     gone: str = ""
+    role: str = ""
+    job_index: str = ""
 
 
 class Storage:

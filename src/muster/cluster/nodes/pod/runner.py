@@ -13,9 +13,9 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
 
-from muster.api.batch import JOB
 from muster.api.core import POD, Container, Pod
-from muster.api.pods import controller_of, rank_of
+from muster.api.jobset import names
+from muster.api.pods import job_reference, rank_of
 from muster.api.status import ApiError
 from muster.cluster.nodes import shims
 from muster.cluster.nodes.container import launching, rights
@@ -125,12 +125,22 @@ class PodRunner:
         meta = self.pod.metadata
         wanted = {c.name: n for c in self.pod.spec.containers if (n := launching.gpus_wanted(c))}
         gpus = self._kit.gpus.take(self.uid, wanted) if wanted else {}
-        owner = controller_of(self.pod)
-        job = owner.uid if owner is not None and JOB.is_of(owner) else ""
+        owner = job_reference(self.pod)
+        labels = meta.labels if owner is not None else {}
+        job = labels.get(names.JOBSET_UID) or (owner.uid if owner is not None else "")
         created = meta.creation_timestamp.isoformat() if meta.creation_timestamp is not None else ""
         self.storage.write(
             PodRecord(
-                meta.namespace, meta.name, self.uid, self.address, gpus, job, rank=rank_of(self.pod), created=created
+                meta.namespace,
+                meta.name,
+                self.uid,
+                self.address,
+                gpus,
+                job,
+                rank=rank_of(self.pod),
+                created=created,
+                role=labels.get(names.REPLICATED_JOB_NAME, ""),
+                job_index=labels.get(names.JOB_INDEX, ""),
             )
         )
 

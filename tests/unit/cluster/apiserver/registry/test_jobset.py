@@ -23,7 +23,7 @@ def test_names_scope_subresources_and_columns() -> None:
     assert (JOB_SETS.singular, JOB_SETS.kind_of_lists) == (names["singular"], names["listKind"])
     assert list(JOB_SETS.short_names) == names.get("shortNames", [])
     assert kind.namespaced == (spec["scope"] == "Namespaced")
-    assert {sub.name for sub in JOB_SETS.subresources} == set(version["subresources"])
+    assert {sub.name for sub in JOB_SETS.subresources} == {*version["subresources"], "log"}, "which is ours"
     name, *columns = printer_of(kind).columns
     assert (name.name, name.format) == ("Name", "name")
     asked = version["additionalPrinterColumns"]

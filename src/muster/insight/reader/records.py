@@ -1,0 +1,31 @@
+"""Reads jobs from any cluster: JobSets where it serves them, and Jobs."""
+
+from muster.api.batch import JOB, Job
+from muster.api.jobset import JOB_SET, JobSet
+from muster.api.jobset.names import JOBSET_NAME
+from muster.insight.reader.queues import get_or_none, list_or_none
+from muster.insight.record import JobRecord, record_of, records_of
+from muster.runtime.client import Client
+
+
+async def record_named(client: Client, name: str, namespace: str) -> JobRecord:
+    """The job of that name. Raises `ApiError` if there is none, or the user may not see it."""
+    found = await get_or_none(client, JOB_SET, name, namespace)
+    if found is not None:
+        return await filled(client, found)
+    job: Job = await client.get(JOB, name, namespace)
+    return record_of(job)
+
+
+async def filled(client: Client, source: Job | JobSet) -> JobRecord:
+    """The record of what was read, with its Jobs."""
+    if isinstance(source, Job):
+        return record_of(source)
+    labels = f"{JOBSET_NAME}={source.metadata.name}"
+    return record_of(source, await list_or_none(client, JOB, source.metadata.namespace, labels=labels) or ())
+
+
+async def all_records(client: Client, namespace: str) -> list[JobRecord]:
+    """All jobs of a namespace, "" for all. Raises `ApiError` if the user may not see Jobs."""
+    jobs = (await client.list(JOB, namespace)).items
+    return records_of(await list_or_none(client, JOB_SET, namespace) or (), jobs)

@@ -1,0 +1,309 @@
+"""A job as people know it, whatever its kind: a Job, or a JobSet with the Jobs of its roles. Pure.
+
+All that is said of jobs is said of this record. The ranks of a job count its workers from 0, over all roles in their
+order.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Literal
+
+from muster.api.batch import COMPLETION_INDEX, INDEXED, JOB, JOB_NAME_LABEL, Job, JobCondition
+from muster.api.conditions import find_true
+from muster.api.core import ContainerStatus, Pod
+from muster.api.elastic import bounds_of
+from muster.api.jobset import JOB_SET, JobSet, ReplicatedJob
+from muster.api.jobset import names as jobset
+from muster.api.kinds import Kind
+from muster.api.meta import Condition, ObjectMeta
+from muster.api.pods import controller_of, rank_of
+from muster.jobs.job.conditions import FAILURE_TARGET, SUCCESS_CRITERIA_MET
+from muster.runtime.containerlogs import KeptPod
+
+# Why a job has failed that a user has cancelled.
+CANCELLED = "Cancelled"
+
+# Why a JobSet fails because its Jobs do: then these say why.
+_OF_ITS_JOBS = ("FailedJobs", "ReachedMaxRestarts", "FailJobSetFailurePolicyAction")
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """Workers that are alike: those of a replicated job, or all of a Job.
+
+    name: "" of a Job. first: the rank of the first of them. jobs: how many Jobs it has, with `each` ranks at the most.
+    wanted: how many pods there should be, or how many that succeed.
+    """
+
+    name: str
+    first: int
+    jobs: int
+    each: int
+    wanted: int
+    indexed: bool
+
+    @property
+    def end(self) -> int:
+        """The rank behind its last."""
+        return self.first + self.jobs * self.each
+
+
+@dataclass(frozen=True, slots=True)
+class JobEnd:
+    """How a job has ended. reason, message: as the cluster says it, first of its Jobs if it failed by them.
+
+    deadline: for how many seconds that Job may run. restarts: how many times the whole was restarted before.
+    by_pods: pods that failed may say why.
+    """
+
+    word: Literal["Completed", "Failed", "Cancelled"]
+    reason: str = ""
+    message: str = ""
+    deadline: int | None = None
+    restarts: int = 0
+    by_pods: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class JobRecord:
+    """One job. jobs: the Jobs that it consists of now, which may be itself."""
+
+    source: Job | JobSet
+    roles: tuple[Role, ...]
+    jobs: tuple[Job, ...]
+
+    @property
+    def kind(self) -> Kind[Any]:
+        """Job or JobSet."""
+        return JOB if isinstance(self.source, Job) else JOB_SET
+
+    @property
+    def metadata(self) -> ObjectMeta:
+        """Of the whole."""
+        return self.source.metadata
+
+    @property
+    def suspended(self) -> bool:
+        """Whether no pods run for the time being."""
+        return bool(self.source.spec.suspend)
+
+    @property
+    def wanted(self) -> int:
+        """How many pods there should be, or how many that succeed."""
+        return sum(role.wanted for role in self.roles)
+
+    @property
+    def most(self) -> int:
+        """How many workers it can have, all in all."""
+        return self.roles[-1].end if self.roles else 0
+
+    @property
+    def indexed(self) -> bool:
+        """Whether its workers have ranks."""
+        return all(role.indexed for role in self.roles)
+
+    @property
+    def succeeded(self) -> int:
+        """How many of its pods have, as far as they are counted."""
+        return sum(job.status.succeeded for job in self.jobs)
+
+    @property
+    def failed(self) -> int:
+        """How many of its pods have, as far as they are counted."""
+        return sum(job.status.failed for job in self.jobs)
+
+    @property
+    def may_fail(self) -> int | None:
+        """How many of its pods may fail; None if that is not one number."""
+        return self.jobs[0].spec.backoff_limit if len(self.jobs) == 1 else None
+
+    @property
+    def deadline(self) -> int | None:
+        """For how many seconds it may run; None if not all of it has a limit."""
+        if isinstance(self.source, Job):
+            return self.source.spec.active_deadline_seconds
+        limits = [one.template.spec.active_deadline_seconds for one in self.source.spec.replicated_jobs]
+        known = [limit for limit in limits if limit is not None]
+        return max(known) if known and len(known) == len(limits) else None
+
+    @property
+    def restarts(self) -> int:
+        """How many times the whole was restarted."""
+        return self.source.status.restarts if isinstance(self.source, JobSet) else 0
+
+    def ends_with(self, failed: int) -> bool:
+        """Whether it ends once so many pods have failed: those that are missing do not come any more."""
+        if any(find_true(job.status.conditions, kind) for job in self.jobs for kind in _DECIDED):
+            return not isinstance(self.source, JobSet) or self.source.spec.failure_policy is None
+        return self.may_fail is not None and failed > self.may_fail
+
+    @property
+    def gathering(self) -> tuple[int, int] | None:
+        """How many of its workers have started, and of how many, while all wait until all have."""
+        group = self.source.status.group_scheduling if isinstance(self.source, JobSet) else None
+        if group is None or not group.expected or group.released_epoch >= group.epoch:
+            return None
+        return group.started, group.expected
+
+    @property
+    def start_by(self) -> datetime | None:
+        """Until when all have to have started; None if nothing says so."""
+        if not isinstance(self.source, JobSet):
+            return None
+        asked, group = self.source.spec.group_scheduling_config, self.source.status.group_scheduling
+        if asked is None or asked.timeout_after_seconds is None or group is None or group.start_time is None:
+            return None
+        return group.start_time + timedelta(seconds=asked.timeout_after_seconds)
+
+    @property
+    def failed_conditions(self) -> list[Condition | JobCondition]:
+        """What says that it has failed, or that Jobs of it have."""
+        of_jobs = [one for job in self.jobs if (one := find_true(job.status.conditions, "Failed")) is not None]
+        whole = find_true(self.source.status.conditions, jobset.FAILED) if isinstance(self.source, JobSet) else None
+        return [whole, *of_jobs] if whole is not None else [*of_jobs]
+
+    @property
+    def end(self) -> JobEnd | None:
+        """How it has ended, once it has."""
+        return _end_of_job(self.source) if isinstance(self.source, Job) else _end_of_set(self.source, self.jobs)
+
+    @property
+    def pod_labels(self) -> str:
+        """Selects its pods, and perhaps those of another one that had its name."""
+        name = self.metadata.name
+        return f"{JOB_NAME_LABEL if isinstance(self.source, Job) else jobset.JOBSET_NAME}={name}"
+
+    def owns(self, pod: Pod) -> bool:
+        """Whether the pod is one of its own; Jobs of a JobSet may be gone before their pods."""
+        uid = self.metadata.uid
+        if isinstance(self.source, Job):
+            return any(owner.uid == uid for owner in pod.metadata.owner_references)
+        return pod.metadata.labels.get(jobset.JOBSET_UID) == uid and controller_of(pod) is not None
+
+    def rank(self, pod: Pod) -> str:
+        """That of a pod; where it has no index, the last part of its name."""
+        if isinstance(self.source, Job) or not is_indexed(pod):
+            return rank_of(pod)
+        index, labels = pod.metadata.annotations[COMPLETION_INDEX], pod.metadata.labels
+        return self._rank_at(labels.get(jobset.REPLICATED_JOB_NAME, ""), labels.get(jobset.JOB_INDEX, ""), index)
+
+    def kept_rank(self, pod: KeptPod) -> str:
+        """That of a pod that is gone."""
+        return self._rank_at(pod.role, pod.job_index, pod.rank) if pod.role and pod.rank.isdecimal() else pod.rank
+
+    def _rank_at(self, role: str, job: str, index: str) -> str:
+        """That of the pod with this index in this Job of the role."""
+        found = next((one for one in self.roles if one.name == role), None)
+        if found is None or not job.isdecimal():
+            return index
+        return str(found.first + int(job) * found.each + int(index))
+
+    def role_of(self, rank: str) -> str:
+        """The name of the role of a rank, if there are several."""
+        if len(self.roles) < 2 or not rank.isdecimal():
+            return ""
+        return next((role.name for role in self.roles if role.first <= int(rank) < role.end), "")
+
+    def title(self, rank: str) -> str:
+        """What a worker's lines are marked with: its rank, after the role where there are several."""
+        return f"{self.role_of(rank)} {rank}".lstrip()
+
+    def who(self, pod: Pod) -> str:
+        """`rank 2`, `rank 2 (driver)`, or the name of the pod where it has no rank."""
+        if not is_indexed(pod):
+            return f"pod {pod.metadata.name}"
+        rank = self.rank(pod)
+        role = self.role_of(rank)
+        return f"rank {rank} ({role})" if role else f"rank {rank}"
+
+
+def is_indexed(pod: Pod) -> bool:
+    """Whether the pod has an index in its Job."""
+    return pod.metadata.annotations.get(COMPLETION_INDEX, "").isdecimal()
+
+
+def statuses(pod: Pod) -> list[ContainerStatus]:
+    """Of the containers that run what the user asked for, the initial ones first: not of the one that waits."""
+    both = (*pod.status.init_container_statuses, *pod.status.container_statuses)
+    return [status for status in both if status.name != jobset.GROUP_SCHEDULING_INIT]
+
+
+def has_joined(pod: Pod) -> bool:
+    """Whether the pod has started, as its group counts it."""
+    waiting = [one for one in pod.status.init_container_statuses if one.name == jobset.GROUP_SCHEDULING_INIT]
+    return any(one.state.running is not None or one.state.terminated is not None for one in waiting)
+
+
+_DECIDED = (FAILURE_TARGET, SUCCESS_CRITERIA_MET)
+
+
+def record_of(source: Job | JobSet, jobs: Iterable[Job] = ()) -> JobRecord:
+    """The record of a Job; or of a JobSet, with those of these Jobs that are its own."""
+    if isinstance(source, Job):
+        return JobRecord(source, (_role_of_job(source),), (source,))
+    roles: list[Role] = []
+    for one in source.spec.replicated_jobs:
+        roles.append(_role(one, roles[-1].end if roles else 0))
+    uid = source.metadata.uid
+    mine = (job for job in jobs if any(owner.uid == uid for owner in job.metadata.owner_references))
+    return JobRecord(source, tuple(roles), tuple(sorted(mine, key=lambda job: job.metadata.name)))
+
+
+def records_of(sets: Iterable[JobSet], jobs: Sequence[Job]) -> list[JobRecord]:
+    """All JobSets, and all Jobs that are of none of them."""
+    by_owner: dict[str, list[Job]] = {}
+    for job in jobs:
+        for owner in job.metadata.owner_references:
+            by_owner.setdefault(owner.uid, []).append(job)
+    found = [record_of(one, by_owner.pop(one.metadata.uid, ())) for one in sets]
+    known = {one.metadata.uid for one in found}
+    alone = (job for job in jobs if not known & {owner.uid for owner in job.metadata.owner_references})
+    return [*found, *map(record_of, alone)]
+
+
+def _role_of_job(job: Job) -> Role:
+    spec, bounds = job.spec, bounds_of(job.metadata.annotations)
+    wanted = spec.completions if spec.completions is not None else spec.parallelism or 0
+    most = max(bounds.most if bounds is not None else 1, spec.parallelism or 1, spec.completions or 1)
+    return Role("", 0, 1, most, wanted, spec.completion_mode == INDEXED)
+
+
+def _role(one: ReplicatedJob, first: int) -> Role:
+    spec = one.template.spec
+    parallelism = 1 if spec.parallelism is None else spec.parallelism
+    each = spec.completions if spec.completions is not None else parallelism
+    indexed = spec.completion_mode in (None, INDEXED)
+    return Role(one.name, first, one.replicas, max(each, 1), one.replicas * each, indexed)
+
+
+def _end_of_job(job: Job) -> JobEnd | None:
+    for condition in job.status.conditions:
+        if condition.status == "True" and condition.type in ("Complete", "Failed"):
+            if condition.reason == CANCELLED:
+                return JobEnd("Cancelled")
+            word: Literal["Completed", "Failed"] = "Completed" if condition.type == "Complete" else "Failed"
+            return JobEnd(word, condition.reason, condition.message, job.spec.active_deadline_seconds)
+    return None
+
+
+def _end_of_set(source: JobSet, jobs: Iterable[Job]) -> JobEnd | None:
+    conditions = source.status.conditions
+    if find_true(conditions, jobset.COMPLETED) is not None:
+        return JobEnd("Completed")
+    failed = find_true(conditions, jobset.FAILED)
+    if failed is None:
+        return None
+    if failed.reason == CANCELLED:
+        return JobEnd("Cancelled")
+    if failed.reason not in _OF_ITS_JOBS:
+        return JobEnd("Failed", failed.reason, failed.message, by_pods=False)
+    ends = [
+        (str(condition.last_transition_time), job.spec.active_deadline_seconds, condition)
+        for job in jobs
+        if (condition := find_true(job.status.conditions, "Failed")) is not None
+    ]
+    if not ends:
+        return JobEnd("Failed", failed.reason, failed.message, restarts=source.status.restarts)
+    _, deadline, first = min(ends, key=lambda end: end[0])
+    return JobEnd("Failed", first.reason, first.message, deadline, source.status.restarts)

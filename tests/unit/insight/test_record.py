@@ -1,0 +1,170 @@
+"""A job, whatever its kind, as one record."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from muster.api.batch import Job
+from muster.api.core import Pod
+from muster.api.jobset import JobSet
+from muster.insight.jobstate import JobState, ending, job_state
+from muster.insight.record import JobEnd, JobRecord, record_of, records_of
+from muster.runtime.containerlogs import KeptPod
+
+LABEL = "jobset.sigs.k8s.io/"
+
+
+def role(name: str, jobs: int, each: int | None, **spec: Any) -> dict[str, Any]:
+    sizes = {"parallelism": each, "completions": each} if each is not None else {}
+    return {"name": name, "replicas": jobs, "template": {"spec": sizes | spec}}
+
+
+def jobset(*roles: dict[str, Any], status: Any = None, **spec: Any) -> JobSet:
+    metadata = {"name": "j", "namespace": "ns", "uid": "js"}
+    roles = roles or (role("driver", 1, 1), role("worker", 2, 3))
+    document = {"metadata": metadata, "spec": {"replicatedJobs": roles, **spec}, "status": status or {}}
+    return msgspec.convert(document, JobSet, strict=False)
+
+
+def child(name: str, uid: str = "js", at: int = 0, reason: str = "", **status: Any) -> Job:
+    if reason:
+        since = f"2026-01-01T00:00:{at:02}Z"
+        failed = {"type": "Failed", "status": "True", "reason": reason, "message": name, "lastTransitionTime": since}
+        status["conditions"] = [failed]
+    owner = {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "name": "j", "uid": uid, "controller": True}
+    metadata = {"name": name, "uid": f"uid-{name}", "ownerReferences": [owner] if uid else []}
+    return msgspec.convert({"metadata": metadata, "spec": {"activeDeadlineSeconds": 9}, "status": status}, Job)
+
+
+def pod(role: str, job: int, index: int | None, uid: str = "js", phase: str = "Running", **status: Any) -> Pod:
+    labels = {f"{LABEL}jobset-uid": uid, f"{LABEL}replicatedjob-name": role, f"{LABEL}job-index": str(job)}
+    annotations = {} if index is None else {"batch.kubernetes.io/job-completion-index": str(index)}
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "x", "uid": "y", "controller": True}
+    metadata = {"name": "p-x7k2p", "labels": labels, "annotations": annotations, "ownerReferences": [owner]}
+    return msgspec.convert(
+        {"metadata": metadata, "spec": {"nodeName": "n", "containers": []}, "status": {"phase": phase} | status}, Pod
+    )
+
+
+def failed(code: int, container: str = "c") -> dict[str, Any]:
+    state = {"terminated": {"exitCode": code, "finishedAt": "2026-01-01T00:00:00Z"}}
+    return {"containerStatuses": [{"name": container, "state": state}]}
+
+
+@pytest.mark.parametrize(
+    ("where", "rank", "title", "who"),
+    [
+        (("driver", 0, 0), "0", "driver 0", "rank 0 (driver)"),
+        (("worker", 0, 0), "1", "worker 1", "rank 1 (worker)"),
+        (("worker", 1, 2), "6", "worker 6", "rank 6 (worker)"),
+        (("worker", 1, None), "x7k2p", "x7k2p", "pod p-x7k2p"),
+        (("gone", 0, 2), "2", "worker 2", "rank 2 (worker)"),
+    ],
+)
+def test_ranks_count_over_all_roles(where, rank, title, who):
+    job = record_of(jobset())
+    assert (job.rank(pod(*where)), job.title(rank), job.who(pod(*where))) == (rank, title, who)
+    if where[2] is not None:
+        kept = KeptPod("p", "u", str(where[2]), "", {}, role=where[0], job_index=str(where[1]))
+        assert job.kept_rank(kept) == rank
+
+
+def test_one_role_is_not_named():
+    job = record_of(jobset(role("workers", 1, 2)))
+    assert (job.title("1"), job.who(pod("workers", 0, 1))) == ("1", "rank 1")
+
+
+@pytest.mark.parametrize(
+    ("roles", "wanted", "most", "indexed"),
+    [
+        ([role("w", 2, 3)], 6, 6, True),
+        ([role("w", 1, None)], 1, 1, True),
+        ([role("w", 1, 0)], 0, 1, True),
+        ([role("w", 0, 3), role("v", 1, 1)], 1, 1, True),
+        ([role("w", 1, 2, completionMode="NonIndexed")], 2, 2, False),
+        ([role("w", 1, None, parallelism=4)], 4, 4, True),
+        ([role("w", 1, None, parallelism=1, completions=4)], 4, 4, True),
+    ],
+)
+def test_sizes(roles, wanted, most, indexed):
+    job = record_of(jobset(*roles))
+    assert (job.wanted, job.most, job.indexed) == (wanted, most, indexed)
+
+
+def test_a_jobset_has_its_own_jobs_and_pods_and_what_is_of_none_stands_alone():
+    jobs = [child("j-b"), child("j-a"), child("old", uid="before"), child("alone", uid="")]
+    [whole, *others] = records_of([jobset()], jobs)
+    assert [job.metadata.name for job in whole.jobs] == ["j-a", "j-b"]
+    assert [one.metadata.name for one in others] == ["old", "alone"]
+    assert whole.owns(pod("driver", 0, 0))
+    assert not whole.owns(pod("driver", 0, 0, uid="before"))
+
+
+def ended(reason: str, message: str = "whole", **status: Any) -> dict[str, Any]:
+    condition = {"type": "Failed", "status": "True", "reason": reason, "message": message}
+    return {"conditions": [condition], **status}
+
+
+@pytest.mark.parametrize(
+    ("status", "jobs", "end"),
+    [
+        ({}, [child("a", reason="BackoffLimitExceeded")], None),
+        ({"conditions": [{"type": "Completed", "status": "True"}]}, [], JobEnd("Completed")),
+        (ended("Cancelled"), [], JobEnd("Cancelled")),
+        (
+            ended("FailedJobs"),
+            [child("b", at=2, reason="BackoffLimitExceeded"), child("a", at=1, reason="DeadlineExceeded")],
+            JobEnd("Failed", "DeadlineExceeded", "a", 9),
+        ),
+        (ended("ReachedMaxRestarts", restarts=2), [], JobEnd("Failed", "ReachedMaxRestarts", "whole", None, 2)),
+        (ended("Other"), [child("a", reason="X")], JobEnd("Failed", "Other", "whole", by_pods=False)),
+    ],
+)
+def test_how_a_jobset_ended(status, jobs, end):
+    assert record_of(jobset(status=status), jobs).end == end
+
+
+GATHERING = {"groupScheduling": {"epoch": 2, "releasedEpoch": 1, "started": 3, "expected": 7}}
+
+
+@pytest.mark.parametrize(
+    ("job", "pods", "state"),
+    [
+        (record_of(jobset()), [], JobState("Pending", 0, 7, "waiting for its pods to be created")),
+        # Those of a role that has ended are done, and the next have not been made.
+        (
+            record_of(jobset(), [child("j-driver-0", succeeded=1)]),
+            [pod("driver", 0, 0, phase="Succeeded")],
+            JobState("Pending", 1, 7, "waiting for its pods to be created"),
+        ),
+        (
+            record_of(jobset(status=GATHERING)),
+            [pod("driver", 0, 0, phase="Pending")],
+            JobState("Starting", 0, 7, "3 of 7 workers have started; they go on once all have"),
+        ),
+        (
+            record_of(jobset(status={"restarts": 2})),
+            [pod("driver", 0, 0)],
+            JobState("Running", 0, 7, "it was restarted 2 times"),
+        ),
+        (
+            record_of(jobset(status=ended("ReachedMaxRestarts", restarts=1))),
+            [pod("worker", 0, 1, phase="Failed", **failed(3))],
+            JobState("Failed", 0, 7, "rank 2 (worker) ended with exit code 3; it had been restarted once"),
+        ),
+        # The group gave up: its controller says it better than the pods that waited.
+        (
+            record_of(jobset(status=ended("GroupTimeout", "6 of 7 had started"))),
+            [pod("worker", 0, 1, phase="Failed", **failed(75, "group-scheduling-init"))],
+            JobState("Failed", 0, 7, "6 of 7 had started"),
+        ),
+    ],
+)
+def test_the_state_of_a_jobset(job: JobRecord, pods: list[Pod], state: JobState):
+    assert job_state(job, pods) == state
+
+
+def test_the_exit_code_is_that_of_the_first_to_fail():
+    job = record_of(jobset(status=ended("FailedJobs")), [child("j-worker-0", reason="BackoffLimitExceeded")])
+    assert ending(job, [pod("worker", 0, 1, phase="Failed", **failed(3))]).code == 3
