@@ -4,7 +4,7 @@ Every part of the system sees the world through this and nothing else.
 """
 
 from collections import deque
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Generic, Literal, TypeVar
 
@@ -18,6 +18,7 @@ from muster.runtime.process.garbage import collector_paused
 from muster.runtime.refusals import ignoring
 from muster.runtime.transport import (
     JSON,
+    JSON_PATCH,
     MERGE_PATCH,
     Request,
     Response,
@@ -184,6 +185,15 @@ class Client:
         guard = {"uid": meta.uid} | ({"resourceVersion": meta.resource_version} if lock else {})
         guarded = {**patch, "metadata": guard | patch.get("metadata", {})}
         return await self.patch(kind, meta.name, guarded, meta.namespace, type=type, subresource=subresource)
+
+    async def edit_object(
+        self, kind: Kind[T], obj: T, operations: Sequence[Mapping[str, Any]], *, subresource: str = ""
+    ) -> T:
+        """Change parts of this very object, within lists too, by a JSON patch. Raises as `patch_object` with `lock`."""
+        meta = meta_of(obj)
+        guard = {"op": "replace", "path": "/metadata/resourceVersion", "value": meta.resource_version}
+        edits = [guard, *operations]
+        return await self.patch(kind, meta.name, edits, meta.namespace, type=JSON_PATCH, subresource=subresource)
 
     async def delete(
         self,

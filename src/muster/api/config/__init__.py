@@ -11,6 +11,7 @@ import msgspec
 
 from muster.api import yaml_decode
 from muster.api.config.decode import Problem, read
+from muster.api.config.frameworks import BUILT_IN
 from muster.api.config.rules import errors
 from muster.api.config.types import (
     V1BETA1,
@@ -41,8 +42,8 @@ __all__ = [
 
 DEFAULT: Final = Configuration.default()
 
-# What an embedded cluster goes by that is given no file: plain pods queue, too.
-EMBEDDED: Final = msgspec.structs.replace(DEFAULT, integrations=Integrations(frameworks=("batch/job", "pod")))
+# What an embedded cluster goes by that is given no file: all kinds queue that come with the engine.
+EMBEDDED: Final = msgspec.structs.replace(DEFAULT, integrations=Integrations(frameworks=BUILT_IN))
 
 MAX_BYTES: Final = 1 << 20  # what an API server stores in one object; real ones have a few kilobytes
 

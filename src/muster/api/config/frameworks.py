@@ -33,6 +33,9 @@ FRAMEWORKS: Final = {
     "workload.codeflare.dev/appwrapper": GroupVersionKind("workload.codeflare.dev", "v1beta2", "AppWrapper"),
 }
 
+# Those whose integrations come with this engine.
+BUILT_IN: Final = ("batch/job", "jobset.x-k8s.io/jobset", "pod")
+
 # Those that have no way to other clusters of their own.
 NOT_DISPATCHED: Final = frozenset({"deployment", "sparkoperator.k8s.io/sparkapplication"})
 

@@ -37,6 +37,9 @@ GATE_OPEN = "Open"
 WORKLOAD_PRIORITY_GROUP = "kueue.x-k8s.io"
 POD_PRIORITY_GROUP = "scheduling.k8s.io"
 
+# As many podsets has a workload at most.
+MOST_POD_SETS = 18
+
 _Count = Annotated[Int32, limits(minimum=0)]
 _DefaultedPodSetName = Annotated[str, limits(max_length=63, pattern=LABEL), DEFAULTED]
 
@@ -92,7 +95,7 @@ class WorkloadSpec(Struct):
     preemption_gates: what must be open before it may preempt others.
     """
 
-    pod_sets: Annotated[tuple[PodSet, ...], map_by("name"), limits(min_items=1, max_items=18)] = ()
+    pod_sets: Annotated[tuple[PodSet, ...], map_by("name"), limits(min_items=1, max_items=MOST_POD_SETS)] = ()
     queue_name: ObjectName = ""
     priority_class_ref: PriorityClassRef | None = None
     priority: Int32 | None = None
@@ -128,7 +131,7 @@ class Admission(Struct):
     """
 
     cluster_queue: ObjectName = ""
-    pod_set_assignments: Annotated[tuple[PodSetAssignment, ...], map_by("name"), limits(max_items=18)] = ()
+    pod_set_assignments: Annotated[tuple[PodSetAssignment, ...], map_by("name"), limits(max_items=MOST_POD_SETS)] = ()
 
 
 class RequeueState(Struct):
@@ -188,7 +191,7 @@ class AdmissionCheckState(Struct):
     message: Annotated[str, limits(max_length=32768)]
     requeue_after_seconds: _Count | None = None
     retry_count: _Count | None = None
-    pod_set_updates: Annotated[tuple[PodSetUpdate, ...], ATOMIC, limits(max_items=18)] = ()
+    pod_set_updates: Annotated[tuple[PodSetUpdate, ...], ATOMIC, limits(max_items=MOST_POD_SETS)] = ()
 
 
 class PodSetRequest(Struct):
@@ -268,9 +271,9 @@ class WorkloadStatus(Struct):
     conditions: Conditions = ()
     admission: Admission | None = None
     requeue_state: RequeueState | None = None
-    reclaimable_pods: Annotated[tuple[ReclaimablePod, ...], map_by("name"), limits(max_items=18)] = ()
+    reclaimable_pods: Annotated[tuple[ReclaimablePod, ...], map_by("name"), limits(max_items=MOST_POD_SETS)] = ()
     admission_checks: Annotated[tuple[AdmissionCheckState, ...], map_by("name"), limits(max_items=8)] = ()
-    resource_requests: Annotated[tuple[PodSetRequest, ...], map_by("name"), limits(max_items=18)] = ()
+    resource_requests: Annotated[tuple[PodSetRequest, ...], map_by("name"), limits(max_items=MOST_POD_SETS)] = ()
     accumulated_past_execution_time_seconds: Int32 | None = None
     scheduling_stats: SchedulingStats | None = None
     nominated_cluster_names: Annotated[

@@ -3,7 +3,8 @@
 Order and sentences are those of Kueue's webhooks (jobframework/defaults.go, validation.go). Unlike upstream, a job in a
 namespace that is not managed runs as it is: there, upstream suspends a job with a queue's name, and no controller ever
 starts it. And a job that another controller owns does not get a queue that it does not name: upstream knows the owners
-that are integrated, and takes the jobs of all others one by one.
+that are integrated, and takes the jobs of all others one by one. And a Job of a JobSet never queues by itself, whatever
+its template says, where JobSets queue: the JobSet starts and stops it.
 """
 
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ from msgspec import Struct
 
 from muster.api.batch import CRON_JOB
 from muster.api.elastic import ELASTIC_ANNOTATION, is_elastic
+from muster.api.jobset import JOB_SET
 from muster.api.kueue.names import (
     ELASTIC_JOB,
     MAX_EXEC_TIME_SECONDS_LABEL,
@@ -21,7 +23,7 @@ from muster.api.kueue.names import (
 )
 from muster.api.managed.ancestry import managed_ancestor
 from muster.api.managed.surroundings import Settings, Surroundings
-from muster.api.meta import ObjectMeta
+from muster.api.meta import ObjectMeta, OwnerReference
 from muster.api.status import FieldError
 from muster.api.validation import names
 from muster.api.validation.fields import IMMUTABLE, Errors, each, immutable, invalid
@@ -46,6 +48,8 @@ def arrival(meta: ObjectMeta, around: Surroundings, settings: Settings, *, dispa
     """What a new job of any kind gets; `dispatchable`: it may run elsewhere. Raises `NestingTooDeepError`."""
     if not settings.selects.matches(around.namespace_labels(meta.namespace)):
         return Arrival()
+    if (above := part_of(meta)) is not None and around.owner(meta.namespace, above) is not None:
+        return Arrival()
     named = meta.labels.get(QUEUE_NAME_LABEL, "")
     local = around.local_queue(meta.namespace, named or DEFAULT_QUEUE)
     if not named and not settings.without_queue and (local is None or _is_run_by_another(meta)):
@@ -65,8 +69,18 @@ def arrival(meta: ObjectMeta, around: Surroundings, settings: Settings, *, dispa
 
 def _is_run_by_another(meta: ObjectMeta) -> bool:
     """Whether its owner starts and stops the job, and would undo what we do; a CronJob only makes its Jobs."""
-    owner = next((owner for owner in meta.owner_references if owner.controller), None)
+    owner = _controller_of(meta)
     return owner is not None and not CRON_JOB.is_of(owner)
+
+
+def part_of(meta: ObjectMeta) -> OwnerReference | None:
+    """The JobSet that a job is of: it queues whole or not at all, and a queue in its templates means nothing."""
+    owner = _controller_of(meta)
+    return owner if owner is not None and JOB_SET.is_of(owner) else None
+
+
+def _controller_of(meta: ObjectMeta) -> OwnerReference | None:
+    return next((owner for owner in meta.owner_references if owner.controller), None)
 
 
 def prebuilt_name(meta: ObjectMeta) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from muster.api.kueue import PodsetSliceRequiredTopologyConstraint, PodSetTopologyRequest
+from muster.api.kueue import PodSet, PodsetSliceRequiredTopologyConstraint, PodSetTopologyRequest
 from muster.api.kueue.names import (
     POD_SET_GROUP_NAME,
     POD_SET_PREFERRED_TOPOLOGY,
@@ -19,6 +19,7 @@ from muster.api.kueue.names import (
     TOPOLOGY_ANNOTATIONS,
 )
 from muster.api.managed.jobs import integer
+from muster.api.status import NO_VALUE
 from muster.api.validation import names
 from muster.api.validation.fields import Errors, each, forbidden, invalid, required
 
@@ -30,10 +31,13 @@ _MOST_LAYERS = 3
 _WAYS = (POD_SET_REQUIRED_TOPOLOGY, POD_SET_PREFERRED_TOPOLOGY, POD_SET_UNCONSTRAINED_TOPOLOGY)
 
 
-def topology_request(annotations: Mapping[str, str], index_label: str | None = None) -> PodSetTopologyRequest | None:
+def topology_request(
+    annotations: Mapping[str, str], index_label: str | None = None, groups: tuple[str, int] | None = None
+) -> PodSetTopologyRequest | None:
     """What pods with these annotations ask for; None if that is nothing. What makes no sense is not asked for.
 
-    index_label: the label that holds the rank of a pod.
+    index_label: the label that holds the rank of a pod. groups: where pods come in groups with ranks of their own, the
+    label that holds the index of a pod's group, and how many groups there are.
     """
     if TOPOLOGY_ANNOTATIONS.isdisjoint(annotations):
         return None
@@ -46,6 +50,8 @@ def topology_request(annotations: Mapping[str, str], index_label: str | None = N
         preferred=preferred_at if required_at is None else None,
         unconstrained=_BOOLEANS.get(annotations.get(POD_SET_UNCONSTRAINED_TOPOLOGY, "")) if one is None else None,
         pod_index_label=index_label,
+        sub_group_index_label=groups[0] if groups is not None else None,
+        sub_group_count=groups[1] if groups is not None else None,
         pod_set_group_name=annotations.get(POD_SET_GROUP_NAME) if one is not None else None,
         pod_set_slice_required_topology=annotations.get(POD_SET_SLICE_REQUIRED_TOPOLOGY) if size else None,
         pod_set_slice_size=size if POD_SET_SLICE_REQUIRED_TOPOLOGY in annotations and size else None,
@@ -68,6 +74,30 @@ def problems(path: str, annotations: Mapping[str, str], count: int | None = None
         yield invalid(_at(path, POD_SET_UNCONSTRAINED_TOPOLOGY), anywhere, "must be a boolean value")
     yield from _slices(path, annotations, count)
     yield from _several_slices(path, annotations)
+
+
+def grouping(podsets: Sequence[tuple[str, PodSet]]) -> Errors:
+    """What is wrong with podsets that are to be placed together; each with the path of its annotations."""
+    groups: dict[str, list[tuple[str, PodSet, PodSetTopologyRequest]]] = {}
+    for path, podset in podsets:
+        request = podset.topology_request
+        if request is not None and request.pod_set_group_name is not None:
+            groups.setdefault(request.pod_set_group_name, []).append((path, podset, request))
+    for name, members in groups.items():
+        if len(members) != 2:
+            told = f"can only define groups of exactly 2 pod sets, got: {len(members)} pod set(s)"
+            yield from (invalid(_at(path, POD_SET_GROUP_NAME), name, told) for path, *_ in members)
+            continue
+        (path, podset, request), (other_path, other_podset, other) = members
+        if 1 not in (podset.count, other_podset.count):
+            sizes = f"got: {podset.count} replica(s) and {other_podset.count} replica(s) in the group"
+            told = f"can only define groups where at least one pod set has only 1 replica, {sizes}"
+            yield from (invalid(_at(each_path, POD_SET_GROUP_NAME), name, told) for each_path, *_ in members)
+        if (request.required, request.preferred) != (other.required, other.preferred):
+            either = f"'{POD_SET_REQUIRED_TOPOLOGY}' or '{POD_SET_PREFERRED_TOPOLOGY}'"
+            for mine, theirs in ((path, other_path), (other_path, path)):
+                told = f"must specify {either} topology consistent with '{theirs}' in group '{name}'"
+                yield invalid(mine, NO_VALUE, told)
 
 
 def _group(path: str, annotations: Mapping[str, str]) -> Errors:

@@ -23,11 +23,15 @@ T_contra = TypeVar("T_contra", contravariant=True)
 class Step(Struct, frozen=True):
     """One write to the job: a JSON merge patch, of the object or of its status subresource.
 
+    operations: a JSON patch instead, for what is in lists: a merge patch would replace them whole, and with them what
+        another version of the kind has there.
+
     Steps are written in order, each only if the job is as it was decided on; after a crash they are decided anew.
     """
 
-    patch: dict[str, Any]
+    patch: dict[str, Any] = {}
     subresource: str = ""
+    operations: tuple[dict[str, Any], ...] = ()
 
 
 class Observable(Protocol[T_contra]):
@@ -101,6 +105,11 @@ class Integration(Observable[T], Protocol[T]):
     def restore(self, job: T, original: Sequence[PodSet]) -> Sequence[Step]:
         """Make the pods of a stopped job again what they were before anything was injected."""
         ...
+
+    @property
+    def parts(self) -> "tuple[Integration[Any], ...]":
+        """Of the jobs that it makes: as long as one of them runs, so does it."""
+        return ()
 
     @property
     def gangs(self) -> GangSource[Any] | None:

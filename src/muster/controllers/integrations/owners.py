@@ -8,6 +8,7 @@ from muster.api.kinds import Kind
 from muster.api.kueue import WORKLOAD, Workload
 from muster.api.kueue.names import ADMITTED, FINISHED
 from muster.api.managed.ancestry import managed_ancestor
+from muster.api.managed.jobs import part_of
 from muster.api.meta import ObjectMeta, OwnerReference
 from muster.api.status import not_found
 from muster.runtime.manager import Manager
@@ -38,6 +39,11 @@ class Owners:
     def ancestor(self, meta: ObjectMeta) -> tuple[OwnerReference, ObjectMeta] | None:
         """The topmost job above that queues. Raises `NestingTooDeepError`, and `ApiError` (404) for an unseen owner."""
         return managed_ancestor(meta, self._owner_of, without_queue=self._without_queue)
+
+    def is_part(self, meta: ObjectMeta) -> bool:
+        """Whether it is of a job that queues whole or not at all, and never queues by itself."""
+        above = part_of(meta)
+        return above is not None and (above.api_version, above.kind) in self._jobs
 
     def may_run(self, ancestor: OwnerReference, namespace: str) -> bool:
         """Whether the Workload of the topmost job is admitted."""

@@ -7,7 +7,10 @@ only after the job has stopped.
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
-from typing import Generic, TypeVar
+from functools import partial
+from typing import Any, Generic, TypeVar
+
+from msgspec.structs import replace
 
 from muster.api.config import Configuration
 from muster.api.core import NAMESPACE
@@ -45,6 +48,9 @@ WORKERS = 16
 # Jobs, by what they name or belong to: what has to be looked at when that changes.
 _BY_TIE = "queueing-tie"
 
+# Jobs that other jobs have made, by the UID of the maker.
+_BY_OWNER = "queueing-owner"
+
 
 class JobReconciler(Reconciler, Generic[T]):
     """Runs under a `Manager`."""
@@ -74,7 +80,10 @@ class JobReconciler(Reconciler, Generic[T]):
         self._writer = Workloads(
             manager.client, manager.clock, recorder, integration.kind, configuration.integrations.label_keys_to_copy
         )
+        self._parts = [(one, manager.informer(one.kind, indexes={_BY_OWNER: _owner_uid})) for one in integration.parts]
         self._controller.watch(self._jobs)
+        for one, jobs in self._parts:
+            self._controller.watch(jobs, self._job_above, when=partial(_has_stopped, one))
         self._controller.watch(owners.workloads, self._jobs_of)
         self._controller.watch(priorities.own, self._jobs_of_class, when=appeared)
         self._controller.watch(priorities.of_pods, self._jobs_of_class, when=appeared)
@@ -108,6 +117,12 @@ class JobReconciler(Reconciler, Generic[T]):
                 keys.append(f"{meta.namespace}/{owner.name}")
         return keys
 
+    def _job_above(self, part: Any) -> Iterable[str]:
+        """The job that it is a part of."""
+        meta = meta_of(part)
+        owner = controller_of(meta)
+        return (f"{meta.namespace}/{owner.name}",) if owner is not None and self._kind.is_of(owner) else ()
+
     # One look at one job.
 
     async def _reconcile(self, key: str) -> Result:
@@ -132,7 +147,8 @@ class JobReconciler(Reconciler, Generic[T]):
         if ancestor is not None:
             await self._follow_ancestor(job, ancestor[0])
             return None
-        if not meta.labels.get(QUEUE_NAME_LABEL) and not self._configuration.manage_jobs_without_queue_name:
+        named = meta.labels.get(QUEUE_NAME_LABEL) or self._configuration.manage_jobs_without_queue_name
+        if self._owners.is_part(meta) or not named:
             await self._leave(job, mine)
             return None
         return await self._pair(job, mine)
@@ -158,6 +174,8 @@ class JobReconciler(Reconciler, Generic[T]):
 
     async def _pair(self, job: T, mine: Sequence[Workload]) -> Result:
         facts, now = self._observer.facts(job), self._clock.now()
+        if facts.suspended and not facts.active:
+            facts = replace(facts, active=self._runs_on(meta_of(job).uid))
         if facts.prebuilt:
             mine = await self._prebuilt_of(job)
         try:
@@ -167,6 +185,10 @@ class JobReconciler(Reconciler, Generic[T]):
             return None
         await self._carry_out(job, facts, plan, now)
         return None if plan.wake_at is None else (plan.wake_at - now).total_seconds()
+
+    def _runs_on(self, uid: str) -> bool:
+        """Whether jobs that it has made still run: they may be asked to stop only later, and its status comes last."""
+        return any(_runs(one, part) for one, parts in self._parts for part in parts.by(_BY_OWNER, uid))
 
     async def _prebuilt_of(self, job: T) -> list[Workload]:
         """The Workload that was made for the job: one without an owner becomes the job's, another's is left alone."""
@@ -224,4 +246,23 @@ class JobReconciler(Reconciler, Generic[T]):
 
     async def _steps(self, job: T, steps: Sequence[Step]) -> None:
         for step in steps:
-            job = await self._client.patch_object(self._kind, job, step.patch, subresource=step.subresource)
+            job = await self._step(job, step)
+
+    async def _step(self, job: T, step: Step) -> T:
+        if step.operations:
+            return await self._client.edit_object(self._kind, job, step.operations, subresource=step.subresource)
+        return await self._client.patch_object(self._kind, job, step.patch, subresource=step.subresource)
+
+
+def _owner_uid(job: Any) -> tuple[str, ...]:
+    owner = controller_of(meta_of(job))
+    return () if owner is None else (owner.uid,)
+
+
+def _runs(integration: Integration[Any], job: Any) -> bool:
+    """Whether it may have pods. One that is being deleted is there for as long as they are."""
+    return integration.end(job) is None and (not integration.is_suspended(job) or integration.is_active(job))
+
+
+def _has_stopped(integration: Integration[Any], old: Any | None, new: Any | None) -> bool:
+    return old is not None and _runs(integration, old) and (new is None or not _runs(integration, new))

@@ -5,27 +5,32 @@ from typing import Any, Final
 
 from muster.api.batch import JOB
 from muster.api.config import EMBEDDED, Configuration, frameworks
+from muster.api.jobset import JOB_SET
 from muster.controllers.gangs import GangSource
 from muster.controllers.integrations.framework import Integration
 from muster.controllers.integrations.job.integration import JobIntegration
+from muster.controllers.integrations.jobset.integration import JobSetIntegration
 from muster.controllers.integrations.pods.gang import PodGroupGangs
 from muster.controllers.podgroup.gang import PodGroups
 from muster.jobs.podgroup.record import NATIVE
 
 # Those that come with the engine. The first that knows the gang of a pod has it: a kind stands before those whose jobs
 # it makes.
-INTEGRATIONS: Final[tuple[Integration[Any], ...]] = (JobIntegration(),)
+INTEGRATIONS: Final[tuple[Integration[Any], ...]] = (JobSetIntegration(), JobIntegration())
+
+# Kinds whose pods are gangs whether they queue or not.
+_ALWAYS_GANGS: Final = (JOB_SET, JOB)
 
 
 def gang_sources(
     integrations: Sequence[Integration[Any]] = INTEGRATIONS, configuration: Configuration = EMBEDDED
 ) -> list[GangSource[Any]]:
-    """Where gangs come from: PodGroups; Jobs, whether they queue or not, and kinds that do; then pods alone.
+    """Where gangs come from: PodGroups; JobSets and Jobs, queued or not, and kinds that queue; then pods alone.
 
     A kind that the Configuration does not name need not be served, so it is not followed.
     """
     named = chosen(integrations, configuration)
-    followed = (one.gangs for one in integrations if one.kind == JOB or one in named)
+    followed = (one.gangs for one in integrations if one.kind in _ALWAYS_GANGS or one in named)
     return [pod_groups(configuration), *(gangs for gangs in followed if gangs is not None), PodGroupGangs()]
 
 

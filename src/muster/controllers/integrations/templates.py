@@ -1,7 +1,9 @@
 """Patches of pod templates: what an admission injects, and how it is taken away again. Pure."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
+
+import msgspec
 
 from muster.api.core import PodSchedulingGate, PodTemplateSpec
 from muster.controllers.integrations.injection import tolerations
@@ -29,6 +31,29 @@ def restoring(now: PodTemplateSpec, before: PodTemplateSpec, keep: Collection[st
     if now.spec.scheduling_gates != before.spec.scheduling_gates:
         patch["spec"]["schedulingGates"] = list(before.spec.scheduling_gates) or None
     return patch
+
+
+def operations(path: str, now: PodTemplateSpec, patch: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """The JSON patch that does to a template at this path what a merge patch of this module does."""
+    if metadata := patch["metadata"]:
+        written = {field: _merged(getattr(now.metadata, field), change) for field, change in metadata.items()}
+        yield _put(f"{path}/metadata", msgspec.structs.replace(now.metadata, **written))
+    have = msgspec.to_builtins(now.spec)
+    for field, value in patch["spec"].items():
+        if isinstance(value, Mapping):
+            yield _put(f"{path}/spec/{field}", _merged(now.spec.node_selector, value))
+        elif value:
+            yield _put(f"{path}/spec/{field}", value)
+        elif field in have:
+            yield {"op": "remove", "path": f"{path}/spec/{field}"}
+
+
+def _put(path: str, value: Any) -> dict[str, Any]:
+    return {"op": "add", "path": path, "value": value}
+
+
+def _merged(now: Mapping[str, str], change: Mapping[str, str | None]) -> dict[str, str]:
+    return {key: value for key, value in {**now, **change}.items() if value is not None}
 
 
 def _gated(template: PodTemplateSpec, more: tuple[str, ...]) -> list[PodSchedulingGate]:

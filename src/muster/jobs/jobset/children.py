@@ -11,6 +11,7 @@ from muster.api.core import Container, PodSpec, Toleration, Volume
 from muster.api.core.volumes import PersistentVolumeClaimVolumeSource
 from muster.api.jobset import JOB_SET, JobSet, ReplicatedJob, names
 from muster.api.meta import ObjectMeta, OwnerReference
+from muster.jobs.jobset import gang
 from muster.jobs.jobset.census import job_restarts
 from muster.jobs.jobset.claims import claim_name
 from muster.jobs.jobset.start.barrier import DEFAULT, gated
@@ -64,7 +65,9 @@ class Children:
             spec = _on_its_own_nodes(spec, f"{jobset.metadata.namespace}_{job_name(jobset, role.name, index)}")
         spec = replace(spec, volumes=(*spec.volumes, *self._volumes(spec)))
         meta = replace(
-            pods.metadata, labels=pods.metadata.labels | said, annotations=pods.metadata.annotations | said | placed
+            pods.metadata,
+            labels=pods.metadata.labels | said,
+            annotations=pods.metadata.annotations | said | placed | gang.pod_annotations(jobset, role),
         )
         made = JobTemplateSpec(
             metadata=ObjectMeta(labels=labels, annotations=annotations),

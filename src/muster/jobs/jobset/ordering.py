@@ -23,7 +23,7 @@ def startup(jobset: JobSet, records: Sequence[ReplicatedJobStatus]) -> Startup:
     """How far the start may go now. Of a suspended JobSet all Jobs are made but those that depend on others."""
     by_name = {record.name: record for record in records}
     roles = {role.name: role for role in jobset.spec.replicated_jobs}
-    ready = tuple(role for role in roles.values() if _may_start(role, roles, by_name))
+    ready = tuple(role for role in roles.values() if may_start(role, roles, by_name))
     if not is_in_order(jobset) or is_suspended(jobset):
         return Startup(ready)
     for role in ready:
@@ -32,9 +32,10 @@ def startup(jobset: JobSet, records: Sequence[ReplicatedJobStatus]) -> Startup:
     return Startup(())
 
 
-def _may_start(
+def may_start(
     role: ReplicatedJob, roles: Mapping[str, ReplicatedJob], records: Mapping[str, ReplicatedJobStatus]
 ) -> bool:
+    """Whether all that the role depends on have come so far."""
     for needed in role.depends_on:
         record = records.get(needed.name)
         if record is None:

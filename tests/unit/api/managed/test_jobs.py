@@ -141,6 +141,22 @@ def test_a_job_that_another_controller_runs_is_not_drawn_into_the_default_queue(
     assert arrival(meta, DEFAULT, settings, dispatchable=True) == gets
 
 
+@pytest.mark.parametrize(
+    ("parent", "gets"),
+    [
+        pytest.param(ObjectMeta(uid="x"), Arrival(), id="JobSets queue"),
+        pytest.param(None, Arrival(suspend=True), id="JobSets do not queue here"),
+    ],
+)
+def test_the_queue_of_a_job_that_a_jobset_makes_means_nothing_where_jobsets_queue(parent, gets):
+    meta = ObjectMeta(
+        namespace="ns",
+        labels={QUEUE: "lq"},
+        owner_references=(owned_by("JobSet", "jobset.x-k8s.io/v1alpha2"),),
+    )
+    assert arrival(meta, World({"lq": "cq"}, parent=parent), Settings(), dispatchable=True) == gets
+
+
 def test_the_annotation_with_the_name_of_a_workload_comes_before_the_label():
     assert prebuilt_name(ObjectMeta(labels={PREBUILT: "a"})) == "a"
     assert prebuilt_name(ObjectMeta(labels={PREBUILT: "a"}, annotations={PREBUILT: "b"})) == "b"

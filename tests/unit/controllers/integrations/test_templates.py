@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from muster.api.core import PodTemplateSpec, Toleration
+from muster.cluster.apiserver.patch import json as jsonpatch
 from muster.cluster.apiserver.patch import merge
-from muster.controllers.integrations.templates import injecting, restoring
+from muster.controllers.integrations.templates import injecting, operations, restoring
 from muster.queueing.jobframework.observed import PodSetInfo
 
 WORDS = st.dictionaries(st.sampled_from("abcd"), st.sampled_from("xyz"), max_size=4)
@@ -44,6 +45,19 @@ def test_what_was_injected_is_there_and_is_taken_away_again(before: PodTemplateS
     assert now.spec.node_selector == {**before.spec.node_selector, **info.node_selector}
     assert set(now.spec.tolerations) == {*before.spec.tolerations, *info.tolerations}
     assert patched(now, restoring(now, before)) == before
+
+
+@given(TEMPLATES, INFOS)
+def test_the_same_is_done_to_a_template_within_a_list(before: PodTemplateSpec, info: PodSetInfo) -> None:
+    def edited(now: PodTemplateSpec, patch: dict[str, Any]) -> PodTemplateSpec:
+        edits = list(operations("/jobs/0", now, patch))
+        document = {"jobs": [{"spec": {}} | msgspec.to_builtins(now)]}
+        changed = jsonpatch.apply(document, msgspec.json.decode(msgspec.json.encode(edits)))
+        return msgspec.convert(changed["jobs"][0], PodTemplateSpec)
+
+    now = edited(before, injecting(before, info))
+    assert now == patched(before, injecting(before, info))
+    assert edited(now, restoring(now, before)) == before
 
 
 @given(TEMPLATES, INFOS)

@@ -1,0 +1,1 @@
+"""JobSets that queue."""

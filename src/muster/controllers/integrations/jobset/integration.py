@@ -1,0 +1,122 @@
+"""How a JobSet queues: as one workload with a podset for each replicated job. It starts whole or not at all."""
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from typing import Any
+
+from muster.api.batch import COMPLETION_INDEX
+from muster.api.conditions import is_true
+from muster.api.core import PodTemplateSpec
+from muster.api.jobset import JOB_SET, JobSet, ReplicatedJob, names
+from muster.api.kinds import Kind
+from muster.api.kueue import PodSet, ReclaimablePod
+from muster.api.kueue.names import MULTI_KUEUE_CONTROLLER, POD_SET_LABEL
+from muster.api.managed.topology import topology_request
+from muster.api.validation.fields import Errors
+from muster.controllers.integrations.framework import Integration, Step
+from muster.controllers.integrations.job.integration import JobIntegration
+from muster.controllers.integrations.jobset import admission, progress
+from muster.controllers.integrations.jobset.gang import JobSetGangs
+from muster.controllers.integrations.templates import injecting, operations, restoring
+from muster.jobs.jobset.size import pods_of_role
+from muster.jobs.jobset.terms import finish, is_suspended, managed_by
+from muster.queueing.jobframework.observed import End, PodSetInfo
+
+
+class JobSetIntegration(Integration[JobSet]):
+    """JobSets; what they are made of has no Workload of its own."""
+
+    kind: Kind[JobSet] = JOB_SET
+    name = "jobset.x-k8s.io/jobset"
+    parts = (JobIntegration(),)
+    gangs = JobSetGangs()
+
+    def is_managed(self, job: JobSet) -> bool:  # noqa: ARG002  (all JobSets are alike)
+        """All of them, whichever controller makes the Jobs: `managedBy` only says who that is."""
+        return True
+
+    def podsets(self, job: JobSet) -> tuple[PodSet, ...]:
+        """Those of its replicated jobs, in their order and with their names."""
+        return tuple(map(_podset, job.spec.replicated_jobs))
+
+    def is_suspended(self, job: JobSet) -> bool:
+        """By its own field."""
+        return is_suspended(job)
+
+    def lacks_injection(self, job: JobSet) -> bool:
+        """By the label that the pods of admitted JobSets have."""
+        marked = (POD_SET_LABEL in template.metadata.labels for template in _templates(job))
+        return not is_suspended(job) and not all(marked)
+
+    def is_active(self, job: JobSet) -> bool:
+        """Until its controller says that a suspended JobSet has suspended its Jobs, it may be making some."""
+        status = job.status
+        records = status.replicated_jobs_status
+        unsure = bool(records) and not is_true(status.conditions, names.SUSPENDED)
+        return any(record.active for record in records) or (is_suspended(job) and unsure)
+
+    def is_ready(self, job: JobSet) -> bool:
+        """Of what may run."""
+        return progress.is_ready(job)
+
+    def end(self, job: JobSet) -> End | None:
+        """Completed or Failed."""
+        condition = finish(job)
+        return None if condition is None else End(condition.type == names.COMPLETED, condition.message)
+
+    def reclaimable(self, job: JobSet) -> tuple[ReclaimablePod, ...]:
+        """Those of Jobs that have succeeded for good."""
+        return progress.reclaimable(job)
+
+    def started_at(self, job: JobSet) -> datetime | None:  # noqa: ARG002  (a JobSet does not say)
+        """Its status has no such time."""
+        return None
+
+    def priority_class(self, job: JobSet) -> str:
+        """The first that pods of it ask for."""
+        return next(filter(None, (template.spec.priority_class_name for template in _templates(job))), "")
+
+    def start(self, job: JobSet, infos: Sequence[PodSetInfo]) -> Sequence[Step]:
+        """Resume it with what was injected."""
+        pairs = zip(_templates(job), infos, strict=True)
+        return [_step([injecting(template, info) for template, info in pairs], job, suspend=False)]
+
+    def stop(self, job: JobSet) -> Sequence[Step]:  # noqa: ARG002  (all JobSets stop alike)
+        """Suspend it."""
+        return [Step({"spec": {"suspend": True}})]
+
+    def restore(self, job: JobSet, original: Sequence[PodSet]) -> Sequence[Step]:
+        """Its controller brings its Jobs up to date when it is resumed."""
+        pairs = zip(_templates(job), original, strict=True)
+        return [_step([restoring(template, podset.template) for template, podset in pairs], job)]
+
+    def hand_over(self, job: JobSet) -> dict[str, Any]:
+        """By the name of its controller."""
+        here = managed_by(job) == names.CONTROLLER_NAME
+        return {"spec": {"managedBy": MULTI_KUEUE_CONTROLLER}} if here else {}
+
+    def rules(self, job: JobSet, old: JobSet | None) -> Errors:
+        """Of podsets and their topology."""
+        return admission.rules(job, old, self.podsets(job))
+
+    def changes(self, new: JobSet, old: JobSet) -> Errors:
+        """Of its size."""
+        return admission.changes(new, old)
+
+
+def _podset(role: ReplicatedJob) -> PodSet:
+    template = role.template.spec.template
+    request = topology_request(template.metadata.annotations, COMPLETION_INDEX, (names.JOB_INDEX, role.replicas))
+    return PodSet(name=role.name, template=template, count=pods_of_role(role), topology_request=request)
+
+
+def _templates(jobset: JobSet) -> Iterator[PodTemplateSpec]:
+    return (role.template.spec.template for role in jobset.spec.replicated_jobs)
+
+
+def _step(patches: Sequence[dict[str, Any]], jobset: JobSet, *, suspend: bool | None = None) -> Step:
+    """Change the templates, and whether it is suspended, at once."""
+    edits = [{"op": "add", "path": "/spec/suspend", "value": suspend}] if suspend is not None else []
+    for number, (template, patch) in enumerate(zip(_templates(jobset), patches, strict=True)):
+        edits += operations(f"/spec/replicatedJobs/{number}/template/spec/template", template, patch)
+    return Step(operations=tuple(edits))

@@ -1,0 +1,56 @@
+"""How far a JobSet is, as its quota sees it: whether it is ready, and which pods will never be needed again. Pure."""
+
+from muster.api.conditions import is_true
+from muster.api.jobset import JobSet, ReplicatedJob, ReplicatedJobStatus, names
+from muster.api.kueue import ReclaimablePod
+from muster.jobs.jobset.ordering import may_start
+from muster.jobs.jobset.size import pods_of_job
+
+_IGNORES_MAXIMUM = (names.RESTART_JOBSET_IGNORING_MAX,)
+
+
+def is_ready(jobset: JobSet) -> bool:
+    """Whether all Jobs that may run are ready or have succeeded.
+
+    A role that waits for another has no pods yet: it does not count before the other has come so far. Upstream never
+    finds such a JobSet ready (kueue#6796).
+    """
+    records = {record.name: record for record in jobset.status.replicated_jobs_status}
+    roles = {role.name: role for role in jobset.spec.replicated_jobs}
+    due = (role for role in roles.values() if may_start(role, roles, records))
+    return all(_is_ready(role, records.get(role.name)) for role in due)
+
+
+def _is_ready(role: ReplicatedJob, record: ReplicatedJobStatus | None) -> bool:
+    return (record.ready + record.succeeded if record is not None else 0) >= role.replicas
+
+
+def reclaimable(jobset: JobSet) -> tuple[ReclaimablePod, ...]:
+    """The pods of Jobs that have succeeded, unless a restart could make them anew.
+
+    Quota that was given back is not there for a restart. Upstream gives it back all the same, and runs on more than it
+    holds then.
+    """
+    if may_restart(jobset):
+        return ()
+    succeeded = {record.name: record.succeeded for record in jobset.status.replicated_jobs_status}
+    pods = (
+        ReclaimablePod(name=role.name, count=done * pods_of_job(role))
+        for role in jobset.spec.replicated_jobs
+        if 0 < (done := succeeded.get(role.name, 0)) <= role.replicas
+    )
+    return tuple(one for one in pods if one.count)
+
+
+def may_restart(jobset: JobSet) -> bool:
+    """Whether Jobs that have succeeded may have to run once more, as far as its failure policy says.
+
+    What its status counts while it restarts may still be of the attempt before.
+    """
+    policy, status = jobset.spec.failure_policy, jobset.status
+    if is_true(status.conditions, names.RESTARTING):
+        return True
+    if policy is None:
+        return False
+    unlimited = any(rule.action in _IGNORES_MAXIMUM for rule in policy.rules)
+    return unlimited or status.restarts_count_towards_max < policy.max_restarts

@@ -1,0 +1,274 @@
+"""JobSets that wait in queues: each is one workload, runs whole or not at all, and its quota is always right."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import pytest
+from tests.system.queued_jobs import Queued, story
+from tests.system.queueing_world import local_queue
+
+from muster.api.batch import JOB, Job
+from muster.api.core import NODE, POD
+from muster.api.jobset import JOB_SET, JobSet, names
+from muster.api.kueue import WORKLOAD, Workload
+from muster.api.kueue.names import POD_SET_LABEL, QUEUE_NAME_LABEL
+from muster.api.status import ApiError
+
+CPU = {"name": "c", "image": "none", "command": ["x"], "resources": {"requests": {"cpu": "1"}}}
+
+
+def role(name: str, replicas: int = 1, pods: int = 1, **more: Any) -> dict[str, Any]:
+    """A replicated job of pods with one CPU each; `job` and `pod`: what else its Jobs and their pods say."""
+    job, pod, spec = more.pop("job", {}), more.pop("pod", {}), more.pop("spec", {})
+    template = {"metadata": pod, "spec": {"restartPolicy": "Never", "containers": [CPU]}}
+    sizes = {"parallelism": pods, "completions": pods, "backoffLimit": 0}
+    return {
+        "name": name,
+        "replicas": replicas,
+        "template": {"metadata": job, "spec": sizes | spec | {"template": template}},
+        **more,
+    }
+
+
+async def jobset(q: Queued, name: str, *roles: dict[str, Any], queue: str = "cq", **more: Any) -> JobSet:
+    metadata = {"name": name, "labels": {QUEUE_NAME_LABEL: queue} if queue else {}, **more.pop("metadata", {})}
+    document = {"metadata": metadata, "spec": {"replicatedJobs": roles, **more}}
+    made = await q.client.create(JOB_SET, msgspec.convert(document, JobSet), "default")
+    await q.world.settle()
+    return made
+
+
+async def see(q: Queued, name: str) -> JobSet:
+    return await q.client.get(JOB_SET, name, "default")
+
+
+async def jobs(q: Queued, name: str) -> list[Job]:
+    return (await q.client.list(JOB, "default", labels=f"{names.JOBSET_NAME}={name}")).items
+
+
+async def running(q: Queued, name: str) -> int:
+    """Pods that have a node and have not ended."""
+    pods = (await q.client.list(POD, "default", labels=f"{names.JOBSET_NAME}={name}")).items
+    return sum(bool(pod.spec.node_name) and pod.status.phase in ("Pending", "Running") for pod in pods)
+
+
+async def held(q: Queued, name: str) -> dict[str, int]:
+    """For how many pods of each role it holds quota."""
+    status = (await q.workload(name)).status
+    back = {one.name: one.count for one in status.reclaimable_pods}
+    assigned = status.admission.pod_set_assignments if status.admission is not None else ()
+    return {one.name: (one.count or 0) - back.get(one.name, 0) for one in assigned}
+
+
+async def end(q: Queued, name: str, phase: str = "Succeeded", *, of: str = "", first: bool = False) -> None:
+    """Play the pods of a role: they end."""
+    selector = f"{names.JOBSET_NAME}={name}" + (f",{names.REPLICATED_JOB_NAME}={of}" if of else "")
+    pods = (await q.client.list(POD, "default", labels=selector)).items
+    live = [pod for pod in pods if pod.status.phase in ("Pending", "Running")]
+    for pod in live[:1] if first else live:
+        await q.client.patch(POD, pod.metadata.name, {"status": {"phase": phase}}, "default", subresource="status")
+    await q.world.settle()
+
+
+TWO = (role("workers", 2, 1), role("driver"))
+
+
+@story
+async def test_two_that_do_not_fit_together_one_runs_whole_and_the_other_waits_whole(q: Queued) -> None:
+    await q.queue(cpu=4)
+    await jobset(q, "first", *TWO)
+    await jobset(q, "second", *TWO)
+    assert await running(q, "first") == 3
+    assert await running(q, "second") == 0
+    assert await held(q, "first") == {"workers": 2, "driver": 1}
+    assert [podset.name for podset in (await q.workload("second")).spec.pod_sets] == ["workers", "driver"]
+    assert len(await q.workloads()) == 2, "child Jobs have none"
+    started = await see(q, "first")
+    for one in started.spec.replicated_jobs:
+        template = one.template.spec.template
+        assert template.spec.node_selector == {"zone": "a"}
+        assert template.metadata.labels[POD_SET_LABEL] == one.name
+    await end(q, "first")
+    assert (await q.state("first"))["Finished"] == "True Succeeded"
+    assert await running(q, "second") == 3
+
+
+@story
+async def test_in_a_namespace_with_the_queue_default_it_waits_whole_and_writes_nothing(q: Queued) -> None:
+    await q.queue(cpu=2)
+    await local_queue(q.world, "default", "cq")
+    made = await jobset(q, "big", *TWO, queue="")
+    assert made.spec.suspend
+    assert made.metadata.labels[QUEUE_NAME_LABEL] == "default"
+    assert all(one.spec.suspend for one in await jobs(q, "big"))
+    assert all(QUEUE_NAME_LABEL not in one.metadata.labels for one in await jobs(q, "big"))
+    assert len(await q.workloads()) == 1
+    before = q.world.plane.store.revision
+    await q.world.settle(3600)
+    assert q.world.plane.store.revision == before
+
+
+@story
+async def test_a_queue_in_the_templates_means_nothing(q: Queued) -> None:
+    await q.queue(cpu=1)
+    label = {"labels": {QUEUE_NAME_LABEL: "cq"}}
+    await jobset(q, "free", role("a", 2, job=label), queue="")
+    await jobset(q, "queued", role("a", 1, job=label))
+    assert await running(q, "free") == 2
+    assert await running(q, "queued") == 1
+    assert [one.metadata.owner_references[0].kind for one in await q.workloads()] == ["JobSet"]
+
+
+@story
+async def test_one_that_is_preempted_stops_whole_and_comes_back_as_it_was(q: Queued) -> None:
+    await q.queue(cpu=4)
+    made = await jobset(q, "j", *TWO)
+    await q.evict("j")
+    await q.world.settle()
+    assert await held(q, "j") == {"workers": 2, "driver": 1}, "it was admitted again"
+    workload = await q.workload("j")
+    await q.client.patch(WORKLOAD, workload.metadata.name, {"spec": {"active": False}}, "default")
+    await q.world.settle()
+    stopped = await see(q, "j")
+    assert stopped.spec.suspend
+    assert await running(q, "j") == 0
+    assert await held(q, "j") == {}
+    templates = [[one.template for one in them.spec.replicated_jobs] for them in (made, stopped)]
+    assert templates[0] == templates[1], "nothing is left of what was injected"
+    await q.client.patch(WORKLOAD, workload.metadata.name, {"spec": {"active": True}}, "default")
+    await q.world.settle()
+    assert await running(q, "j") == 3
+
+
+@story
+async def test_quota_is_held_until_the_last_pod_has_ended(q: Queued) -> None:
+    await q.queue(cpu=3)
+    await q.world.node("deaf", cpu="4")
+    await q.client.patch(NODE, "deaf", {"metadata": {"labels": {"zone": "a", "is": "deaf"}}})
+    far = role("far", 3)
+    far["template"]["spec"]["template"]["spec"]["nodeSelector"] = {"is": "deaf"}
+    await jobset(q, "j", far)
+    await jobset(q, "next", role("a", 3))
+    workload = await q.workload("j")
+    await q.client.patch(WORKLOAD, workload.metadata.name, {"spec": {"active": False}}, "default")
+    pods = (await q.client.list(POD, "default", labels=f"{names.REPLICATED_JOB_NAME}=far")).items
+    for pod in pods:
+        await q.world.settle(120)
+        assert await held(q, "j") == {"far": 3}, "a pod is still there, whose node does not answer"
+        assert [record.active for record in (await see(q, "j")).status.replicated_jobs_status] == [0]
+        assert await running(q, "next") == 0
+        await q.client.delete_object(POD, pod, grace_period_seconds=0)
+    await q.world.settle(120)
+    assert await held(q, "j") == {}
+    assert await running(q, "next") == 3
+
+
+@story
+async def test_a_restart_keeps_the_reservation_and_gives_nothing_back_that_it_may_need(q: Queued) -> None:
+    await q.queue(cpu=3)
+    await jobset(q, "j", *TWO, failurePolicy={"maxRestarts": 1})
+    await jobset(q, "next", role("a"))
+    await end(q, "j", of="driver")
+    assert await held(q, "j") == {"workers": 2, "driver": 1}, "a restart would need it"
+    await end(q, "j", "Failed", of="workers", first=True)
+    await q.world.settle(60)
+    assert (await see(q, "j")).status.restarts == 1
+    assert await running(q, "j") == 3
+    assert await running(q, "next") == 0
+    assert await held(q, "j") == {"workers": 2, "driver": 1}
+    await end(q, "j", of="driver")
+    assert await held(q, "j") == {"workers": 2, "driver": 0}, "there is no more restart"
+    assert await running(q, "next") == 1
+    await end(q, "j", "Failed", of="workers", first=True)
+    assert (await q.state("j"))["Finished"] == "True Failed"
+
+
+@story
+async def test_jobs_that_have_succeeded_give_their_quota_back(q: Queued) -> None:
+    await q.queue(cpu=3)
+    await jobset(q, "j", *TWO)
+    await jobset(q, "next", role("a"))
+    await end(q, "j", of="driver")
+    assert await held(q, "j") == {"workers": 2, "driver": 0}
+    assert await running(q, "next") == 1
+
+
+@story
+async def test_deletion_of_its_workload_stops_it_and_it_queues_again(q: Queued) -> None:
+    await q.queue(cpu=3)
+    await jobset(q, "j", *TWO)
+    first = await q.workload("j")
+    await q.client.delete(WORKLOAD, first.metadata.name, "default")
+    await q.world.settle(60)
+    second = await q.workload("j")
+    assert second.metadata.uid != first.metadata.uid
+    assert await running(q, "j") == 3
+
+
+@story
+async def test_its_size_changes_while_it_waits_and_not_while_it_runs(q: Queued) -> None:
+    await q.queue(cpu=4)
+    await jobset(q, "runs", *TWO)
+    await jobset(q, "waits", *TWO)
+
+    async def grow(name: str) -> None:
+        edit = [{"op": "replace", "path": "/spec/replicatedJobs/0/replicas", "value": 3}]
+        await q.client.edit_object(JOB_SET, await see(q, name), edit)
+        await q.world.settle()
+
+    with pytest.raises(ApiError, match="the number of pods cannot change"):
+        await grow("runs")
+    await grow("waits")
+    assert [podset.count for podset in (await q.workload("waits")).spec.pod_sets] == [3, 1]
+    await end(q, "runs")
+    assert await running(q, "waits") == 4
+
+
+@story
+async def test_a_role_without_replicas_asks_for_nothing(q: Queued) -> None:
+    await q.queue(cpu=2)
+    await jobset(q, "j", role("workers", 2), role("none", 0))
+    assert await held(q, "j") == {"workers": 2, "none": 0}
+    assert await running(q, "j") == 2
+    await end(q, "j")
+    assert (await q.state("j"))["Finished"] == "True Succeeded"
+
+
+@story
+async def test_one_that_runs_before_it_is_admitted_is_stopped(q: Queued) -> None:
+    await q.queue(cpu=2)
+    await jobset(q, "big", *TWO)
+    await q.client.patch(JOB_SET, "big", {"spec": {"suspend": False}}, "default")
+    await q.world.settle(60)
+    assert (await see(q, "big")).spec.suspend
+    assert await running(q, "big") == 0
+
+
+@story
+async def test_roles_that_wait_for_others_hold_their_quota_and_do_not_keep_it_from_being_ready(q: Queued) -> None:
+    await q.queue(cpu=3)
+    after: Sequence[dict[str, str]] = [{"name": "prep", "status": "Complete"}]
+    await jobset(q, "j", role("prep"), role("train", 1, 2, dependsOn=after))
+    assert await running(q, "j") == 1
+    assert await held(q, "j") == {"prep": 1, "train": 2}
+    assert (await q.state("j"))["PodsReady"] == "True Started"
+    await end(q, "j", of="prep")
+    assert await running(q, "j") == 2
+    await end(q, "j")
+    assert (await q.state("j"))["Finished"] == "True Succeeded"
+
+
+@story
+async def test_a_prebuilt_workload_is_its_own(q: Queued) -> None:
+    await q.queue(cpu=3)
+    label = {"labels": {QUEUE_NAME_LABEL: "cq", "kueue.x-k8s.io/prebuilt-workload-name": "built"}}
+    await jobset(q, "j", *TWO, metadata=label)
+    assert await running(q, "j") == 0
+    template = {"spec": {"restartPolicy": "Never", "containers": [CPU]}}
+    podsets = [{"name": "workers", "count": 2, "template": template}, {"name": "driver", "template": template}]
+    document = {"metadata": {"name": "built"}, "spec": {"queueName": "cq", "podSets": podsets}}
+    await q.client.create(WORKLOAD, msgspec.convert(document, Workload), "default")
+    await q.world.settle()
+    assert [one.metadata.name for one in await q.workloads()] == ["built"]
+    assert await running(q, "j") == 3
