@@ -6,11 +6,13 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.system.plane import virtual
+from tests.system.plane import World, running, virtual
+from tests.system.test_gang_lines import with_settings
 
 from muster.api.batch import JOB
 from muster.api.core import EVENT, NODE, POD
 from muster.api.core.quota import LIMIT_RANGE, LimitRange
+from muster.api.durations import SECOND
 from muster.api.kinds import Kind
 from muster.api.kueue import CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR, WORKLOAD
 from muster.api.meta import LabelSelector, ObjectMeta
@@ -19,6 +21,7 @@ from muster.api.policy import POD_DISRUPTION_BUDGET, PodDisruptionBudget, PodDis
 from muster.api.scheduling import PRIORITY_CLASS, PriorityClass
 from muster.cli.actions.newqueue import NewQueue, documents
 from muster.insight.reader.plan import plan
+from muster.runtime.clock import run_virtual
 from muster.runtime.transport import STRATEGIC_MERGE_PATCH
 
 ALL: tuple[Kind[Any], ...] = (JOB, POD, POD_GROUP, WORKLOAD, EVENT, NODE, CLUSTER_QUEUE, LOCAL_QUEUE)
@@ -228,7 +231,7 @@ async def test_quota_comes_before_placement(world):
     fits, wide, lost = found["fits"], found["wide"], found["lost"]
     assert (fits.verdict, fits.quota.cluster_queue, fits.quota.counts) == ("starts", "team", {"main": 2})
     assert fits.gang.nodes == {"a": 2}
-    assert (wide.verdict, wide.gang) == ("waits", None)
+    assert (wide.quota.verdict, wide.gang) == ("waits", None)
     assert {need.resource: need.missing for need in wide.quota.needs if need.missing} == {"cpu": 1000}
     assert (lost.verdict, lost.quota.reason) == ("waits", "there is no LocalQueue x in namespace default")
     await runs(world, job("fits", 2, queue="team"))
@@ -293,3 +296,51 @@ def test_what_cannot_be_planned_is_told_so(document, problem):
         assert re.fullmatch(problem, found.problem)
 
     scenario()
+
+
+@virtual
+async def test_what_its_quota_never_covers_is_told_so(world):
+    await world.node("a", cpu="8")
+    await queue(world, "team", "2")
+    found = (await planned(world, job("wide", 3, queue="team")))["wide"]
+    assert (found.verdict, found.gang) == ("never", None)
+    assert found.never == "the quota of queue team is 2 cpu at most, and it asks for 3"
+
+
+@pytest.mark.parametrize(
+    ("settings", "verdict", "nodes"),
+    [
+        pytest.param({}, "preempts", {"a": 4}, id="as by default"),
+        pytest.param({"minimum_run_time": 3600 * SECOND}, "waits", {}, id="what runs is left alone for a while"),
+    ],
+)
+def test_the_settings_of_the_server_count_for_who_goes(settings, verdict, nodes):
+    async def body():
+        async with running(configuration=with_settings(**settings)) as plane:
+            world = World(plane)
+            await classes(world)
+            await world.node("a", cpu="4")
+            await runs(world, job("sweep", 4, priority="low"))
+            found = (await planned(world, job("urgent", 4, priority="high")))["urgent"]
+            assert (found.verdict, found.gang.nodes) == (verdict, nodes)
+
+    run_virtual(body())
+
+
+@pytest.mark.parametrize(
+    ("settings", "node"),
+    [pytest.param({}, "small", id="tight"), pytest.param({"scoring_strategy": "LeastAllocated"}, "large", id="least")],
+)
+def test_the_settings_of_the_server_count_for_where(settings, node):
+    async def body():
+        async with running(configuration=with_settings(**settings)) as plane:
+            world = World(plane)
+            await world.node("small", cpu="2")
+            await world.node("large", cpu="8")
+            found = (await planned(world, job("one", 1)))["one"]
+            assert set(found.gang.nodes) == {node}
+            await make(world, job("one", 1))
+            await world.settle(1)
+            assert set(await nodes_of(world, "one")) == {node}
+
+    run_virtual(body())

@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any
 
 from muster.api.config import EMBEDDED, Configuration
+from muster.api.config.configz import CONFIGZ, configz
 from muster.cluster.apiserver.access.control import AccessControl, Trust
 from muster.cluster.apiserver.admission.chain import PLUGINS, Admission
 from muster.cluster.apiserver.admission.definitions import definition_of_our_own
@@ -38,6 +39,7 @@ from muster.cluster.apiserver.pipeline import ApiServer
 from muster.cluster.apiserver.registry.apiextensions import NameSettlement
 from muster.cluster.apiserver.registry.builtin import builtin
 from muster.cluster.apiserver.registry.resources import Registry
+from muster.cluster.apiserver.static import static_answer
 from muster.cluster.apiserver.visibility import pending_actions
 from muster.cluster.controllers.aggregation import RoleAggregator
 from muster.cluster.controllers.apiservices import ApiServices
@@ -183,6 +185,7 @@ async def control_plane(
         )
         server.actions |= access.actions
         server.endpoints.documents |= access.documents
+        server.endpoints.documents[CONFIGZ] = static_answer(configz(configuration))
         system = User("system:muster", frozenset({MASTERS, AUTHENTICATED}))
         transport = InProcessTransport(server, system)
         await create_first_objects(Client(transport))

@@ -96,7 +96,8 @@ def _lacking_in_all(capacity: Capacity, refusal: Refusal) -> str:
     for resource, wanted in _amounts(refusal.shape):
         free = int(np.maximum(capacity.free_of(resource)[open_nodes], 0).sum())
         ask, has = format_amount(resource, wanted * refusal.wanted), format_amount(resource, free)
-        parts.append(f"{resource} {ask} ({has} free on {int(open_nodes.sum())} nodes)")
+        nodes = int(open_nodes.sum())
+        parts.append(f"{resource} {ask} ({has} free on {nodes} {'node' if nodes == 1 else 'nodes'})")
     return f" Together they ask for {', '.join(parts)}." if parts else ""
 
 
@@ -113,7 +114,8 @@ def _between(capacity: Capacity, refusal: Refusal) -> str:
     if limits.single is None and not _fills_a_node(capacity, shape):
         return ""
     asked = " and ".join(f"{resource} {format_amount(resource, wanted)}" for resource, wanted in _amounts(shape))
-    return f" They need {refusal.wanted} nodes{f' with {asked} free' if asked else ''}; {fits} have them."
+    free, has = f" with {asked} free" if asked else "", "has" if fits == 1 else "have"
+    return f" They need {refusal.wanted} nodes{free}; {fits} {has} them."
 
 
 def _fills_a_node(capacity: Capacity, shape: Shape) -> bool:

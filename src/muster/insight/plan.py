@@ -23,6 +23,7 @@ class ObjectPlan:
 
     kind: as kubectl names it: `job.batch`. quota: None if it needs none. gang: None if that was not looked at.
     problem: why there is nothing to be said of it. note: what may yet become of it beyond that.
+    never: why it gets no quota however much others give back; "" if that is not so.
     """
 
     kind: str
@@ -32,10 +33,13 @@ class ObjectPlan:
     gang: GangPlan | None = None
     problem: str = ""
     note: str = ""
+    never: str = ""
 
     @property
     def verdict(self) -> Verdict:
         """What holds it, if anything does."""
+        if self.never:
+            return "never"
         if self.problem or (self.quota is not None and self.quota.verdict == "waits"):
             return "waits"
         displacing = self.quota is not None and self.quota.verdict == "preempts"
@@ -85,8 +89,9 @@ def plans(
     readings: ClusterReadings,
     sources: Sequence[GangSource[Any]],
     flavors: Iterable[ResourceFlavor],
+    never: Mapping[str, str],
 ) -> list[ObjectPlan]:
-    """Those that get quota are placed, as if those that lose theirs for it had gone."""
+    """Those that get quota are placed, as if those that lose theirs for it had gone. never: see `ObjectPlan`."""
     by_name = {one.metadata.name: one for one in flavors}
     going = frozenset(uid for quota in quotas.values() for uid in quota.displaced)
     ready = {
@@ -105,6 +110,7 @@ def plans(
             gangs[pods[0].metadata.uid] if (pods := ready.get(one.meta.uid)) else None,
             one.problem,
             f"It is elastic: it starts with fewer pods, {one.least} or more, if so many fit." if one.least else "",
+            never.get(one.meta.uid, ""),
         )
         for one in subjects
     ]

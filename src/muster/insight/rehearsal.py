@@ -11,9 +11,11 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Literal
 
+from muster.api.config import Scheduling
 from muster.api.core import Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod
+from muster.api.durations import SECOND
 from muster.api.policy import PodDisruptionBudget
-from muster.controllers.gangs import SCHEDULERS, GangSource, Turn, gang_of
+from muster.controllers.gangs import GangSource, Turn, gang_of
 from muster.controllers.scheduler.ask import Ask
 from muster.controllers.scheduler.carrier import Carrier, Carriers
 from muster.controllers.scheduler.pending import PendingGangs, Waiter
@@ -30,10 +32,15 @@ from muster.runtime.objects import key_of, split_key
 
 Verdict = Literal["starts", "preempts", "waits", "never"]
 
+_DEFAULT = Scheduling()
+
 
 @dataclass(frozen=True, slots=True)
 class ClusterReadings:
-    """What was read of a cluster. carriers: what may carry gangs. Of what may not be seen there is none."""
+    """What was read of a cluster. Of what may not be seen there is none.
+
+    carriers: what may carry gangs. settings: the scheduler's, as by default if they may not be seen.
+    """
 
     now: datetime
     nodes: Sequence[Node] = ()
@@ -43,6 +50,7 @@ class ClusterReadings:
     claims: Sequence[PersistentVolumeClaim] = ()
     volumes: Sequence[PersistentVolume] = ()
     budgets: Sequence[PodDisruptionBudget] = ()
+    settings: Scheduling = _DEFAULT
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,12 +111,12 @@ class _Rehearsal:
     """One sweep of the scheduler over everything that waits, written nowhere."""
 
     def __init__(self, readings: ClusterReadings, sources: Sequence[GangSource[Any]]) -> None:
-        # By which strategy the server's scheduler scores nodes is not to be read there: this is the usual one.
-        self.roster = Roster(sources, SCHEDULERS, Strategy.TIGHT)
+        settings = readings.settings
+        self.roster = Roster(sources, frozenset(settings.scheduler_names), Strategy(settings.scoring_strategy))
         self._now = readings.now.timestamp()
         self._said = Carriers(lambda _, key: self._carriers.get(key))
-        self._pending = PendingGangs(self.roster, self._said.end)
-        self._victims = Victims(self.roster, self._said.needs)
+        self._pending = PendingGangs(self.roster, self._said.end, settings.overtakings)
+        self._victims = Victims(self.roster, self._said.needs, settings.minimum_run_time / SECOND)
         self._budgets = readings.budgets
         self._sources = sources
         self._carriers: dict[str, Carrier] = {}

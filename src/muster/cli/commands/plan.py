@@ -92,6 +92,8 @@ def _lines(plan: Any, namespace: str, now: Any) -> list[str]:
     lines = [f"{name} ({plan.kind}): {_WORDS[plan.verdict]}"]
     if plan.problem:
         return [*lines, f"   {plan.problem}"]
+    if plan.never:
+        return [*lines, _line("quota", plan.never)]
     if plan.quota is not None:
         lines += _quota(plan.quota, now)
     if plan.gang is not None:
@@ -165,6 +167,7 @@ def _document(plan: Any) -> dict[str, Any]:
         "verdict": plan.verdict,
         "problem": plan.problem,
         "note": plan.note,
+        "never": plan.never,
         "quota": None
         if quota is None
         else {

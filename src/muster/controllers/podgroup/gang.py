@@ -86,7 +86,8 @@ def _due(group: PodGroup, members: Members) -> Due:
         lacking = still_needed(least, of_task.tally)
         if lacking is None or lacking > len(of_task.unbound):
             there = of_task.tally.allocated + of_task.tally.pending + of_task.tally.succeeded
-            return Due(lacking=f'PodGroup "{group.name}" needs {least} pods of task "{task}": {there} are there')
+            needs = f'PodGroup "{group.name}" needs {_pods(least)} of task "{task}"'
+            return Due(lacking=f"{needs}: {_are_there(there)}")
         if lacking:
             quorums.append(_quorum(of_task.unbound, lacking))
     if not quorums:
@@ -106,7 +107,15 @@ def _too_few(group: PodGroup, tally: Tally, waiting: Sequence[Pod]) -> str:
     more = [f"{gated} of them gated"] if gated else []
     if others := len(waiting) - gated:
         more.append(f"{others} waiting for another scheduler")
-    return f'PodGroup "{group.name}" needs {group.min_members} pods: {", ".join([f"{there} are there", *more])}'
+    return f'PodGroup "{group.name}" needs {_pods(group.min_members)}: {", ".join([_are_there(there), *more])}'
+
+
+def _pods(number: int) -> str:
+    return "1 pod" if number == 1 else f"{number} pods"
+
+
+def _are_there(number: int) -> str:
+    return "1 is there" if number == 1 else f"{number} are there"
 
 
 def _quorum(pods: Iterable[Pod], least: int) -> Quorum:

@@ -45,7 +45,7 @@ async def job_rows(client: Client, namespace: str, now: datetime, say: Callable[
             said = (refused[job.metadata.uid] for job in subject.jobs if job.metadata.uid in refused)
             row = _job_row(subject, pods[meta.uid], state, stand, next(said, ""))
             if meta.uid in free and not state.finished:
-                row["reason"] = "; ".join(filter(None, (row["reason"], "in no queue: it takes no quota")))
+                row["reason"] = "; ".join(filter(None, (row["reason"].rstrip("."), "in no queue: it takes no quota")))
         else:
             row = _workload_row(subject, state, stand)
         rows.append((meta.creation_timestamp or now, row))

@@ -3,7 +3,7 @@
 Nothing is written: objects are made as a dry run only, and so is one pod of each Job.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -11,8 +11,10 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace as changed
 
+from muster.api import durations
 from muster.api.batch import COMPLETION_INDEX, JOB, MAX_PARALLELISM, Job
-from muster.api.config import EMBEDDED, Muster
+from muster.api.config import EMBEDDED, Muster, Scheduling
+from muster.api.config.configz import CONFIGZ, scheduling_of
 from muster.api.core import NAMESPACE, NODE, PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, POD, Pod
 from muster.api.elastic import bounds_of
 from muster.api.kinds import Kind
@@ -23,15 +25,17 @@ from muster.api.meta import ObjectMeta
 from muster.api.policy import POD_DISRUPTION_BUDGET
 from muster.api.quantity import QuantityError
 from muster.api.status import ApiError
-from muster.controllers.gangs import GangSource, gang_of
+from muster.controllers.gangs import GangSource, gang_of, starts_together
 from muster.controllers.integrations.job.integration import JobIntegration
 from muster.controllers.integrations.pods.groups import membership_of
 from muster.controllers.integrations.table import gang_sources
 from muster.controllers.scheduler.carrier import Carrier
+from muster.insight.never import Ask, verdict
 from muster.insight.plan import ObjectPlan, Subject, plans
 from muster.insight.quotaplan import QuotaPlan, quota_plan
 from muster.insight.reader.job import snapshot_of
 from muster.insight.reader.lists import Lists
+from muster.insight.reader.room import survey
 from muster.insight.rehearsal import ClusterReadings
 from muster.jobs.job.plan import Creation
 from muster.jobs.job.pods import PodTemplate
@@ -40,6 +44,7 @@ from muster.jobs.podgroup.record import NATIVE
 from muster.queueing.jobframework.equivalence import sanitized
 from muster.runtime.client import Client
 from muster.runtime.objects import key_of, split_key
+from muster.runtime.transport import Request
 
 
 async def plan(client: Client, stored: Sequence[tuple[Kind[Any], dict[str, Any]]], now: datetime) -> list[ObjectPlan]:
@@ -63,7 +68,8 @@ async def plan(client: Client, stored: Sequence[tuple[Kind[Any], dict[str, Any]]
     subjects += _of_pods(pods, sources, now)
     readings = await _survey(client, lists, sources, now, carriers)
     quotas = await _quotas(lists, [one for one in subjects if one.queue and not one.problem], now)
-    return plans(subjects, quotas, readings, sources, await lists.of(RESOURCE_FLAVOR) or ())
+    never = await _never(lists, [one for one in subjects if one.meta.uid in quotas], quotas)
+    return plans(subjects, quotas, readings, sources, await lists.of(RESOURCE_FLAVOR) or (), never)
 
 
 async def _of_job(lists: Lists, job: Job) -> Subject:
@@ -144,7 +150,30 @@ async def _survey(
         claims=await lists.of(PERSISTENT_VOLUME_CLAIM) or (),
         volumes=await lists.of(PERSISTENT_VOLUME) or (),
         budgets=await lists.of(POD_DISRUPTION_BUDGET) or (),
+        settings=await _settings(client),
     )
+
+
+async def _settings(client: Client) -> Scheduling:
+    """The scheduler's; where the server has another, or does not say, as they are by default."""
+    try:
+        return scheduling_of(msgspec.json.decode((await client.raw(Request("GET", CONFIGZ))).body))
+    except (ApiError, msgspec.MsgspecError, durations.DurationError):
+        return Scheduling()
+
+
+async def _never(lists: Lists, subjects: Sequence[Subject], quotas: Mapping[str, QuotaPlan]) -> dict[str, str]:
+    """Why some of those that wait for quota wait for ever, by UID."""
+    waiting = [one for one in subjects if quotas[one.meta.uid].verdict == "waits"]
+    if not waiting:
+        return {}
+    room = await survey(lists, waiting[0].meta.namespace)
+    found = {}
+    for one in waiting:
+        counts = (min(podset.count, one.least or podset.min_count or podset.count) for podset in one.podsets)
+        ask = Ask(tuple(zip(one.podsets, counts, strict=True)), together=starts_together(one.meta))
+        found[one.meta.uid] = verdict(ask, room, one.meta.namespace, one.queue)
+    return {uid: one.text for uid, one in found.items() if one.certain}
 
 
 async def _quotas(lists: Lists, subjects: Sequence[Subject], now: datetime) -> dict[str, QuotaPlan]:

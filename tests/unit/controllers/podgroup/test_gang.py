@@ -73,6 +73,7 @@ def shown(due: Due) -> list[tuple[str, int]]:
     ("members", "sentence"),
     [
         pytest.param(Members(pods("ab")), 'PodGroup "g" needs 3 pods: 2 are there', id="3.13"),
+        pytest.param(Members(pods("a")), 'PodGroup "g" needs 3 pods: 1 is there', id="one"),
         pytest.param(
             Members(pods("ab"), others=pods("c", **GATED)),
             'PodGroup "g" needs 3 pods: 3 are there, 1 of them gated',
@@ -116,7 +117,7 @@ TWO_TASKS = {"minMember": 3, "minTaskMember": {"ps": 1, "worker": 2}}
             {"a": "worker", "b": "worker", "c": "worker"},
             {},
             [],
-            'PodGroup "g" needs 1 pods of task "ps": 0 are there',
+            'PodGroup "g" needs 1 pod of task "ps": 0 are there',
             id="a task lacks",
         ),
     ],
