@@ -17,6 +17,7 @@ from muster.cluster.apiserver.admission.chain import PLUGINS, Admission
 from muster.cluster.apiserver.admission.definitions import definition_of_our_own
 from muster.cluster.apiserver.admission.managed import managed_plugins, queue_of_nobody, require_readable
 from muster.cluster.apiserver.admission.plugins.jobsetclaims import require_claims_meant
+from muster.cluster.apiserver.admission.plugins.jobsetplacement import place_exclusively
 from muster.cluster.apiserver.admission.plugins.limitranger import require_limits_kept, set_default_resources
 from muster.cluster.apiserver.admission.plugins.ownerpermission import OwnerPermission
 from muster.cluster.apiserver.admission.plugins.podgrouplabel import label_with_group
@@ -148,6 +149,7 @@ async def control_plane(
                 priority_of_group(groups),
                 *PLUGINS,
                 label_with_group,
+                place_exclusively,
                 follow_runtime_class,
                 set_default_resources,
                 note_requester,

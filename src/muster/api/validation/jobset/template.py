@@ -23,7 +23,7 @@ def job_template(path: str, job_set: JobSet, role: ReplicatedJob) -> Errors:
     template = role.template
     yield from labels(f"{path}.metadata.labels", template.metadata.labels)
     yield from annotations(f"{path}.metadata.annotations", template.metadata.annotations)
-    job: Json = {"spec": msgspec.to_builtins(template.spec)}
+    job: Json = {"spec": msgspec.json.decode(msgspec.json.encode(template.spec))}
     _add(job["spec"].setdefault("template", {}).setdefault("spec", {}), job_set, role)
     default_job(job)
     yield from validate_template_spec(f"{path}.spec", msgspec.convert(job["spec"], JobSpec))

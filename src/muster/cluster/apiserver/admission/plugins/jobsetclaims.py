@@ -44,7 +44,7 @@ def _errors(job_set: JobSet, attempt: Attempt, store: Store) -> Iterator[FieldEr
 
 def _same(template: PersistentVolumeClaim, there: PersistentVolumeClaim) -> bool:
     """Whether the template makes that claim: with the defaults of claims, and on whichever volume it was bound to."""
-    made = {"spec": msgspec.to_builtins(template.spec)}
+    made = {"spec": msgspec.json.decode(msgspec.json.encode(template.spec))}
     DEFAULTS[PERSISTENT_VOLUME_CLAIM.resource](made)
     wanted = PERSISTENT_VOLUME_CLAIM.typed(made).spec
     volume = wanted.volume_name or there.spec.volume_name
