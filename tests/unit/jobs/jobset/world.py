@@ -1,7 +1,9 @@
 """A JobSet and its Jobs in memory: each look carries out what is decided, and the test plays the Job controller."""
 
 from collections import Counter
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -11,9 +13,10 @@ from muster.api.batch import Job, JobCondition
 from muster.api.conditions import find
 from muster.api.jobset import JobSet, names
 from muster.api.notes import Note
+from muster.jobs.job.conditions import finish
 from muster.jobs.jobset.children import owner_reference
 from muster.jobs.jobset.decide import decide
-from muster.jobs.jobset.plan import JobSetPlan
+from muster.jobs.jobset.plan import Change, JobSetPlan
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -67,21 +70,21 @@ class World:
 
     # The controller.
 
-    def look(self) -> bool:
-        """One decision, carried out; whether it did anything."""
+    def look(self, writes: int = 1_000_000) -> bool:
+        """One decision, carried out; whether it did anything. After so many writes the controller is killed."""
         plan = decide(self.jobset, tuple(self.jobs.values()), now=self.now)
         self.check(plan)
-        for job in plan.delete:
-            self.delete(job.metadata.name)
-        for change in plan.change:
-            self.jobs[change.job.metadata.name] = replace(self.jobs[change.job.metadata.name], spec=change.spec)
-        for job in plan.create:
-            self._create(job)
-        did = bool(plan.delete or plan.change or plan.create or plan.status != self.jobset.status)
-        self.jobset = replace(self.jobset, status=plan.status)
-        self.notes += plan.notes
+        steps: list[Callable[[], None]] = [
+            *(partial(self.delete, job.metadata.name) for job in plan.delete),
+            *(partial(self._change, change) for change in plan.change),
+            *(partial(self._create, job) for job in plan.create),
+        ]
+        if plan.status != self.jobset.status:
+            steps.append(partial(self._store, plan))
+        for step in steps[:writes]:
+            step()
         self.expired |= plan.expired
-        return did
+        return bool(steps)
 
     def settle(self) -> None:
         """Look until there is nothing left to do."""
@@ -98,6 +101,19 @@ class World:
         assert not {job.metadata.name for job in plan.delete} & {change.job.metadata.name for change in plan.change}
         assert all(job.metadata.deletion_timestamp is None for job in plan.delete)
 
+    def _change(self, change: Change) -> None:
+        """As the server allows it: a template changes only while its Job is suspended and has no pods."""
+        job = self.jobs[change.job.metadata.name]
+        if change.spec.template != job.spec.template:
+            assert job.spec.suspend
+            assert job.status.start_time is None or job.status.active == 0
+        self.jobs[job.metadata.name] = replace(job, spec=change.spec)
+
+    def _store(self, plan: JobSetPlan) -> None:
+        assert plan.status.restarts >= self.jobset.status.restarts, "attempts are never taken back"
+        self.jobset = replace(self.jobset, status=plan.status)
+        self.notes += plan.notes
+
     def _create(self, job: Job) -> None:
         self._uids += 1
         meta = replace(job.metadata, uid=f"uid-{self._uids}", creation_timestamp=self.now)
@@ -109,10 +125,14 @@ class World:
 
     # The user.
 
-    def set(self, **spec: Any) -> None:
-        """Change fields of the spec, and let it settle."""
+    def change(self, **spec: Any) -> None:
+        """Change fields of the spec."""
         changed = msgspec.to_builtins(self.jobset.spec) | spec
         self.jobset = replace(self.jobset, spec=msgspec.convert(changed, type(self.jobset.spec)))
+
+    def set(self, **spec: Any) -> None:
+        """Change fields of the spec, and let it settle."""
+        self.change(**spec)
         self.settle()
 
     def delete(self, name: str) -> None:
@@ -168,7 +188,7 @@ class World:
     def suspended(self, *jobs: str) -> None:
         """The Job controller has taken the pods of suspended Jobs away."""
         condition = JobCondition(type="Suspended", status="True", last_transition_time=self.now)
-        for name in jobs or tuple(self.jobs):
+        for name in jobs or [name for name, job in self.jobs.items() if job.spec.suspend and not finish(job)]:
             self.report(name, active=0, ready=0, start_time=None, conditions=(condition,))
         self.settle()
 

@@ -1,0 +1,134 @@
+"""Random histories of one JobSet: its Jobs run, fail, succeed and are deleted, it is suspended, resumed and scaled, and
+the controller is killed between any two of its writes. Whatever happens, no two Jobs have one name, what has ended
+begins nothing, and in the end it ends.
+"""
+
+from datetime import timedelta
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from tests.unit.jobs.jobset.world import World, jobset, role
+
+from muster.api.jobset import names
+from muster.jobs.job.conditions import finish
+
+RULES = [
+    {"name": "all", "action": "RestartJobSetAndIgnoreMaxRestarts", "onJobFailureReasons": ["Evicted"]},
+    {"name": "one", "action": "RestartJob", "onJobFailureReasons": ["FailedIndexes"]},
+]
+POLICIES = st.sampled_from(
+    [None, {"maxRestarts": 2, "restartStrategy": "Recreate", "rules": RULES}]
+    + [{"maxRestarts": 3, "restartStrategy": strategy} for strategy in ("Recreate", "BlockingRecreate")]
+)
+ROLES = st.sampled_from(
+    [
+        ({}, [role("a", 2), role("b", 2, 3)]),
+        ({}, [role("a", 2), role("b", 2, depends={"a": "Ready"}), role("c", depends={"b": "Complete"})]),
+        ({"startupPolicy": {"startupPolicyOrder": "InOrder"}}, [role("a", 2), role("b", 2), role("c")]),
+    ]
+)
+
+
+class History(RuleBasedStateMachine):
+    """What may happen to a JobSet."""
+
+    world: World
+
+    @initialize(roles=ROLES, policy=POLICIES, suspend=st.booleans(), operator=st.sampled_from(["All", "Any"]))
+    def begin(self, roles, policy, suspend, operator):
+        spec, found = roles
+        if policy is not None:
+            spec = spec | {"failurePolicy": policy}
+        self.roles = found
+        self.world = World(jobset(*found, suspend=suspend, successPolicy={"operator": operator}, **spec))
+
+    @rule(writes=st.integers(0, 6))
+    def killed_while_it_looks(self, writes):
+        self.world.look(writes)
+
+    @rule()
+    def looks(self):
+        self.world.look()
+
+    @rule()
+    def goes(self):
+        """What is being deleted is gone."""
+        for name in [name for name, job in self.world.jobs.items() if job.metadata.deletion_timestamp is not None]:
+            del self.world.jobs[name]
+
+    @rule(data=st.data(), what=st.sampled_from(["ready", "succeeds", "fails", "evicted", "index fails", "deleted"]))
+    def happens_to_a_job(self, data, what):
+        living = [name for name, job in self.world.jobs.items() if not finish(job)]
+        if not living:
+            return
+        name = data.draw(st.sampled_from(living))
+        job = self.world.jobs[name]
+        if what == "deleted":
+            self.world.delete(name)
+        elif not job.spec.suspend and what == "ready":
+            self.world.report(name, start_time=self.world.now, active=1, ready=job.spec.parallelism)
+        elif not job.spec.suspend and what == "succeeds":
+            self.world.end(name, "Complete")
+        elif not job.spec.suspend:
+            reason = {"evicted": "Evicted", "index fails": "FailedIndexes"}.get(what, "BackoffLimitExceeded")
+            self.world.end(name, "Failed", reason)
+
+    @rule()
+    def pods_of_suspended_jobs_go(self):
+        for name, job in self.world.jobs.items():
+            if job.spec.suspend and not finish(job):
+                self.world.report(name, active=0, ready=0, start_time=None)
+
+    @precondition(lambda self: not self.world.jobset.status.terminal_state)
+    @rule(suspend=st.booleans())
+    def user_suspends_or_resumes(self, suspend):
+        self.world.change(suspend=suspend)
+
+    @precondition(lambda self: not self.world.jobset.status.terminal_state)
+    @rule(replicas=st.integers(1, 4))
+    def user_scales_the_first_role(self, replicas):
+        self.roles = [self.roles[0] | {"replicas": replicas}, *self.roles[1:]]
+        self.world.change(replicatedJobs=self.roles)
+
+    @rule()
+    def time_passes(self):
+        self.world.now += timedelta(seconds=1)
+
+    @invariant()
+    def what_has_ended_begins_nothing(self):
+        if not hasattr(self, "world"):
+            return
+        if self.world.jobset.status.terminal_state:
+            before = len(self.world.created)
+            self.world.look()
+            assert len(self.world.created) == before
+            assert all(finish(job) or job.metadata.deletion_timestamp for job in self.world.jobs.values())
+
+    @invariant()
+    def conditions_are_what_they_can_be(self):
+        if not hasattr(self, "world"):
+            return
+        status = self.world.jobset.status
+        state = self.world.state()
+        assert state in ("", "Completed", "Failed")
+        assert status.restarts_count_towards_max <= status.restarts
+        assert not (self.world.condition(names.COMPLETED) and self.world.condition(names.FAILED))
+
+    def teardown(self):
+        """Left alone, with Jobs that all succeed, it ends, and settles."""
+        if not hasattr(self, "world"):
+            return
+        self.world.change(suspend=False)
+        for _ in range(40):
+            self.world.collect()
+            if self.world.jobset.status.terminal_state:
+                break
+            self.world.suspended()
+            self.world.complete(*[name for name, job in self.world.jobs.items() if not finish(job)])
+        assert self.world.state()
+        self.world.settle()
+
+
+TestHistories = History.TestCase
+TestHistories.settings = settings(max_examples=60, stateful_step_count=30)
