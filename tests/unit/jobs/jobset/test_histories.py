@@ -85,6 +85,15 @@ class History(RuleBasedStateMachine):
     def user_suspends_or_resumes(self, suspend):
         self.world.change(suspend=suspend)
 
+    @precondition(lambda self: self.world.jobset.spec.suspend)
+    @rule(node=st.sampled_from(["n", "m"]))
+    def user_moves_a_suspended_one(self, node):
+        first = self.roles[0]
+        pods = {"nodeSelector": {"node": node}, "containers": [{"name": "main", "image": "none"}]}
+        template = first["template"] | {"spec": first["template"]["spec"] | {"template": {"spec": pods}}}
+        self.roles = [first | {"template": template}, *self.roles[1:]]
+        self.world.change(replicatedJobs=self.roles)
+
     @precondition(lambda self: not self.world.jobset.status.terminal_state)
     @rule(replicas=st.integers(1, 4))
     def user_scales_the_first_role(self, replicas):
@@ -125,7 +134,9 @@ class History(RuleBasedStateMachine):
             if self.world.jobset.status.terminal_state:
                 break
             self.world.suspended()
-            self.world.complete(*[name for name, job in self.world.jobs.items() if not finish(job)])
+            going_on = [name for name, job in self.world.jobs.items() if not finish(job) and not job.spec.suspend]
+            if going_on:
+                self.world.complete(*going_on)
         assert self.world.state()
         self.world.settle()
 
