@@ -8,7 +8,7 @@ from tests.system.plane import World
 
 from muster.api.batch import JOB, Job
 from muster.api.conditions import find
-from muster.api.core import EVENT, Event
+from muster.api.core import EVENT, POD, Event
 from muster.api.jobset import JOB_SET, JobSet, names
 from muster.controllers.engine import Part
 from muster.runtime.transport import STRATEGIC_MERGE_PATCH
@@ -44,7 +44,7 @@ class Cluster(World):
         """The JobSet as it is."""
         return await self.client.get(JOB_SET, name, "default")
 
-    async def set(self, name: str = "js", **spec: Any) -> None:
+    async def change(self, name: str = "js", **spec: Any) -> None:
         """Change fields of its spec."""
         await self.client.patch(JOB_SET, name, {"spec": spec}, "default")
         await self.settle()
@@ -94,6 +94,13 @@ class Cluster(World):
         await self.report(job, conditions=ends, active=0, ready=0, failed=1, startTime=self._now())
         await self.settle()
 
+    async def nodes_let_go(self) -> None:
+        """The containers of pods that are being deleted have ended."""
+        for pod in await self.pods():
+            if pod.metadata.deletion_timestamp is not None:
+                await self.client.delete(POD, pod.metadata.name, "default", grace_period_seconds=0)
+        await self.settle()
+
     async def condition(self, type: str, name: str = "js") -> tuple[str, str, str] | None:
         """Status, reason and message of a condition of the JobSet."""
         found = find((await self.seen(name)).status.conditions, type)
@@ -111,9 +118,14 @@ class Cluster(World):
         found = (await self.client.list(EVENT, "default")).items
         return [event for event in found if event.involved_object.kind == "JobSet"]
 
-    async def reasons(self) -> list[str]:
+    async def reasons(self) -> set[str]:
         """Why."""
-        return [event.reason for event in await self.events()]
+        return {event.reason for event in await self.events()}
+
+    def metric(self, name: str) -> float:
+        """The sum of a metric over its labels."""
+        lines = self.plane.manager.registry.text().decode().splitlines()
+        return sum(float(line.rpartition(" ")[2]) for line in lines if line.partition("{")[0].split(" ")[0] == name)
 
     def _now(self) -> str:
         return self.clock.now().replace(microsecond=0).isoformat().replace("+00:00", "Z")

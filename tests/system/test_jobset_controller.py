@@ -1,31 +1,204 @@
-"""The JobSet controller on a real server; the titles are those of upstream's integration tests."""
+"""The JobSet controller on a real server; the test plays the Job controller where it is not said otherwise."""
 
+from collections.abc import Awaitable, Callable, Collection
+
+import msgspec
 from tests.system.jobset_cluster import PARTS, Cluster, role
-from tests.system.plane import running
+from tests.system.plane import looks, running
 
-from muster.api.core import SERVICE
-from muster.api.jobset import names
+from muster.api.batch import JOB, Job
+from muster.api.coordination import LEASE, Lease
+from muster.api.core import PERSISTENT_VOLUME_CLAIM, SERVICE, Service
+from muster.api.jobset import JOB_SET, names
+from muster.controllers.engine import Part
+from muster.controllers.jobset.upstream import LEASE_NAME
 from muster.runtime.clock import run_virtual
 
+# With the Job controller, placement and garbage collection.
+WHOLE: tuple[Part, ...] = ()
 
-def test_jobset_should_succeed_after_all_jobs_succeed():
-    async def body():
-        async with running(parts=PARTS) as plane:
-            cluster = Cluster(plane)
-            await cluster.jobset(role("a", 1), role("b", 2))
-            assert list(await cluster.jobs()) == ["js-a-0", "js-b-0", "js-b-1"]
-            await cluster.complete("js-a-0", "js-b-0")
-            assert await cluster.condition(names.COMPLETED) is None
-            await cluster.complete("js-b-1")
-            ended = await cluster.seen()
-            assert await cluster.condition(names.COMPLETED) == (
-                "True",
-                "AllJobsCompleted",
-                "jobset completed successfully",
-            )
-            assert ended.status.terminal_state == "Completed"
-            assert len(await cluster.jobs()) == 3
-            assert (await cluster.client.get(SERVICE, "js", "default")).spec.cluster_ip == "None"
-            assert await cluster.reasons() == ["AllJobsCompleted"]
 
-    run_virtual(body())
+def on(parts: Collection[Part]) -> Callable[[Callable[[Cluster], Awaitable[None]]], Callable[[], None]]:
+    """Run a test on a control plane of these parts."""
+
+    def decorate(test: Callable[[Cluster], Awaitable[None]]) -> Callable[[], None]:
+        async def body() -> None:
+            async with running(parts=parts) as plane:
+                await test(Cluster(plane))
+
+        def run() -> None:
+            run_virtual(body())
+
+        run.__name__ = test.__name__
+        return run
+
+    return decorate
+
+
+@on(PARTS)
+async def test_jobset_should_succeed_after_all_jobs_succeed(cluster: Cluster) -> None:
+    await cluster.jobset(role("a", 1), role("b", 2))
+    assert list(await cluster.jobs()) == ["js-a-0", "js-b-0", "js-b-1"]
+    await cluster.complete("js-a-0", "js-b-0")
+    assert await cluster.condition(names.COMPLETED) is None
+    await cluster.complete("js-b-1")
+    assert await cluster.condition(names.COMPLETED) == ("True", "AllJobsCompleted", "jobset completed successfully")
+    assert (await cluster.seen()).status.terminal_state == "Completed"
+    assert len(await cluster.jobs()) == 3
+    assert await cluster.reasons() == {"AllJobsCompleted"}
+    assert cluster.metric("jobset_completed_total") == 1
+    assert cluster.metric("jobset_failed_total") == 0
+
+
+@on(WHOLE)
+async def test_a_failure_restarts_everything_and_the_last_one_fails_it(cluster: Cluster) -> None:
+    await cluster.node("n")
+    await cluster.jobset(role("a", 2), failurePolicy={"maxRestarts": 1})
+    for attempt in ("0", "1"):
+        assert dict(await cluster.attempts()) == {attempt: 2}
+        (pod, _) = await cluster.pods()
+        await cluster.finish(pod, "Failed")
+        await cluster.settle()
+        await cluster.nodes_let_go()
+    message = "jobset failed due to reaching max number of restarts (first failed job: js-a-0)"
+    assert await cluster.condition(names.FAILED) == ("True", "ReachedMaxRestarts", message)
+    assert cluster.metric("jobset_failed_total") == 1
+    assert await cluster.reasons() == {
+        "DefaultFailurePolicy",
+        "RestartJobSetFailurePolicyAction",
+        "ReachedMaxRestarts",
+        "JobSetFailed",
+    }
+
+
+@on(PARTS)
+async def test_a_foreign_job_with_the_name_of_a_child_is_told_of_and_waited_for(cluster: Cluster) -> None:
+    other = msgspec.convert({"metadata": {"name": "js-a-1"}, "spec": role()["template"]["spec"]}, Job)
+    await cluster.client.create(JOB, other, "default")
+    await cluster.jobset(role("a", 3))
+    jobs = await cluster.jobs()
+    assert list(jobs) == ["js-a-0", "js-a-1", "js-a-2"]
+    assert not jobs["js-a-1"].metadata.owner_references
+    (event,) = await cluster.events()
+    assert (event.type, event.reason) == ("Warning", "JobCreationFailed")
+    assert event.message == 'job "js-a-1" creation failed: another Job, not of this JobSet, has the name'
+    await cluster.client.delete(JOB, "js-a-1", "default")
+    await cluster.settle()
+    assert (await cluster.jobs())["js-a-1"].metadata.owner_references
+
+
+@on(PARTS)
+async def test_a_job_of_an_earlier_jobset_of_that_name_is_waited_for_in_silence(cluster: Cluster) -> None:
+    """jobset should ignore jobs with same owner name but different owner UID."""
+    await cluster.jobset(role("a", 1))
+    await cluster.client.delete(JOB_SET, "js", "default", propagation="Orphan")
+    await cluster.client.patch(JOB_SET, "js", {"metadata": {"finalizers": None}}, "default")
+    old = (await cluster.jobs())["js-a-0"]
+    await cluster.fail("js-a-0")
+    await cluster.client.delete(JOB, "js-a-0", "default", propagation="Foreground")
+    await cluster.jobset(role("a", 1))
+    assert (await cluster.jobs())["js-a-0"].metadata.uid == old.metadata.uid
+    assert (await cluster.seen()).status.terminal_state == ""
+    assert await cluster.events() == []
+    await cluster.client.patch(JOB, "js-a-0", {"metadata": {"finalizers": None}}, "default")
+    await cluster.settle()
+    assert (await cluster.jobs())["js-a-0"].metadata.uid != old.metadata.uid
+
+
+@on(PARTS)
+async def test_service_deleted(cluster: Cluster) -> None:
+    await cluster.jobset(role("a", 1))
+    service = await cluster.client.get(SERVICE, "js", "default")
+    assert service.spec.cluster_ip == "None"
+    await cluster.client.delete(SERVICE, "js", "default")
+    await cluster.settle()
+    again = await cluster.client.get(SERVICE, "js", "default")
+    assert again.metadata.uid != service.metadata.uid
+
+
+@on(PARTS)
+async def test_a_foreign_service_of_that_name_is_used_and_not_adopted(cluster: Cluster) -> None:
+    spec = {"clusterIP": "None", "selector": {"my": "own"}}
+    own = await cluster.client.create(
+        SERVICE, msgspec.convert({"metadata": {"name": "net"}, "spec": spec}, Service), "default"
+    )
+    await cluster.jobset(role("a", 1), network={"enableDNSHostnames": True, "subdomain": "net"})
+    assert await cluster.client.get(SERVICE, "net", "default") == own
+    assert (await cluster.jobs())["js-a-0"].spec.template.spec.subdomain == "net"
+
+
+@on(PARTS)
+async def test_jobset_with_volumeclaimpolicies_should_create_pvcs_while_suspended_too(cluster: Cluster) -> None:
+    spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    kept = {"retentionPolicy": {"whenDeleted": "Retain"}}
+    policies = [
+        {"templates": [{"metadata": {"name": "gone"}, "spec": spec}]},
+        {"templates": [{"metadata": {"name": "kept"}, "spec": spec}]} | kept,
+    ]
+    mounts = [{"name": name, "mountPath": f"/{name}"} for name in ("gone", "kept")]
+    container = {"name": "main", "image": "none", "volumeMounts": mounts}
+    pods = {"spec": {"restartPolicy": "Never", "containers": [container]}}
+    await cluster.jobset(role("a", 1, spec={"template": pods}), volumeClaimPolicies=policies, suspend=True)
+    claims = (await cluster.client.list(PERSISTENT_VOLUME_CLAIM, "default")).items
+    assert [(claim.metadata.name, bool(claim.metadata.owner_references)) for claim in claims] == [
+        ("gone-js", True),
+        ("kept-js", False),
+    ]
+
+
+@on(PARTS)
+async def test_a_jobset_that_another_controller_manages_is_left_alone(cluster: Cluster) -> None:
+    """Should not create any jobs for it, when unsuspended; updates to its status are preserved."""
+    await cluster.jobset(role("a", 1), managedBy="example.com/other")
+    status = {"restarts": 7, "terminalState": "Completed"}
+    await cluster.client.patch(JOB_SET, "js", {"status": status}, "default", subresource="status")
+    await cluster.settle()
+    assert await cluster.jobs() == {}
+    assert (await cluster.seen()).status.restarts == 7
+    assert (await cluster.client.find(SERVICE, "js", "default")) is None
+
+
+@on(PARTS)
+async def test_it_is_deleted_after_configured_ttl_duration_passes(cluster: Cluster) -> None:
+    await cluster.jobset(role("a", 1), ttlSecondsAfterFinished=60)
+    await cluster.complete("js-a-0")
+    await cluster.settle(30)
+    assert (await cluster.seen()).metadata.deletion_timestamp is None
+    await cluster.settle(30)
+    assert (await cluster.seen()).metadata.deletion_timestamp is not None
+    assert (await cluster.seen()).metadata.finalizers == ("foregroundDeletion",)
+
+
+@on(PARTS)
+async def test_while_the_upstream_controller_holds_its_lease_ours_stands_back_and_says_so(cluster: Cluster) -> None:
+    spec = {"holderIdentity": "upstream-0", "leaseDurationSeconds": 15}
+    lease = msgspec.convert({"metadata": {"name": LEASE_NAME}, "spec": spec}, Lease)
+    await cluster.client.create(LEASE, lease, "kube-system")
+    await cluster.jobset(role("a", 1))
+    for renewal in range(4):
+        await cluster.settle(8)
+        patch = {"spec": {"leaseTransitions": renewal}}
+        await cluster.client.patch(LEASE, LEASE_NAME, patch, "kube-system")
+    assert await cluster.jobs() == {}
+    assert cluster.metric("muster_jobset_standing_back") == 1
+    (event,) = await cluster.events()
+    assert event.reason == "LeftToUpstream"
+    assert event.message == (f"JobSet's own controller runs it: upstream-0 holds the Lease kube-system/{LEASE_NAME}")
+    await cluster.settle(20)
+    assert list(await cluster.jobs()) == ["js-a-0"]
+    assert cluster.metric("muster_jobset_standing_back") == 0
+
+
+@on(PARTS)
+async def test_what_a_jobset_does_not_count_is_not_looked_at(cluster: Cluster) -> None:
+    await cluster.jobset(role("a", 2, 8))
+    await cluster.report("js-a-0", startTime="2026-01-01T00:00:00Z", active=1)
+    await cluster.settle()
+    before = looks(cluster.plane, "jobset-controller")
+    for ready in range(7):
+        await cluster.report("js-a-0", active=8, ready=ready)
+    await cluster.settle()
+    assert looks(cluster.plane, "jobset-controller") == before
+    await cluster.report("js-a-0", active=8, ready=8)
+    await cluster.settle()
+    assert (await cluster.counts())["a"] == (1, 0, 0, 1, 0)

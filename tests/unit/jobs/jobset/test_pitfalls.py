@@ -152,9 +152,9 @@ def test_a_template_that_changed_waits_for_the_last_pod_of_the_old_one():
     pods = {"nodeSelector": {"n": "1"}, "containers": [{"name": "main", "image": "none"}]}
     world.set(replicatedJobs=[role("a", template={"spec": pods})])
     world.set(suspend=False)
-    assert world.jobs["js-a-0"].spec.suspend
+    assert world.suspends("js-a-0")
     world.suspended("js-a-0")
-    assert not world.jobs["js-a-0"].spec.suspend
+    assert not world.suspends("js-a-0")
     assert world.jobs["js-a-0"].spec.template.spec.node_selector == {"n": "1"}
 
 
@@ -213,7 +213,7 @@ def test_of_several_failures_the_first_that_a_rule_is_about_is_named():
     world.now -= timedelta(seconds=1)
     world.end("js-a-2", "Failed", "PodFailurePolicy")
     world.settle()
-    (condition,) = world.jobset.status.conditions
+    (condition,) = world.conditions()
     assert condition.message == "applying FailJobSet failure policy action (first failed job: js-a-2)"
 
 
@@ -225,11 +225,11 @@ def test_roles_are_told_in_the_order_of_the_spec():
 
 def test_conditions_are_never_added_as_false_and_keep_their_time():
     world = begun(role("a"), failurePolicy={"maxRestarts": 5, "restartStrategy": "Recreate"})
-    assert world.jobset.status.conditions == ()
+    assert world.conditions() == []
     for attempt in (1, 2):
         world.now += timedelta(minutes=1)
         world.fail("js-a-0")
-        (condition,) = world.jobset.status.conditions
+        (condition,) = world.conditions()
         assert condition.last_transition_time == START + timedelta(minutes=1), attempt
         world.collect()
 
@@ -293,9 +293,9 @@ def test_restarts_of_single_jobs_are_counted_for_as_many_as_there_are():
     world.fail("js-a-1")
     world.collect()
     world.set(replicatedJobs=[role("a", 3)])
-    assert world.jobset.status.replicated_jobs_status[0].job_restarts == (0, 1, 0)
+    assert world.job_restarts() == [(0, 1, 0)]
     world.set(replicatedJobs=[role("a", 1)])
-    assert world.jobset.status.replicated_jobs_status[0].job_restarts == (0,)
+    assert world.job_restarts() == [(0,)]
 
 
 def test_a_name_that_the_server_completed_is_that_of_the_service():

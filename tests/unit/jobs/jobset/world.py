@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from muster.api.batch import Job, JobCondition
 from muster.api.conditions import find
 from muster.api.jobset import JobSet, names
+from muster.api.meta import Condition
 from muster.api.notes import Note
 from muster.jobs.job.conditions import finish
 from muster.jobs.jobset.children import owner_reference
@@ -215,6 +216,18 @@ class World:
             record.name: (record.ready, record.succeeded, record.failed, record.active, record.suspended)
             for record in self.jobset.status.replicated_jobs_status
         }
+
+    def job_restarts(self) -> list[tuple[int, ...]]:
+        """Of each role, how many times its Jobs were restarted by themselves."""
+        return [record.job_restarts for record in self.jobset.status.replicated_jobs_status]
+
+    def conditions(self) -> list[Condition]:
+        """Of the JobSet."""
+        return list(self.jobset.status.conditions)
+
+    def suspends(self, name: str) -> bool:
+        """Whether a Job does."""
+        return bool(self.jobs[name].spec.suspend)
 
     def condition(self, type: str) -> tuple[str, str] | None:
         """Status and reason of a condition of the JobSet."""
