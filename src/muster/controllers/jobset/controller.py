@@ -17,6 +17,7 @@ from muster.api.core import PERSISTENT_VOLUME_CLAIM, SERVICE, Service
 from muster.api.jobset import JOB_SET, JobSet, JobSetStatus, names
 from muster.api.notes import Note
 from muster.controllers.jobset import owned
+from muster.controllers.jobset.inplace import InPlaceRestarts
 from muster.controllers.jobset.metrics import JobSetMetrics
 from muster.controllers.jobset.release import Release
 from muster.controllers.jobset.starting import Starting
@@ -76,6 +77,7 @@ class JobSetController(Reconciler):
         self._start = start
         self._release = Release(start, manager.random)
         self._starting = Starting(manager, self._release, self._controller.queue.add_after)
+        self._in_place = InPlaceRestarts(manager, self._controller.queue.add_after)
         self._metrics = JobSetMetrics(manager.registry)
         self._writer = Writer(manager.client, recorder)
         self._upstream = Upstream(manager)
@@ -168,7 +170,8 @@ class JobSetController(Reconciler):
         if memory.waits:
             return STALE_SECONDS
         group = self._starting.standing(jobset)
-        plan = decide(jobset, jobs, now=self._clock.now(), group=group, start=self._start)
+        pods = self._in_place.standing(jobset.metadata.uid)
+        plan = decide(jobset, jobs, now=self._clock.now(), group=group, start=self._start, pods=pods)
         await self._perform(jobset, plan, memory)
         if plan.expired:
             return await self._expire(jobset)

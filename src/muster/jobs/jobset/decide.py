@@ -19,6 +19,7 @@ from muster.jobs.jobset.census import Census, Member
 from muster.jobs.jobset.children import Children, owner_reference
 from muster.jobs.jobset.claims import headless_service, volume_claims
 from muster.jobs.jobset.conditions import Record
+from muster.jobs.jobset.inplace import NO_PODS, InPlaceStanding, in_place
 from muster.jobs.jobset.ordering import startup
 from muster.jobs.jobset.plan import JobSetPlan
 from muster.jobs.jobset.start.barrier import DEFAULT
@@ -41,14 +42,16 @@ def decide(
     now: datetime,
     group: GroupStanding = NOTHING_SEEN,
     start: GroupScheduling = DEFAULT,
+    pods: InPlaceStanding = NO_PODS,
 ) -> JobSetPlan:
     """What to do about the JobSet now.
 
     jobs: those that it controls. group: which pods have started of its group. start: how they wait for each other.
+    pods: how often they were started again in place.
     """
     if jobset.metadata.deletion_timestamp is not None:
         return JobSetPlan(jobset.status)
-    return _Decision.of(jobset, jobs, now, group, start).plan()
+    return _Decision.of(jobset, jobs, now, group, start, pods).plan()
 
 
 class _Decision(Struct, frozen=True):
@@ -60,14 +63,21 @@ class _Decision(Struct, frozen=True):
     now: datetime
     group: GroupStanding
     start: GroupScheduling
+    pods: InPlaceStanding
 
     @classmethod
     def of(
-        cls, jobset: JobSet, jobs: Sequence[Job], now: datetime, group: GroupStanding, start: GroupScheduling
+        cls,
+        jobset: JobSet,
+        jobs: Sequence[Job],
+        now: datetime,
+        group: GroupStanding,
+        start: GroupScheduling,
+        pods: InPlaceStanding,
     ) -> "_Decision":
         census = Census.of(jobset, jobs)
         status = replace(jobset.status, replicated_jobs_status=roles_status(jobset, census))
-        return cls(jobset, census, Record(status, now.replace(microsecond=0)), now, group, start)
+        return cls(jobset, census, Record(status, now.replace(microsecond=0)), now, group, start, pods)
 
     def plan(self) -> JobSetPlan:
         jobset, census, record = self.jobset, self.census, self.record
@@ -109,6 +119,7 @@ class _Decision(Struct, frozen=True):
                 record = record.starting_in_order() if start.waits else record.started_in_order()
             if not start.waits:
                 record = record.resumed()
+        record = in_place(jobset, record, self.pods)
         may_run = {role.name for role in start.roles}
         missing = self._missing(start.roles)
         create = tuple(children.job(role, index) for role, index in islice(missing, MAX_JOBS))
