@@ -11,6 +11,8 @@ from muster.api.conditions import find
 from muster.api.core import EVENT, POD, Event
 from muster.api.jobset import JOB_SET, JobSet, names
 from muster.controllers.engine import Part
+from muster.runtime.client import Client
+from muster.runtime.clock import Clock
 from muster.runtime.transport import STRATEGIC_MERGE_PATCH
 
 # Without Part.JOBS the test plays the Job controller.
@@ -27,8 +29,15 @@ def role(name: str = "workers", replicas: int = 2, pods: int = 1, **fields: Any)
     return {"name": name, "replicas": replicas, "template": {"spec": spec} | fields} | needs
 
 
-class Cluster(World):
-    """Words about one JobSet, `js`."""
+class Words:
+    """What is said about one JobSet, `js`."""
+
+    client: Client
+    clock: Clock
+
+    async def settle(self, seconds: float = 5.0) -> None:
+        """Let everybody do what they have to do."""
+        await self.clock.sleep(seconds)
 
     async def jobset(self, *roles: dict[str, Any], name: str = "js", meta: Any = None, **spec: Any) -> JobSet:
         """Create it, and let the controller see it."""
@@ -94,13 +103,6 @@ class Cluster(World):
         await self.report(job, conditions=ends, active=0, ready=0, failed=1, startTime=self._now())
         await self.settle()
 
-    async def nodes_let_go(self) -> None:
-        """The containers of pods that are being deleted have ended."""
-        for pod in await self.pods():
-            if pod.metadata.deletion_timestamp is not None:
-                await self.client.delete(POD, pod.metadata.name, "default", grace_period_seconds=0)
-        await self.settle()
-
     async def condition(self, type: str, name: str = "js") -> tuple[str, str, str] | None:
         """Status, reason and message of a condition of the JobSet."""
         found = find((await self.seen(name)).status.conditions, type)
@@ -122,11 +124,6 @@ class Cluster(World):
         """Why."""
         return {event.reason for event in await self.events()}
 
-    def metric(self, name: str) -> float:
-        """The sum of a metric over its labels."""
-        lines = self.plane.manager.registry.text().decode().splitlines()
-        return sum(float(line.rpartition(" ")[2]) for line in lines if line.partition("{")[0].split(" ")[0] == name)
-
     def _now(self) -> str:
         return self.clock.now().replace(microsecond=0).isoformat().replace("+00:00", "Z")
 
@@ -140,3 +137,19 @@ class Cluster(World):
             "lastTransitionTime": now,
             "lastProbeTime": now,
         }
+
+
+class Cluster(World, Words):
+    """A world of JobSets."""
+
+    async def nodes_let_go(self) -> None:
+        """The containers of pods that are being deleted have ended."""
+        for pod in await self.pods():
+            if pod.metadata.deletion_timestamp is not None:
+                await self.client.delete(POD, pod.metadata.name, "default", grace_period_seconds=0)
+        await self.settle()
+
+    def metric(self, name: str) -> float:
+        """The sum of a metric over its labels."""
+        lines = self.plane.manager.registry.text().decode().splitlines()
+        return sum(float(line.rpartition(" ")[2]) for line in lines if line.partition("{")[0].split(" ")[0] == name)
