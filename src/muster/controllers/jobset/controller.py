@@ -6,6 +6,7 @@ them. All memory here is a cache: a controller that starts anew goes on where th
 whichever writes that was.
 """
 
+import asyncio
 from collections.abc import Sequence
 from functools import partial
 
@@ -186,12 +187,16 @@ class JobSetController(Reconciler):
         return seconds
 
     async def _perform(self, jobset: JobSet, plan: JobSetPlan, memory: _Memory) -> None:
-        """Write the plan. Raises the first error once all that can be written is."""
-        errors = await self._writer.delete(plan.delete, memory.expected)
-        errors += await self._starting.perform(jobset, plan.start, partial(self._writer.tell, jobset))
-        errors += await self._surround(jobset, plan)
-        errors += await self._writer.change(plan.change, memory.expected)
-        errors += await self._writer.create(jobset, self._free(jobset, plan.create), memory.expected)
+        """Write the plan, the status last. Raises the first error once all that can be written is."""
+        async with asyncio.TaskGroup() as group:
+            tasks = [
+                group.create_task(self._writer.delete(plan.delete, memory.expected)),
+                group.create_task(self._starting.perform(jobset, plan.start, partial(self._writer.tell, jobset))),
+                group.create_task(self._surround(jobset, plan)),
+                group.create_task(self._writer.change(plan.change, memory.expected)),
+                group.create_task(self._writer.create(jobset, self._free(jobset, plan.create), memory.expected)),
+            ]
+        errors = [error for task in tasks for error in task.result()]
         if plan.status != jobset.status:
             await self._store(jobset, plan.status, memory)
             for note in plan.notes:

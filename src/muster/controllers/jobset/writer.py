@@ -4,11 +4,13 @@ Whatever the server answers about one object, the others go on; the caller fails
 else is written.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import TypeVar
 
 from muster.api.batch import JOB, Job
 from muster.api.core import PERSISTENT_VOLUME_CLAIM, SERVICE, PersistentVolumeClaim, Service
 from muster.api.jobset import JOB_SET, JobSet, JobSetStatus
+from muster.api.kinds import Kind
 from muster.api.notes import Note
 from muster.api.status import ApiError
 from muster.controllers.jobset.owned import jobset_reference
@@ -22,6 +24,10 @@ from muster.runtime.writes import Refusal, Writes
 
 # Requests under way together, over all JobSets.
 AT_ONCE = 128
+# Jobs of one JobSet that are tried before more are.
+FIRST_BATCH = 8
+
+T = TypeVar("T")
 
 
 class Writer:
@@ -51,25 +57,11 @@ class Writer:
 
     async def serve(self, jobset: JobSet, service: Service) -> list[Refusal]:
         """Create the Service; one of that name that is there is used, whoever made it."""
-        try:
-            with ignoring("AlreadyExists"):
-                await self._client.create(SERVICE, service)
-        except ApiError as error:
-            self.tell(jobset, Note("Warning", "HeadlessServiceCreationFailed", str(error)))
-            return [error]
-        return []
+        return await self._make(jobset, SERVICE, [service], "HeadlessServiceCreationFailed")
 
     async def claim(self, jobset: JobSet, claims: Sequence[PersistentVolumeClaim]) -> list[Refusal]:
         """Create claims on storage; those that are there are used."""
-
-        async def create(claim: PersistentVolumeClaim) -> None:
-            with ignoring("AlreadyExists"):
-                await self._client.create(PERSISTENT_VOLUME_CLAIM, claim)
-
-        errors = [answer for answer in await self._writes.each(create, claims) if answer is not None]
-        if errors:
-            self.tell(jobset, Note("Warning", "PVCCreationFailed", str(errors[0])))
-        return errors
+        return await self._make(jobset, PERSISTENT_VOLUME_CLAIM, claims, "PVCCreationFailed")
 
     async def change(self, changes: Sequence[Change], expected: Expectations) -> list[Refusal]:
         """Patch Jobs, as they were looked at."""
@@ -82,13 +74,13 @@ class Writer:
         return [answer for answer in await self._writes.each(patch, changes) if answer is not None]
 
     async def create(self, jobset: JobSet, jobs: Sequence[Job], expected: Expectations) -> list[Refusal]:
-        """Create Jobs in batches of 1, 2, 4, ...: where all would be refused, few are tried.
+        """Create Jobs in batches that double in size: where all would be refused, few are tried.
 
         After a batch with an error the rest is left to the next decision. Of a Job that has the name already, the cache
         tells at the next look.
         """
         errors: list[Refusal] = []
-        start, size = 0, 1
+        start, size = 0, FIRST_BATCH
         while start < len(jobs) and not errors:
             batch = jobs[start : start + size]
             for answer in await self._writes.each(self._create, batch):
@@ -106,6 +98,18 @@ class Writer:
         """Store what changed of the status. Raises `ApiError` (Conflict) if the JobSet is another by now."""
         patch = {"status": merge_patch(status, jobset.status)}
         expected.wrote_owner(await self._client.patch_object(JOB_SET, jobset, patch, subresource="status"))
+
+    async def _make(self, jobset: JobSet, kind: Kind[T], things: Iterable[T], reason: str) -> list[Refusal]:
+        """Create what is not there; what is there is used. Tells of a failure, for that reason."""
+
+        async def create(thing: T) -> None:
+            with ignoring("AlreadyExists"):
+                await self._client.create(kind, thing)
+
+        errors = [answer for answer in await self._writes.each(create, things) if answer is not None]
+        if errors:
+            self.tell(jobset, Note("Warning", reason, str(errors[0])))
+        return errors
 
     async def _create(self, job: Job) -> Job:
         """The Job; one that is there already is the same if it is of the same JobSet."""
