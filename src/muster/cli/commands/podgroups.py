@@ -92,22 +92,15 @@ def describe(name: str, output: str | None, **options: Any) -> None:
 
 
 async def _describe(target: Target, name: str, output: str) -> None:
+    from muster.cli.actions.describing import described, described_lines
     from muster.cli.terminal.output import dump
-    from muster.insight.podgroups import detailed
-    from muster.insight.reader.podgroups import events_of, pod_groups
     from muster.runtime.clock import RealClock
 
     async with connect(target) as session:
-        found = await pod_groups(session.client, session.namespace)
-        mine = [view for view in found if view.name == name]
-        if not mine:
-            raise click.ClickException(_none(name, session.namespace, [view.name for view in found]))
-        now = RealClock().now()
-        documents = [detailed(view, await events_of(session.client, view), now) for view in mine]
-    if output:
-        click.echo(dump(documents, output))
-    else:
-        click.echo("\n\n".join("\n".join(_lines(document)) for document in documents))
+        documents, there = await described(session.client, session.namespace, name, RealClock().now())
+        if not documents:
+            raise click.ClickException(_none(name, session.namespace, there))
+    click.echo(dump(documents, output) if output else described_lines(documents))
 
 
 def _none(name: str, namespace: str, there: list[str]) -> str:
@@ -115,24 +108,3 @@ def _none(name: str, namespace: str, there: list[str]) -> str:
 
     meant = nearest(name, there)
     return f"there is no PodGroup {name} in namespace {namespace}" + (f"; did you mean {meant}?" if meant else "")
-
-
-def _lines(group: dict[str, Any]) -> list[str]:
-    from muster.insight.text import table
-
-    counts = ", ".join(f"{group[word]} {word}" for word in ("bound", "running", "succeeded", "failed"))
-    about = {
-        "kind": group["kind"],
-        "state": group["state"] + (f": {group['reason']}" if group["reason"] else ""),
-        "minimum": _cell(group["minimum"], "minimum"),
-        "pods": f"{group['pods']} ({counts})",
-        **group["asks"],
-    }
-    lines = [group["name"], *(f"  {word + ':':<17}{text}" for word, text in about.items() if text)]
-    if group["members"]:
-        rows = [[one["name"], one["phase"], one["node"] or "-", one["reason"]] for one in group["members"]]
-        lines += ["", *table(["POD", "PHASE", "NODE", "REASON"], rows).split("\n")]
-    if group["events"]:
-        rows = [[one["age"], one["reason"], one["message"]] for one in group["events"]]
-        lines += ["", *table(["SEEN", "EVENT", "MESSAGE"], rows).split("\n")]
-    return lines

@@ -17,7 +17,10 @@ from muster.cli.session import Target, connect, run, target_options
 @click.option("-o", "--output", type=click.Choice(["json", "yaml"]), help="Another form.")
 @target_options
 def command(job: str, output: str | None, **options: Any) -> None:
-    """Say what JOB waits for, with numbers, who is ahead, and when it will start; or where it runs."""
+    """Say what JOB waits for, with numbers, who is ahead, and when it will start; or where it runs.
+
+    Of a PodGroup it says how each of its pods does, as `muster podgroups describe`.
+    """
     run(_why(Target.of(options), job, output or ""))
 
 
@@ -31,6 +34,12 @@ async def _why(target: Target, name: str, output: str) -> None:
     async with connect(target) as session:
         facts = await investigate(session.client, session.namespace, name, RealClock().now())
         if facts is None:
+            from muster.cli.actions.describing import described, described_lines
+
+            groups, _ = await described(session.client, session.namespace, name, RealClock().now())
+            if groups:
+                click.echo(dump(groups, output) if output else described_lines(groups))
+                return
             raise click.ClickException(await no_job(session.client, name, session.namespace))
     found = levels(facts)
     if output:
