@@ -132,10 +132,10 @@ def _place_in_order(
     nodes: dict[Shape, tuple[tuple[str, int], ...]] = {}
     for shape in order:
         filled = _fill(around, shape, gang[shape], within, taken)
-        if (fits := int(filled.counts.sum())) < gang[shape]:
+        if (fits := filled.total) < gang[shape]:
             proven = filled.exact and len(gang) == 1
             return Refusal(shape, gang[shape], fits, proven)
-        nodes[shape] = tuple(_named(capacity, filled.counts))
+        nodes[shape] = tuple(_named(capacity, filled))
         if len(order) > 1:
             used = capacity.taking(shape, filled.counts)
             taken = used if taken is None else taken + used
@@ -150,7 +150,7 @@ def _fill(around: Around, shape: Shape, wanted: int, within: Mask | None, taken:
         if len(limits.rules) == 1 or wanted <= _WISHES_TRIED:
             fits = _room(around, shape, limits, within, taken)
             filled = fill(around, shape, fits, limits, wanted, taken)
-            if int(filled.counts.sum()) == wanted:
+            if filled.total == wanted:
                 return filled
     limits = limits_of(around, shape)
     return fill(around, shape, _room(around, shape, limits, within, taken), limits, wanted, taken)
@@ -165,10 +165,10 @@ def _room(around: Around, shape: Shape, limits: Limits, within: Mask | None, tak
     return fits
 
 
-def _named(capacity: Capacity, counts: Ints) -> Iterator[tuple[str, int]]:
-    """The nodes that have a count, in the order of their names."""
-    nodes = capacity.in_order(np.flatnonzero(counts))
-    for index, count in zip(nodes.tolist(), counts[nodes].tolist(), strict=True):
+def _named(capacity: Capacity, filled: Filled) -> Iterator[tuple[str, int]]:
+    """The nodes that get pods, in the order of their names."""
+    nodes = capacity.in_order(filled.nodes)
+    for index, count in zip(nodes.tolist(), filled.counts[nodes].tolist(), strict=True):
         name = capacity.names[index]
         assert name is not None, "a node that is gone has no room"
         yield name, count

@@ -23,10 +23,24 @@ _HUGE, _SHORT = int(np.iinfo(np.int64).max), int(np.iinfo(np.int16).max)
 
 
 class Filled(Struct, frozen=True):
-    """How many pods each node gets, by node index. exact: if they are fewer than wanted, more do not fit."""
+    """How many pods each node gets, by node index.
+
+    exact: if they are fewer than wanted, more do not fit. one: the node that gets all, if that is known.
+    """
 
     counts: Ints
     exact: bool = True
+    one: int | None = None
+
+    @property
+    def total(self) -> int:
+        """How many pods have a node."""
+        return int(self.counts.sum() if self.one is None else self.counts[self.one])
+
+    @property
+    def nodes(self) -> Ints:
+        """Those with pods."""
+        return np.flatnonzero(self.counts) if self.one is None else np.array([self.one], np.int64)
 
 
 def fill(around: Around, shape: Shape, fits: Ints, limits: Limits, wanted: int, taken: Ints | None) -> Filled:
@@ -37,23 +51,19 @@ def fill(around: Around, shape: Shape, fits: Ints, limits: Limits, wanted: int, 
         if wanted * len(fits) > MOST_TURNS:
             return Filled(np.zeros_like(fits), exact=False)
         return _one_by_one(around, shape, fits, wanted, taken)
-    if not limits.rules and int(np.minimum(fits, wanted).sum()) < wanted:
+    roomiest = int(fits.max(initial=0))
+    if not limits.rules and roomiest < wanted and int(np.minimum(fits, wanted).sum()) < wanted:
         return Filled(fits)
     capacity, liked = around.capacity, welcome(around, shape)
-    if (
-        not limits.rules
-        and liked is None
-        and capacity.strategy is Strategy.TIGHT
-        and int(fits.max(initial=0)) >= wanted
-    ):
-        return Filled(_on_one(capacity, fits, wanted))
+    if not limits.rules and liked is None and capacity.strategy is Strategy.TIGHT and 0 < wanted <= roomiest:
+        return _on_one(capacity, fits, wanted)
     order = capacity.by_name
     liked = liked[order] if liked is not None else None
     rule = limits.rules[0] if limits.rules else None
     if rule is not None and not isinstance(rule, Even):
         fits[rule.closed()] = 0
     counts, ordered = np.zeros_like(fits), fits[order]
-    most = min(int(fits.max(initial=0)), wanted)
+    most = min(int(fits.max(initial=0)), wanted)  # once the rule has closed some
     tight = capacity.strategy is Strategy.TIGHT or most * len(fits) > _WORTHS
     if rule is None and tight:
         counts[order] = _pack(ordered, wanted, liked)
@@ -82,13 +92,13 @@ def _few_by_one_rule(limits: Limits, fits: Ints, wanted: int) -> Ints | None:
     return None
 
 
-def _on_one(capacity: Capacity, fits: Ints, wanted: int) -> Ints:
+def _on_one(capacity: Capacity, fits: Ints, wanted: int) -> Filled:
     """All on the node that it leaves the least room of those that take all: as `_pack` has it, without sorting."""
-    counts = np.zeros_like(fits)
-    if wanted:
-        least = np.where(fits >= wanted, fits, _HUGE).min()
-        counts[capacity.first(np.flatnonzero(fits == least))] = wanted
-    return counts
+    left = (fits - wanted).view(np.uint64)  # what is too little is then more than any
+    order, counts = capacity.by_name, np.zeros_like(fits)
+    one = int(order[left[order].argmin()])
+    counts[one] = wanted
+    return Filled(counts, one=one)
 
 
 def _pack(fits: Ints, wanted: int, liked: Ints | None) -> Ints:

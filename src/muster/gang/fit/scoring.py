@@ -21,7 +21,9 @@ _TAINTS, _NODES, _PODS = 3, 2, 2
 def welcome(around: Around, shape: Shape) -> Ints | None:
     """How welcome each node is to a shape, by node index; None if all are as welcome as each other."""
     capacity = around.capacity
-    kinds = [(_TAINTS, -capacity.unwelcome(shape))]
+    kinds = []
+    if (unwelcome := capacity.unwelcome(shape)).any():
+        kinds.append((_TAINTS, -unwelcome))
     if shape.node_wishes:
         kinds.append((_NODES, _by_nodes(capacity, shape)))
     if shape.terms.wishes:

@@ -255,11 +255,6 @@ class Capacity:
             self._rank = np.argsort(self._by_name)
         return self._by_name
 
-    def first(self, nodes: Ints) -> int:
-        """Of these nodes, by index, the one whose name is first."""
-        _ = self.by_name
-        return int(nodes[np.argmin(self._rank[nodes])])
-
     def in_order(self, nodes: Ints) -> Ints:
         """These nodes, by index, in the order of their names."""
         by_name = self.by_name
