@@ -20,8 +20,9 @@ from muster.controllers.scheduler.pending import PendingGangs, Standing, Waiter
 from muster.controllers.scheduler.roster import Roster
 from muster.gang.nodes.capacity import Capacity, Ints, Strategy
 from muster.gang.order.ends import End
+from muster.gang.order.ledger import Ledger, Running
 from muster.gang.order.preemption import Candidate, Preemption, preempt
-from muster.gang.order.reservation import Reservation, Running, may_pass, reserve
+from muster.gang.order.reservation import Reservation, may_pass, reserve
 from muster.gang.placement import Placement, Refusal, place, taken_by
 from muster.gang.shapes import Shape, guest_like, shape_of
 from muster.gang.topology import TopologyConstraint, place_near
@@ -204,32 +205,42 @@ def preemption() -> None:
             print(f"{nodes:7} {len(running):7} {sum(pods.values()):12} {len(pods):7} {took * 1e3:8.0f} {victims:8}")
 
 
-def reservation(gangs: int = 2000) -> None:
-    """A full cluster; the head wants nine tenths of it."""
-    random, capacity, running = Random(1), cluster(NODES), []
+def reservation(gangs: int, sizes: list[int]) -> None:
+    """A full cluster; the head wants nine tenths of it. After each pod that goes the ledger is brought up to date."""
+    random, capacity, ledger = Random(1), cluster(NODES, CPUS * 4), Ledger()
     one = shape("1")
+    runs: list[Running] = []
     for number in range(gangs):
-        outcome = place(capacity, {one: random.choice([8, 16, 24, 32])})
+        outcome = place(capacity, {one: random.choice(sizes)})
         if isinstance(outcome, Refusal):
             break
-        running.append(Running(bind(capacity, str(number), outcome), 0.0, End(1 + random.random() * 3600)))
-    pods = sum(len(one.pods) for one in running)
-    wanted = int(NODES * CPUS * 0.9)
+        runs.append(Running(bind(capacity, str(number), outcome), 0.0, End(1 + random.random() * 3600)))
+    pods = sum(len(one.pods) for one in runs)
+    wanted = int(NODES * CPUS * 4 * 0.9)
 
     def placing(taken: Ints) -> Placement | Refusal:
         return place(capacity, {one: wanted}, taken=taken)
 
-    found = reserve(capacity, "head", placing, running, 0.0)
+    def fill() -> None:
+        for number, running in enumerate(runs):
+            ledger.set(str(number), running, capacity)
+
+    def again() -> Reservation | Refusal:
+        ledger.set("0", runs[0], capacity)
+        return reserve(capacity, "head", placing, ledger, 0.0)
+
+    anew = seconds(fill, 1)
+    found = again()
     assert isinstance(found, Reservation)
     assert found.shadow is not None
-    took = seconds(lambda: reserve(capacity, "head", placing, running, 0.0), 5)
-    capacity.release(running[0].pods[0])
+    took = seconds(again, 5)
+    capacity.release(runs[0].pods[0])
     small = place(capacity, {one: 1})
     assert isinstance(small, Placement)
     taken = taken_by(capacity, small)
     asked = seconds(lambda: may_pass(found, placing, taken, None), 20)
-    print(f"\n{len(running)} running gangs of {pods} pods: a reservation takes {took * 1e3:.1f} ms", end="")
-    print(f", whether one may pass {asked * 1e3:.2f} ms")
+    print(f"\n{len(runs)} running gangs of {pods} pods: a reservation takes {took * 1e3:.1f} ms", end="")
+    print(f" (what runs is read in {anew * 1e3:.0f} ms, once), whether one may pass {asked * 1e3:.2f} ms")
 
 
 def main() -> None:
@@ -237,7 +248,8 @@ def main() -> None:
     in_turn()
     pending()
     preemption()
-    reservation()
+    reservation(2000, [8, 16, 24, 32])
+    reservation(100_000, [1, 1, 1, 2])
     print(f"\nmemory at the most: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10} MiB")
 
 

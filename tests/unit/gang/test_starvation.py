@@ -13,7 +13,8 @@ from tests.unit.gang.conftest import make_node, make_pod
 
 from muster.gang.nodes.capacity import Capacity
 from muster.gang.order.ends import End
-from muster.gang.order.reservation import Reservation, Running, may_pass, passed, reserve
+from muster.gang.order.ledger import Ledger, Running
+from muster.gang.order.reservation import Reservation, may_pass, passed, reserve
 from muster.gang.placement import Placement, place, taken_by
 from muster.gang.shapes import guest_of, shape_of
 
@@ -96,7 +97,7 @@ class Cluster(Struct):
         return lambda taken: place(self.capacity, {ONE: head.pods}, taken=taken)
 
     def reserve(self, head):
-        running = list(self.running.values())
+        running = Ledger.of(self.capacity, self.running.values())
         found = reserve(self.capacity, head.name, self.placing(head), running, self.now, self.reservation)
         assert isinstance(found, Reservation)
         self.reservation = found

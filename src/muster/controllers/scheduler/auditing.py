@@ -88,6 +88,7 @@ class Auditor:
             if seat is not None:
                 seats[uid] = seat
         roster.capacity.become(rebuilt(roster.capacity, self._nodes.all(), seats))
+        roster.renew()
 
 
 async def _in_slices(informer: Informer[T], differs: Callable[[T], Difference | None]) -> list[Difference]:

@@ -237,7 +237,7 @@ class PendingGangs:
     def _reserve(self, key: str, alike: Hashable, rank: Rank, placing: Placing, now: float) -> Refusal | None:
         head = self._head
         previous = head.reservation if head is not None and head.key == key else self._heads.get(key)
-        running = list(self._roster.running(now, self._carried))
+        running = self._roster.running(now, self._carried)
         outcome = reserve(self._roster.capacity, key, placing, running, now, previous, self._overtakings)
         if isinstance(outcome, Refusal):
             if head is not None and head.key == key:

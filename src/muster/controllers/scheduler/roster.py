@@ -1,6 +1,6 @@
 """Which pods belong together and what the nodes have free, followed from events and from what was written here."""
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, TypeAlias
 
 from msgspec import Struct
@@ -12,7 +12,7 @@ from muster.api.pods import is_finished
 from muster.controllers.gangs import Gang, GangSource, gang_of
 from muster.gang.nodes.capacity import Capacity, Strategy
 from muster.gang.order.ends import End, expected_end
-from muster.gang.order.reservation import Running
+from muster.gang.order.ledger import Ledger, Running
 from muster.gang.order.shares import Shares
 from muster.gang.shapes import Guest, guest_of, shape_of
 from muster.runtime.objects import key_of, meta_of
@@ -55,7 +55,8 @@ class Roster:
         self._others: dict[str, dict[str, Pod]] = {}  # by gang of a source that counts them, by UID
         self._names = names
         self.shares = Shares()
-        self._running: dict[str, Running] = {}  # what is known of the gangs with bound pods; by need
+        self._running = Ledger()  # brought up to date by need
+        self._stale: set[str] = set()  # gangs of which the ledger does not know what became
         self._nodes_version = 0
         self._assumed: set[str] = set()  # pods that hold room from the decision on, and are not known to be bound
         self._sent: dict[str, str] = {}  # nodes of pods that we have bound and not yet seen bound, by UID
@@ -119,7 +120,7 @@ class Roster:
         if not holds:
             self.shares.release(uid)
             self._assumed.discard(uid)
-        self._running.pop(key, None)
+        self._stale.add(key)
         gang.version += 1
         if not gang.unbound and not gang.bound:
             del self.gangs[key]
@@ -139,7 +140,7 @@ class Roster:
 
     def carrier_changed(self, key: str) -> None:
         """What the carrier of a gang says may be another: of its end, and of what it needs."""
-        self._running.pop(key, None)
+        self._stale.add(key)
         if (gang := self.gangs.get(key)) is not None:
             gang.version += 1
 
@@ -169,28 +170,33 @@ class Roster:
         self._assumed.discard(uid)
         if (gang := self.gangs.get(key)) is not None and gang.unbound.pop(uid, None) is not None:
             gang.bound[uid] = pod
-            self._running.pop(key, None)
+            self._stale.add(key)
             gang.version += 1
             self._sent[uid] = node
             self.shares.hold(uid, tenant_of(pod), guest_of(pod).requests)
 
-    def running(self, now: float, carried: Carried) -> Iterator[Running]:
+    def running(self, now: float, carried: Carried) -> Ledger:
         """What holds room, since when, and when it is expected to end. now: seconds since the epoch."""
-        for key, gang in self.gangs.items():
-            if gang.bound and key not in self._running:
-                started = min(started_at(pod, now) for pod in gang.bound.values())
-                end = carried(key, gang, started)
-                ends = [expected_end(pod, started, end) for pod in gang.bound.values()]
-                last = None if None in ends else max((end for end in ends if end is not None), key=lambda end: end.at)
-                self._running[key] = Running(tuple(gang.bound), started, last)
-            if gang.bound:
-                yield self._running[key]
-        if self._assumed:
-            yield Running(tuple(self._assumed), now)
-        if going := self.going(now):
-            yield Running(tuple(going), 0.0, End(now, sure=True))
-        if late := self.leaving.keys() - going:
-            yield Running(tuple(sorted(late)), 0.0)
+        for key in self._stale:
+            gang = self.gangs.get(key)
+            if gang is not None and gang.bound:
+                self._running.set(key, _running(key, gang, now, carried), self.capacity)
+            else:
+                self._running.drop(key)
+        self._stale.clear()
+        going = self.going(now)
+        others = {
+            "assumed": Running(tuple(self._assumed), now),
+            "going": Running(tuple(going), 0.0, End(now, sure=True)),
+            "late": Running(tuple(self.leaving.keys() - going), 0.0),
+        }
+        for name, running in others.items():  # no gang has such a key: theirs have a slash
+            self._running.set(name, running, self.capacity)
+        return self._running
+
+    def renew(self) -> None:
+        """What was recorded of pods was wrong: what is known of all that runs is made anew."""
+        self._running, self._stale = Ledger(), set(self.gangs)
 
     def going(self, now: float) -> frozenset[str]:
         """Pods that will soon be gone. Of those that should have gone long since it is not known when they will."""
@@ -217,7 +223,7 @@ class Roster:
         gang.unbound.pop(uid, None)
         gang.bound.pop(uid, None)
         gang.version += 1
-        self._running.pop(key, None)
+        self._stale.add(key)
         if not gang.unbound and not gang.bound:
             del self.gangs[key]
 
@@ -242,6 +248,14 @@ def tenant_of(pod: Pod) -> str:
 def started_at(pod: Pod, now: float) -> float:
     """When a pod was taken by its node; one that is just bound is about to be."""
     return pod.status.start_time.timestamp() if pod.status.start_time is not None else now
+
+
+def _running(key: str, gang: Gang, now: float, carried: Carried) -> Running:
+    started = min(started_at(pod, now) for pod in gang.bound.values())
+    end = carried(key, gang, started)
+    ends = [expected_end(pod, started, end) for pod in gang.bound.values()]
+    last = None if None in ends else max((end for end in ends if end is not None), key=lambda end: end.at)
+    return Running(tuple(gang.bound), started, last)
 
 
 def _standing(pod: Pod | None) -> tuple[bool, ...]:

@@ -14,8 +14,6 @@ A head that does not fit even when all is gone that ever ends reserves nothing, 
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from enum import Enum
-from math import inf
-from operator import itemgetter
 from typing import Self
 
 import numpy as np
@@ -25,6 +23,7 @@ from msgspec.structs import replace
 from muster.gang.nodes.capacity import Capacity, Ints
 from muster.gang.nodes.holdings import Holdings
 from muster.gang.order.ends import End
+from muster.gang.order.ledger import Ledger
 from muster.gang.placement import Placement, Placing, Refusal
 
 # So often gangs may pass, or ends be later than was said, before the head holds what comes free.
@@ -37,14 +36,6 @@ _GRACE = 30.0
 _STEADY = 0.1
 
 _NOTHING: Ints = np.zeros((0, 0), np.int64)
-
-
-class Running(Struct, frozen=True):
-    """A gang that runs, or a pod alone. pods: UIDs. started: in the seconds of `now`. end: None if it is not known."""
-
-    pods: Sequence[str]
-    started: float
-    end: End | None = None
 
 
 class Reservation(Struct, frozen=True, eq=False):
@@ -85,7 +76,7 @@ def reserve(
     capacity: Capacity,
     key: str,
     placing: Placing,
-    running: Sequence[Running],
+    running: Ledger,
     now: float,
     previous: Reservation | None = None,
     most: int = MOST_OVERTAKINGS,
@@ -94,17 +85,16 @@ def reserve(
 
     placing: where the head goes. running: all that holds room. previous: the last reservation of this very head.
     """
-    mortal = [one for one in running if one.end is None or one.end.at != inf]
     before = previous if previous is not None and previous.key == key else Reservation(key, _NOTHING)
     held_since = before.held_since if before.held_since is not None else now if before.spent >= most else None
-    releases = _Releases.of(capacity, mortal, held_since, now)
+    releases = _Releases.of(capacity, running, held_since, now)
     outcome = placing(releases.holdings.freed())
     if isinstance(outcome, Refusal):
         return outcome
     if held_since is not None and isinstance(placing(releases.counted()), Refusal):
         # A node was lost, or a gang that goes first took the room: what runs now is waited for as well.
         held_since = now
-        releases = _Releases.of(capacity, mortal, held_since, now)
+        releases = _Releases.of(capacity, running, held_since, now)
     shadow = releases.shadow(placing, now)
     if shadow is not None:
         shadow = _steady(shadow, before.shadow, now)
@@ -149,22 +139,20 @@ class _Releases(Struct, frozen=True, eq=False):
     waited: int
 
     @classmethod
-    def of(cls, capacity: Capacity, mortal: Sequence[Running], held_since: float | None, now: float) -> Self:
+    def of(cls, capacity: Capacity, running: Ledger, held_since: float | None, now: float) -> Self:
         """In a hold the head waits for those that were before it, and for those that are sure to be gone."""
-        known: list[tuple[float, Running]] = []
-        unknown, rest = [], []
-        for one in mortal:
-            sure = one.end is not None and one.end.sure
-            if held_since is not None and one.started > held_since and not sure:
-                rest.append(one)
-            elif one.end is None:
-                unknown.append(one)
-            else:
-                known.append((_expected(one.end.at, now), one))
-        known.sort(key=itemgetter(0))
-        ordered = [*(one for _, one in known), *unknown, *rest]
-        holdings = Holdings.of(capacity, (one.pods for one in ordered))
-        return cls(holdings, [time for time, _ in known], len(known) + len(unknown))
+        terms = running.terms()
+        known, expected = ~np.isnan(terms.ends), terms.ends.copy()
+        for late in np.flatnonzero(terms.ends <= now).tolist():
+            expected[late] = _expected(float(terms.ends[late]), now)
+        rest = np.zeros_like(known)
+        if held_since is not None:
+            rest = (terms.started > held_since) & ~terms.sure
+        sort = np.where(rest, 2, np.where(known, 0, 1))
+        order = np.lexsort((expected, sort))
+        counted = np.bincount(sort, minlength=3)
+        times = expected[order[: counted[0]]].tolist()
+        return cls(running.holdings(capacity, terms.numbers[order]), times, int(counted[0] + counted[1]))
 
     def counted(self) -> Ints:
         """What comes free once all has ended that the head waits for."""

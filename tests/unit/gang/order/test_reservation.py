@@ -10,7 +10,8 @@ from tests.unit.gang.conftest import make_node, make_pod
 
 from muster.gang.nodes.capacity import Capacity
 from muster.gang.order.ends import NEVER, End
-from muster.gang.order.reservation import Passing, Reservation, Running, may_pass, passed, reserve
+from muster.gang.order.ledger import Ledger, Running
+from muster.gang.order.reservation import Passing, Reservation, may_pass, passed, reserve
 from muster.gang.placement import Placement, Refusal, place, taken_by
 from muster.gang.shapes import guest_of, shape_of
 
@@ -48,8 +49,12 @@ class World:
         for uid in self.running.pop(name).pods:
             self.capacity.release(uid)
 
+    @property
+    def ledger(self):
+        return Ledger.of(self.capacity, self.running.values())
+
     def reserve(self, now=0.0, previous=None):
-        found = reserve(self.capacity, "head", self.placing, list(self.running.values()), now, previous, self.most)
+        found = reserve(self.capacity, "head", self.placing, self.ledger, now, previous, self.most)
         assert isinstance(found, Reservation)
         return found
 
@@ -205,12 +210,12 @@ class TestImpossible:
 
     def test_pitfall_3_more_than_there_is(self):
         world = World(4, wants=5).runs("a", "n0", 1, end=10)
-        found = reserve(world.capacity, "head", world.placing, list(world.running.values()), 0)
+        found = reserve(world.capacity, "head", world.placing, world.ledger, 0)
         assert isinstance(found, Refusal)
 
     def test_pitfall_3_more_than_there_is_beside_what_never_ends(self):
         world = World(4, wants=4).runs("a", "n0", 1, end=NEVER)
-        found = reserve(world.capacity, "head", world.placing, list(world.running.values()), 0)
+        found = reserve(world.capacity, "head", world.placing, world.ledger, 0)
         assert isinstance(found, Refusal)
         world.ends("a")
         world.runs("b", "n0", 1)
@@ -234,7 +239,7 @@ def worlds(draw):
 
 
 def reserved(world, now=0.0, previous=None):
-    return reserve(world.capacity, "head", world.placing, list(world.running.values()), now, previous, world.most)
+    return reserve(world.capacity, "head", world.placing, world.ledger, now, previous, world.most)
 
 
 @given(worlds())

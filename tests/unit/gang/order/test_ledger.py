@@ -1,0 +1,69 @@
+"""What runs, kept change by change, is what it would be if it was read anew."""
+
+from math import inf
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.unit.gang.conftest import make_node, make_pod
+
+from muster.gang.nodes.capacity import Capacity
+from muster.gang.nodes.holdings import Holdings
+from muster.gang.order import ledger as ledgers
+from muster.gang.order.ends import End
+from muster.gang.order.ledger import Ledger, Running
+from muster.gang.shapes import guest_of
+
+NODES = ("a", "b", "c")
+GUESTS = [guest_of(make_pod(cpu=str(cpu))) for cpu in range(1, 6)]
+ENDS = [None, End(inf), End(7.0), End(9.0, sure=True)]
+
+steps = st.lists(
+    st.tuples(
+        st.sampled_from("vwxyz"),
+        st.lists(st.tuples(st.sampled_from(NODES), st.integers(0, 4)), max_size=4),
+        st.sampled_from(ENDS),
+    ),
+    max_size=30,
+)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _few_may_be_gone():
+    """So that what is gone is forgotten every few steps."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ledgers, "_GONE", 2)
+        yield
+
+
+@given(steps=steps, gone=st.sampled_from((*NODES, "")))
+def test_it_is_as_if_it_was_read_anew(steps, gone):
+    """Gangs come, change and go (those without pods), nodes go."""
+    capacity, kept, running = Capacity(), Ledger(), dict[str, Running]()
+    for name in NODES:
+        capacity.set_node(make_node(name, resources={"cpu": "99"}))
+    for number, (key, pods, end) in enumerate(steps):
+        for uid in running.pop(key).pods if key in running else ():
+            capacity.release(uid)
+        for at, (node, cpu) in enumerate(pods):
+            capacity.assign(f"{number}-{at}", node, GUESTS[cpu])
+        if pods:
+            running[key] = Running(tuple(f"{number}-{at}" for at in range(len(pods))), float(number), end)
+            kept.set(key, running[key], capacity)
+        else:
+            kept.drop(key)
+    if gone:
+        capacity.remove_node(gone)
+    mortal = {key: one for key, one in running.items() if one.end is None or one.end.at != inf}
+    terms = kept.terms()
+    assert sorted(terms.started.tolist()) == sorted(one.started for one in mortal.values())
+    order = np.argsort(terms.started)
+    found = kept.holdings(capacity, terms.numbers[order])
+    ordered = sorted(mortal.values(), key=lambda one: one.started)
+    plain = Holdings.of(capacity, [one.pods for one in ordered])
+    for first in range(len(ordered) + 1):
+        assert (found.freed(first) == plain.freed(first)).all()
+    ends = [terms.ends[order].tolist(), terms.sure[order].tolist()]
+    assert ends[1] == [one.end is not None and one.end.sure for one in ordered]
+    assert [None if np.isnan(at) else at for at in ends[0]] == [one.end and one.end.at for one in ordered]
