@@ -45,6 +45,9 @@ def test_a_job_set(kubectl: Kubectl) -> None:
     assert "timeoutAfterSeconds" in kubectl("explain", "jobset.spec.groupSchedulingConfig")
     assert "containers" in kubectl("explain", "jobsets.spec.replicatedJobs.template.spec.template.spec")
     kubectl("patch", "jobset", "js", "--type=merge", "-p", '{"spec": {"ttlSecondsAfterFinished": 60}}')
+    # Conditions that named a generation, and an old one, would be waited for in vain.
+    assert "condition met" in kubectl("wait", "--for=condition=Suspended", "--timeout=20s", "jobset/js")
+    assert kubectl.json("get", "jobset", "js")["status"]["restarts"] == 0
     kubectl("label", "jobset", "js", "team=a")
     assert kubectl("get", "jobset", "-l", "team=a", "-o", "name").strip() == "jobset.jobset.x-k8s.io/js"
     kubectl("delete", "jobset", "js")

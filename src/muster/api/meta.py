@@ -113,25 +113,31 @@ class ListMeta(Struct):
     remaining_item_count: int | None = None
 
 
-class Condition(Struct, omit_defaults=False):
+# Defaults of fields that are written out whatever they are; others are left out where they are as by default.
+WRITTEN_ZERO: Any = msgspec.field(default_factory=int)
+WRITTEN_EMPTY: Any = msgspec.field(default_factory=str)
+WRITTEN_NULL: Any = msgspec.field(default_factory=lambda: None)
+
+
+class Condition(Struct):
     """One observed aspect of an object's state (metav1.Condition); an empty message too is written out.
 
     type: what it is about, in CamelCase.
     status: True, False or Unknown.
-    observed_generation: the generation of the object that it is about.
+    observed_generation: the generation of the object that it is about; if absent, whichever it is.
     last_transition_time: when the status last changed.
     reason: one word for the status, in CamelCase.
     message: a sentence for people.
     """
 
-    type: Annotated[Required[str], limits(max_length=316, pattern=_QUALIFIED_NAME)] = ""
-    status: Annotated[Required[str], one_of("True", "False", "Unknown")] = ""
+    type: Annotated[Required[str], limits(max_length=316, pattern=_QUALIFIED_NAME)] = WRITTEN_EMPTY
+    status: Annotated[Required[str], one_of("True", "False", "Unknown")] = WRITTEN_EMPTY
     observed_generation: Annotated[int, limits(minimum=0)] = 0
-    last_transition_time: Required[datetime | None] = None
+    last_transition_time: Required[datetime | None] = WRITTEN_NULL
     reason: Annotated[
         Required[str], limits(min_length=1, max_length=1024, pattern="^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$")
-    ] = ""
-    message: Annotated[Required[str], limits(max_length=32768)] = ""
+    ] = WRITTEN_EMPTY
+    message: Annotated[Required[str], limits(max_length=32768)] = WRITTEN_EMPTY
 
 
 class PlainCondition(Struct):

@@ -47,7 +47,7 @@ async def test_what_is_filled_in(api: Api) -> None:
             {"retentionPolicy": {"whenDeleted": "Retain"}},
         ],
     }
-    assert "status" not in made
+    assert made["status"] == {"restarts": 0}
     assert made["metadata"]["generation"] == 1
 
 

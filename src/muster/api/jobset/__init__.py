@@ -8,7 +8,7 @@ from muster.api.core.claims import PersistentVolumeClaim
 from muster.api.jobset import names
 from muster.api.kinds import Kind
 from muster.api.markers import ATOMIC, DEFAULTED, Format, Int32, Required, Strings, limits, map_by, one_of
-from muster.api.meta import Condition, ObjectMeta, Struct
+from muster.api.meta import WRITTEN_ZERO, Condition, ObjectMeta, Struct
 
 Count = Annotated[Int32, limits(minimum=0)]
 
@@ -189,7 +189,7 @@ class JobSetSpec(Struct):
     group_scheduling_config: GroupSchedulingConfig | None = None
 
 
-class ReplicatedJobStatus(Struct, omit_defaults=False):
+class ReplicatedJobStatus(Struct):
     """How far the Jobs of a role are.
 
     name: the role.
@@ -203,11 +203,11 @@ class ReplicatedJobStatus(Struct, omit_defaults=False):
     """
 
     name: Required[str] = ""
-    ready: Required[Int32] = 0
-    succeeded: Required[Int32] = 0
-    failed: Required[Int32] = 0
-    active: Required[Int32] = 0
-    suspended: Required[Int32] = 0
+    ready: Required[Int32] = WRITTEN_ZERO
+    succeeded: Required[Int32] = WRITTEN_ZERO
+    failed: Required[Int32] = WRITTEN_ZERO
+    active: Required[Int32] = WRITTEN_ZERO
+    suspended: Required[Int32] = WRITTEN_ZERO
     job_restarts: Annotated[tuple[Int32, ...], ATOMIC, limits(max_items=1024)] = ()
     job_restarts_count_towards_max: Annotated[tuple[Int32, ...], ATOMIC, limits(max_items=1024)] = ()
 
@@ -243,7 +243,7 @@ class JobSetStatus(Struct):
     """
 
     conditions: Annotated[tuple[Condition, ...], map_by("type")] = ()
-    restarts: Int32 = 0
+    restarts: Int32 = WRITTEN_ZERO
     restarts_count_towards_max: Int32 = 0
     terminal_state: str = ""
     replicated_jobs_status: Annotated[tuple[ReplicatedJobStatus, ...], map_by("name")] = ()

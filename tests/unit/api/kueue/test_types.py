@@ -36,8 +36,7 @@ WRITTEN: list[tuple[Any, Json]] = [
     (kueue.ClusterQueueSpec(stop_policy=kueue.HOLD), {"stopPolicy": "Hold"}),
     (kueue.AdmissionCheckState(name="a", state="Ready", message=""), {"name": "a", "state": "Ready", "message": ""}),
     (Condition(type="A", status="True", reason="R"), {
-        "type": "A", "status": "True", "observedGeneration": 0, "lastTransitionTime": None, "reason": "R",
-        "message": "",
+        "type": "A", "status": "True", "lastTransitionTime": None, "reason": "R", "message": "",
     }),
 ]  # fmt: skip
 

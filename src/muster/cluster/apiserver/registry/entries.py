@@ -59,7 +59,13 @@ def status(
     return Subresource("status", kind, VIEW_VERBS, view)
 
 
-def served_as_custom(kind: Kind[Any], validation: Validation, update_status: _Update, *short_names: str) -> Resource:
+def served_as_custom(
+    kind: Kind[Any],
+    validation: Validation,
+    update_status: _Update,
+    *short_names: str,
+    prepare_create: Callable[[Document], None] = preparation.new,
+) -> Resource:
     """A kind that is a CRD upstream, with a status subresource, and behaves so here."""
     view = View(
         kind,
@@ -73,7 +79,7 @@ def served_as_custom(kind: Kind[Any], validation: Validation, update_status: _Up
         view=View(kind, None, views.take_main, *validation, compile=compile_structural),
         rules=Rules(
             default=DEFAULTS[kind.resource],
-            prepare_create=preparation.new,
+            prepare_create=prepare_create,
             prepare_update=preparation.changed_counted,
             has_generation=True,
             unconditional_update=False,
