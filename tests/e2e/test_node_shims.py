@@ -83,8 +83,11 @@ class Node:
         }
         return spec | changes
 
-    async def start(self, spec):
-        shim = await shims.start(spec)
+    def reserve(self):
+        return shims.Reserve(self.kind.kind, own_pids=self.kind.own_pids, lifeline=-1)
+
+    async def start(self, spec, reserve=None):
+        shim = await shims.start(spec, reserve)
         if shim is not None:
             self.shims.append(shim)
         return shim
@@ -136,6 +139,7 @@ def node(request, tmp_path):
 
 
 every = pytest.mark.parametrize("node", ALL, indirect=True)
+reserved = pytest.mark.parametrize("node", [each for each in ALL if each.values[0].kind != "bubblewrap"], indirect=True)
 best = pytest.mark.parametrize("node", BEST, indirect=True)
 
 
@@ -328,6 +332,66 @@ def test_a_later_server_finds_the_shim_and_its_record(node):
     assert not shims.is_alive(directory)
 
 
+@reserved
+@pytest.mark.parametrize("pause", [0.0, 0.5])
+def test_a_shim_that_was_made_before_runs_what_it_is_told(node, pause):
+    """Even if it is told before it has found out that it is to wait."""
+    spec = node.spec("sh", "-c", "echo ran; exit 5")
+
+    async def run():
+        reserve = node.reserve()
+        await asyncio.sleep(pause)
+        shim = await node.start(spec, reserve)
+        return await shim.ended() if shim else shims.read_record(Path(spec["directory"]))
+
+    assert asyncio.run(run()).code == 5
+    assert output(Path(spec["directory"])) == "ran"
+
+
+@reserved
+@pytest.mark.parametrize("claimed", [False, True])
+def test_a_shim_that_was_killed_while_it_waited_is_made_again(node, claimed):
+    """And runs nothing where another has claimed the attempt."""
+    spec = node.spec("sh", "-c", "echo ran; exit 5")
+
+    async def run():
+        processes.adopt_orphans()
+        before = set(children_of(os.getpid()))
+        reserve = node.reserve()
+        await until(lambda: len(mine := set(children_of(os.getpid())) - before) == 1 and sleeping(*mine))
+        for pid in set(children_of(os.getpid())) - before:
+            os.kill(pid, signal.SIGKILL)
+        if claimed:
+            first = await node.start(spec)
+            assert first is None or (await first.ended()).code == 5
+        shim = await node.start(spec, reserve)
+        record = await shim.ended() if shim else shims.read_record(Path(spec["directory"]))
+        assert record.code == 5
+
+    asyncio.run(run())
+    assert output(Path(spec["directory"])) == "ran"
+
+
+@reserved
+def test_a_shim_that_is_not_wanted_or_whose_server_has_gone_ends_and_has_run_nothing(node):
+    script = (
+        "import sys; from muster.cluster.nodes import shims; import asyncio\n"
+        "async def run():\n"
+        f"    shims.Reserve({node.kind.kind!r}, own_pids={node.kind.own_pids}, lifeline=-1)\n"
+        "    print('made', flush=True); await asyncio.sleep(1000)\n"
+        "asyncio.run(run())"
+    )
+    processes.adopt_orphans()
+    before = set(children_of(os.getpid()))
+    server = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE)
+    assert server.stdout.readline() == b"made\n"
+    server.kill()
+    server.wait()
+    server.stdout.close()
+    asyncio.run(until(lambda: all(state_of(pid) == "Z" for pid in set(children_of(os.getpid())) - before)))
+    assert not [*node.root.iterdir()]
+
+
 @every
 def test_orphans_are_reaped_while_the_container_runs(node):
     script = "for i in 1 2 3 4 5 6; do (sleep 0.01 &); done; sleep 0.5; ps -eo stat,ppid || true"
@@ -349,6 +413,11 @@ def children_of(pid):
             if entry.name.isdigit() and int((entry / "stat").read_text().rpartition(")")[2].split()[1]) == pid:
                 found.append(int(entry.name))
     return found
+
+
+def sleeping(pid):
+    """Whether it waits, and has become what it is to be."""
+    return state_of(pid) == "S" and b"reserve" in Path(f"/proc/{pid}/cmdline").read_bytes()
 
 
 def state_of(pid):

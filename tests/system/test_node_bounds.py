@@ -197,9 +197,9 @@ def test_others_are_served_between_the_starts_of_any_two_containers(play, monkey
     turn, started = 0, []
     start = shims.start
 
-    async def seen(spec):
+    async def seen(spec, reserve=None):
         started.append(turn)
-        return await start(spec)
+        return await start(spec, reserve)
 
     monkeypatch.setattr(shims, "start", seen)
 

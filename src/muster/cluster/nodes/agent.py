@@ -297,6 +297,8 @@ class ProcessNode:
         plan = runner.step()
         if plan.over or plan.status.phase in ("Succeeded", "Failed"):
             runner.give_back()
+        if await runner.begun():
+            plan = runner.step()
         patch = pod_status_patch(runner.pod, plan.status)
         gone = False
         if patch is not None:

@@ -23,7 +23,7 @@ import msgspec
 from muster.cluster.nodes.container import processes
 from muster.cluster.nodes.disk import plainfiles
 from muster.cluster.nodes.disk.plainfiles import OddFileError
-from muster.cluster.nodes.shim.spec import Command, Entry, Spec
+from muster.cluster.nodes.shim.spec import Command, Entry, Reserved, Spec
 from muster.cluster.nodes.shim.supervisor import END, STATE
 from muster.cluster.nodes.shim.system import CLONE_NEWNS, CLONE_NEWPID, CLONE_NEWUSER, CLONE_NEWUTS
 
@@ -144,12 +144,64 @@ def _holder(directory: Path) -> int:
         return 0
 
 
-async def start(spec: Spec) -> Shim | None:
+class Reserve:
+    """A shim that waits to be told what to run: what takes long of a start is done before its time has come.
+
+    It has run nothing and claims nothing, and ends by itself when it is closed, or when this process ends.
+    """
+
+    def __init__(self, isolation: str, *, own_pids: bool, lifeline: int) -> None:
+        """Make one; not with bubblewrap, which has to know all before. Raises `ShimError`."""
+        self._descriptors: list[int] = []
+        try:
+            self.report, self._reporter = self._pipe()
+            reader, self._word = self._pipe()
+            self._spec = os.memfd_create("muster-spec", os.MFD_CLOEXEC)
+            self._descriptors.append(self._spec)
+            reserved: Reserved = {
+                "isolation": isolation,
+                "own_pids": own_pids,
+                "word": reader,
+                "spec": self._spec,
+                "report": self._reporter,
+                "lifeline": lifeline,
+            }
+            processes.reap_later(_launch("reserve", reserved, [reader, self._spec, self._reporter, lifeline]))
+        except OSError as error:
+            self.close()
+            raise ShimError(f"cannot start a process: {error.strerror}") from error
+        for theirs in (self._reporter, reader):
+            self._descriptors.remove(theirs)
+            os.close(theirs)
+
+    def run(self, spec: Spec) -> None:
+        """Have it run this. Raises BrokenPipeError if it has gone."""
+        with open(self._spec, "wb", closefd=False) as file:
+            marshal.dump({**spec, "report": self._reporter}, file)  # under the number that it has there
+        os.write(self._word, b"!")
+
+    def close(self) -> None:
+        """It is not wanted, or has been told all."""
+        for descriptor in self._descriptors:
+            os.close(descriptor)
+        self._descriptors.clear()
+
+    def _pipe(self) -> tuple[int, int]:
+        pipe = os.pipe2(os.O_CLOEXEC)
+        self._descriptors += pipe
+        return pipe
+
+
+async def start(spec: Spec, reserve: Reserve | None = None) -> Shim | None:
     """Start a container; None if it has ended already (or could not be started): look at the record.
 
-    `report` of the spec is set here. Raises `ShimError`, `ClaimedError`.
+    reserve: the shim to be; it is used up. `report` of the spec is set here. Raises `ShimError`, `ClaimedError`.
     """
-    directory = Path(spec["directory"])
+    if reserve is not None:
+        verdict = await _told(reserve, spec)
+        if verdict or read_record(Path(spec["directory"])) is not None:
+            return _started(spec, verdict)
+        # It was killed before it ran anything: another is made.
     reader, writer = os.pipe2(os.O_CLOEXEC)
     try:
         try:
@@ -163,6 +215,23 @@ async def start(spec: Spec) -> Shim | None:
         raise ShimError(f"cannot start a process: {error.strerror}") from error
     finally:
         os.close(reader)
+    return _started(spec, verdict)
+
+
+async def _told(reserve: Reserve, spec: Spec) -> str:
+    """How a start went of a shim that was there; empty if it says nothing."""
+    try:
+        reserve.run(spec)
+        return await _verdict(reserve.report, with_pid=True)
+    except OSError:
+        return ""
+    finally:
+        reserve.close()
+
+
+def _started(spec: Spec, verdict: str) -> Shim | None:
+    """What has become of a start."""
+    directory = Path(spec["directory"])
     if verdict == "claimed":
         raise ClaimedError(str(directory))
     if verdict.startswith("error "):

@@ -67,11 +67,13 @@ class Release:
             host, _, port = self._settings.address.rpartition(":")
         return f"{host} {port} {uid}.{self._secret(uid)}"
 
-    def open(self, uid: str, epoch: int) -> None:
-        """The group may start."""
+    def open(self, uid: str, epoch: int) -> int:
+        """The group may start; how many hear it now."""
         self._released[uid] = epoch
-        for barrier in self._waiting.pop((uid, epoch), ()):
+        waiting = self._waiting.pop((uid, epoch), set())
+        for barrier in waiting:
             barrier.open(epoch)
+        return len(waiting)
 
     def forget(self, uid: str) -> None:
         """The group is no more."""

@@ -28,6 +28,9 @@ from muster.runtime.writes import Refusal
 
 # How long people wait for the number of pods that have started.
 PROGRESS_SECONDS = 5.0
+# The ConfigMap is written so long after those who wait here have heard: nodes then bring the volumes of all pods up to
+# date, which must not hold up the main containers.
+AFTER_RELEASE_SECONDS = 0.5
 # What has the name of a ConfigMap of ours is looked at again after this.
 FOREIGN_SECONDS = 10.0
 
@@ -66,8 +69,9 @@ class Starting:
         """Do what the plan says; what was refused."""
         if plan is None:
             return []
-        if plan.released:
-            self._release.open(jobset.metadata.uid, plan.released)
+        if plan.released and self._release.open(jobset.metadata.uid, plan.released):
+            self._wake(key_of(jobset), AFTER_RELEASE_SECONDS)
+            return []
         if plan.status is not None and (group := self._groups.get((jobset.metadata.uid, plan.status.epoch))):
             group.expected = plan.status.expected
         try:

@@ -70,6 +70,7 @@ class ContainerFacts:
     previous: Exit | None = None  # how the attempt before it ended
     restarts: int = 0  # in a row, for the back-off
     starting: bool = False  # an attempt is being started right now
+    reserved: bool = False  # there is a shim for its first attempt, which waits to be told of it
     trouble: Trouble | None = None
 
 
@@ -112,6 +113,13 @@ class Prepare:
 
 
 @dataclass(frozen=True, slots=True)
+class Reserve:
+    """Make the shim of a container's first attempt, for when the time for that has come. It runs nothing before."""
+
+    container: str
+
+
+@dataclass(frozen=True, slots=True)
 class Start:
     """Start an attempt of a container. `restarts` is what its facts shall say then."""
 
@@ -136,7 +144,7 @@ class Kill:
     container: str
 
 
-Action = Prepare | Start | Stop | Kill
+Action = Prepare | Reserve | Start | Stop | Kill
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,8 @@
 the API; `pod/runner.py` carries its actions out and reports back by way of new facts. Rules are the kubelet's:
 
 - init containers run one after the other; a sidecar (restartPolicy Always) only has to have started for the next one;
-  main containers follow once all are through, and from then on init containers are never looked at again;
+  main containers follow once all are through, and from then on init containers are never looked at again; their shims
+  are made while the last init container runs;
 - a container that ended is started again as its restart policy says, the first time at once, then after 10 s, 20 s, ...
   up to 5 minutes; one that ran for 10 minutes begins anew;
 - a container whose liveness or startup probe or postStart hook failed is asked to end, killed after the grace period,
@@ -19,6 +20,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from muster.api.core import Container, Pod, PodStatus
+from muster.api.pods import is_sidecar
 from muster.cluster.nodes.pod.facts import (
     Action,
     Attempt,
@@ -28,6 +30,7 @@ from muster.cluster.nodes.pod.facts import (
     PodFacts,
     PodNote,
     Prepare,
+    Reserve,
     Start,
     Stop,
 )
@@ -40,10 +43,14 @@ from muster.cluster.nodes.pod.rules import (
     has_finished,
     is_alive,
     is_backing_off,
+    is_initialized,
     is_sidecar_of,
     start_at,
 )
 from muster.cluster.nodes.pod.status import status_of
+
+# A pod may have thousands of containers; so many of them are made ready to start.
+MOST_RESERVED = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +76,7 @@ def decide(pod: Pod, facts: PodFacts, now: Now) -> PodPlan:
     elif not facts.prepared:
         actions = () if facts.trouble and now.monotonic < facts.trouble.retry_at else (Prepare(),)
     else:
-        actions = tuple(_running(pod, facts, now))
+        actions = (*_running(pod, facts, now), *_reserves(pod, facts))
     status = status_of(pod, facts, end, now, over=over)
     times = [] if over else list(_times(pod, facts, end, finished=finished))
     waits = [time - now.monotonic for time in times if time > now.monotonic]
@@ -98,6 +105,16 @@ def _running(pod: Pod, facts: PodFacts, now: Now) -> Iterator[Action]:
             yield Stop(container.name, attempt.condemned, grace)
         elif not attempt.killed and now.monotonic >= attempt.stopping_since + grace:
             yield Kill(container.name)
+
+
+def _reserves(pod: Pod, facts: PodFacts) -> Iterator[Reserve]:
+    """While the last init container runs, main containers are made ready to start the moment it has ended."""
+    steps = [container for container in pod.spec.init_containers if not is_sidecar(container)]
+    if not steps or not is_alive(facts.of(steps[-1].name)) or is_initialized(pod, facts):
+        return
+    for container in pod.spec.containers[:MOST_RESERVED]:
+        if not facts.of(container.name).reserved:
+            yield Reserve(container.name)
 
 
 def _start(container: Container, facts: ContainerFacts) -> Start:

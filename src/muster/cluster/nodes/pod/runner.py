@@ -5,6 +5,7 @@ Nothing in here decides. `step` asks for a plan and sets its actions going; each
 """
 
 import asyncio
+import contextlib
 import logging
 import posixpath
 import signal
@@ -37,6 +38,7 @@ from muster.cluster.nodes.pod.facts import (
     PodFacts,
     PodNote,
     Prepare,
+    Reserve,
     Start,
     Stop,
     Trouble,
@@ -59,6 +61,8 @@ REFRESH_SECONDS = 1.0
 # A shim that was told to end everything and has not by then is killed itself.
 SHIM_PATIENCE_SECONDS = 10.0
 NO_VARIABLES: Mapping[str, str] = {}
+# For so long a start that takes but a moment is waited for before it is said how the pod does.
+BEGIN_SECONDS = 0.1
 T = TypeVar("T")
 
 log = logging.getLogger(__name__)
@@ -78,6 +82,8 @@ class PodRunner:
         self._containers: dict[str, ContainerFacts] = {}
         self._shims: dict[str, Shim] = {}
         self._lives: dict[str, asyncio.Task[None]] = {}
+        self._reserves: dict[str, shims.Reserve] = {}
+        self._beginning: set[asyncio.Task[None]] = set()  # starts of shims that are there
         self._environments: dict[str, Environment] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._prepared = False
@@ -203,6 +209,13 @@ class PodRunner:
             self._do(action)
         return plan
 
+    async def begun(self) -> bool:
+        """Wait for starts that take but a moment, to say at once what comes of them; whether there were any."""
+        if not self._beginning:
+            return False
+        await asyncio.wait(self._beginning, timeout=BEGIN_SECONDS)
+        return True
+
     async def close(self) -> None:
         """Stop looking after the pod; what runs goes on running."""
         tasks = [*self._tasks, *self._lives.values()]
@@ -212,6 +225,9 @@ class PodRunner:
             await asyncio.wait(tasks)
         for shim in self._shims.values():
             shim.close()
+        for reserve in self._reserves.values():
+            reserve.close()
+        self._reserves.clear()
 
     async def clean_up(self) -> None:
         """Nothing runs any more: give back what the pod had. Its logs stay."""
@@ -245,9 +261,14 @@ class PodRunner:
                 if not self._preparing:
                     self._preparing = True
                     self._spawn(self._prepare, "prepare")
+            case Reserve(name):
+                self._reserve(name)
             case Start(name):
                 self._set(name, starting=True)
-                self._spawn(partial(self._start, self._container(name), action), f"start-{name}")
+                task = self._spawn(partial(self._start, self._container(name), action), f"start-{name}")
+                if name in self._reserves:
+                    self._beginning.add(task)
+                    task.add_done_callback(self._beginning.discard)
             case Stop(name, why, grace):
                 self._stop(self._container(name), why, grace)
             case Kill(name):
@@ -350,6 +371,16 @@ class PodRunner:
             self._has_begun(container, action, shim)
         self._wake()
 
+    def _reserve(self, name: str) -> None:
+        """The shim of a container to come. Where there can be none, the container's start will say so."""
+        isolation = self._kit.isolation
+        self._containers[name] = replace(self._containers.get(name, UNKNOWN), reserved=True)
+        if isolation.kind != "bubblewrap":
+            with contextlib.suppress(ShimError):
+                self._reserves[name] = shims.Reserve(
+                    isolation.kind, own_pids=isolation.own_pids, lifeline=self._kit.lifeline
+                )
+
     def _hold_up_container(self, container: Container, reason: str, message: str) -> None:
         trouble = Trouble(reason, message, self._kit.clock.monotonic() + RETRY_SECONDS)
         self._set(container.name, starting=False, trouble=trouble)
@@ -360,10 +391,12 @@ class PodRunner:
         self._kit.remover.add(self.storage.remove_old(container.name, number))
         arguments = (self._kit, self.pod, container, self._volumes, environment, directory)
         spec = await self._worked_out(container, partial(launching.spec, *arguments))
-        async with self._kit.starting:  # a pod may have thousands: others are served between any two
-            await asyncio.sleep(0)
+        reserve = self._reserves.pop(container.name, None)
+        if reserve is None:
+            async with self._kit.starting:  # a pod may have thousands: others are served between any two
+                await asyncio.sleep(0)
         try:
-            return await shims.start(spec)
+            return await shims.start(spec, reserve)
         except ClaimedError:  # by a shim that the server before us had sent on its way
             return shims.find(directory)
 
@@ -374,8 +407,9 @@ class PodRunner:
         """The container's variables, read anew for every start, with its volumes in place."""
         if not self._volumes.complete(self.pod):  # they were made by the server before us
             await self._put_volumes()
-        async with self._kit.showing:
-            objects = await launching.fetch(self._kit.client, self.pod.metadata.namespace, references(container))
+        names = references(container)
+        async with self._kit.showing if names else contextlib.nullcontext():  # who holds nothing waits for no turn
+            objects = await launching.fetch(self._kit.client, self.pod.metadata.namespace, names)
             found = launching.variables(self._kit, self.pod, container, objects)
         if self._kit.isolation.kind == "none":
             mounts = self._volumes.mounts(container, found.variables)
@@ -517,10 +551,11 @@ class PodRunner:
     def _now(self) -> Now:
         return Now(self._kit.clock.now(), self._kit.clock.monotonic())
 
-    def _spawn(self, work: Callable[[], Coroutine[Any, Any, None]], name: str) -> None:
+    def _spawn(self, work: Callable[[], Coroutine[Any, Any, None]], name: str) -> "asyncio.Task[None]":
         task = asyncio.create_task(self._guarded(work, name), name=f"{self.pod.metadata.name}-{name}")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
 
     async def _guarded(self, work: Callable[[], Coroutine[Any, Any, None]], name: str) -> None:
         """Whatever is wrong with one pod, the others go on. The work is begun here: its task may never get so far."""

@@ -30,9 +30,9 @@ from .system import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import NoReturn
+    from typing import Any, NoReturn
 
-    from .spec import Entry, Spec
+    from .spec import Entry, Reserved, Spec
 
 # Exit code of `enter` when the command cannot be run.
 CANNOT_RUN = 126
@@ -40,18 +40,18 @@ _STDERR = 2
 
 
 def main() -> None:
-    """`start FD`, `inside FD` (the second half of it, within bubblewrap), or `enter FD`."""
+    """`start FD`, `inside FD` (the second half of it, within bubblewrap), `reserve FD`, or `enter FD`."""
     mode, descriptor = sys.argv[1], int(sys.argv[2])
-    os.lseek(descriptor, 0, os.SEEK_SET)
-    with open(descriptor, "rb", closefd=False) as file:
-        spec = marshal.loads(file.read())  # noqa: S302 - our server wrote it, to a descriptor of ours alone
+    spec = told(descriptor)
     if mode == "enter":
         os.close(descriptor)
         enter(spec)
     os.umask(0o077)
     try:
-        if mode == "start":
+        if mode in ("start", "reserve"):
             begin(spec, descriptor)
+        if mode == "reserve":
+            spec = await_word(spec)
         for inherited in (spec["report"], spec["lifeline"]):
             if inherited >= 0:
                 os.set_inheritable(inherited, False)
@@ -62,7 +62,24 @@ def main() -> None:
         os._exit(1)
 
 
-def begin(spec: Spec, descriptor: int) -> None:
+def told(descriptor: int) -> Any:
+    """What the server has written to a descriptor of ours alone."""
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    with open(descriptor, "rb", closefd=False) as file:
+        return marshal.loads(file.read())  # noqa: S302 - our server wrote it
+
+
+def await_word(reserved: Reserved) -> Spec:
+    """Wait until the server says what to run; ends the process if the server does not want it, or is gone."""
+    if not os.read(reserved["word"], 1):
+        os._exit(0)
+    os.close(reserved["word"])
+    spec: Spec = told(reserved["spec"])
+    os.close(reserved["spec"])
+    return spec
+
+
+def begin(spec: Any, descriptor: int) -> None:
     """Make the namespaces; returns in the process that is to be the shim."""
     if spec["isolation"] == "bubblewrap":
         for inherited in (descriptor, spec["report"], spec["lifeline"]):

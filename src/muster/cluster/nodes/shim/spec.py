@@ -35,6 +35,17 @@ class Spec(Command):
     lifeline: int  # descriptor whose end of file means that the server is gone and all must end; -1 for none
 
 
+class Reserved(TypedDict):
+    """A shim that is made before it is known what it will run."""
+
+    isolation: str  # as in the spec to come
+    own_pids: bool
+    spec: int  # descriptor where that is written
+    word: int  # descriptor of which it reads a byte once it is, or the end: it is not wanted
+    report: int  # as in the spec to come
+    lifeline: int
+
+
 class Entry(Command):
     """A command to run where a container runs."""
 

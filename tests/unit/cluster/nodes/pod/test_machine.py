@@ -19,6 +19,7 @@ from muster.cluster.nodes.pod.facts import (
     Now,
     PodFacts,
     Prepare,
+    Reserve,
     Start,
     Stop,
     Trouble,
@@ -105,7 +106,26 @@ INITS = {"initContainers": [container("i1"), sidecar("s"), container("i2")], "co
 )
 def test_init_containers_run_in_order(make_pod, known, actions):
     plan = decide(make_pod(INITS), facts(known), at(100))
-    assert [action.container for action in plan.actions] == actions
+    assert [action.container for action in plan.actions if isinstance(action, Start)] == actions
+
+
+@pytest.mark.parametrize(
+    ("known", "more", "reserved"),
+    [
+        ({"i1": running()}, {}, []),
+        ({"i1": exited(0), "s": running()}, {}, []),
+        ({"i1": exited(0), "s": running(), "i2": running()}, {}, ["main"]),
+        ({"i1": exited(0), "s": running(), "i2": running(), "main": ContainerFacts(reserved=True)}, {}, []),
+        # What restarts keeps what is ready for the time after it; nothing is made ready in a pod that ends.
+        ({"i1": exited(0), "s": running(), "i2": exited(1)}, {}, []),
+        ({"i1": exited(0), "s": running(), "i2": running()}, {"deleting_since": 1.0}, []),
+        # Once a main container has run, they are started as they come.
+        ({"i1": exited(0), "s": running(), "i2": running(), "main": exited(1)}, {}, []),
+    ],
+)
+def test_main_containers_are_made_ready_while_the_last_init_container_runs(make_pod, known, more, reserved):
+    plan = decide(make_pod(INITS), facts(known, **more), at(100))
+    assert [action.container for action in plan.actions if isinstance(action, Reserve)] == reserved
 
 
 @pytest.mark.parametrize(
@@ -367,6 +387,9 @@ def test_whatever_is_known_of_a_pod(known, policy, moment, deleting):
             assert action.container not in busy, "never two of one container"
             assert known.ending is None
             assert known.deleting_since is None
+        elif isinstance(action, Reserve):
+            assert action.container not in busy, "what is made ready does not run yet"
+            assert "i" in alive
         else:
             assert action.container in alive
     # A container is asked once and killed once.
