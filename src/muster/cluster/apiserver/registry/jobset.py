@@ -1,13 +1,17 @@
 """JobSets, as they are served: upstream's CRD with its webhook, natively."""
 
+from dataclasses import replace
+
 from muster.api.jobset import JOB_SET
 from muster.api.validation import jobset
 from muster.cluster.apiserver.objects import preparation
 from muster.cluster.apiserver.registry.entries import served_as_custom
+from muster.cluster.apiserver.registry.resources import Subresource
 
-JOB_SETS = served_as_custom(
+_OF_THE_CRD = served_as_custom(
     JOB_SET,
     (jobset.validate_create, jobset.validate_update),
     jobset.validate_status_update,
     prepare_create=preparation.new_with(restarts=0),
 )
+JOB_SETS = replace(_OF_THE_CRD, subresources=(*_OF_THE_CRD.subresources, Subresource("log", JOB_SET, ("get",))))
