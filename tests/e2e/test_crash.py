@@ -1,4 +1,4 @@
-"""Kill -9 under load, again and again: what was acknowledged is there, no pod runs twice, nothing is left over.
+"""Kill -9 under load, again and again: what was acknowledged is there, no pod runs twice, nothing is left, all ends.
 
 `--long` does it two hundred times.
 """
@@ -11,6 +11,8 @@ import pytest
 
 from muster.api.batch import JOB
 from muster.api.core import CONFIG_MAP
+from muster.api.jobset import JOB_SET
+from muster.api.jobset.names import JOBSET_NAME
 from muster.api.status import ApiError
 from muster.runtime.client import Client
 from muster.runtime.clock import RealClock
@@ -44,6 +46,14 @@ def pod_job(name, runs):
     }
 
 
+def job_set(name, runs):
+    """Two roles of such jobs, the second after the first."""
+    template = {"spec": pod_job(name, runs)["spec"]}
+    first = {"name": "a", "template": template}
+    second = {"name": "b", "template": template, "dependsOn": [{"name": "a", "status": "Complete"}]}
+    return {"metadata": {"name": name}, "spec": {"replicatedJobs": [first, second]}}
+
+
 class Load:
     """Writers that remember what the server acknowledged."""
 
@@ -51,6 +61,7 @@ class Load:
         self.runs = runs
         self.maps = {}
         self.jobs = set()
+        self.job_sets = set()
         self.number = 0
 
     async def write(self, client, seed):
@@ -58,7 +69,12 @@ class Load:
         while True:
             self.number += 1
             number = self.number
-            if chance.random() < 0.05:
+            if chance.random() < 0.02:
+                name = f"set-{number}"
+                await client.create(as_dict(JOB_SET), job_set(name, self.runs), "default")
+                self.job_sets.add(name)
+                continue
+            if chance.random() < 0.03:
                 name = f"job-{number}"
                 await client.create(as_dict(JOB), pod_job(name, self.runs), "default")
                 self.jobs.add(name)
@@ -82,6 +98,10 @@ class Load:
         assert not lost
         names = {job.metadata.name for job in (await client.list(JOB, "default")).items}
         assert self.jobs <= names
+        assert self.job_sets <= {jobset.metadata.name for jobset in await self.sets(client)}
+
+    async def sets(self, client):
+        return (await client.list(JOB_SET, "default")).items
 
     async def finished(self, client):
         """Once all jobs are complete."""
@@ -90,9 +110,13 @@ class Load:
             open_jobs = [j for j in jobs if not any(c.type == "Complete" for c in j.status.conditions)]
             failed = [j.metadata.name for j in jobs if any(c.type == "Failed" for c in j.status.conditions)]
             assert not failed
-            if not open_jobs:
-                return
+            open_sets = [one for one in await self.sets(client) if one.status.terminal_state != "Completed"]
+            if not open_jobs and not open_sets:
+                break
             await asyncio.sleep(0.2)
+        assert not [one.metadata.name for one in await self.sets(client) if one.status.restarts]
+        roles = Counter(job.metadata.labels.get(JOBSET_NAME, "") for job in jobs)
+        assert all(roles[one.metadata.name] == 2 for one in await self.sets(client))
 
 
 def as_dict(kind):
@@ -133,6 +157,7 @@ def test_kill_9_loses_nothing_and_runs_nothing_twice(muster, tmp_path, long):
             process.communicate()
     assert work.maps, "the load never got through"
     assert work.jobs
+    assert work.job_sets
     muster("up", "--detach", "--port", "0")
 
     async def settle():
