@@ -1,5 +1,6 @@
 """kubectl and JobSets: upstream's samples, columns, what is explained, changed and refused."""
 
+import json
 from typing import Any, TypeAlias
 
 import pytest
@@ -32,7 +33,7 @@ SAMPLES = [document for _, document in documents("manifests/*/*.yaml") if docume
 
 def test_a_job_set(kubectl: Kubectl) -> None:
     assert "jobset.jobset.x-k8s.io/js created" in kubectl("apply", "-f", "-", input=JOB_SET)
-    # Lists are patched whole, without what the server has filled in within them: it is filled in again.
+    # Rules of failure are patched whole, without the name that the server has filled in: it is filled in again.
     kubectl("apply", "-f", "-", input=JOB_SET)
     assert kubectl.json("get", "jobset", "js")["metadata"]["generation"] == 1
     assert kubectl("diff", "-f", "-", input=JOB_SET) == ""
@@ -51,6 +52,19 @@ def test_a_job_set(kubectl: Kubectl) -> None:
     kubectl("label", "jobset", "js", "team=a")
     assert kubectl("get", "jobset", "-l", "team=a", "-o", "name").strip() == "jobset.jobset.x-k8s.io/js"
     kubectl("delete", "jobset", "js")
+
+
+def test_a_manifest_that_is_applied_again_leaves_alone_what_others_have_added(kubectl: Kubectl) -> None:
+    plain = JOB_SET.replace(
+        "failurePolicy: {maxRestarts: 2, rules: [{action: FailJobSet}]}", "ttlSecondsAfterFinished: 9"
+    )
+    kubectl("apply", "-f", "-", input=plain)
+    labels = "/spec/replicatedJobs/0/template/spec/template/metadata"
+    added = [{"op": "add", "path": labels, "value": {"labels": {"kueue.x-k8s.io/podset": "workers"}}}]
+    kubectl("patch", "jobset", "js", "--type=json", "-p", json.dumps(added))
+    assert "unchanged" in kubectl("apply", "-f", "-", input=plain)
+    template = kubectl.json("get", "jobset", "js")["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]
+    assert template["metadata"] == added[0]["value"]
 
 
 @pytest.mark.parametrize(

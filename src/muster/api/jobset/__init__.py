@@ -7,7 +7,7 @@ from muster.api.batch import JobTemplateSpec
 from muster.api.core.claims import PersistentVolumeClaim
 from muster.api.jobset import names
 from muster.api.kinds import Kind
-from muster.api.markers import ATOMIC, DEFAULTED, Format, Int32, Required, Strings, limits, map_by, one_of
+from muster.api.markers import ATOMIC, DEFAULTED, Format, Int32, Required, Strings, limits, map_by, merged_by, one_of
 from muster.api.meta import WRITTEN_ZERO, Condition, ObjectMeta, Struct
 
 Count = Annotated[Int32, limits(minimum=0)]
@@ -176,7 +176,8 @@ class JobSetSpec(Struct):
     group_scheduling_config: main containers start once all pods of the group have started.
     """
 
-    replicated_jobs: Annotated[tuple[ReplicatedJob, ...], map_by("name")] = ()
+    # Merged by name, as upstream's are not: a manifest that is applied again leaves alone what a queue has added.
+    replicated_jobs: Annotated[tuple[ReplicatedJob, ...], merged_by("name")] = ()
     network: Network | None = None
     success_policy: SuccessPolicy | None = None
     failure_policy: FailurePolicy | None = None
