@@ -7,6 +7,7 @@ looks and a few writes.
 
 from collections.abc import Callable
 
+import msgspec
 from msgspec import Struct, field
 from msgspec.structs import replace
 
@@ -17,7 +18,6 @@ from muster.api.notes import Note
 from muster.api.status import ApiError
 from muster.controllers.jobset.owned import jobset_reference
 from muster.controllers.jobset.release import Release
-from muster.jobs.job.conditions import FAILURE_TARGET
 from muster.jobs.jobset.start.decide import Failure, GroupStanding, StartPlan
 from muster.jobs.jobset.start.group import Member, standing_of, started
 from muster.runtime.manager import Manager
@@ -27,7 +27,7 @@ from muster.runtime.transport import STRATEGIC_MERGE_PATCH, TransportError
 from muster.runtime.writes import Refusal
 
 # How long people wait for the number of pods that have started.
-PROGRESS_SECONDS = 5.0
+PROGRESS_SECONDS = 1.0
 # The ConfigMap is written so long after those who wait here have heard: nodes then bring the volumes of all pods up to
 # date, which must not hold up the main containers.
 AFTER_RELEASE_SECONDS = 0.5
@@ -166,8 +166,7 @@ class Starting:
 
     async def _fail(self, failure: Failure) -> None:
         """The Job fails as the Job controller would have it: it ends the pods, and then says so."""
-        condition = {"type": FAILURE_TARGET, "status": "True", "reason": failure.reason, "message": failure.message}
-        patch = {"status": {"conditions": [condition]}}
+        patch = {"status": {"conditions": [msgspec.to_builtins(failure.condition)]}}
         with ignoring("NotFound"):
             await self._client.patch_object(
                 JOB, failure.job, patch, lock=False, type=STRATEGIC_MERGE_PATCH, subresource="status"

@@ -10,7 +10,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from muster.api.batch import JobTemplateSpec
+from muster.api.batch import JobSpec, JobTemplateSpec
 from muster.api.config.types import GroupScheduling
 from muster.api.core import Container, EnvVar, PodSpec, SecurityContext, Volume, VolumeMount
 from muster.api.core.container import ObjectFieldSelector, ResourceRequirements
@@ -31,6 +31,9 @@ DEFAULT: Final = GroupScheduling()
 STARTED, ENDPOINT, EPOCH = "started", "endpoint", "epoch"
 # Of a container whose time is over, for podFailurePolicy.onExitCodes: EX_TEMPFAIL.
 EXIT_CODE = 75
+# The controller and the containers keep the time. The controller is first, and says what was lacking; the containers
+# would end so much later. Where a podFailurePolicy asks how they end, it is the other way round.
+LATER_SECONDS = 5
 TIMEOUT = "GROUP_SCHEDULING_TIMEOUT_SECONDS"
 
 # Only what bash has built in, but for `sleep`. A connection is made in a child: where packets are dropped that takes
@@ -80,15 +83,28 @@ def gated(
     metadata = replace(pod.metadata, annotations={**pod.metadata.annotations, names.GROUP_SCHEDULING_EPOCH: str(epoch)})
     spec = replace(
         pod.spec,
-        init_containers=(*pod.spec.init_containers, _container(pod.spec, jobset, settings)),
+        init_containers=(*pod.spec.init_containers, _container(template.spec, jobset, settings)),
         volumes=(*pod.spec.volumes, _volume(jobset)),
     )
     return replace(template, spec=replace(template.spec, template=replace(pod, metadata=metadata, spec=spec)))
 
 
-def _container(pod: PodSpec, jobset: JobSet, settings: GroupScheduling) -> Container:
+def asks_containers(spec: JobSpec) -> bool:
+    """Whether a Job's podFailurePolicy asks how the container ended."""
+    rules = spec.pod_failure_policy.rules if spec.pod_failure_policy is not None else ()
+    asked = [rule.on_exit_codes.container_name for rule in rules if rule.on_exit_codes is not None]
+    return names.GROUP_SCHEDULING_INIT in asked
+
+
+def _seconds(spec: JobSpec, jobset: JobSet) -> int | None:
     config = jobset.spec.group_scheduling_config
-    seconds = config.timeout_after_seconds if config is not None else None
+    if config is None or config.timeout_after_seconds is None:
+        return None
+    return config.timeout_after_seconds + (0 if asks_containers(spec) else LATER_SECONDS)
+
+
+def _container(job: JobSpec, jobset: JobSet, settings: GroupScheduling) -> Container:
+    pod, seconds = job.template.spec, _seconds(job, jobset)
     return Container(
         name=names.GROUP_SCHEDULING_INIT,
         image=settings.image,

@@ -11,20 +11,19 @@ from datetime import datetime, timedelta
 from msgspec import Struct
 from msgspec.structs import replace
 
-from muster.api.batch import Job
+from muster.api.batch import Job, JobCondition
 from muster.api.conditions import find
 from muster.api.core import ConfigMap
 from muster.api.jobset import GroupSchedulingStatus, JobSet, names
 from muster.api.meta import Condition, ObjectMeta
 from muster.api.notes import Note
-from muster.jobs.job.conditions import DEADLINE_EXCEEDED, finish
+from muster.jobs.job.conditions import DEADLINE_EXCEEDED, FAILURE_TARGET, finish
 from muster.jobs.jobset.children import owner_reference
-from muster.jobs.jobset.start.barrier import ENDPOINT, STARTED, config_map_name
-from muster.jobs.jobset.start.group import expected, is_failing, standing_of, told
+from muster.jobs.jobset.start.barrier import ENDPOINT, LATER_SECONDS, STARTED, asks_containers, config_map_name
+from muster.jobs.jobset.start.group import expected, is_failing, standing_of, targets, told
 
 WAITING, STARTED_ALL, TIMED_OUT, BLOCKED = "WaitingForPods", "AllPodsStarted", "Timeout", "ConfigMapConflict"
-# The containers keep the time too. Theirs ends first, so that the policies of Jobs see how they ended.
-GRACE = timedelta(seconds=2)
+_WHOLE_SECOND = 1  # times are stored without what goes beyond
 
 
 class GroupStanding(Struct, frozen=True):
@@ -47,8 +46,7 @@ class Failure(Struct, frozen=True):
     """A Job that is to fail, and why: with it fails the group, as the JobSet's failure policy says."""
 
     job: Job
-    reason: str
-    message: str
+    condition: JobCondition
 
 
 class StartPlan(Struct, frozen=True):
@@ -105,7 +103,7 @@ def decide_start(jobset: JobSet, jobs: Iterable[Job], standing: GroupStanding, n
     else:
         lacking = [name for name, lack in missing.items() if lack > 0]
         plan = _too_late(jobset, replace(status, started=count), lacking, now)
-        plan = replace(plan, failure=_failure(group, (*lacking, *wanted), plan))
+        plan = replace(plan, failure=_failure(group, (*lacking, *wanted), plan, now))
     return replace(plan, config_map=config_map)
 
 
@@ -132,7 +130,7 @@ def _too_late(jobset: JobSet, status: GroupSchedulingStatus, lacking: list[str],
     return StartPlan(status, condition, notes=(Note("Warning", "GroupSchedulingTimeout", message),))
 
 
-def _failure(group: list[Job], order: Iterable[str], plan: StartPlan) -> Failure | None:
+def _failure(group: list[Job], order: Iterable[str], plan: StartPlan, now: datetime) -> Failure | None:
     """One Job fails for the group: the first in the order, of those that there are."""
     if any(map(is_failing, group)):
         return None  # its failure is on its way
@@ -140,14 +138,24 @@ def _failure(group: list[Job], order: Iterable[str], plan: StartPlan) -> Failure
     name = next((name for name in order if name in known), None)
     if name is None or plan.condition is None:
         return None
-    return Failure(known[name], DEADLINE_EXCEEDED.reason, f"group scheduling timed out: {plan.condition.message}")
+    condition = JobCondition(
+        type=FAILURE_TARGET,
+        status="True",
+        reason=DEADLINE_EXCEEDED.reason,
+        message=f"group scheduling timed out: {plan.condition.message}",
+        last_probe_time=now,
+        last_transition_time=now,
+    )
+    return Failure(known[name], condition)
 
 
 def _deadline(jobset: JobSet, status: GroupSchedulingStatus) -> datetime | None:
     config = jobset.spec.group_scheduling_config
     if config is None or config.timeout_after_seconds is None or status.start_time is None:
         return None
-    return status.start_time + timedelta(seconds=config.timeout_after_seconds) + GRACE
+    later = any(asks_containers(role.template.spec) for role in targets(jobset.spec))
+    seconds = config.timeout_after_seconds + (LATER_SECONDS if later else 0) + _WHOLE_SECOND
+    return status.start_time + timedelta(seconds=seconds)
 
 
 def _condition(jobset: JobSet, status: str, reason: str, message: str, now: datetime) -> Condition:

@@ -103,6 +103,20 @@ def test_its_rights(main: dict[str, Any], more: dict[str, Any]) -> None:
     assert builtins(found.security_context) == wanted
 
 
+def seconds_of(given: JobTemplateSpec) -> list[dict[str, str]]:
+    found: list[dict[str, str]] = builtins(barrier_of(given).env)
+    return found
+
+
+def test_48_its_time_is_over_after_the_controllers_unless_a_policy_asks_how_it_ends() -> None:
+    codes = {"containerName": "group-scheduling-init", "operator": "In", "values": [75]}
+    policy = {"rules": [{"action": "FailJob", "onExitCodes": codes}]}
+    asked = jobset(role(podFailurePolicy=policy)).spec.replicated_jobs[0].template
+    assert seconds_of(template()) == [{"name": "GROUP_SCHEDULING_TIMEOUT_SECONDS", "value": "65"}]
+    assert seconds_of(asked) == [{"name": "GROUP_SCHEDULING_TIMEOUT_SECONDS", "value": "60"}]
+    assert gated(template(), jobset(timeout=None), 1).spec.template.spec.init_containers[-1].env == ()
+
+
 def test_the_operator_has_the_last_word() -> None:
     context = msgspec.convert(STRICT, type(barrier_of(template()).security_context))
     resources = ResourceRequirements(requests={"cpu": "1"})

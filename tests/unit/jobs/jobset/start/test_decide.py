@@ -90,10 +90,10 @@ def test_the_timeout_counts_from_the_first_pod() -> None:
     assert plan(jobset(), {}).wake_at is None
     first = plan(jobset(), ONE)
     assert first.status is not None
-    assert (first.status.start_time, first.wake_at) == (NOW, later(62))
+    assert (first.status.start_time, first.wake_at) == (NOW, later(61))
     assert said(first) == ("False", "WaitingForPods", "1/2 pods started")
     gone = plan(after(jobset(), first), {}, seconds=30)
-    assert gone.wake_at == later(62)
+    assert gone.wake_at == later(61)
     assert plan(jobset(timeout=None), ONE).wake_at is None
 
 
@@ -108,8 +108,8 @@ def test_the_timeout_counts_from_the_first_pod() -> None:
 )
 def test_a_job_fails_for_a_group_that_is_too_late(jobs: tuple[Job, ...], fails: str | None) -> None:
     given = jobset(status=STARTED)
-    assert plan(given, ONE, *jobs, seconds=61.9).failure is None
-    found = plan(given, ONE, *jobs, seconds=62)
+    assert plan(given, ONE, *jobs, seconds=60.9).failure is None
+    found = plan(given, ONE, *jobs, seconds=61)
     message = "1/2 pods started within 60 seconds; pods are missing of js-workers-1"
     assert said(found) == ("False", "Timeout", message)
     assert [note.reason for note in found.notes] == ["GroupSchedulingTimeout"]
@@ -118,18 +118,31 @@ def test_a_job_fails_for_a_group_that_is_too_late(jobs: tuple[Job, ...], fails: 
         return
     assert found.failure is not None
     assert found.failure.job.metadata.name == fails
-    assert (found.failure.reason, found.failure.message) == (
+    failed = found.failure.condition
+    assert (failed.type, failed.reason, failed.message, failed.last_transition_time) == (
+        "FailureTarget",
         "DeadlineExceeded",
         f"group scheduling timed out: {message}",
+        later(61),
     )
 
 
 def test_the_timeout_is_told_once() -> None:
     given = jobset(status=STARTED)
-    first = plan(given, ONE, job("js-workers-1"), seconds=62)
-    second = plan(after(given, first), {}, job("js-workers-1"), seconds=63)
+    first = plan(given, ONE, job("js-workers-1"), seconds=61)
+    second = plan(after(given, first), {}, job("js-workers-1"), seconds=62)
     assert (second.status, second.condition, second.notes) == (first.status, first.condition, ())
-    assert second.failure == first.failure
+    assert first.failure is not None
+    assert second.failure is not None
+    assert second.failure.condition.message == first.failure.condition.message
+
+
+def test_where_a_policy_asks_how_containers_end_they_are_first() -> None:
+    codes = {"containerName": "group-scheduling-init", "operator": "In", "values": [75]}
+    policy = {"rules": [{"action": "FailJob", "onExitCodes": codes}]}
+    asked, other = role(podFailurePolicy=policy), role("driver")
+    assert plan(jobset(asked, other)).wake_at == later(66)
+    assert plan(jobset(asked, other, targets=("driver",)), {"js-driver-0": 1}).wake_at == later(61)
 
 
 def test_who_comes_at_the_last_moment_is_not_too_late() -> None:
