@@ -3,8 +3,9 @@
 from muster.api.batch import Job
 from muster.api.core import ConfigMap
 from muster.api.jobset import JOB_SET, JobSet
+from muster.api.jobset.naming import subdomain
 from muster.api.meta import OwnerReference
-from muster.jobs.jobset.terms import has_dns_names, subdomain
+from muster.jobs.jobset.terms import has_dns_names
 from muster.runtime.objects import meta_of
 
 # Indexes of the informers.

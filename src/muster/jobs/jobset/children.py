@@ -10,13 +10,13 @@ from muster.api.config.types import GroupScheduling
 from muster.api.core import Container, PodSpec, Toleration, Volume
 from muster.api.core.volumes import PersistentVolumeClaimVolumeSource
 from muster.api.jobset import JOB_SET, JobSet, ReplicatedJob, names
+from muster.api.jobset.naming import claim_name, coordinator_endpoint, job_name, subdomain
 from muster.api.meta import ObjectMeta, OwnerReference
 from muster.jobs.jobset import gang
 from muster.jobs.jobset.census import job_restarts
-from muster.jobs.jobset.claims import claim_name
 from muster.jobs.jobset.start.barrier import DEFAULT, gated
 from muster.jobs.jobset.start.group import epoch_of, is_target
-from muster.jobs.jobset.terms import has_dns_names, is_suspended, job_name, subdomain
+from muster.jobs.jobset.terms import has_dns_names, is_suspended
 
 
 class Children:
@@ -96,7 +96,7 @@ class Children:
             names.JOB_GROUP_INDEX: str(first_in_group + index),
         }
         if jobset.spec.coordinator is not None:
-            said[names.COORDINATOR] = coordinator_endpoint(jobset)
+            said[names.COORDINATOR] = coordinator_endpoint(jobset, jobset.spec.coordinator)
         return said
 
     def _placement(self, role: ReplicatedJob) -> dict[str, str]:
@@ -128,13 +128,6 @@ def owner_reference(jobset: JobSet) -> OwnerReference:
         controller=True,
         block_owner_deletion=True,
     )
-
-
-def coordinator_endpoint(jobset: JobSet) -> str:
-    """Where others find the coordinator's pod."""
-    pod = jobset.spec.coordinator
-    assert pod is not None, "asked only where there is one"
-    return f"{job_name(jobset, pod.replicated_job, pod.job_index)}-{pod.pod_index}.{subdomain(jobset)}"
 
 
 def job_key(namespace: str, name: str) -> str:

@@ -5,8 +5,9 @@ from collections.abc import Iterator
 from muster.api.core import PersistentVolumeClaim, Service
 from muster.api.core.service import ServiceSpec
 from muster.api.jobset import JobSet, names
+from muster.api.jobset.naming import claim_name, subdomain
 from muster.api.meta import ObjectMeta, OwnerReference
-from muster.jobs.jobset.terms import has_dns_names, subdomain
+from muster.jobs.jobset.terms import has_dns_names
 
 
 def headless_service(jobset: JobSet, owner: OwnerReference) -> Service | None:
@@ -39,8 +40,3 @@ def volume_claims(jobset: JobSet, owner: OwnerReference) -> Iterator[PersistentV
                 ),
                 spec=template.spec,
             )
-
-
-def claim_name(jobset: JobSet, template: str) -> str:
-    """The name of a claim."""
-    return f"{template}-{jobset.metadata.name}"

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from muster.api.batch import Job
 from muster.api.config.types import GroupScheduling
 from muster.api.jobset import JobSet, ReplicatedJob, names
+from muster.api.jobset.naming import job_name
 from muster.jobs.jobset import failure
 from muster.jobs.jobset.census import Census, Member
 from muster.jobs.jobset.children import Children, owner_reference
@@ -28,7 +29,7 @@ from muster.jobs.jobset.start.group import renewed, resumes_anew
 from muster.jobs.jobset.status import all_ready, roles_status
 from muster.jobs.jobset.success import has_succeeded
 from muster.jobs.jobset.suspend import changes
-from muster.jobs.jobset.terms import finish, is_in_order, is_suspended, job_name, restart_strategy
+from muster.jobs.jobset.terms import finish, is_in_order, is_suspended, restart_strategy
 from muster.jobs.jobset.ttl import expiry
 
 # Jobs created by one decision: a failure in between is not seen before they are.

@@ -32,12 +32,6 @@ def has_dns_names(jobset: JobSet) -> bool:
     return network is None or network.enable_dns_hostnames is not False
 
 
-def subdomain(jobset: JobSet) -> str:
-    """The name of its Service. A name that the server completes is known only now."""
-    network = jobset.spec.network
-    return network.subdomain if network is not None and network.subdomain else jobset.metadata.name
-
-
 def is_in_order(jobset: JobSet) -> bool:
     """Whether roles start one after the other."""
     policy = jobset.spec.startup_policy
@@ -48,11 +42,6 @@ def restart_strategy(jobset: JobSet) -> str:
     """How Jobs are made anew."""
     policy = jobset.spec.failure_policy
     return policy.restart_strategy if policy is not None else names.RECREATE
-
-
-def job_name(jobset: JobSet, role: str, index: int) -> str:
-    """The name of one of its Jobs."""
-    return f"{jobset.metadata.name}-{role}-{index}"
 
 
 def place(jobset: JobSet, roles: Mapping[str, ReplicatedJob], name: str) -> tuple[ReplicatedJob, int] | None:

@@ -16,9 +16,9 @@ from muster.api.batch import COMPLETION_INDEX, Job, JobSpec
 from muster.api.conditions import is_true
 from muster.api.core import Pod
 from muster.api.jobset import GroupSchedulingStatus, JobSet, JobSetSpec, ReplicatedJob, names
+from muster.api.jobset.naming import job_name
 from muster.api.pods import is_active, job_reference
 from muster.jobs.job.conditions import finish
-from muster.jobs.jobset.terms import job_name
 
 FIRST_EPOCH = 1
 _EPOCH = re.compile("[0-9]{1,10}").fullmatch
