@@ -9,7 +9,7 @@ from tests.system.plane import looks, running
 from muster.api.batch import JOB, Job
 from muster.api.coordination import LEASE, Lease
 from muster.api.core import PERSISTENT_VOLUME_CLAIM, SERVICE, Service
-from muster.api.jobset import JOB_SET, names
+from muster.api.jobset import JOB_SET, JobSet, names
 from muster.controllers.engine import Part
 from muster.controllers.jobset.upstream import LEASE_NAME
 from muster.runtime.clock import run_virtual
@@ -202,3 +202,14 @@ async def test_what_a_jobset_does_not_count_is_not_looked_at(cluster: Cluster) -
     await cluster.report("js-a-0", active=8, ready=8)
     await cluster.settle()
     assert (await cluster.counts())["a"] == (1, 0, 0, 1, 0)
+
+
+@on(PARTS)
+async def test_one_that_the_queue_admits_at_once_is_never_made_suspended(cluster: Cluster) -> None:
+    document = {"metadata": {"name": "js"}, "spec": {"replicatedJobs": [role("a", 2)], "suspend": True}}
+    await cluster.client.create(JOB_SET, msgspec.convert(document, JobSet), "default")
+    await cluster.settle(0.1)
+    await cluster.change(suspend=False)
+    assert [(job.spec.suspend, job.metadata.generation) for job in (await cluster.jobs()).values()] == [(False, 1)] * 2
+    assert await cluster.events() == []
+    assert (await cluster.seen()).status.conditions == ()

@@ -29,7 +29,7 @@ from muster.jobs.jobset.decide import decide
 from muster.jobs.jobset.plan import JobSetPlan
 from muster.jobs.jobset.start.barrier import DEFAULT
 from muster.jobs.jobset.status import is_ready, without_counts
-from muster.jobs.jobset.terms import managed_by
+from muster.jobs.jobset.terms import is_suspended, managed_by
 from muster.jobs.jobset.ttl import expiry
 from muster.runtime.controller import Result
 from muster.runtime.events.recorder import Recorder
@@ -46,6 +46,10 @@ WORKERS = 8
 GATHER_SECONDS_PER_JOB = 0.0002
 GATHER_SECONDS_MOST = 1.0
 
+# A JobSet that begins suspended is mostly resumed in a moment, by its queue: so long nothing is made for it, as all of
+# it would have to be changed then.
+BEGINNING_SECONDS = 0.25
+
 # A JobSet whose caches are behind is woken by the event that catches up; this is for the event that never comes.
 STALE_SECONDS = 5.0
 
@@ -54,6 +58,7 @@ class _Memory(Struct):
     """What is remembered of a JobSet between two looks; all of it can be lost."""
 
     uid: str
+    since: float  # when it was first looked at
     jobs: int = 0
     waits: bool = False  # for the caches
     stood_back: bool = False  # people have been told so
@@ -160,7 +165,7 @@ class JobSetController(Reconciler):
             return None
         memory = self._memory_of(key, jobset.metadata.uid)
         if memory is None:
-            memory = self._memories[key] = _Memory(jobset.metadata.uid)
+            memory = self._memories[key] = _Memory(jobset.metadata.uid, self._clock.monotonic())
         if (held := self._upstream.works()) is not None:
             return self._stand_back(jobset, memory, *held)
         memory.stood_back = False
@@ -170,6 +175,12 @@ class JobSetController(Reconciler):
         memory.waits = not memory.expected.are_met(jobset, self._jobs.version)
         if memory.waits:
             return STALE_SECONDS
+        if (
+            not jobs
+            and is_suspended(jobset)
+            and (left := memory.since + BEGINNING_SECONDS - self._clock.monotonic()) > 0
+        ):
+            return left
         group = self._starting.standing(jobset)
         pods = self._in_place.standing(jobset.metadata.uid)
         plan = decide(jobset, jobs, now=self._clock.now(), group=group, start=self._start, pods=pods)
@@ -179,6 +190,9 @@ class JobSetController(Reconciler):
         if plan.more:
             return 0.0
         return max(0.0, (plan.wake_at - self._clock.now()).total_seconds()) if plan.wake_at else None
+
+    def _seconds_of_beginning(self, memory: _Memory) -> float:
+        return memory.since + BEGINNING_SECONDS - self._clock.monotonic()
 
     def _stand_back(self, jobset: JobSet, memory: _Memory, why: str, seconds: float) -> float:
         if not memory.stood_back:
