@@ -11,7 +11,7 @@ from tests.system.job_cluster import Wire
 from tests.system.plane import World
 from tests.system.queued_jobs import Queued
 
-from muster.api.config import DEFAULT
+from muster.api.config import DEFAULT, Configuration
 from muster.api.config.types import Integrations
 from muster.api.core import NODE
 from muster.api.kueue import LOCAL_QUEUE
@@ -36,12 +36,12 @@ NOBODY = msgspec.structs.replace(DEFAULT, integrations=Integrations(frameworks=(
 class Reconcilers:
     """The job reconcilers, with a connection of their own that may be cut."""
 
-    def __init__(self, plane: ControlPlane, writes: int | None = None) -> None:
+    def __init__(self, plane: ControlPlane, writes: int | None = None, configuration: Configuration = DEFAULT) -> None:
         self.wire = Wire(InProcessTransport(plane.server))
         self.wire.writes_left = writes
         given = plane.surroundings
         self._manager = Manager(Client(self.wire), given.clock, given.random)
-        for part in reconcilers(self._manager, plane.events.recorder("kueue-job-controller"), DEFAULT):
+        for part in reconcilers(self._manager, plane.events.recorder("kueue-job-controller"), configuration):
             self._manager.add(part)
         self._run = asyncio.create_task(self._manager.run())
 
@@ -89,9 +89,9 @@ async def check(q: Queued, writes: int) -> None:
 
 
 @asynccontextmanager
-async def cluster() -> AsyncIterator[Queued]:
+async def cluster(configuration: Configuration = DEFAULT) -> AsyncIterator[Queued]:
     """Everything but the job reconcilers."""
-    async with control_plane(MemoryJournal(), Givens(VirtualClock(), Ids(1), Random(1)), DEFAULT) as plane:
+    async with control_plane(MemoryJournal(), Givens(VirtualClock(), Ids(1), Random(1)), configuration) as plane:
         replace(plane, configuration=NOBODY).add_controllers()
         nodes = SimulatedNodes(plane.manager, ["n"], resources={"cpu": "100"})
         plane.manager.add(nodes)

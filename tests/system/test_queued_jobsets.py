@@ -21,12 +21,13 @@ CPU = {"name": "c", "image": "none", "command": ["x"], "resources": {"requests":
 def role(name: str, replicas: int = 1, pods: int = 1, **more: Any) -> dict[str, Any]:
     """A replicated job of pods with one CPU each; `job` and `pod`: what else its Jobs and their pods say."""
     job, pod, spec = more.pop("job", {}), more.pop("pod", {}), more.pop("spec", {})
-    template = {"metadata": pod, "spec": {"restartPolicy": "Never", "containers": [CPU]}}
+    pod, job = ({"metadata": one} if one else {} for one in (pod, job))
+    template = pod | {"spec": {"restartPolicy": "Never", "containers": [CPU]}}
     sizes = {"parallelism": pods, "completions": pods, "backoffLimit": 0}
     return {
         "name": name,
         "replicas": replicas,
-        "template": {"metadata": job, "spec": sizes | spec | {"template": template}},
+        "template": job | {"spec": sizes | spec | {"template": template}},
         **more,
     }
 
@@ -272,3 +273,20 @@ async def test_a_prebuilt_workload_is_its_own(q: Queued) -> None:
     await q.world.settle()
     assert [one.metadata.name for one in await q.workloads()] == ["built"]
     assert await running(q, "j") == 3
+
+
+@story
+async def test_its_manifest_can_be_applied_again_while_it_runs(q: Queued) -> None:
+    """It has nothing of what was injected, and lists are sent whole."""
+    await q.queue(cpu=3)
+    manifest = [role("workers", 2, pod={"labels": {"mine": "x"}}), role("driver")]
+    await jobset(q, "j", *manifest)
+    before = await see(q, "j")
+    after = await q.client.patch(JOB_SET, "j", {"spec": {"replicatedJobs": manifest}}, "default")
+    assert after.spec == before.spec
+    other = [role("workers", 2, pod={"labels": {"mine": "y"}}), role("driver")]
+    with pytest.raises(ApiError, match="field is immutable"):
+        await q.client.patch(JOB_SET, "j", {"spec": {"replicatedJobs": other}}, "default")
+    more = [role("workers", 2, pod={"labels": {"mine": "x"}}), role("driver", 2)]
+    with pytest.raises(ApiError, match=r"replicatedJobs\[1\]: Forbidden: the number of pods cannot change"):
+        await q.client.patch(JOB_SET, "j", {"spec": {"replicatedJobs": more}}, "default")

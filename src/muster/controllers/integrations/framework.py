@@ -126,6 +126,14 @@ class Integration(Observable[T], Protocol[T]):
         """A merge patch that leaves a new job to MultiKueue; empty if that cannot be, or another controller runs it."""
         return {}
 
+    def keeping(self, new: T, old: T, original: Sequence[PodSet]) -> Sequence[dict[str, Any]]:  # noqa: ARG002
+        """A JSON patch that puts back what was injected and a change leaves out: a manifest may be put as it was.
+
+        original: the podsets as they were before anything was injected. For kinds whose templates are in a list, which
+        who applies a manifest sends whole.
+        """
+        return ()
+
     def rules(self, job: T, old: T | None) -> Errors:  # noqa: ARG002  (most kinds have none)
         """What is wrong with a job; `old` is the one before the change, None for a new one."""
         return iter(())

@@ -33,6 +33,11 @@ def restoring(now: PodTemplateSpec, before: PodTemplateSpec, keep: Collection[st
     return patch
 
 
+def is_as(one: PodTemplateSpec, other: PodTemplateSpec) -> bool:
+    """Whether they are the same in all that may be injected."""
+    return restoring(one, other) == restoring(other, other)
+
+
 def operations(path: str, now: PodTemplateSpec, patch: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """The JSON patch that does to a template at this path what a merge patch of this module does."""
     if metadata := patch["metadata"]:

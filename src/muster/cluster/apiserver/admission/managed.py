@@ -42,6 +42,7 @@ from muster.api.quantity import QuantityError
 from muster.api.selectors import EVERYTHING, label_matcher
 from muster.api.status import bad_request, denied
 from muster.cluster.apiserver.admission.chain import Attempt, Plugin, Remark
+from muster.cluster.apiserver.patch import json as jsonpatch
 from muster.cluster.apiserver.patch import merge
 from muster.cluster.store import Entry, Key, Store
 from muster.controllers.integrations import admission
@@ -183,8 +184,11 @@ class ManagedJobs:
             return
         if old is None:
             self._complete(attempt, integration, new, around)
-        elif left_out := admission.keeping(meta_of(new), meta_of(old)):
-            _merge(attempt, left_out)
+        else:
+            if left_out := admission.keeping(meta_of(new), meta_of(old)):
+                _merge(attempt, left_out)
+            if edits := _left_out(integration, new, old, attempt.namespace, store):
+                attempt.document.update(jsonpatch.apply(attempt.document, edits))
             new = _typed(attempt.document, kind) or new
         if errors := admission.errors(integration, new, old, around):
             raise denied(kind.kind, errors)
@@ -232,6 +236,17 @@ class ManagedPods:
             raise attempt.refused(str(error)) from None
         except QuantityError:  # validation refuses the pod, and says where
             return
+
+
+def _left_out(integration: Integration[T], new: T, old: T, namespace: str, store: Store) -> Any:
+    """A JSON patch of what of a job that runs was injected, and a change does not have, by what its Workload says."""
+    if integration.lacks_injection(old) or not integration.lacks_injection(new):
+        return []
+    kind, meta = integration.kind, meta_of(old)
+    name = jobs.prebuilt_name(meta) or workload_name(kind.kind, kind.group, meta.name, meta.uid)
+    kept = store.latest(Key(WORKLOAD.resource, namespace, name))
+    edits = integration.keeping(new, old, WORKLOAD.decode(kept.body).spec.pod_sets) if kept is not None else ()
+    return msgspec.json.decode(msgspec.json.encode(edits))
 
 
 _PREBUILT = PREBUILT_WORKLOAD_NAME_LABEL.encode()

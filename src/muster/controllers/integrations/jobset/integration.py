@@ -17,7 +17,7 @@ from muster.controllers.integrations.framework import Integration, Step
 from muster.controllers.integrations.job.integration import JobIntegration
 from muster.controllers.integrations.jobset import admission, progress
 from muster.controllers.integrations.jobset.gang import JobSetGangs
-from muster.controllers.integrations.templates import injecting, operations, restoring
+from muster.controllers.integrations.templates import injecting, is_as, operations, restoring
 from muster.jobs.jobset.size import pods_of_role
 from muster.jobs.jobset.terms import finish, is_suspended, managed_by
 from muster.queueing.jobframework.observed import End, PodSetInfo
@@ -95,6 +95,16 @@ class JobSetIntegration(Integration[JobSet]):
         here = managed_by(job) == names.CONTROLLER_NAME
         return {"spec": {"managedBy": MULTI_KUEUE_CONTROLLER}} if here else {}
 
+    def keeping(self, new: JobSet, old: JobSet, original: Sequence[PodSet]) -> Sequence[dict[str, Any]]:
+        """In each template that is otherwise as its Workload has it."""
+        if not len(new.spec.replicated_jobs) == len(old.spec.replicated_jobs) == len(original):
+            return ()
+        edits: list[dict[str, Any]] = []
+        for number, (now, before, podset) in enumerate(zip(_templates(new), _templates(old), original, strict=True)):
+            if is_as(now, podset.template):
+                edits += operations(_path(number), now, restoring(now, before))
+        return edits
+
     def rules(self, job: JobSet, old: JobSet | None) -> Errors:
         """Of podsets and their topology."""
         return admission.rules(job, old, self.podsets(job))
@@ -118,5 +128,9 @@ def _step(patches: Sequence[dict[str, Any]], jobset: JobSet, *, suspend: bool | 
     """Change the templates, and whether it is suspended, at once."""
     edits = [{"op": "add", "path": "/spec/suspend", "value": suspend}] if suspend is not None else []
     for number, (template, patch) in enumerate(zip(_templates(jobset), patches, strict=True)):
-        edits += operations(f"/spec/replicatedJobs/{number}/template/spec/template", template, patch)
+        edits += operations(_path(number), template, patch)
     return Step(operations=tuple(edits))
+
+
+def _path(number: int) -> str:
+    return f"/spec/replicatedJobs/{number}/template/spec/template"

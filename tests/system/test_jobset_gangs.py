@@ -1,0 +1,129 @@
+"""The pods of a JobSet that asks for it are one gang over its Jobs: all of a stage get nodes, or none does."""
+
+import asyncio
+from typing import Any
+
+import msgspec
+import pytest
+from tests.system.plane import World, virtual
+from tests.system.test_binding import bury, reasons, start, stop
+from tests.system.test_half_bound import taken
+
+from muster.api.core import POD, Pod
+from muster.api.jobset import JOB_SET, JobSet, names
+from muster.controllers.gangs import PATIENCE_SECONDS
+
+WHOLE = {"muster.dev/gang": "true"}
+CPU = {"name": "c", "image": "none", "resources": {"requests": {"cpu": "1"}}}
+
+
+def role(name: str, replicas: int = 1, pods: int = 1, *, scheduler: str = "", **more: Any) -> dict[str, Any]:
+    spec = {"restartPolicy": "Never", "containers": [CPU]} | ({"schedulerName": scheduler} if scheduler else {})
+    sizes = {"parallelism": pods, "completions": pods, "backoffLimit": 6}
+    return {"name": name, "replicas": replicas, "template": {"spec": sizes | {"template": {"spec": spec}}}, **more}
+
+
+async def jobset(world: World, *roles: dict[str, Any], annotations: Any = None, **spec: Any) -> None:
+    metadata = {"name": "g", "annotations": annotations or {}}
+    document = {"metadata": metadata, "spec": {"replicatedJobs": roles, **spec}}
+    await world.client.create(JOB_SET, msgspec.convert(document, JobSet), "default")
+    await world.settle()
+
+
+async def pods(world: World, of: str = "") -> list[Pod]:
+    selector = f"{names.JOBSET_NAME}=g" + (f",{names.REPLICATED_JOB_NAME}={of}" if of else "")
+    return (await world.client.list(POD, "default", labels=selector)).items
+
+
+async def bound(world: World, of: str = "") -> int:
+    return sum(bool(pod.spec.node_name) for pod in await pods(world, of))
+
+
+async def finish(world: World, of: str) -> None:
+    for pod in await pods(world, of):
+        await world.finish(pod)
+    await world.settle()
+
+
+@virtual
+async def test_on_request_all_its_jobs_are_one_gang(world: World) -> None:
+    await world.node("a", cpu="2")
+    await jobset(world, role("workers", 2), role("driver"), annotations=WHOLE)
+    assert await bound(world) == 0
+    told = (await reasons(world))["FailedScheduling"]
+    assert "0/1 nodes" in told
+    await world.node("b", cpu="1")
+    await world.settle()
+    assert await bound(world) == 3
+
+
+@virtual
+async def test_without_a_word_each_job_goes_by_itself(world: World) -> None:
+    await world.node("a", cpu="2")
+    await jobset(world, role("workers", 2), role("driver"))
+    assert await bound(world) == 2
+
+
+@virtual
+async def test_of_a_group_that_starts_together_only_the_targets_are(world: World) -> None:
+    await world.node("a", cpu="2")
+    config = {"targetReplicatedJobs": ["workers"]}
+    await jobset(world, role("workers", 3), role("driver"), annotations=WHOLE, groupSchedulingConfig=config)
+    assert (await bound(world, "workers"), await bound(world, "driver")) == (0, 1)
+
+
+@virtual
+async def test_those_that_wait_for_others_are_a_gang_when_their_turn_comes(world: World) -> None:
+    await world.node("a", cpu="2")
+    after = [{"name": "prep", "status": "Complete"}]
+    train, server = role("train", 2, dependsOn=after), role("server", dependsOn=after)
+    await jobset(world, role("prep"), train, server, annotations=WHOLE)
+    assert await bound(world) == 1
+    await finish(world, "prep")
+    assert len(await pods(world)) == 4
+    assert await bound(world, "train") + await bound(world, "server") == 0, "three do not fit"
+    await world.node("b", cpu="1")
+    await world.settle()
+    assert await bound(world, "train") + await bound(world, "server") == 3
+
+
+@virtual
+async def test_a_pod_that_is_made_anew_goes_alone(world: World) -> None:
+    await world.node("a", cpu="3")
+    await jobset(world, role("workers", 1, 2), role("driver"), annotations=WHOLE)
+    (first, _) = await pods(world, "workers")
+    await world.finish(first, "Failed")
+    await world.settle(60)
+    live = [pod for pod in await pods(world, "workers") if pod.status.phase == "Pending"]
+    assert [bool(pod.spec.node_name) for pod in live] == [True, True]
+
+
+@pytest.mark.parametrize("after", [1, 2])
+def test_half_of_it_is_taken_back_where_the_rest_no_longer_fits(after: int) -> None:
+    @virtual
+    async def scenario(world: World) -> None:
+        for name in ("a", "b", "c"):
+            await world.node(name, cpu="1")
+        left = [after]
+
+        def fate(_pod: str, _node: str) -> str:
+            left[0] -= 1
+            return "" if left[0] >= 0 else "lost"
+
+        _, _manager, run = start(world, fate)
+        roles = role("workers", 2, scheduler="test"), role("driver", scheduler="test")
+        await jobset(world, *roles, annotations=WHOLE)
+        run.cancel()
+        await asyncio.gather(run, return_exceptions=True)
+        assert await bound(world) == after
+        for name in {"a", "b", "c"} - {pod.spec.node_name for pod in await pods(world)}:
+            await taken(world, name)
+        _, *scheduler = start(world, lambda _pod, _node: "")
+        await world.settle(PATIENCE_SECONDS + 20)
+        await bury(world)
+        await world.settle(20)
+        assert await bound(world) == 0
+        assert f"{after} pods of the gang were bound" in (await reasons(world))["GangTakenBack"]
+        await stop(*scheduler)
+
+    scenario()
