@@ -1,8 +1,8 @@
 """Rules of JobSets: those of upstream's CRD (CEL) and then those of its webhook, in their words and their order.
 
 Upstream, each error of the webhook that is about no field in particular has the path `<nil>`; here it has that of what
-has to be changed. Beyond upstream, what could never run is refused: see `template` and `groupstart`; and what upstream
-only means to be immutable is: optional fields are neither added nor taken away.
+has to be changed. Beyond upstream, what could never run is refused: see `template`, `groupstart` and `placement`; and
+what upstream only means to be immutable is: optional fields are neither added nor taken away.
 """
 
 from collections.abc import Iterable
@@ -23,7 +23,7 @@ def validate_create(job_set: JobSet) -> list[FieldError]:
 def validate_update(new: JobSet, old: JobSet) -> list[FieldError]:
     """A change of a JobSet's metadata or spec."""
     meta = changed_metadata(new.metadata, old.metadata, custom=True)
-    if new.spec == old.spec:
+    if new.spec == old.spec and new.metadata.annotations == old.metadata.annotations:
         return list(meta)
     of_definition = _without(definition.rules(new), definition.rules(old))
     by_definition = [*meta, *of_definition, *definition.changes(new, old)]

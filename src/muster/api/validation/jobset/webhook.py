@@ -10,6 +10,7 @@ from muster.api.validation.jobset.claims import volume_claims
 from muster.api.validation.jobset.coordinator import coordinator
 from muster.api.validation.jobset.failure import failure_policy
 from muster.api.validation.jobset.groupstart import group_start
+from muster.api.validation.jobset.placement import exclusive_placement
 from muster.api.validation.jobset.template import job_template
 from muster.api.validation.names import dns_1035_label, dns_subdomain
 
@@ -52,6 +53,7 @@ def rules(job_set: JobSet) -> Errors:
         yield from coordinator("spec.coordinator", job_set, spec.coordinator)
     yield from volume_claims("spec.volumeClaimPolicies", job_set)
     yield from group_start("spec.groupSchedulingConfig", spec)
+    yield from exclusive_placement(job_set)
 
 
 def _subdomain(path: str, value: str) -> Errors:
