@@ -13,6 +13,7 @@ from functools import partial
 from msgspec import Struct, field
 
 from muster.api.batch import JOB, Job
+from muster.api.conditions import is_true
 from muster.api.config.types import GroupScheduling
 from muster.api.core import PERSISTENT_VOLUME_CLAIM, SERVICE, Service
 from muster.api.jobset import JOB_SET, JobSet, JobSetStatus, names
@@ -24,6 +25,7 @@ from muster.controllers.jobset.release import Release
 from muster.controllers.jobset.starting import Starting
 from muster.controllers.jobset.upstream import Upstream
 from muster.controllers.jobset.writer import Writer
+from muster.jobs.job.conditions import SUSPENDED
 from muster.jobs.job.conditions import finish as job_finish
 from muster.jobs.jobset.decide import decide
 from muster.jobs.jobset.plan import JobSetPlan
@@ -289,4 +291,5 @@ def _standing(job: Job) -> tuple[object, ...]:
         is_ready(job),
         job.status.active > 0,
         job.status.start_time is None,
+        is_true(job.status.conditions, SUSPENDED),
     )

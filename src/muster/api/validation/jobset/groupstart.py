@@ -2,8 +2,12 @@
 
 from collections.abc import Collection, Sequence
 
+from muster.api.batch import MAX_PARALLELISM
 from muster.api.jobset import JobSetSpec, ReplicatedJob, names
 from muster.api.validation.fields import Errors, duplicate, forbidden, invalid
+
+# Each of them is counted and looked at by itself.
+MOST_PODS = MAX_PARALLELISM
 
 
 def group_start(path: str, spec: JobSetSpec) -> Errors:
@@ -15,6 +19,9 @@ def group_start(path: str, spec: JobSetSpec) -> Errors:
     roles = {role.name for role in spec.replicated_jobs}
     yield from _named(f"{path}.targetReplicatedJobs", named, roles)
     targets = set(named or roles) & roles
+    size = sum(_pods(role) for role in spec.replicated_jobs if role.name in targets)
+    if size > MOST_PODS:
+        yield invalid(path, size, f"a group may have at most {MOST_PODS} pods")
     order = spec.startup_policy
     if order is not None and order.startup_policy_order == names.IN_ORDER and len(targets) > 1:
         sentence = (
@@ -30,6 +37,15 @@ def group_start(path: str, spec: JobSetSpec) -> Errors:
         if role.name in targets:
             yield from _volumes(f"{where}.template.spec.template.spec.volumes", role)
         yield from _containers(f"{where}.template.spec.template.spec", role)
+
+
+def _pods(role: ReplicatedJob) -> int:
+    """How many pods of a role start together; a Job without any is looked at like one that has one."""
+    spec = role.template.spec
+    at_once = 1 if spec.parallelism is None else spec.parallelism
+    if spec.completions is not None:
+        at_once = min(at_once, spec.completions)
+    return role.replicas * max(at_once, 1)
 
 
 def _named(path: str, named: tuple[str, ...], roles: Collection[str]) -> Errors:
