@@ -31,7 +31,7 @@ class Upstream:
             if left > 0:
                 return f"{lease.spec.holder_identity} holds the Lease {key}", left
             del self._renewed[key]
-            log.info("JobSets are run here again: the Lease %s has not been renewed", key)
+            log.warning("JobSets are run here again: the Lease %s has not been renewed", key)
         self._standing_back.set(0)
         return None
 
@@ -41,7 +41,7 @@ class Upstream:
         key = key_of(lease)
         if new is None or not new.spec.holder_identity:
             if self._renewed.pop(key, None) is not None:
-                log.info("JobSets are run here again: the Lease %s has been given back", key)
+                log.warning("JobSets are run here again: the Lease %s has been given back", key)
             return
         if key not in self._renewed:
             log.warning(
