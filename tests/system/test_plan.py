@@ -13,6 +13,7 @@ from muster.api.batch import JOB
 from muster.api.core import EVENT, NODE, POD
 from muster.api.core.quota import LIMIT_RANGE, LimitRange
 from muster.api.durations import SECOND
+from muster.api.jobset import JOB_SET
 from muster.api.kinds import Kind
 from muster.api.kueue import CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR, WORKLOAD
 from muster.api.meta import LabelSelector, ObjectMeta
@@ -344,3 +345,55 @@ def test_the_settings_of_the_server_count_for_where(settings, node):
             assert set(await nodes_of(world, "one")) == {node}
 
     run_virtual(body())
+
+
+def jobset(name, *roles, queue="", whole=False, **spec):
+    labels = {"kueue.x-k8s.io/queue-name": queue} if queue else {}
+    annotations = {"muster.dev/gang": "true"} if whole else {}
+    parts = [{"name": n, "replicas": k, "template": {"spec": {"template": template()}}, **more} for n, k, more in roles]
+    return JOB_SET, {
+        "metadata": {"name": name, "labels": labels, "annotations": annotations},
+        "spec": {"replicatedJobs": parts, **spec},
+    }
+
+
+AFTER = {"dependsOn": [{"name": "prep", "status": "Complete"}]}
+
+
+@pytest.mark.parametrize(
+    ("made", "verdict", "pods"),
+    [
+        pytest.param(jobset("j", ("a", 2, {}), ("b", 2, {})), "starts", 4, id="fits"),
+        pytest.param(jobset("j", ("a", 2, {}), ("b", 3, {})), "waits", 5, id="Job by Job"),
+        pytest.param(jobset("j", ("a", 2, {}), ("b", 3, {}), whole=True), "never", 5, id="whole"),
+        pytest.param(jobset("j", ("prep", 1, {}), ("b", 4, AFTER)), "starts", 1, id="what comes first"),
+        pytest.param(
+            jobset("j", ("a", 1, {}), ("b", 9, {}), startupPolicy={"startupPolicyOrder": "InOrder"}),
+            "starts",
+            1,
+            id="in order",
+        ),
+    ],
+)
+def test_the_jobs_of_a_jobset_go_where_it_was_said(made, verdict, pods):
+    @virtual
+    async def scenario(world):
+        await world.node("a", cpu="4")
+        found = (await planned(world, made))["j"]
+        assert (found.kind, found.verdict, found.gang.pods) == ("jobset.jobset.x-k8s.io", verdict, pods)
+        await make(world, made)
+        await world.settle(1)
+        there = Counter(pod.spec.node_name for pod in await world.pods() if pod.spec.node_name)
+        assert there == found.gang.nodes
+
+    scenario()
+
+
+@virtual
+async def test_a_jobset_needs_quota_for_all_its_roles(world):
+    await world.node("a", cpu="8")
+    await queue(world, "team", "4")
+    found = await planned(world, jobset("j", ("prep", 1, {}), ("b", 4, AFTER), queue="team"))
+    assert found["j"].never == "the quota of queue team is 4 cpu at most, and it asks for 5"
+    found = await planned(world, jobset("j", ("prep", 1, {}), ("b", 3, AFTER), queue="team"))
+    assert (found["j"].verdict, found["j"].quota.verdict) == ("starts", "starts")

@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
-from muster.api.batch import Job
 from muster.api.core import Node, NodeCondition, Pod
 from muster.api.elastic import bounds_of
 from muster.api.jobset import JobSet
@@ -17,6 +16,7 @@ from muster.api.kueue import ClusterQueue, Cohort, LocalQueue, PodSet, Workload
 from muster.api.pods import pod_requests
 from muster.controllers.gangs import starts_together
 from muster.controllers.integrations.job.integration import JobIntegration
+from muster.controllers.integrations.jobset.integration import JobSetIntegration
 from muster.gang.nodes.capacity import Capacity
 from muster.gang.placement import Refusal, place
 from muster.gang.shapes import Shape, shape_of
@@ -24,6 +24,7 @@ from muster.insight.forecast import quota_tree
 from muster.insight.jobstate import OPEN, JobState, Verdict
 from muster.insight.record import JobRecord
 from muster.insight.text import quantity
+from muster.jobs.jobset.gang import is_one_gang
 from muster.queueing.additions import Completion
 from muster.queueing.model import PODS, FlavorResource, ResourceGroup
 from muster.queueing.quota.tree import Node as QuotaNode
@@ -86,15 +87,9 @@ def ask_of(subject: JobRecord | Workload) -> Ask:
 
 
 def _ask_of_set(source: JobSet) -> Ask:
-    """All of its roles. Only where it is one Job is it known here that all has to fit at once."""
-    roles = source.spec.replicated_jobs
-    podsets = tuple(
-        (podset, podset.count * one.replicas)
-        for one in roles
-        for podset in JobIntegration().podsets(Job(spec=one.template.spec))
-    )
-    alone = len(roles) == 1 and roles[0].replicas == 1
-    return Ask(podsets, alone and starts_together(roles[0].template.metadata))
+    """All of its roles."""
+    podsets = JobSetIntegration().podsets(source)
+    return Ask(tuple((podset, podset.count) for podset in podsets), is_one_gang(source))
 
 
 def prospects(subject: JobRecord | Workload, state: JobState, room: Room) -> Verdict:

@@ -2,19 +2,21 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import Any
 
 from msgspec.structs import replace as changed
 
 from muster.api.core import Pod
 from muster.api.kueue import PodSet, ResourceFlavor, Workload, WorkloadSpec
-from muster.api.kueue.names import ADMISSION_GATE
+from muster.api.kueue.names import ADMISSION_GATE, POD_SET_LABEL
 from muster.api.managed.pods import role_of
 from muster.api.meta import ObjectMeta, OwnerReference
 from muster.controllers.gangs import GangSource
 from muster.controllers.integrations.injection import tolerations
 from muster.insight.quotaplan import QuotaPlan
-from muster.insight.rehearsal import ClusterReadings, GangPlan, Verdict, rehearse
+from muster.insight.rehearsal import ClusterReadings, GangPlan, Verdict, rehearse, together
+from muster.runtime.objects import key_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +57,7 @@ class Subject:
 
     queue: the LocalQueue that it needs quota of. podsets: what it asks of that.
     least: with how few pods it may start, if that is fewer than it has.
+    together: whether all pods get nodes at once, unless its metadata say otherwise.
     """
 
     kind: str
@@ -65,6 +68,12 @@ class Subject:
     priority: int = 0
     problem: str = ""
     least: int = 0
+    together: bool = True
+
+    @property
+    def metadata(self) -> ObjectMeta:
+        """As objects call it."""
+        return self.meta
 
     @property
     def workload(self) -> Workload:
@@ -107,13 +116,20 @@ def plans(
             one.meta.namespace,
             one.meta.name,
             quotas.get(one.meta.uid),
-            gangs[pods[0].metadata.uid] if (pods := ready.get(one.meta.uid)) else None,
+            _together(one, [gangs[pod.metadata.uid] for pod in pods]) if (pods := ready.get(one.meta.uid)) else None,
             one.problem,
             f"It is elastic: it starts with fewer pods, {one.least} or more, if so many fit." if one.least else "",
             never.get(one.meta.uid, ""),
         )
         for one in subjects
     ]
+
+
+def _together(subject: Subject, gangs: Sequence[GangPlan]) -> GangPlan:
+    """What becomes of all that an object makes, which may be several gangs."""
+    several = list({one.name: one for one in gangs}.values())
+    found = reduce(together, several)
+    return found if len(several) == 1 else replace(found, name=key_of(subject))
 
 
 def _owners(pod: Pod) -> Iterable[str]:
@@ -128,8 +144,12 @@ def _injected(subject: Subject, quota: QuotaPlan | None, flavors: Mapping[str, R
     alone = next(iter(quota.flavors)) if len(quota.flavors) == 1 else ""
     return tuple(
         _on(pod, [flavors[name] for name in sorted(set(given.values())) if name in flavors])
-        for pod, given in ((pod, quota.flavors.get(alone or role_of(pod), {})) for pod in subject.pods[:count])
+        for pod, given in ((pod, quota.flavors.get(alone or _podset(pod), {})) for pod in subject.pods[:count])
     )
+
+
+def _podset(pod: Pod) -> str:
+    return pod.metadata.labels.get(POD_SET_LABEL) or role_of(pod)
 
 
 def _on(pod: Pod, flavors: Iterable[ResourceFlavor]) -> Pod:

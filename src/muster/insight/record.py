@@ -19,6 +19,7 @@ from muster.api.kinds import Kind
 from muster.api.meta import Condition, ObjectMeta
 from muster.api.pods import controller_of, rank_of
 from muster.jobs.job.conditions import FAILURE_TARGET, SUCCESS_CRITERIA_MET
+from muster.jobs.jobset.ordering import may_start
 from muster.runtime.containerlogs import KeptPod
 
 # Why a job has failed that a user has cancelled.
@@ -147,6 +148,20 @@ class JobRecord:
         return group.started, group.expected
 
     @property
+    def waiting(self) -> dict[str, str]:
+        """By role that may not start yet, what it waits for."""
+        if not isinstance(self.source, JobSet):
+            return {}
+        spec, status = self.source.spec, self.source.status
+        records = {record.name: record for record in status.replicated_jobs_status}
+        roles = {role.name: role for role in spec.replicated_jobs}
+        return {
+            name: " and ".join(f"{needed.name} is {needed.status.lower()}" for needed in role.depends_on)
+            for name, role in roles.items()
+            if not may_start(role, roles, records)
+        }
+
+    @property
     def start_by(self) -> datetime | None:
         """Until when all have to have started; None if nothing says so."""
         if not isinstance(self.source, JobSet):
@@ -216,6 +231,15 @@ class JobRecord:
         rank = self.rank(pod)
         role = self.role_of(rank)
         return f"rank {rank} ({role})" if role else f"rank {rank}"
+
+
+def job_of(pod: Pod) -> tuple[str, str]:
+    """UID and name of the job that a pod is of: its JobSet, else what controls it, else itself."""
+    labels, owner = pod.metadata.labels, controller_of(pod)
+    uid, name = labels.get(jobset.JOBSET_UID, ""), labels.get(jobset.JOBSET_NAME, "")
+    if owner is not None and uid and name:
+        return uid, name
+    return (owner.uid, owner.name) if owner is not None else (pod.metadata.uid, pod.metadata.name)
 
 
 def is_indexed(pod: Pod) -> bool:

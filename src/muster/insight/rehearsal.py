@@ -147,7 +147,8 @@ class _Rehearsal:
         for ask in sorted(asks, key=lambda ask: self._pending.rank(ask.key, ask.standing)):
             found = self._look(ask, told=ask.key in asked)
             if found is not None:
-                plans[ask.key] = _together(plans.get(ask.key), found)
+                before = plans.get(ask.key)
+                plans[ask.key] = found if before is None else together(before, found)
         return plans
 
     def _ask(self, key: str, turn: Turn) -> Ask:
@@ -245,13 +246,12 @@ def _nodes(placement: Placement) -> Counter[str]:
     return found
 
 
-# What several turns of a gang come to: as much as the one that fares worst.
+# What several turns of a gang, or several gangs, come to: as much as the one that fares worst.
 _WORST: tuple[Verdict, ...] = ("never", "waits", "preempts", "starts")
 
 
-def _together(one: GangPlan | None, other: GangPlan) -> GangPlan:
-    if one is None:
-        return other
+def together(one: GangPlan, other: GangPlan) -> GangPlan:
+    """Two as one."""
     worst = min(one, other, key=lambda plan: _WORST.index(plan.verdict))
     nodes = Counter(one.nodes) + Counter(other.nodes)
     return replace(worst, pods=one.pods + other.pods, nodes=nodes, victims=(*one.victims, *other.victims))

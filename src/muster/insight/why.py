@@ -10,6 +10,7 @@ from typing import Literal
 from muster.api.conditions import find, find_true
 from muster.api.core import Pod
 from muster.api.elastic import ELASTIC_ANNOTATION, is_elastic
+from muster.api.jobset.names import REPLICATED_JOB_NAME
 from muster.api.kueue import Workload
 from muster.api.kueue.names import ADMITTED, EVICTED, PODS_READY, QUEUE_NAME_LABEL
 from muster.api.kueue.visibility import PendingWorkload
@@ -214,7 +215,8 @@ def _placement(facts: JobReadings) -> Level:
     unplaced = [pod for pod in facts.live if not pod.spec.node_name]
     if unplaced:
         why = why_unplaced(unplaced) or "waiting for all its pods, to be placed together"
-        return Level("placement", "here", f"{len(unplaced)} of {len(facts.live)} pods have no node", (why,))
+        text = f"{len(unplaced)} of {len(facts.live)} pods have no node{_roles(facts, unplaced)}"
+        return Level("placement", "here", text, (why, *_later(facts)))
     nodes: dict[str, list[Pod]] = {}
     for pod in facts.live:
         nodes.setdefault(pod.spec.node_name, []).append(pod)
@@ -222,7 +224,20 @@ def _placement(facts: JobReadings) -> Level:
     since = f", for {age(began, facts.now)}" if began is not None else ""
     assert facts.job is not None, "only a job that is known has pods here"
     text = f"{count_of(len(facts.live), 'pod')} on {count_of(len(nodes), 'node')}{since}"
-    return Level("placement", "done", text, tuple(_on_nodes(facts.job, nodes)))
+    return Level("placement", "done", text, (*_on_nodes(facts.job, nodes), *_later(facts)))
+
+
+def _roles(facts: JobReadings, pods: Sequence[Pod]) -> str:
+    """` (driver)`: which roles they have, where there are several."""
+    if facts.job is None or len(facts.job.roles) < 2:
+        return ""
+    names = {pod.metadata.labels.get(REPLICATED_JOB_NAME, "") for pod in pods}
+    return f" ({', '.join(role.name for role in facts.job.roles if role.name in names)})"
+
+
+def _later(facts: JobReadings) -> list[str]:
+    """The roles whose pods come once others have come so far."""
+    return [] if facts.job is None else [f"{name}: comes once {until}" for name, until in facts.job.waiting.items()]
 
 
 def _without_pods(facts: JobReadings) -> Level:

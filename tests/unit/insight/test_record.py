@@ -9,7 +9,7 @@ from muster.api.batch import Job
 from muster.api.core import Pod
 from muster.api.jobset import JobSet
 from muster.insight.jobstate import JobState, ending, job_state
-from muster.insight.record import JobEnd, JobRecord, record_of, records_of
+from muster.insight.record import JobEnd, JobRecord, job_of, record_of, records_of
 from muster.runtime.containerlogs import KeptPod
 
 LABEL = "jobset.sigs.k8s.io/"
@@ -168,3 +168,31 @@ def test_the_state_of_a_jobset(job: JobRecord, pods: list[Pod], state: JobState)
 def test_the_exit_code_is_that_of_the_first_to_fail():
     job = record_of(jobset(status=ended("FailedJobs")), [child("j-worker-0", reason="BackoffLimitExceeded")])
     assert ending(job, [pod("worker", 0, 1, phase="Failed", **failed(3))]).code == 3
+
+
+AFTER = {"dependsOn": [{"name": "driver", "status": "Ready"}, {"name": "prep", "status": "Complete"}]}
+
+
+def test_roles_wait_for_others():
+    prepared = {"replicatedJobsStatus": [{"name": "driver"}, {"name": "prep", "succeeded": 1}]}
+    roles = role("driver", 1, 1), role("prep", 1, 1), role("worker", 2, 3) | AFTER
+    assert record_of(jobset(*roles)).waiting == {"worker": "driver is ready and prep is complete"}
+    assert record_of(jobset(*roles, status=prepared)).waiting.keys() == {"worker"}
+    done = {"replicatedJobsStatus": [{"name": "driver", "ready": 1}, {"name": "prep", "succeeded": 1}]}
+    assert record_of(jobset(*roles, status=done)).waiting == {}
+    assert record_of(child("alone", uid="")).waiting == {}
+
+
+@pytest.mark.parametrize(
+    ("labels", "owned", "job"),
+    [
+        ({f"{LABEL}jobset-uid": "js", f"{LABEL}jobset-name": "j"}, True, ("js", "j")),
+        ({f"{LABEL}jobset-uid": "js", f"{LABEL}jobset-name": "j"}, False, ("p", "pod")),
+        ({}, True, ("y", "x")),
+        ({}, False, ("p", "pod")),
+    ],
+)
+def test_the_job_of_a_pod(labels, owned, job):
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "x", "uid": "y", "controller": True}
+    metadata = {"name": "pod", "uid": "p", "labels": labels, "ownerReferences": [owner] if owned else []}
+    assert job_of(msgspec.convert({"metadata": metadata}, Pod)) == job

@@ -9,6 +9,7 @@ from tests.unit.insight.test_jobstate import READY, UNSCHEDULABLE, job
 from tests.unit.insight.test_quotastate import HOLDS, MINUTE, NO_ROOM, condition, pending, workload
 
 from muster.api.core import Pod
+from muster.api.jobset import JobSet
 from muster.api.kueue.visibility import PendingWorkload
 from muster.insight.forecast import Holder, Need
 from muster.insight.jobstate import Verdict, job_state
@@ -263,3 +264,35 @@ def _status(**changes: Any) -> Any:
 )
 def test_when(estimate, text):
     assert when(estimate, NOW).startswith(text)
+
+
+ROLES = [
+    {"name": "driver", "template": {"spec": {"parallelism": 1, "completions": 1}}},
+    {"name": "workers", "template": {"spec": {"parallelism": 2, "completions": 2}}},
+    {"name": "report", "template": {}, "dependsOn": [{"name": "workers", "status": "Complete"}]},
+]
+
+
+def of_role(role: str, rank: int, node: str) -> Pod:
+    waits: dict[str, Any] = {"phase": "Pending", "ready": False, "conditions": [UNSCHEDULABLE]}
+    made = pod(rank, node, **({} if node else waits))
+    labels = {"jobset.sigs.k8s.io/replicatedjob-name": role, "jobset.sigs.k8s.io/job-index": "0"}
+    return msgspec.structs.replace(made, metadata=msgspec.structs.replace(made.metadata, labels=labels))
+
+
+@pytest.mark.parametrize(
+    ("nodes", "text", "details"),
+    [
+        (("n", "n", ""), "1 of 3 pods have no node (workers)", ["report: comes once workers is complete"]),
+        (("", "n", ""), "2 of 3 pods have no node (driver, workers)", ["report: comes once workers is complete"]),
+        (("n", "n", "n"), "3 pods on 1 node", ["n: ranks 0-2", "report: comes once workers is complete"]),
+    ],
+)
+def test_of_a_jobset_it_names_the_roles_that_hold_it_up(nodes, text, details):
+    pods = [
+        of_role(role, rank, node)
+        for (role, rank), node in zip((("driver", 0), ("workers", 0), ("workers", 1)), nodes, strict=True)
+    ]
+    level = look(facts(record_of(msgspec.convert({"spec": {"replicatedJobs": ROLES}}, JobSet)), pods))["placement"]
+    assert level.text.startswith(text)
+    assert [*level.details][-len(details) :] == details

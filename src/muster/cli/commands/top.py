@@ -23,10 +23,11 @@ def command(**options: Any) -> None:
 async def _top(target: Target) -> None:
     from muster.api.core import NODE, POD
     from muster.api.kueue import CLUSTER_QUEUE, WORKLOAD
-    from muster.api.pods import controller_of, is_finished, pod_requests
+    from muster.api.pods import is_finished, pod_requests
     from muster.api.quantity import amount
     from muster.insight.quotastate import by_owner, quota_state
     from muster.insight.reader.queues import list_or_none
+    from muster.insight.record import job_of
     from muster.insight.text import quantity, table
 
     async with connect(target) as session:
@@ -37,10 +38,10 @@ async def _top(target: Target) -> None:
     used: dict[str, Counter[str]] = defaultdict(Counter)
     users: dict[tuple[str, str, str], Counter[str]] = defaultdict(Counter)
     for pod in pods:
-        owner = controller_of(pod) or pod.metadata
-        workload = workloads.get(owner.uid)
+        uid, name = job_of(pod)
+        workload = workloads.get(uid)
         queue = quota_state(workload).cluster_queue if workload is not None else ""
-        for tally in (used[pod.spec.node_name], users[pod.metadata.namespace, owner.name, queue or "-"]):
+        for tally in (used[pod.spec.node_name], users[pod.metadata.namespace, name, queue or "-"]):
             tally.update(Counter(pod_requests(pod.spec)) + Counter(pods=1))
     resources = [r for r in _SHOWN if any(r in node.status.allocatable for node in nodes)]
     rows = []

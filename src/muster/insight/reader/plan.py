@@ -17,11 +17,11 @@ from muster.api.config import EMBEDDED, Muster, Scheduling
 from muster.api.config.configz import CONFIGZ, scheduling_of
 from muster.api.core import NAMESPACE, NODE, PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, POD, Pod
 from muster.api.elastic import bounds_of
+from muster.api.jobset import JOB_SET, JobSet
 from muster.api.kinds import Kind
 from muster.api.kueue import LOCAL_QUEUE, RESOURCE_FLAVOR, WORKLOAD_PRIORITY_CLASS
 from muster.api.kueue.names import PRIORITY_CLASS_LABEL, QUEUE_NAME_LABEL
 from muster.api.managed.pods import group_name, is_managed
-from muster.api.meta import ObjectMeta
 from muster.api.policy import POD_DISRUPTION_BUDGET
 from muster.api.quantity import QuantityError
 from muster.api.status import ApiError
@@ -34,6 +34,7 @@ from muster.insight.never import Ask, verdict
 from muster.insight.plan import ObjectPlan, Subject, plans
 from muster.insight.quotaplan import QuotaPlan, quota_plan
 from muster.insight.reader.job import snapshot_of
+from muster.insight.reader.jobsetplan import of_jobset
 from muster.insight.reader.lists import Lists
 from muster.insight.reader.room import survey
 from muster.insight.rehearsal import ClusterReadings
@@ -60,6 +61,10 @@ async def plan(client: Client, stored: Sequence[tuple[Kind[Any], dict[str, Any]]
             job = msgspec.convert(document, Job)
             carriers.append(Carrier(JOB, changed(job, spec=changed(job.spec, suspend=False))))
             subjects.append(await _of_job(lists, job))
+        elif kind.resource == JOB_SET.resource:
+            subject, jobs = await of_jobset(lists, msgspec.convert(document, JobSet))
+            carriers += jobs
+            subjects.append(replace(subject, priority=await _priority(lists, subject)))
         elif kind.resource == POD.resource:
             pods.append(msgspec.convert(document, Pod))
         elif kind.resource in carrying:
@@ -89,7 +94,8 @@ async def _of_job(lists: Lists, job: Job) -> Subject:
     pods = tuple(_like(first, number, indexed=index is not None) for number in range(subject.podsets[0].count))
     bounds = bounds_of(meta.annotations)
     least = bounds.least if bounds is not None and bounds.least < len(pods) else 0
-    return replace(subject, pods=pods, priority=await _priority(lists, meta, first), least=least)
+    subject = replace(subject, pods=pods, least=least)
+    return replace(subject, priority=await _priority(lists, subject))
 
 
 def _like(pod: Pod, number: int, *, indexed: bool) -> Pod:
@@ -100,11 +106,12 @@ def _like(pod: Pod, number: int, *, indexed: bool) -> Pod:
     return changed(pod, metadata=changed(meta, name=name, uid=uid, annotations=annotations, labels=labels))
 
 
-async def _priority(lists: Lists, meta: ObjectMeta, pod: Pod) -> int:
+async def _priority(lists: Lists, subject: Subject) -> int:
     """In its queue: by the class that the job names, else that of its pods."""
-    named = meta.labels.get(PRIORITY_CLASS_LABEL, "")
+    named = subject.meta.labels.get(PRIORITY_CLASS_LABEL, "")
     classes = await lists.of(WORKLOAD_PRIORITY_CLASS) or () if named else ()
-    return next((one.value for one in classes if one.metadata.name == named), pod.spec.priority or 0)
+    of_pods = max((pod.spec.priority or 0 for pod in subject.pods), default=0)
+    return next((one.value for one in classes if one.metadata.name == named), of_pods)
 
 
 def _of_pods(pods: Iterable[Pod], sources: Sequence[GangSource[Any]], now: datetime) -> list[Subject]:
@@ -171,7 +178,7 @@ async def _never(lists: Lists, subjects: Sequence[Subject], quotas: Mapping[str,
     found = {}
     for one in waiting:
         counts = (min(podset.count, one.least or podset.min_count or podset.count) for podset in one.podsets)
-        ask = Ask(tuple(zip(one.podsets, counts, strict=True)), together=starts_together(one.meta))
+        ask = Ask(tuple(zip(one.podsets, counts, strict=True)), together=one.together and starts_together(one.meta))
         found[one.meta.uid] = verdict(ask, room, one.meta.namespace, one.queue)
     return {uid: one.text for uid, one in found.items() if one.certain}
 

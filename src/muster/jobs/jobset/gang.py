@@ -18,8 +18,7 @@ WHOLE = "true"
 
 def pod_annotations(jobset: JobSet, role: ReplicatedJob) -> dict[str, str]:
     """What the pods of a role get, so that the scheduler knows that they are placed together with those of others."""
-    asked = jobset.metadata.annotations.get(GANG_ANNOTATION) == WHOLE
-    return {GANG_ANNOTATION: WHOLE} if asked and _is_member(jobset, role) else {}
+    return {GANG_ANNOTATION: WHOLE} if _asks(jobset) and _is_member(jobset, role) else {}
 
 
 def stages(jobset: JobSet) -> Mapping[str, tuple[ReplicatedJob, ...]]:
@@ -29,6 +28,20 @@ def stages(jobset: JobSet) -> Mapping[str, tuple[ReplicatedJob, ...]]:
     for role in members:
         found.setdefault(_waits_for(jobset, role), []).append(role)
     return {role.name: tuple(stage) for stage in found.values() for role in stage}
+
+
+def is_one_gang(jobset: JobSet) -> bool:
+    """Whether all its pods get nodes at once, or none does: where it asks for it, and where it is one Job."""
+    roles = jobset.spec.replicated_jobs
+    if _asks(jobset):
+        stage = stages(jobset)
+        return all(len(stage.get(role.name, ())) == len(roles) for role in roles)
+    alone = len(roles) == 1 and roles[0].replicas == 1
+    return alone and roles[0].template.metadata.annotations.get(GANG_ANNOTATION) != "false"
+
+
+def _asks(jobset: JobSet) -> bool:
+    return jobset.metadata.annotations.get(GANG_ANNOTATION) == WHOLE
 
 
 def _is_member(jobset: JobSet, role: ReplicatedJob) -> bool:

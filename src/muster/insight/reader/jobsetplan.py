@@ -1,0 +1,78 @@
+"""What a JobSet that is not there yet would run: its Jobs as its controller makes them, and their pods."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from msgspec.structs import replace as changed
+
+from muster.api.batch import JOB, MAX_PARALLELISM, Job
+from muster.api.core import POD, Pod
+from muster.api.jobset import JOB_SET, JobSet, ReplicatedJob, ReplicatedJobStatus
+from muster.api.kueue.names import POD_SET_LABEL, QUEUE_NAME_LABEL
+from muster.api.status import ApiError
+from muster.controllers.integrations.jobset.integration import JobSetIntegration
+from muster.controllers.scheduler.carrier import Carrier
+from muster.insight.plan import Subject
+from muster.insight.reader.lists import Lists
+from muster.jobs.job.plan import Creation
+from muster.jobs.job.pods import PodTemplate
+from muster.jobs.job.terms import Terms
+from muster.jobs.jobset.children import Children
+from muster.jobs.jobset.gang import is_one_gang
+from muster.jobs.jobset.ordering import startup
+from muster.jobs.jobset.size import pods_of_job
+from muster.queueing.jobframework.equivalence import sanitized
+
+
+async def of_jobset(lists: Lists, jobset: JobSet) -> tuple[Subject, list[Carrier]]:
+    """What it asks for, with the pods that it makes first, and what carries their gangs.
+
+    Of each role one pod is made as a dry run, and the others are like it. Roles that wait for others come later.
+    """
+    meta, queue = jobset.metadata, jobset.metadata.labels.get(QUEUE_NAME_LABEL, "")
+    podsets = tuple(map(sanitized, JobSetIntegration().podsets(jobset)))
+    subject = Subject("jobset.jobset.x-k8s.io", meta, queue=queue, podsets=podsets)
+    if jobset.spec.suspend and not queue:
+        return replace(subject, problem="it is suspended"), []
+    if sum(podset.count for podset in podsets) > MAX_PARALLELISM:
+        return replace(subject, problem=f"more than {MAX_PARALLELISM} pods at a time are not planned"), []
+    runs = changed(jobset, spec=changed(jobset.spec, suspend=False))
+    carriers, pods = [Carrier(JOB_SET, runs)], list[Pod]()
+    nothing_yet = [ReplicatedJobStatus(name=role.name) for role in runs.spec.replicated_jobs]
+    for role in startup(runs, nothing_yet).roles:
+        jobs = list(_jobs(runs, role))
+        carriers += [Carrier(JOB, job) for job in jobs]
+        try:
+            pods += await _pods(lists, role, jobs)
+        except ApiError as error:
+            return replace(subject, problem=f"pods of {role.name} would be refused: {error}"), []
+    return replace(subject, pods=tuple(pods), together=is_one_gang(jobset)), carriers
+
+
+def _jobs(jobset: JobSet, role: ReplicatedJob) -> Iterator[Job]:
+    meta, children = jobset.metadata, Children(jobset)
+    for index in range(role.replicas):
+        job = children.job(role, index)
+        uid = f"{meta.uid}-{role.name}-{index}"
+        yield changed(job, metadata=changed(job.metadata, uid=uid, creation_timestamp=meta.creation_timestamp))
+
+
+async def _pods(lists: Lists, role: ReplicatedJob, jobs: list[Job]) -> list[Pod]:
+    """Those that run side by side; the label of the podset says which flavors they get."""
+    pods: list[Pod] = []
+    first: Pod | None = None
+    for job in jobs:
+        template, indexed = PodTemplate(job), Terms.of(job).indexed
+        for number in range(pods_of_job(role)):
+            made = template.pod(Creation(number if indexed else None))
+            if first is None:
+                first = await lists.client.create(POD, made, job.metadata.namespace, dry_run=True)
+            meta = changed(
+                made.metadata,
+                name=f"{job.metadata.name}-{number}",
+                uid=f"{job.metadata.uid}-{number}",
+                creation_timestamp=job.metadata.creation_timestamp,
+                labels=made.metadata.labels | {POD_SET_LABEL: role.name},
+            )
+            pods.append(changed(first, metadata=meta))
+    return pods
