@@ -175,20 +175,21 @@ def test_pitfall_2_without_a_reservation_the_large_gang_starves():
 
 
 @pytest.mark.parametrize(
-    ("says", "longest"),
+    ("says", "longest", "busy"),
     [
         # What runs when it comes ends within one, and so does what may pass it.
-        pytest.param(unknown, 2 * LONGEST, id="no ends are known"),
-        pytest.param(lies, 2 * LONGEST, id="all say that they end at once"),
-        pytest.param(estimates, 2 * LONGEST, id="estimates of which some are wrong"),
-        # It is expected when by their limits enough have ended, and what ends before that may pass it.
-        pytest.param(limits, 5 * LONGEST, id="limits that are kept to"),
+        pytest.param(unknown, 2 * LONGEST, 0.95, id="no ends are known"),
+        pytest.param(lies, 2 * LONGEST, 0.95, id="all say that they end at once"),
+        pytest.param(estimates, 2 * LONGEST, 0.95, id="estimates of which some are wrong"),
+        # It is expected when by their limits enough have ended, and what ends before that may pass it: limits far too
+        # long cost both.
+        pytest.param(limits, 5 * LONGEST, 0.94, id="limits that are kept to"),
     ],
 )
-def test_pitfall_2_the_wait_of_a_large_gang_is_bounded_and_the_cluster_stays_busy(says, longest, long):
+def test_pitfall_2_the_wait_of_a_large_gang_is_bounded_and_the_cluster_stays_busy(says, longest, busy, long):
     if says in (limits, estimates) and not long:
         pytest.skip("the long form has them, too")
     jobs = stream(says)
     alone, beside = Cluster(reserving=True).play(jobs), Cluster(reserving=True).play(with_large(jobs))
     assert beside.started["large"] - ARRIVES <= longest
-    assert beside.utilisation >= 0.95 * alone.utilisation
+    assert beside.utilisation >= busy * alone.utilisation
