@@ -1,6 +1,6 @@
 """The pods around one that is to be placed: those on the nodes, and those of its gang that have a place already."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Self
 
 import numpy as np
@@ -31,6 +31,12 @@ class Around:
         before = self._placed.get(shape)
         placed = {**self._placed, shape: counts if before is None else before + counts}
         return type(self)(self.capacity, placed, self._known)
+
+    def known(self, key: object, find: Callable[[], Ints]) -> Ints:
+        """What is the same whatever of the gang has a place."""
+        if (found := self._known.get(key)) is None:
+            found = self._known[key] = find()
+        return found
 
     def meant(self, terms: tuple[Term, ...]) -> Ints:
         """How many pods that all of the terms mean there are on each node."""

@@ -174,7 +174,11 @@ def _one_by_one(around: Around, shape: Shape, fits: Ints, wanted: int, taken: In
         liked = welcome(now, shape)
         keys = [left[nodes] if capacity.strategy is Strategy.TIGHT else -_worth(now, shape, counts, taken)[nodes]]
         keys += [-liked[nodes]] if liked is not None else []
-        counts[nodes[np.lexsort((*keys, crowd))[0]]] += 1
+        best = np.arange(len(nodes))
+        for key in (crowd, *reversed(keys)):
+            least = key[best]
+            best = best[least == least.min()]
+        counts[nodes[best[0]]] += 1
     return Filled(counts)
 
 

@@ -256,23 +256,28 @@ def _add_even(
     closed: list[tuple[str, Mask]],
     rules: list[Rule],
 ) -> None:
-    capacity = around.capacity
-    places = capacity.places(spread.topology_key)
-    counting = np.logical_and.reduce([capacity.places(one.topology_key) >= 0 for one in spreads])
-    if spread.honours_affinity:
-        counting = counting & capacity.selected(shape)
-    if spread.honours_taints:
-        counting = counting & capacity.tolerated(shape)
-    size = int(places.max(initial=-1)) + 1
-    inside = places[counting]
+    places = around.capacity.places(spread.topology_key)
+    counting = around.known(("counting", shape, spread), lambda: _counting(around, shape, spread, spreads))
+    size, inside = int(places.max(initial=-1)) + 1, places[counting]
     counts = np.bincount(inside, around.counted(spread, shape.namespace)[counting], size).astype(np.int64)
-    eligible = np.bincount(inside, minlength=size) > 0
+    eligible = around.known(("eligible", shape, spread), lambda: np.bincount(inside, minlength=size)) > 0
     own = int(spread.matcher.matches(dict(shape.labels)))
     rule = Even(places, counts, eligible, spread.max_skew, spread.least_places, own)
     if spread.counts(shape.namespace, shape.namespace, dict(shape.labels)):
         rules.append(rule)
     else:  # the shape's own pods change nothing
         closed.append((SPREAD, rule.closed()))
+
+
+def _counting(around: Around, shape: Shape, spread: Spread, spreads: Sequence[Spread]) -> Ints:
+    """The nodes that count for an even spread, by index."""
+    capacity = around.capacity
+    counting = np.logical_and.reduce([capacity.places(one.topology_key) >= 0 for one in spreads])
+    if spread.honours_affinity:
+        counting = counting & capacity.selected(shape)
+    if spread.honours_taints:
+        counting = counting & capacity.tolerated(shape)
+    return np.flatnonzero(counting)
 
 
 def _is_node_by_node(rule: Apart) -> bool:
