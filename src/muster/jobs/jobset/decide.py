@@ -32,7 +32,7 @@ from muster.jobs.jobset.suspend import changes
 from muster.jobs.jobset.terms import finish, is_in_order, is_suspended, restart_strategy
 from muster.jobs.jobset.ttl import expiry
 
-# Jobs created by one decision: a failure in between is not seen before they are.
+# Jobs created, and Jobs deleted, by one decision: what happens in between is not seen before they are.
 MAX_JOBS = 500
 
 
@@ -84,7 +84,7 @@ class _Decision(Struct, frozen=True):
         jobset, census, record = self.jobset, self.census, self.record
         if finish(jobset) is not None:
             return self._ended()
-        plan = JobSetPlan(record.status, delete=_to_delete(*census.previous, *census.surplus))
+        plan = _without(JobSetPlan(record.status), (*census.previous, *census.surplus))
         if not is_suspended(jobset) and all_ready(jobset, record.status.replicated_jobs_status):
             record = record.all_ready()
         if census.failed:
@@ -97,12 +97,12 @@ class _Decision(Struct, frozen=True):
         """Jobs that have ended are kept, and those that have not go; in the end the JobSet goes with all of them."""
         jobset, census = self.jobset, self.census
         at = expiry(jobset)
-        return JobSetPlan(
+        plan = JobSetPlan(
             self.record.status,
-            delete=_to_delete(*census.active, *census.previous, *census.surplus),
             wake_at=at if at is not None and at > self.now else None,
             expired=at is not None and at <= self.now,
         )
+        return _without(plan, (*census.active, *census.previous, *census.surplus))
 
     def _running(self, plan: JobSetPlan, record: Record) -> JobSetPlan:
         jobset, owner = self.jobset, owner_reference(self.jobset)
@@ -131,7 +131,7 @@ class _Decision(Struct, frozen=True):
             change=tuple(changes(jobset, children, self.census.active, may_run)),
             create=create,
             wake_at=group.wake_at,
-            more=next(missing, None) is not None,
+            more=plan.more or next(missing, None) is not None,
             start=group,
         )
 
@@ -150,5 +150,7 @@ def _with(plan: JobSetPlan, record: Record) -> JobSetPlan:
     return replace(plan, status=record.status, notes=record.notes)
 
 
-def _to_delete(*members: Member) -> tuple[Job, ...]:
-    return tuple(member.job for member in members if not member.deleting)
+def _without(plan: JobSetPlan, members: Sequence[Member]) -> JobSetPlan:
+    """The plan that deletes these, too."""
+    going = [member.job for member in members if not member.deleting]
+    return replace(plan, delete=tuple(going[:MAX_JOBS]), more=len(going) > MAX_JOBS)

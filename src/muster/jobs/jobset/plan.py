@@ -32,7 +32,7 @@ class JobSetPlan(Struct, frozen=True):
     create: Jobs that are missing.
     notes: events, once `status` is stored.
     wake_at: when to decide again even if nothing changes.
-    more: there was more to create than one plan may hold; decide again as soon as this one is done.
+    more: there was more to create or delete than one plan may hold; decide again as soon as this one is done.
     expired: the JobSet itself goes, now that it has ended for so long.
     start: what else the start of the group asks for.
     """

@@ -304,12 +304,24 @@ def test_a_name_that_the_server_completed_is_that_of_the_service():
     assert job.spec.template.spec.subdomain == "long-x7k2p"
 
 
-def test_many_jobs_are_made_by_several_decisions():
+def test_many_jobs_are_made_and_taken_away_by_several_decisions():
     world = World(jobset(role("a", MAX_JOBS + 1)))
     plan = decide(world.jobset, (), now=START)
     assert (len(plan.create), plan.more) == (MAX_JOBS, True)
     world.settle()
     assert len(world.jobs) == MAX_JOBS + 1
+    world.end("js-a-0", "Failed")
+    world.look()
+    plan = decide(world.jobset, tuple(world.jobs.values()), now=START)
+    assert (len(plan.delete), plan.more) == (MAX_JOBS, False)
+    world = begun(role("a", MAX_JOBS + 1), failurePolicy=RESTARTS)
+    world.end("js-a-0", "Failed")
+    world.look()
+    plan = decide(world.jobset, tuple(world.jobs.values()), now=START)
+    assert (len(plan.delete), plan.more) == (MAX_JOBS, True)
+    world.settle()
+    world.collect()
+    assert world.attempts == {1: MAX_JOBS + 1}
 
 
 def test_what_children_share_does_not_depend_on_when_they_are_made():
