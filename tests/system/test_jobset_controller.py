@@ -190,6 +190,18 @@ async def test_while_the_upstream_controller_holds_its_lease_ours_stands_back_an
 
 
 @on(PARTS)
+async def test_when_the_upstream_controller_gives_its_lease_back_ours_goes_on(cluster: Cluster) -> None:
+    spec = {"holderIdentity": "upstream-0", "leaseDurationSeconds": 600}
+    lease = msgspec.convert({"metadata": {"name": LEASE_NAME}, "spec": spec}, Lease)
+    await cluster.client.create(LEASE, lease, "default")
+    await cluster.jobset(role("a", 1))
+    assert await cluster.jobs() == {}
+    await cluster.client.patch(LEASE, LEASE_NAME, {"spec": {"holderIdentity": None}}, "default")
+    await cluster.settle(1)
+    assert list(await cluster.jobs()) == ["js-a-0"]
+
+
+@on(PARTS)
 async def test_what_a_jobset_does_not_count_is_not_looked_at(cluster: Cluster) -> None:
     await cluster.jobset(role("a", 2, 8))
     await cluster.report("js-a-0", startTime="2026-01-01T00:00:00Z", active=1)

@@ -88,7 +88,7 @@ class JobSetController(Reconciler):
         self._in_place = InPlaceRestarts(manager, self._controller.queue.add_after)
         self._metrics = JobSetMetrics(manager.registry)
         self._writer = Writer(manager.client, recorder)
-        self._upstream = Upstream(manager)
+        self._upstream = Upstream(manager, self._look_at_all)
         self._memories: dict[str, _Memory] = {}
         self._blocked: dict[str, str] = {}  # keys of Jobs of others that have a name of ours, and whose name it is
         self._jobsets = manager.informer(JOB_SET, indexes={owned.BY_SERVICE: owned.by_service}, optional=True)
@@ -148,6 +148,10 @@ class JobSetController(Reconciler):
         if old is not None and new is None:
             for jobset in self._jobsets.by(owned.BY_SERVICE, key_of(old)):
                 self._controller.queue.add(key_of(jobset))
+
+    def _look_at_all(self) -> None:
+        for jobset in self._jobsets.all():
+            self._controller.queue.add(key_of(jobset))
 
     def _wake_if_seen(self, key: str, memory: _Memory, jobset: JobSet) -> None:
         if memory.expected.are_met(jobset, self._jobs.version):

@@ -1,6 +1,7 @@
 """Whether JobSet's own controller works on this cluster: it holds its Lease, and has renewed it not long ago."""
 
 import logging
+from collections.abc import Callable
 
 from muster.api.coordination import LEASE, Lease
 from muster.runtime.manager import Manager
@@ -13,10 +14,14 @@ log = logging.getLogger(__name__)
 
 
 class Upstream:
-    """Follows the Lease. How long ago it was renewed is told by our own clock alone."""
+    """Follows the Lease. How long ago it was renewed is told by our own clock alone.
 
-    def __init__(self, manager: Manager) -> None:
+    freed: called when it was given back; that it ran out is seen when `works` is asked again.
+    """
+
+    def __init__(self, manager: Manager, freed: Callable[[], None]) -> None:
         self._clock = manager.clock
+        self._freed = freed
         self._renewed: dict[str, tuple[Lease, float]] = {}  # by key, those that are held
         self._standing_back = manager.registry.gauge(
             "muster_jobset_standing_back", "Whether JobSets are left to JobSet's own controller, which holds its Lease"
@@ -42,6 +47,7 @@ class Upstream:
         if new is None or not new.spec.holder_identity:
             if self._renewed.pop(key, None) is not None:
                 log.warning("JobSets are run here again: the Lease %s has been given back", key)
+                self._freed()
             return
         if key not in self._renewed:
             log.warning(
