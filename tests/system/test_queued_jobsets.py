@@ -207,23 +207,56 @@ async def test_deletion_of_its_workload_stops_it_and_it_queues_again(q: Queued) 
     assert await running(q, "j") == 3
 
 
+async def resize(q: Queued, name: str, replicas: int, role: int = 0) -> None:
+    edit = [{"op": "replace", "path": f"/spec/replicatedJobs/{role}/replicas", "value": replicas}]
+    await q.client.edit_object(JOB_SET, await see(q, name), edit)
+    await q.world.settle(5)
+
+
 @story
-async def test_its_size_changes_while_it_waits_and_not_while_it_runs(q: Queued) -> None:
+async def test_its_size_changes_while_it_waits(q: Queued) -> None:
     await q.queue(cpu=4)
     await jobset(q, "runs", *TWO)
     await jobset(q, "waits", *TWO)
-
-    async def grow(name: str) -> None:
-        edit = [{"op": "replace", "path": "/spec/replicatedJobs/0/replicas", "value": 3}]
-        await q.client.edit_object(JOB_SET, await see(q, name), edit)
-        await q.world.settle()
-
-    with pytest.raises(ApiError, match="the number of pods cannot change"):
-        await grow("runs")
-    await grow("waits")
+    await resize(q, "waits", 3)
     assert [podset.count for podset in (await q.workload("waits")).spec.pod_sets] == [3, 1]
     await end(q, "runs")
     assert await running(q, "waits") == 4
+
+
+@story
+async def test_while_it_runs_quota_follows_its_size(q: Queued) -> None:
+    await q.queue(cpu=6)
+    await jobset(q, "j", *TWO)
+    first = (await q.workload("j")).metadata.uid
+    before = {pod.metadata.uid for pod in (await q.client.list(POD, "default")).items}
+    await resize(q, "j", 3)
+    assert (await held(q, "j"), await running(q, "j")) == ({"workers": 3, "driver": 1}, 4)
+    await resize(q, "j", 7)
+    assert (await held(q, "j"), await running(q, "j")) == ({"workers": 3, "driver": 1}, 4), "there is no quota for 8"
+    await jobset(q, "next", *TWO)
+    assert await running(q, "next") == 0
+    await resize(q, "j", 1)
+    assert (await held(q, "j"), await running(q, "j")) == ({"workers": 1, "driver": 1}, 2)
+    assert await running(q, "next") == 3
+    await resize(q, "j", 3)
+    assert await running(q, "j") == 2
+    await end(q, "next")
+    assert (await held(q, "j"), await running(q, "j")) == ({"workers": 3, "driver": 1}, 4)
+    assert (await q.workload("j")).metadata.uid == first
+    kept = {pod.metadata.uid for pod in (await q.client.list(POD, "default")).items}
+    assert len(before & kept) == 2, "those of the first worker and of the driver ran all the while"
+    await end(q, "j")
+    assert (await q.state("j"))["Finished"] == "True Succeeded"
+
+
+@story
+async def test_one_that_is_of_fixed_size_cannot_change_while_it_runs(q: Queued) -> None:
+    await q.queue(cpu=4)
+    label, fixed = {QUEUE_NAME_LABEL: "cq"}, {"kueue.x-k8s.io/elastic-job": "false"}
+    await jobset(q, "j", *TWO, metadata={"labels": label, "annotations": fixed})
+    with pytest.raises(ApiError, match="the number of pods cannot change while the JobSet runs with quota"):
+        await resize(q, "j", 1)
 
 
 @story
@@ -287,6 +320,3 @@ async def test_its_manifest_can_be_applied_again_while_it_runs(q: Queued) -> Non
     other = [role("workers", 2, pod={"labels": {"mine": "y"}}), role("driver")]
     with pytest.raises(ApiError, match="field is immutable"):
         await q.client.patch(JOB_SET, "j", {"spec": {"replicatedJobs": other}}, "default")
-    more = [role("workers", 2, pod={"labels": {"mine": "x"}}), role("driver", 2)]
-    with pytest.raises(ApiError, match=r"replicatedJobs\[1\]: Forbidden: the number of pods cannot change"):
-        await q.client.patch(JOB_SET, "j", {"spec": {"replicatedJobs": more}}, "default")

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 from tests.system.queued_jobs import Queued
 from tests.system.test_queued_jobs_crashes import RUN_TIME, Reconcilers, cluster, resume
-from tests.system.test_queued_jobsets import end, jobs, jobset, role, running, see
+from tests.system.test_queued_jobsets import end, jobs, jobset, resize, role, running, see
 
 from muster.api.config import EMBEDDED
 from muster.api.kueue import WORKLOAD
@@ -14,6 +14,7 @@ from muster.runtime.clock import run_virtual
 
 QUOTA = 3
 SHORT = (role("workers", 2, pod=RUN_TIME["metadata"]), role("driver", pod=RUN_TIME["metadata"]))
+LONG = (role("workers", 2, pod={"annotations": {"muster.dev/run-time": "300s"}}),)
 
 
 async def watched(q: Queued, seconds: int) -> None:
@@ -41,7 +42,7 @@ async def restarted(q: Queued) -> None:
     await jobset(q, "k", *SHORT)
     await end(q, "j", of="driver")
     await end(q, "j", "Failed", of="workers", first=True)
-    await watched(q, 10)
+    await watched(q, 5)
 
 
 async def forgotten(q: Queued) -> None:
@@ -52,7 +53,17 @@ async def forgotten(q: Queued) -> None:
     for workload in await q.workloads():
         if workload.metadata.owner_references[0].name == "j":
             await q.client.delete(WORKLOAD, workload.metadata.name, "default")
-    await watched(q, 10)
+    await watched(q, 5)
+
+
+async def resized(q: Queued) -> None:
+    """It grows and shrinks while another waits."""
+    await q.queue(cpu=QUOTA)
+    await jobset(q, "j", *LONG)
+    await jobset(q, "k", role("a", pod=RUN_TIME["metadata"]))
+    for replicas in (3, 1, 2):
+        await resize(q, "j", replicas)
+        await watched(q, 5)
 
 
 async def check(q: Queued, writes: int) -> None:
@@ -62,11 +73,12 @@ async def check(q: Queued, writes: int) -> None:
         assert done.type == "Completed", f"after {writes} writes"
         assert (await q.state(name))["Finished"] == "True Succeeded", f"after {writes} writes"
         assert workload.metadata.finalizers == (), f"after {writes} writes"
+        roles = (await see(q, name)).spec.replicated_jobs
+        assert len(await jobs(q, name)) == sum(one.replicas for one in roles), f"after {writes} writes"
         assert all(podset.template.spec.node_selector == {} for podset in workload.spec.pod_sets)
-        assert len(await jobs(q, name)) == 3, f"after {writes} writes"
 
 
-STORIES = pytest.mark.parametrize("story", [evicted, restarted, forgotten])
+STORIES = pytest.mark.parametrize("story", [evicted, restarted, forgotten, resized])
 
 
 @STORIES
@@ -77,7 +89,7 @@ def test_killed_after_each_write(story: Callable[[Queued], Awaitable[None]]) -> 
             await story(q)
             await first.stop()
             second = Reconcilers(q.world.plane, configuration=EMBEDDED)
-            await watched(q, 10)
+            await watched(q, 5)
             await q.world.settle(900)
             await second.stop()
             await check(q, writes)

@@ -5,8 +5,10 @@ from typing import Any
 
 from muster.api.batch import JOB
 from muster.api.config import Configuration
+from muster.api.jobset import JOB_SET
 from muster.controllers.integrations.framework import Integration
 from muster.controllers.integrations.job.gates import QuotaGates
+from muster.controllers.integrations.jobset.gates import JobSetGates
 from muster.controllers.integrations.owners import Owners
 from muster.controllers.integrations.pods.reconciler import PodReconciler
 from muster.controllers.integrations.reconciler import JobReconciler
@@ -28,6 +30,8 @@ def reconcilers(
     parts: list[Runnable] = [JobReconciler(manager, one, owners, recorder, configuration) for one in ours]
     if JOB in kinds:
         parts.append(QuotaGates(manager, owners))
+    if JOB_SET in kinds:
+        parts.append(JobSetGates(manager, owners))
     if "pod" in configuration.integrations.frameworks:
         parts.append(PodReconciler(manager, recorder, configuration))
     return parts

@@ -16,6 +16,8 @@ from muster.api.conditions import is_true
 from muster.api.config import Configuration
 from muster.api.core import NAMESPACE, POD, Pod
 from muster.api.elastic import is_elastic
+from muster.api.jobset import JOB_SET
+from muster.api.jobset.names import JOBSET_NAME, JOBSET_UID, REPLICATED_JOB_NAME
 from muster.api.kinds import Kind
 from muster.api.kueue import (
     ADMISSION_CHECK,
@@ -50,6 +52,8 @@ from muster.controllers.integrations.framework import Integration
 from muster.controllers.integrations.table import chosen, outside
 from muster.jobs.job.quota import GATE, must_wait
 from muster.jobs.job.terms import Terms
+from muster.jobs.jobset.quota import by_role
+from muster.jobs.jobset.quota import must_wait as must_wait_of_role
 from muster.queueing.elastic.growth import granted
 from muster.queueing.jobframework.names import workload_name
 from muster.runtime.objects import meta_of
@@ -62,6 +66,8 @@ def managed_plugins(configuration: Configuration, integrations: Sequence[Integra
     plugins: list[Plugin] = [ManagedJobs(ours, around, settings)] if ours else []
     if JOB in [one.kind for one in ours]:
         plugins.append(pods_of_queued_jobs)
+    if JOB_SET in [one.kind for one in ours]:
+        plugins.append(pods_of_queued_jobsets)
     if "pod" in configuration.integrations.frameworks:
         plugins.append(ManagedPods(around, settings))
     return tuple(plugins)
@@ -242,10 +248,8 @@ def _left_out(integration: Integration[T], new: T, old: T, namespace: str, store
     """A JSON patch of what of a job that runs was injected, and a change does not have, by what its Workload says."""
     if integration.lacks_injection(old) or not integration.lacks_injection(new):
         return []
-    kind, meta = integration.kind, meta_of(old)
-    name = jobs.prebuilt_name(meta) or workload_name(kind.kind, kind.group, meta.name, meta.uid)
-    kept = store.latest(Key(WORKLOAD.resource, namespace, name))
-    edits = integration.keeping(new, old, WORKLOAD.decode(kept.body).spec.pod_sets) if kept is not None else ()
+    kept = _workload_of(integration.kind, meta_of(old), namespace, store)
+    edits = integration.keeping(new, old, kept.spec.pod_sets) if kept is not None else ()
     return msgspec.json.decode(msgspec.json.encode(edits))
 
 
@@ -277,6 +281,31 @@ def pods_of_queued_jobs(attempt: Attempt, store: Store) -> None:
         kept = store.latest(own._replace(name=prebuilt))
     if _is_held(pod, job, WORKLOAD.decode(kept.body) if kept is not None else None):
         attempt.document["spec"].setdefault("schedulingGates", []).append({"name": GATE})
+
+
+def pods_of_queued_jobsets(attempt: Attempt, store: Store) -> None:
+    """A new pod of a JobSet that queues waits while less is granted than its role is to have.
+
+    That is so while a JobSet that has grown waits for more, and where another program resumes what is not admitted.
+    """
+    if attempt.resource.key != "pods" or attempt.operation != "CREATE" or attempt.subresource:
+        return
+    labels = attempt.document["metadata"].get("labels") or {}
+    name, role = (str(labels.get(key, "")) for key in (JOBSET_NAME, REPLICATED_JOB_NAME))
+    entry = store.latest(Key(JOB_SET.resource, attempt.namespace, name)) if name else None
+    if entry is None or entry.header.uid != labels.get(JOBSET_UID) or QUEUE_NAME_LABEL not in entry.header.labels:
+        return
+    jobset = JOB_SET.decode(entry.body)
+    known = _workload_of(JOB_SET, jobset.metadata, attempt.namespace, store)
+    if known is not None and must_wait_of_role(jobset, role, by_role(jobset, known, granted(known)).get(role, 0)):
+        attempt.document["spec"].setdefault("schedulingGates", []).append({"name": GATE})
+
+
+def _workload_of(kind: Kind[Any], meta: ObjectMeta, namespace: str, store: Store) -> Workload | None:
+    """That of a job, whoever has made it."""
+    name = jobs.prebuilt_name(meta) or workload_name(kind.kind, kind.group, meta.name, meta.uid)
+    entry = store.latest(Key(WORKLOAD.resource, namespace, name))
+    return WORKLOAD.decode(entry.body) if entry is not None else None
 
 
 def _is_held(pod: Pod, job: Job, workload: Workload | None) -> bool:

@@ -2,18 +2,34 @@
 
 from collections.abc import Sequence
 
-from muster.api.elastic import ELASTIC_ANNOTATION
+from muster.api.elastic import ELASTIC_ANNOTATION, is_elastic
 from muster.api.jobset import JobSet
+from muster.api.jobset.names import CONTROLLER_NAME
 from muster.api.kueue import MOST_POD_SETS, PodSet
-from muster.api.kueue.names import ELASTIC_JOB, QUEUE_NAME_LABEL
+from muster.api.kueue.names import ELASTIC_JOB, QUEUE_NAME_LABEL, TOPOLOGY_ANNOTATIONS
+from muster.api.managed.jobs import prebuilt_name
 from muster.api.managed.topology import grouping, problems
 from muster.api.validation import names
 from muster.api.validation.fields import Errors, each, forbidden, too_many
 from muster.api.validation.kueue.rules import annotation_path
 from muster.jobs.jobset.size import pods_of_role
+from muster.jobs.jobset.terms import managed_by
 
 _ROLES = "spec.replicatedJobs"
-_FIXED = "a JobSet that queues keeps its size while it runs"
+_SIZES = "the bounds between which a Job is moved mean nothing for a JobSet"
+_FIXED = f"the number of pods cannot change while the JobSet runs with quota, unless it is {ELASTIC_JOB}"
+
+
+def counts_follow(jobset: JobSet) -> bool:
+    """Whether a new JobSet that queues is to keep its Workload, and its pods, when it is scaled.
+
+    So it is without a queue. It is left alone if it says so, if its pods have to keep together in a topology, or if
+    another program makes its Workload or runs it.
+    """
+    templates = (role.template.spec.template for role in jobset.spec.replicated_jobs)
+    anywhere = all(TOPOLOGY_ANNOTATIONS.isdisjoint(template.metadata.annotations) for template in templates)
+    ours = managed_by(jobset) == CONTROLLER_NAME and not prebuilt_name(jobset.metadata)
+    return ours and anywhere and ELASTIC_JOB not in jobset.metadata.annotations
 
 
 def rules(jobset: JobSet, old: JobSet | None, podsets: Sequence[PodSet]) -> Errors:
@@ -28,12 +44,12 @@ def rules(jobset: JobSet, old: JobSet | None, podsets: Sequence[PodSet]) -> Erro
 
 def changes(new: JobSet, old: JobSet) -> Errors:
     """What of a JobSet may change while it runs: it holds quota for the size that it was admitted with."""
-    if new.spec.suspend or old.spec.suspend or not _queues(old):
+    if new.spec.suspend or old.spec.suspend or not _queues(old) or is_elastic(old.metadata.annotations):
         return
     before = {role.name: pods_of_role(role) for role in old.spec.replicated_jobs}
     for number, role in enumerate(new.spec.replicated_jobs):
         if pods_of_role(role) != before.get(role.name, pods_of_role(role)):
-            yield forbidden(f"{_ROLES}[{number}]", f"the number of pods cannot change: {_FIXED}; suspend it first")
+            yield forbidden(f"{_ROLES}[{number}]", _FIXED)
 
 
 def _queues(jobset: JobSet) -> bool:
@@ -47,6 +63,5 @@ def _one_workload(jobset: JobSet) -> Errors:
         yield too_many(_ROLES, len(roles), MOST_POD_SETS)
     for number, role in enumerate(roles):
         yield from each(f"{_ROLES}[{number}].name", role.name, names.dns_label(role.name))
-    for annotation in (ELASTIC_ANNOTATION, ELASTIC_JOB):
-        if annotation in jobset.metadata.annotations:
-            yield forbidden(annotation_path(annotation), _FIXED)
+    if ELASTIC_ANNOTATION in jobset.metadata.annotations:
+        yield forbidden(annotation_path(ELASTIC_ANNOTATION), _SIZES)

@@ -25,6 +25,10 @@ class _Job(Struct):
     bound: int = 0
     placed: bool = False
 
+    def is_there(self, size: int) -> bool:
+        """Whether it has all its pods, or had."""
+        return self.placed or len(self.unbound) >= size
+
 
 class JobSetGangs(GangSource[JobSet]):
     """JobSets whose pods say that they go together. The pods of others are in the gangs of their Jobs.
@@ -65,18 +69,20 @@ class JobSetGangs(GangSource[JobSet]):
 
 
 def _turn(jobset: JobSet, stage: Sequence[ReplicatedJob], jobs: dict[str, dict[str, _Job]]) -> list[Turn]:
-    """That of one stage; none if it has nothing to place, or lacks pods."""
-    known = [job for role in stage for job in jobs.get(role.name, {}).values()]
-    unbound = [pod for job in known for pod in job.unbound]
-    if not unbound or not all(_is_complete(jobset, role, jobs.get(role.name, {})) for role in stage):
+    """That of one stage; none if it has nothing to place, or lacks pods. What joins one that runs goes Job by Job."""
+    known = {role.name: jobs.get(role.name, {}) for role in stage}
+    runs = any(job.bound for found in known.values() for job in found.values())
+    if not runs and not all(_is_complete(jobset, role, known[role.name]) for role in stage):
         return []
-    return [Turn(tuple(by_age(unbound)), repairs=any(job.bound for job in known))]
+    there = [job for role in stage for job in known[role.name].values() if job.is_there(pods_of_job(role))]
+    unbound = [pod for job in there for pod in job.unbound]
+    return [Turn(tuple(by_age(unbound)), repairs=runs)] if unbound else []
 
 
 def _is_complete(jobset: JobSet, role: ReplicatedJob, jobs: dict[str, _Job]) -> bool:
     """Whether all pods are there that are to run side by side; those of Jobs that have succeeded may be gone."""
     each = pods_of_job(role)
-    if not all(job.placed or len(job.unbound) >= each for job in jobs.values()):
+    if not all(job.is_there(each) for job in jobs.values()):
         return False
     ended = sum(not job.unbound and not job.bound for job in jobs.values())
     return role.replicas - len(jobs) <= max(0, _succeeded(jobset, role) - ended) or not each

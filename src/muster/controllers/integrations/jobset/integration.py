@@ -10,7 +10,7 @@ from muster.api.core import PodTemplateSpec
 from muster.api.jobset import JOB_SET, JobSet, ReplicatedJob, names
 from muster.api.kinds import Kind
 from muster.api.kueue import PodSet, ReclaimablePod
-from muster.api.kueue.names import MULTI_KUEUE_CONTROLLER, POD_SET_LABEL
+from muster.api.kueue.names import ELASTIC_JOB, MULTI_KUEUE_CONTROLLER, POD_SET_LABEL
 from muster.api.managed.topology import topology_request
 from muster.api.validation.fields import Errors
 from muster.controllers.integrations.framework import Integration, Step
@@ -89,6 +89,10 @@ class JobSetIntegration(Integration[JobSet]):
         """Its controller brings its Jobs up to date when it is resumed."""
         pairs = zip(_templates(job), original, strict=True)
         return [_step([restoring(template, podset.template) for template, podset in pairs], job)]
+
+    def defaults(self, job: JobSet) -> dict[str, Any]:
+        """Its size may change as it may without a queue."""
+        return {"metadata": {"annotations": {ELASTIC_JOB: "true"}}} if admission.counts_follow(job) else {}
 
     def hand_over(self, job: JobSet) -> dict[str, Any]:
         """By the name of its controller."""

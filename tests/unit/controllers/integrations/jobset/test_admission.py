@@ -14,6 +14,8 @@ K = "kueue.x-k8s.io"
 QUEUE = f"{K}/queue-name"
 REQUIRED, PREFERRED = f"{K}/podset-required-topology", f"{K}/podset-preferred-topology"
 SLICE, SLICE_SIZE, GROUP = (f"{K}/podset-slice-required-topology", f"{K}/podset-slice-size", f"{K}/podset-group-name")
+ELASTIC = f"{K}/elastic-job"
+SIZED = {"metadata": {"annotations": {ELASTIC: "true"}}}
 SUSPENDED = {"spec": {"suspend": True}}
 AWAY = {"spec": {"managedBy": f"{K}/multikueue"}}
 FAR = World({"lq": "far"}, elsewhere=("far",))
@@ -31,12 +33,18 @@ def jobset(*roles, labels=None, annotations=None, runs=False, **spec):
     return msgspec.convert(document, JobSet)
 
 
+ASKS = role("a", annotations={REQUIRED: "cloud.com/block"})
+
+
 @pytest.mark.parametrize(
     ("made", "around", "gets"),
     [
         (jobset(runs=True), World(), []),
-        (jobset(runs=True), DEFAULT, [{"metadata": {"labels": {QUEUE: "default"}}}, SUSPENDED]),
-        (jobset(labels={QUEUE: "lq"}), DEFAULT, [SUSPENDED]),
+        (jobset(runs=True), DEFAULT, [{"metadata": {"labels": {QUEUE: "default"}}}, SUSPENDED, SIZED]),
+        (jobset(labels={QUEUE: "lq"}), DEFAULT, [SUSPENDED, SIZED]),
+        (jobset(labels={QUEUE: "lq"}, annotations={ELASTIC: "false"}), DEFAULT, [SUSPENDED]),
+        (jobset(ASKS, labels={QUEUE: "lq"}), DEFAULT, [SUSPENDED]),
+        (jobset(labels={QUEUE: "lq", f"{K}/prebuilt-workload-name": "w"}), DEFAULT, [SUSPENDED]),
         (jobset(labels={QUEUE: "lq"}), FAR, [SUSPENDED, AWAY]),
         (jobset(labels={QUEUE: "lq"}, managedBy="jobset.sigs.k8s.io/jobset-controller"), FAR, [SUSPENDED, AWAY]),
         (jobset(labels={QUEUE: "lq"}, managedBy="example.com/foo"), FAR, [SUSPENDED]),
@@ -54,7 +62,7 @@ def grouped(name, pods, replicas, group, level="cloud.com/block", way=REQUIRED):
     return role(name, pods, replicas, annotations={way: level, GROUP: group})
 
 
-KEEPS_ITS_SIZE = "a JobSet that queues keeps its size while it runs"
+BOUNDS = "the bounds between which a Job is moved mean nothing for a JobSet"
 LISTED = f'["{REQUIRED}", "{PREFERRED}", "{K}/podset-unconstrained-topology"]'
 ONE_WAY = f"must not contain more than one topology annotation: {LISTED}"
 OTHERS = f"must specify '{REQUIRED}' or '{PREFERRED}' topology consistent with '%s' in group 'g'"
@@ -131,7 +139,7 @@ OTHERS = f"must specify '{REQUIRED}' or '{PREFERRED}' topology consistent with '
         ),
         pytest.param(
             jobset(role("a"), labels={QUEUE: "q"}, annotations={"muster.dev/elastic": "1:2"}),
-            [f"metadata.annotations[muster.dev/elastic]: Forbidden: {KEEPS_ITS_SIZE}"],
+            [f"metadata.annotations[muster.dev/elastic]: Forbidden: {BOUNDS}"],
             id="elastic",
         ),
     ],
@@ -140,9 +148,10 @@ def test_what_is_wrong_with_a_jobset(made, said):
     assert [str(one) for one in errors(KIND, made, None, DEFAULT)] == said
 
 
+FOLLOWS = {ELASTIC: "true"}
 IN_QUEUE = {QUEUE: "q"}
 SMALL, LARGE = (role("a", 2, 1), role("b")), (role("a", 2, 2), role("b"))
-KEEPS = "spec.replicatedJobs[0]: Forbidden: the number of pods cannot change: a JobSet that queues keeps its size while"
+KEEPS = "spec.replicatedJobs[0]: Forbidden: the number of pods cannot change while the JobSet runs with quota, unless"
 
 
 @pytest.mark.parametrize(
@@ -157,6 +166,12 @@ KEEPS = "spec.replicatedJobs[0]: Forbidden: the number of pods cannot change: a 
             jobset(*SMALL, labels=IN_QUEUE, runs=True),
             [KEEPS],
             id="shrinks",
+        ),
+        pytest.param(
+            jobset(*SMALL, labels=IN_QUEUE, annotations=FOLLOWS, runs=True),
+            jobset(*LARGE, labels=IN_QUEUE, annotations=FOLLOWS, runs=True),
+            [],
+            id="quota follows its size",
         ),
         pytest.param(jobset(*SMALL, runs=True), jobset(*LARGE, runs=True), [], id="in no queue"),
         pytest.param(

@@ -101,6 +101,12 @@ RESTARTING = ONE_DONE | RESTARTED | {"conditions": [{"type": "RestartingJobSet",
             jobset(*TWO, status=RESTARTING), "a-1-0' a-1-1' b-0-0'", [], id="nor do Jobs that had succeeded in it"
         ),
         pytest.param(jobset(*TWO), "a-0-0~ a-0-1~ a-1-0 a-1-1 b-0-0", [], id="nor what is on its way out"),
+        pytest.param(
+            jobset(role("a", 3, 2), role("b")),
+            "a-0-0! a-0-1! a-1-0 a-1-1 a-2-0 b-0-0!",
+            ["a-1-0 a-1-1"],
+            id="to one that runs a Job comes whole, and waits for no other",
+        ),
         pytest.param(jobset(*AFTER), "a-0-0", ["a-0-0"], id="those that wait for others are not waited for"),
         pytest.param(jobset(*AFTER), "a-0-0! b-0-0 c-0-0", [], id="they are a gang themselves"),
         pytest.param(

@@ -1,0 +1,79 @@
+"""Lets pods of JobSets go for which quota has been granted: those that came when a JobSet grew."""
+
+from collections.abc import Iterable
+
+from muster.api.core import POD, Pod
+from muster.api.jobset import JOB_SET, names
+from muster.api.kueue import Workload
+from muster.controllers.gangs import by_age
+from muster.controllers.integrations.owners import Owners, controller_of
+from muster.jobs.job.quota import GATE, is_gated
+from muster.jobs.jobset.quota import by_role, may_go
+from muster.queueing.elastic.growth import granted
+from muster.runtime.controller import Result
+from muster.runtime.manager import Manager
+from muster.runtime.reconciler import Reconciler
+from muster.runtime.refusals import ignoring
+
+WORKERS = 4
+
+# Pods with a gate, and all others, by the UID of their JobSet.
+_BY_JOBSET = "jobset"
+
+
+class JobSetGates(Reconciler):
+    """Runs under a `Manager`."""
+
+    name = "jobset-quota-gates"
+
+    def __init__(self, manager: Manager, owners: Owners) -> None:
+        super().__init__(manager, workers=WORKERS)
+        self._owners = owners
+        self._jobsets = manager.informer(JOB_SET)
+        self._pods = manager.informer(POD, indexes={_BY_JOBSET: _jobset_uid})
+        self._controller.watch(self._pods, self._jobset_of, when=_matters)
+        self._controller.watch(owners.workloads, self._jobset_of_workload)
+
+    def _jobset_of(self, pod: Pod) -> list[str]:
+        name = pod.metadata.labels.get(names.JOBSET_NAME, "")
+        return [f"{pod.metadata.namespace}/{name}"] if name and self._waits(*_jobset_uid(pod)) else []
+
+    def _jobset_of_workload(self, workload: Workload) -> list[str]:
+        owner = controller_of(workload.metadata)
+        if owner is None or not JOB_SET.is_of(owner) or not self._waits(owner.uid):
+            return []
+        return [f"{workload.metadata.namespace}/{owner.name}"]
+
+    def _waits(self, uid: str = "") -> bool:
+        return any(is_gated(pod) for pod in self._pods.by(_BY_JOBSET, uid))
+
+    async def _reconcile(self, key: str) -> Result:
+        jobset = self._jobsets.get(key)
+        if jobset is None or jobset.spec.suspend:
+            return None
+        meta = jobset.metadata
+        workloads = self._owners.workloads_of(JOB_SET, meta.namespace, meta.name)
+        mine = next((one for one in workloads if (o := controller_of(one.metadata)) and o.uid == meta.uid), None)
+        if mine is None:
+            return None
+        pods = by_age(self._pods.by(_BY_JOBSET, meta.uid))
+        for role, count in by_role(jobset, mine, granted(mine)).items():
+            members = (pod for pod in pods if pod.metadata.labels.get(names.REPLICATED_JOB_NAME) == role)
+            for pod in may_go(members, count):
+                await self._open(pod)
+        return None
+
+    async def _open(self, pod: Pod) -> None:
+        kept = [gate for gate in pod.spec.scheduling_gates if gate.name != GATE]
+        with ignoring("NotFound"):
+            await self._client.patch_object(POD, pod, {"spec": {"schedulingGates": kept or None}})
+
+
+def _jobset_uid(pod: Pod) -> Iterable[str]:
+    uid = pod.metadata.labels.get(names.JOBSET_UID)
+    return (uid,) if uid else ()
+
+
+def _matters(_old: Pod | None, new: Pod | None) -> bool:
+    """Whether one more waits, or one that did not wait has gone."""
+    return new is None or is_gated(new) or new.status.phase in ("Succeeded", "Failed")
