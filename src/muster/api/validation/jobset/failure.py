@@ -77,7 +77,7 @@ def _rule(path: str, rule: FailurePolicyRule, roles: set[str]) -> Errors:
 
 def _pattern(path: str, pattern: str) -> Errors:
     """Upstream finds out when a Job fails, and passes over it."""
-    if len(pattern.encode(errors="surrogatepass")) > _MAX_PATTERN_BYTES:
+    if len(pattern.encode()) > _MAX_PATTERN_BYTES:
         yield too_long(path, _MAX_PATTERN_BYTES)
         return
     try:
