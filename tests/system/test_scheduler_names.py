@@ -48,3 +48,28 @@ def test_pods_of_our_schedulers_are_placed_and_of_others_it_is_said(configuratio
             assert warned is not is_ours
 
     run_virtual(body())
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "where"),
+    [
+        ("/apis/batch/v1/namespaces/default/jobs", lambda job: job, "spec.template.spec"),
+        (
+            "/apis/jobset.x-k8s.io/v1alpha2/namespaces/default/jobsets",
+            lambda job: {"replicatedJobs": [{"name": "a", "template": {"spec": job}}]},
+            "spec.replicatedJobs[0].template.spec.template.spec",
+        ),
+    ],
+    ids=["Job", "JobSet"],
+)
+def test_of_those_who_make_pods_it_is_said_when_they_are_made(path, body, where):
+    async def scenario():
+        async with running(controllers=False) as plane:
+            template = {"spec": pod("yunikorn")["spec"] | {"restartPolicy": "Never"}}
+            document = {"metadata": {"name": "j"}, "spec": body({"template": template})}
+            request = Request("POST", path, body=msgspec.json.encode(document))
+            answer = await World(plane).client.transport.request(request)
+            assert answer.status == 201
+            assert f"{where}.schedulerName: no scheduler here is called 'yunikorn'" in answer.headers["warning"]
+
+    run_virtual(scenario())
