@@ -67,6 +67,17 @@ def errors(written: Written, configuration: Configuration) -> Errors:
     provisioning = scheduling.provisioning_class_name
     if provisioning and (sentences := names.dns_subdomain(provisioning)):
         yield invalid(f"{path}.provisioningClassName", provisioning, ",".join(sentences))
+    starts = configuration.muster.group_scheduling
+    for field, address in (("bindAddress", starts.bind_address), ("address", starts.address)):
+        if address and not _is_address(address):
+            yield invalid(f"muster.groupScheduling.{field}", address, "must be host:port")
+
+
+def _is_address(text: str) -> bool:
+    """Whether it is host:port, as one word."""
+    host, _, port = text.rpartition(":")
+    is_port = port.isascii() and port.isdigit() and len(port) <= 5 and int(port) <= _MAX_PORT
+    return bool(host) and is_port and not any(letter.isspace() for letter in text)
 
 
 def _spellings(written: Written) -> Errors:

@@ -47,7 +47,9 @@ class Release:
         host, _, port = self._settings.bind_address.rpartition(":")
         loop = asyncio.get_running_loop()
         try:
-            self._server = await loop.create_server(lambda: _Barrier(self), host, int(port), backlog=_BACKLOG)
+            self._server = await loop.create_server(
+                lambda: _Barrier(self), host.strip("[]"), int(port), backlog=_BACKLOG
+            )
         except OSError as error:
             log.warning("groups of JobSets start by their ConfigMaps alone: %s", error)
 
