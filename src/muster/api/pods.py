@@ -152,11 +152,13 @@ def _qos_amounts(resources: Mapping[str, str | int | float]) -> dict[str, int]:
 def why_unplaced(pods: Iterable[Pod]) -> str:
     """What a scheduler said last of pods without a node; "" if it has not said anything.
 
-    It tells each pod when it begins to wait, and one of a gang whenever the reason is another (`lastProbeTime`).
+    It tells each pod when it begins to wait, and one of a gang whenever the reason is another (`lastProbeTime`). Those
+    with a gate, whose turn it is not yet, only say something if there are no others.
     """
+    found = list(pods)
     said = [
         (condition.last_probe_time or condition.last_transition_time, condition.last_probe_time, condition.message)
-        for pod in pods
+        for pod in [pod for pod in found if not is_gated(pod)] or found
         for condition in pod.status.conditions
         if condition.type == "PodScheduled" and condition.status == "False" and condition.message
     ]

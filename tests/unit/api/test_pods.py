@@ -29,6 +29,7 @@ from muster.api.pods import (
     priority,
     qos_class,
     restart_count,
+    why_unplaced,
 )
 
 
@@ -165,3 +166,23 @@ def test_qos_class(containers: Any, qos: Any) -> None:
 def test_qos_class_of_the_pod_as_a_whole() -> None:
     resources = ResourceRequirements(limits={"cpu": "1", "memory": "1Gi"}, requests={"cpu": "1", "memory": "1Gi"})
     assert qos_class(PodSpec(containers=(container(),), resources=resources)) == "Guaranteed"
+
+
+@pytest.mark.parametrize(
+    ("waiting", "why"),
+    [
+        ([("no room", False, 1)], "no room"),
+        ([("no room", False, 1), ("no nodes", False, 2)], "no nodes"),
+        ([("no room", False, 1), ("it is gated", True, 2)], "no room"),
+        ([("it is gated", True, 2)], "it is gated"),
+        ([], ""),
+    ],
+)
+def test_why_pods_have_no_node_is_said_by_those_whose_turn_it_is(waiting, why):
+    def pod(message: str, gated: bool, second: int) -> Pod:
+        since = datetime(2026, 1, 1, second=second, tzinfo=UTC)
+        said = PodCondition(type="PodScheduled", status="False", message=message, last_transition_time=since)
+        gates = (PodSchedulingGate(name="g"),) if gated else ()
+        return Pod(spec=PodSpec(scheduling_gates=gates), status=PodStatus(conditions=(said,)))
+
+    assert why_unplaced(pod(*one) for one in waiting) == why

@@ -17,8 +17,9 @@ from muster.runtime.refusals import ignoring
 
 WORKERS = 4
 
-# Pods with a gate, and all others, by the UID of their JobSet.
+# Pods, and those of them that wait, by the UID of their JobSet.
 _BY_JOBSET = "jobset"
+_WAITING = "jobset-waiting"
 
 
 class JobSetGates(Reconciler):
@@ -30,7 +31,7 @@ class JobSetGates(Reconciler):
         super().__init__(manager, workers=WORKERS)
         self._owners = owners
         self._jobsets = manager.informer(JOB_SET)
-        self._pods = manager.informer(POD, indexes={_BY_JOBSET: _jobset_uid})
+        self._pods = manager.informer(POD, indexes={_BY_JOBSET: _jobset_uid, _WAITING: _waiting_of})
         self._controller.watch(self._pods, self._jobset_of, when=_matters)
         self._controller.watch(owners.workloads, self._jobset_of_workload)
 
@@ -45,7 +46,7 @@ class JobSetGates(Reconciler):
         return [f"{workload.metadata.namespace}/{owner.name}"]
 
     def _waits(self, uid: str = "") -> bool:
-        return any(is_gated(pod) for pod in self._pods.by(_BY_JOBSET, uid))
+        return bool(self._pods.by(_WAITING, uid))
 
     async def _reconcile(self, key: str) -> Result:
         jobset = self._jobsets.get(key)
@@ -72,6 +73,10 @@ class JobSetGates(Reconciler):
 def _jobset_uid(pod: Pod) -> Iterable[str]:
     uid = pod.metadata.labels.get(names.JOBSET_UID)
     return (uid,) if uid else ()
+
+
+def _waiting_of(pod: Pod) -> Iterable[str]:
+    return _jobset_uid(pod) if is_gated(pod) else ()
 
 
 def _matters(_old: Pod | None, new: Pod | None) -> bool:
