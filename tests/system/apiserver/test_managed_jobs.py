@@ -153,47 +153,47 @@ async def test_nobody_gates_pods_of_others(world):
         assert pod.spec.scheduling_gates == ()
 
 
-JOBSETS = "/apis/jobset.x-k8s.io/v1alpha2/namespaces/default/jobsets"
+SWEEPS = "/apis/lab.example.com/v1/namespaces/default/sweeps"
 
 
-async def make_jobsets(api):
-    names = {"plural": "jobsets", "kind": "JobSet"}
-    version = {"name": "v1alpha2", "served": True, "storage": True, "schema": {"openAPIV3Schema": {"type": "object"}}}
+async def make_sweeps(api):
+    names = {"plural": "sweeps", "kind": "Sweep"}
+    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": {"type": "object"}}}
     await api.made(
         "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
         {
             "apiVersion": "apiextensions.k8s.io/v1",
             "kind": "CustomResourceDefinition",
-            "metadata": {"name": "jobsets.jobset.x-k8s.io"},
-            "spec": {"group": "jobset.x-k8s.io", "names": names, "scope": "Namespaced", "versions": [version]},
+            "metadata": {"name": "sweeps.lab.example.com"},
+            "spec": {"group": "lab.example.com", "names": names, "scope": "Namespaced", "versions": [version]},
         },
     )
 
 
-def jobset(name="s", **labels):
+def sweep(name="s", **labels):
     metadata = {"name": name, "labels": labels}
-    return {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "metadata": metadata}
+    return {"apiVersion": "lab.example.com/v1", "kind": "Sweep", "metadata": metadata}
 
 
-UNHEARD = f'299 - "{QUEUE}: no integration for JobSet is enabled, it does not wait in a queue"'
+UNHEARD = f'299 - "{QUEUE}: no integration for Sweep is enabled, it does not wait in a queue"'
 
 
 @api
 async def test_a_queue_on_a_kind_that_nothing_makes_wait_is_answered_with_a_warning(api: Api):
-    await make_jobsets(api)
-    made = await api.post(JOBSETS, jobset(**{QUEUE: "lq"}))
+    await make_sweeps(api)
+    made = await api.post(SWEEPS, sweep(**{QUEUE: "lq"}))
     assert (made.status, made.headers["warning"]) == (201, UNHEARD)
-    again = await api.merge(f"{JOBSETS}/s", {"metadata": {"labels": {"a": "b"}}})
+    again = await api.merge(f"{SWEEPS}/s", {"metadata": {"labels": {"a": "b"}}})
     assert (again.status, "warning" in again.headers) == (200, False)  # it was told once
-    other = await api.merge(f"{JOBSETS}/s", {"metadata": {"labels": {QUEUE: "other"}}})
+    other = await api.merge(f"{SWEEPS}/s", {"metadata": {"labels": {QUEUE: "other"}}})
     assert other.headers["warning"] == UNHEARD
-    assert "warning" not in (await api.post(JOBSETS, jobset("t"))).headers
+    assert "warning" not in (await api.post(SWEEPS, sweep("t"))).headers
     assert "warning" not in (await api.post(JOBS, job() | {"metadata": {"name": "j", "labels": {QUEUE: "lq"}}})).headers
 
 
-@api_under(load(f"{HEAD}integrations: {{externalFrameworks: [JobSet.v1alpha2.jobset.x-k8s.io]}}"))
+@api_under(load(f"{HEAD}integrations: {{externalFrameworks: [Sweep.v1.lab.example.com]}}"))
 async def test_kinds_with_a_controller_of_their_own_and_those_that_are_off(api: Api):
-    await make_jobsets(api)
-    assert "warning" not in (await api.post(JOBSETS, jobset(**{QUEUE: "lq"}))).headers
+    await make_sweeps(api)
+    assert "warning" not in (await api.post(SWEEPS, sweep(**{QUEUE: "lq"}))).headers
     labelled = pod() | {"metadata": {"name": "p", "labels": {QUEUE: "lq"}}}
     assert "no integration for Pod" in (await api.post(PODS, labelled)).headers["warning"]
