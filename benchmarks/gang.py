@@ -205,9 +205,9 @@ def preemption() -> None:
             print(f"{nodes:7} {len(running):7} {sum(pods.values()):12} {len(pods):7} {took * 1e3:8.0f} {victims:8}")
 
 
-def reservation(gangs: int, sizes: list[int]) -> None:
+def reservation(gangs: int, cpus: int, sizes: list[int]) -> None:
     """A full cluster; the head wants nine tenths of it. After each pod that goes the ledger is brought up to date."""
-    random, capacity, ledger = Random(1), cluster(NODES, CPUS * 4), Ledger()
+    random, capacity, ledger = Random(1), cluster(NODES, cpus), Ledger()
     one = shape("1")
     runs: list[Running] = []
     for number in range(gangs):
@@ -216,7 +216,7 @@ def reservation(gangs: int, sizes: list[int]) -> None:
             break
         runs.append(Running(bind(capacity, str(number), outcome), 0.0, End(1 + random.random() * 3600)))
     pods = sum(len(one.pods) for one in runs)
-    wanted = int(NODES * CPUS * 4 * 0.9)
+    wanted = int(NODES * cpus * 0.9)
 
     def placing(taken: Ints) -> Placement | Refusal:
         return place(capacity, {one: wanted}, taken=taken)
@@ -248,8 +248,8 @@ def main() -> None:
     in_turn()
     pending()
     preemption()
-    reservation(2000, [8, 16, 24, 32])
-    reservation(100_000, [1, 1, 1, 2])
+    reservation(2000, CPUS, [8, 16, 24, 32])
+    reservation(150_000, CPUS * 4, [1, 1, 1, 2])
     print(f"\nmemory at the most: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10} MiB")
 
 

@@ -22,9 +22,9 @@ Floats: TypeAlias = npt.NDArray[np.float64]
 T = TypeVar("T")
 N = TypeVar("N", np.int64, np.float64)
 
-# Rows of the pods' array and of the gangs'.
+# Rows of the pods' array, and of the gangs': when they started, when they end, and whether that is sure.
 _GANG, _NODE, _AMOUNTS = range(3)
-_STARTED, _ENDS, _SURE = range(3)
+_ENDS = 1
 
 # So many pods that are gone may stand among the others.
 _GONE = 1000
@@ -71,20 +71,20 @@ class Ledger:
     def set(self, key: str, running: Running, capacity: Capacity) -> None:
         """A gang runs so, and its pods hold what they are assigned."""
         self.drop(key)
-        nodes, amounts = self._nodes, self._amounts
-        held = [capacity.assigned(uid) for uid in running.pods]
-        there = [(nodes.setdefault(one[0], len(nodes)), one[1].requests) for one in held if one is not None]
-        first, self._end = self._end, self._end + len(there)
-        self._pods = _roomy(self._pods, self._end)
+        nodes, amounts, end = self._nodes, self._amounts, running.end
         number = self._vacant.pop() if self._vacant else len(self._gangs)
-        self._terms = _roomy(self._terms, number + 1)
+        pods = [
+            (number, nodes.setdefault(one[0], len(nodes)), amounts.setdefault(one[1].requests, len(amounts)))
+            for one in map(capacity.assigned, running.pods)
+            if one is not None
+        ]
+        first, self._end = self._end, self._end + len(pods)
         self._gangs[key] = number, first, self._end
-        self._terms[:, number] = running.started, nan if running.end is None else running.end.at, 0.0
-        if running.end is not None:
-            self._terms[_SURE, number] = running.end.sure
-        self._pods[_GANG, first : self._end] = number
-        self._pods[_NODE, first : self._end] = [node for node, _ in there]
-        self._pods[_AMOUNTS, first : self._end] = [amounts.setdefault(one, len(amounts)) for _, one in there]
+        self._terms = _roomy(self._terms, number + 1)
+        self._terms[:, number] = (running.started, nan, 0.0) if end is None else (running.started, end.at, end.sure)
+        self._pods = _roomy(self._pods, self._end)
+        if pods:
+            self._pods[:, first : self._end] = np.array(pods, np.int64).T
 
     def drop(self, key: str) -> None:
         """A gang runs no more."""
