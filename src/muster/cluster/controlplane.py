@@ -15,7 +15,12 @@ from muster.api.config.configz import CONFIGZ, configz
 from muster.cluster.apiserver.access.control import AccessControl, Trust
 from muster.cluster.apiserver.admission.chain import PLUGINS, Admission
 from muster.cluster.apiserver.admission.definitions import definition_of_our_own
-from muster.cluster.apiserver.admission.managed import managed_plugins, queue_of_nobody, require_readable
+from muster.cluster.apiserver.admission.managed import (
+    managed_plugins,
+    queue_of_a_part,
+    queue_of_nobody,
+    require_readable,
+)
 from muster.cluster.apiserver.admission.plugins.jobsetclaims import require_claims_meant
 from muster.cluster.apiserver.admission.plugins.jobsetplacement import place_exclusively
 from muster.cluster.apiserver.admission.plugins.limitranger import require_limits_kept, set_default_resources
@@ -167,6 +172,7 @@ async def control_plane(
             last=(QuotaAdmission(ledger), NameSettlement(clock)),
             remarks=(
                 queue_of_nobody(configuration, integrations),
+                queue_of_a_part(configuration, integrations),
                 endless_batch_pods(groups),
                 definition_of_our_own(registry),
                 scheduler_of_nobody(configuration.muster.scheduling.scheduler_names),

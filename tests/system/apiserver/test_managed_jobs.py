@@ -197,3 +197,26 @@ async def test_kinds_with_a_controller_of_their_own_and_those_that_are_off(api: 
     assert "warning" not in (await api.post(SWEEPS, sweep(**{QUEUE: "lq"}))).headers
     labelled = pod() | {"metadata": {"name": "p", "labels": {QUEUE: "lq"}}}
     assert "no integration for Pod" in (await api.post(PODS, labelled)).headers["warning"]
+
+
+@api
+async def test_a_queue_in_the_templates_of_a_jobset_is_answered_with_a_warning(api: Api):
+    def jobset(name, where):
+        template = {"spec": {"template": {"spec": {"containers": [{"name": "c", "image": "none"}]}}}}
+        labelled = {"metadata": {"labels": {QUEUE: "lq"}}}
+        return {
+            "apiVersion": "jobset.x-k8s.io/v1alpha2",
+            "kind": "JobSet",
+            "metadata": {"name": name} | (labelled["metadata"] if where == "whole" else {}),
+            "spec": {
+                "replicatedJobs": [
+                    {"name": "a", "template": template},
+                    {"name": "b", "template": template | (labelled if where == "part" else {})},
+                ]
+            },
+        }
+
+    path = "/apis/jobset.x-k8s.io/v1alpha2/namespaces/default/jobsets"
+    assert "warning" not in (await api.post(path, jobset("whole", "whole"))).headers
+    told = f"spec.replicatedJobs[1].template.metadata.labels[{QUEUE}]: means nothing"
+    assert told in (await api.post(path, jobset("part", "part"))).headers["warning"]

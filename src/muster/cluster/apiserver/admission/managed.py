@@ -108,6 +108,24 @@ def queue_of_nobody(configuration: Configuration, integrations: Sequence[Integra
     return remark
 
 
+def queue_of_a_part(configuration: Configuration, integrations: Sequence[Integration[Any]]) -> Remark:
+    """Tells who writes a queue's name in the templates of a JobSet: it queues whole, by its own label."""
+    whole = any(one.kind == JOB_SET for one in chosen(integrations, configuration))
+
+    def remark(attempt: Attempt) -> str:
+        is_new = attempt.operation == "CREATE" and not attempt.subresource
+        if not whole or not is_new or attempt.resource.key != JOB_SET.resource:
+            return ""
+        roles = attempt.document.get("spec", {}).get("replicatedJobs") or ()
+        named = (number for number, role in enumerate(roles) if _queue_of(role.get("template") or {}))
+        if (number := next(named, None)) is None:
+            return ""
+        path = f"spec.replicatedJobs[{number}].template.metadata.labels[{QUEUE_NAME_LABEL}]"
+        return f"{path}: means nothing, a JobSet queues as a whole by its own label"
+
+    return remark
+
+
 def _queue_of(document: Mapping[str, Any]) -> Any:
     return (document.get("metadata", {}).get("labels") or {}).get(QUEUE_NAME_LABEL)
 

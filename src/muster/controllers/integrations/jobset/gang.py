@@ -42,8 +42,10 @@ class JobSetGangs(GangSource[JobSet]):
 
     def key(self, pod: Pod) -> str:
         """`namespace/jobset/uid`."""
+        if pod.metadata.annotations.get(GANG_ANNOTATION) != WHOLE:
+            return ""
         owner, labels = controller_of(pod), pod.metadata.labels
-        if pod.metadata.annotations.get(GANG_ANNOTATION) != WHOLE or owner is None or not JOB.is_of(owner):
+        if owner is None or not JOB.is_of(owner):
             return ""
         name, uid = labels.get(names.JOBSET_NAME, ""), labels.get(names.JOBSET_UID, "")
         return f"{pod.metadata.namespace}/{name}/{uid}" if name and uid else ""
