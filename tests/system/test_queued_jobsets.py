@@ -207,9 +207,9 @@ async def test_deletion_of_its_workload_stops_it_and_it_queues_again(q: Queued) 
     assert await running(q, "j") == 3
 
 
-async def resize(q: Queued, name: str, replicas: int, role: int = 0) -> None:
-    edit = [{"op": "replace", "path": f"/spec/replicatedJobs/{role}/replicas", "value": replicas}]
-    await q.client.edit_object(JOB_SET, await see(q, name), edit)
+async def resize(q: Queued, name: str, replicas: int, *, old: JobSet | None = None) -> None:
+    edit = [{"op": "replace", "path": "/spec/replicatedJobs/0/replicas", "value": replicas}]
+    await q.client.edit_object(JOB_SET, old or await see(q, name), edit)
     await q.world.settle(5)
 
 
@@ -320,3 +320,13 @@ async def test_its_manifest_can_be_applied_again_while_it_runs(q: Queued) -> Non
     other = [role("workers", 2, pod={"labels": {"mine": "y"}}), role("driver")]
     with pytest.raises(ApiError, match="field is immutable"):
         await q.client.patch(JOB_SET, "j", {"spec": {"replicatedJobs": other}}, "default")
+
+
+@story
+async def test_what_was_decided_on_an_older_one_is_not_written(q: Queued) -> None:
+    await q.queue(cpu=3)
+    made = await jobset(q, "j", *TWO)
+    with pytest.raises(ApiError) as old:
+        await resize(q, "j", 1, old=made)
+    assert (old.value.code, old.value.reason) == (409, "Conflict")
+    assert (await see(q, "j")).spec.replicated_jobs[0].replicas == 2

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any
 
 from muster.api.batch import COMPLETION_INDEX
-from muster.api.conditions import is_true
+from muster.api.conditions import find, is_true
 from muster.api.core import PodTemplateSpec
 from muster.api.jobset import JOB_SET, JobSet, ReplicatedJob, names
 from muster.api.kinds import Kind
@@ -68,9 +68,12 @@ class JobSetIntegration(Integration[JobSet]):
         """Those of Jobs that have succeeded for good."""
         return progress.reclaimable(job)
 
-    def started_at(self, job: JobSet) -> datetime | None:  # noqa: ARG002  (a JobSet does not say)
-        """Its status has no such time."""
-        return None
+    def started_at(self, job: JobSet) -> datetime | None:
+        """When it was resumed last; of one that its controller never saw suspended, when it was made."""
+        suspended = find(job.status.conditions, names.SUSPENDED)
+        if suspended is not None:
+            return suspended.last_transition_time if suspended.status == "False" else None
+        return job.metadata.creation_timestamp if job.status.replicated_jobs_status else None
 
     def priority_class(self, job: JobSet) -> str:
         """The first that pods of it ask for."""

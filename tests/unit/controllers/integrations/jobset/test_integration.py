@@ -1,10 +1,13 @@
 """How a JobSet queues; the facts about sizes, readiness and what is reclaimable are those of upstream's tests."""
 
+from datetime import UTC, datetime
+
 import msgspec
 import pytest
 
 from muster.api.core import Toleration
 from muster.api.jobset import JobSet
+from muster.api.meta import ObjectMeta
 from muster.cluster.apiserver.patch import json as jsonpatch
 from muster.controllers.integrations.framework import Step
 from muster.controllers.integrations.jobset.integration import JobSetIntegration
@@ -246,3 +249,26 @@ def test_its_priority_is_the_first_that_its_pods_ask_for():
     named = {"spec": {"priorityClassName": "high", "containers": []}}
     assert KIND.priority_class(jobset(role("a"), role("b", template=named))) == "high"
     assert KIND.priority_class(jobset(role("a"))) == ""
+
+
+SINCE = datetime(2026, 1, 1, 0, 0, 7, tzinfo=UTC)
+
+
+def suspended(status):
+    return {"conditions": [{"type": "Suspended", "status": status, "lastTransitionTime": "2026-01-01T00:00:07Z"}]}
+
+
+@pytest.mark.parametrize(
+    ("status", "started"),
+    [
+        ({}, None),
+        (suspended("True"), None),
+        (suspended("False"), SINCE),
+        (records(a={}), SINCE.replace(second=1)),
+        (records(a={}) | suspended("False"), SINCE),
+    ],
+)
+def test_it_has_started_when_it_was_resumed(status, started):
+    made = jobset(*TWO, status=status)
+    made = msgspec.structs.replace(made, metadata=ObjectMeta(creation_timestamp=SINCE.replace(second=1)))
+    assert KIND.started_at(made) == started
