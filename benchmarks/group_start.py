@@ -1,12 +1,17 @@
 """From the last pod of a JobSet's group that starts to the first and the last main container that begins.
 
-    python benchmarks/group_start.py [--rounds N] [PODS ...]
+    python -m benchmarks.group_start [--rounds N] [processes PODS ... | simulated PODS ... | decisions JOBS ...]
 
-On process nodes, with real processes: all but the last pod wait at their barrier for two seconds. The times are those
-that the shims write down of their containers, so they are of the very exec.
+processes: process nodes and real processes; all but the last pod wait at their barrier for two seconds. The times are
+those that the shims write down of their containers, so they are of the very exec.
+simulated: the embedded server and the controllers of Jobs and JobSets in this process, which plays the nodes: each pod
+is a status that it writes and a connection that it opens. The writes are those of the controllers.
+decisions: what one look at a JobSet of so many child Jobs costs, while its group waits.
 """
 
 import argparse
+import asyncio
+import gc
 import json
 import os
 import statistics
@@ -14,7 +19,36 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+from benchmarks.jobs import Silent
+from msgspec.structs import replace
+
+from muster.api.config.types import GroupScheduling
+from muster.api.core import CONFIG_MAP, POD, Pod
+from muster.api.jobset import JOB_SET, JobSet
+from muster.cluster.apiserver.inprocess import InProcessTransport
+from muster.cluster.apiserver.pipeline import ApiServer
+from muster.cluster.controlplane import Givens, control_plane
+from muster.cluster.serving import DESCRIPTORS, allow_descriptors
+from muster.cluster.store import MemoryJournal
+from muster.controllers.job import JobController
+from muster.controllers.jobset import JobSetController
+from muster.jobs.jobset.children import Children
+from muster.jobs.jobset.decide import decide
+from muster.jobs.jobset.start.decide import GroupStanding
+from muster.runtime.client import Client
+from muster.runtime.clock import RealClock
+from muster.runtime.ids import Ids, Random
+from muster.runtime.manager import Manager
+from muster.runtime.transport import STRATEGIC_MERGE_PATCH, Request, Response
+
+T = TypeVar("T")
 
 MUSTER = str(Path(sys.executable).parent / "muster")
 LATE_SECONDS = 2.0
@@ -79,17 +113,151 @@ def measure(pods: int) -> dict[str, float]:
     }
 
 
+# Simulated.
+
+
+class Counted(InProcessTransport):
+    """Counts what the controllers write, by resource."""
+
+    def __init__(self, server: ApiServer) -> None:
+        super().__init__(server)
+        self.writes: Counter[str] = Counter()
+
+    async def request(self, request: Request) -> Response:
+        if request.method != "GET":
+            self.writes[next(name for name in (*OURS, "other") if name == "other" or f"/{name}" in request.path)] += 1
+        return await super().request(request)
+
+
+OURS = ("jobsets", "configmaps", "jobs", "pods")
+ROOT = "group-scheduling-init"
+
+
+def job_set(pods: int) -> JobSet:
+    container = {"name": "main", "image": "none", "command": ["x"]}
+    spec = {"parallelism": pods, "completions": pods, "template": {"spec": {"containers": [container]}}}
+    roles = [{"name": "workers", "template": {"spec": spec}}]
+    given = {"replicatedJobs": roles, "groupSchedulingConfig": {"timeoutAfterSeconds": 600}}
+    return msgspec.convert({"metadata": {"name": "group"}, "spec": given}, JobSet)
+
+
+async def barrier(endpoint: str) -> float:
+    """A barrier that waits; when it heard its word."""
+    host, port, secret = endpoint.split()
+    while True:
+        reader, writer = await asyncio.open_connection(host, int(port))
+        writer.write(f"1 {secret}\n".encode())
+        word = await reader.readline()
+        heard = time.perf_counter()
+        writer.close()
+        if word == b"started 1\n":
+            return heard
+        await asyncio.sleep(1)
+
+
+async def arrive(client: Client, pod: Pod) -> None:
+    statuses = [{"name": ROOT, "image": "", "imageID": "", "state": {"running": {}}}]
+    status = {"status": {"phase": "Pending", "initContainerStatuses": statuses}}
+    await client.patch(POD, pod.metadata.name, status, "default", type=STRATEGIC_MERGE_PATCH, subresource="status")
+
+
+async def until(found: Callable[[], Awaitable[T | None]]) -> T:
+    while (it := await found()) is None:
+        await asyncio.sleep(0.05)
+    return it
+
+
+async def simulate(pods: int) -> dict[str, float]:
+    async with control_plane(MemoryJournal(), Givens(RealClock(), Ids(), Random())) as plane:
+        wire = Counted(plane.server)
+        manager = Manager(Client(wire), RealClock(), Random())
+        manager.add(JobController(manager, Silent()))
+        release = GroupScheduling(bind_address="127.0.0.1:0")
+        manager.add(JobSetController(manager, Silent(), start=release))
+        running = asyncio.create_task(manager.run())
+        await manager.ready.wait()
+        client = plane.client()
+        await client.create(JOB_SET, job_set(pods), "default")
+
+        async def there() -> list[Pod] | None:
+            found = (await client.list(POD, "default")).items
+            return found if len(found) == pods else None
+
+        *early, last = await until(there)
+        words = (await client.get(CONFIG_MAP, "group-group-scheduling", "default")).data["endpoint"]
+        waiting = [asyncio.create_task(barrier(words)) for _ in range(pods)]
+        wire.writes.clear()
+        for pod in early:
+            await arrive(client, pod)
+        await asyncio.sleep(3)
+        before = time.perf_counter()
+        await arrive(client, last)
+        heard = sorted(await asyncio.gather(*waiting))
+
+        async def written() -> bool | None:
+            data = (await client.get(CONFIG_MAP, "group-group-scheduling", "default")).data
+            return True if data.get("started") == "1" else None
+
+        await until(written)
+        await asyncio.sleep(1)
+        writes = dict(wire.writes)
+        await manager.stop()
+        await running
+    return {
+        "first hears": (heard[0] - before) * 1000,
+        "last hears": (heard[-1] - before) * 1000,
+        "skew": (heard[-1] - heard[0]) * 1000,
+        "writes of the JobSet": writes.get("jobsets", 0),
+        "writes of the ConfigMap": writes.get("configmaps", 0),
+        "writes of Jobs": writes.get("jobs", 0),
+        "writes of pods": writes.get("pods", 0),
+    }
+
+
+def measure_simulated(pods: int) -> dict[str, float]:
+    gc.collect()
+    return asyncio.run(simulate(pods))
+
+
+# Decisions.
+
+
+def measure_decision(jobs: int) -> dict[str, float]:
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    given = job_set(1)
+    role = replace(given.spec.replicated_jobs[0], replicas=jobs)
+    given = replace(given, spec=replace(given.spec, replicated_jobs=(role,)))
+    made = decide(given, (), now=now)
+    while made.more or len(made.create) < jobs:
+        children = Children(given)
+        made = replace(made, create=tuple(children.job(role, index) for index in range(jobs)), more=False)
+    standing = GroupStanding({job.metadata.name: 1 for job in made.create[1:]})
+    given = replace(given, status=made.status)
+    seconds = []
+    for _ in range(5):
+        before = time.perf_counter()
+        decide(given, made.create, now=now, group=standing)
+        seconds.append(time.perf_counter() - before)
+    return {"one look": min(seconds) * 1000}
+
+
+MEASURES = {"processes": measure, "simulated": measure_simulated, "decisions": measure_decision}
+SIZES = {"processes": [8, 10, 100], "simulated": [100, 1000, 5000], "decisions": [1, 100, 10_000]}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("pods", nargs="*", type=int, default=[8, 10, 100])
+    parser.add_argument("what", choices=MEASURES)
+    parser.add_argument("sizes", nargs="*", type=int)
     parser.add_argument("--rounds", type=int, default=5)
     arguments = parser.parse_args()
-    for pods in arguments.pods:
-        rounds = [measure(pods) for _ in range(arguments.rounds)]
+    allow_descriptors(DESCRIPTORS)
+    for size in arguments.sizes or SIZES[arguments.what]:
+        rounds = [MEASURES[arguments.what](size) for _ in range(arguments.rounds)]
         for name in rounds[0]:
             values = [found[name] for found in rounds]
-            unit = "s " if name == "all but one wait" else "ms"
-            print(f"{pods:5} pods  {name:20} {statistics.median(values):8.1f} {unit} (worst {max(values):.1f})")
+            unit = "" if name.startswith("writes") else "s" if name == "all but one wait" else "ms"
+            print(f"{size:6}  {name:24} {statistics.median(values):8.1f} {unit:2} (worst {max(values):.1f})")
 
 
 if __name__ == "__main__":

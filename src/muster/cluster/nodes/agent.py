@@ -52,7 +52,8 @@ from muster.runtime.transport import STRATEGIC_MERGE_PATCH
 DEFAULT_PODS = 500
 # Of a stop; the manager's own limit is longer.
 SHUTDOWN_SECONDS = 30.0
-_WORKERS = 8
+# Pods of a group begin together: none of them waits for what is written of the others.
+_WORKERS = 64
 _SWEEP_SECONDS = 10.0
 
 log = logging.getLogger(__name__)

@@ -17,7 +17,7 @@ from muster.jobs.jobset.start.barrier import STARTED
 from muster.runtime.ids import Random
 
 # Connections that may wait, and those of them that need not have said yet for whom.
-MOST_WAITING, MOST_UNKNOWN = 20_000, 500
+MOST_WAITING, MOST_UNKNOWN = 20_000, 5_000
 # What one says: an epoch and a secret.
 LINE_BYTES = 128
 # How long one may take to say it.
