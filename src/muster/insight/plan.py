@@ -25,7 +25,7 @@ class ObjectPlan:
 
     kind: as kubectl names it: `job.batch`. quota: None if it needs none. gang: None if that was not looked at.
     problem: why there is nothing to be said of it. note: what may yet become of it beyond that.
-    never: why it gets no quota however much others give back; "" if that is not so.
+    never: why it waits for quota for ever, or for nodes once it had that; "" if that is not so.
     """
 
     kind: str

@@ -93,7 +93,7 @@ def _lines(plan: Any, namespace: str, now: Any) -> list[str]:
     if plan.problem:
         return [*lines, f"   {plan.problem}"]
     if plan.never:
-        return [*lines, _line("quota", plan.never)]
+        return [*lines, f"   {plan.never}"]
     if plan.quota is not None:
         lines += _quota(plan.quota, now)
     if plan.gang is not None:
