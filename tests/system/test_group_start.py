@@ -199,7 +199,7 @@ def test_a_config_map_of_somebody_else_holds_the_group_up_until_it_goes() -> Non
         blocked = ("False", "ConfigMapConflict", "4/4 pods started")
         assert await cluster.condition(names.GROUP_SCHEDULING_READY) == blocked
         await cluster.client.delete(CONFIG_MAP, NAME, "default")
-        await cluster.settle(30)
+        await cluster.settle(11)
         assert await words(cluster) == {"started": "1"}
 
     play(story)

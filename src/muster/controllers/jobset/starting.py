@@ -144,7 +144,7 @@ class Starting:
         if known is None:
             with ignoring("AlreadyExists"):
                 self._written[key] = await self._client.create(CONFIG_MAP, wanted)
-                self._foreign.discard(owner)
+                self._is_ours(owner)
                 return
             known = await self._client.find(CONFIG_MAP, wanted.metadata.name, wanted.metadata.namespace)
             if known is None:
@@ -158,11 +158,17 @@ class Starting:
                 tell(Note("Warning", "GroupSchedulingBlocked", message))
             self._wake(owner, FOREIGN_SECONDS)
             return
-        self._foreign.discard(owner)
+        self._is_ours(owner)
         labels = known.metadata.labels | wanted.metadata.labels
         mended = replace(known, data=wanted.data, binary_data={}, metadata=replace(known.metadata, labels=labels))
         if patch := merge_patch(mended, known):
             self._written[key] = await self._client.patch_object(CONFIG_MAP, known, patch)
+
+    def _is_ours(self, jobset: str) -> None:
+        """The ConfigMap is the JobSet's; what was held up because it was not is looked at again."""
+        if jobset in self._foreign:
+            self._foreign.remove(jobset)
+            self._wake(jobset, 0.0)
 
     async def _fail(self, failure: Failure) -> None:
         """The Job fails as the Job controller would have it: it ends the pods, and then says so."""
