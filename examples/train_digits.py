@@ -2,8 +2,8 @@
 
     muster run --workers 4 -- python examples/train_digits.py
 
-Needs numpy and scikit-learn. Workers find each other by host name: worker i of job J is `J-i.J`, as in Kubernetes
-with a headless Service J. Each checks at the end that all of them hold bit-identical weights.
+Needs numpy and scikit-learn. Workers find each other by host name: that of worker 0 is `MASTER_ADDR`, and those of the
+others have their ranks in the place of the 0. Each checks at the end that all of them hold bit-identical weights.
 """
 
 import hashlib
@@ -26,14 +26,14 @@ PATIENCE_SECONDS = 60  # for the neighbours to appear
 class Ring:
     """The workers in a circle: each sends to the next and receives from the one before."""
 
-    def __init__(self, job: str, rank: int, size: int, port: int) -> None:
+    def __init__(self, first: str, rank: int, size: int, port: int) -> None:
         self.rank, self.size = rank, size
         self.sender = ThreadPoolExecutor(1)
         if size == 1:
             return
-        server = socket.create_server((host(job, rank), port))
+        server = socket.create_server((host(first, rank), port))
         server.settimeout(PATIENCE_SECONDS)
-        self.next = connect(host(job, (rank + 1) % size), port)
+        self.next = connect(host(first, (rank + 1) % size), port)
         self.previous, _ = server.accept()
         self.previous.settimeout(PATIENCE_SECONDS)
         for link in (self.next, self.previous):
@@ -74,8 +74,9 @@ class Ring:
         return same
 
 
-def host(job: str, rank: int) -> str:
-    return f"{job}-{rank}.{job}"
+def host(first: str, rank: int) -> str:
+    name, dot, domain = first.partition(".")
+    return f"{name.removesuffix('0')}{rank}{dot}{domain}"
 
 
 def connect(name: str, port: int) -> socket.socket:
@@ -125,7 +126,7 @@ class Network:
 
 def main() -> None:
     rank, size = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
-    ring = Ring(os.environ.get("MUSTER_JOB", ""), rank, size, int(os.environ.get("MASTER_PORT", "29500")))
+    ring = Ring(os.environ.get("MASTER_ADDR", ""), rank, size, int(os.environ.get("MASTER_PORT", "29500")))
 
     digits = load_digits()
     order = np.random.default_rng(1).permutation(len(digits.target))

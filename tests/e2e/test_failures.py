@@ -31,9 +31,8 @@ def test_a_gang_that_lost_a_worker(up):
     assert reason(up, "gang", "failed|ended") == WHY
     first, _, told = up("why", "gang").stdout.splitlines()
     assert first == f"gang: failed: {WHY}"
-    assert told.startswith(
-        "as the cluster says it: BackoffLimitExceeded: Job has reached the specified backoff limit; "
-    )
+    assert "; BackoffLimitExceeded: Job has reached the specified backoff limit; rank 1: " in told
+    assert told.startswith("as the cluster says it: FailedJobs: jobset failed due to one or more job failures ")
 
 
 def test_one_that_is_tried_again_and_one_that_takes_no_quota(up):

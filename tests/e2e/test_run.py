@@ -62,8 +62,8 @@ def test_workers_know_their_place(muster):
     script = 'echo "$RANK of $WORLD_SIZE at $MASTER_ADDR, $LOCAL_RANK, $(hostname)"'
     done = muster("run", "--workers", "2", "--name", "place", "--", "sh", "-c", script)
     assert sorted(done.stdout.splitlines()) == [
-        "[0] 0 of 2 at place-0.place, 0, place-0",
-        "[1] 1 of 2 at place-0.place, 0, place-1",
+        "[0] 0 of 2 at place-workers-0-0.place, 0, place-workers-0-0",
+        "[1] 1 of 2 at place-workers-0-0.place, 0, place-workers-0-1",
     ]
 
 
@@ -131,8 +131,8 @@ def test_nothing_survives_a_killed_run(muster):
 
 def test_dry_run_prints_the_manifest(muster):
     done = muster("run", "--workers", "2", "--name", "x", "--dry-run", "-o", "yaml", "--", "true")
-    kinds = [document["kind"] for document in yaml.safe_load_all(done.stdout)]
-    assert kinds == ["Service", "Job"]
+    [document] = yaml.safe_load_all(done.stdout)
+    assert document["kind"] == "JobSet"
 
 
 @pytest.mark.parametrize(

@@ -78,8 +78,9 @@ def test_kubectl_reads_the_same_words(muster, directory):
     done = subprocess.run(
         ["kubectl", "label", "--local", "-o", "json", "-f", "-", "a=b"], input=manifest, capture_output=True, check=True
     )
-    decoder, text = json.JSONDecoder(), done.stdout.decode().strip()
-    _, end = decoder.raw_decode(text)
-    read = decoder.raw_decode(text[end:].strip())[0]
-    written = list(yaml.safe_load_all(manifest))[1]
-    assert read["spec"]["template"]["spec"]["containers"] == written["spec"]["template"]["spec"]["containers"]
+    read, written = json.loads(done.stdout), yaml.safe_load(manifest)
+    assert containers(read) == containers(written)
+
+
+def containers(jobset):
+    return jobset["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]["containers"]

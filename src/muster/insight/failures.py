@@ -11,11 +11,18 @@ from datetime import UTC, datetime
 
 from muster.api.core import ContainerStateTerminated, ContainerStatus, Pod
 from muster.api.jobset.names import GROUP_SCHEDULING_INIT
-from muster.api.pods import find_condition, is_deleting
-from muster.insight.record import JobEnd, JobRecord
+from muster.api.pods import find_condition, is_deleting, is_finished, why_unplaced
+from muster.insight.record import JobEnd, JobRecord, is_late
+from muster.jobs.jobset.start.barrier import EXIT_CODE
 
 # Of a line that a program wrote, so much is shown.
 LINE_LENGTH = 160
+
+# Of many workers, so many are named.
+NAMED = 5
+
+# How a Job says that it has failed for the start of its group.
+GAVE_UP = "group scheduling timed out"
 
 _NEVER = datetime(1, 1, 1, tzinfo=UTC)
 
@@ -160,6 +167,8 @@ def last_line(text: str) -> str:
 def why_failed(job: JobRecord, end: JobEnd, pods: Sequence[Pod]) -> str:
     """Why a job failed, for people: the first failure of a pod, or the limit of its own that it went over."""
     again = f"; it had been restarted {_times(end.restarts)}" if end.restarts else ""
+    if late := _late(job, end, pods):
+        return f"{late}{again}"
     if end.reason == "DeadlineExceeded":
         return "it ran for longer than it may" + (f" ({end.deadline} s)" if end.deadline is not None else "") + again
     found = failures(job, pods)
@@ -169,6 +178,28 @@ def why_failed(job: JobRecord, end: JobEnd, pods: Sequence[Pod]) -> str:
         return f"{found[0].alone}{again}"
     others = f"; {count_of(len(found) - 1, 'more pod')} failed" if len(found) > 1 else ""
     return f"{found[0]}{others}{again}"
+
+
+def _late(job: JobRecord, end: JobEnd, pods: Sequence[Pod]) -> str:
+    """That those that had started gave up waiting for the others; "" if that is not how it ended."""
+    if job.gathering is None or not (GAVE_UP in end.message or any(map(_waited_in_vain, pods))):
+        return ""
+    started, expected = job.gathering
+    return f"not all workers had started after {job.start_timeout} s: {started} of {expected} had"
+
+
+def absent(job: JobRecord, pods: Iterable[Pod]) -> str:
+    """Who has not started of those that the others wait for, and why, as far as that is known; "" for nobody."""
+    late = [pod for pod in pods if is_late(pod) and not is_finished(pod)]
+    named = [next(iter(why_waiting(job, pod)), job.who(pod)) for pod in late[:NAMED]]
+    more = f" and {len(late) - NAMED} more" if len(late) > NAMED else ""
+    unplaced = why_unplaced(pod for pod in late if not pod.spec.node_name)
+    return f"{', '.join(named)}{more}" + (f" ({unplaced})" if unplaced else "")
+
+
+def _waited_in_vain(pod: Pod) -> bool:
+    ends = [one for one in pod.status.init_container_statuses if one.name == GROUP_SCHEDULING_INIT]
+    return any(one.state.terminated is not None and one.state.terminated.exit_code == EXIT_CODE for one in ends)
 
 
 def so_far(job: JobRecord, pods: Sequence[Pod]) -> str:

@@ -9,9 +9,9 @@ from muster.api.core import Pod
 from muster.api.kueue import Workload
 from muster.api.kueue.names import PODS_READY, QUEUE_NAME_LABEL
 from muster.api.pods import is_finished, is_ready, why_unplaced
-from muster.insight.failures import failures, so_far, why_failed, why_waiting
+from muster.insight.failures import absent, failures, so_far, why_failed, why_waiting
 from muster.insight.quotastate import QuotaState, Stage
-from muster.insight.record import JobRecord
+from muster.insight.record import JobRecord, has_joined
 
 Word: TypeAlias = (
     Stage | Literal["Suspended", "Pending", "Starting", "Running", "Finishing", "Retrying", "Cancelled", "Deleting"]
@@ -113,15 +113,18 @@ def job_state(job: JobRecord, pods: Sequence[Pod], quota_state: QuotaState | Non
         return _between_pods(job, pods, done, wanted)
     if any(pod.status.phase == "Running" for pod in live):
         return JobState("Running", done, wanted, so_far(job, pods))
-    return JobState("Starting", done, wanted, so_far(job, pods) or _gathering(job))
+    return JobState("Starting", done, wanted, so_far(job, pods) or _gathering(job, live))
 
 
-def _gathering(job: JobRecord) -> str:
+def _gathering(job: JobRecord, live: Sequence[Pod]) -> str:
     """How far workers are that wait for each other."""
     if job.gathering is None:
         return ""
-    started, expected = job.gathering
-    return f"{started} of {expected} workers have started; they go on once all have"
+    told, expected = job.gathering
+    started = max(told, sum(map(has_joined, live)))  # it is told only now and then
+    missing = absent(job, live)
+    said = f"{started} of {expected} workers have started; they go on once all have"
+    return f"{said}; not yet: {missing}" if missing else said
 
 
 def workload_state(workload: Workload, quota_state: QuotaState) -> JobState:
@@ -160,12 +163,14 @@ class Ending:
     text: str = ""
 
 
-def ending(job: JobRecord, pods: Sequence[Pod]) -> Ending:
-    """Code 0, or that of the worker that failed first, or 1 if none is left to tell."""
+def ending(job: JobRecord, pods: Sequence[Pod], late: str = "") -> Ending:
+    """Code 0, or that of the worker that failed first, or 1 if none is left to tell. late: who was absent at last."""
     state = job_state(job, pods)
     if state.word == "Completed":
         return Ending(0)
     if state.word == "Cancelled":
         return Ending(1, "cancelled")
     found = failures(job, pods)
+    if late and job.gathering is not None:
+        return Ending(found[0].code if found else 1, f"failed: {state.reason}; not yet: {late}")
     return Ending(found[0].code if found else 1, f"failed: {state.reason}" if state.reason else "failed")

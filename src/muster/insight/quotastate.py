@@ -20,7 +20,7 @@ from muster.api.meta import ObjectMeta
 from muster.queueing.workload.eviction import DEACTIVATED_MESSAGE
 
 # What comes before the numbers says nothing where there is only one podset.
-_PREAMBLE = re.compile(r"couldn't assign flavors to pod set main: (?!.*couldn't assign flavors|.*; )")
+_PREAMBLE = re.compile(r"(?<!; )couldn't assign flavors to pod set [^ :]+: (?!.*; )")
 
 
 # What a Workload that is held says of itself, in a user's words; once it is released, it is no reason any more.
@@ -89,7 +89,7 @@ def quota_state(workload: Workload, position: int | None = None) -> QuotaState:
         reason = _DEACTIVATED.get(word, "")
     return QuotaState(
         word=word,
-        reason=_PREAMBLE.sub("", reason, count=1),
+        reason=_PREAMBLE.sub("", reason, count=1) if len(spec.pod_sets) < 2 else reason,
         queue=spec.queue_name,
         cluster_queue=status.admission.cluster_queue if status.admission is not None else "",
         priority=spec.priority or 0,

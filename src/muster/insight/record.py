@@ -5,9 +5,10 @@ order.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Literal
+
+from msgspec import Struct
 
 from muster.api.batch import COMPLETION_INDEX, INDEXED, JOB, JOB_NAME_LABEL, Job, JobCondition
 from muster.api.conditions import find_true
@@ -29,8 +30,7 @@ CANCELLED = "Cancelled"
 _OF_ITS_JOBS = ("FailedJobs", "ReachedMaxRestarts", "FailJobSetFailurePolicyAction")
 
 
-@dataclass(frozen=True, slots=True)
-class Role:
+class Role(Struct, frozen=True):
     """Workers that are alike: those of a replicated job, or all of a Job.
 
     name: "" of a Job. first: the rank of the first of them. jobs: how many Jobs it has, with `each` ranks at the most.
@@ -50,8 +50,7 @@ class Role:
         return self.first + self.jobs * self.each
 
 
-@dataclass(frozen=True, slots=True)
-class JobEnd:
+class JobEnd(Struct, frozen=True):
     """How a job has ended. reason, message: as the cluster says it, first of its Jobs if it failed by them.
 
     deadline: for how many seconds that Job may run. restarts: how many times the whole was restarted before.
@@ -66,8 +65,7 @@ class JobEnd:
     by_pods: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class JobRecord:
+class JobRecord(Struct, frozen=True):
     """One job. jobs: the Jobs that it consists of now, which may be itself."""
 
     source: Job | JobSet
@@ -136,7 +134,7 @@ class JobRecord:
     def ends_with(self, failed: int) -> bool:
         """Whether it ends once so many pods have failed: those that are missing do not come any more."""
         if any(find_true(job.status.conditions, kind) for job in self.jobs for kind in _DECIDED):
-            return not isinstance(self.source, JobSet) or self.source.spec.failure_policy is None
+            return True
         return self.may_fail is not None and failed > self.may_fail
 
     @property
@@ -162,14 +160,18 @@ class JobRecord:
         }
 
     @property
+    def start_timeout(self) -> int | None:
+        """In how many seconds from the first start all have to have started; None if nothing says so."""
+        asked = self.source.spec.group_scheduling_config if isinstance(self.source, JobSet) else None
+        return asked.timeout_after_seconds if asked is not None else None
+
+    @property
     def start_by(self) -> datetime | None:
         """Until when all have to have started; None if nothing says so."""
-        if not isinstance(self.source, JobSet):
+        group = self.source.status.group_scheduling if isinstance(self.source, JobSet) else None
+        if self.start_timeout is None or group is None or group.start_time is None:
             return None
-        asked, group = self.source.spec.group_scheduling_config, self.source.status.group_scheduling
-        if asked is None or asked.timeout_after_seconds is None or group is None or group.start_time is None:
-            return None
-        return group.start_time + timedelta(seconds=asked.timeout_after_seconds)
+        return group.start_time + timedelta(seconds=self.start_timeout)
 
     @property
     def failed_conditions(self) -> list[Condition | JobCondition]:
@@ -254,9 +256,16 @@ def statuses(pod: Pod) -> list[ContainerStatus]:
 
 
 def has_joined(pod: Pod) -> bool:
-    """Whether the pod has started, as its group counts it."""
+    """Whether the pod waits for its group, having started."""
     waiting = [one for one in pod.status.init_container_statuses if one.name == jobset.GROUP_SCHEDULING_INIT]
     return any(one.state.running is not None or one.state.terminated is not None for one in waiting)
+
+
+def is_late(pod: Pod) -> bool:
+    """Whether its group waits for the pod: it has not started, as that is counted."""
+    if all(one.name != jobset.GROUP_SCHEDULING_INIT for one in pod.spec.init_containers):
+        return False
+    return not has_joined(pod)
 
 
 _DECIDED = (FAILURE_TARGET, SUCCESS_CRITERIA_MET)

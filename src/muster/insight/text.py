@@ -1,7 +1,7 @@
 """How ages, amounts and tables read, wherever they are shown."""
 
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 from muster.api.quantity import format_amount
@@ -62,3 +62,14 @@ def _below(text: str, width: int) -> str:
     """A sentence as lines that are indented, and not broken within words; "" for none."""
     lines = textwrap.wrap(text, max(width - _GAP, 1), break_long_words=False, break_on_hyphens=False)
     return "".join(f"\n{' ' * _GAP}{line}" for line in lines)
+
+
+def ranges(numbers: Iterable[int]) -> str:
+    """`0-3, 7`, of numbers in order."""
+    parts: list[list[int]] = []
+    for number in numbers:
+        if parts and number == parts[-1][1] + 1:
+            parts[-1][1] = number
+        else:
+            parts.append([number, number])
+    return ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in parts)

@@ -16,16 +16,13 @@ from muster.api.kueue.names import ADMITTED, EVICTED, PODS_READY, QUEUE_NAME_LAB
 from muster.api.kueue.visibility import PendingWorkload
 from muster.api.pods import find_condition, is_finished, is_ready, why_unplaced
 from muster.api.quantity import amount
-from muster.insight.failures import count_of, failures, why_waiting
+from muster.insight.failures import NAMED, absent, count_of, failures, why_waiting
 from muster.insight.forecast import Holder, Need
 from muster.insight.jobstate import OPEN, JobState, Verdict
 from muster.insight.quotastate import UNTIL_RELEASED, QuotaState, display_name
 from muster.insight.record import JobRecord, has_joined, is_indexed
-from muster.insight.text import age, quantity, table
+from muster.insight.text import age, quantity, ranges, table
 from muster.queueing.scheduling.estimate import Estimate
-
-# How many of those who are ahead, or hold what is missing, are named.
-NAMED = 5
 
 # With more nodes than this, they are counted.
 NODES_NAMED = 16
@@ -261,18 +258,7 @@ def _on_node(job: JobRecord, node: str, pods: list[Pod]) -> str:
     if not all(map(is_indexed, pods)):
         return f"{node}: {', '.join(sorted(pod.metadata.name for pod in pods))}"
     ranks = sorted(int(job.rank(pod)) for pod in pods)
-    return f"{node}: {'rank' if len(ranks) == 1 else 'ranks'} {_ranges(ranks)}"
-
-
-def _ranges(numbers: list[int]) -> str:
-    """`0-3, 7`."""
-    parts: list[list[int]] = []
-    for number in numbers:
-        if parts and number == parts[-1][1] + 1:
-            parts[-1][1] = number
-        else:
-            parts.append([number, number])
-    return ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in parts)
+    return f"{node}: {'rank' if len(ranks) == 1 else 'ranks'} {ranges(ranks)}"
 
 
 def _readiness(facts: JobReadings) -> Level:
@@ -317,11 +303,9 @@ def _start(facts: JobReadings) -> Level:
 def _gathering(facts: JobReadings, job: JobRecord, started: int, expected: int) -> Level:
     """Those that have started wait for the others."""
     until = f", or fail in {age(facts.now, job.start_by)}" if job.start_by is not None else ""
-    late = [job.who(pod) for pod in facts.live if not has_joined(pod)]
-    more = f" and {len(late) - NAMED} more" if len(late) > NAMED else ""
-    missing = [f"not yet: {', '.join(late[:NAMED])}{more}"] if late else []
+    missing, started = absent(job, facts.live), max(started, sum(map(has_joined, facts.live)))
     text = f"{started} of {expected} workers have started; they go on once all have{until}"
-    return Level("start", "here", text, (*missing, *_waiting(facts)))
+    return Level("start", "here", text, (f"not yet: {missing}",) if missing else ())
 
 
 def _size(facts: JobReadings) -> Level:

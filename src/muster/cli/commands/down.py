@@ -41,14 +41,13 @@ def command(data: str) -> None:
 
 def _what_ends(home: Home) -> str:
     """What the server runs, in a few words."""
-    from muster.api.pods import controller_of
+    from muster.insight.record import job_of
 
     try:
         pods = run(_running_pods(home))
     except click.ClickException as error:
         return f"what it runs is not known: {error.message}"
-    owners = sorted({controller.name if (controller := controller_of(pod)) else pod.metadata.name for pod in pods})
-    return ends(owners, len(pods))
+    return ends(sorted({job_of(pod)[1] for pod in pods}), len(pods))
 
 
 def ends(names: Sequence[str], pods: int) -> str:

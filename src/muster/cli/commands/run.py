@@ -5,6 +5,7 @@ import os
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -12,13 +13,15 @@ import click
 
 from muster.cli.completion import names
 from muster.cli.names.examples import examples
+from muster.cli.names.roles import role, segment, split
 from muster.cli.names.types import memory, quantity
 from muster.cli.session import Session, Target, connect, has_cluster, run, target_options, unignored
 
 if TYPE_CHECKING:
     from muster.cli.actions.cancelling import Cancelling
-    from muster.cli.actions.gang import Gang
+    from muster.cli.actions.gang import Gang, Role
     from muster.insight.jobstate import Ending
+    from muster.insight.record import JobRecord
 
 # What a worker on this machine gets of the caller's environment without asking: enough to find the same programs.
 _INHERITED = ("PATH", "HOME", "USER", "LANG", "LC_ALL", "TZ", "VIRTUAL_ENV", "PYTHONPATH", "LD_LIBRARY_PATH")
@@ -33,8 +36,10 @@ class _Run(click.Command):
     """Reads the options before the command; what looks like one of them after it is the command's, which is said."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        args, behind_colons = split(args)
         separated = "--" in args
         rest = super().parse_args(ctx, args)
+        ctx.params["behind_colons"] = [segment(words) for words in behind_colons]
         ours = {name for parameter in self.params for name in parameter.opts if name.startswith("--")}
         words: tuple[str, ...] = ctx.params.get("arguments") or ()
         for word in () if separated or ctx.resilient_parsing else words:
@@ -50,10 +55,25 @@ class _Run(click.Command):
         "muster run --workers 4 -- python train.py",
         "muster run -w 8 --gpus 1 --queue vision --detach -- python train.py",
         "muster run --elastic 2:8 -- python train.py",
+        "muster run --role driver --role worker:8,gpus=1 -- python train.py",
+        "muster run --role head -- ./head.sh : --role worker:4 -- ./worker.sh",
         "muster run --workers 4 --dry-run -- python train.py > train.yaml",
     ),
 )
 @click.option("-w", "--workers", type=click.IntRange(min=1), help="How many workers (default: 1; with --elastic, MAX).")
+@click.option(
+    "--role",
+    "roles",
+    metavar="NAME[:N][,gpus=N]...",
+    multiple=True,
+    type=role,
+    help="A role and how many workers it has, with cpus=, memory= and gpus= of its own; may be repeated. "
+    "A role with another command follows a colon.",
+)
+@click.option("--until", metavar="ROLE", default="", help="The job is done once this role is (default: once all are).")
+@click.option(
+    "--start-timeout", metavar="TIME", default="", help="Fail if not all workers have started by then, as 90s or 10m."
+)
 @click.option("--elastic", metavar="MIN:MAX", default="", help="Let the job shrink and grow while it runs.")
 @click.option("--cpus", metavar="Q", type=quantity, help="CPUs of each worker, as 2 or 500m.")
 @click.option("--memory", metavar="Q", type=memory, help="Memory of each worker, as 4Gi.")
@@ -86,7 +106,8 @@ class _Run(click.Command):
 def command(arguments: tuple[str, ...], **options: Any) -> None:
     """Run COMMAND on every worker, all together or not at all, and return its exit code.
 
-    Each worker finds RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT in its environment; in an elastic job,
+    COMMAND begins once all workers have started. Each finds RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT
+    in its environment, and one with a role also MUSTER_ROLE, MUSTER_ROLE_RANK and MUSTER_ROLE_SIZE; in an elastic job,
     the file $MUSTER_WORLD tells it of new sizes. Without a running cluster, one is started for as long as the command
     runs. Ctrl-C ends the job gracefully.
     """
@@ -155,10 +176,11 @@ async def _submit(session: Session, arguments: Sequence[str], options: dict[str,
     options = options | await priority_classes(session.client, options["priority"])
     embedded = await is_embedded(session.client)
     gang = _gang(arguments, options, session.namespace, on_this_machine=embedded)
-    return await _interruptible(session, gang, detach=options["detach"], embedded=embedded)
+    named, detach = bool(options["name"]), options["detach"]
+    return await _interruptible(session, gang, named=named, detach=detach, embedded=embedded)
 
 
-async def _interruptible(session: Session, gang: "Gang", *, detach: bool, embedded: bool) -> int:
+async def _interruptible(session: Session, gang: "Gang", *, named: bool, detach: bool, embedded: bool) -> int:
     """Submit the gang and stay with it; from the first request on Ctrl-C cancels the job, and again leaves at once."""
     from muster.api.status import ApiError
     from muster.cli.actions.cancelling import Cancelling, cancel
@@ -166,7 +188,7 @@ async def _interruptible(session: Session, gang: "Gang", *, detach: bool, embedd
     from muster.cli.terminal.output import say
     from muster.cli.terminal.streams import OutputError
 
-    submitting = asyncio.create_task(submit(session.client, gang), name="submit")
+    submitting = asyncio.create_task(submit(session.client, gang, say, named=named and not session.own), name="submit")
 
     async def end() -> None:
         await asyncio.wait({submitting})  # only the answer says whether there is a job
@@ -219,7 +241,7 @@ def _told(interrupt: Callable[[int], None]) -> Iterator[None]:
 async def _stay(
     session: Session,
     gang: "Gang",
-    submitting: "asyncio.Task[dict[str, Any]]",
+    submitting: "asyncio.Task[JobRecord]",
     cancelling: "Cancelling",
     *,
     detach: bool,
@@ -233,11 +255,11 @@ async def _stay(
     created = await submitting
     if embedded and not session.own and await is_simulated(session.client):
         say("the nodes of this cluster are simulated: nothing is run")
-    if session.own and (hopeless := await _hopeless(session, created)):
+    asks = any(role.cpus or role.memory or role.gpus for role in gang.parts)
+    # To find out takes as long as to submit: one worker that asks for nothing fits into any cluster of our own.
+    if session.own and (asks or gang.most_workers > 1) and (hopeless := await _hopeless(session, created)):
         raise click.ClickException(hopeless)  # what a cluster that goes with the command has no room for never starts
     if detach:
-        # To find out takes as long as to submit, and hardly concerns what asks for nothing but pods.
-        asks = gang.cpus or gang.memory or gang.gpus
         hopeless = await _hopeless(session, created) if asks else ""
         if not cancelling.begun:
             click.echo(gang.name)
@@ -246,27 +268,22 @@ async def _stay(
             name = gang.name
             say(f"follow it:  muster logs -f {name}\nlook at it:  muster ps\nstop it:    muster cancel {name}")
             return Ending(0, "")
-    return await _follow(session, gang)
+    return await _follow(session, gang, created)
 
 
-async def _hopeless(session: Session, created: dict[str, Any]) -> str:
+async def _hopeless(session: Session, job: "JobRecord") -> str:
     """Why the job can never start, as a sentence; "" if nothing that the user may see proves that."""
-    import msgspec
-
-    from muster.api.batch import Job
     from muster.api.kueue.names import QUEUE_NAME_LABEL
     from muster.insight.never import ask_of, verdict
     from muster.insight.reader.lists import Lists
     from muster.insight.reader.room import survey
-    from muster.insight.record import record_of
 
-    job = record_of(msgspec.convert(created, Job, strict=False))
     queue = job.metadata.labels.get(QUEUE_NAME_LABEL, "")
     found = verdict(ask_of(job), await survey(Lists(session.client), session.namespace), job.metadata.namespace, queue)
     return f"{job.metadata.name} {found.sentence}" if found.text else ""
 
 
-async def _follow(session: Session, gang: "Gang") -> "Ending":
+async def _follow(session: Session, gang: "Gang", job: "JobRecord") -> "Ending":
     """Show the job's output until it ends."""
     from muster.cli.following.follow import Follower
     from muster.cli.terminal.output import say
@@ -285,7 +302,7 @@ async def _follow(session: Session, gang: "Gang") -> "Ending":
     if gang.stdin:
         follower.observe = feeding.observe
     try:
-        ending = await follower.run()
+        ending = await follower.run(job)
         await printer.finish()
     finally:
         await feeding.close()
@@ -303,19 +320,20 @@ async def _looked_up(priority: str, target: Target) -> dict[str, str]:
 
 
 def _print(arguments: Sequence[str], options: dict[str, Any], target: Target) -> None:
-    from muster.cli.actions.gang import job, service
+    from muster.cli.actions.gang import job, jobset, service
     from muster.cli.terminal.output import dump
 
     gang = _gang(arguments, options, target.namespace or "default", on_this_machine=not options["image"])
-    documents = [service(gang), job(gang)]
+    documents = [service(gang), job(gang)] if gang.is_job else [jobset(gang)]
     if options["output"] == "json":
-        click.echo(dump({"apiVersion": "v1", "kind": "List", "items": documents}, "json"))
+        whole = {"apiVersion": "v1", "kind": "List", "items": documents} if len(documents) > 1 else documents[0]
+        click.echo(dump(whole, "json"))
     else:
         click.echo("\n---\n".join(dump(document, "yaml") for document in documents))
 
 
 def _gang(arguments: Sequence[str], options: dict[str, Any], namespace: str, *, on_this_machine: bool) -> Any:
-    from muster.cli.actions.gang import Gang, name_for, no_host_name, not_text
+    from muster.cli.actions.gang import Gang, name_for, no_host_name, not_text, room_for_name
     from muster.runtime.ids import Ids
 
     if not arguments[0]:
@@ -327,16 +345,17 @@ def _gang(arguments: Sequence[str], options: dict[str, Any], namespace: str, *, 
     workers = options["workers"] or (elastic.most if elastic else 1)
     if elastic and not elastic.least <= workers <= elastic.most:
         raise click.BadParameter(f"{workers} is not within --elastic {elastic}", param_hint="--workers")
-    if complaint := no_host_name(options["name"], elastic.most if elastic else workers):
-        raise click.BadParameter(complaint, param_hint="--name")
     gang = Gang(
-        name=options["name"] or name_for(arguments, Ids().suffix()),
+        name=options["name"],
         command=arguments,
         workers=workers,
         namespace=namespace,
         cpus=options["cpus"] or "",
         memory=options["memory"] or "",
         gpus=options["gpus"],
+        roles=_roles(arguments, options),
+        until=options["until"],
+        start_timeout=_start_timeout(options["start_timeout"], elastic=elastic is not None),
         image=options["image"],
         queue=options["queue"],
         priority=options["priority"],
@@ -347,9 +366,60 @@ def _gang(arguments: Sequence[str], options: dict[str, Any], namespace: str, *, 
         run_time=_run_time(options["run_time"]),
         stdin=bool(options["stdin"]),
     )
+    if gang.until and gang.until not in [one.name for one in gang.roles]:
+        raise click.BadParameter(f"there is no role {gang.until}", param_hint="--until")
+    if complaint := no_host_name(gang.name, gang.parts):
+        raise click.BadParameter(complaint, param_hint="--name")
     if complaint := not_text(gang):
         raise click.UsageError(complaint)
-    return gang
+    return gang if gang.name else replace(gang, name=name_for(arguments, Ids().suffix(), room_for_name(gang.parts)))
+
+
+def _roles(arguments: Sequence[str], options: dict[str, Any]) -> "tuple[Role, ...]":
+    """The roles that were asked for, with what was asked for all of them. Raises `click.UsageError`."""
+    from muster.cli.actions.gang import Role
+    from muster.cli.names.roles import Segment
+
+    segments = [Segment(tuple(options["roles"]), tuple(arguments)), *options["behind_colons"]]
+    found = [
+        Role(
+            asked.name,
+            one.command,
+            asked.workers,
+            options["cpus"] or "" if asked.cpus is None else asked.cpus,
+            options["memory"] or "" if asked.memory is None else asked.memory,
+            options["gpus"] if asked.gpus is None else asked.gpus,
+        )
+        for one in segments
+        for asked in one.roles
+    ]
+    for option in ("workers", "elastic"):
+        if found and options[option]:
+            raise click.UsageError(f"--{option} and --role cannot be meant together: each role says how many it has")
+    if segments[1:] and not segments[0].roles:
+        raise click.UsageError("the first command needs a --role as well")
+    names = [one.name for one in found]
+    if twice := [name for at, name in enumerate(names) if name in names[:at]]:
+        raise click.BadParameter(f"{twice[0]} is given twice", param_hint="--role")
+    return tuple(found)
+
+
+def _start_timeout(text: str, *, elastic: bool) -> int | None:
+    """In whole seconds; None if there is none."""
+    from muster.api import durations
+    from muster.api.durations import DurationError
+
+    if not text:
+        return None
+    if elastic:
+        raise click.UsageError("--start-timeout: the workers of an elastic job do not wait for each other")
+    try:
+        seconds = durations.parse(text) // durations.SECOND
+    except DurationError as error:
+        raise click.BadParameter(str(error), param_hint="--start-timeout") from None
+    if not 1 <= seconds < 1 << 31:
+        raise click.BadParameter(f"{text}: from 1s to 68 years", param_hint="--start-timeout")
+    return seconds
 
 
 def _working_directory() -> str:

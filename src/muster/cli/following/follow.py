@@ -21,6 +21,7 @@ from muster.cli.following.containerlog import ContainerLog, has_log
 from muster.cli.following.queuewatch import POSITION_SECONDS, QueueWatch, has_workloads, labels_of
 from muster.cli.names.choices import get_job
 from muster.insight.attempts import Attempt, attempts, chosen
+from muster.insight.failures import absent
 from muster.insight.jobstate import Ending, JobState, ending, job_state
 from muster.insight.reader.queues import is_embedded
 from muster.insight.record import JobRecord, record_of, statuses
@@ -70,12 +71,12 @@ class Follower:
     _copies: list[asyncio.Task[None]] = field(default_factory=list)
     _raw: bool = False  # the server is ours, and gives logs as they are
 
-    async def run(self) -> Ending:
-        """Follow the job to its end, and its output to the last line.
+    async def run(self, job: JobRecord | None = None) -> Ending:
+        """Follow the job to its end, and its output to the last line. job: what there is to know of it, if it is known.
 
         Raises `ApiError` (NotFound; output that may not be read), `TransportError` when the server is gone for good.
         """
-        job = await get_job(self.client, self.name, self.namespace)
+        job = job or await get_job(self.client, self.name, self.namespace)
         self._raw = self.show is not None and await is_embedded(self.client)
         watched = _Watched.of(self, job)
         pods = self.informer(POD, labels=job.pod_labels)
@@ -173,6 +174,7 @@ class Follower:
         queue: QueueWatch | None,
     ) -> Ending:
         last: JobState | None = None
+        late = ""
         while True:
             self._changed.clear()
             job = watched.now()
@@ -184,6 +186,7 @@ class Follower:
             stands = await queue.quota_state() if queue is not None else None
             state = job_state(job, mine, stands)
             state = await self._doubted(job, state)
+            late = absent(job, mine) or late
             if state != last:
                 self.report(state)
                 last = state
@@ -192,7 +195,7 @@ class Follower:
                 self._observe(group, job, mine)
                 await self._drain()
                 await self._print_gone(job, mine)
-                return ending(job, mine)
+                return ending(job, mine, late)
             await self._change(POSITION_SECONDS if stands is not None and stands.waits else None)
 
     async def _doubted(self, job: JobRecord, state: JobState) -> JobState:

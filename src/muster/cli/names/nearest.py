@@ -100,7 +100,7 @@ OPTIONS = {
 }
 
 # What this has nothing for, and how it is done.
-_TIME_LIMIT = "a time limit is activeDeadlineSeconds in the Job that --dry-run prints, or: -- timeout 1h COMMAND"
+_TIME_LIMIT = "a time limit is activeDeadlineSeconds in the template that --dry-run prints, or: -- timeout 1h COMMAND"
 ELSEWHERE = dict.fromkeys(
     ("-t", "--time", "--time-limit", "--timelimit", "--walltime", "--timeout", "--deadline"), _TIME_LIMIT
 )

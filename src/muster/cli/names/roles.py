@@ -1,0 +1,95 @@
+"""How `muster run` is told of roles: `--role NAME[:N][,cpus=Q][,memory=Q][,gpus=N]`, and which command each runs.
+
+A command is that of the roles before it. Further roles with a command of their own come behind a colon, as with mpirun:
+`--role driver -- python driver.py : --role worker:8,gpus=1 -- python worker.py`.
+"""
+
+import re
+from collections.abc import Sequence
+
+import click
+from msgspec import Struct
+
+from muster.cli.names.types import memory, quantity
+
+_OPTION, _END, _COLON = "--role", "--", ":"
+# It is a part of host names, beside the name of the job.
+_NAME = "(?!.{21})[a-z]([-a-z0-9]*[a-z0-9])?"
+_FORM = "NAME[:N][,cpus=Q][,memory=Q][,gpus=N]"
+_MOST_DIGITS = 6
+
+
+class RoleAsked(Struct, frozen=True):
+    """A role as it was asked for; what was not said is None."""
+
+    name: str
+    workers: int = 1
+    cpus: str | None = None
+    memory: str | None = None
+    gpus: int | None = None
+
+
+class Segment(Struct, frozen=True):
+    """Roles that run the same command."""
+
+    roles: tuple[RoleAsked, ...]
+    command: tuple[str, ...]
+
+
+def role(text: str) -> RoleAsked:
+    """One `--role`. Raises `click.BadParameter`."""
+    head, *more = text.split(",")
+    name, colon, number = head.partition(":")
+    if not re.fullmatch(_NAME, name):
+        raise click.BadParameter(
+            f"{name!r} is no name of a role: at most 20 of a-z, 0-9 and '-', a letter first, in {_FORM}"
+        )
+    asked: dict[str, str] = {}
+    for part in more:
+        what, _, value = part.partition("=")
+        if what not in ("cpus", "memory", "gpus") or what in asked or not value:
+            raise click.BadParameter(f"{part!r} in {text!r}: expected {_FORM}")
+        asked[what] = value
+    return RoleAsked(
+        name,
+        _number(number, text, least=1) if colon else 1,
+        quantity(asked["cpus"]) if "cpus" in asked else None,
+        memory(asked["memory"]) if "memory" in asked else None,
+        _number(asked["gpus"], text, least=0) if "gpus" in asked else None,
+    )
+
+
+def _number(text: str, of: str, *, least: int) -> int:
+    is_one = text.isascii() and text.isdecimal() and len(text) <= _MOST_DIGITS
+    if not is_one or int(text) < least:
+        raise click.BadParameter(f"{text!r} in {of!r} is no number of at least {least}")
+    return int(text)
+
+
+def split(words: Sequence[str]) -> tuple[list[str], list[list[str]]]:
+    """The words up to the first colon that a role follows, and those behind each such colon."""
+    parts: list[list[str]] = [[]]
+    for at, word in enumerate(words):
+        following = words[at + 1].partition("=")[0] if at + 1 < len(words) else ""
+        if word == _COLON and following == _OPTION:
+            parts.append([])
+        else:
+            parts[-1].append(word)
+    return parts[0], parts[1:]
+
+
+def segment(words: Sequence[str]) -> Segment:
+    """What stands behind a colon: roles, and the command that they run. Raises `click.UsageError`."""
+    asked, left = [], list(words)
+    while left and left[0].partition("=")[0] == _OPTION:
+        word = left.pop(0)
+        if "=" not in word and not left:
+            raise click.UsageError(f"{_OPTION} wants {_FORM}")
+        asked.append(role(word.partition("=")[2] if "=" in word else left.pop(0)))
+    if left and left[0] == _END:
+        left.pop(0)
+    elif left and left[0].startswith("-"):
+        raise click.UsageError(f"{left[0]}: behind a colon there is only {_OPTION}; other options go before the first")
+    if not left:
+        raise click.UsageError(f"role {asked[-1].name} has no command")
+    return Segment(tuple(asked), tuple(left))
