@@ -114,10 +114,12 @@ def test_a_terminal_that_closes_ends_the_job_and_leaves_nothing(muster, tmp_path
     assert (tmp_path / "ended").exists()
 
 
-@pytest.mark.parametrize(("number", "options"), [(signal.SIGINT, []), (signal.SIGTERM, ["--detach"])])
-def test_a_run_that_is_told_to_end_while_it_submits_leaves_nothing_that_runs(up, number, options):
-    """Before and after each of its two requests: what the server was asked for comes to be, whoever still listens."""
-    for request in (1, 2):
+@pytest.mark.parametrize(
+    ("number", "options", "most"), [(signal.SIGINT, [], 1), (signal.SIGTERM, ["--detach", "--elastic", "1:1"], 2)]
+)
+def test_a_run_that_is_told_to_end_while_it_submits_leaves_nothing_that_runs(up, number, options, most):
+    """Before and after each of its requests, two for a Job with its Service: what was asked for comes to be."""
+    for request in range(1, most + 1):
         for moment in ("before", "after"):
             interrupted = f"""
 import os, sys
