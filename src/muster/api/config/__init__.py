@@ -9,7 +9,6 @@ from typing import Any, Final
 
 import msgspec
 
-from muster.api import yaml_decode
 from muster.api.config.decode import Problem, read
 from muster.api.config.frameworks import BUILT_IN
 from muster.api.config.rules import errors
@@ -79,6 +78,8 @@ def load(text: str) -> Configuration:
 
 
 def _document(text: str) -> tuple[dict[str, Any], tuple[str, ...]]:
+    from muster.api import yaml_decode  # it takes long to load, and most runs have no Configuration
+
     data = text.encode(errors="surrogatepass")
     if len(data) > MAX_BYTES:
         raise ConfigurationError(f"more than {MAX_BYTES} bytes")

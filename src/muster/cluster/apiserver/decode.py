@@ -13,7 +13,6 @@ from typing import Any
 
 import msgspec
 
-from muster.api import yaml_decode
 from muster.api.status import ApiError, bad_request, too_large, unsupported_media_type
 from muster.cluster.apiserver.patch.limits import MAX_DEPTH, require_shallow
 from muster.cluster.apiserver.protobuf import messages
@@ -120,6 +119,9 @@ def _read(body: bytes, form: str, *, strict: bool) -> tuple[Any, tuple[str, ...]
         repeated = _json_duplicates(body, value) if strict else ()
         duplicates = tuple(f'duplicate field "{path}"' for path in repeated)
     elif form == "yaml":
+        # YAML takes long to load, and a cluster that lives for one command meets none.
+        from muster.api import yaml_decode
+
         value, given_again = yaml_decode.decode(body)
         duplicates = tuple(f'line {again.line}: key "{again.key}" already set in map' for again in given_again)
     else:

@@ -9,7 +9,6 @@ from typing import Literal, get_args
 import msgspec
 from msgspec import Struct
 
-from muster.api.yaml_decode import decode
 from muster.cluster.apiserver.identity.users import Access, User
 
 Level = Literal["None", "Metadata", "Request", "RequestResponse"]
@@ -73,6 +72,8 @@ class Scope(Struct, frozen=True):
 
 def parse(text: str | bytes) -> Policy:
     """The policy in a YAML file. Raises `PolicyError`."""
+    from muster.api.yaml_decode import decode  # it takes long to load, and few servers have a policy
+
     data = text.encode() if isinstance(text, str) else text
     if len(data) > MAX_POLICY_BYTES:
         raise PolicyError(f"the policy has more than {MAX_POLICY_BYTES} bytes")

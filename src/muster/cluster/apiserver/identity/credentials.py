@@ -5,7 +5,6 @@ import ssl
 from datetime import datetime
 from pathlib import Path
 
-import yaml
 from msgspec import Struct
 
 from muster.cluster.apiserver.access.control import Trust
@@ -88,6 +87,8 @@ class Credentials(Struct, frozen=True):
             ],
             "current-context": CLUSTER,
         }
+        import yaml  # it takes long to load, and a cluster for one command writes no kubeconfig
+
         return yaml.safe_dump(document, sort_keys=False).encode()
 
     def write_kubeconfig(self, path: Path, server: str) -> None:

@@ -10,7 +10,7 @@ from muster.cluster.apiserver.front.asgi import Caller
 from muster.cluster.apiserver.pods.tunnels.channels import ChannelError
 from muster.cluster.apiserver.pods.tunnels.negotiation import UPGRADE_REQUIRED, choose, consent, upgrade_of
 from muster.cluster.apiserver.pods.tunnels.spdy import SpdyError
-from muster.cluster.apiserver.pods.tunnels.wire import WebSocketWire, Wire, WireError
+from muster.cluster.apiserver.pods.tunnels.wire import RawWire, Wire, WireError
 
 log = logging.getLogger(__name__)
 
@@ -31,7 +31,7 @@ async def _hold(tunnel: Tunnel, headers: Iterable[tuple[bytes, bytes]], caller: 
     spoken = tunnel.websocket if is_socket else tunnel.spdy
     protocol = choose(upgrade, spoken)
     raw = caller.leave_http(consent(upgrade, protocol))
-    wire: Wire = WebSocketWire(raw, text="base64" in protocol) if is_socket else raw
+    wire = _websocket(raw, protocol) if is_socket else raw
     caller.streaming, caller.is_endless = asyncio.current_task(), True
     try:
         await spoken[protocol](wire)
@@ -43,3 +43,10 @@ async def _hold(tunnel: Tunnel, headers: Iterable[tuple[bytes, bytes]], caller: 
     finally:
         caller.streaming, caller.is_endless = None, False
         caller.break_off()
+
+
+def _websocket(raw: RawWire, protocol: str) -> Wire:
+    # Most servers that live for one command never need it, and it takes long to load.
+    from muster.cluster.apiserver.pods.tunnels.websocket import WebSocketWire
+
+    return WebSocketWire(raw, text="base64" in protocol)
