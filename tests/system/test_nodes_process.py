@@ -16,6 +16,7 @@ from tests.system import node_world
 from tests.system.node_world import DICT, LIMIT, condition, main, shell
 
 from muster.api.core import CONFIG_MAP, NODE, POD
+from muster.api.jobset.names import GROUP_SCHEDULING_INIT
 from muster.api.status import ApiError
 from muster.cluster.nodes.disk import leftovers
 from muster.cluster.nodes.machine.isolation import Isolation
@@ -499,6 +500,22 @@ def test_gpus_are_exclusive(play):
         assert world.node._kit.gpus._free() == []
 
     play(story, resources={"nvidia.com/gpu": "2"})
+
+
+def test_a_program_that_cannot_be_started_leaves_its_gpus_to_others(play):
+    """The start of a container that was made ready fails at once: in the very look that began it."""
+
+    async def story(world):
+        world.node._kit.gpus.numbers = ("0",)
+        barrier = {"name": GROUP_SCHEDULING_INIT, "image": "none", "command": ["sleep", "0.2"]}
+        limits, pod = {"limits": {"nvidia.com/gpu": "1"}}, {"initContainers": [barrier]}
+        for name in ("a", "b"):
+            await world.create(name, resources=limits, pod=pod, command=["/no/such/program"])
+            found = await world.phase("Failed", name)
+            assert found.status.container_statuses[0].state.terminated.reason == "StartError"
+        assert world.node._kit.gpus._free() == ["0"]
+
+    play(story, resources={"nvidia.com/gpu": "1"})
 
 
 def test_a_new_server_goes_on_with_what_runs(play, tmp_path):

@@ -296,10 +296,10 @@ class ProcessNode:
     async def _step(self, key: str, runner: PodRunner) -> Result:
         """One look at a pod: act, report, and tidy up once it is over."""
         plan = runner.step()
-        if plan.over or plan.status.phase in ("Succeeded", "Failed"):
-            runner.give_back()
         if await runner.begun():
             plan = runner.step()
+        if plan.over or plan.status.phase in ("Succeeded", "Failed"):
+            runner.give_back()
         patch = pod_status_patch(runner.pod, plan.status)
         gone = False
         if patch is not None:
