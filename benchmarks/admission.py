@@ -15,7 +15,6 @@ revisions.
 
 import argparse
 import asyncio
-import heapq
 import json
 import math
 import os
@@ -27,7 +26,7 @@ import sys
 import tempfile
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import count, product
@@ -229,21 +228,29 @@ _read_whole = msgspec.json.Decoder(_Whole).decode
 
 
 class Watch(asyncio.Protocol):
-    """One watch: a line for each change. The server sends whole lines in each of its chunks."""
+    """One watch: a line for each change, as HTTP/1.0 has no chunks that would come in between."""
 
-    def __init__(self, player: "Player") -> None:
-        self._player = player
+    def __init__(self, seen: Callable[[bytes], None], headers: str = "", after: str = "0") -> None:
+        """headers: further lines of the request. after: the resource version of what was seen last."""
+        self._seen = seen
+        self._headers = headers
+        self._after = after
         self._rest = b""
+        self.ended = asyncio.Event()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        path = f"{WORKLOADS}?watch=1&resourceVersion=0&allowWatchBookmarks=false"
-        transport.write(f"GET {path} HTTP/1.1\r\nhost: localhost\r\n\r\n".encode())  # type: ignore[attr-defined]
+        path = f"{WORKLOADS}?watch=1&resourceVersion={self._after}&allowWatchBookmarks=false"
+        head = f"GET {path} HTTP/1.0\r\nhost: localhost\r\n{self._headers}\r\n"
+        transport.write(head.encode())  # type: ignore[attr-defined]
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
+        self.ended.set()
 
     def data_received(self, data: bytes) -> None:
         *lines, self._rest = (self._rest + data).split(b"\n")
         for line in lines:
             if line.startswith(b"{"):
-                self._player.seen(line)
+                self._seen(line)
 
 
 @dataclass(slots=True)
@@ -268,6 +275,7 @@ class Player:
         self._arrivals = {arrival.name: arrival for arrival in plan.arrivals}
         self._new = set(self._arrivals)  # not yet admitted
         self._running: dict[str, _Held] = {}
+        self._refused: set[str] = set()  # to finish, once the change that came between is seen
         self._left = set(self._arrivals)  # not yet finished
         self._todo: asyncio.Queue[tuple[str, bytes]] = asyncio.Queue()  # to finish, or to give back
         self._start = 0.0
@@ -313,6 +321,7 @@ class Player:
             self._todo.put_nowait((name, bytes(_read_whole(line).object)))
         elif name in self._running:
             self._running[name].latest = change
+            self._finish_again(name)
         elif "Admitted" in true:
             now = self._now()
             if name in self._new:
@@ -321,11 +330,17 @@ class Player:
             timer = asyncio.get_running_loop().call_later(arrival.kind.run_seconds, self._todo.put_nowait, (name, b""))
             self._running[name] = _Held(now, timer, change)
 
+    def _finish_again(self, name: str) -> None:
+        if name in self._refused:
+            self._refused.remove(name)
+            self._todo.put_nowait((name, b""))
+
     def _stop(self, arrival: Arrival) -> float:
         """It holds its quota no longer; how much it has held, in CPU seconds."""
         if (running := self._running.pop(arrival.name, None)) is None:
             return 0.0
         running.timer.cancel()
+        self._refused.discard(arrival.name)
         held = (self._now() - running.since) * arrival.kind.cpus
         self.held += held
         return held
@@ -341,14 +356,19 @@ class Player:
             name, evicted = await self._todo.get()
             if not evicted and name not in self._running:
                 continue
-            change = _release(evicted) if evicted else _finish(self._running[name].latest)
+            held = self._running.get(name)
+            latest = held.latest if held is not None else None
+            change = _release(evicted) if evicted or latest is None else _finish(latest)
             try:
                 await wire.ask("PATCH", f"{WORKLOADS}/{name}/status", change)
             except Refused as refused:
                 if "Conflict" not in str(refused):
                     raise
-                if not evicted:  # of an eviction the change that came between will be seen
-                    self._todo.put_nowait((name, b""))
+                # The change that came between will be seen, if it was not meanwhile.
+                if not evicted and held is not None and self._running.get(name) is held:
+                    self._refused.add(name)
+                    if held.latest is not latest:
+                        self._finish_again(name)
 
 
 def _finish(workload: _Workload) -> bytes:
@@ -436,18 +456,24 @@ class Server:
     async def watch(self, player: Player) -> None:
         """Let the player see every change."""
         loop = asyncio.get_running_loop()
-        await loop.create_connection(lambda: Watch(player), "127.0.0.1", self._port, ssl=self._context)
+        await loop.create_connection(lambda: Watch(player.seen), "127.0.0.1", self._port, ssl=self._context)
 
-    async def writes(self, wire: Wire) -> Counter[str]:
-        """How many writes it has taken, by verb and resource."""
-        text = (await wire.ask("GET", "/metrics")).decode()
-        found: Counter[str] = Counter()
-        for labels, number in re.findall(r"^apiserver_request_total\{(.*)\} (\S+)$", text, re.MULTILINE):
-            of = dict(re.findall(r'(\w+)="([^"]*)"', labels))
-            if of["verb"] in ("POST", "PUT", "PATCH") and of["code"] in ("200", "201"):
-                what = f"{of['resource']}/{of['subresource']}".rstrip("/")
-                found[f"{of['verb']} {what}"] += int(float(number))
-        return found
+
+async def requests(wire: Wire) -> Counter[str]:
+    """How many requests but watches the server has answered, by verb and resource, and why not if it refused."""
+    text = (await wire.ask("GET", "/metrics")).decode()
+    found: Counter[str] = Counter()
+    for labels, number in re.findall(r"^apiserver_request_total\{(.*)\} (\S+)$", text, re.MULTILINE):
+        of = dict(re.findall(r'(\w+)="([^"]*)"', labels))
+        if of["verb"] != "WATCH":
+            what = f"{of['verb']} {of['resource']}/{of['subresource']}".rstrip("/")
+            found[what if of["code"] in ("200", "201") else f"{what} ({of['code']})"] += int(float(number))
+    return found
+
+
+def most(counted: Counter[str], number: int) -> str:
+    """The most frequent ones, a line each, for each of so many."""
+    return "\n".join(f"    {what:<42}{times / number:6.2f}" for what, times in counted.most_common(8))
 
 
 async def run(path: Path, directory: Path, fraction: float) -> None:
@@ -482,7 +508,7 @@ async def measure(title: str, script: Plan, server: Server, pid: int, at_once: f
     player = Player(script)
     await server.watch(player)
     await asyncio.sleep(1.0)
-    writes = await server.writes(wires[0])
+    asked = await requests(wires[0])
     before, cpu = await server.state(), time.process_time()
     number = len(script.arrivals)
     print(
@@ -501,8 +527,7 @@ async def measure(title: str, script: Plan, server: Server, pid: int, at_once: f
     after = await server.state()
     print(f"  writes per workload     {(after.revision - before.revision) / number:8.2f}", end="")
     print(f"   {(at_end.revision - before.revision) / number:.2f} until the end; events dropped {after.dropped:,}")
-    for what, times in heapq.nlargest(8, (await server.writes(wires[0]) - writes).items(), key=lambda pair: pair[1]):
-        print(f"    {what:<42}{times / number:6.2f}")
+    print(most(await requests(wires[0]) - asked, number))
 
 
 def _print_player(player: Player, whole: float, work: float) -> None:

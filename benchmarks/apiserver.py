@@ -33,11 +33,12 @@ from muster.cluster.apiserver.front.https import HttpsFront
 from muster.cluster.apiserver.identity.credentials import Credentials
 from muster.cluster.apiserver.inprocess import InProcessTransport
 from muster.cluster.apiserver.pipeline import ApiServer
-from muster.cluster.controlplane import Givens, control_plane
-from muster.cluster.serving import allow_descriptors
+from muster.cluster.controlplane import control_plane
 from muster.cluster.store import SqliteJournal
 from muster.runtime.clock import RealClock
+from muster.runtime.givens import Givens
 from muster.runtime.ids import Ids, Random
+from muster.runtime.process.descriptors import allow_descriptors
 from muster.runtime.transport import Request
 
 PODS = "/api/v1/namespaces/default/pods"

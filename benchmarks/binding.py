@@ -23,12 +23,13 @@ from benchmarks.jobs import Silent
 
 from muster.api.batch import JOB, Job
 from muster.api.core import NODE, POD, Node, Pod
-from muster.cluster.controlplane import ControlPlane, Givens, control_plane
+from muster.cluster.controlplane import ControlPlane, control_plane
 from muster.cluster.store import Journal, MemoryJournal, SqliteJournal
 from muster.controllers.integrations.table import gang_sources
 from muster.controllers.job import JobController
 from muster.controllers.scheduler.scheduler import Scheduler
 from muster.runtime.clock import RealClock
+from muster.runtime.givens import Givens
 from muster.runtime.ids import Ids, Random
 
 SPACE = "default"

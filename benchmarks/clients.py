@@ -93,6 +93,8 @@ class Wire(asyncio.Protocol):
             whole = bytes(self._buffer)
             self._buffer.clear()
             self._need = -1
+            if answer.done():  # nobody waits for it any more
+                return
             if whole[9:11] == b"20":
                 answer.set_result(whole)
             else:

@@ -34,8 +34,7 @@ from muster.api.core import CONFIG_MAP, POD, Pod
 from muster.api.jobset import JOB_SET, JobSet
 from muster.cluster.apiserver.inprocess import InProcessTransport
 from muster.cluster.apiserver.pipeline import ApiServer
-from muster.cluster.controlplane import Givens, control_plane
-from muster.cluster.serving import DESCRIPTORS, allow_descriptors
+from muster.cluster.controlplane import control_plane
 from muster.cluster.store import MemoryJournal
 from muster.controllers.job import JobController
 from muster.controllers.jobset import JobSetController
@@ -44,8 +43,10 @@ from muster.jobs.jobset.decide import decide
 from muster.jobs.jobset.start.decide import GroupStanding
 from muster.runtime.client import Client
 from muster.runtime.clock import RealClock
+from muster.runtime.givens import Givens
 from muster.runtime.ids import Ids, Random
 from muster.runtime.manager import Manager
+from muster.runtime.process.descriptors import DESCRIPTORS, allow_descriptors
 from muster.runtime.transport import STRATEGIC_MERGE_PATCH, Request, Response
 
 T = TypeVar("T")
@@ -150,7 +151,7 @@ async def barrier(endpoint: str) -> float:
         word = await reader.readline()
         heard = time.perf_counter()
         writer.close()
-        if word == b"started 1\n":
+        if word == f"started {secret.partition('.')[0]} 1\n".encode():
             return heard
         await asyncio.sleep(1)
 
@@ -196,7 +197,7 @@ async def simulate(pods: int) -> dict[str, float]:
 
         async def written() -> bool | None:
             data = (await client.get(CONFIG_MAP, "group-group-scheduling", "default")).data
-            return True if data.get("started") == "1" else None
+            return True if data.get("started", "").endswith(" 1") else None
 
         await until(written)
         await asyncio.sleep(1)
@@ -231,7 +232,7 @@ def measure_decision(jobs: int) -> dict[str, float]:
     while made.more or len(made.create) < jobs:
         children = Children(given)
         made = replace(made, create=tuple(children.job(role, index) for index in range(jobs)), more=False)
-    standing = GroupStanding({job.metadata.name: 1 for job in made.create[1:]})
+    standing = GroupStanding({job.metadata.uid: {"0"} for job in made.create[1:]})
     given = replace(given, status=made.status)
     seconds = []
     for _ in range(5):

@@ -25,7 +25,7 @@ import msgspec
 from muster.api.batch import JOB, Job
 from muster.api.core import POD, ObjectReference, Pod
 from muster.api.simulated import RUN_TIME
-from muster.cluster.controlplane import ControlPlane, Givens, control_plane
+from muster.cluster.controlplane import ControlPlane, control_plane
 from muster.cluster.nodes.simulated.nodes import SimulatedNodes
 from muster.cluster.store import Journal, MemoryJournal, SqliteJournal
 from muster.controllers.integrations.table import gang_sources
@@ -37,6 +37,7 @@ from muster.jobs.job.decide import decide
 from muster.jobs.job.plan import JobPlan
 from muster.runtime.clock import RealClock
 from muster.runtime.events.recorder import EventType
+from muster.runtime.givens import Givens
 from muster.runtime.ids import Ids, Random
 from muster.runtime.manager import Manager
 from muster.runtime.transport import STRATEGIC_MERGE_PATCH

@@ -15,8 +15,8 @@ from urllib.parse import urlsplit
 
 from clients import Ask, Refused, Streams, Times, Wire, at_once
 
-from muster.cluster.serving import allow_descriptors
 from muster.runtime.kube import kubeconfig_files
+from muster.runtime.process.descriptors import allow_descriptors
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 CONNECTIONS = 32  # of HTTP/1.1

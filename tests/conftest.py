@@ -1,5 +1,7 @@
 """What all tests share: the long form of tests that have one, and how hypothesis searches."""
 
+import gc
+import signal
 from collections.abc import Generator
 
 import pytest
@@ -10,6 +12,9 @@ settings.register_profile("muster", deadline=None, suppress_health_check=[Health
 settings.register_profile("long", settings.get_profile("muster"), derandomize=False, max_examples=1000)
 
 LONG_SECONDS = 2 * 3600
+
+# The young are looked at less often than Python would: many tests make a server's worth of objects each.
+COLLECTION_THRESHOLDS = (20_000, 10, 10)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -22,6 +27,31 @@ def pytest_configure(config: pytest.Config) -> None:
     settings.load_profile("long" if long else "muster")
     if long and config.getoption("timeout") is None:  # of tests that do not name a limit of their own
         config.option.timeout = LONG_SECONDS
+    _hear_signals()
+
+
+def _hear_signals() -> None:
+    """A script or nohup that starts the tests has these ignored, and so would be what the tests start."""
+    for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, usual)
+
+
+def pytest_collection_finish() -> None:
+    """Set the collector of garbage for all tests: what there is before them stays, and need not be looked at again."""
+    gc.unfreeze()
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*COLLECTION_THRESHOLDS)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol() -> Generator[None, object, object]:
+    """A command or a cluster sets the collector for its process: tests after it have that of all tests again."""
+    done = yield
+    if gc.get_threshold() != COLLECTION_THRESHOLDS:
+        pytest_collection_finish()
+    return done
 
 
 @pytest.hookimpl(wrapper=True)

@@ -1,1 +1,44 @@
-"""Muster: a batch system for work that only makes sense all together."""
+"""Muster: a batch system for work that only makes sense all together.
+
+    job = muster.run(train, args=(config,), workers=4)
+    job.result()
+
+The names below are loaded when they are used: the command line shares this package, and starts at once.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from muster import aio, submitit
+    from muster.insight.jobstate import JobState
+    from muster.sdk.core import Why
+    from muster.sdk.errors import Error, JobFailedError
+    from muster.sdk.executor import Executor
+    from muster.sdk.jobs import Job, job, run
+
+__all__ = ["Error", "Executor", "Job", "JobFailedError", "JobState", "Why", "aio", "job", "run", "submitit"]
+
+_HOMES = {
+    "Error": "muster.sdk.errors",
+    "Executor": "muster.sdk.executor",
+    "Job": "muster.sdk.jobs",
+    "JobFailedError": "muster.sdk.errors",
+    "JobState": "muster.insight.jobstate",
+    "Why": "muster.sdk.core",
+    "job": "muster.sdk.jobs",
+    "run": "muster.sdk.jobs",
+}
+_MODULES = ("aio", "submitit")
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return import_module(f"{__name__}.{name}")
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

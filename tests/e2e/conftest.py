@@ -12,6 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from muster.actions.home import Home
+from muster.cli.commands.down import stop
+from muster.cluster.nodes.disk.leftovers import reap
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -83,27 +87,44 @@ class Muster:
 @pytest.fixture
 def muster(tmp_path: Path) -> Iterator[Muster]:
     """The command, with no cluster running; whatever a test leaves behind is an error, and is ended."""
-    with _in(tmp_path / "home") as command:
+    with closing(tmp_path / "home") as command:
         yield command
 
 
 @pytest.fixture(scope="module")
 def shared_muster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Muster]:
-    """The same, for all tests of a file that only look."""
-    with _in(tmp_path_factory.mktemp("shared") / "home") as command:
+    """The same, for all tests of a file that ask for it."""
+    with closing(tmp_path_factory.mktemp("shared") / "home") as command:
         yield command
 
 
 @contextmanager
-def _in(home: Path) -> Iterator[Muster]:
+def closing(home: Path) -> Iterator[Muster]:
+    """The command, with a home; its cluster ends with the context."""
     command = Muster(home)
     yield command
     command.environment = {}
-    command("down", check=False)
+    if command.processes():
+        end(Home(command.home))
     left = command.processes()
     for pid in left:
         os.kill(pid, signal.SIGKILL)
     assert not left, f"processes left behind: {left}"
+
+
+@pytest.fixture(scope="module")
+def shared_up(shared_muster: Muster) -> Muster:
+    """The same, with an embedded cluster running: for tests that need not be alone in it."""
+    shared_muster("up", "--detach", "--port", "0")
+    return shared_muster
+
+
+def end(home: Home) -> None:
+    """`muster down`, without the start of one more program."""
+    pid = home.server_pid()
+    if pid is not None:
+        stop(home, pid)
+    reap(home.path)
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ import json
 import os
 import signal
 import time
-from functools import partial
 
 import pytest
 
@@ -23,7 +22,7 @@ def until(condition, seconds=60):
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, "it did not come about"
-        time.sleep(0.2)
+        time.sleep(0.5)
 
 
 def start(up, tmp_path, workers=2):
@@ -34,8 +33,12 @@ def logs(up, *options):
     return sorted(up("logs", "train", *options).stdout.splitlines())
 
 
-def shows(up, *lines):
-    return logs(up) == list(lines)
+def until_shown(up, *lines):
+    """Until its log is this; else it is said what it was."""
+    end = time.monotonic() + 60
+    while (shown := logs(up)) != list(lines):
+        assert time.monotonic() < end, (shown, up("ps", "-o", "json").stdout)
+        time.sleep(0.5)
 
 
 def log_files(up):
@@ -65,10 +68,10 @@ def test_a_cancelled_job_keeps_its_record_and_its_logs(up, tmp_path):
 def test_every_start_of_a_worker_keeps_its_log(up, tmp_path):
     start(up, tmp_path, workers=1)
     for number in (1, 2, 3):
-        until(partial(shows, up, f"start {number} of 0"))
+        until_shown(up, f"start {number} of 0")
         if number < 3:
             up("hold", "train")
-            until(partial(shows, up, "bye", f"start {number} of 0"))
+            until_shown(up, "bye", f"start {number} of 0")
             up("release", "train")
     assert logs(up, "--previous") == logs(up, "--attempt", "2") == ["bye", "start 2 of 0"]
     assert logs(up, "--attempt", "1") == ["bye", "start 1 of 0"]
@@ -77,10 +80,10 @@ def test_every_start_of_a_worker_keeps_its_log(up, tmp_path):
 
 def test_a_worker_that_had_to_go_keeps_its_log(up, tmp_path):
     script = SCRIPT.format(tmp_path)
-    up("run", "--detach", "--name", "train", "--elastic", "1:2", "--", "sh", "-c", script)
-    until(lambda: logs(up) == ["[0] start 1 of 0", "[1] start 1 of 1"])
-    up("scale", "train", "1")
-    until(lambda: logs(up) == ["[0] start 1 of 0", "[1] bye", "[1] start 1 of 1"])
+    up("run", "--detach", "--name", "train", "--elastic", "2:2", "--", "sh", "-c", script)
+    until_shown(up, "[0] start 1 of 0", "[1] start 1 of 1")
+    up("scale", "train", "1", "--force")  # below its bounds it is not made to grow again
+    until_shown(up, "[0] start 1 of 0", "[1] bye", "[1] start 1 of 1")
 
 
 def test_a_job_without_indexes_that_is_tried_again_has_attempts_too(up, tmp_path):
@@ -97,8 +100,8 @@ def test_a_job_without_indexes_that_is_tried_again_has_attempts_too(up, tmp_path
 
 
 @pytest.mark.parametrize("options", [["--attempt", "1", "-f"], ["--previous", "-f"], ["--previous", "--attempt", "1"]])
-def test_what_cannot_be_meant_together_is_refused(up, options):
-    assert up("logs", "train", *options, check=False).returncode == 2
+def test_what_cannot_be_meant_together_is_refused(muster, options):
+    assert muster("logs", "train", *options, check=False).returncode == 2
 
 
 def test_a_job_that_waits_is_cancelled_at_once(up):

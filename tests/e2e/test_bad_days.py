@@ -47,12 +47,12 @@ spec:
         ),
     ],
 )
-def test_bad_manifests(up, manifest, message):
-    done = up("apply", "-f", "-", check=False, input=manifest)
+def test_bad_manifests(shared_up, manifest, message):
+    done = shared_up("apply", "-f", "-", check=False, input=manifest)
     assert done.returncode == 1
     assert message in done.stderr
     assert done.stderr.count("\n") == 1
-    assert up("ps", check=False).stdout == ""
+    assert shared_up("ps", check=False).stdout == ""
 
 
 def test_a_missing_command_is_an_event_and_a_reason(up):
@@ -73,7 +73,7 @@ def test_a_data_directory_of_a_newer_version(muster):
     muster("up", "--detach", "--port", "0")
     muster("apply", "-f", "-", "--wait", input=JOB)
     muster("down")
-    [database] = muster.home.glob("*.db")
+    [database] = muster.home.glob("store.db")
     with sqlite3.connect(database) as connection:
         connection.execute("UPDATE meta SET value = 99 WHERE key = 'version'")
     connection.close()

@@ -107,6 +107,6 @@ def test_kubectl_completes_its_plugin(at_work):
         return done.stdout.splitlines()
 
     assert completed("cancel", "t") == ["train", "tune", ":4"]
-    assert completed("canc") == ["cancel\tStop and delete jobs.", ":4"]
+    assert completed("canc") == ["cancel\tStop jobs, those that are named or alike.", ":4"]
     assert completed("apply", "-f", "") == [":0"]
     assert completed("up", "--data", "") == [":16"]

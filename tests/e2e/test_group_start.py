@@ -57,6 +57,11 @@ def kill_server(up):
     until(lambda: server not in up.processes())
 
 
+def endpoint(up):
+    """Where barriers wait, and their secret."""
+    return kubectl(up, "get", "configmap", "group-group-scheduling", "-o", "jsonpath={.data.endpoint}")
+
+
 @pytest.mark.kubectl
 @pytest.mark.parametrize("killed", ["never", "while they wait", "when they are let go"])
 def test_all_begin_once_the_last_has_started(up, tmp_path, killed):
@@ -64,8 +69,11 @@ def test_all_begin_once_the_last_has_started(up, tmp_path, killed):
     kubectl(up, "apply", "-f", "-", text=MANIFEST.format(timeout=120, gate=gate))
     until(lambda: len(attempts(up, "group-scheduling-init")) == 6)
     if killed == "while they wait":
+        before = endpoint(up)
         kill_server(up)
         up("up", "--detach", "--port", "0")
+        until(lambda: endpoint(up) != before)
+        assert endpoint(up).split()[2] == before.split()[2], "barriers have that secret"
     gate.touch()
     if killed == "when they are let go":
         until(lambda: len(attempts(up, "main")) > 0)
@@ -92,3 +100,56 @@ def test_a_group_that_one_pod_never_joins_fails_and_gives_its_quota_back(up, tmp
         return queue["status"]["admittedWorkloads"]
 
     until(lambda: admitted() == 0)
+
+
+FOUR = """
+apiVersion: jobset.x-k8s.io/v1alpha2
+kind: JobSet
+metadata: {{name: group}}
+spec:
+  groupSchedulingConfig: {{}}
+  replicatedJobs:
+  - name: workers
+    replicas: 4
+    template:
+      spec:
+        parallelism: 1
+        completions: 1
+        template:
+          spec:
+            restartPolicy: Never
+            terminationGracePeriodSeconds: 1
+            containers:
+            - name: main
+              image: none
+              command: [sh, -c, 'echo $HOSTNAME >> {begun}; exec sleep 1000']
+              resources: {{requests: {{cpu: 100m}}}}
+"""
+
+
+@pytest.mark.kubectl
+def test_a_group_that_ended_with_the_cluster_begins_again_once_there_is_room_for_all(muster, tmp_path):
+    begun = tmp_path / "begun"
+    begun.touch()
+
+    def start(cpu):
+        muster("up", "--detach", "--port", "0", "--nodes", f"process,cpu={cpu}")
+
+    def group():
+        found = json.loads(kubectl(muster, "get", "jobset", "group", "-o", "json"))["status"]["groupScheduling"]
+        return found["epoch"], found.get("releasedEpoch", 0), found.get("started", 0)
+
+    start("400m")
+    kubectl(muster, "apply", "-f", "-", text=FOUR.format(begun=begun))
+    until(lambda: len(begun.read_text().split()) == 4)
+    muster("down")
+    start("300m")
+    until(lambda: group() == (2, 1, 3))
+    assert len(begun.read_text().split()) == 4, "none begins"
+    muster("down")
+    start("400m")
+    until(lambda: len(begun.read_text().split()) == 8)
+    assert group() == (3, 3, 4)
+    barriers = sorted(barrier["started"] for barrier in attempts(muster, "group-scheduling-init"))
+    mains = sorted(main["claimed"] for main in attempts(muster, "main"))
+    assert mains[-4] > barriers[-1]

@@ -22,32 +22,18 @@ def manifests(page, word):
     return found
 
 
-@pytest.fixture
-def machine_with_four_gpus(muster, tmp_path):
-    """One whose driver's files are hidden, as in a container."""
-    if Path("/proc/driver/nvidia/gpus").is_dir():
-        pytest.skip("this machine has GPUs of its own")
-    smi = tmp_path / "nvidia-smi"
-    smi.write_text("#!/bin/sh\nprintf '0\\n1\\n2\\n3\\n'\n")
-    smi.chmod(0o755)
-    muster.environment = {"PATH": f"{tmp_path}:{muster.env()['PATH']}"}
-    return muster
-
-
 GPUS = 'echo "${CUDA_VISIBLE_DEVICES-unset} ${CUDA_DEVICE_ORDER-unset}"'
 
 
-def test_workers_get_gpus_of_their_own_or_none(machine_with_four_gpus):
-    muster = machine_with_four_gpus
+def test_workers_get_gpus_of_their_own_or_none(muster):
+    muster("up", "--detach", "--port", "0", "--nodes", "process,gpus=4:fake")
     done = muster("run", "--workers", "2", "--gpus", "2", "--env", "CUDA_VISIBLE_DEVICES=7", "--", "sh", "-c", GPUS)
     assert sorted(done.stdout.split("\n")) == ["", "[0] 0,1 PCI_BUS_ID", "[1] 2,3 PCI_BUS_ID"]
     assert muster("run", "--", "sh", "-c", GPUS).stdout == " unset\n"
 
 
-def test_only_the_first_gpus_may_be_offered(machine_with_four_gpus):
-    muster = machine_with_four_gpus
-    muster.environment |= {"CUDA_VISIBLE_DEVICES": "3"}
-    muster("up", "--detach", "--port", "0", "--nodes", "process,nvidia.com/gpu=2")
+def test_only_the_first_gpus_may_be_offered(muster):
+    muster("up", "--detach", "--port", "0", "--nodes", "process,gpus=4:fake,nvidia.com/gpu=2")
     assert re.search(r"^node-0 .* 0/2 ", muster("top").stdout, re.MULTILINE)
     assert muster("run", "--gpus", "2", "--", "sh", "-c", GPUS).stdout == "0,1 PCI_BUS_ID\n"
 

@@ -40,6 +40,16 @@ def test_a_worker_that_fails_ends_the_others_and_says_which_it_was(muster):
     assert (done.returncode, done.stderr.splitlines()[-1]) == (7, "j: failed: rank 2 (worker) ended with exit code 7")
 
 
+def test_one_whose_containers_restart_says_which_worker_failed_and_with_what(up):
+    worker = role("w", 1, 2, 'test "$JOB_COMPLETION_INDEX" = 0 || exit 7; exec sleep 1000')
+    worker["template"]["spec"]["template"]["spec"]["restartPolicy"] = "OnFailure"
+    done = up("apply", "--wait", "-f", "-", input=jobset("again", worker), check=False)
+    assert (done.returncode, done.stderr.splitlines()[-1]) == (7, "again: failed: rank 1 ended with exit code 7")
+    [row] = yaml.safe_load(up("ps", "-o", "yaml").stdout)
+    assert row["reason"] == "rank 1 ended with exit code 7"
+    assert up("why", "again").stdout.splitlines()[0] == "again: failed: rank 1 ended with exit code 7"
+
+
 def test_the_examples(up):
     assert up("apply", "--wait", "-f", f"{EXAMPLES}/driver.yaml", "-f", f"{EXAMPLES}/prepared.yaml").returncode == 0
     waits = [f"[worker {rank}] worker {rank - 1} waits for work" for rank in (1, 2, 3)]
@@ -71,14 +81,15 @@ def jobset(name, *roles, **spec):
 def test_a_group_that_is_never_whole_fails_in_time_says_so_and_gives_its_quota_back(up):
     missing = [{"name": "v", "configMap": {"name": "not-there"}}]
     roles = role("there", 1, 2, "echo begun"), role("never", 1, 1, "echo begun", volumes=missing)
-    manifest = jobset("late", *roles, groupSchedulingConfig={"timeoutAfterSeconds": 2})
+    manifest = jobset("late", *roles, groupSchedulingConfig={"timeoutAfterSeconds": 6})
     done = up("apply", "--wait", "-f", "-", input=manifest, check=False)
-    said = "late: failed: not all workers had started after 2 s: 2 of 3 had; not yet: rank 2 (never)"
-    assert done.stderr.splitlines()[-1] == said
+    said = "late: failed: not all workers had started after 6 s: 2 of 3 had; not yet: rank 2 (never)"
+    why = 'cannot start yet: MountVolume.SetUp failed for volume "v" : configmap "not-there" not found'
+    assert done.stderr.splitlines()[-1] == f"{said} {why}"
     assert done.returncode == 1
     assert up("logs", "late").stdout == ""
     [row] = yaml.safe_load(up("ps", "-o", "yaml").stdout)
-    assert (row["state"], row["reason"]) == ("Failed", "not all workers had started after 2 s: 2 of 3 had")
+    assert (row["state"], row["reason"]) == ("Failed", "not all workers had started after 6 s: 2 of 3 had")
     until(lambda: " 0/" in up("queue", "list").stdout)
 
 
@@ -105,6 +116,32 @@ def test_every_command_knows_a_jobset(up):
     until(lambda: len(lines(up("logs", "train"))) == 14)
     up("cancel", "--delete", "train")
     until(lambda: "no jobs" in up("ps").stderr)
+
+
+def test_what_ends_with_the_cluster_goes_on_with_it_and_has_not_failed(up):
+    job = {"metadata": {"name": "job"}, "spec": role("", 1, 1, "exec sleep 1000")["template"]["spec"]}
+    up("apply", "-f", "-", input=yaml.safe_dump({"apiVersion": "batch/v1", "kind": "Job"} | job))
+    up("apply", "-f", "-", input=jobset("set", role("a", 2, 2, "exec sleep 1000")))
+
+    def rows():
+        return {(row["name"], row["state"], row["ready"]) for row in yaml.safe_load(up("ps", "-o", "yaml").stdout)}
+
+    running = {("job", "Running", 1), ("set", "Running", 4)}
+    until(lambda: rows() == running)
+    for _ in range(2):
+        up("down")
+        up("up", "--detach", "--port", "0")
+        until(lambda: rows() == running)
+    assert [row["reason"] for row in yaml.safe_load(up("ps", "-o", "yaml").stdout)] == ["", ""]
+
+
+def test_a_command_that_stays_with_a_job_hears_that_the_cluster_was_stopped(up):
+    running = up.start("run", "--name", "job", "--", "sh", "-c", "echo begun; exec sleep 1000")
+    assert running.stdout.readline() == "begun\n"
+    up("down")
+    _, said = running.communicate(timeout=60)
+    again = "the job goes on at the next muster up: muster logs -f job"
+    assert (running.returncode, said) == (1, f"job: running\nError: the cluster was stopped; {again}\n")
 
 
 def test_a_name_that_is_taken_is_said_whatever_has_it(up):

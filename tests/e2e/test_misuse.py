@@ -69,10 +69,10 @@ def test_the_first_failure_does_not_stop_the_rest(up, tmp_path):
         ("# nothing\n---\n", "Error: stdin: holds no object\n"),
     ],
 )
-def test_nothing_to_apply_is_said(up, manifest, message, tmp_path):
-    done = up("apply", "-f", "-", check=False, input=manifest)
+def test_nothing_to_apply_is_said(shared_up, manifest, message, tmp_path):
+    done = shared_up("apply", "-f", "-", check=False, input=manifest)
     assert (done.returncode, done.stderr) == (1, message)
-    done = up("apply", "-f", str(tmp_path / "home"), check=False)
+    done = shared_up("apply", "-f", str(tmp_path), check=False)
     assert done.returncode == 2
     assert "no *.yaml, *.yml, *.json in it" in done.stderr
 
@@ -82,13 +82,13 @@ def test_of_a_name_that_is_taken_nothing_is_made(up):
     done = up("run", "--name", "taken", "--", "true", check=False)
     assert done.returncode == 1
     [said] = errors(done)
-    assert said.startswith("Error: there is a job taken already: --name another, or remove it")
+    assert said.startswith("Error: there is a job taken already: give another name, or remove it")
     assert said.endswith("muster cancel --delete taken")
     # The namespace has this Service from its beginning.
     done = up("run", "--name", "kubernetes", "--", "true", check=False)
     assert done.returncode == 1
     assert errors(done) == [
-        "Error: there is a Service kubernetes already, which workers would be named by: --name another"
+        "Error: there is a Service kubernetes already, which workers would be named by: give another name"
     ]
     assert "kubernetes" not in up("ps").stdout
 

@@ -144,3 +144,45 @@ def test_bad_input_gets_one_clear_line(teams):
         assert (done.returncode, done.stdout) == (code, "")
         assert message in done.stderr
         assert "Traceback" not in done.stderr
+
+
+def test_a_queue_that_is_changed_lets_more_start_and_one_that_is_deleted_lets_nothing(up, tmp_path):
+    file = tmp_path / "go"
+    up("queue", "create", "blue", "--cpu", "1", "--cohort", "all")
+    submit(up, "first", 1, "blue", file)
+    until(up, "first", "Running")
+    submit(up, "second", 1, "blue", file)
+    until(up, "second", "Queued")
+    assert up("queue", "edit", "blue", "--cpu", "2").stdout == "clusterqueue/blue changed\n"
+    until(up, "second", "Running")
+    assert up("queue", "edit", "blue", "--cpu", "2").stdout == "clusterqueue/blue is so already\n"
+    assert "borrowingLimit: '4'" in up("queue", "edit", "blue", "--borrow", "cpu=4", "--dry-run").stdout
+    assert "borrowingLimit" not in up("queue", "edit", "blue", "--weight", "2", "--dry-run").stdout
+    for arguments, words in (
+        (("edit", "blue"), "say what is to be another way"),
+        (("edit", "nonesuch", "--cpu", "1"), "there is no ClusterQueue nonesuch"),
+        (("edit", "blue", "--borrow", "gpu=1"), "blue: a limit of gpu needs a quota of it"),
+        (("delete", "nonesuch"), "no queue nonesuch in namespace default; there is: blue, default"),
+    ):
+        refused = up("queue", *arguments, check=False)
+        assert refused.returncode in (1, 2)
+        assert words in refused.stderr
+    submit(up, "third", 1, "blue", file)
+    until(up, "third", "Queued")
+    refused = up("queue", "delete", "blue", check=False)
+    assert (refused.returncode, refused.stdout) == (2, "")
+    for words in (
+        "localqueue/blue of namespace default goes",
+        "job second goes on",
+        "job third does not start any more",
+    ):
+        assert words in refused.stderr
+    done = up("queue", "delete", "blue", "--yes")
+    assert done.stdout == (
+        "localqueue/blue (namespace default) deleted\nclusterqueue/blue deleted once what runs has ended\n"
+    )
+    until(up, "second", "Running")
+    up("cancel", "third")
+    file.touch()
+    up("wait", "first", "second")
+    holds(lambda: "blue" not in taken(up))

@@ -13,7 +13,7 @@ SETTINGS = {
     "apiVersion": "config.kueue.x-k8s.io/v1beta2",
     "kind": "Configuration",
     "waitForPodsReady": {
-        "timeout": "3s",
+        "timeout": "10s",  # a busy machine takes some seconds to look
         "blockAdmission": True,
         "requeuingStrategy": {"backoffBaseSeconds": 600, "timestamp": "Eviction"},
     },

@@ -86,7 +86,8 @@ def test_a_server_that_was_killed_starts_again_whatever_a_pod_has_left(up, more)
 
 def test_a_private_cluster_leaves_nothing_and_ends_as_its_job_did(muster, tmp_path):
     script = (
-        "d=$(dirname $MUSTER_HOME)/tmp/muster-*/node-0/pods; cd $d/*/; mkdir -p volumes/m/a; chmod 555 volumes/m/a;"
+        "d=$(dirname $MUSTER_HOME)/tmp/muster-*/nodes/node-0/pods; cd $d/*/; "
+        "mkdir -p volumes/m/a; chmod 555 volumes/m/a;"
     )
     temporary = tmp_path / "tmp"
     temporary.mkdir()
@@ -104,7 +105,7 @@ def test_a_private_cluster_names_what_it_cannot_remove(muster, tmp_path):
         pytest.skip("files cannot be made immutable here")
     unlock(tmp_path)
     muster.environment = {"TMPDIR": str(temporary)}
-    script = f"cd {temporary}/muster-*/node-0/pods/*/; touch hosts stays; chattr +i stays; exit 3"
+    script = f"cd {temporary}/muster-*/nodes/node-0/pods/*/; touch hosts stays; chattr +i stays; exit 3"
     try:
         done = muster("run", "--", "sh", "-c", script, check=False)
         assert (done.returncode, "Traceback" in done.stderr) == (3, False), done.stderr

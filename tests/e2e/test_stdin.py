@@ -55,8 +55,8 @@ def test_a_loop_keeps_its_list_if_told_so(muster):
 
 
 @pytest.mark.parametrize(("options", "kind"), [(["--detach"], "detached"), (["--elastic", "1:2"], "elastic")])
-def test_a_job_that_cannot_have_it_says_so(up, options, kind):
-    assert f"not passed on, as the job is {kind}" in run(up, *options, "--", "true", input=b"x").stderr.decode()
-    assert b"input" not in run(up, *options, "--", "true", input=b"").stderr
-    refused = run(up, *options, "--stdin", "--", "true", input=b"x")
+def test_a_job_that_cannot_have_it_says_so(shared_up, options, kind):
+    assert f"not passed on, as the job is {kind}" in run(shared_up, *options, "--", "true", input=b"x").stderr.decode()
+    assert b"input" not in run(shared_up, *options, "--", "true", input=b"").stderr
+    refused = run(shared_up, *options, "--stdin", "--", "true", input=b"x")
     assert (refused.returncode, f"of a job that is {kind}" in refused.stderr.decode()) == (2, True)

@@ -66,6 +66,19 @@ def test_a_job_whose_output_nobody_reads_any_more_does_not_run_on(up):
     assert "Cancelled" in up("ps").stdout
 
 
+@pytest.mark.parametrize("command", ["logs -f quiet", "ps -w"])
+def test_what_only_shows_ends_with_its_reader(up, command):
+    """Also where there is nothing more to write: the job has said all, and stays as it is."""
+    up("run", "--detach", "--name", "quiet", "--", "sh", "-c", "echo begun; exec sleep 1000")
+    done = shell(up, f"muster {command} | head -1")
+    assert (done.returncode, done.stdout.count("\n"), done.stderr) == (141, 1, "")
+
+
+def test_a_program_that_has_no_more_to_say_ends_as_it_would_by_itself(muster):
+    done = shell(muster, "muster run --name brief -- sh -c 'echo begun; sleep 2' | head -1")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "begun\n", "brief: running\n")
+
+
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
 def test_what_the_terminal_cannot_show_is_escaped(muster, encoding):
     muster.environment = {"PYTHONIOENCODING": encoding}
@@ -152,6 +165,26 @@ main(sys.argv[1:])
             assert f"cancelling {name} (again to leave at once)" in done.stderr
             assert (done.stdout, "Traceback" in done.stderr) == ("", False)
             assert "Cancelled" in up("ps", name).stdout
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_what_shows_and_is_told_to_end_while_it_does_says_no_more(up, number):
+    """Whichever of its tasks runs when it is told."""
+    up("run", "--detach", "--name", "quiet", "--", "sh", "-c", "echo begun; exec sleep 1000")
+    interrupted = f"""
+import os, sys
+from muster.cli.main import main
+from muster.cli.terminal.printing import Printer
+
+async def interrupted(*arguments):
+    os.kill(os.getpid(), {number})
+
+Printer.show = interrupted
+main(sys.argv[1:])
+"""
+    command = [sys.executable, "-c", interrupted, "logs", "-f", "quiet"]
+    done = subprocess.run(command, env=up.env(), capture_output=True, text=True, check=False, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (128 + number, "", "")
 
 
 def test_nohup_is_obeyed(muster):

@@ -7,6 +7,7 @@ import signal
 import socket
 import stat
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -99,7 +100,7 @@ def test_status_counts_jobs_as_ps_shows_them(up):
     large = job("waits", 1).replace("image: none", "image: none\n        resources: {requests: {cpu: 500}}")
     up("apply", "-f", "-", input=large)
     while {row["name"]: row["state"] for row in json.loads(up("ps", "-o", "json").stdout)}["runs"] != "Running":
-        pass
+        time.sleep(0.5)
     assert "1 queued, 1 running" in up("status").stdout
 
 
@@ -131,7 +132,7 @@ def test_the_line_for_kubectl_can_be_typed_as_it_stands_whatever_the_home_is_cal
 def test_down_says_what_it_ends(up):
     up("run", "--detach", "--workers", "2", "--name", "two", "--", "sleep", "1000")
     while "2/2" not in up("ps").stdout:
-        pass
+        time.sleep(0.5)
     done = up("down")
     assert done.stdout == "stopped\n"
     assert re.fullmatch(r"stopping process \d+; 2 pods of 1 job end: two\n", done.stderr)
@@ -155,7 +156,7 @@ def test_a_start_that_fails_leaves_the_containers_of_a_killed_server_alone(muste
         touched = tmp_path / "done"
         muster("apply", "-f", "-", input=job("survivor", 1, f"sleep 4; echo still here; touch {touched}"))
         while not muster("ps", "-o", "json").stdout.count('"Running"'):
-            pass
+            time.sleep(0.5)
     finally:
         process.kill()
         process.communicate()

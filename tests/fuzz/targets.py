@@ -14,17 +14,20 @@ import msgspec
 with atheris.instrument_imports(include=["muster"]):
     from muster.api import durations, quantity, selectors
     from muster.api.core import POD
+    from muster.api.patch import json as json_patch
+    from muster.api.patch import merge
     from muster.api.schema import inlined
     from muster.api.status import ApiError
     from muster.cluster.apiserver.decode import Document, decode
     from muster.cluster.apiserver.front.http2.frames import PREFACE
     from muster.cluster.apiserver.front.http2.headers import encode
     from muster.cluster.apiserver.front.http2.session import Asked, Session
-    from muster.cluster.apiserver.patch import json as json_patch
-    from muster.cluster.apiserver.patch import merge, strategic
+    from muster.cluster.apiserver.patch import strategic
     from muster.cluster.apiserver.protobuf.messages import MEDIA_TYPE
     from muster.cluster.apiserver.request.requestinfo import parse_path
     from muster.cluster.apiserver.schema import DecodeError, compile_builtin
+    from muster.multicluster.kubeconfigs import UntrustedKubeconfigError, trusted
+    from muster.runtime.kube import kubeconfig_parse  # noqa: F401  (loaded late, it would not be instrumented)
 
 POD_DOCUMENT: Document = {
     "apiVersion": "v1",
@@ -136,6 +139,11 @@ def http2(data: bytes) -> None:
     session.take()
 
 
+def kubeconfig(data: bytes) -> None:
+    """A worker cluster's, whose text may come from a Secret."""
+    trusted(data, "Secret ns/name")
+
+
 TARGETS: Mapping[str, tuple[Callable[[bytes], None], tuple[type[Exception], ...]]] = {
     "decode_json": (decode_json, (ApiError,)),
     "decode_yaml": (decode_yaml, (ApiError,)),
@@ -150,12 +158,18 @@ TARGETS: Mapping[str, tuple[Callable[[bytes], None], tuple[type[Exception], ...]
     "duration": (duration, (durations.DurationError,)),
     "path": (path, (ApiError,)),
     "http2": (http2, ()),
+    "kubeconfig": (kubeconfig, (UntrustedKubeconfigError,)),
 }
 
 
 # What the fuzzer begins with, where bytes are text of some form.
 _BLOCK = encode([(b":method", b"POST"), (b":scheme", b"https"), (b":path", b"/api"), (b"accept", b"*/*")])
 _REQUEST = bytes([0, 0, len(_BLOCK), 1, 5, 0, 0, 0, 1]) + _BLOCK
+_KUBECONFIG = b"""current-context: c
+contexts: [{name: c, context: {cluster: c, user: u}}]
+clusters: [{name: c, cluster: {server: 'https://[::1]:6443', proxy-url: 'http://a:b@c:1', tls-server-name: d}}]
+users: [{name: u, user: {token: t, as: x, as-groups: [g], exec: null, client-key-data: aGk=, username: ''}}]
+"""
 SEEDS: Mapping[str, tuple[bytes, ...]] = {
     "decode_json": (msgspec.json.encode(POD_DOCUMENT), b'{"a":1,"a":[2,1e400,-0.0]}'),
     "decode_yaml": (b"a: &x [1, 2]\nb: *x\n<<: {c: !!str 3}\n", b"kind: Pod\nmetadata: {name: p}\n--- \n"),
@@ -170,6 +184,7 @@ SEEDS: Mapping[str, tuple[bytes, ...]] = {
     "field_selector": (b"metadata.name=a,spec.x!=b\\,c",),
     "quantities": (b"1.5Gi", b"-12e-3", b"100m"),
     "duration": (b"1h2m3.5s", b"-4us"),
+    "kubeconfig": (_KUBECONFIG,),
     "path": (b"apis/batch/v1/namespaces/n/jobs/j/status",),
 }
 

@@ -12,7 +12,7 @@ pytest.importorskip("atheris", reason="atheris has no build for this Python")
 from tests.fuzz.targets import SEEDS, TARGETS
 
 ROOT = Path(__file__).parents[2]
-RUNS, LONG_RUNS = 4_000, 1_000_000
+RUNS, LONG_RUNS = 2_000, 1_000_000
 SEED = "20"
 
 

@@ -1,7 +1,6 @@
 """Decisions beside kube-scheduler's: on which nodes of a random world the pod that waits may go.
 
-MUSTER_KUBE_ASSETS is a folder with etcd, kube-apiserver and kube-scheduler (1.36), as `KUBEBUILDER_ASSETS` is
-elsewhere; without it this is skipped. MUSTER_KUBE_WORLDS says how many worlds, MUSTER_KUBE_SEED which.
+MUSTER_KUBE_WORLDS says how many worlds, MUSTER_KUBE_SEED which.
 
 All worlds lie in one cluster. To ask for one node alone, the pod asks for a resource that only this node has: nothing
 else of what is decided changes by that.
@@ -9,9 +8,6 @@ else of what is decided changes by that.
 
 import asyncio
 import os
-import secrets
-import socket
-import subprocess
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from copy import deepcopy
@@ -21,18 +17,15 @@ from typing import Any
 
 import aiohttp
 import pytest
+from tests.kubeplane import kube_plane, needs_kubernetes
 from tests.unit.gang.test_predicates import capacity_of
 from tests.unit.gang.test_predicates import decided as decided_here
 from tests.worlds import Manifest, World, random_world
 
-ASSETS = os.environ.get("MUSTER_KUBE_ASSETS", "")
 WORLDS = int(os.environ.get("MUSTER_KUBE_WORLDS", "300"))
 SEED = int(os.environ.get("MUSTER_KUBE_SEED", "20260101"))
 
-pytestmark = [
-    pytest.mark.skipif(not ASSETS, reason="MUSTER_KUBE_ASSETS does not say where kube-scheduler is"),
-    pytest.mark.timeout(1800),
-]
+pytestmark = [needs_kubernetes, pytest.mark.timeout(1800)]
 
 AT_ONCE = 32
 PROBE = "example.com/probe"
@@ -142,13 +135,6 @@ class _Cluster:
         items: list[Manifest] = (await self._send("GET", f"/api/v1/{plural}", None))["items"]
         return items
 
-    async def is_ready(self) -> bool:
-        try:
-            async with self._session.get(f"{self._url}/readyz") as response:
-                return response.status == 200
-        except aiohttp.ClientError:
-            return False
-
     def _path(self, plural: str, manifest: Manifest) -> str:
         space = manifest["metadata"].get("namespace")
         return f"/api/v1/namespaces/{space}/{plural}" if space else f"/api/v1/{plural}"
@@ -162,68 +148,9 @@ class _Cluster:
 
 @asynccontextmanager
 async def _control_plane(home: Path) -> AsyncIterator[_Cluster]:
-    """etcd, kube-apiserver and kube-scheduler on ports that are free."""
-    port, store, peer, health = (_free_port() for _ in range(4))
-    token = secrets.token_hex(16)
-    _files(home, port, token)
-    etcd = f"http://127.0.0.1:{store}"
-    commands = [
-        ["etcd", "--data-dir=etcd", f"--listen-client-urls={etcd}", f"--advertise-client-urls={etcd}",
-         f"--listen-peer-urls=http://127.0.0.1:{peer}", "--unsafe-no-fsync"],
-        ["kube-apiserver", f"--etcd-servers={etcd}", "--bind-address=127.0.0.1", f"--secure-port={port}",
-         "--tls-cert-file=tls.crt", "--tls-private-key-file=tls.key", "--service-account-key-file=sa.pub",
-         "--service-account-signing-key-file=sa.key", "--service-account-issuer=https://kubernetes.default.svc",
-         "--token-auth-file=tokens.csv", "--authorization-mode=AlwaysAllow", "--service-cluster-ip-range=10.0.0.0/24",
-         "--disable-admission-plugins=TaintNodesByCondition,ServiceAccount"],
-        ["kube-scheduler", "--kubeconfig=kubeconfig", "--leader-elect=false", "--bind-address=127.0.0.1",
-         f"--secure-port={health}", "--kube-api-qps=5000", "--kube-api-burst=5000"],
-    ]  # fmt: skip
-    started: list[subprocess.Popen[bytes]] = []
-    headers = {"Authorization": f"Bearer {token}"}
-    try:
+    """A server that says nothing of its own about nodes, and kube-scheduler."""
+    flags = ["--disable-admission-plugins=TaintNodesByCondition,ServiceAccount"]
+    with kube_plane(home, "kube-scheduler", authorization="AlwaysAllow", flags=flags) as plane:
+        headers = {"Authorization": f"Bearer {plane.token}"}
         async with aiohttp.ClientSession(headers=headers, connector=aiohttp.TCPConnector(ssl=False)) as session:
-            cluster = _Cluster(session, f"https://127.0.0.1:{port}")
-            started += [_start(home, command) for command in commands[:2]]
-            for _ in range(120):
-                if await cluster.is_ready():
-                    break
-                await asyncio.sleep(0.5)
-            started.append(_start(home, commands[2]))
-            yield cluster
-    finally:
-        for process in reversed(started):
-            process.kill()
-            process.wait()
-
-
-def _start(home: Path, command: list[str]) -> subprocess.Popen[bytes]:
-    with (home / f"{command[0]}.log").open("w") as log:
-        return subprocess.Popen([Path(ASSETS) / command[0], *command[1:]], cwd=home, stdout=log, stderr=log)
-
-
-def _files(home: Path, port: int, token: str) -> None:
-    def openssl(*arguments: str) -> None:
-        subprocess.run(["openssl", *arguments], cwd=home, check=True, capture_output=True)
-
-    openssl("genrsa", "-out", "sa.key", "2048")
-    openssl("rsa", "-in", "sa.key", "-pubout", "-out", "sa.pub")
-    openssl("req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-keyout", "tls.key", "-out", "tls.crt",
-            "-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1")  # fmt: skip
-    (home / "tokens.csv").write_text(f"{token},admin,admin,system:masters\n")
-    server = f"https://127.0.0.1:{port}"
-    (home / "kubeconfig").write_text(
-        f"""apiVersion: v1
-kind: Config
-clusters: [{{name: real, cluster: {{server: "{server}", certificate-authority: tls.crt}}}}]
-users: [{{name: admin, user: {{token: {token}}}}}]
-contexts: [{{name: real, context: {{cluster: real, user: admin}}}}]
-current-context: real
-"""
-    )
-
-
-def _free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        port: int = found.getsockname()[1]
-        return port
+            yield _Cluster(session, plane.url)

@@ -1,7 +1,7 @@
 """schemathesis makes requests of what our own OpenAPI documents promise, right and wrong: none may be our fault.
 
-No answer of 500 and above, none that does not come, nothing in the server's log. A few requests of every operation
-here; `--long` makes 100,000.
+No answer of 500 and above, none that does not come, nothing in the server's log. A request of every third operation
+here; `--long` makes 100,000, of all.
 """
 
 import base64
@@ -17,7 +17,7 @@ import schemathesis
 import yaml
 from hypothesis import HealthCheck, Phase
 
-REQUESTS, LONG_REQUESTS = 1_000, 100_000
+REQUESTS, LONG_REQUESTS = 350, 100_000
 ANSWER_SECONDS = 20
 # What is asked for is mostly there: a request for what is not ends early.
 NAMES = {"namespace": "default", "name": "fuzzed"}
@@ -78,7 +78,7 @@ def _readable(document: Any) -> Any:
 @pytest.mark.timeout(7200)
 def test_no_request_is_too_much(own_server: Any, tmp_path: Path, long: bool) -> None:
     fuzzer = Fuzzer(own_server.kubeconfig, tmp_path)
-    operations = list(fuzzer.operations())
+    operations = list(fuzzer.operations())[:: 1 if long else 3]
     each = -(-(LONG_REQUESTS if long else REQUESTS) // len(operations))
     for operation in operations:
         _fuzz(operation, fuzzer, each)

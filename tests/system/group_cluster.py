@@ -3,20 +3,25 @@
 A pod's barrier reads what a kubelet would mount: the ConfigMap as it is when the test says that the node looks.
 """
 
+import contextlib
 from collections.abc import Mapping
 from typing import Any
 
 from tests.system.job_cluster import JobCluster, Wire
 from tests.system.jobset_cluster import Words, role
 
+from muster.api.batch import JOB
 from muster.api.core import CONFIG_MAP, POD, Pod
+from muster.api.embedded import CLUSTER_STOPPED
 from muster.api.jobset import names
-from muster.api.pods import is_active
+from muster.api.pods import is_active, is_finished
 from muster.cluster.apiserver.inprocess import InProcessTransport
 from muster.controllers.job import JobController
 from muster.controllers.jobset import JobSetController
+from muster.controllers.jobset.stopped import renew_stopped
 from muster.jobs.job.census import completion_index
 from muster.jobs.job.conditions import FAILURE_TARGET
+from muster.jobs.jobset.start.barrier import word
 from muster.jobs.jobset.start.group import started
 from muster.runtime.client import Client
 from muster.runtime.clock import VirtualClock
@@ -24,7 +29,7 @@ from muster.runtime.events.recorder import EventSink
 from muster.runtime.ids import Ids, Random
 from muster.runtime.manager import Manager
 from muster.runtime.refusals import ignoring
-from muster.runtime.transport import STRATEGIC_MERGE_PATCH
+from muster.runtime.transport import STRATEGIC_MERGE_PATCH, TransportError
 
 Place = tuple[str, int]  # a Job's name and an index
 RUNNING: dict[str, Any] = {"running": {}}
@@ -56,6 +61,27 @@ class GroupCluster(Words, JobCluster):
         manager.add(JobSetController(manager, sink.recorder("jobset")))
         await self._start(manager)
 
+    async def restart_cluster(self, left: int = 0, writes: int | None = None) -> None:
+        """The whole cluster is stopped, and started again. left: how many pods run on meanwhile, the first ones.
+
+        writes: how many the first start gets done, before it is killed; None if it is not.
+        """
+        await self.kill_controller()
+        bound = [pod for pod in (await self.client.list(POD, "default")).items if pod.spec.node_name]
+        on_nodes = sorted((pod for pod in bound if not is_finished(pod)), key=_place)
+        for pod in on_nodes[left:]:
+            await self._say(pod, "Failed", None, {"type": CLUSTER_STOPPED, "status": "True"})
+        if on_nodes and not any(started(pod) is not None for pod in on_nodes[:left]):
+            self._stops += 1
+        await self.release_everything()
+        if writes is not None:
+            wire = Wire(InProcessTransport(self._server))
+            wire.writes_left = writes
+            with contextlib.suppress(TransportError):
+                await renew_stopped(Client(wire))
+        await renew_stopped(self.client)
+        await self.start_controller()
+
     async def group(self, replicas: int = 2, pods: int = 2, timeout: int = 30, **spec: Any) -> None:
         """A JobSet with one role, all of which starts together."""
         config = {"timeoutAfterSeconds": timeout}
@@ -67,17 +93,20 @@ class GroupCluster(Words, JobCluster):
         return sorted(found, key=_place)
 
     async def arrive(self, *pods: Pod) -> None:
-        """Their nodes run their barriers."""
+        """They get nodes, which run their barriers."""
         for pod in pods:
+            if not pod.spec.node_name:
+                with ignoring("NotFound", "Conflict"):
+                    await self.bind(pod)
             if started(pod) is None and await self._say(pod, "Pending", RUNNING):
                 self.came.setdefault(self._start_of(pod), set()).add(_place(pod))
 
     async def look(self) -> None:
         """All nodes bring what pods mount up to date: barriers that find their word open, and main containers begin."""
         found = await self.client.find(CONFIG_MAP, "js-group-scheduling", "default")
-        word = found.data.get("started") if found is not None else None
+        said = found.data.get("started") if found is not None else None
         for pod in await self.pods_there():
-            if started(pod) is not None and pod.status.phase == "Pending" and word == str(_epoch(pod)):
+            if started(pod) is not None and pod.status.phase == "Pending" and said == _word(pod):
                 await self._begin(pod)
 
     async def _begin(self, pod: Pod) -> None:
@@ -99,6 +128,12 @@ class GroupCluster(Words, JobCluster):
         with ignoring("NotFound"):
             await self.report(name, conditions=[condition])
 
+    async def delete_jobs(self, *names: str) -> None:
+        """A user deletes Jobs; each goes once its pods have gone."""
+        for name in names:
+            with ignoring("NotFound"):
+                await self.client.delete(JOB, name, "default", propagation="Foreground")
+
     async def release_everything(self) -> None:
         """Containers of pods that are being deleted end."""
         for pod in (await self.client.list(POD, "default")).items:
@@ -111,22 +146,31 @@ class GroupCluster(Words, JobCluster):
         await self.clock.sleep(seconds / 2)
         await self.release_everything()
         await self.clock.sleep(seconds / 2)
-        if not (await self.client.list(POD, "default")).items:
+        if (await self.seen()).spec.suspend and not (await self.client.list(POD, "default")).items:
             self._stops += 1
 
     def _start_of(self, pod: Pod) -> tuple[str, int]:
         return pod.metadata.labels[names.RESTART_ATTEMPT], self._stops
 
-    async def _say(self, pod: Pod, phase: str, barrier: Mapping[str, Any] | None) -> bool:
+    async def _say(
+        self, pod: Pod, phase: str, barrier: Mapping[str, Any] | None, *conditions: Mapping[str, str]
+    ) -> bool:
         statuses = [{"name": names.GROUP_SCHEDULING_INIT, "image": "", "imageID": "", "state": barrier}]
-        status = {"phase": phase} | ({"initContainerStatuses": statuses} if barrier is not None else {})
+        status = {"phase": phase, "conditions": list(conditions)} | (
+            {"initContainerStatuses": statuses} if barrier is not None else {}
+        )
         with ignoring("NotFound", "Conflict"):
-            patch = {"metadata": {"uid": pod.metadata.uid}, "status": status}
+            meta = pod.metadata
+            patch = {"metadata": {"uid": meta.uid}, "status": status}
             await self.client.patch(
-                POD, pod.metadata.name, patch, "default", type=STRATEGIC_MERGE_PATCH, subresource="status"
+                POD, meta.name, patch, meta.namespace, type=STRATEGIC_MERGE_PATCH, subresource="status"
             )
             return True
         return False
+
+
+def _word(pod: Pod) -> str:
+    return word(pod.metadata.labels[names.JOBSET_UID], _epoch(pod))
 
 
 def _epoch(pod: Pod) -> int:

@@ -20,7 +20,7 @@ from muster.api.status import ApiError
 from muster.cluster.apiserver.inprocess import InProcessTransport
 from muster.cluster.apiserver.pipeline import ApiServer
 from muster.cluster.controllers.collector import GarbageCollector
-from muster.cluster.controlplane import Givens, control_plane
+from muster.cluster.controlplane import control_plane
 from muster.cluster.store import MemoryJournal
 from muster.controllers.job import JobController
 from muster.controllers.job.ttl import TtlController
@@ -29,6 +29,7 @@ from muster.jobs.job.conditions import finish
 from muster.runtime.client import Client
 from muster.runtime.clock import VirtualClock, run_virtual
 from muster.runtime.events.recorder import EventSink
+from muster.runtime.givens import Givens
 from muster.runtime.ids import Ids, Random
 from muster.runtime.manager import Manager
 from muster.runtime.metrics import Registry
@@ -201,10 +202,14 @@ class JobCluster:
         for pod in (await self.client.list(POD, NAMESPACE_NAME)).items:
             waits = not pod.spec.node_name and not is_finished(pod)
             if waits and pod.metadata.deletion_timestamp is None:
-                meta = {"name": pod.metadata.name, "uid": pod.metadata.uid}
-                body = {"metadata": meta, "target": {"kind": "Node", "name": "node"}}
-                await self.client.post(POD, pod.metadata.name, NAMESPACE_NAME, "binding", body)
+                await self.bind(pod)
                 await self.set_phase(pod, "Running", ready=True)
+
+    async def bind(self, pod: Pod) -> None:
+        """The pod gets a node."""
+        meta = {"name": pod.metadata.name, "uid": pod.metadata.uid}
+        body = {"metadata": meta, "target": {"kind": "Node", "name": "node"}}
+        await self.client.post(POD, pod.metadata.name, NAMESPACE_NAME, "binding", body)
 
     async def set_phase(self, pod: Pod, phase: str, *, ready: bool = False, restarts: int = 0) -> None:
         """What the pod's node says of it."""

@@ -8,13 +8,14 @@ from typing import Any
 
 from muster.api.core import CONFIG_MAP, EVENT, POD, SECRET
 from muster.api.status import ApiError
-from muster.cluster.controlplane import Givens, control_plane
+from muster.cluster.controlplane import control_plane
 from muster.cluster.nodes.agent import ProcessNode
 from muster.cluster.nodes.disk import leftovers
 from muster.cluster.nodes.network.addresses import Addresses
 from muster.cluster.nodes.network.network import Network
 from muster.cluster.store import MemoryJournal
 from muster.runtime.clock import RealClock
+from muster.runtime.givens import Givens
 from muster.runtime.ids import Ids, Random
 from muster.runtime.manager import Manager
 from muster.runtime.transport import Request
@@ -38,7 +39,8 @@ class World:
         """A node, as a server that has just started makes it."""
         surroundings = self.plane.surroundings
         self.manager = Manager(self.plane.manager.client, surroundings.clock, surroundings.random)
-        network = Network(self.manager, Addresses(), machine_hosts=self.state / "no-hosts")
+        only = "node-0" if options.get("guest") else ""
+        network = Network(self.manager, Addresses(), only_node=only, machine_hosts=self.state / "no-hosts")
         recorder = self.plane.events.recorder("kubelet", "node-0")
         self.node = ProcessNode(self.manager, recorder, network, name="node-0", state=self.state / "node-0", **options)
         self.plane.nodes["node-0"] = self.node.connection

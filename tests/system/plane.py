@@ -3,21 +3,23 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
+from contextvars import ContextVar
+from typing import Any, TypeAlias
 
 import msgspec
 
 from muster.api.batch import JOB, Job
-from muster.api.config import EMBEDDED, Configuration
+from muster.api.config import EMBEDDED, Configuration, load
 from muster.api.core import NODE, POD, Node, Pod
 from muster.cluster.apiserver.access.control import Trust
-from muster.cluster.controlplane import ControlPlane, Givens, control_plane
+from muster.cluster.controlplane import ControlPlane, control_plane
 from muster.cluster.store import MemoryJournal
 from muster.controllers.engine import Part, assemble
 from muster.controllers.integrations.framework import Integration
 from muster.controllers.integrations.table import INTEGRATIONS
 from muster.runtime.client import Client
-from muster.runtime.clock import VirtualClock, run_virtual
+from muster.runtime.clock import Clock, VirtualClock, run_virtual
+from muster.runtime.givens import Givens
 from muster.runtime.ids import Ids, Random
 from muster.runtime.transport import STRATEGIC_MERGE_PATCH
 
@@ -31,14 +33,18 @@ async def running(
     configuration: Configuration = EMBEDDED,
     trust: Callable[[], Trust] = Trust,
     integrations: Sequence[Integration[Any]] = INTEGRATIONS,
+    engine: Collection[Part] = tuple(Part),
 ) -> AsyncIterator[ControlPlane]:
-    """A control plane whose controllers run, or these parts of the engine alone. Only on a virtual loop."""
+    """A control plane whose controllers run, or these parts of the engine alone. Only on a virtual loop.
+
+    engine: of the controllers, the parts of the engine that run too.
+    """
     surroundings = Givens(VirtualClock(), Ids(seed), Random(seed))
     async with control_plane(MemoryJournal(), surroundings, configuration, trust, integrations) as plane:
         if parts:
             assemble(plane.manager, plane.events, configuration, parts, integrations)
         elif controllers:
-            plane.add_controllers()
+            plane.add_controllers(engine)
         run = asyncio.create_task(plane.manager.run())
         await plane.manager.ready.wait()
         try:
@@ -54,16 +60,20 @@ class World:
     def __init__(self, plane: ControlPlane) -> None:
         self.plane = plane
         self.client: Client = plane.client()
-        self.clock = plane.surroundings.clock
+        self.clock: Clock = plane.surroundings.clock
+        self.random = plane.surroundings.random
 
     async def node(self, name: str, *, cpu: str = "4", **spec: Any) -> Node:
-        """A ready node."""
+        """A ready node, just heard of: kube-controller-manager would take it for one of its name before."""
         await self.client.create(NODE, msgspec.convert({"metadata": {"name": name}, "spec": spec}, Node))
         amounts = {"cpu": cpu, "memory": "16Gi", "pods": "110"}
+        heard = self.clock.now().strftime("%Y-%m-%dT%H:%M:%SZ")
         status = {
             "allocatable": amounts,
             "capacity": amounts,
-            "conditions": [{"type": "Ready", "status": "True", "reason": "R", "message": "m"}],
+            "conditions": [
+                {"type": "Ready", "status": "True", "reason": "R", "message": "m", "lastHeartbeatTime": heard}
+            ],
         }
         return await self.client.patch(NODE, name, {"status": status}, subresource="status")
 
@@ -102,7 +112,11 @@ class World:
         )
 
     async def settle(self, seconds: float = 5.0) -> None:
-        """Let everybody do what they have to do."""
+        """Let all do what they have to do. On a real clock that is when nothing is written any more."""
+        await self.clock.sleep(seconds)
+
+    async def elapse(self, seconds: float) -> None:
+        """Let so much time pass, where something takes its time, on any clock."""
         await self.clock.sleep(seconds)
 
     async def until(self, holds: Callable[[], Any], seconds: float = 120.0) -> None:
@@ -112,18 +126,41 @@ class World:
                 await self.clock.sleep(0.1)
 
 
-def virtual(test: Callable[[World], Awaitable[None]]) -> Callable[[], None]:
+Scenario: TypeAlias = Callable[[World], Awaitable[None]]
+
+# Plays a scenario on another control plane than the embedded one, under these settings: tests/cluster sets it for its
+# own.
+ELSEWHERE: ContextVar[Callable[[str, Scenario], None] | None] = ContextVar("elsewhere", default=None)
+
+
+def settings(text: str) -> Configuration:
+    """Those of an embedded cluster, but for what the text says of a Configuration, in YAML."""
+    return load(f"apiVersion: config.kueue.x-k8s.io/v1beta2\nkind: Configuration\n{text}", embedded=True)
+
+
+def under(text: str) -> Callable[[Scenario], Callable[[], None]]:
+    """Run a test of a world, in virtual time, under these settings."""
+
+    def decorate(test: Scenario) -> Callable[[], None]:
+        async def body() -> None:
+            async with running(configuration=settings(text)) as plane:
+                await test(World(plane))
+
+        def run() -> None:
+            if (elsewhere := ELSEWHERE.get()) is not None:
+                elsewhere(text, test)
+            else:
+                run_virtual(body())
+
+        run.__name__, run.__doc__ = getattr(test, "__name__", "run"), test.__doc__
+        return run
+
+    return decorate
+
+
+def virtual(test: Scenario) -> Callable[[], None]:
     """Run a test of a world in virtual time."""
-
-    async def body() -> None:
-        async with running() as plane:
-            await test(World(plane))
-
-    def run() -> None:
-        run_virtual(body())
-
-    run.__name__, run.__doc__ = getattr(test, "__name__", "run"), test.__doc__
-    return run
+    return under("")(test)
 
 
 def looks(plane: ControlPlane, controller: str) -> int:

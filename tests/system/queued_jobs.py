@@ -1,22 +1,21 @@
 """Words for tests of Jobs that wait in queues, on a control plane in virtual time with simulated nodes."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from typing import Any
 
 import msgspec
 from tests.system import queueing_world
-from tests.system.plane import World, running
+from tests.system.plane import World, under
 
 from muster.api.batch import JOB, Job
-from muster.api.config import EMBEDDED, Configuration
 from muster.api.core import EVENT, NODE
 from muster.api.kueue import WORKLOAD, Workload
 from muster.api.kueue.names import POD_SET_LABEL, QUEUE_NAME_LABEL
 from muster.cluster.nodes.simulated.nodes import SimulatedNodes
 from muster.queueing.conditions import Conditions, put
 from muster.queueing.workload.eviction import evict
-from muster.runtime.clock import run_virtual
 from muster.runtime.manager import Manager
 from muster.runtime.objects import merge_patch
 
@@ -120,37 +119,39 @@ class Queued:
 
 def story(test: Callable[[Queued], Awaitable[None]]) -> Callable[[], None]:
     """A test in virtual time, with one simulated node of the zone that has room for 100 CPUs."""
-    return configured(EMBEDDED)(test)
+    return configured("")(test)
 
 
-def configured(configuration: Configuration) -> Callable[[Callable[[Queued], Awaitable[None]]], Callable[[], None]]:
-    """A `story` with some settings."""
+def configured(text: str) -> Callable[[Callable[[Queued], Awaitable[None]]], Callable[[], None]]:
+    """A `story` under these settings."""
 
     def decorate(test: Callable[[Queued], Awaitable[None]]) -> Callable[[], None]:
-        async def body() -> None:
-            async with running(configuration=configuration) as plane:
-                await play(Queued(World(plane)), test)
+        async def played(world: World) -> None:
+            await play(Queued(world), test)
 
-        def run() -> None:
-            run_virtual(body())
-
-        run.__name__, run.__doc__ = getattr(test, "__name__", "run"), test.__doc__
-        return run
+        played.__name__, played.__doc__ = getattr(test, "__name__", "run"), test.__doc__
+        return under(text)(played)
 
     return decorate
 
 
 async def play(q: Queued, test: Callable[[Queued], Awaitable[None]]) -> None:
     """The test with its node."""
-    given = q.world.plane.surroundings
-    manager = Manager(q.client, given.clock, given.random)
+    async with noded(q):
+        await test(q)
+
+
+@asynccontextmanager
+async def noded(q: Queued) -> AsyncIterator[None]:
+    """A node with room for everybody."""
+    manager = Manager(q.client, q.world.clock, q.world.random)
     nodes = SimulatedNodes(manager, ["n"], resources={"cpu": "100"})
     manager.add(nodes)
     run = asyncio.create_task(manager.run())
     await nodes.ready.wait()
     await q.client.patch(NODE, "n", {"metadata": {"labels": {"zone": "a"}}})
     try:
-        await test(q)
+        yield
     finally:
         await manager.stop()
         await run

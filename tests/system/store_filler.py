@@ -2,17 +2,21 @@
 
 python store_filler.py DIRECTORY full BALLAST   the disk is small; removing BALLAST makes room again
 python store_filler.py DIRECTORY broken         files cannot grow past some size, which is no lack of space
+python store_filler.py DIRECTORY taken BALLAST  the disk is filled by another, into BALLAST
 """
 
 import asyncio
 import json
+import os
 import resource
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 from tests.system.store_writer import header_of
 
 from muster.cluster.store import Key, Put, SqliteJournal, Store, WriteRefused
+from muster.cluster.store.database import RESERVE_BYTES
 
 
 def put(number: int, size: int = 20_000) -> Put:
@@ -56,6 +60,24 @@ async def main(directory: Path, ballast: Path | None) -> dict[str, object]:
     }
 
 
+async def go_on(directory: Path, ballast: Path) -> dict[str, object]:
+    """Fill the disk, write what is much more than the reserve, and forget what it replaced, over and over."""
+    async with Store(SqliteJournal(directory), header_of) as store:
+        await store.reserve()
+        with suppress(OSError), ballast.open("wb", buffering=0) as file:
+            while file.write(bytes(100_000)):
+                pass
+        rounds = 0
+        for _ in range(8 * RESERVE_BYTES // (100 * 20_000)):
+            for number in range(100):
+                await store.write(put(number))
+            await store.compact(store.revision)
+            await store.reserve()
+            rounds += 1
+        disk = os.statvfs(directory)
+    return {"rounds": rounds, "free": disk.f_bavail * disk.f_frsize}
+
+
 async def fill_one(store: Store, number: int) -> tuple[bool, WriteRefused | None]:
     """Whether one more object can be written."""
     try:
@@ -66,4 +88,7 @@ async def fill_one(store: Store, number: int) -> tuple[bool, WriteRefused | None
 
 
 if __name__ == "__main__":
-    print(json.dumps(asyncio.run(main(Path(sys.argv[1]), Path(sys.argv[3]) if sys.argv[2] == "full" else None))))
+    directory, mode = Path(sys.argv[1]), sys.argv[2]
+    ballast = Path(sys.argv[3]) if mode != "broken" else None
+    story = go_on(directory, ballast) if ballast and mode == "taken" else main(directory, ballast)
+    print(json.dumps(asyncio.run(story)))

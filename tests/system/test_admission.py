@@ -31,6 +31,7 @@ async def test_what_fits_is_admitted_whole_and_the_rest_says_what_it_lacks(world
     await flavor(world)
     await queue(world, "team", cpu=4)
     await workload(world, "first", "team", cpu=1, count=3)
+    await world.settle()
     await workload(world, "second", "team", cpu=1, count=2)
     await world.settle()
     assert await admitted(world) == ["first"]
@@ -160,6 +161,7 @@ async def test_events_tell_of_reservation_admission_and_waiting(world: World) ->
     await flavor(world)
     await queue(world, "team", cpu=1)
     await workload(world, "one", "team")
+    await world.settle()
     await workload(world, "two", "team")
     await world.settle(30)
     events = (await world.client.list(EVENT, "default")).items

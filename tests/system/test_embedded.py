@@ -111,7 +111,7 @@ def test_a_server_is_stopped_though_its_nodes_cannot_register(tmp_path):
         nodes, more = (NodeSpec(kind="simulated"),), (NodeSpec(kind="simulated", count=2),)
         async with cluster(SqliteJournal(tmp_path), tmp_path / NODES, nodes, adopt=True) as running:
             await running.plane.client().create(kind, refusing_everything())
-        serving = asyncio.create_task(serve(Options(tmp_path, 0, more), urls.append))
+        serving = asyncio.create_task(serve(Options(tmp_path, 0, more), lambda *told: urls.extend(told)))
         async with asyncio.timeout(30):
             while not (tmp_path / "kubeconfig").exists():
                 await asyncio.sleep(0.05)

@@ -6,13 +6,14 @@ import msgspec
 import pytest
 from tests.system.plane import virtual
 
-from muster.api.batch import JOB
+from muster.api.batch import JOB, TRACKING_FINALIZER
 from muster.api.core import EVENT, POD, Pod
 from muster.api.meta import LabelSelector, ObjectMeta
 from muster.api.podgroups.kep import POD_GROUP, PodGroup, PodGroupSpec
 from muster.api.policy import POD_DISRUPTION_BUDGET, PodDisruptionBudget, PodDisruptionBudgetSpec
 from muster.api.scheduling import PRIORITY_CLASS, PriorityClass
 from muster.controllers.integrations.table import gang_sources
+from muster.controllers.scheduler.preemption import PREEMPTED_ANNOTATION
 from muster.controllers.scheduler.scheduler import Scheduler
 from muster.runtime.client import Client
 from muster.runtime.manager import Manager
@@ -251,3 +252,67 @@ def test_a_plan_that_a_crash_cut_off_leaves_no_half_of_a_gang(writes, stays):
         await run
 
     scenario()
+
+
+class Holding:
+    """Lets nothing be read of single pods before it is told to."""
+
+    def __init__(self, inner):
+        self.inner, self.asked, self.go = inner, asyncio.Event(), asyncio.Event()
+
+    async def request(self, request):
+        if request.method == "GET" and "/pods/" in request.path:
+            self.asked.set()
+            await self.go.wait()
+        return await self.inner.request(request)
+
+    def stream(self, request):
+        return self.inner.stream(request)
+
+    async def close(self):
+        pass
+
+
+@virtual
+async def test_one_that_is_spared_after_it_has_ended_counts_once(world):
+    await classes(world)
+    await world.node("a", cpu="1")
+    transport = Holding(world.client.transport)
+    manager, run = start(world, transport)
+    await world.job("victim", 1, template=ours("low"), completionMode="NonIndexed", completions=3)
+    await world.settle(1)
+    await world.job("urgent", 1, template=ours("high"))
+    await transport.asked.wait()
+    [victim] = await world.pods("victim")
+    await world.finish(victim)
+    await world.client.delete(JOB, "urgent", "default")
+    await world.settle(1)
+    transport.go.set()
+    await world.settle()
+    assert (await world.client.get(JOB, "victim", "default")).status.succeeded == 1
+    [ended] = [pod for pod in await world.pods("victim") if pod.status.phase == "Succeeded"]
+    assert not ended.metadata.finalizers
+    await manager.stop()
+    await run
+
+
+@virtual
+async def test_one_that_is_spared_after_it_was_marked_counts_again(world):
+    await classes(world)
+    await world.node("a", cpu="1")
+    transport = Holding(world.client.transport)
+    manager, run = start(world, transport)
+    await world.job("victim", 1, template=ours("low"))
+    await world.settle(1)
+    await world.job("urgent", 1, template=ours("high"))
+    await transport.asked.wait()
+    await world.client.delete(JOB, "urgent", "default")
+    await world.settle(1)
+    transport.go.set()
+    await world.settle()
+    [spared] = await world.pods("victim")
+    assert spared.metadata.deletion_timestamp is None
+    assert PREEMPTED_ANNOTATION not in spared.metadata.annotations
+    assert spared.metadata.finalizers == (TRACKING_FINALIZER,)
+    await manager.stop()
+    await run

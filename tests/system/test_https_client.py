@@ -1,13 +1,15 @@
 """`HttpsTransport` against a scripted TLS server: whom it trusts, what it sends, and what can go wrong on the way."""
 
 import asyncio
+import gc
 import gzip
 import socket
 import subprocess
 import sys
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 from aiohttp import web
@@ -267,6 +269,47 @@ def test_a_closed_client_says_so() -> None:
     play(scenario)
 
 
+def test_a_client_that_is_closed_while_a_request_waits_for_its_next_try_says_so() -> None:
+    async def scenario(world: World) -> None:
+        class ClosingClock(ManualClock):
+            async def sleep(self, seconds: float) -> None:
+                await transport.close()
+
+        world.server.on(PODS.path, refuse(503, "ServiceUnavailable", Retry_After="1"))
+        transport = HttpsTransport(world.server.connection(), ClosingClock(), Random(1))
+        with pytest.raises(TransportError, match="the client is closed"):
+            await transport.request(PODS)
+
+    play(scenario)
+
+
+def open_to(port: int) -> list[socket.socket]:
+    """The sockets of this process that are connected to a port."""
+    found = []
+    for one in gc.get_objects():
+        if isinstance(one, socket.socket) and one.family == socket.AF_INET and one.fileno() >= 0:
+            with suppress(OSError):  # it is connected to nothing
+                found += [one] if one.getpeername()[1] == port else []
+    return found
+
+
+def test_a_request_that_is_given_up_at_any_moment_leaves_no_connection_open() -> None:
+    """A connection whose TLS is just being agreed on is known to nobody."""
+
+    async def scenario(world: World) -> None:
+        port = urlsplit(world.server.connection().cluster.server).port or 0
+        for turns in range(0, 60, 2):
+            async with world.as_user() as transport:
+                asked = asyncio.create_task(transport.request(PODS))
+                for _ in range(turns):
+                    await asyncio.sleep(0)
+                asked.cancel()
+                await asyncio.gather(asked, return_exceptions=True)
+            assert open_to(port) == [], turns
+
+    play(scenario)
+
+
 # ---- what is tried again ----
 
 
@@ -281,6 +324,19 @@ def test_a_refusal_that_says_when_is_tried_again_then(code: int, method: str) ->
         assert len(world.server.seen) == 3
         assert all(7 <= pause < 7.7 for pause in world.clock.sleeps)
         assert len(set(world.clock.sleeps)) == 2  # jitter
+
+    play(scenario)
+
+
+def test_what_is_allowed_no_longer_is_not_tried_again() -> None:
+    async def scenario(world: World) -> None:
+        world.server.on("/api/v1/pods", refuse(429, "Later", Retry_After="7"), answer({}))
+        async with world.as_user() as transport:
+            began = world.clock.monotonic()
+            write = replace(PODS, method="POST", allowed=lambda: world.clock.monotonic() < began + 5)
+            with pytest.raises(TransportError, match="was not sent"):
+                await transport.request(write)
+        assert len(world.server.seen) == 1
 
     play(scenario)
 

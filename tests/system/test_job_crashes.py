@@ -72,7 +72,7 @@ def check(job: Job, pods: list[Pod], *, failed: int, names: str) -> None:
     ],
     ids=["indexed", "indexed and failing", "elastic", "counted and failing", "per index"],
 )
-def test_killed_after_each_write(spec: dict[str, object], fail: bool, scale: bool) -> None:
+def test_killed_after_each_write(spec: dict[str, object], fail: bool, scale: bool, long: bool) -> None:
     """Nothing is lost and nothing done twice, wherever it dies: 0 writes, 1 write, 2 writes, ..."""
 
     async def scenario(writes: int) -> bool:
@@ -94,7 +94,7 @@ def test_killed_after_each_write(spec: dict[str, object], fail: bool, scale: boo
 
     writes = 0
     while run_virtual(scenario(writes)):
-        writes += 1
+        writes += 1 if long else 3
     assert writes >= 5
 
 

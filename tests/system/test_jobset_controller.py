@@ -8,11 +8,14 @@ from tests.system.plane import looks, running
 
 from muster.api.batch import JOB, Job
 from muster.api.coordination import LEASE, Lease
-from muster.api.core import PERSISTENT_VOLUME_CLAIM, SERVICE, Service
+from muster.api.core import NAMESPACE, PERSISTENT_VOLUME_CLAIM, SERVICE, Namespace, Service
+from muster.api.core.quota import RESOURCE_QUOTA, ResourceQuota
 from muster.api.jobset import JOB_SET, JobSet, names
+from muster.api.meta import ObjectMeta
 from muster.controllers.engine import Part
 from muster.controllers.jobset.upstream import LEASE_NAME
 from muster.runtime.clock import run_virtual
+from muster.runtime.refusals import ignoring
 
 # With the Job controller, placement and garbage collection.
 WHOLE: tuple[Part, ...] = ()
@@ -88,6 +91,24 @@ async def test_a_foreign_job_with_the_name_of_a_child_is_told_of_and_waited_for(
 
 
 @on(PARTS)
+async def test_jobsets_that_want_the_same_name_have_it_one_after_the_other(cluster: Cluster) -> None:
+    wanted = {"a": role("b-c", 1), "a-b": role("c", 1)}
+    other = msgspec.convert({"metadata": {"name": "a-b-c-0"}, "spec": role()["template"]["spec"]}, Job)
+    await cluster.client.create(JOB, other, "default")
+    for name, only in wanted.items():
+        await cluster.jobset(only, name=name)
+    had = []
+    for _ in wanted:
+        await cluster.client.delete(JOB, "a-b-c-0", "default")
+        await cluster.settle()
+        (owner,) = (await cluster.jobs())["a-b-c-0"].metadata.owner_references
+        had.append(owner.name)
+        await cluster.client.delete(JOB_SET, owner.name, "default")
+        await cluster.settle()
+    assert set(had) == set(wanted)
+
+
+@on(PARTS)
 async def test_a_job_of_an_earlier_jobset_of_that_name_is_waited_for_in_silence(cluster: Cluster) -> None:
     """jobset should ignore jobs with same owner name but different owner UID."""
     await cluster.jobset(role("a", 1))
@@ -147,6 +168,27 @@ async def test_jobset_with_volumeclaimpolicies_should_create_pvcs_while_suspende
 
 
 @on(PARTS)
+async def test_what_its_jobs_need_and_is_refused_is_told_of_and_tried_again(cluster: Cluster) -> None:
+    refused = {"count/services": "0", "count/persistentvolumeclaims": "0"}
+    quota = msgspec.convert({"metadata": {"name": "none"}, "spec": {"hard": refused}}, ResourceQuota)
+    await cluster.client.create(RESOURCE_QUOTA, quota, "default")
+    spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    mounts = [{"name": "data", "mountPath": "/data"}]
+    pods = {
+        "spec": {"restartPolicy": "Never", "containers": [{"name": "main", "image": "none", "volumeMounts": mounts}]}
+    }
+    policies = [{"templates": [{"metadata": {"name": "data"}, "spec": spec}]}]
+    await cluster.jobset(role("a", 1, spec={"template": pods}), volumeClaimPolicies=policies)
+    told = {(event.type, event.reason): event.message for event in await cluster.events()}
+    assert set(told) == {("Warning", "HeadlessServiceCreationFailed"), ("Warning", "PVCCreationFailed")}
+    assert all("exceeded quota: none" in message for message in told.values())
+    await cluster.client.delete(RESOURCE_QUOTA, "none", "default")
+    await cluster.settle(60)
+    assert await cluster.client.find(SERVICE, "js", "default") is not None
+    assert await cluster.client.find(PERSISTENT_VOLUME_CLAIM, "data-js", "default") is not None
+
+
+@on(PARTS)
 async def test_a_jobset_that_another_controller_manages_is_left_alone(cluster: Cluster) -> None:
     """Should not create any jobs for it, when unsuspended; updates to its status are preserved."""
     await cluster.jobset(role("a", 1), managedBy="example.com/other")
@@ -169,36 +211,74 @@ async def test_it_is_deleted_after_configured_ttl_duration_passes(cluster: Clust
     assert (await cluster.seen()).metadata.finalizers == ("foregroundDeletion",)
 
 
+async def hold_lease(cluster: Cluster, namespace: str, seconds: int) -> None:
+    with ignoring("AlreadyExists"):
+        await cluster.client.create(NAMESPACE, Namespace(metadata=ObjectMeta(name=namespace)))
+    spec = {"holderIdentity": "upstream-0", "leaseDurationSeconds": seconds}
+    lease = msgspec.convert({"metadata": {"name": LEASE_NAME}, "spec": spec}, Lease)
+    await cluster.client.create(LEASE, lease, namespace)
+
+
 @on(PARTS)
 async def test_while_the_upstream_controller_holds_its_lease_ours_stands_back_and_says_so(cluster: Cluster) -> None:
-    spec = {"holderIdentity": "upstream-0", "leaseDurationSeconds": 15}
-    lease = msgspec.convert({"metadata": {"name": LEASE_NAME}, "spec": spec}, Lease)
-    await cluster.client.create(LEASE, lease, "kube-system")
+    await hold_lease(cluster, "jobset-system", 15)
     await cluster.jobset(role("a", 1))
+    await cluster.jobset(role("a", 1), name="other")
     for renewal in range(4):
-        await cluster.settle(8)
         patch = {"spec": {"leaseTransitions": renewal}}
-        await cluster.client.patch(LEASE, LEASE_NAME, patch, "kube-system")
+        await cluster.client.patch(LEASE, LEASE_NAME, patch, "jobset-system")
+        await cluster.settle(8)
     assert await cluster.jobs() == {}
     assert cluster.metric("muster_jobset_standing_back") == 1
-    (event,) = await cluster.events()
-    assert event.reason == "LeftToUpstream"
-    assert event.message == (f"JobSet's own controller runs it: upstream-0 holds the Lease kube-system/{LEASE_NAME}")
+    told = {event.involved_object.name: (event.reason, event.message) for event in await cluster.events()}
+    message = f"JobSet's own controller runs it: upstream-0 holds the Lease jobset-system/{LEASE_NAME}"
+    assert told == {"js": ("LeftToUpstream", message), "other": ("LeftToUpstream", message)}
     await cluster.settle(20)
-    assert list(await cluster.jobs()) == ["js-a-0"]
+    assert list(await cluster.jobs()) == ["js-a-0", "other-a-0"]
     assert cluster.metric("muster_jobset_standing_back") == 0
 
 
 @on(PARTS)
 async def test_when_the_upstream_controller_gives_its_lease_back_ours_goes_on(cluster: Cluster) -> None:
-    spec = {"holderIdentity": "upstream-0", "leaseDurationSeconds": 600}
-    lease = msgspec.convert({"metadata": {"name": LEASE_NAME}, "spec": spec}, Lease)
-    await cluster.client.create(LEASE, lease, "default")
+    await hold_lease(cluster, "jobset-system", 600)
     await cluster.jobset(role("a", 1))
     assert await cluster.jobs() == {}
-    await cluster.client.patch(LEASE, LEASE_NAME, {"spec": {"holderIdentity": None}}, "default")
+    await cluster.client.patch(LEASE, LEASE_NAME, {"spec": {"holderIdentity": None}}, "jobset-system")
     await cluster.settle(1)
     assert list(await cluster.jobs()) == ["js-a-0"]
+
+
+@on(PARTS)
+async def test_a_lease_of_that_name_in_another_namespace_is_nothing_to_us(cluster: Cluster) -> None:
+    await hold_lease(cluster, "default", 600)
+    await cluster.jobset(role("a", 1))
+    assert list(await cluster.jobs()) == ["js-a-0"]
+
+
+@on(PARTS)
+async def test_a_lease_that_says_it_lasts_for_ever_is_believed_for_a_minute(cluster: Cluster) -> None:
+    await hold_lease(cluster, "jobset-system", 2**31 - 1)
+    await cluster.jobset(role("a", 1))
+    await cluster.settle(50)
+    assert await cluster.jobs() == {}
+    await cluster.settle(10)
+    assert list(await cluster.jobs()) == ["js-a-0"]
+
+
+@on(PARTS)
+async def test_one_look_for_all_jobsets_waits_for_the_lease(cluster: Cluster) -> None:
+    await hold_lease(cluster, "jobset-system", 15)
+    for number in range(20):
+        await cluster.jobset(name=f"js-{number}")
+        patch = {"spec": {"leaseTransitions": number}}
+        await cluster.client.patch(LEASE, LEASE_NAME, patch, "jobset-system")
+    before = looks(cluster.plane, "jobset-controller")
+    for renewal in range(10):
+        patch = {"spec": {"leaseTransitions": 100 + renewal}}
+        await cluster.client.patch(LEASE, LEASE_NAME, patch, "jobset-system")
+        await cluster.settle(10)
+    assert await cluster.jobs() == {}
+    assert looks(cluster.plane, "jobset-controller") - before < 20
 
 
 @on(PARTS)

@@ -2,6 +2,7 @@
 same, and nothing is restarted twice."""
 
 import asyncio
+from typing import Any
 
 import pytest
 from tests.system.job_cluster import JobCluster, Wire
@@ -9,6 +10,7 @@ from tests.system.jobset_cluster import Words, role
 
 from muster.api.jobset import JobSet, names
 from muster.cluster.apiserver.inprocess import InProcessTransport
+from muster.controllers.integrations.jobset.integration import JobSetIntegration
 from muster.controllers.jobset import JobSetController
 from muster.jobs.job.conditions import finish
 from muster.runtime.client import Client
@@ -16,6 +18,8 @@ from muster.runtime.clock import VirtualClock, run_virtual
 from muster.runtime.events.recorder import EventSink
 from muster.runtime.ids import Ids, Random
 from muster.runtime.manager import Manager
+
+QUEUED = JobSetIntegration()
 
 
 class Cluster(Words, JobCluster):
@@ -76,6 +80,43 @@ async def killed_after(writes: int) -> None:
 @pytest.mark.parametrize("writes", range(1, 25))
 def test_killed_after_any_write(writes: int) -> None:
     run_virtual(killed_after(writes))
+
+
+async def suspended_after(writes: int, **spec: Any) -> bool:
+    """Resumed, and suspended again after so many writes of its controller; whether a Job ran by then."""
+    async with Cluster(collector=True) as cluster:
+        await cluster.jobset(role("a", 2), role("b", 2), suspend=True, **spec)
+        cluster.wire.writes_left = writes
+        await cluster.change(suspend=False)
+        await cluster.kill_controller()
+        await cluster.change(suspend=True)
+        run = any(not job.spec.suspend for job in (await cluster.jobs()).values())
+        assert not run or QUEUED.is_active(await cluster.seen())
+        await cluster.start_controller()
+        await cluster.settle(60)
+        assert all(job.spec.suspend for job in (await cluster.jobs()).values())
+        assert not QUEUED.is_active(await cluster.seen())
+        return run
+
+
+@pytest.mark.parametrize("order", ["AnyOrder", "InOrder"])
+def test_one_that_is_suspended_while_its_first_jobs_are_written_is_known_to_run(order: str) -> None:
+    policy = {"startupPolicyOrder": order}
+    found = [run_virtual(suspended_after(writes, startupPolicy=policy)) for writes in range(4)]
+    assert found == [False, False, True, True]
+
+
+@pytest.mark.parametrize("writes", range(1, 5))
+def test_one_that_begins_says_so_before_its_first_job_is_there(writes: int) -> None:
+    async def body() -> None:
+        async with Cluster(collector=True) as cluster:
+            cluster.wire.writes_left = writes
+            await cluster.jobset(role("a", 2))
+            await cluster.kill_controller()
+            await cluster.change(suspend=True)
+            assert QUEUED.is_active(await cluster.seen()) or not await cluster.jobs()
+
+    run_virtual(body())
 
 
 def test_answers_are_lost() -> None:

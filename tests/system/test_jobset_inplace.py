@@ -1,11 +1,14 @@
 """Restarts in place, with a test that plays the agents in the pods."""
 
 import pytest
+from msgspec.structs import replace
 from tests.system.jobset_cluster import Cluster, role
 from tests.system.plane import running
 
-from muster.api.core import POD
+from muster.api.batch import JOB, Job
+from muster.api.core import NAMESPACE, POD, Namespace
 from muster.api.jobset import names
+from muster.api.meta import ObjectMeta
 from muster.controllers.engine import Part
 from muster.runtime.clock import run_virtual
 
@@ -57,6 +60,19 @@ async def test_the_barrier_opens_and_closes(world):
     assert await world.attempts() == (0, 1)
     assert {pod.metadata.uid for pod in await world.pods()} == uids, "all in place"
     assert (await world.seen()).status.restarts == 0
+
+
+@agents
+async def test_what_pods_of_another_namespace_say_of_themselves_does_not_count(world):
+    ours = (await world.jobs())["js-workers-0"]
+    said = {names.IN_PLACE_RESTART_ATTEMPT: "7"}
+    template = replace(ours.spec.template, metadata=ObjectMeta(labels=ours.metadata.labels, annotations=said))
+    another = Job(metadata=ObjectMeta(name="js-workers-0"), spec=replace(ours.spec, selector=None, template=template))
+    await world.client.create(NAMESPACE, Namespace(metadata=ObjectMeta(name="others")))
+    await world.client.create(JOB, another, "others")
+    await world.started(0, 0)
+    assert len((await world.client.list(POD, "others")).items) == 1
+    assert await world.attempts() == (None, 0)
 
 
 @agents

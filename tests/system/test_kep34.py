@@ -113,7 +113,7 @@ async def test_19_pods_that_trickle_in_are_not_counted_aloud(world: World) -> No
     await group(world, minimum=40)
     for number in range(30):
         await member(world, f"g-{number:02}")
-        await world.settle(0.4)
+        await world.clock.sleep(0.4)
     await world.settle(10)
     assert await said(world, "g") == [("Unschedulable", 'PodGroup "g" needs 40 pods: 30 are there')]
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import gc
 import os
 import subprocess
 import tempfile
@@ -341,10 +342,10 @@ def test_a_private_cluster_leaves_nothing(monkeypatch, tmp_path):
     async def go():
         async with embedded.ephemeral() as running:
             [home] = tmp_path.iterdir()
-            deep(home / "node-0/pods/deep", 1200)
-            deep(home / "node-0/removed/deep", 10, 10)
+            deep(home / "nodes/node-0/pods/deep", 1200)
+            deep(home / "nodes/node-0/removed/deep", 10, 10)
             with contextlib.suppress(FileExistsError):
-                (home / "node-0/pods/mine").touch()
+                (home / "nodes/node-0/pods/mine").touch()
             assert running.nodes
 
     asyncio.run(go())
@@ -358,8 +359,8 @@ def test_a_private_cluster_removes_what_killed_ones_have_left(monkeypatch, tmp_p
     killed, running, foreign = (tmp_path / f"muster-run-{name}" for name in ("killed", "running", "foreign"))
     foreign.mkdir()  # no lock: not a cluster's, or not yet
     DataDirectory(killed).release()
-    (killed / "node-0/pods").mkdir(parents=True)
-    deep(killed / "node-0/pods/deep", 10)
+    (killed / "nodes/node-0/pods").mkdir(parents=True)
+    deep(killed / "nodes/node-0/pods/deep", 10)
     held = DataDirectory(running)
 
     async def go():
@@ -369,3 +370,17 @@ def test_a_private_cluster_removes_what_killed_ones_have_left(monkeypatch, tmp_p
     asyncio.run(go())
     held.release()
     assert sorted(tmp_path.iterdir()) == [foreign, running]
+
+
+def test_a_private_cluster_leaves_the_collector_of_its_process_as_it_is(monkeypatch, tmp_path):
+    from muster.cluster import embedded
+
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+
+    async def go():
+        thresholds, frozen = gc.get_threshold(), gc.get_freeze_count()
+        async with embedded.ephemeral():
+            assert gc.get_threshold() == thresholds
+            assert gc.get_freeze_count() <= frozen  # of those some end
+
+    asyncio.run(go())

@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import contextlib
+import errno
 import json
 import os
 import shutil
@@ -18,8 +19,12 @@ from tests.system.node_world import DICT, LIMIT, condition, main, shell
 from muster.api.core import CONFIG_MAP, NODE, POD
 from muster.api.jobset.names import GROUP_SCHEDULING_INIT
 from muster.api.status import ApiError
+from muster.api.usage import USAGE_ANNOTATION, usage_of
 from muster.cluster.nodes.disk import leftovers
+from muster.cluster.nodes.disk.states import States
+from muster.cluster.nodes.disk.storage import PodStorage
 from muster.cluster.nodes.machine.isolation import Isolation
+from muster.cluster.store import MemoryJournal, StorageFull
 from muster.runtime.transport import Request
 
 
@@ -59,6 +64,19 @@ def test_the_life_of_a_pod(play):
         async with asyncio.timeout(LIMIT):
             while world.directories():
                 await asyncio.sleep(0.02)
+
+    play(story)
+
+
+def test_what_a_pod_has_used_is_said_at_its_end(play):
+    busy = "x = bytearray(200 << 20)\nwhile __import__('time').process_time() < 0.3: pass"
+
+    async def story(world):
+        await world.create(command=[sys.executable, "-c", busy])
+        pod = await world.phase("Succeeded")
+        used = usage_of(pod.metadata.annotations[USAGE_ANNOTATION])
+        assert used.cpu_seconds >= 0.3
+        assert 200 << 20 <= used.memory_bytes < 1 << 30
 
     play(story)
 
@@ -475,6 +493,39 @@ def test_a_peer_that_comes_later_is_found_by_those_who_run(play, namespaces):
     play(story)
 
 
+@pytest.mark.parametrize("uid", ["../../elsewhere", "..", "x" * 300])
+def test_a_pod_whose_job_cannot_have_a_directory_is_not_started_and_holds_up_no_other(play, tmp_path, uid):
+    """Users may say of a pod that it is of any job."""
+
+    async def story(world):
+        owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": uid, "controller": True}
+        await world.create("odd", meta={"ownerReferences": [owner]})
+        _, said = await world.event("FailedCreatePodSandBox")
+        assert said.startswith("Failed to create pod sandbox: ")
+        await world.create("p")
+        await world.phase("Succeeded")
+        assert (await world.get("odd")).status.phase == "Pending"
+
+    play(story, states=States(tmp_path / "states"))
+
+
+def test_on_a_full_disk_a_pod_waits_says_why_and_starts_once_there_is_room(play, monkeypatch):
+    def full(self, record):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self.root / "pod.json.new"))
+
+    async def story(world):
+        with monkeypatch.context() as disk:
+            disk.setattr(PodStorage, "write", full)
+            await world.create("p", command=["true"])
+            _, said = await world.event("FailedCreatePodSandBox")
+            assert said.endswith("pod.json.new: No space left on device")
+            waiting = (await world.get("p")).status.container_statuses[0].state.waiting
+            assert (waiting.reason, waiting.message) == ("ContainerCreating", said)
+        await world.phase("Succeeded", "p")
+
+    play(story)
+
+
 def test_pods_that_do_not_fit_are_refused(play):
     async def story(world):
         await world.create(resources={"requests": {"cpu": "3"}})
@@ -487,35 +538,35 @@ def test_pods_that_do_not_fit_are_refused(play):
 
 def test_gpus_are_exclusive(play):
     async def story(world):
-        world.node._kit.gpus.numbers = ("0", "1")
         for name in ("a", "b"):
             limits = {"limits": {"nvidia.com/gpu": "1"}}
             await world.create(name, resources=limits, **shell("echo gpu $CUDA_VISIBLE_DEVICES; sleep 1000"))
-            await world.ready(name)
+            pod = await world.ready(name)
+            [status] = main(pod).allocated_resources_status
+            assert (status.name, [one.health for one in status.resources]) == ("nvidia.com/gpu", ["Healthy"])
         await world.create("c", **shell("echo gpu [$CUDA_VISIBLE_DEVICES]"))
         await world.phase("Succeeded", "c")
         assert [await world.log(name) for name in "abc"] == ["gpu 0\n", "gpu 1\n", "gpu []\n"]
         await world.stop_node(leave=True)
-        await world.start_node(resources={"nvidia.com/gpu": "2"})
-        assert world.node._kit.gpus._free() == []
+        await world.start_node(played_gpus=2)
+        assert world.node._kit.gpus.free() == []
 
-    play(story, resources={"nvidia.com/gpu": "2"})
+    play(story, played_gpus=2)
 
 
 def test_a_program_that_cannot_be_started_leaves_its_gpus_to_others(play):
     """The start of a container that was made ready fails at once: in the very look that began it."""
 
     async def story(world):
-        world.node._kit.gpus.numbers = ("0",)
         barrier = {"name": GROUP_SCHEDULING_INIT, "image": "none", "command": ["sleep", "0.2"]}
         limits, pod = {"limits": {"nvidia.com/gpu": "1"}}, {"initContainers": [barrier]}
         for name in ("a", "b"):
             await world.create(name, resources=limits, pod=pod, command=["/no/such/program"])
             found = await world.phase("Failed", name)
             assert found.status.container_statuses[0].state.terminated.reason == "StartError"
-        assert world.node._kit.gpus._free() == ["0"]
+        assert world.node._kit.gpus.free() == ["0"]
 
-    play(story, resources={"nvidia.com/gpu": "1"})
+    play(story, played_gpus=1)
 
 
 def test_a_new_server_goes_on_with_what_runs(play, tmp_path):
@@ -573,6 +624,8 @@ def test_a_pod_that_nobody_knows_how_it_ended_is_not_run_again(play, tmp_path):
         runs = tmp_path / "runs"
         await world.create(**shell(f"echo run >> {runs}; sleep 1000"))
         await world.ready()
+        while not (runs.exists() and runs.read_text()):
+            await asyncio.sleep(0.01)
         next(iter(world.node._runners.values()))._shims["main"].destroy()
         await world.stop_node(leave=True)
         shutil.rmtree(world.state / "node-0")
@@ -635,6 +688,24 @@ def test_stopping_the_node_ends_its_pods_and_says_why(play):
         assert pod.status.message == "Pod was terminated in response to imminent node shutdown."
         assert condition(pod, "DisruptionTarget") == "True"
         assert main(pod).state.terminated.exit_code == 0
+
+    play(story)
+
+
+def test_a_full_disk_does_not_hold_up_a_stop_and_the_next_node_says_how_pods_ended(play, monkeypatch):
+    async def full(self, records):
+        raise StorageFull("the disk")
+
+    async def story(world):
+        await world.create(**shell("trap 'exit 7' TERM; while :; do sleep 0.02; done"))
+        await world.ready()
+        with monkeypatch.context() as disk:
+            disk.setattr(MemoryJournal, "append", full)
+            async with asyncio.timeout(LIMIT):
+                await world.stop_node()
+        assert (await world.get()).status.phase == "Running"
+        await world.start_node()
+        assert main(await world.phase("Failed")).state.terminated.exit_code == 7
 
     play(story)
 

@@ -8,10 +8,11 @@ from typing import Any, cast
 import pytest
 
 from muster.api.core import NODE, POD
-from muster.cluster.controlplane import Givens, control_plane
+from muster.cluster.controlplane import control_plane
 from muster.cluster.nodes.simulated.nodes import SimulatedNodes
 from muster.cluster.store import MemoryJournal
 from muster.runtime.clock import VirtualClock, run_virtual
+from muster.runtime.givens import Givens
 from muster.runtime.ids import Ids, Random
 from muster.runtime.manager import Manager
 from muster.runtime.transport import Request
@@ -165,6 +166,25 @@ def test_nodes_have_what_they_are_given_and_keep_it_up_to_date():
         await world.start(resources={"cpu": "16"})
         again = await world.client.get(NODE, "sim-3")
         assert (again.metadata.uid, again.status.allocatable["cpu"]) == (node.metadata.uid, "16")
+
+    play(story, resources={"cpu": "8"}, labels={"zone": "a"})
+
+
+def test_a_node_that_is_deleted_is_made_again_while_it_is_played():
+    async def story(world):
+        await world.create(node="sim-3", annotations={"muster.dev/run-time": "1h"})
+        await asyncio.sleep(5)
+        uid = (await world.client.get(NODE, "sim-3")).metadata.uid
+        await world.client.delete(NODE, "sim-3")
+        await asyncio.sleep(5)
+        again = await world.client.get(NODE, "sim-3")
+        assert again.metadata.uid != uid
+        assert (again.status.allocatable["cpu"], again.metadata.labels["zone"]) == ("8", "a")
+        assert (await world.get()).status.phase == "Running"
+        await world.stop()
+        await world.client.delete(NODE, "sim-3")
+        await asyncio.sleep(60)
+        assert len((await world.client.list(NODE)).items) == len(NAMES) - 1
 
     play(story, resources={"cpu": "8"}, labels={"zone": "a"})
 

@@ -12,6 +12,7 @@ from tests.system import node_world
 from tests.system.node_world import LIMIT, shell
 
 from muster.api.core import POD
+from muster.api.shells import HANGS_UP
 from muster.api.status import ApiError
 from muster.cluster.nodeconnection import CommandOptions
 from muster.cluster.nodes.machine.isolation import Isolation
@@ -263,6 +264,100 @@ def test_a_client_joins_a_terminal(play):
         await world.phase("Succeeded")
 
     play(story)
+
+
+INTERACTIVE = shell("trap 'echo hung up >> $SAID; exit 0' HUP; trap '' TERM; echo ready; while sleep 0.05; do :; done")
+
+
+async def terminal(world, *, marked=True, said="", **container):
+    """A container with a terminal for one client, and whether it is said that it is hung up."""
+    meta = {"annotations": {HANGS_UP: "true"}} if marked else {}
+    once = {"stdin": True, "stdinOnce": True, "tty": True, "env": [{"name": "SAID", "value": str(said)}]}
+    pod = await started(world, meta=meta, **once | container)
+    await world.says("ready\r\n")
+    return pod
+
+
+def test_a_terminal_is_hung_up_when_its_client_goes(play, tmp_path):
+    async def story(world):
+        said = tmp_path / "said"
+        pod = await terminal(world, said=said, **INTERACTIVE)
+        async with opening(world, pod, tty=True):
+            pass  # who only watches leaves it alone
+        async with opening(world, pod, stdin=True, tty=True) as program:
+            await program.write(b"a line that nobody reads\n")
+            await program.end_input()
+            assert (await anext(program.output()))[1].startswith(b"a line")
+            assert not said.exists(), "its client is still there"
+        await world.phase("Succeeded")
+        assert said.read_text() == "hung up\n"
+
+    play(story)
+
+
+def test_a_terminal_that_has_been_hung_up_gives_and_takes_nothing(play_once, tmp_path):
+    async def story(world):
+        script = "trap '' HUP; echo ready; while read x; do :; done; echo lost; touch $SAID; exec sleep 1000"
+        pod = await terminal(world, said=tmp_path / "said", **shell(script))
+        async with opening(world, pod, stdin=True, tty=True):
+            pass
+        await until((tmp_path / "said").exists)
+        async with asyncio.timeout(LIMIT), opening(world, pod, stdin=True, tty=True) as late:
+            await late.resize(80, 24)
+            await late.write(b"x" * 100_000)
+            await late.end_input()
+        assert await world.log() == "ready\r\n"
+        assert (await world.get()).status.phase == "Running"
+
+    play_once(story)
+
+
+@pytest.mark.parametrize("kept", [{"marked": False}, {"stdinOnce": False}], ids=["as runtimes do", "not for one"])
+def test_another_terminal_is_there_when_its_client_comes_again(play_once, kept):
+    async def story(world):
+        pod = await terminal(world, **kept, **shell("stty -echo; echo ready; read x; echo got $x"))
+        async with opening(world, pod, stdin=True, tty=True):
+            pass
+        async with asyncio.timeout(LIMIT), opening(world, pod, stdin=True, tty=True) as program:
+            await program.write(b"one\n")
+            assert (await collect(program))[1] == b"got one\r\n"
+
+    play_once(story)
+
+
+def test_an_input_ends_with_its_client_though_output_is_under_way(play_once):
+    async def story(world):
+        script = "yes & cat; kill $!"
+        pod = await started(world, stdin=True, stdinOnce=True, **shell(script))
+        async with asyncio.timeout(LIMIT), opening(world, pod, stdin=True) as program:
+            await anext(program.output())
+        await world.phase("Succeeded")
+
+    play_once(story)
+
+
+def test_a_terminal_that_goes_with_its_client_waits_for_it(play_once):
+    async def story(world):
+        script = "stty -echo -opost; echo ready; read x; head -c 8000000 /dev/zero | tr '\\0' x; echo end; read x"
+        meta = {"annotations": {HANGS_UP: "true"}}
+        pod = await started(world, meta=meta, stdin=True, stdinOnce=True, tty=True, **shell(script))
+        await world.says("ready\n")
+        async with asyncio.timeout(LIMIT), opening(world, pod, stdin=True, tty=True) as program:
+            await program.write(b"go\n")
+            log = ""
+            while log != (log := await world.log()) or log == "ready\n":
+                await asyncio.sleep(0.2)  # until it writes no more, as nobody takes it
+            assert len(log) < 4_000_000
+            said = b""
+            async for _, data in program.output():
+                said += data
+                if said.endswith(b"end\n"):
+                    break
+            assert said == b"x" * 8_000_000 + b"end\n"
+            await program.write(b"bye\n")
+        await world.phase("Succeeded")
+
+    play_once(story)
 
 
 def test_last_words_come_though_nobody_listens_to_us_any_more(play_once):

@@ -25,11 +25,12 @@ from muster.cluster import controlplane
 from muster.cluster.apiserver.objects import views
 from muster.cluster.apiserver.registry.builtin import builtin
 from muster.cluster.apiserver.registry.resources import Registry, Resource, Rules, Subresource, View
-from muster.cluster.controlplane import Givens, control_plane
+from muster.cluster.controlplane import control_plane
 from muster.cluster.store import MemoryJournal
 from muster.controllers.gangs import BINDING_ANNOTATION
 from muster.controllers.integrations.table import chosen
 from muster.runtime.clock import VirtualClock, run_virtual
+from muster.runtime.givens import Givens
 from muster.runtime.ids import Ids, Random
 from muster.runtime.manager import Manager
 

@@ -6,11 +6,14 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 from tests.system.plane import World, running, virtual
 from tests.system.test_gang_lines import with_settings
 
 from muster.api.batch import JOB
+from muster.api.config import EMBEDDED, GroupScheduling
 from muster.api.core import EVENT, NODE, POD
+from muster.api.core.container import ResourceRequirements
 from muster.api.core.quota import LIMIT_RANGE, LimitRange
 from muster.api.durations import SECOND
 from muster.api.jobset import JOB_SET
@@ -210,6 +213,19 @@ async def test_what_never_fits_is_told_so(world):
 
 
 @virtual
+async def test_what_would_fit_if_its_nodes_were_well_waits_for_them(world):
+    await world.node("a", cpu="4", unschedulable=True)
+    await queue(world, "team", "9")
+    found = await planned(world, job("free", 4), job("queued", 4, queue="team"), job("huge", 5))
+    assert {name: one.verdict for name, one in found.items()} == {"free": "waits", "queued": "waits", "huge": "never"}
+    assert {name: one.awaits for name, one in found.items()} == {
+        "free": "a (cordoned)",
+        "queued": "a (cordoned)",
+        "huge": "",
+    }
+
+
+@virtual
 async def test_of_an_elastic_job_it_is_told_that_it_may_start_smaller(world):
     await world.node("a", cpu="4")
     kind, document = job("wide", 6, completionMode="Indexed")
@@ -357,6 +373,8 @@ def jobset(name, *roles, queue="", whole=False, **spec):
     }
 
 
+GROUP: dict[str, Any] = {"groupSchedulingConfig": {}}
+ONLY_A: dict[str, Any] = {"groupSchedulingConfig": {"targetReplicatedJobs": ["a"]}}
 AFTER = {"dependsOn": [{"name": "prep", "status": "Complete"}]}
 
 
@@ -366,6 +384,8 @@ AFTER = {"dependsOn": [{"name": "prep", "status": "Complete"}]}
         pytest.param(jobset("j", ("a", 2, {}), ("b", 2, {})), "starts", 4, id="fits"),
         pytest.param(jobset("j", ("a", 2, {}), ("b", 3, {})), "waits", 5, id="Job by Job"),
         pytest.param(jobset("j", ("a", 2, {}), ("b", 3, {}), whole=True), "never", 5, id="whole"),
+        pytest.param(jobset("j", ("a", 2, {}), ("b", 3, {}), **GROUP), "never", 5, id="a group, Job by Job"),
+        pytest.param(jobset("j", ("a", 2, {}), ("b", 3, {}), **ONLY_A), "waits", 5, id="the group of one role"),
         pytest.param(jobset("j", ("prep", 1, {}), ("b", 4, AFTER)), "starts", 1, id="what comes first"),
         pytest.param(
             jobset("j", ("a", 1, {}), ("b", 9, {}), startupPolicy={"startupPolicyOrder": "InOrder"}),
@@ -387,6 +407,24 @@ def test_the_jobs_of_a_jobset_go_where_it_was_said(made, verdict, pods):
         assert there == found.gang.nodes
 
     scenario()
+
+
+@pytest.mark.parametrize(("cpu", "verdict"), [("1", "starts"), ("3", "waits")])
+def test_the_settings_of_the_server_count_for_what_a_barrier_asks_for(cpu, verdict):
+    waiting = GroupScheduling(resources=ResourceRequirements(requests={"cpu": cpu}))
+    configuration = replace(EMBEDDED, muster=replace(EMBEDDED.muster, group_scheduling=waiting))
+
+    async def body():
+        async with running(configuration=configuration) as plane:
+            world = World(plane)
+            await world.node("a", cpu="4")
+            made = jobset("j", ("a", 2, {}), groupSchedulingConfig={})
+            assert (await planned(world, made))["j"].verdict == verdict
+            await make(world, made)
+            await world.settle(1)
+            assert sum(bool(pod.spec.node_name) for pod in await world.pods()) == (2 if verdict == "starts" else 1)
+
+    run_virtual(body())
 
 
 @virtual

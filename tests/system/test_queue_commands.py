@@ -4,11 +4,15 @@ from collections import Counter
 from datetime import timedelta
 from typing import Any, cast
 
-import click
 import msgspec
 import pytest
 from tests.system.plane import World, virtual
 
+from muster.actions.choices import check_queue, priority_classes
+from muster.actions.errors import UserError
+from muster.actions.holding import set_active, set_stop_policy
+from muster.actions.scaling import scale
+from muster.actions.session import Session
 from muster.api.batch import JOB, Job
 from muster.api.core import NODE, POD
 from muster.api.core.quota import LIMIT_RANGE, LimitRange
@@ -16,10 +20,8 @@ from muster.api.kinds import Kind
 from muster.api.kueue import CLUSTER_QUEUE, LOCAL_QUEUE, WORKLOAD, WORKLOAD_PRIORITY_CLASS, Workload
 from muster.api.runtimeclass import RUNTIME_CLASS, RuntimeClass
 from muster.api.scheduling import PRIORITY_CLASS
-from muster.cli.actions.holding import hold_or_release, set_active, set_stop_policy
+from muster.cli.actions.holding import hold_or_release
 from muster.cli.actions.newqueue import NewQueue, documents
-from muster.cli.names.choices import check_queue, priority_classes
-from muster.cli.session import Session
 from muster.cluster.defaultqueue import create_default_queue
 from muster.insight.reader.job import investigate
 from muster.insight.reader.jobs import job_rows
@@ -154,12 +156,12 @@ async def test_a_queue_that_is_not_there(world: World):
     facts = await why(world, "lost")
     assert facts.estimate is not None
     assert facts.estimate.because == "there is no LocalQueue nowhere in namespace default"
-    with pytest.raises(click.ClickException, match="no queue nowhere in namespace default; there is: default"):
+    with pytest.raises(UserError, match="no queue nowhere in namespace default; there is: default"):
         await check_queue(session.client, "default", "nowhere")
-    with pytest.raises(click.ClickException, match="no queue q in namespace kube-system; it has none; make one"):
+    with pytest.raises(UserError, match="no queue q in namespace kube-system; it has none; make one"):
         await check_queue(session.client, "kube-system", "q")
     await check_queue(session.client, "default", "default")
-    with pytest.raises(click.ClickException, match="there is no job nobody in namespace default"):
+    with pytest.raises(UserError, match="there is no job nobody in namespace default"):
         await set_active(session, "nobody", active=False)
     assert await investigate(world.client, "default", "nobody", world.clock.now()) is None
 
@@ -181,6 +183,23 @@ async def test_jobs_are_held_and_released(world: World):
     await hold_or_release(session, ("j",), hold=False)
     await world.settle()
     assert (await why(world, "j")).state.word == "Starting"
+
+
+@virtual
+async def test_a_job_that_has_ended_is_left_alone(world: World):
+    await submit(world, "plain", 1)
+    session = await cluster(world)
+    await submit(world, "queued", 1)
+    for pod in await world.pods():
+        await world.finish(pod)
+    await world.settle()
+    for name in ("plain", "queued"):
+        before = await world.client.get(JOB, name, "default")
+        assert await set_active(session, name, active=False) == f"{name} has ended already"
+        assert await set_active(session, name, active=True) == f"{name} has ended already"
+        with pytest.raises(UserError, match=f"^{name} has ended already$"):
+            await scale(session, name, 3)
+        assert await world.client.get(JOB, name, "default") == before
 
 
 @virtual
@@ -221,7 +240,7 @@ async def test_queues_are_stopped_and_resumed(world: World):
 async def test_who_means_the_other_kind_of_queue_is_told(world: World):
     session = await cluster(world)
     await queue(world, "all", "4", namespace="")
-    with pytest.raises(click.ClickException, match="but a ClusterQueue: --cluster means that"):
+    with pytest.raises(UserError, match="but a ClusterQueue: --cluster means that"):
         await set_stop_policy(session, "all", "Hold", cluster=False)
 
 
@@ -289,5 +308,5 @@ async def test_a_priority_is_a_class_of_either_kind(world: World):
     assert await priority_classes(world.client, "") == {"priority": "", "queue_priority": ""}
     assert await priority_classes(world.client, "pods") == {"priority": "pods", "queue_priority": ""}
     assert await priority_classes(world.client, "both") == {"priority": "", "queue_priority": "both"}
-    with pytest.raises(click.ClickException, match="no PriorityClass none; there is: both, pods"):
+    with pytest.raises(UserError, match="no PriorityClass none; there is: both, pods"):
         await priority_classes(world.client, "none")

@@ -6,9 +6,8 @@ from typing import Any
 
 import msgspec
 import pytest
-from prometheus_client.parser import text_string_to_metric_families
-from tests.system.apiserver.harness import Api
 from tests.system.plane import World, running, virtual
+from tests.system.queue_samples import samples
 from tests.system.queueing_world import (
     cohort,
     finish,
@@ -27,19 +26,6 @@ from muster.api.durations import HOUR, MINUTE
 from muster.api.kueue import CLUSTER_QUEUE, COHORT, LOCAL_QUEUE, WORKLOAD
 from muster.api.meta import LabelSelector
 from muster.runtime.clock import run_virtual
-
-
-async def samples(world: World) -> dict[str, dict[tuple[str, ...], float]]:
-    """Values by metric and by the values of its labels in the order of their names, but for who counts."""
-    text = (await Api(world.plane).get("/metrics", accept="*/*")).body.decode()
-    found: dict[str, dict[tuple[str, ...], float]] = {}
-    for family in text_string_to_metric_families(text):
-        for sample in family.samples:
-            if sample.name.startswith("kueue_") and not sample.name.endswith(("_bucket", "_created")):
-                assert sample.labels.pop("replica_role") == "standalone"
-                labels = tuple(value for _, value in sorted(sample.labels.items()))
-                found.setdefault(sample.name.removeprefix("kueue_"), {})[labels] = sample.value
-    return found
 
 
 def configured(metrics: Metrics, **more: Any) -> Callable[[Callable[[World], Awaitable[None]]], Callable[[], None]]:

@@ -3,12 +3,10 @@
 from typing import Any
 
 import msgspec
-from tests.system.plane import World, running, virtual
+from tests.system.plane import World, under, virtual
 from tests.system.queueing_world import cohort, finish, flavor, local_queue, queue, workload
 
 from muster.api.conditions import find
-from muster.api.config import EMBEDDED
-from muster.api.config.types import FairSharing
 from muster.api.core import EVENT
 from muster.api.kinds import Kind
 from muster.api.kueue import (
@@ -21,10 +19,7 @@ from muster.api.kueue import (
     WORKLOAD,
     AdmissionCheck,
 )
-from muster.runtime.clock import run_virtual
 from muster.runtime.objects import meta_of
-
-FAIR = msgspec.structs.replace(EMBEDDED, fair_sharing=FairSharing())
 
 
 async def status_of(world: World, kind: Kind[Any], name: str, namespace: str = "") -> Any:
@@ -199,27 +194,23 @@ async def test_flavors_and_topologies_stay_while_they_are_named(world: World) ->
         assert not await exists(world, kind, name)
 
 
-def test_shares_are_told_where_sharing_is_fair() -> None:
-    async def body() -> None:
-        async with running(configuration=FAIR) as plane:
-            world = World(plane)
-            await flavor(world)
-            await cohort(world, "top")
-            await cohort(world, "left", parentName="top")
-            await queue(world, "a", cpu=2, cohortName="left")
-            await queue(world, "b", cpu=8, cohortName="top")
-            await workload(world, "w", "a", cpu=4)
-            await world.settle()
-            assert (await status_of(world, CLUSTER_QUEUE, "a")).fair_sharing.weighted_share == 200
-            assert (await status_of(world, CLUSTER_QUEUE, "b")).fair_sharing.weighted_share == 0
-            assert (await status_of(world, COHORT, "left")).fair_sharing.weighted_share == 200
-            assert (await status_of(world, COHORT, "top")).fair_sharing.weighted_share == 0
-            await queue(world, "c", cpu=10, cohortName="top")
-            await world.settle()
-            assert (await status_of(world, CLUSTER_QUEUE, "a")).fair_sharing.weighted_share == 100
-            assert (await status_of(world, COHORT, "left")).fair_sharing.weighted_share == 100
-
-    run_virtual(body())
+@under("fairSharing: {preemptionStrategies: [LessThanOrEqualToFinalShare, LessThanInitialShare]}")
+async def test_shares_are_told_where_sharing_is_fair(world: World) -> None:
+    await flavor(world)
+    await cohort(world, "top")
+    await cohort(world, "left", parentName="top")
+    await queue(world, "a", cpu=2, cohortName="left")
+    await queue(world, "b", cpu=8, cohortName="top")
+    await workload(world, "w", "a", cpu=4)
+    await world.settle()
+    assert (await status_of(world, CLUSTER_QUEUE, "a")).fair_sharing.weighted_share == 200
+    assert (await status_of(world, CLUSTER_QUEUE, "b")).fair_sharing.weighted_share == 0
+    assert (await status_of(world, COHORT, "left")).fair_sharing.weighted_share == 200
+    assert (await status_of(world, COHORT, "top")).fair_sharing.weighted_share == 0
+    await queue(world, "c", cpu=10, cohortName="top")
+    await world.settle()
+    assert (await status_of(world, CLUSTER_QUEUE, "a")).fair_sharing.weighted_share == 100
+    assert (await status_of(world, COHORT, "left")).fair_sharing.weighted_share == 100
 
 
 @virtual

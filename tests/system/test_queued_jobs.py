@@ -5,13 +5,11 @@ from typing import Any
 import msgspec
 import pytest
 from tests.system import queueing_world
+from tests.system.plane import looks
 from tests.system.queued_jobs import Queued, configured, story
 
 from muster.api.batch import JOB, Job
-from muster.api.config import EMBEDDED, Configuration, WaitForPodsReady
-from muster.api.config.types import Integrations, ObjectRetentionPolicies, RequeuingStrategy, WorkloadRetention
 from muster.api.core import NAMESPACE, POD
-from muster.api.durations import SECOND
 from muster.api.kueue import (
     ADMISSION_CHECK,
     LOCAL_QUEUE,
@@ -21,8 +19,13 @@ from muster.api.kueue import (
     Workload,
     WorkloadPriorityClass,
 )
+from muster.api.kueue.names import QUEUE_NAME_LABEL
 from muster.api.scheduling import PRIORITY_CLASS, PriorityClass
 from muster.api.status import ApiError
+from muster.cluster.store import Key, Put
+from muster.insight.reader.job import investigate
+from muster.insight.reader.jobs import job_rows
+from muster.insight.why import levels
 from muster.queueing.jobframework.names import workload_name
 
 QUEUE = "kueue.x-k8s.io/queue-name"
@@ -30,11 +33,7 @@ PREBUILT = "kueue.x-k8s.io/prebuilt-workload-name"
 MINIMUM = "kueue.x-k8s.io/job-min-parallelism"
 TOGETHER = "kueue.x-k8s.io/job-completions-equal-parallelism"
 STOP_TIME = {"metadata": {"annotations": {"muster.dev/stop-time": "30s"}}}
-RUN_TIME = {"metadata": {"annotations": {"muster.dev/run-time": "60s"}}}
-
-
-def with_(**settings: Any) -> Configuration:
-    return msgspec.structs.replace(EMBEDDED, **settings)
+RUN_TIME = {"metadata": {"annotations": {"muster.dev/run-time": "20s"}}}
 
 
 async def wpc(q: Queued, name: str, value: int) -> None:
@@ -98,7 +97,7 @@ async def test_when_it_has_ended_its_workload_is_finished_and_the_quota_is_the_n
     await q.job("a", template=RUN_TIME)
     await q.job("b")
     assert await q.running("b") == []
-    await q.world.settle(120)
+    await q.world.elapse(30)
     workload = await q.workload("a")
     assert (await q.state("a"))["Finished"] == "True Succeeded"
     assert workload.metadata.finalizers == ()
@@ -111,7 +110,7 @@ async def test_one_that_fails_is_finished_too(q):
     await q.queue()
     annotations = {"muster.dev/run-time": "5s", "muster.dev/exit-code": "1"}
     await q.job(template={"metadata": {"annotations": annotations}}, backoffLimit=0)
-    await q.world.settle(60)
+    await q.world.elapse(20)
     assert (await q.state())["Finished"] == "True Failed"
 
 
@@ -128,7 +127,7 @@ async def test_pitfall_8_quota_is_given_back_only_when_the_pods_are_gone(q):
     assert await q.held() == 2, "its pods are still ending"
     assert not await q.template_is_clean()
     await q.client.patch(LOCAL_QUEUE, "cq", {"spec": {"stopPolicy": "Hold"}}, "default")  # or it starts at once
-    await q.world.settle(30)
+    await q.world.elapse(30)
     assert await q.world.pods() == []
     assert await q.held() == 0
     assert await q.template_is_clean()
@@ -277,7 +276,7 @@ async def test_a_deleted_workload_is_made_anew_once_the_pods_are_gone(q):
     await q.client.delete(WORKLOAD, before.metadata.name, "default")
     await q.world.settle(10)
     assert (await q.workload()).metadata.uid == before.metadata.uid, "its quota is held while pods are ending"
-    await q.world.settle(40)
+    await q.world.elapse(40)
     assert (await q.workload()).metadata.uid != before.metadata.uid
     assert await q.running() == [0, 1]
     assert "Stopped: Workload is deleted" in await q.told()
@@ -291,7 +290,7 @@ async def test_its_longest_time_is_its_workloads(q):
     await q.queue()
     await q.job(labels={"kueue.x-k8s.io/max-exec-time-seconds": "10"})
     assert (await q.workload()).spec.maximum_execution_time_seconds == 10
-    await q.world.settle(30)
+    await q.world.elapse(20)
     assert (await q.now()).spec.suspend
     assert not (await q.workload()).spec.active
     assert await q.held() == 0
@@ -330,7 +329,7 @@ async def test_conditions_say_for_which_generation_they_were_found(q):
     await q.queue()
     await q.job()
     await q.client.patch(WORKLOAD, (await q.workload()).metadata.name, {"spec": {"active": False}}, "default")
-    await q.world.settle(60)
+    await q.world.settle(20)
     workload = await q.workload()
     found = {one.type: one.observed_generation for one in workload.status.conditions}
     assert workload.metadata.generation == 2
@@ -338,12 +337,12 @@ async def test_conditions_say_for_which_generation_they_were_found(q):
 
 
 @story
-async def test_a_job_that_another_controller_runs_queues_too(q):
+async def test_a_job_that_another_controller_manages_is_never_touched(q):
     await q.queue()
     await q.job(managedBy="example.com/jobs")
-    assert (await q.workload()).status.admission is not None
     job = await q.now()
-    assert (job.spec.suspend, job.spec.template.spec.node_selector) == (False, {"zone": "a"})
+    assert (job.spec.suspend, job.spec.template.spec.node_selector) == (False, {})
+    assert (await q.client.list(WORKLOAD, "default")).items == []
 
 
 @story
@@ -617,7 +616,7 @@ async def test_pitfall_45_checks_that_contradict_the_pods_end_the_workload(q):
 # Settings.
 
 
-@configured(with_(integrations=Integrations(label_keys_to_copy=("team",))))
+@configured("integrations: {frameworks: [batch/job], labelKeysToCopy: [team]}")
 async def test_labels_are_copied_where_the_settings_say_so(q):
     await q.queue(cpu=1)
     await q.job(labels={"team": "a", "else": "b"})
@@ -625,7 +624,7 @@ async def test_labels_are_copied_where_the_settings_say_so(q):
     assert {key for key in labels if "/" not in key} == {"team"}
 
 
-@configured(with_(manage_jobs_without_queue_name=True))
+@configured("manageJobsWithoutQueueName: true")
 async def test_jobs_without_a_queue_wait_for_one(q):
     await q.queue()
     await q.job(queue="")
@@ -634,18 +633,18 @@ async def test_jobs_without_a_queue_wait_for_one(q):
     assert await q.running() == [0, 1]
 
 
-@configured(with_(wait_for_pods_ready=WaitForPodsReady(timeout=10 * SECOND, clock="JobStart")))
+@configured("waitForPodsReady: {timeoutSeconds: 10, blockAdmission: false}")
 async def test_kep_349_the_timeout_counts_from_the_start_of_the_job(q):
     await q.queue()
     await q.job(template={"metadata": {"annotations": {"muster.dev/start-time": "60s"}}})
     job, workload = await q.now(), await q.workload()
     assert workload.metadata.annotations["muster.dev/job-start"] == f"{job.status.start_time:%Y-%m-%dT%H:%M:%SZ}"
-    await q.world.settle(10)
+    await q.world.elapse(10)
     assert (await q.now()).spec.suspend
     assert (await q.state())["Evicted"] == "True PodsReadyTimeout"
 
 
-@configured(with_(wait_for_pods_ready=None))
+@configured("featureGates: {DisableWaitForPodsReady: true}")
 async def test_nothing_is_said_about_pods_that_nobody_waits_for(q):
     await q.queue()
     await q.job()
@@ -653,18 +652,20 @@ async def test_nothing_is_said_about_pods_that_nobody_waits_for(q):
     assert "PodsReady" not in await q.state()
 
 
-ONE_TRY = WaitForPodsReady(timeout=10 * SECOND, requeuing_strategy=RequeuingStrategy(backoff_limit_count=0))
-KEPT = ObjectRetentionPolicies(workloads=WorkloadRetention(after_deactivated_by_kueue=60 * SECOND))
+ONE_TRY = """
+waitForPodsReady: {timeout: 10s, requeuingStrategy: {backoffLimitCount: 0}}
+objectRetentionPolicies: {workloads: {afterDeactivatedByKueue: 30s}}
+"""
 
 
-@configured(with_(wait_for_pods_ready=ONE_TRY, object_retention_policies=KEPT))
+@configured(ONE_TRY)
 async def test_a_job_that_was_given_up_goes_after_a_while(q):
     await q.queue()
     await q.job(template={"metadata": {"annotations": {"muster.dev/start-time": "60s"}}})
-    await q.world.settle(20)
+    await q.world.elapse(20)
     assert (await q.state())["Evicted"] == "True DeactivatedDueToRequeuingLimitExceeded"
     assert (await q.now()).spec.suspend
-    await q.world.settle(80)
+    await q.world.elapse(30)
     assert (await q.client.list(JOB, "default")).items == []
     assert await q.workloads() == []
     assert "Deleted: Deleted job: deactivation retention period expired" in await q.told()
@@ -695,3 +696,40 @@ async def test_a_job_that_breaks_a_rule_is_refused(q):
     await q.queue()
     with pytest.raises(ApiError, match="should be greater than 0"):
         await q.job(labels={"kueue.x-k8s.io/max-exec-time-seconds": "0"})
+
+
+async def _stored_under_other_rules(q, labels):
+    """The Job has labels that would be refused now."""
+    key, store = Key(JOB.resource, "default", "j"), q.world.plane.store
+    document = msgspec.json.decode(store.latest(key).body)
+    document["metadata"]["labels"] = labels
+
+    def encode(revision):
+        document["metadata"]["resourceVersion"] = str(revision)
+        return msgspec.json.encode(document)
+
+    await store.write(Put(key, encode))
+
+
+@story
+async def test_a_job_whose_workload_the_server_does_not_take_says_so_once(q):
+    await q.queue()
+    await q.job(queue="", suspend=True)
+    await _stored_under_other_rules(q, {QUEUE_NAME_LABEL: "cq", "kueue.x-k8s.io/max-exec-time-seconds": "99999999999"})
+    await q.world.settle()
+    before = looks(q.world.plane, "batch/job-queueing")
+    await q.world.settle(3600)
+    assert looks(q.world.plane, "batch/job-queueing") == before > 0
+    reason, _, why = (await q.told())[0].partition(": ")
+    assert (reason, why.split()[-1], len(await q.told())) == (
+        "ErrWorkloadCompose",
+        "spec.maximumExecutionTimeSeconds",
+        1,
+    )
+    (row,) = await job_rows(q.client, "default", q.world.clock.now(), print)
+    assert (row["state"], row["reason"]) == ("Queued", f"its queue cannot take it in: {why}")
+    facts = await investigate(q.client, "default", "j", q.world.clock.now())
+    assert facts is not None
+    assert levels(facts)[0].details == (row["reason"],)
+    await q.change(metadata={"labels": {"kueue.x-k8s.io/max-exec-time-seconds": "60"}})
+    assert await q.running() == [0, 1]

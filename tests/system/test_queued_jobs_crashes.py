@@ -16,13 +16,14 @@ from muster.api.config.types import Integrations
 from muster.api.core import NODE
 from muster.api.kueue import LOCAL_QUEUE
 from muster.cluster.apiserver.inprocess import InProcessTransport
-from muster.cluster.controlplane import ControlPlane, Givens, control_plane
+from muster.cluster.controlplane import ControlPlane, control_plane
 from muster.cluster.nodes.simulated.nodes import SimulatedNodes
 from muster.cluster.store import MemoryJournal
 from muster.controllers.integrations.setup import reconcilers
 from muster.jobs.job.conditions import finish
 from muster.runtime.client import Client
 from muster.runtime.clock import VirtualClock, run_virtual
+from muster.runtime.givens import Givens
 from muster.runtime.ids import Ids, Random
 from muster.runtime.manager import Manager
 
@@ -110,7 +111,7 @@ STORIES = pytest.mark.parametrize("story", [evicted, resized, changed])
 
 
 @STORIES
-def test_killed_after_each_write(story: Callable[[Queued], Awaitable[None]]) -> None:
+def test_killed_after_each_write(story: Callable[[Queued], Awaitable[None]], long: bool) -> None:
     async def scenario(writes: int) -> bool:
         async with cluster() as q:
             first = Reconcilers(q.world.plane, writes)
@@ -124,7 +125,7 @@ def test_killed_after_each_write(story: Callable[[Queued], Awaitable[None]]) -> 
 
     writes = 0
     while run_virtual(scenario(writes)):
-        writes += 1
+        writes += 1 if long else 3
     assert writes >= 5
 
 

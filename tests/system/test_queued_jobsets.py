@@ -1,19 +1,24 @@
 """JobSets that wait in queues: each is one workload, runs whole or not at all, and its quota is always right."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
 import pytest
+from tests.system.plane import World
+from tests.system.plane import running as plane_of
 from tests.system.queued_jobs import Queued, story
 from tests.system.queueing_world import local_queue
 
 from muster.api.batch import JOB, Job
-from muster.api.core import NODE, POD
+from muster.api.core import NODE, POD, Pod
 from muster.api.jobset import JOB_SET, JobSet, names
 from muster.api.kueue import WORKLOAD, Workload
-from muster.api.kueue.names import POD_SET_LABEL, QUEUE_NAME_LABEL
+from muster.api.kueue.names import ELASTIC_JOB, POD_SET_LABEL, QUEUE_NAME_LABEL
 from muster.api.status import ApiError
+from muster.jobs.job.quota import GATE
+from muster.runtime.clock import run_virtual
 
 CPU = {"name": "c", "image": "none", "command": ["x"], "resources": {"requests": {"cpu": "1"}}}
 
@@ -111,6 +116,22 @@ async def test_in_a_namespace_with_the_queue_default_it_waits_whole_and_writes_n
 
 
 @story
+async def test_one_that_another_controller_manages_is_never_touched_and_neither_are_its_jobs(q: Queued) -> None:
+    await q.queue()
+    made = await jobset(q, "theirs", role("a"), managedBy="example.com/foo")
+    owner = {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "name": "theirs", "controller": True}
+    child = {
+        "metadata": {"name": "theirs-a-0", "ownerReferences": [owner | {"uid": made.metadata.uid}]},
+        "spec": role("a")["template"]["spec"],
+    }
+    await q.client.create(JOB, msgspec.convert(child, Job), "default")
+    await q.world.settle(60)
+    assert (await see(q, "theirs")).spec.suspend is None
+    assert not (await q.client.get(JOB, "theirs-a-0", "default")).spec.suspend
+    assert (await q.client.list(WORKLOAD, "default")).items == []
+
+
+@story
 async def test_a_queue_in_the_templates_means_nothing(q: Queued) -> None:
     await q.queue(cpu=1)
     label = {"labels": {QUEUE_NAME_LABEL: "cq"}}
@@ -165,6 +186,32 @@ async def test_quota_is_held_until_the_last_pod_has_ended(q: Queued) -> None:
     assert await running(q, "next") == 3
 
 
+@pytest.mark.parametrize(("phase", "end"), [("Failed", "True Failed"), ("Succeeded", "True Succeeded")])
+def test_one_that_ends_holds_its_quota_until_the_rest_of_its_pods_has_ended(phase: str, end: str) -> None:
+    story(partial(_one_that_ends, phase=phase, result=end))()
+
+
+async def _one_that_ends(q: Queued, *, phase: str, result: str) -> None:
+    await q.queue(cpu=3)
+    await q.world.node("deaf", cpu="4")
+    await q.client.patch(NODE, "deaf", {"metadata": {"labels": {"zone": "a", "is": "deaf"}}})
+    far = role("far", 2)
+    far["template"]["spec"]["template"]["spec"]["nodeSelector"] = {"is": "deaf"}
+    first = {"operator": "Any", "targetReplicatedJobs": ["near"]}
+    await jobset(q, "j", far, role("near"), successPolicy=first)
+    await jobset(q, "next", role("a", 3))
+    await end(q, "j", phase, of="near")
+    pods = (await q.client.list(POD, "default", labels=f"{names.REPLICATED_JOB_NAME}=far")).items
+    for pod in pods:
+        await q.world.settle(120)
+        assert "Finished" not in await q.state("j"), "a pod is still there, whose node does not answer"
+        assert await running(q, "next") == 0
+        await q.client.delete_object(POD, pod, grace_period_seconds=0)
+    await q.world.settle(120)
+    assert (await q.state("j"))["Finished"] == result
+    assert await running(q, "next") == 3
+
+
 @story
 async def test_a_restart_keeps_the_reservation_and_gives_nothing_back_that_it_may_need(q: Queued) -> None:
     await q.queue(cpu=3)
@@ -193,6 +240,45 @@ async def test_jobs_that_have_succeeded_give_their_quota_back(q: Queued) -> None
     await end(q, "j", of="driver")
     assert await held(q, "j") == {"workers": 2, "driver": 0}
     assert await running(q, "next") == 1
+
+
+@pytest.mark.parametrize("fixed", [False, True])
+@pytest.mark.parametrize("by_ttl", [False, True])
+def test_a_job_that_succeeded_and_is_deleted_runs_again_only_with_quota(fixed: bool, by_ttl: bool) -> None:
+    story(partial(_a_job_that_runs_again, fixed=fixed, by_ttl=by_ttl))()
+
+
+async def _a_job_that_runs_again(q: Queued, *, fixed: bool, by_ttl: bool) -> None:
+    await q.queue(cpu=3)
+    annotations = {"annotations": {ELASTIC_JOB: "false"}} if fixed else {}
+    driver = role("driver", spec={"ttlSecondsAfterFinished": 20} if by_ttl else {})
+    await jobset(q, "j", role("workers", 2), driver, metadata=annotations)
+    await jobset(q, "next", role("a"))
+    first = await q.workload("j")
+    await end(q, "j", of="driver")
+    assert (await running(q, "j"), await running(q, "next")) == (2, 1)
+    if not by_ttl:
+        await q.client.delete(JOB, "j-driver-0", "default")
+    await q.world.elapse(30)
+    assert (await running(q, "j"), await running(q, "next")) == (0, 1), "its quota was given away"
+    assert await held(q, "j") == {}, "it queues again whole"
+    assert (await q.workload("j")).metadata.uid != first.metadata.uid
+    await end(q, "next")
+    assert await running(q, "j") == 3
+    assert await held(q, "j") == {"workers": 2, "driver": 1}
+
+
+@story
+async def test_one_that_grew_runs_on_no_quota_that_it_has_given_back(q: Queued) -> None:
+    await q.queue(cpu=4)
+    await jobset(q, "j", role("workers", 3))
+    await end(q, "j", first=True)
+    await jobset(q, "next", role("a", 2))
+    assert (await running(q, "j"), await running(q, "next")) == (2, 2)
+    await resize(q, "j", 4)
+    assert (await running(q, "j"), await running(q, "next")) == (2, 2)
+    await end(q, "next")
+    assert await running(q, "j") == 3
 
 
 @story
@@ -279,6 +365,30 @@ async def test_one_that_runs_before_it_is_admitted_is_stopped(q: Queued) -> None
     assert await running(q, "big") == 0
 
 
+@pytest.mark.parametrize(
+    ("started", "owned", "waits"),
+    [
+        pytest.param(True, False, True, id="it was started with quota"),
+        pytest.param(False, False, False, id="it may be of a namespace that is not managed"),
+        pytest.param(True, True, False, id="its owner has the quota"),
+    ],
+)
+def test_a_pod_that_comes_when_there_is_no_workload(started: bool, owned: bool, waits: bool) -> None:
+    async def scenario() -> None:
+        async with plane_of(controllers=False) as plane:
+            q = Queued(World(plane))
+            above = {"apiVersion": "a/v1", "kind": "Above", "name": "x", "uid": "u", "controller": True}
+            meta = {"labels": {QUEUE_NAME_LABEL: "cq"}, "ownerReferences": [above] if owned else []}
+            made = await jobset(q, "j", *TWO, metadata=meta)
+            labels = {names.JOBSET_NAME: "j", names.JOBSET_UID: made.metadata.uid, names.REPLICATED_JOB_NAME: "workers"}
+            labels |= {POD_SET_LABEL: "workers"} if started else {}
+            document = {"metadata": {"name": "late", "labels": labels}, "spec": {"containers": [CPU]}}
+            pod = await q.client.create(POD, msgspec.convert(document, Pod), "default")
+            assert [gate.name for gate in pod.spec.scheduling_gates] == ([GATE] if waits else [])
+
+    run_virtual(scenario())
+
+
 @story
 async def test_roles_that_wait_for_others_hold_their_quota_and_do_not_keep_it_from_being_ready(q: Queued) -> None:
     await q.queue(cpu=3)
@@ -330,3 +440,19 @@ async def test_what_was_decided_on_an_older_one_is_not_written(q: Queued) -> Non
         await resize(q, "j", 1, old=made)
     assert (old.value.code, old.value.reason) == (409, "Conflict")
     assert (await see(q, "j")).spec.replicated_jobs[0].replicas == 2
+
+
+@story
+async def test_one_that_starts_in_order_and_is_taken_back_with_part_of_it_done_goes_on_where_it_was(q: Queued) -> None:
+    await q.queue(cpu=2)
+    roles = (role("a", spec={"completions": 3, "completionMode": "Indexed"}), role("b"))
+    await jobset(q, "j", *roles, startupPolicy={"startupPolicyOrder": "InOrder"})
+    await end(q, "j", of="a")
+    for active in (False, True):
+        workload = (await q.workload("j")).metadata.name
+        await q.client.patch(WORKLOAD, workload, {"spec": {"active": active}}, "default")
+        await q.world.settle(30)
+    assert await running(q, "j") == 2, "a counts as ready by what has succeeded of it"
+    await end(q, "j")
+    await end(q, "j")
+    assert (await q.state("j"))["Finished"] == "True Succeeded"

@@ -82,7 +82,7 @@ STORIES = pytest.mark.parametrize("story", [evicted, restarted, forgotten, resiz
 
 
 @STORIES
-def test_killed_after_each_write(story: Callable[[Queued], Awaitable[None]]) -> None:
+def test_killed_after_each_write(story: Callable[[Queued], Awaitable[None]], long: bool) -> None:
     async def scenario(writes: int) -> bool:
         async with cluster(EMBEDDED) as q:
             first = Reconcilers(q.world.plane, writes, EMBEDDED)
@@ -97,7 +97,7 @@ def test_killed_after_each_write(story: Callable[[Queued], Awaitable[None]]) -> 
 
     writes = 0
     while run_virtual(scenario(writes)):
-        writes += 1
+        writes += 1 if long else 3
     assert writes >= 5
 
 

@@ -5,11 +5,10 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.system.plane import World, running, virtual
+from tests.system.plane import World, under, virtual
 from tests.system.queueing_world import admitted, flavor, get, is_, queue, why, workload
 
 from muster.api.batch import JOB, Job
-from muster.api.config import EMBEDDED, Integrations
 from muster.api.core import EVENT, POD, Pod
 from muster.api.kueue import (
     ADMISSION_CHECK,
@@ -36,7 +35,6 @@ from muster.api.managed.pods import is_held
 from muster.api.pods import is_deleting
 from muster.api.scheduling import PRIORITY_CLASS, PriorityClass
 from muster.api.status import ApiError
-from muster.runtime.clock import run_virtual
 from muster.runtime.transport import STRATEGIC_MERGE_PATCH
 
 NOW = "2026-01-01T00:00:00Z"
@@ -364,35 +362,26 @@ async def test_a_success_that_comes_during_an_eviction_is_kept_and_only_the_fail
     assert await why(world, "g", "Finished") == ("Succeeded", "Pods succeeded: 2/2.")
 
 
-PODS_ONLY = msgspec.structs.replace(EMBEDDED, integrations=Integrations(frameworks=("pod",)))
-
-
-def test_pods_of_a_job_wait_themselves_where_jobs_do_not() -> None:
+@under("integrations: {frameworks: [pod]}")
+async def test_pods_of_a_job_wait_themselves_where_jobs_do_not(world: World) -> None:
     """Kueue counts only owners of enabled integrations."""
 
-    async def body() -> None:
-        async with running(configuration=PODS_ONLY) as plane:
-            world = World(plane)
-            await a_team(world, cpu=1)
-            labels = {"labels": {QUEUE_NAME_LABEL: "team"}}
-            container = {"name": "c", "image": "none", "resources": {"requests": {"cpu": "1"}}}
-            template = {"metadata": labels, "spec": {"containers": [container], "restartPolicy": "Never"}}
-            job = {
-                "metadata": {"name": "j"} | labels,
-                "spec": {"parallelism": 2, "completions": 2, "template": template},
-            }
-            await world.client.create(JOB, msgspec.convert(job, Job), "default")
-            await world.settle()
-            assert not (await world.client.get(JOB, "j", "default")).spec.suspend
-            gated = [bool(one.spec.scheduling_gates) for one in await world.pods()]
-            assert sorted(gated) == [False, True], "there is quota for one"
-
-    run_virtual(body())
+    await a_team(world, cpu=1)
+    labels = {"labels": {QUEUE_NAME_LABEL: "team"}}
+    container = {"name": "c", "image": "none", "resources": {"requests": {"cpu": "1"}}}
+    template = {"metadata": labels, "spec": {"containers": [container], "restartPolicy": "Never"}}
+    job = {
+        "metadata": {"name": "j"} | labels,
+        "spec": {"parallelism": 2, "completions": 2, "template": template},
+    }
+    await world.client.create(JOB, msgspec.convert(job, Job), "default")
+    await world.settle()
+    assert not (await world.client.get(JOB, "j", "default")).spec.suspend
+    gated = [bool(one.spec.scheduling_gates) for one in await world.pods()]
+    assert sorted(gated) == [False, True], "there is quota for one"
 
 
-LABELLED = msgspec.structs.replace(
-    EMBEDDED, integrations=Integrations(frameworks=("batch/job", "pod"), label_keys_to_copy=("team", "tier"))
-)
+LABELLED = "integrations: {frameworks: [batch/job, pod], labelKeysToCopy: [team, tier]}"
 
 
 @pytest.mark.parametrize(
@@ -405,29 +394,31 @@ LABELLED = msgspec.structs.replace(
     ids=["some here, some there", "the same", "they disagree"],
 )
 def test_labels_to_copy_are_looked_for_in_every_pod_of_a_group(labels, copied) -> None:
-    async def body() -> None:
-        async with running(configuration=LABELLED) as plane:
-            world = World(plane)
-            await a_team(world, cpu=2)
-            for number, more in enumerate(labels):
-                await pod(world, f"g-{number}", group="g", size=2, labels=more)
-            await world.settle()
-            found = {one.metadata.name: one for one in (await world.client.list(WORKLOAD, "default")).items}
-            if copied is None:
-                assert found == {}
-                messages = [event.message for event in (await world.client.list(EVENT, "default")).items]
-                assert "constructing workload: pods have different label values" in messages
-            else:
-                assert found["g"].metadata.labels == copied
+    @under(LABELLED)
+    async def scenario(world: World) -> None:
+        await a_team(world, cpu=2)
+        for number, more in enumerate(labels):
+            await pod(world, f"g-{number}", group="g", size=2, labels=more)
+        await world.settle()
+        found = {one.metadata.name: one for one in (await world.client.list(WORKLOAD, "default")).items}
+        if copied is None:
+            assert found == {}
+            messages = [event.message for event in (await world.client.list(EVENT, "default")).items]
+            assert "constructing workload: pods have different label values" in messages
+        else:
+            assert found["g"].metadata.labels == copied
 
-    run_virtual(body())
+    scenario()
 
 
 @virtual
 async def test_who_deletes_the_workload_deletes_the_group(world: World) -> None:
+    async def are_placed() -> bool:
+        return all(one.spec.node_name for one in await world.pods())
+
     await a_team(world)
     await group_of(world, "g", 2)
-    await world.settle()
+    await world.until(are_placed)  # before, nothing keeps them until they have ended
     await world.client.delete(WORKLOAD, "g", "default")
     await world.settle()
     assert await names(world) == []

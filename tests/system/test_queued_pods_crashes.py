@@ -19,12 +19,13 @@ from muster.api.kueue import LOCAL_QUEUE, WORKLOAD
 from muster.api.kueue.names import WAITING_FOR_REPLACEMENT_PODS
 from muster.api.managed.pods import is_held
 from muster.cluster.apiserver.inprocess import InProcessTransport
-from muster.cluster.controlplane import ControlPlane, Givens, control_plane
+from muster.cluster.controlplane import ControlPlane, control_plane
 from muster.cluster.nodes.simulated.nodes import SimulatedNodes
 from muster.cluster.store import MemoryJournal
 from muster.controllers.integrations.pods.reconciler import PodReconciler
 from muster.runtime.client import Client
 from muster.runtime.clock import VirtualClock, run_virtual
+from muster.runtime.givens import Givens
 from muster.runtime.ids import Ids, Random
 from muster.runtime.manager import Manager
 
@@ -128,7 +129,7 @@ async def check(world: World, writes: int) -> None:
 
 
 @STORIES
-def test_killed_after_each_write(story: Story) -> None:
+def test_killed_after_each_write(story: Story, long: bool) -> None:
     async def scenario(writes: int) -> bool:
         async with cluster() as world:
             first = Reconciler(world.plane, writes)
@@ -144,7 +145,7 @@ def test_killed_after_each_write(story: Story) -> None:
 
     writes = 0
     while run_virtual(scenario(writes)):
-        writes += 1
+        writes += 1 if long else 3
     assert writes >= 2
 
 

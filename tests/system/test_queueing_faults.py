@@ -36,7 +36,7 @@ from muster.api.kueue import (
 )
 from muster.api.status import ApiError
 from muster.cluster.apiserver.inprocess import InProcessTransport
-from muster.cluster.controlplane import ControlPlane, Givens, control_plane
+from muster.cluster.controlplane import ControlPlane, control_plane
 from muster.cluster.nodes.simulated.nodes import SimulatedNodes
 from muster.cluster.store import MemoryJournal
 from muster.controllers.queueing.cache import QueueingCache
@@ -45,6 +45,7 @@ from muster.jobs.job.conditions import finish
 from muster.runtime.client import Client
 from muster.runtime.clock import VirtualClock, run_virtual
 from muster.runtime.events.recorder import EventSink
+from muster.runtime.givens import Givens
 from muster.runtime.ids import Ids, Random
 from muster.runtime.manager import Manager
 
@@ -411,4 +412,4 @@ async def history(seed: int, steps: int) -> None:
 
 @pytest.mark.parametrize("seed", range(8))
 def test_whatever_breaks(seed: int, *, long: bool) -> None:
-    run_virtual(history(seed, 600 if long else 50))
+    run_virtual(history(seed, 600 if long else 25))

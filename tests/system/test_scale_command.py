@@ -2,13 +2,17 @@
 
 from typing import Any
 
+import msgspec
 import pytest
+from tests.system.jobset_cluster import role
 from tests.system.plane import World, virtual
 
+from muster.actions.conflicts import ATTEMPTS
+from muster.actions.scaling import scale
+from muster.actions.session import Session
 from muster.api.batch import JOB
+from muster.api.jobset import JOB_SET, JobSet
 from muster.api.status import ApiError
-from muster.cli.actions.scaling import ATTEMPTS, scale
-from muster.cli.session import Session
 from muster.runtime.client import Client
 
 
@@ -47,3 +51,14 @@ async def test_but_not_for_ever(world: World) -> None:
     with pytest.raises(ApiError, match="modified"):
         await scale(Session(Hasty(world.client, ATTEMPTS), "default"), "train", 2)
     assert await parallelism(world) == 4
+
+
+@virtual
+async def test_a_role_of_several_jobs_goes_to_nothing_and_comes_back(world: World) -> None:
+    document = {"metadata": {"name": "js"}, "spec": {"replicatedJobs": [role(replicas=2, pods=4)]}}
+    await world.client.create(JOB_SET, msgspec.convert(document, JobSet), "default")
+    await world.settle()
+    for before, workers in ((8, 0), (0, 8)):
+        assert (await scale(Session(world.client, "default"), "js", workers)).workers == before
+        await world.settle()
+        assert len(await world.pods()) == workers

@@ -17,9 +17,9 @@ from muster.cluster.store import DataDirectoryError, SqliteJournal, Store
 ROOT = Path(__file__).parents[2]
 
 
-def small_disk(directory: Path, then: str) -> subprocess.CompletedProcess[str]:
-    """Run a shell command with a disk of 4 MB in `directory`, seen by nobody else."""
-    mount = f"mount -t tmpfs -o size=4m tmpfs '{directory}' && {then}"
+def small_disk(directory: Path, then: str, size: str = "4m") -> subprocess.CompletedProcess[str]:
+    """Run a shell command with a disk of 4 MB in `directory`, seen by no other process."""
+    mount = f"mount -t tmpfs -o size={size} tmpfs '{directory}' && {then}"
     command = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", mount]
     return subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
 
@@ -76,6 +76,19 @@ def test_what_was_acknowledged_before_the_disk_was_full_is_there_after_a_restart
     assert result.returncode == 0, result.stderr
     first, second = result.stdout.splitlines()
     assert int(second) == json.loads(first)["written"] + 1
+
+
+def test_what_others_fill_the_disk_with_leaves_the_store_the_room_that_it_has(disk: Path) -> None:
+    """Then jobs can be cancelled, which may make room."""
+    data = disk / "data"
+    again = counter(data)
+    result = small_disk(
+        disk, f"{' '.join(filler(str(data), 'taken', str(disk / 'rest')))} && {again} && {again}", "80m"
+    )
+    assert result.returncode == 0, result.stderr
+    first, *counts = result.stdout.splitlines()
+    assert json.loads(first) == {"rounds": 16, "free": 0}
+    assert counts == ["100", "100"]
 
 
 def test_no_room_for_a_data_directory_is_one_clear_line(disk: Path) -> None:

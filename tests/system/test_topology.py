@@ -10,11 +10,10 @@ import msgspec
 import pytest
 from tests.documents import documents, needs_the_peers
 from tests.system import queueing_world
-from tests.system.plane import World, running
+from tests.system.plane import World, under
 from tests.system.queued_jobs import Queued
 
 from muster.api.batch import JOB, Job
-from muster.api.config import EMBEDDED, Configuration
 from muster.api.core import EVENT, NODE, POD, Pod
 from muster.api.kueue import CLUSTER_QUEUE, TOPOLOGY, WORKLOAD, Topology
 from muster.api.kueue.names import (
@@ -33,7 +32,6 @@ from muster.api.nodes import HOSTNAME_LABEL
 from muster.api.status import ApiError
 from muster.cluster.nodes.simulated.nodes import SimulatedNodes
 from muster.queueing.topology.written import domains_of
-from muster.runtime.clock import run_virtual
 from muster.runtime.manager import Manager
 
 BLOCK, RACK = "cloud.provider.com/topology-block", "cloud.provider.com/topology-rack"
@@ -41,31 +39,26 @@ NAMES = [f"b{b}-r{r}-h{h}" for b in (1, 2) for r in (1, 2) for h in (1, 2)]
 LEVELS = [BLOCK, RACK, HOSTNAME_LABEL]
 
 
-def hall(test: Callable[[Queued], Awaitable[None]], configuration: Configuration = EMBEDDED) -> Callable[[], None]:
+def hall(test: Callable[[Queued], Awaitable[None]], settings: str = "") -> Callable[[], None]:
     """A test in virtual time: two blocks of two racks of two nodes of 2 CPUs, and the queue `cq` over them."""
 
-    async def body() -> None:
-        async with running(configuration=configuration) as plane:
-            world = World(plane)
-            manager = Manager(world.client, plane.surroundings.clock, plane.surroundings.random)
-            nodes = SimulatedNodes(manager, NAMES, resources={"cpu": "2"}, labels={"zone": "a"})
-            manager.add(nodes)
-            run = asyncio.create_task(manager.run())
-            await nodes.ready.wait()
-            for name in NAMES:
-                labels = {BLOCK: name[:2], RACK: name[:5]}
-                await world.client.patch(NODE, name, {"metadata": {"labels": labels}})
-            try:
-                await test(Queued(world))
-            finally:
-                await manager.stop()
-                await run
+    async def played(world: World) -> None:
+        manager = Manager(world.client, world.clock, world.random)
+        nodes = SimulatedNodes(manager, NAMES, resources={"cpu": "2"}, labels={"zone": "a"})
+        manager.add(nodes)
+        run = asyncio.create_task(manager.run())
+        await nodes.ready.wait()
+        for name in NAMES:
+            labels = {BLOCK: name[:2], RACK: name[:5]}
+            await world.client.patch(NODE, name, {"metadata": {"labels": labels}})
+        try:
+            await test(Queued(world))
+        finally:
+            await manager.stop()
+            await run
 
-    def run() -> None:
-        run_virtual(body())
-
-    run.__name__, run.__doc__ = getattr(test, "__name__", "run"), test.__doc__
-    return run
+    played.__name__, played.__doc__ = getattr(test, "__name__", "run"), test.__doc__
+    return under(settings)(played)
 
 
 async def queue(q: Queued, levels: list[str] | None = None, **spec: Any) -> None:
@@ -134,7 +127,7 @@ async def test_a_job_that_requires_a_rack_gets_one(q: Queued) -> None:
 async def test_what_no_rack_takes_waits_and_is_told_why(q: Queued) -> None:
     await queue(q)
     await q.job(workers=5, template=asking(required=RACK))
-    await asyncio.sleep(5)
+    await q.world.settle(5)
     assert await why(q) == (
         "TopologyPlacementFailed",
         'couldn\'t assign flavors to pod set main: topology "default" allows to fit only 4 out of 5 pod(s)',
@@ -169,7 +162,7 @@ async def test_who_waits_for_a_rack_starts_when_one_is_free(q: Queued) -> None:
     }  # fmt: skip
     await q.client.delete(JOB, "b", "default")
     await q.world.settle()
-    await asyncio.sleep(60)
+    await q.world.settle(60)
     assert {node[:5] for node in await by_rank(q, "e")} == {"b1-r2"}
 
 
@@ -182,11 +175,11 @@ async def test_other_pods_on_the_nodes_count(q: Queued) -> None:
         await q.client.create(POD, msgspec.convert(document, Pod), "default")
     await q.world.settle()
     await q.job(workers=4, template=asking(required=RACK))
-    await asyncio.sleep(5)
+    await q.world.settle(5)
     assert "allows to fit only 2 out of 4 pod(s)" in (await why(q))[1]
     for number in (2, 3):
         await q.client.delete(POD, f"other-{number}", "default")
-    await asyncio.sleep(60)
+    await q.world.settle(60)
     assert {node[:5] for node in await by_rank(q)} == {"b1-r2"}
 
 
@@ -222,7 +215,7 @@ async def test_a_pod_that_fails_is_replaced_where_it_was(q: Queued) -> None:
         if pod.metadata.labels["batch.kubernetes.io/job-completion-index"] == "2"
     ]  # fmt: skip
     await q.client.delete(POD, lost.metadata.name, "default")
-    await asyncio.sleep(60)
+    await q.world.elapse(60)
     assert await q.running() == [0, 1, 2, 3]
     assert await by_rank(q) == before
 
@@ -232,14 +225,14 @@ async def test_an_evicted_job_is_as_before_and_comes_back(q: Queued) -> None:
     await queue(q)
     await q.job(workers=4, template=asking(required=RACK))
     await q.client.patch(CLUSTER_QUEUE, "cq", {"spec": {"stopPolicy": "HoldAndDrain"}})
-    await asyncio.sleep(60)
+    await q.world.settle(60)
     job = await q.now()
     assert job.spec.suspend
     assert await q.template_is_clean()
     assert not job.spec.template.spec.scheduling_gates
     assert job.spec.template.metadata.annotations == {POD_SET_REQUIRED_TOPOLOGY: RACK}
     await q.client.patch(CLUSTER_QUEUE, "cq", {"spec": {"stopPolicy": "None"}})
-    await asyncio.sleep(60)
+    await q.world.settle(60)
     assert await q.running() == [0, 1, 2, 3]
     assert len({node[:5] for node in await by_rank(q)}) == 1
 
@@ -249,12 +242,12 @@ async def test_a_queue_without_its_topology_admits_nothing_until_it_is_there(q: 
     await queueing_world.flavor(q.world, "tas", nodeLabels={"zone": "a"}, topologyName="default")
     await queueing_world.queue(q.world, "cq", 100, flavor="tas")
     await q.job(workers=2, template=asking(required=RACK))
-    await asyncio.sleep(5)
+    await q.world.settle(5)
     active = (await q.client.get(CLUSTER_QUEUE, "cq")).status.conditions[0]
     assert (active.status, active.reason) == ("False", "TopologyNotFound")
     assert active.message == ('Can\'t admit new workloads: there is no Topology "default" for TAS flavor "tas".')
     await topology(q, LEVELS)
-    await asyncio.sleep(60)
+    await q.world.settle(60)
     assert await q.running() == [0, 1]
 
 
@@ -270,7 +263,7 @@ async def test_a_group_of_pods_follows_its_assignment(q: Queued) -> None:
             "spec": {"restartPolicy": "Never", "containers": [container]},
         }
         await q.client.create(POD, msgspec.convert(document, Pod), "default")
-    await asyncio.sleep(60)
+    await q.world.settle(60)
     pods = await q.world.pods()
     assert Counter(pod.spec.node_name for pod in pods) == {"b1-r1-h1": 2, "b1-r1-h2": 2}
     assert all(pod.spec.node_selector[HOSTNAME_LABEL] == pod.spec.node_name for pod in pods)
@@ -306,7 +299,7 @@ async def test_pods_wait_behind_the_gate_until_they_are_told_where_to_go(q: Queu
         Pod,
     )
     await q.client.create(POD, stray, "default")
-    await asyncio.sleep(60)
+    await q.world.settle(60)
     assert (await q.client.get(POD, "stray", "default")).spec.scheduling_gates
 
 
@@ -333,7 +326,7 @@ async def lose(q: Queued, node: str) -> None:
     for pod in await q.world.pods():
         if pod.spec.node_name == node:
             await q.client.delete(POD, pod.metadata.name, "default", grace_period_seconds=0)
-    await asyncio.sleep(60)
+    await q.world.elapse(60)
 
 
 @hall
@@ -375,13 +368,13 @@ async def test_a_node_that_is_not_ready_is_waited_for_as_long_as_its_pods_run(q:
     ]
     status = {"status": {"conditions": msgspec.to_builtins(unready)}}
     await q.client.patch(NODE, "b1-r1-h1", status, subresource="status")
-    await asyncio.sleep(60)
+    await q.world.settle(60)
     (assigned,) = (await q.workload()).status.admission.pod_set_assignments
     assert assigned.topology_assignment is not None
     assert domains_of(assigned.topology_assignment) == ((("b1-r1-h1",), 2),)
     for pod in await q.world.pods("j"):
         await q.client.delete(POD, pod.metadata.name, "default", grace_period_seconds=0)
-    await asyncio.sleep(60)
+    await q.world.elapse(60)
     assert await by_rank(q) == ["b1-r1-h2", "b1-r1-h2"]
 
 
@@ -393,6 +386,17 @@ async def _no_places(q: Queued) -> None:
     assert await q.running() == [0, 1, 2, 3, 4]
 
 
-test_without_the_gate_a_topology_means_nothing = hall(
-    _no_places, msgspec.structs.replace(EMBEDDED, feature_gates={"TopologyAwareScheduling": False})
-)
+NO_PLACES = """
+featureGates:
+  TopologyAwareScheduling: false
+  TASFailedNodeReplacement: false
+  TASFailedNodeReplacementFailFast: false
+  TASHandleOverlappingFlavors: false
+  TASMultiLayerTopology: false
+  TASProfileMixed: false
+  TASRecomputeAssignmentWithinSchedulingCycle: false
+  TASReplaceNodeOnNodeTaints: false
+  TASReplaceNodeOnPodTermination: false
+"""
+
+test_without_the_gate_a_topology_means_nothing = hall(_no_places, NO_PLACES)

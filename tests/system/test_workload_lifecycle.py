@@ -167,6 +167,9 @@ async def test_checks_stand_between_quota_and_admission(world: LifeWorld) -> Non
     )
     await workload(world, "job", "team")
     await world.settle()
+    assert (await get(world, "job")).status.admission_checks == ()
+    await world.say("job", "QuotaReserved", False, "WaitingForQuota")
+    await world.settle()
     assert [check.name for check in (await get(world, "job")).status.admission_checks] == ["all"]
     await world.reserve("job")
     await world.settle()
@@ -221,6 +224,7 @@ async def test_a_check_may_send_back_and_may_refuse(world: LifeWorld) -> None:
 async def test_a_queue_gets_a_check(world: LifeWorld) -> None:
     await team(world)
     await workload(world, "waits", "team")
+    await world.say("waits", "QuotaReserved", False, "WaitingForQuota")
     await workload(world, "runs", "team")
     await world.reserve("runs")
     await world.settle()

@@ -19,13 +19,14 @@ from muster.api.core import EVENT
 from muster.api.kueue import WORKLOAD, Workload
 from muster.api.meta import Condition
 from muster.cluster.apiserver.inprocess import InProcessTransport
-from muster.cluster.controlplane import ControlPlane, Givens, control_plane
+from muster.cluster.controlplane import ControlPlane, control_plane
 from muster.cluster.store import MemoryJournal
 from muster.controllers.queueing.workload import WorkloadController
 from muster.queueing.conditions import put
 from muster.runtime.client import Client
 from muster.runtime.clock import VirtualClock, run_virtual
 from muster.runtime.events.recorder import EventSink
+from muster.runtime.givens import Givens
 from muster.runtime.ids import Ids, Random
 from muster.runtime.manager import Manager
 from muster.runtime.metrics import Registry

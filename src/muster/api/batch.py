@@ -266,5 +266,11 @@ class CronJob(Struct):
     status: CronJobStatus = CronJobStatus()
 
 
+def pods_at_once(spec: JobSpec, succeeded: int = 0) -> int:
+    """How many pods a Job has side by side, once so many have succeeded."""
+    parallelism = 1 if spec.parallelism is None else spec.parallelism
+    return parallelism if spec.completions is None else max(0, min(parallelism, spec.completions - succeeded))
+
+
 JOB = Kind("batch", "v1", "Job", "jobs", Job)
 CRON_JOB = Kind("batch", "v1", "CronJob", "cronjobs", CronJob)

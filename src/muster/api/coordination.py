@@ -1,5 +1,7 @@
 """`coordination.k8s.io/v1`: the Lease, by which one of many says that it is the one, or that it is alive."""
 
+from datetime import datetime
+
 from muster.api.kinds import Kind
 from muster.api.markers import Int32, MicroTime
 from muster.api.meta import ObjectMeta, Struct
@@ -35,6 +37,11 @@ class Lease(Struct):
 
     metadata: ObjectMeta = ObjectMeta()
     spec: LeaseSpec = LeaseSpec()
+
+
+def micro_time(now: datetime) -> datetime:
+    """As times of a Lease are written: servers written in Go refuse one without a fraction."""
+    return now.replace(microsecond=max(now.microsecond, 1))
 
 
 LEASE = Kind("coordination.k8s.io", "v1", "Lease", "leases", Lease)

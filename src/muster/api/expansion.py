@@ -4,7 +4,7 @@ import re
 
 # Where expansion changes something: `$$` becomes `$`, and `$(NAME)` the value of a variable. The kubelet also takes the
 # first byte after a dollar for a whole character, so that one which is not ASCII would come out as others.
-_CHANGED = re.compile(r"\$\$+|\$(?=[(\u0080-\U0010ffff])")
+_CHANGED = re.compile(r"\$\$+|\$(?=\(|[^\x00-\x7f])")
 
 
 def escape(text: str) -> str:

@@ -8,6 +8,8 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from muster.api.meta import ListMeta, OwnerReference
+from muster.api.status import bad_request
+from muster.api.validation.names import path_segment
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -53,7 +55,13 @@ class Kind(Generic[T]):
         return (owner.api_version, owner.kind) == (self.api_version, self.kind)
 
     def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
-        """The URL path; an empty namespace means all of them (for lists and watches)."""
+        """The URL path; an empty namespace means all of them (for lists and watches).
+
+        Raises `ApiError` (400) for a name that would lead to another path.
+        """
+        for what, part in (("namespace", namespace), ("resource name", name)):
+            if wrong := path_segment(part):
+                raise bad_request(f"invalid {what} {part!r}: {', '.join(wrong)}")
         parts = ["/apis", self.group, self.version] if self.group else ["/api", self.version]
         if self.namespaced and namespace:
             parts += ["namespaces", namespace]

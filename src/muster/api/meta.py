@@ -45,8 +45,11 @@ class _KeywordOnly(msgspec.StructMeta):
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(msgspec.field,))
-class Struct(msgspec.Struct, metaclass=_KeywordOnly, frozen=True, omit_defaults=True, rename=wire_name):
-    """Base of every API type. A docstring line `field: text` describes a field to `kubectl explain`."""
+class Struct(msgspec.Struct, metaclass=_KeywordOnly, frozen=True, omit_defaults=True, rename=wire_name, gc=False):
+    """Base of every API type. A docstring line `field: text` describes a field to `kubectl explain`.
+
+    What is frozen holds no cycles: the collector, which would look at each of millions of them, is spared it.
+    """
 
 
 class OwnerReference(Struct):
@@ -103,6 +106,11 @@ class ObjectMeta(Struct):
     owner_references: Annotated[tuple[OwnerReference, ...], merged_by("uid")] = ()
     finalizers: Annotated[tuple[str, ...], MERGED_SET] = ()
     managed_fields: Annotated[tuple[dict[str, Any], ...], ATOMIC] = ()
+
+
+def controller_of(meta: ObjectMeta) -> OwnerReference | None:
+    """The reference to the owner that manages the object."""
+    return next((owner for owner in meta.owner_references if owner.controller), None)
 
 
 class ListMeta(Struct):

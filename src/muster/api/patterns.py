@@ -1,4 +1,4 @@
-"""Regular expressions that stand in manifests: RE2, the engine whose syntax upstream's is, in linear time.
+"""Regular expressions of users, as manifests have them: RE2, the engine whose syntax upstream's is, in linear time.
 
 Time and memory are bounded by the engine: a match takes time in proportion to the text, and a pattern that would need
 too large a program is refused.
@@ -20,7 +20,7 @@ class PatternError(ValueError):
 class Pattern(Protocol):
     """A compiled pattern."""
 
-    def search(self, text: str) -> object | None:
+    def search(self, text: str | bytes) -> object | None:
         """Something if the pattern occurs in the text."""
 
     def finditer(self, text: str) -> Iterator["Match"]:
@@ -48,6 +48,12 @@ def pattern_of(pattern: str) -> Pattern:
     except UnicodeEncodeError as error:
         raise PatternError(f"pattern {pattern!r} is not valid Unicode") from error
     return compiled
+
+
+def line_pattern(pattern: str) -> Callable[[bytes], bool]:
+    """A function that tells whether the pattern occurs in a line, which need not be text. Raises `PatternError`."""
+    search = pattern_of(pattern).search
+    return lambda line: search(line) is not None
 
 
 def compile_pattern(pattern: str) -> Callable[[str], bool]:

@@ -8,7 +8,9 @@ from muster.api.batch import COMPLETION_INDEX, JOB
 from muster.api.conditions import find, is_true
 from muster.api.core import Container, Pod, PodCondition, PodSpec
 from muster.api.core.container import ResourceRequirements
-from muster.api.meta import OwnerReference
+from muster.api.embedded import CLUSTER_STOPPED
+from muster.api.jobset.names import JOBSET_UID
+from muster.api.meta import OwnerReference, controller_of
 from muster.api.quantity import ResourceList, amount
 
 FINISHED_PHASES = frozenset({"Succeeded", "Failed"})
@@ -108,6 +110,12 @@ def find_condition(pod: Pod, type: str) -> PodCondition | None:
     return find(pod.status.conditions, type)
 
 
+def ended_with_cluster(pod: Pod) -> bool:
+    """Whether it ended because the whole cluster was stopped: its Job does not count that as a failure."""
+    stopped = find_condition(pod, CLUSTER_STOPPED)
+    return stopped is not None and stopped.status == "True"
+
+
 def restart_count(pod: Pod) -> int:
     """How many times its containers, init containers included, were restarted."""
     return sum(status.restart_count for status in (*pod.status.init_container_statuses, *pod.status.container_statuses))
@@ -118,15 +126,16 @@ def rank_of(pod: Pod) -> str:
     return pod.metadata.annotations.get(COMPLETION_INDEX) or pod.metadata.name.rpartition("-")[2]
 
 
-def controller_of(pod: Pod) -> OwnerReference | None:
-    """Its controller, whatever that is."""
-    return next((owner for owner in pod.metadata.owner_references if owner.controller), None)
-
-
 def job_reference(pod: Pod) -> OwnerReference | None:
     """The pod's controller, if it is a Job."""
-    owner = controller_of(pod)
+    owner = controller_of(pod.metadata)
     return owner if owner is not None and JOB.is_of(owner) else None
+
+
+def job_uid(pod: Pod) -> str:
+    """That of the JobSet, or else the Job, that the pod is of; "" if it is of none."""
+    owner = job_reference(pod)
+    return "" if owner is None else pod.metadata.labels.get(JOBSET_UID) or owner.uid
 
 
 def qos_class(spec: PodSpec) -> str:

@@ -214,16 +214,17 @@ def invalid(kind: str, group: str, name: str, errors: Sequence[FieldError]) -> A
     causes = tuple(StatusCause(reason=CAUSE_REASONS[e.type], message=e.body, field=e.path) for e in errors)
     full = f"{kind}.{group}" if group else kind
     details = StatusDetails(name=name, group=group, kind=kind, causes=causes)
-    return _failure(422, "Invalid", f'{full} "{name}" is invalid: {_together(errors)}', details)
+    return _failure(422, "Invalid", f'{full} "{name}" is invalid: {together(errors)}', details)
 
 
 def denied(kind: str, errors: Sequence[FieldError]) -> ApiError:
     """403, as Kueue's validating webhook of a kind (`Job`) says it."""
-    text = f'admission webhook "v{kind.lower()}.kb.io" denied the request: {_together(errors)}'
+    text = f'admission webhook "v{kind.lower()}.kb.io" denied the request: {together(errors)}'
     return _failure(403, "Forbidden", text)
 
 
-def _together(errors: Sequence[FieldError]) -> str:
+def together(errors: Sequence[FieldError]) -> str:
+    """All of them in one sentence, as upstream aggregates errors."""
     sentences = list(dict.fromkeys(str(e) for e in errors))
     return sentences[0] if len(sentences) == 1 else f"[{', '.join(sentences)}]"
 

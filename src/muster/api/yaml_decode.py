@@ -1,13 +1,17 @@
-"""YAML from outside, as the JSON document that it means.
+"""YAML from outside, as the JSON document that it means; what is JSON is read as JSON, which YAML reads otherwise here
+and there (`1e5`, escapes of characters beyond the first 65,536).
 
 Built from the parser's events, not by PyYAML's loader: that one recurses in C without a limit (a few hundred
 kilobytes of brackets end the process), and makes Python objects of dates, sets and binary.
 """
 
+import json
 from collections.abc import Iterator
+from contextlib import suppress
 from math import isfinite
 from typing import Any, NamedTuple
 
+import msgspec
 import yaml
 from yaml.constructor import SafeConstructor
 from yaml.events import (
@@ -47,6 +51,9 @@ class Repeated(NamedTuple):
 
 def decode(text: bytes) -> tuple[Any, tuple[Repeated, ...]]:
     """The value of the one document, and the keys that were given more than once. Raises `ValueError`."""
+    # What is no JSON may be YAML, which also says what is wrong and where.
+    with suppress(ValueError, msgspec.DecodeError, RecursionError):
+        return _json(text), ()
     try:
         events = yaml.parse(text, yaml.CSafeLoader)
         if not any(isinstance(event, DocumentStartEvent) for event in events):  # stops at the first
@@ -58,6 +65,34 @@ def decode(text: bytes) -> tuple[Any, tuple[Repeated, ...]]:
         return value, tuple(reader.duplicates)
     except yaml.YAMLError as error:
         raise ValueError(f"yaml: {' '.join(str(error).split())}") from None
+
+
+def _json(text: bytes) -> Any:
+    """The object or list in a JSON text. Raises if it is none, or breaks a rule that holds for YAML, too."""
+    if text.lstrip()[:1] not in (b"{", b"["):
+        raise ValueError("a text without a bracket is left to YAML")
+    value = msgspec.json.decode(text)
+    json.loads(text, object_pairs_hook=_once, parse_int=_number, parse_float=_number)
+    if not _is_shallow(value, MAX_DEPTH):
+        raise ValueError("it nests too deep")
+    return value
+
+
+def _once(members: list[tuple[str, Any]]) -> None:
+    if len(dict(members)) < len(members):
+        raise ValueError("a key is given more than once")
+
+
+def _number(text: str) -> None:
+    if len(text) > MAX_DIGITS:
+        raise ValueError("a number is too long")
+
+
+def _is_shallow(value: Any, depth: int) -> bool:
+    if not isinstance(value, dict | list):
+        return True
+    inner = value.values() if isinstance(value, dict) else value
+    return depth > 0 and all(_is_shallow(one, depth - 1) for one in inner)
 
 
 class _Reader:

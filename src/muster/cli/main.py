@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from muster.actions.errors import UserError
 from muster.cli.names.examples import examples
-from muster.cli.names.nearest import COMMANDS as ELSEWHERE
+from muster.cli.names.habits import COMMANDS as ELSEWHERE
 from muster.cli.names.suggesting import SuggestingGroup
 from muster.cli.terminal import streams
 
@@ -24,19 +25,28 @@ COMMANDS = {
     "run": "Run a command as a gang: all workers start, or none.",
     "apply": "Apply manifests; with --wait, until their jobs finish.",
     "ps": "List jobs: state, pods, queue, position, reason, age.",
+    "history": "What ran: when, for whom, and how it ended.",
     "plan": "What would become of manifests now: nothing is written.",
     "why": "Why a job is not running, with numbers, and when it will.",
     "logs": "Print or follow the output of a job.",
+    "exec": "Run a command beside a worker of a job.",
+    "shell": "Get a shell with what it asks for, through a queue.",
     "wait": "Wait until jobs finish; the exit code is the job's.",
-    "cancel": "Stop and delete jobs.",
+    "retry": "Run again what of a sweep has failed.",
+    "cancel": "Stop jobs, those that are named or alike.",
     "hold": "Keep jobs, or a queue, from starting.",
     "release": "Let them go on.",
     "scale": "Change the number of workers of a job.",
-    "queue": "List, stop, resume and create queues.",
+    "queue": "List, create, change, stop and delete queues.",
+    "cluster": "Put one queue in front of several clusters.",
     "podgroups": "Show groups of pods that start together, and why they wait.",
     "top": "Show nodes and quotas, and who uses what.",
     "backup": "Copy all objects and keys into a file.",
     "restore": "Begin again with what a backup holds.",
+    "controllers": "Run the engine for a Kubernetes cluster.",
+    "adopt": "Say what Muster would find where Kueue has worked.",
+    "manifests": "Print what to install on a Kubernetes cluster.",
+    "nodes": "Play simulated nodes on any cluster.",
     "completion": "Print a script with which a shell completes all this.",
 }
 
@@ -110,6 +120,9 @@ def _run(arguments: Sequence[str] | None) -> int:
     except click.ClickException as wrong:
         wrong.show()
         code = wrong.exit_code
+    except UserError as wrong:
+        click.echo(f"Error: {wrong}", err=True)
+        code = 1
     except (click.Abort, KeyboardInterrupt):
         click.echo("interrupted", err=True)
         code = 130

@@ -1,42 +1,32 @@
-"""Runs the asynchronous body of a command against the cluster that the user means.
-
-That is the one named with `--kubeconfig` or KUBECONFIG, else the embedded cluster, if it runs. `~/.kube/config` is not
-looked at: it is no place for jobs of a user who forgot `muster up`. Expected failures become one line.
-"""
+"""Runs the asynchronous body of a command on the cluster that the user means. Expected failures become one line."""
 
 import asyncio
-import os
 import signal
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from importlib import import_module
+from typing import Any, TypeVar
 
 import click
 
-from muster.cli.completion.names import files, namespaces
-from muster.cli.home import Home
+from muster.actions import session
+from muster.actions.errors import UserError
+from muster.actions.session import Session, Target
+from muster.cli.completion.names import directories, files, namespaces
 from muster.cli.names.types import name
-
-if TYPE_CHECKING:
-    from muster.runtime.kube.kubeconfig import ConnectionConfig
+from muster.cli.terminal import streams
 
 T = TypeVar("T")
 Command = Callable[..., Any]
 
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """What the options of a command say about where it goes."""
-
-    kubeconfig: str = ""
-    namespace: str = ""
-
-    @classmethod
-    def of(cls, options: dict[str, Any]) -> "Target":
-        """Take the shared options out of a command's own."""
-        return cls(options.pop("kubeconfig") or "", options.pop("namespace") or "")
+# How a command is told a home, for `Home.find`.
+data_option = click.option(
+    "--data",
+    metavar="DIR",
+    default="",
+    help="Where the data live (default: $MUSTER_HOME or ~/.muster).",
+    shell_complete=directories,
+)
 
 
 def target_options(command: Command) -> Command:
@@ -55,91 +45,33 @@ def target_options(command: Command) -> Command:
     return kubeconfig(namespace(command))
 
 
-@dataclass(frozen=True, slots=True)
-class Session:
-    """A connection: a client, and the namespace of commands that name none.
-
-    leave: what to do when the user leaves at once; a cluster of the command's own then does not wait.
-    tunnels: the way into pods.
-    own: whether the cluster is one of the command's own. where: which one it is, if that is not the one of this home.
-    """
-
-    client: Any  # muster.runtime.client.Client, which is imported late
-    namespace: str
-    leave: Callable[[], None] = lambda: None
-    own: bool = False
-    tunnels: Any = None  # muster.runtime.transport.Tunnels
-    where: str = ""
-
-
-def names_another(target: Target, home: Home) -> bool:
-    """Whether the user means another cluster than the embedded one of this home."""
-    named = target.kubeconfig or os.environ.get("KUBECONFIG", "")
-    return bool(named) and Path(named).expanduser().absolute() != home.kubeconfig
-
-
-def has_cluster(target: Target) -> bool:
-    """Whether there is a cluster to talk to: named, or running here."""
-    home = Home.find(os.environ)
-    return names_another(target, home) or home.server_pid() is not None
-
-
-def connection(target: Target) -> "ConnectionConfig":
-    """The server that the target means, and as whom. Raises `click.ClickException` or `KubeconfigError`."""
-    from muster.runtime.kube.kubeconfig_files import load
-
-    home = Home.find(os.environ)
-    path = target.kubeconfig
-    if not has_cluster(target):
-        raise click.ClickException(
-            f"no cluster: nothing runs in {home.path}; start one (muster up --detach) or name one (--kubeconfig)"
-        )
-    if not path and not os.environ.get("KUBECONFIG"):
-        path = str(home.kubeconfig)
-    return load(os.environ, path=path)
-
-
-def _where(config: "ConnectionConfig") -> str:
-    context = f"context {config.context} of {config.source}" if config.context else config.source
-    return f"{config.cluster.server} ({context})" if context else config.cluster.server
-
-
 @asynccontextmanager
 async def connect(target: Target) -> AsyncIterator[Session]:
     """A session with the cluster that the target means. Raises what `run` turns into one line."""
     from muster.cli.terminal.output import say
-    from muster.cli.terminal.patience import Patience
-    from muster.runtime.client import Client
-    from muster.runtime.clock import RealClock
-    from muster.runtime.ids import Random
-    from muster.runtime.kube.https import HttpsTransport
+    from muster.runtime.kube.tls import no_bundle
 
-    config = connection(target)
-    tunnels = HttpsTransport(config, RealClock(), Random())
-    transport = Patience(tunnels, say)
-    try:
-        client, namespace = Client(transport, field_manager="muster-cli"), target.namespace or config.namespace
-        where = _where(config) if names_another(target, Home.find(os.environ)) else ""
-        yield Session(client, namespace, tunnels=tunnels, where=where)
-    finally:
-        await transport.close()
+    with no_bundle():
+        import_module("aiohttp")
+    async with session.connect(target, say) as found:
+        yield found
 
 
 def run(main: Coroutine[Any, Any, T]) -> T:
     """Run a command's body; what can be expected to go wrong is one line for the user."""
+    body = _heeding(main)
     try:
         from muster.api.status import ApiError
         from muster.runtime.kube.kubeconfig import KubeconfigError
         from muster.runtime.transport import TransportError
 
-        for number in unignored() - {signal.SIGINT}:
-            signal.signal(number, _leave)
         try:
-            return asyncio.run(main)
-        except (ApiError, TransportError, KubeconfigError) as error:
+            return asyncio.run(body)
+        except (ApiError, TransportError, KubeconfigError, UserError) as error:
             raise click.ClickException(str(error)) from error
     finally:
-        main.close()  # if it was interrupted before it began
+        body.close()  # if they were interrupted before they began
+        main.close()
 
 
 def unignored() -> set[signal.Signals]:
@@ -148,6 +80,26 @@ def unignored() -> set[signal.Signals]:
     return {number for number in asking if signal.getsignal(number) is not signal.SIG_IGN}
 
 
-def _leave(number: int, _: object) -> None:
-    """End as the signal would have done, but for what has to be cleaned up first."""
-    raise SystemExit(128 + number)
+async def _heeding(main: Coroutine[Any, Any, T]) -> T:
+    """What the body returns. A signal that asks this command to end cancels it, and is then what it ends by.
+
+    Ctrl-C does that by itself. Raised where it comes, it would end whichever task runs then, and the others not.
+    """
+    told = list[int]()
+    loop, body = asyncio.get_running_loop(), asyncio.current_task()
+    assert body is not None
+
+    def leave(number: int, _: object) -> None:
+        if not told:
+            told.append(number)
+            streams.give_up_output()  # a write under way goes on, and its reader may never read
+            loop.call_soon_threadsafe(body.cancel)
+
+    before = {number: signal.signal(number, leave) for number in unignored() - {signal.SIGINT}}
+    try:
+        return await main
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        if told:
+            raise SystemExit(128 + told[0])

@@ -1,7 +1,7 @@
 """What `muster backup`, `muster restore` and `muster up --salvage` do to a home.
 
-A backup holds all objects as of one revision, and the keys of the cluster: clients and pods that knew it before know
-what is restored from it. A server that runs gives its objects away from memory, so no write waits for it.
+A backup holds all objects as of one revision, the history, and the keys of the cluster: clients and pods that knew it
+before know what is restored from it. A server that runs gives its objects away from memory, so no write waits for it.
 """
 
 from collections.abc import AsyncIterator, Iterator
@@ -15,9 +15,10 @@ import msgspec
 from muster.cluster.apiserver.identity.certificates import write_private
 from muster.cluster.apiserver.objects.headers import header_of
 from muster.cluster.entrance import PKI
-from muster.cluster.store import DataDirectoryError, Key, Store
+from muster.cluster.store import DataDirectoryError, Key, Store, history
 from muster.cluster.store.database import FILE
 from muster.cluster.store.directory import DataDirectory, sync
+from muster.cluster.store.history import HistoryError
 from muster.cluster.store.integrity import archive, mark
 from muster.cluster.store.integrity.acceptance import LOG, admit, read_mark
 from muster.cluster.store.integrity.archive import BEYOND, Backup
@@ -30,6 +31,7 @@ PATH = "/muster/backup"  # where a server gives its objects away
 CONTENT_TYPE = "application/octet-stream"
 _PIECE_BYTES = 256 * 1024
 _LENGTH_BYTES = 4
+_HISTORY = (history.FILE, f"{history.FILE}-wal")
 _STAMP = "%Y-%m-%dT%H%M%S"
 
 
@@ -97,19 +99,36 @@ def read(home: Path) -> tuple[list[Record], int]:
     return [record._replace(previous=None) for record in living(contents.history.records)], contents.mark.revision
 
 
+def history_of(home: Path, now: datetime) -> bytes:
+    """The history of a home where no server runs; empty if there is none. Raises `DataDirectoryError`."""
+    if not (home / history.FILE).exists():
+        return b""
+    with _held(home):
+        try:
+            file = history.HistoryFile(home / history.FILE, now)
+            try:
+                return file.content()
+            finally:
+                file.close()
+        except HistoryError as error:
+            raise DataDirectoryError(str(error)) from error
+
+
 def check_absent(file: Path, *, replace: bool) -> None:
     """Refuse to write over a file, unless that is meant. Raises `DataDirectoryError`."""
     if file.exists() and not replace:
         raise DataDirectoryError(f"there is a {file} already: name another file, or replace it with --force")
 
 
-def save(file: Path, home: Path, records: list[Record], revision: int) -> None:
-    """Write a backup of these objects and of the keys in a home, and check it. Raises `OSError`."""
-    keys = {f"{PKI}/{path.name}": path.read_bytes() for path in sorted((home / PKI).glob("*")) if path.is_file()}
+def save(file: Path, home: Path, records: list[Record], revision: int, ran: bytes) -> None:
+    """Write a backup of these objects, of a history and of the keys in a home, and check it. Raises `OSError`."""
+    files = {f"{PKI}/{path.name}": path.read_bytes() for path in sorted((home / PKI).glob("*")) if path.is_file()}
+    if ran:
+        files[history.FILE] = ran
     partial = file.with_name(f"{file.name}.partial")
     partial.unlink(missing_ok=True)
     try:
-        archive.write(partial, Backup(records, revision, keys))
+        archive.write(partial, Backup(records, revision, files))
         partial.replace(file)
     finally:
         partial.unlink(missing_ok=True)
@@ -122,17 +141,21 @@ def restore(home: Path, backup: Backup, now: datetime, *, replace: bool) -> Path
     Raises `DataDirectoryError`, `OSError`.
     """
     with _held(home):
-        there = [name for name in (FILE, LOG, mark.FILE, PKI) if _has_content(home / name)]
+        there = [name for name in (FILE, LOG, mark.FILE, PKI, *_HISTORY) if _has_content(home / name)]
         if there and not replace:
             raise DataDirectoryError(f"{home} holds a cluster ({', '.join(there)}): --force keeps its files aside")
         aside = home / f"before-restore-{now:{_STAMP}}"
         revision = max(backup.revision, _newest_known(home)) + BEYOND
         archive.install(home, Backup(backup.records, revision, {}), aside)
-        if (home / PKI).exists() and backup.files:
-            (home / PKI).rename(aside / PKI)
-        for name, content in backup.files.items():
+        keys = {Path(name).name: content for name, content in backup.files.items() if name.startswith(f"{PKI}/")}
+        for name in (*([PKI] if keys else []), *_HISTORY):
+            if (home / name).exists():
+                (home / name).rename(aside / name)
+        for name, content in keys.items():
             (home / PKI).mkdir(mode=0o700, exist_ok=True)
-            write_private(home / PKI / Path(name).name, content)
+            write_private(home / PKI / name, content)
+        if history.FILE in backup.files:
+            write_private(home / history.FILE, backup.files[history.FILE])
         sync(home)
         if there:
             return aside

@@ -4,7 +4,7 @@ All of it on one event loop, in virtual time too. Nodes are not part of it: they
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, MutableMapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, MutableMapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -31,6 +31,7 @@ from muster.cluster.apiserver.admission.plugins.quotaledger import QuotaLedger
 from muster.cluster.apiserver.admission.plugins.requester import note_requester
 from muster.cluster.apiserver.admission.plugins.resourcequota import QuotaAdmission
 from muster.cluster.apiserver.admission.plugins.runtimeclass import follow_runtime_class, require_overhead_of_class
+from muster.cluster.apiserver.admission.plugins.submitter import note_submitter
 from muster.cluster.apiserver.admission.podgroups import endless_batch_pods
 from muster.cluster.apiserver.admission.policies import PolicyJudge
 from muster.cluster.apiserver.admission.schedulers import scheduler_of_nobody
@@ -58,24 +59,14 @@ from muster.cluster.controllers.quotas import QuotaController
 from muster.cluster.controllers.serviceaccounts import CertificatePublisher, TokenSecrets
 from muster.cluster.nodeconnection import NodeConnection
 from muster.cluster.store import Journal, Store
-from muster.controllers.engine import Engine, assemble
+from muster.controllers.engine import Engine, Part, assemble
 from muster.controllers.integrations.framework import Integration
 from muster.controllers.integrations.table import INTEGRATIONS, pod_groups
 from muster.runtime.client import Client
-from muster.runtime.clock import Clock
 from muster.runtime.events.recorder import EventSink
-from muster.runtime.ids import Ids, Random
+from muster.runtime.givens import Givens
 from muster.runtime.manager import Manager
 from muster.runtime.yielding import YieldingTransport
-
-
-@dataclass(frozen=True, slots=True)
-class Givens:
-    """What is given to everything: time, chance and identity."""
-
-    clock: Clock
-    ids: Ids
-    random: Random
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,8 +94,8 @@ class ControlPlane:
         """A client of the server, without a socket."""
         return Client(InProcessTransport(self.server, user), field_manager=manager)
 
-    def add_controllers(self) -> Engine:
-        """Everything that a cluster does by itself, except for running pods."""
+    def add_controllers(self, parts: Iterable[Part] = tuple(Part)) -> Engine:
+        """Everything that a cluster does by itself, except for running pods; of the engine these parts."""
         # Custom resources come and go: who deals with all kinds follows their definitions.
         served = [each for each in self.server.registry if "watch" in each.verbs]  # reviews are not kept
         kinds = [each.kind for each in served if each.kind == each.stored and each.storage is None]
@@ -123,7 +114,7 @@ class ControlPlane:
         recorder = self.events.recorder("controllermanager")
         self.manager.add(DisruptionController(self.manager, self.server.registry, recorder))
         self.manager.add(QuotaController(self.manager, self.store, self.ledger))
-        engine = assemble(self.manager, self.events, self.configuration, integrations=self.integrations)
+        engine = assemble(self.manager, self.events, self.configuration, parts, self.integrations)
         self.server.actions |= pending_actions(engine.visibility)
         return engine
 
@@ -158,6 +149,7 @@ async def control_plane(
                 follow_runtime_class,
                 set_default_resources,
                 note_requester,
+                note_submitter,
                 *access.changing,
                 *managed_plugins(configuration, integrations),
             ),

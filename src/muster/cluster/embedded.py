@@ -6,17 +6,16 @@ is in `serving`.
 """
 
 import asyncio
-import gc
 import logging
 import os
 import tempfile
 from collections import Counter
-from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from msgspec.structs import replace
 
@@ -26,12 +25,13 @@ from muster.api.nodes import is_ready
 from muster.api.status import ApiError
 from muster.cluster.apiserver.access.control import Trust
 from muster.cluster.apiserver.objects.expiry import keep_events_fresh
-from muster.cluster.controlplane import ControlPlane, Givens, control_plane
+from muster.cluster.controlplane import ControlPlane, control_plane
 from muster.cluster.defaultqueue import create_default_queue
 from muster.cluster.memory import give_back
 from muster.cluster.nodes.agent import ProcessNode
 from muster.cluster.nodes.disk import plainfiles
-from muster.cluster.nodes.disk.leftovers import end_everything, forget_absent, remove_all
+from muster.cluster.nodes.disk.leftovers import NODES, STATES, end_everything, forget_absent, remove_all
+from muster.cluster.nodes.disk.states import States
 from muster.cluster.nodes.disk.storage import seed_of, set_aside
 from muster.cluster.nodes.network.addresses import Addresses
 from muster.cluster.nodes.network.network import Network
@@ -39,7 +39,9 @@ from muster.cluster.nodes.simulated.nodes import SimulatedNodes
 from muster.cluster.nodespec import NodeSpec
 from muster.cluster.store import Journal, MemoryJournal, keep_compacted
 from muster.cluster.store.directory import DataDirectory
+from muster.controllers.jobset.stopped import renew_stopped
 from muster.runtime.clock import RealClock
+from muster.runtime.givens import Givens
 from muster.runtime.ids import Ids, Random
 from muster.runtime.process import filelock
 
@@ -52,17 +54,13 @@ NO_VARIABLES: Mapping[str, str] = {}
 _REGISTRATION_SECONDS = 30.0
 _PRIVATE = "muster-run-"  # what the homes of private clusters begin with
 
-# Collections of a big heap cost more than they free: what is there after the start stays, and the rest is looked at
-# rarely (measured: unrelated code runs 3.5 times slower beside 5,000 pods with Python's own thresholds). The young are
-# looked at a few at a time: all that came since the last look is one pause (measured: a million objects, 0.5 s).
-_COLLECTION_THRESHOLDS = (10_000, 5, 2_000)
-
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """A cluster that runs, and the tasks that must not end before it is told to."""
+    """A cluster that runs, and the tasks that must not end before it is told to. home: where its data are."""
 
     plane: ControlPlane
+    home: Path
     nodes: Sequence[ProcessNode]
     tasks: Sequence[asyncio.Task[None]]
     abandoned: asyncio.Event = field(default_factory=asyncio.Event)
@@ -83,8 +81,6 @@ class Running:
         await self.until(_registered(plane))
         if default_queue:
             await _create_default_queue(plane)
-        gc.freeze()
-        gc.set_threshold(*_COLLECTION_THRESHOLDS)
 
     def abandon(self) -> None:
         """Do not wait for the pods at the end: they are left, or killed at once if they end with this process."""
@@ -107,7 +103,7 @@ async def ephemeral() -> AsyncIterator[Running]:
     home = Path(tempfile.mkdtemp(prefix=_PRIVATE))
     held = DataDirectory(home)
     try:
-        async with cluster(MemoryJournal(), home, (NodeSpec(),), adopt=False, default_queue=True) as running:
+        async with cluster(MemoryJournal(), home / NODES, (NodeSpec(),), adopt=False, default_queue=True) as running:
             yield running
     finally:
         held.release()
@@ -119,8 +115,8 @@ async def _remove_abandoned(directory: Path) -> None:
     for name in plainfiles.names(directory):
         home = directory / name
         if name.startswith(_PRIVATE) and _is_abandoned(home):
-            await end_everything(home)
-            for trouble in await asyncio.to_thread(remove_all, home, home):
+            await end_everything(home / NODES)
+            for trouble in await asyncio.to_thread(remove_all, home, home / NODES):
                 log.warning("%s", trouble)
 
 
@@ -150,6 +146,15 @@ async def cluster(
         yield running
 
 
+Beside: TypeAlias = Callable[[ControlPlane], AbstractAsyncContextManager[None]]
+"""What a host keeps beside a control plane whose manager is still to run."""
+
+
+def _nothing(plane: ControlPlane) -> AbstractAsyncContextManager[None]:  # noqa: ARG001  (one of its shape)
+    """There is nothing."""
+    return nullcontext()
+
+
 @asynccontextmanager
 async def begun(
     journal: Journal,
@@ -159,19 +164,23 @@ async def begun(
     *,
     adopt: bool,
     entrance: "Entrance | None" = None,
+    beside: Beside = _nothing,
 ) -> AsyncIterator[Running]:
     """A control plane whose controllers and nodes are starting: it can be asked, and helped if that does not end.
 
     With `adopt` containers outlive a killed server, and the next one finds them in `state`; without it they end with
-    this process. With an entrance its pods too can reach the server.
+    this process. With an entrance its pods too can reach the server. beside: what else the host keeps with it.
     """
     surroundings, trust = Givens(RealClock(), Ids(), Random()), entrance.trust if entrance else Trust
-    async with control_plane(journal, surroundings, _with_release(configuration), trust) as plane:
+    configuration = _with_release(configuration)
+    async with control_plane(journal, surroundings, configuration, trust) as plane, beside(plane):
         plane.add_controllers()
         variables = entrance.variables() if entrance else {}
         if entrance:
-            plane.manager.add(entrance.announcer(plane.manager))
+            for announcer in entrance.announcers(plane.manager):
+                plane.manager.add(announcer)
         process_nodes = await add_nodes(plane, state, nodes, adopt=adopt, variables=variables)
+        await renew_stopped(plane.manager.client)
         manager = asyncio.create_task(plane.manager.run(), name="manager")
         clock = plane.surroundings.clock
         compacting = keep_compacted(plane.store, clock, partial(asyncio.to_thread, give_back))
@@ -179,7 +188,7 @@ async def begun(
             asyncio.create_task(compacting, name="store-upkeep"),
             asyncio.create_task(keep_events_fresh(plane.store, clock), name="event-upkeep"),
         ]
-        running = Running(plane, process_nodes, (manager, *upkeep))
+        running = Running(plane, state.parent, process_nodes, (manager, *upkeep))
         try:
             yield running
             await running.end()
@@ -243,6 +252,7 @@ async def add_nodes(
     shares = sum(spec.count for spec in nodes if spec.kind == "process")
     # Other clusters of this machine give out addresses too: each begins somewhere else.
     network = Network(manager, Addresses(seed_of(state)))
+    states = States(state.with_name(STATES))
     process_nodes: list[ProcessNode] = []
     if any(spec.kind == "process" for spec in nodes):
         manager.add(network)
@@ -264,7 +274,9 @@ async def add_nodes(
                 resources=spec.resources,
                 outlive_server=adopt,
                 defaults=variables,
+                states=states,
                 share=(len(process_nodes), shares),
+                played_gpus=spec.played_gpus,
             )
             # Only who is asked to stop ends the pods: the next server finds those that one in trouble leaves.
             node.leave_pods_running = adopt

@@ -1,21 +1,26 @@
-"""How a server is reached from outside: its credentials, and its address, taken before the server listens there.
+"""How a server is reached from outside: its credentials, and its addresses, taken before the server listens there.
 
-Pods are told the address when they start, which may be before the server is ready to answer on it.
+Pods are told the address when they start, which may be before the server is ready to answer on it. It is that on
+loopback, wherever else the server listens.
 """
 
 import socket
+from collections.abc import Sequence
+from ipaddress import ip_address
 from pathlib import Path
 
 from muster.cluster.apiserver.access.control import Trust
-from muster.cluster.apiserver.front.https import HttpsFront, bound
+from muster.cluster.apiserver.front.https import AddressUnusable, HttpsFront, bound
 from muster.cluster.apiserver.identity.credentials import Credentials
+from muster.cluster.controllers.clusterinfo import ClusterInfo
 from muster.cluster.controllers.serverservice import ServerService
 from muster.cluster.controlplane import ControlPlane
+from muster.cluster.exposure import LOOPBACK, UNEXPOSED, Exposure, url, variables
 from muster.runtime.clock import RealClock
 from muster.runtime.ids import Ids
 from muster.runtime.manager import Manager
+from muster.runtime.reconciler import Reconciler
 
-HOST = "127.0.0.1"
 PKI = "pki"  # where in its home a cluster keeps its credentials; they are made once its store is
 
 
@@ -23,45 +28,79 @@ class Entrance:
     """Used in the order of its methods, once the directory `home` is ours. Port 0 takes any free one."""
 
     credentials: Credentials
-    _listener: socket.socket
 
-    def __init__(self, home: Path, port: int) -> None:
+    def __init__(self, home: Path, port: int, exposure: Exposure = UNEXPOSED) -> None:
         self._home = home
         self._port = port
+        self._exposure = exposure
+        self._listeners: dict[tuple[str, int], socket.socket] = {}  # by what was asked for
 
     def trust(self) -> Trust:
         """Load the credentials, or make them. Raises `CredentialError`, `OSError`."""
-        self.credentials = Credentials.load(self._home / PKI, RealClock().now(), Ids())
+        names = self._exposure.certified
+        self.credentials = Credentials.load(self._home / PKI, RealClock().now(), Ids(), names)
         return self.credentials.trust
 
     def variables(self) -> dict[str, str]:
-        """Take the address; what tells a container where it is. Raises `AddressTaken`, `OSError`."""
-        self._listener = bound(HOST, self._port)
-        self._port = self._listener.getsockname()[1]
-        port = str(self._port)
-        return {
-            "KUBERNETES_SERVICE_HOST": HOST,
-            "KUBERNETES_SERVICE_PORT": port,
-            "KUBERNETES_SERVICE_PORT_HTTPS": port,
-        }
+        """Take the addresses; what tells a container where the server is. Raises `AddressUnusable`."""
+        host, _ = self._exposure.inside(self._port)
+        inside = bound(host, self._port)
+        self._port = _port(inside)  # those that name no port of their own get the same
+        self._listeners[host, self._port] = inside
+        for host, number in self._exposure.outside(self._port):
+            if (host, number) not in self._listeners:
+                _require_reachable(host)
+                self._listeners[host, number] = bound(host, number)
+        return variables(LOOPBACK, self._port)
 
-    def announcer(self, manager: Manager) -> ServerService:
-        """What keeps the service `kubernetes`, which says where the server is, once the address is taken."""
-        return ServerService(manager, self._port)
+    def announcers(self, manager: Manager) -> Sequence[Reconciler]:
+        """What tells where the server is, once the addresses are taken: to pods, and to other machines."""
+        info = self.credentials.cluster_info(self.outside or self.url)
+        return ServerService(manager, self._port), ClusterInfo(manager, info)
 
     async def open(self, plane: ControlPlane) -> HttpsFront:
         """Listen. Raises `OSError`."""
         authenticator = self.credentials.authenticator(plane.access.tokens.user)
         front = HttpsFront(plane.server, authenticator, self.credentials.server_context())
-        await front.listen(self._listener)
+        for listener in self._listeners.values():
+            await front.listen(listener)
         return front
 
     @property
     def url(self) -> str:
-        """Where the server is."""
-        return f"https://{HOST}:{self._port}"
+        """Where the server is for programs of this machine."""
+        return url(LOOPBACK, self._port)
+
+    @property
+    def outside(self) -> str:
+        """Where it is for other machines; "" if they do not reach it."""
+        if not self._exposure.addresses:
+            return ""
+        first = self._listeners[self._exposure.outside(self._port)[0]]
+        return url(self._exposure.certified[0], _port(first))
 
     def close(self) -> None:
-        """Give the address back, if the server came not so far as to listen there."""
-        if "_listener" in vars(self):
-            self._listener.close()
+        """Give the addresses back, if the server came not so far as to listen there."""
+        for listener in self._listeners.values():
+            listener.close()
+
+
+def _port(listener: socket.socket) -> int:
+    return int(listener.getsockname()[1])
+
+
+def _require_reachable(host: str) -> None:
+    """Refuse a host name that means this machine only here. Raises `AddressUnusable`."""
+    try:
+        ip_address(host)
+    except ValueError:
+        pass
+    else:
+        return
+    try:
+        address = socket.gethostbyname(host)
+    except OSError as error:
+        raise AddressUnusable(f"cannot listen on {host}: {error.strerror}") from error
+    if ip_address(address).is_loopback:
+        problem = f"{host} is {address} on this machine, where no other one comes"
+        raise AddressUnusable(f"{problem}: --listen its address, and --name {host}")

@@ -3,12 +3,14 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from muster.api.gpus import NVIDIA_GPU as GPU
 from muster.api.quantity import amount
 
 KINDS = ("process", "simulated")
 RESOURCES = ("cpu", "memory", "ephemeral-storage", "pods")
 # One process plays this many; more would be a typing error.
 MAX_NODES = 100_000
+MAX_GPUS = 1024
 
 
 class NodeSpecError(ValueError):
@@ -20,11 +22,13 @@ class NodeSpec:
     """So many nodes of a kind.
 
     resources: what each has, as quantities; for a process node, what it offers of what the machine has.
+    played_gpus: how many GPUs a process node makes up, instead of those of the machine.
     """
 
     kind: str = "process"
     count: int = 1
     resources: Mapping[str, str] = field(default_factory=dict)
+    played_gpus: int = 0
 
     def names(self, taken: int = 0) -> list[str]:
         """The nodes' names; `taken` nodes of this kind come before them."""
@@ -42,8 +46,11 @@ def parse(text: str) -> NodeSpec:
         )
     if number and not (number.isascii() and number.isdigit() and 1 <= int(number) <= MAX_NODES):
         raise NodeSpecError(f"{text!r}: {number!r} is no number of nodes from 1 to {MAX_NODES}")
-    resources = {}
+    resources, played = {}, 0
     for part in parts:
+        if part.startswith("gpus="):
+            played = _played(text, kind, part.removeprefix("gpus="))
+            continue
         name, given, quantity = part.partition("=")
         if not name or not given:
             raise NodeSpecError(f"{text!r}: {part!r} is not RESOURCE=QUANTITY, as in cpu=4")
@@ -61,7 +68,19 @@ def parse(text: str) -> NodeSpec:
         if name in resources:
             raise NodeSpecError(f"{text!r}: {name} is given twice")
         resources[name] = quantity
-    return NodeSpec(kind, int(number or 1), resources)
+    if played and kind == "simulated":
+        return NodeSpec(kind, int(number or 1), {GPU: str(played)} | resources)
+    return NodeSpec(kind, int(number or 1), resources, played)
+
+
+def _played(text: str, kind: str, asked: str) -> int:
+    """How many GPUs are to be played. Raises `NodeSpecError`."""
+    count, _, how = asked.partition(":")
+    if how not in ("", "fake") or (kind == "process" and not how):
+        raise NodeSpecError(f"{text!r}: a process node offers the GPUs of its machine; gpus=4:fake plays four instead")
+    if not (count.isascii() and count.isdigit() and 1 <= int(count) <= MAX_GPUS):
+        raise NodeSpecError(f"{text!r}: {count!r} is no number of GPUs from 1 to {MAX_GPUS}")
+    return int(count)
 
 
 def _meant(word: str, known: Sequence[str]) -> str:

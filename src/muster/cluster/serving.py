@@ -1,47 +1,54 @@
 """`muster up`: an embedded cluster that is durable, and that any Kubernetes client reaches over HTTPS."""
 
 import asyncio
-import resource
 import signal
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from muster.api.config import EMBEDDED, Configuration
-from muster.cluster import backups
+from muster.cluster import backups, history
 from muster.cluster.apiserver.access.audit import Audit, AuditLog
 from muster.cluster.apiserver.access.audit_policy import Policy
 from muster.cluster.apiserver.answers import Stream
 from muster.cluster.controlplane import ControlPlane
 from muster.cluster.embedded import Running, begun
 from muster.cluster.entrance import PKI, Entrance
+from muster.cluster.exposure import UNEXPOSED, Exposure
 from muster.cluster.nodes.disk.leftovers import NODES
 from muster.cluster.nodespec import NodeSpec
 from muster.cluster.store import SqliteJournal
+from muster.runtime.process.descriptors import allow_descriptors
+from muster.runtime.process.garbage import settle
 from muster.runtime.process.ownership import require_file
 
 AUDIT_LOG = "audit.log"
-DESCRIPTORS = 16 * 1024  # open files: all connections that are let in, and what else there is
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What `muster up` was told. Without a policy no audit log is kept."""
+    """What `muster up` was told. Without a policy no audit log is kept.
+
+    exposure: where other machines reach the server; nowhere, if it says nothing.
+    """
 
     home: Path
     port: int
     nodes: Sequence[NodeSpec] = (NodeSpec(),)
     configuration: Configuration = EMBEDDED
     audit_policy: Policy | None = None
+    exposure: Exposure = UNEXPOSED
 
 
-async def serve(options: Options, ready: Callable[[str], None]) -> None:
-    """Run until SIGTERM or SIGINT, then end all pods and stop. `ready` is told the URL once everything serves.
+async def serve(options: Options, ready: Callable[[str, str], None]) -> None:
+    """Run until SIGTERM or SIGINT, then end all pods and stop. `ready` is told the URL, and that for
+    other machines ("" for none), once everything serves.
 
-    Raises `DataDirectoryError`, `AddressTaken`, `CredentialError`, `NotOursError`, or what made a part fail.
+    Raises `DataDirectoryError`, `AddressUnusable`, `CredentialError`, `NotOursError`, or what made a part fail.
     """
-    allow_descriptors(DESCRIPTORS)
+    allow_descriptors()
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
@@ -49,9 +56,10 @@ async def serve(options: Options, ready: Callable[[str], None]) -> None:
             loop.add_signal_handler(number, stopping.set)
     journal = SqliteJournal(options.home, is_used=(options.home / PKI).exists())
     state = options.home / NODES
-    with closing(Entrance(options.home, options.port)) as entrance:
+    with closing(Entrance(options.home, options.port, options.exposure)) as entrance:
+        beside = partial(history.kept, home=options.home)
         async with begun(
-            journal, state, options.nodes, options.configuration, adopt=True, entrance=entrance
+            journal, state, options.nodes, options.configuration, adopt=True, entrance=entrance, beside=beside
         ) as running:
             if options.audit_policy is not None:
                 _keep_audit(running.plane, options.audit_policy, options.home / AUDIT_LOG)
@@ -61,19 +69,11 @@ async def serve(options: Options, ready: Callable[[str], None]) -> None:
                 entrance.credentials.write_kubeconfig(options.home / "kubeconfig", entrance.url)
                 await _started(running, stopping)
                 if not stopping.is_set():
-                    ready(entrance.url)
+                    ready(entrance.url, entrance.outside)
                     await running.until(stopping.wait())
                 await running.end()  # clients see how their jobs end
             finally:
                 await front.stop()
-
-
-def allow_descriptors(wanted: int) -> None:
-    """Let this process have so many files open, as far as it may: a shell gives it 1,024."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
-    if soft != resource.RLIM_INFINITY and soft < most:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
 
 
 async def _started(running: Running, stopping: asyncio.Event) -> None:
@@ -84,6 +84,7 @@ async def _started(running: Running, stopping: asyncio.Event) -> None:
         await asyncio.wait([starting, ending], return_when=asyncio.FIRST_COMPLETED)
         if starting.done():
             starting.result()
+            settle()
     finally:
         starting.cancel()
         ending.cancel()

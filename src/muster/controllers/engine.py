@@ -1,4 +1,4 @@
-"""The engine: quota, Jobs and placement under one manager, whatever server that manager talks to.
+"""The engine: quota, Jobs, placement and worker clusters under one manager, whatever server that manager talks to.
 
 The embedded cluster, an operator in a cluster and a simulation differ in their server and their clock, not in this.
 """
@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import Any
 
 from muster.api.config import Configuration
+from muster.api.durations import SECOND
 from muster.controllers.elastic.quota import ElasticQuota
 from muster.controllers.elastic.world import WorldController
 from muster.controllers.integrations.framework import Integration
@@ -35,6 +36,13 @@ from muster.controllers.queueing.status.visibility import Visibility
 from muster.controllers.queueing.ungater import TopologyUngater
 from muster.controllers.queueing.workload import WorkloadController
 from muster.controllers.scheduler.scheduler import Scheduler
+from muster.multicluster.checks import CheckController
+from muster.multicluster.clusters import ClusterController, Fleet
+from muster.multicluster.garbage import GarbageCollector
+from muster.multicluster.mirrors.table import mirrors
+from muster.multicluster.quotacontroller import ManagerQuotaController
+from muster.multicluster.reach import Reach, Surroundings, over_https, paced
+from muster.multicluster.workloads import DispatchController
 from muster.runtime.events.recorder import EventSink
 from muster.runtime.manager import Manager
 
@@ -46,6 +54,7 @@ class Part(StrEnum):
     JOBSETS = "jobsets"  # JobSets make Jobs
     QUEUEING = "queueing"  # workloads get quota, and what they are made of starts and stops with it
     SCHEDULING = "scheduling"  # pods get nodes
+    MULTICLUSTER = "multicluster"  # workloads go to worker clusters
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +62,7 @@ class Engine:
     """What the parts let their host read."""
 
     visibility: Visibility | None  # None: no queues are kept here
+    fleet: Fleet | None  # None: no worker clusters are followed here
 
 
 def assemble(
@@ -61,20 +71,43 @@ def assemble(
     configuration: Configuration,
     parts: Iterable[Part] = tuple(Part),
     integrations: Sequence[Integration[Any]] = INTEGRATIONS,
+    reach: Reach = over_https,
 ) -> Engine:
-    """Put the parts under the manager, before it runs. integrations: the kinds of jobs that may queue."""
-    chosen, visibility = frozenset(parts), None
+    """Put the parts under the manager, before it runs.
+
+    integrations: the kinds of jobs that may queue. reach: how worker clusters are reached.
+    """
+    chosen, visibility, fleet = frozenset(parts), None, None
     if Part.JOBS in chosen:
         manager.add(JobController(manager, events.recorder("job-controller")))
         manager.add(TtlController(manager))
         manager.add(WorldController(manager))
     if Part.JOBSETS in chosen:
-        manager.add(JobSetController(manager, events.recorder("jobset"), start=configuration.muster.group_scheduling))
+        start, upstream = configuration.muster.group_scheduling, configuration.muster.job_set_namespace
+        manager.add(JobSetController(manager, events.recorder("jobset"), start=start, upstream=upstream))
     if Part.QUEUEING in chosen:
         visibility = _add_queueing(manager, events, configuration, integrations)
     if Part.SCHEDULING in chosen:
         _add_scheduling(manager, events, configuration, integrations)
-    return Engine(visibility)
+    if Part.MULTICLUSTER in chosen and configuration.features.enabled("MultiKueue"):
+        fleet = _add_multicluster(manager, events, configuration, reach)
+    return Engine(visibility, fleet)
+
+
+def _add_multicluster(manager: Manager, events: EventSink, configuration: Configuration, reach: Reach) -> Fleet:
+    settings = configuration.multi_kueue
+    kinds = mirrors(configuration)
+    reach = paced(reach, configuration.client_connection)
+    around = Surroundings(settings.origin, tuple(each.kind for each in kinds), manager.clock, manager.random, reach)
+    clusters = ClusterController(manager, events.recorder("multikueue"), configuration, around)
+    manager.add(clusters)
+    manager.add(CheckController(manager))
+    if configuration.features.enabled("MultiKueueManagerQuotaAutomation"):
+        manager.add(ManagerQuotaController(manager, clusters.fleet))
+    if settings.gc_interval:
+        manager.add(GarbageCollector(manager, clusters.fleet, settings.gc_interval / SECOND))
+    manager.add(DispatchController(manager, clusters.fleet, kinds, events.recorder("multikueue"), settings))
+    return clusters.fleet
 
 
 def _add_scheduling(

@@ -14,8 +14,7 @@ from muster.api.config.types import SCHEDULER_NAMES
 from muster.api.core import Pod
 from muster.api.elastic import GANG_ANNOTATION
 from muster.api.kinds import Kind
-from muster.api.meta import ObjectMeta
-from muster.api.pods import controller_of
+from muster.api.meta import ObjectMeta, controller_of
 from muster.gang.order.ends import End, end_of
 from muster.gang.quorum import Quorum
 from muster.gang.topology import TopologyConstraint
@@ -156,7 +155,7 @@ class OwnedGangs(GangSource[T], Protocol[T]):
 
     def key(self, pod: Pod) -> str:
         """`namespace/job/uid`."""
-        owner = controller_of(pod)
+        owner = controller_of(pod.metadata)
         if owner is None or not self.kind.is_of(owner):
             return ""
         return f"{pod.metadata.namespace}/{owner.name}/{owner.uid}"

@@ -36,7 +36,7 @@ class Hold(Struct, frozen=True, order=True):
 
 def holds_of(spec: PodSpec) -> tuple[Hold, ...]:
     """What a pod takes on its node."""
-    found = {*_ports(spec), *(hold for volume in spec.volumes for hold in _disks(volume))}
+    found = {*_ports(spec), *(hold for volume in spec.volumes for hold in disks_of(volume))}
     return tuple(sorted(found)) if found else ()
 
 
@@ -49,8 +49,8 @@ def _ports(spec: PodSpec) -> Iterator[Hold]:
                 yield Hold(what, address=port.host_ip or _ANY_ADDRESS)
 
 
-def _disks(volume: Volume) -> Iterator[Hold]:
-    """Upstream: VolumeRestrictions, `isVolumeConflict`."""
+def disks_of(volume: Volume) -> Iterator[Hold]:
+    """What a pod takes by mounting a volume. Upstream: VolumeRestrictions, `isVolumeConflict`."""
     if (gce := volume.gce_persistent_disk) is not None:
         yield Hold(("gcePersistentDisk", gce.pd_name), shared=gce.read_only)
     if (aws := volume.aws_elastic_block_store) is not None:

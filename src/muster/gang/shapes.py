@@ -5,11 +5,11 @@ from collections.abc import Iterable, Mapping
 
 from msgspec import Struct
 
-from muster.api.core import NodeSelectorTerm, Pod, PreferredSchedulingTerm, Toleration
+from muster.api.core import NodeSelectorTerm, Pod, PreferredSchedulingTerm, Toleration, Volume
 from muster.api.nodeaffinity import preferred_terms, required_terms
 from muster.api.pods import pod_requests
 from muster.api.selectors import SelectorError
-from muster.gang.exclusive import Hold, holds_of
+from muster.gang.exclusive import Hold, disks_of, holds_of
 from muster.gang.terms import NO_TERMS, Pairs, Term, Terms, keys_of, terms_of, watched_labels
 
 # No node has so much of anything (256 TiB of memory), and thousands of such pods still add up in 64 bits.
@@ -132,6 +132,11 @@ def claims_of(pod: Pod) -> tuple[str, ...]:
         elif volume.ephemeral is not None:
             names.append(f"{pod.metadata.name}-{volume.name}")
     return tuple(sorted({f"{pod.metadata.namespace}/{name}" for name in names}))
+
+
+def binds(volume: Volume) -> bool:
+    """Whether a volume matters to where pods that mount it can be."""
+    return volume.persistent_volume_claim is not None or volume.ephemeral is not None or any(disks_of(volume))
 
 
 def _requests(pod: Pod) -> Amounts:

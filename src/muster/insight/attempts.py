@@ -7,6 +7,7 @@ other; of one with more, each pod is a worker, because nothing says in whose ste
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from muster.api.core import POD, Pod
 from muster.api.jobset.names import GROUP_SCHEDULING_INIT
@@ -43,7 +44,21 @@ def attempts(job: JobRecord, pods: Iterable[Pod], kept: Iterable[KeptPod], *, ou
         created = pod.metadata.creation_timestamp
         found.append((created.isoformat() if created is not None else "", _of_pod(job, pod, ours=ours)))
     ordered = [attempt for _, of_pod in sorted(found, key=lambda entry: entry[0]) for attempt in of_pod]
-    return sorted(ordered, key=lambda attempt: (_in_order(attempt.rank) if job.indexed else (), attempt.container))
+    place = _places(job)
+
+    def position(attempt: Attempt) -> tuple[Any, ...]:
+        rank = _in_order(attempt.rank) if job.indexed else ()
+        return rank, place.get(attempt.container, len(place)), attempt.container
+
+    return sorted(ordered, key=position)
+
+
+def _places(job: JobRecord) -> dict[str, int]:
+    """When its containers start: initial ones before the others, and otherwise as they are written."""
+    specs = [template.spec for template in job.templates]
+    initial = (one.name for spec in specs for one in spec.init_containers)
+    names = dict.fromkeys((*initial, *(one.name for spec in specs for one in spec.containers)))
+    return {name: number for number, name in enumerate(names)}
 
 
 def _in_order(rank: str) -> tuple[int, str]:

@@ -10,10 +10,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from muster.api.core import ContainerStateTerminated, ContainerStatus, Pod
-from muster.api.jobset.names import GROUP_SCHEDULING_INIT
-from muster.api.pods import find_condition, is_deleting, is_finished, why_unplaced
+from muster.api.indexes import Indexes
+from muster.api.jobset.names import GROUP_SCHEDULING_EXIT_CODE, GROUP_SCHEDULING_INIT
+from muster.api.pods import ended_with_cluster, find_condition, is_deleting, is_finished, why_unplaced
 from muster.insight.record import JobEnd, JobRecord, is_late
-from muster.jobs.jobset.start.barrier import EXIT_CODE
+from muster.insight.text import span
+from muster.jobs.job.census import completion_index
 
 # Of a line that a program wrote, so much is shown.
 LINE_LENGTH = 160
@@ -21,8 +23,19 @@ LINE_LENGTH = 160
 # Of many workers, so many are named.
 NAMED = 5
 
+# Of the indexes of many trials, so much is shown.
+_NAMES_LENGTH = 60
+
 # How a Job says that it has failed for the start of its group.
 GAVE_UP = "group scheduling timed out"
+
+# How Jobs tell of a pod that is gone, or fails them by their podFailurePolicy.
+_TOLD = re.compile(
+    r"Container \S+ for pod [^/\s]+/(?P<failed>\S+) failed with exit code (?P<code>\d+)"
+    r"|Pod [^/\s]+/(?P<deleted>\S+) was deleted(?:: (?P<why>.*))?"
+)
+
+_DELETED = "was deleted"
 
 _NEVER = datetime(1, 1, 1, tzinfo=UTC)
 
@@ -58,7 +71,8 @@ class Failure:
     @property
     def alone(self) -> str:
         """Without the name of the only one that there is."""
-        return self._how.removeprefix("was ")
+        how = self._how
+        return f"its pod {how}" if how.startswith(_DELETED) else how.removeprefix("was ")
 
     @property
     def _how(self) -> str:
@@ -66,9 +80,11 @@ class Failure:
 
 
 def failures(job: JobRecord, pods: Iterable[Pod]) -> list[Failure]:
-    """Of every pod that failed, the first first. Those that were asked to go count only if there are no others."""
+    """Of every pod that failed, the first first. Those that were asked to go, or ended with the cluster, count only if
+    there are no others.
+    """
     failed = [pod for pod in pods if pod.status.phase == "Failed"]
-    unasked = [pod for pod in failed if not is_deleting(pod)]
+    unasked = [pod for pod in failed if not is_deleting(pod) and not ended_with_cluster(pod)]
 
     def when(pod: Pod) -> tuple[datetime, int, str]:
         ends = [ended.finished_at for _, ended in _ends(pod) if ended.finished_at is not None]
@@ -76,6 +92,26 @@ def failures(job: JobRecord, pods: Iterable[Pod]) -> list[Failure]:
         return min(ends, default=_NEVER), int(rank) if rank.isdigit() else 0, pod.metadata.name
 
     return [_failure(job, pod) for pod in sorted(unasked or failed, key=when)]
+
+
+def culprits(job: JobRecord, end: JobEnd, pods: Sequence[Pod]) -> list[Failure]:
+    """Of every pod that made the job fail, the first first; of one that is gone, as far as its Job tells."""
+    if job.array is not None:  # a trial that was tried again may have gone well
+        lost = job.failed_trials
+        pods = [pod for pod in pods if completion_index(pod) in lost]
+    told = _TOLD.search(end.message) if end.by_pods and end.job else None
+    if told is None:
+        return failures(job, pods)
+    stayed = [pod for pod in pods if pod.status.phase == "Failed" and not is_deleting(pod)]
+    if any(pod.metadata.name == told["failed"] for pod in stayed):
+        return failures(job, pods)
+    who = job.who_was(end.job, told["failed"] or told["deleted"])
+    if told["deleted"]:
+        first = Failure(who, _DELETED + (f": {last_line(told['why'])}" if told["why"] else ""))
+    else:
+        code = int(told["code"])
+        first = Failure(who, how_it_ended(ContainerStateTerminated(exit_code=code)), code=code)
+    return [first, *(failures(job, stayed) if stayed else ())]
 
 
 def _ends(pod: Pod) -> list[tuple[ContainerStatus, ContainerStateTerminated]]:
@@ -105,10 +141,12 @@ def _failure(job: JobRecord, pod: Pod) -> Failure:
 
 
 def _shell_code(ended: ContainerStateTerminated) -> int:
-    """127 for a command that is not there, 126 for one that cannot be run."""
-    if ended.reason != "StartError":
-        return ended.exit_code
-    return 127 if any(words in ended.message for words in _NOT_THERE) else 126
+    return start_code(ended.message) if ended.reason == "StartError" else ended.exit_code
+
+
+def start_code(message: str) -> int:
+    """The exit code of what was not started: 127 for a command that is not there, 126 for one that cannot be run."""
+    return 127 if any(words in message for words in _NOT_THERE) else 126
 
 
 def how_it_ended(ended: ContainerStateTerminated) -> str:
@@ -145,7 +183,7 @@ def _by_its_node(pod: Pod) -> str:
         return f"was refused by {where}: {said}"
     if reason == "DeadlineExceeded":
         limit = pod.spec.active_deadline_seconds
-        return f"ran for longer than it may ({limit} s)" if limit is not None else "ran for longer than it may"
+        return _out_of_time(limit)
     if reason == "Evicted":
         return f"was evicted from {where}: {said}"
     if reason in ("Terminated", "NodeShutdown"):
@@ -166,12 +204,15 @@ def last_line(text: str) -> str:
 
 def why_failed(job: JobRecord, end: JobEnd, pods: Sequence[Pod]) -> str:
     """Why a job failed, for people: the first failure of a pod, or the limit of its own that it went over."""
-    again = f"; it had been restarted {_times(end.restarts)}" if end.restarts else ""
+    restarted = _restarted(end.restarts, job.job_restarts if end.by_pods else 0, "had been", "had been")
+    again = f"; {restarted}" if restarted else ""
     if late := _late(job, end, pods):
         return f"{late}{again}"
-    if end.reason == "DeadlineExceeded":
-        return "it ran for longer than it may" + (f" ({end.deadline} s)" if end.deadline is not None else "") + again
-    found = failures(job, pods)
+    if end.out_of_time:
+        return f"it {_out_of_time(end.deadline)}{again}"
+    found = culprits(job, end, pods)
+    if lost := job.failed_trials:
+        return ": ".join([lost_trials(job, lost), *map(str, found[:1])])
     if not found or not end.by_pods:
         return f"{end.message}{again}"
     if job.wanted == 1 and len(found) == 1:
@@ -180,16 +221,32 @@ def why_failed(job: JobRecord, end: JobEnd, pods: Sequence[Pod]) -> str:
     return f"{found[0]}{others}{again}"
 
 
+def _out_of_time(limit: int | None) -> str:
+    return "ran into its time limit" + (f" of {span(limit)}" if limit is not None else "")
+
+
+def lost_trials(job: JobRecord, lost: Indexes) -> str:
+    """`3 of 100 trials failed (7,12,80)`."""
+    return f"{len(lost)} of {count_of(job.wanted, 'trial')} failed ({brief(str(job.trials(lost)))})"
+
+
+def brief(array: str) -> str:
+    """The indexes of many trials, as far as they are worth a line."""
+    return array if len(array) <= _NAMES_LENGTH else f"{array[:_NAMES_LENGTH].rpartition(',')[0]},..."
+
+
 def _late(job: JobRecord, end: JobEnd, pods: Sequence[Pod]) -> str:
     """That those that had started gave up waiting for the others; "" if that is not how it ended."""
     if job.gathering is None or not (GAVE_UP in end.message or any(map(_waited_in_vain, pods))):
         return ""
     started, expected = job.gathering
+    if started >= expected and GAVE_UP in end.message:
+        return end.message  # something else held them up
     return f"not all workers had started after {job.start_timeout} s: {started} of {expected} had"
 
 
 def absent(job: JobRecord, pods: Iterable[Pod]) -> str:
-    """Who has not started of those that the others wait for, and why, as far as that is known; "" for nobody."""
+    """Which of the pods that the others wait for have not started, and why as far as that is known; "" for none."""
     late = [pod for pod in pods if is_late(pod) and not is_finished(pod)]
     named = [next(iter(why_waiting(job, pod)), job.who(pod)) for pod in late[:NAMED]]
     more = f" and {len(late) - NAMED} more" if len(late) > NAMED else ""
@@ -199,19 +256,29 @@ def absent(job: JobRecord, pods: Iterable[Pod]) -> str:
 
 def _waited_in_vain(pod: Pod) -> bool:
     ends = [one for one in pod.status.init_container_statuses if one.name == GROUP_SCHEDULING_INIT]
-    return any(one.state.terminated is not None and one.state.terminated.exit_code == EXIT_CODE for one in ends)
+    return any(
+        one.state.terminated is not None and one.state.terminated.exit_code == GROUP_SCHEDULING_EXIT_CODE
+        for one in ends
+    )
 
 
 def so_far(job: JobRecord, pods: Sequence[Pod]) -> str:
     """Why pods of a job that goes on have failed, and how often it was restarted; "" if nothing has."""
-    found = failures(job, (pod for pod in pods if not is_deleting(pod)))
+    found = failures(job, (pod for pod in pods if not is_deleting(pod) and not ended_with_cluster(pod)))
     count = max(job.failed, len(found))
-    again = f"it was restarted {_times(job.restarts)}" if job.restarts else ""
+    again = _restarted(job.restarts, job.job_restarts, "was", "were")
     if not count:
         return again
     allowed = "" if job.may_fail is None else f", {job.may_fail} may"
     failed = f"{count_of(count, 'pod')} failed{allowed}" + (f": {found[-1]}" if found else "")
     return f"{again}; {failed}" if again else failed
+
+
+def _restarted(whole: int, parts: int, was: str, were: str) -> str:
+    """`it was restarted once, and Jobs of it 2 times`."""
+    if not whole:
+        return f"Jobs of it {were} restarted {_times(parts)}" if parts else ""
+    return f"it {was} restarted {_times(whole)}" + (f", and Jobs of it {_times(parts)}" if parts else "")
 
 
 def _times(number: int) -> str:
@@ -230,7 +297,9 @@ _WAITS = {
     "CreateContainerError": "cannot be started",
     "RunContainerError": "cannot be started",
     "ErrImagePull": "has an image that cannot be pulled",
+    "ContainerCreating": "cannot start yet",
     "ImagePullBackOff": "has an image that cannot be pulled",
+    "PodInitializing": "cannot start yet",
     "InvalidImageName": "has an image with a name that is none",
 }
 
@@ -241,7 +310,7 @@ def why_waiting(job: JobRecord, pod: Pod, *, told: bool = False) -> list[str]:
     found = []
     for status in (*pod.status.init_container_statuses, *pod.status.container_statuses):
         wait = status.state.waiting
-        if wait is None or wait.reason in usual:
+        if wait is None or (wait.reason in usual and not wait.message):
             continue
         before = status.last_state.terminated
         what = _WAITS.get(wait.reason, f"waits ({wait.reason})")

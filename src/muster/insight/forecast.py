@@ -7,21 +7,20 @@ selector that is none, is left out, as admission leaves it out. Pure.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
 
-from muster.api.conditions import find, find_true, is_true
-from muster.api.core import Namespace
+from muster.api.conditions import find, is_true
+from muster.api.core import Namespace, Node, Pod
 from muster.api.kueue import (
     STOP_NONE,
     ClusterQueue,
     Cohort,
     LocalQueue,
     ResourceFlavor,
+    Topology,
     Workload,
 )
 from muster.api.kueue.names import (
     ACTIVE,
-    ADMITTED,
     FINISHED,
     QUOTA_RESERVED,
     TOPOLOGY_PLACEMENT_FAILED,
@@ -32,20 +31,24 @@ from muster.insight.quotastate import display_name, owner_uids
 from muster.queueing import convert
 from muster.queueing.model import PODS, FlavorResource, FlavorSpec
 from muster.queueing.pending.queues import Queues
-from muster.queueing.quota.tree import Node, Tree
+from muster.queueing.quota.tree import Node as QuotaNode
+from muster.queueing.quota.tree import Tree
+from muster.queueing.scheduling import runtimes
 from muster.queueing.scheduling.estimate import Certainty, Estimate, RunTime, estimate
+from muster.queueing.topology.occupants import occupied
 from muster.queueing.workload.place import Holds, Waits, place_of
 from muster.runtime.objects import key_of
-
-# So many of those that finished last tell how long the next will take.
-RECENT = 20
 
 _INVALID = (QuantityError, SelectorError)
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """All that was read. deadlines: how long jobs may run once they have started, by the job's UID."""
+    """All that was read.
+
+    deadlines: how long jobs may run once they have started, by the job's UID.
+    topologies, nodes, pods: where places are looked for; None if no flavor has a Topology, or they may not be seen.
+    """
 
     cluster_queues: Iterable[ClusterQueue]
     local_queues: Iterable[LocalQueue]
@@ -54,6 +57,9 @@ class Snapshot:
     namespaces: Iterable[Namespace]
     workloads: Iterable[Workload]
     deadlines: Mapping[str, timedelta]
+    topologies: Iterable[Topology] = ()
+    nodes: Iterable[Node] | None = None
+    pods: Iterable[Pod] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +101,7 @@ class Outlook:
 
     def __init__(self, snapshot: Snapshot, cluster_queue: str, namespace: str) -> None:
         self.names = {key_of(one): display_name(one.metadata, namespace) for one in snapshot.workloads}
-        self.flavors: dict[str, FlavorSpec] = {one.metadata.name: convert.flavor_spec(one) for one in snapshot.flavors}
+        self.flavors = _flavors(snapshot)
         self.tree = _tree(snapshot, cluster_queue)
         self.queues = Queues()
         self.runs = run_times(snapshot)
@@ -113,8 +119,8 @@ class Outlook:
 
     def estimate(self, key: str, now: datetime) -> Estimate:
         """When the Workload with that key gets quota."""
-        if key in self._unplaced:
-            because = "it waits for a place in its topology, and only quota is forecast"
+        if key in self._unplaced and not self.tree.ledger.in_use:
+            because = "it waits for a place in its topology, and you may not see the nodes"
             return Estimate(None, Certainty.NONE, because)
         return estimate(self.tree, self.queues, self.flavors, key, self.runs, now, names=self.names)
 
@@ -150,6 +156,7 @@ class Outlook:
         return sorted(found, key=lambda one: ([-n for n in one.usage.values()], one.name))
 
     def _fill(self, snapshot: Snapshot) -> None:
+        self._open_places(snapshot)
         for namespace in snapshot.namespaces:
             self.queues.set_namespace(namespace.metadata.name, namespace.metadata.labels)
         active = {one.metadata.name: _is_active(one) for one in snapshot.cluster_queues}
@@ -162,6 +169,18 @@ class Outlook:
             behind = local.get(f"{workload.metadata.namespace}/{workload.spec.queue_name}")
             self._take_in(workload, behind.spec.cluster_queue if behind is not None else "")
 
+    def _open_places(self, snapshot: Snapshot) -> None:
+        """From here on places are looked for, if a flavor has levels and its nodes may be seen."""
+        ledger = self.tree.ledger
+        if snapshot.nodes is None or snapshot.pods is None or not any(one.levels for one in self.flavors.values()):
+            return
+        ledger.in_use = True
+        for node in snapshot.nodes:
+            ledger.set_node(node)
+        for pod in snapshot.pods:
+            if (requests := occupied(pod)) is not None:
+                ledger.occupy(pod.metadata.uid, pod.spec.node_name, requests)
+
     def _take_in(self, workload: Workload, cluster_queue: str) -> None:
         place = place_of(workload)
         if place is None:
@@ -171,6 +190,8 @@ class Outlook:
         except _INVALID:
             return
         if seen.queue not in self.tree.queues:
+            if isinstance(place, Holds):
+                self.tree.ledger.take(seen.places)  # queues that share no quota may share nodes
             return
         match place:
             case Holds():
@@ -179,7 +200,7 @@ class Outlook:
                 self.queues.add(seen, until=expected)
 
 
-def _need(node: Node, fr: FlavorResource, asked: int) -> Need:
+def _need(node: QuotaNode, fr: FlavorResource, asked: int) -> Need:
     return Need(
         flavor=fr.flavor,
         resource=fr.resource,
@@ -189,6 +210,17 @@ def _need(node: Node, fr: FlavorResource, asked: int) -> Need:
         available=max(0, node.available(fr)),
         most=node.potential(fr),
     )
+
+
+def _flavors(snapshot: Snapshot) -> dict[str, FlavorSpec]:
+    """By name; their levels where there are nodes to look at."""
+    topologies = {one.metadata.name: one for one in snapshot.topologies}
+    return {
+        one.metadata.name: convert.flavor_spec(
+            one, None if snapshot.nodes is None else convert.levels_of(topologies.get(one.spec.topology_name))
+        )
+        for one in snapshot.flavors
+    }
 
 
 def quota_tree(cluster_queues: Iterable[ClusterQueue], cohorts: Iterable[Cohort]) -> Tree:
@@ -230,34 +262,17 @@ def _is_active(queue: ClusterQueue) -> bool:
 
 def run_times(snapshot: Snapshot) -> dict[str, RunTime]:
     """By key, for every Workload that is not finished."""
-    recent = _recent(snapshot.workloads)
+    recent = runtimes.recent(snapshot.workloads)
     runs = {}
     for workload in snapshot.workloads:
         if not is_true(workload.status.conditions, FINISHED):
             before = recent.get((workload.metadata.namespace, workload.spec.queue_name), ())
-            runs[key_of(workload)] = RunTime(_limit(workload, snapshot.deadlines), tuple(before))
+            runs[key_of(workload)] = RunTime(_limit(workload, snapshot.deadlines), before)
     return runs
 
 
 def _limit(workload: Workload, deadlines: Mapping[str, timedelta]) -> timedelta | None:
     limits = [deadlines[uid] for uid in owner_uids(workload) if uid in deadlines]
-    most = workload.spec.maximum_execution_time_seconds
-    if most is not None:
-        limits.append(timedelta(seconds=most - (workload.status.accumulated_past_execution_time_seconds or 0)))
+    if (most := runtimes.limit(workload)) is not None:
+        limits.append(most)
     return min(limits, default=None)
-
-
-def _recent(workloads: Iterable[Workload]) -> dict[tuple[str, str], list[timedelta]]:
-    """How long those that finished last had run, by namespace and LocalQueue."""
-    ended: dict[tuple[str, str], list[tuple[datetime, timedelta]]] = {}
-    for workload in workloads:
-        conditions: Any = workload.status.conditions
-        finished, admitted = find_true(conditions, FINISHED), find_true(conditions, ADMITTED)
-        began = admitted or find_true(conditions, QUOTA_RESERVED)
-        if finished is None or began is None:
-            continue
-        start, end = began.last_transition_time, finished.last_transition_time
-        if start is not None and end is not None and end >= start:
-            queue = workload.metadata.namespace, workload.spec.queue_name
-            ended.setdefault(queue, []).append((end, end - start))
-    return {queue: [time for _, time in sorted(times)[-RECENT:]] for queue, times in ended.items()}

@@ -14,8 +14,11 @@ from muster.api.managed.pods import role_of
 from muster.api.meta import ObjectMeta, OwnerReference
 from muster.controllers.gangs import GangSource
 from muster.controllers.integrations.injection import tolerations
+from muster.insight.jobstate import OPEN
+from muster.insight.jobstate import Verdict as Prospect
 from muster.insight.quotaplan import QuotaPlan
 from muster.insight.rehearsal import ClusterReadings, GangPlan, Verdict, rehearse, together
+from muster.queueing.model import Places
 from muster.runtime.objects import key_of
 
 
@@ -26,6 +29,7 @@ class ObjectPlan:
     kind: as kubectl names it: `job.batch`. quota: None if it needs none. gang: None if that was not looked at.
     problem: why there is nothing to be said of it. note: what may yet become of it beyond that.
     never: why it waits for quota for ever, or for nodes once it had that; "" if that is not so.
+    awaits: which nodes must be well before it starts; "" if it may start as they are.
     """
 
     kind: str
@@ -36,6 +40,7 @@ class ObjectPlan:
     problem: str = ""
     note: str = ""
     never: str = ""
+    awaits: str = ""
 
     @property
     def verdict(self) -> Verdict:
@@ -57,7 +62,7 @@ class Subject:
 
     queue: the LocalQueue that it needs quota of. podsets: what it asks of that.
     least: with how few pods it may start, if that is fewer than it has.
-    together: whether all pods get nodes at once, unless its metadata say otherwise.
+    together: the podsets that need nodes for all their pods at once, which may be more than one gang (`grouped`).
     """
 
     kind: str
@@ -68,7 +73,8 @@ class Subject:
     priority: int = 0
     problem: str = ""
     least: int = 0
-    together: bool = True
+    together: frozenset[str] = frozenset()
+    grouped: bool = False
 
     @property
     def metadata(self) -> ObjectMeta:
@@ -98,9 +104,9 @@ def plans(
     readings: ClusterReadings,
     sources: Sequence[GangSource[Any]],
     flavors: Iterable[ResourceFlavor],
-    never: Mapping[str, str],
+    prospects: Mapping[str, Prospect],
 ) -> list[ObjectPlan]:
-    """Those that get quota are placed, as if those that lose theirs for it had gone. never: see `ObjectPlan`."""
+    """Those that get quota are placed, as if those that lose theirs for it had gone. prospects: by UID."""
     by_name = {one.metadata.name: one for one in flavors}
     going = frozenset(uid for quota in quotas.values() for uid in quota.displaced)
     ready = {
@@ -115,14 +121,26 @@ def plans(
             one.kind,
             one.meta.namespace,
             one.meta.name,
-            quotas.get(one.meta.uid),
+            _quota(quotas.get(one.meta.uid), prospects.get(one.meta.uid, OPEN)),
             _together(one, [gangs[pod.metadata.uid] for pod in pods]) if (pods := ready.get(one.meta.uid)) else None,
             one.problem,
             f"It is elastic: it starts with fewer pods, {one.least} or more, if so many fit." if one.least else "",
-            never.get(one.meta.uid, ""),
+            _never(one, quotas.get(one.meta.uid), prospects.get(one.meta.uid, OPEN)),
+            prospects.get(one.meta.uid, OPEN).awaits,
         )
         for one in subjects
     ]
+
+
+def _quota(quota: QuotaPlan | None, prospect: Prospect) -> QuotaPlan | None:
+    """Nothing is estimated of what waits for nodes: a forecast does not know when they are well."""
+    return replace(quota, estimate=None) if quota is not None and prospect.awaits else quota
+
+
+def _never(subject: Subject, quota: QuotaPlan | None, prospect: Prospect) -> str:
+    """Said of what waits for quota, and of groups, whose gangs would go one by one; of others their gang says it."""
+    doubtful = subject.grouped or (quota is not None and quota.verdict == "waits")
+    return prospect.text if doubtful and prospect.certain else ""
 
 
 def _together(subject: Subject, gangs: Sequence[GangPlan]) -> GangPlan:
@@ -137,24 +155,35 @@ def _owners(pod: Pod) -> Iterable[str]:
 
 
 def _injected(subject: Subject, quota: QuotaPlan | None, flavors: Mapping[str, ResourceFlavor]) -> tuple[Pod, ...]:
-    """The pods as they would be once they may start: as many as get quota, on the nodes of their flavors."""
+    """The pods as they would be once they may start: as many as get quota, on the nodes of their flavors and places."""
     if quota is None:
         return subject.pods
     count = min(sum(quota.counts.values()), len(subject.pods))
     alone = next(iter(quota.flavors)) if len(quota.flavors) == 1 else ""
-    return tuple(
-        _on(pod, [flavors[name] for name in sorted(set(given.values())) if name in flavors])
-        for pod, given in ((pod, quota.flavors.get(alone or _podset(pod), {})) for pod in subject.pods[:count])
-    )
+    domains = {podset: iter(_domains(places)) for podset, places in quota.places.items()}
+    ready = []
+    for pod in subject.pods[:count]:
+        podset = alone or _podset(pod)
+        given = sorted(set(quota.flavors.get(podset, {}).values()))
+        domain = next(domains.get(podset, iter(())), {})
+        ready.append(_on(pod, [flavors[name] for name in given if name in flavors], domain))
+    return tuple(ready)
+
+
+def _domains(places: Places) -> Iterable[dict[str, str]]:
+    """The node labels that each pod goes to, in the order of the domains."""
+    for values, count in places.domains:
+        for _ in range(count):
+            yield dict(zip(places.levels, values, strict=True))
 
 
 def _podset(pod: Pod) -> str:
     return pod.metadata.labels.get(POD_SET_LABEL) or role_of(pod)
 
 
-def _on(pod: Pod, flavors: Iterable[ResourceFlavor]) -> Pod:
+def _on(pod: Pod, flavors: Iterable[ResourceFlavor], domain: Mapping[str, str]) -> Pod:
     spec = pod.spec
-    selector, borne = dict(spec.node_selector), spec.tolerations
+    selector, borne = {**spec.node_selector, **domain}, spec.tolerations
     for flavor in flavors:
         selector |= flavor.spec.node_labels
         borne = tolerations(borne, flavor.spec.tolerations)

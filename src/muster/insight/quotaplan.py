@@ -7,8 +7,8 @@ from typing import Literal
 
 from muster.api.kueue import Workload
 from muster.insight.forecast import Need, Outlook, Snapshot
-from muster.insight.quotastate import owner_uids
-from muster.queueing.model import Assignment
+from muster.insight.quotastate import once, owner_uids
+from muster.queueing.model import Assignment, Places
 from muster.queueing.scheduling import cycle
 from muster.queueing.scheduling.estimate import Estimate
 from muster.runtime.objects import key_of
@@ -22,6 +22,7 @@ class QuotaPlan:
     """What a workload would get, and at whose expense; or what is missing.
 
     flavors: by podset and resource. counts: how many pods of each podset would run.
+    places: by podset, where its pods would go, if its flavor has a Topology.
     victims: what people call the workloads that would go. displaced: the UIDs of their jobs.
     estimate: when it gets quota, if not now.
     """
@@ -31,6 +32,7 @@ class QuotaPlan:
     verdict: Literal["starts", "preempts", "waits"]
     flavors: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     counts: Mapping[str, int] = field(default_factory=dict)
+    places: Mapping[str, Places] = field(default_factory=dict)
     victims: Sequence[str] = ()
     displaced: frozenset[str] = frozenset()
     reason: str = ""
@@ -65,7 +67,7 @@ def quota_plan(snapshot: Snapshot, workload: Workload, cluster_queue: str, now: 
         return replace(_given(plan, found.assignment), verdict="preempts", victims=names, displaced=uids)
     fresh = Outlook(snapshot, cluster_queue, meta.namespace)
     needs = fresh.needs(workload, cluster_queue)
-    return replace(plan, reason=said, needs=needs, estimate=fresh.estimate(key, now))
+    return replace(plan, reason=once(said), needs=needs, estimate=fresh.estimate(key, now))
 
 
 def _given(plan: QuotaPlan, assignment: Assignment) -> QuotaPlan:
@@ -73,4 +75,5 @@ def _given(plan: QuotaPlan, assignment: Assignment) -> QuotaPlan:
         podset.name: {resource: choice.flavor for resource, choice in sorted(podset.flavors.items())}
         for podset in assignment.podsets
     }
-    return replace(plan, flavors=flavors, counts={podset.name: podset.count for podset in assignment.podsets})
+    counts = {podset.name: podset.count for podset in assignment.podsets}
+    return replace(plan, flavors=flavors, counts=counts, places={one.podset: one for one in assignment.places})

@@ -7,21 +7,26 @@ from datetime import datetime
 from typing import Literal, TypeAlias
 
 from muster.api.conditions import find, find_true, is_true
-from muster.api.kueue import CHECK_READY, Workload
+from muster.api.kueue import CHECK_READY, Workload, WorkloadStatus
 from muster.api.kueue.names import (
     ADMITTED,
+    DEACTIVATED_MESSAGE,
     EVICTED,
     FAILED,
     FINISHED,
     JOB_UID_LABEL,
     QUOTA_RESERVED,
 )
+from muster.api.managed.dispatch import barred_in
 from muster.api.meta import ObjectMeta
-from muster.queueing.workload.eviction import DEACTIVATED_MESSAGE
+from muster.insight.text import alike
 
 # What comes before the numbers says nothing where there is only one podset.
 _PREAMBLE = re.compile(r"(?<!; )couldn't assign flavors to pod set [^ :]+: (?!.*; )")
 
+
+# What is said of each podset; of many alike it is said once.
+_OF_PODSET = re.compile(r"couldn't assign flavors to pod set ([^ :]+): (.*?)(?=; couldn't assign flavors|$)", re.DOTALL)
 
 # What a Workload that is held says of itself, in a user's words; once it is released, it is no reason any more.
 UNTIL_RELEASED = "until it is released"
@@ -42,6 +47,7 @@ class QuotaState:
     queue: its LocalQueue. cluster_queue: whose quota it holds; "" if it holds none.
     position: from 1, among all that wait for the same ClusterQueue; None if the server does not tell.
     since: since when it is so.
+    cluster: the other cluster that runs it; "" if none does.
     """
 
     word: Stage
@@ -51,6 +57,7 @@ class QuotaState:
     priority: int = 0
     position: int | None = None
     since: datetime | None = None
+    cluster: str = ""
 
     @property
     def waits(self) -> bool:
@@ -89,13 +96,23 @@ def quota_state(workload: Workload, position: int | None = None) -> QuotaState:
         reason = _DEACTIVATED.get(word, "")
     return QuotaState(
         word=word,
-        reason=_PREAMBLE.sub("", reason, count=1) if len(spec.pod_sets) < 2 else reason,
+        reason=_PREAMBLE.sub("", reason, count=1) if len(spec.pod_sets) < 2 else once(reason),
         queue=spec.queue_name,
         cluster_queue=status.admission.cluster_queue if status.admission is not None else "",
         priority=spec.priority or 0,
         position=position if word == "Queued" else None,
         since=since,
+        cluster=status.cluster_name or "",
     )
+
+
+def once(message: str) -> str:
+    """What the queue says of its podsets, with what it says of several alike said once."""
+    found = [(part[1], part[2]) for part in _OF_PODSET.finditer(message)]
+    said = alike(found)
+    if len(said) == len(found):
+        return message
+    return "; ".join(f"couldn't assign flavors to pod sets {names}: {text}" for names, text in said)
 
 
 def _stage(workload: Workload) -> tuple[Stage, str, datetime | None]:
@@ -124,11 +141,21 @@ def _stage(workload: Workload) -> tuple[Stage, str, datetime | None]:
 
 
 def _checks(workload: Workload) -> str:
+    if workload.status.nominated_cluster_names:  # all other checks are ready by then
+        tried, barred = tried_in(workload.status)
+        where = f"{'cluster' if len(tried) == 1 else 'one of the clusters'} {', '.join(tried)}"
+        return "; ".join(filter(None, (f"waiting for quota in {where}" if tried else "", barred)))
     waiting = [check for check in workload.status.admission_checks if check.state != CHECK_READY]
     if not waiting:
         return "waiting for its admission"
     said = (f"{check.name} ({check.state}{f': {check.message}' if check.message else ''})" for check in waiting)
     return f"waiting for admission checks: {', '.join(said)}"
+
+
+def tried_in(status: WorkloadStatus) -> tuple[tuple[str, ...], str]:
+    """The clusters that may still take a Workload, and why others of those that were asked cannot."""
+    said = next((check.message for check in status.admission_checks if barred_in(check.message)), "")
+    return tuple(name for name in status.nominated_cluster_names if name not in barred_in(said)), said
 
 
 def display_name(meta: ObjectMeta, namespace: str) -> str:

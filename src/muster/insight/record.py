@@ -4,23 +4,37 @@ All that is said of jobs is said of this record. The ranks of a job count its wo
 order.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Literal
 
 from msgspec import Struct
 
-from muster.api.batch import COMPLETION_INDEX, INDEXED, JOB, JOB_NAME_LABEL, Job, JobCondition
-from muster.api.conditions import find_true
-from muster.api.core import ContainerStatus, Pod
+from muster.api.batch import (
+    COMPLETION_INDEX,
+    INDEXED,
+    JOB,
+    JOB_CONTROLLER_NAME,
+    JOB_NAME_LABEL,
+    Job,
+    JobCondition,
+    pods_at_once,
+)
+from muster.api.conditions import find, find_true
+from muster.api.core import ContainerStatus, Pod, PodTemplateSpec
 from muster.api.elastic import bounds_of
+from muster.api.indexes import Indexes
 from muster.api.jobset import JOB_SET, JobSet, ReplicatedJob
 from muster.api.jobset import names as jobset
 from muster.api.kinds import Kind
-from muster.api.meta import Condition, ObjectMeta
-from muster.api.pods import controller_of, rank_of
+from muster.api.kueue.names import MULTI_KUEUE_CONTROLLER
+from muster.api.meta import Condition, ObjectMeta, controller_of
+from muster.api.pods import rank_of
+from muster.api.trials import Array, array_of
 from muster.jobs.job.conditions import FAILURE_TARGET, SUCCESS_CRITERIA_MET
 from muster.jobs.jobset.ordering import may_start
+from muster.jobs.jobset.size import pods_of_role
 from muster.runtime.containerlogs import KeptPod
 
 # Why a job has failed that a user has cancelled.
@@ -54,7 +68,7 @@ class JobEnd(Struct, frozen=True):
     """How a job has ended. reason, message: as the cluster says it, first of its Jobs if it failed by them.
 
     deadline: for how many seconds that Job may run. restarts: how many times the whole was restarted before.
-    by_pods: pods that failed may say why.
+    by_pods: pods that failed may say why. job: the Job whose words these are; "" if they are not of one.
     """
 
     word: Literal["Completed", "Failed", "Cancelled"]
@@ -63,14 +77,34 @@ class JobEnd(Struct, frozen=True):
     deadline: int | None = None
     restarts: int = 0
     by_pods: bool = True
+    job: str = ""
+
+    @property
+    def out_of_time(self) -> bool:
+        """Whether it ran into its time limit."""
+        return self.reason == "DeadlineExceeded"
+
+
+class Elsewhere(Struct, frozen=True):
+    """How many pods of a job that runs in another cluster run there, are ready and have succeeded, as is told here."""
+
+    active: int
+    ready: int
+    succeeded: int
 
 
 class JobRecord(Struct, frozen=True):
-    """One job. jobs: the Jobs that it consists of now, which may be itself."""
+    """One job.
+
+    jobs: the Jobs that it consists of now, which may be itself. gone: only these are left, and go, too.
+    array: the indexes of its trials by their ranks, if it is a sweep.
+    """
 
     source: Job | JobSet
     roles: tuple[Role, ...]
     jobs: tuple[Job, ...]
+    gone: bool = False
+    array: Array | None = None
 
     @property
     def kind(self) -> Kind[Any]:
@@ -88,9 +122,30 @@ class JobRecord(Struct, frozen=True):
         return bool(self.source.spec.suspend)
 
     @property
+    def manager(self) -> str:
+        """The controller of its own that runs it and says how it is; "" if it has none."""
+        ours = JOB_CONTROLLER_NAME if isinstance(self.source, Job) else jobset.CONTROLLER_NAME
+        named = self.source.spec.managed_by or ours
+        return "" if named in (ours, MULTI_KUEUE_CONTROLLER) else named
+
+    @property
     def wanted(self) -> int:
         """How many pods there should be, or how many that succeed."""
         return sum(role.wanted for role in self.roles)
+
+    @property
+    def workers(self) -> int:
+        """How many pods it runs side by side."""
+        if isinstance(self.source, Job):
+            return pods_at_once(self.source.spec)
+        return sum(map(pods_of_role, self.source.spec.replicated_jobs))
+
+    @property
+    def templates(self) -> list[PodTemplateSpec]:
+        """Of its pods, by role."""
+        if isinstance(self.source, Job):
+            return [self.source.spec.template]
+        return [role.template.spec.template for role in self.source.spec.replicated_jobs]
 
     @property
     def most(self) -> int:
@@ -105,7 +160,8 @@ class JobRecord(Struct, frozen=True):
     @property
     def succeeded(self) -> int:
         """How many of its pods have, as far as they are counted."""
-        return sum(job.status.succeeded for job in self.jobs)
+        told = self.elsewhere
+        return told.succeeded if told is not None else sum(job.status.succeeded for job in self.jobs)
 
     @property
     def failed(self) -> int:
@@ -114,8 +170,19 @@ class JobRecord(Struct, frozen=True):
 
     @property
     def may_fail(self) -> int | None:
-        """How many of its pods may fail; None if that is not one number."""
-        return self.jobs[0].spec.backoff_limit if len(self.jobs) == 1 else None
+        """How many of its pods may fail; None if that is not one number, or starts it anew."""
+        if isinstance(self.source, JobSet) and self.source.spec.failure_policy is not None:
+            return None
+        return self.jobs[0].spec.backoff_limit if len(self.jobs) == 1 and self.array is None else None
+
+    @property
+    def failed_trials(self) -> Indexes:
+        """The ranks of those that have failed for good."""
+        return Indexes.parse(self.jobs[0].status.failed_indexes or "", self.wanted) if self.array else Indexes()
+
+    def trials(self, ranks: Iterable[int]) -> Array:
+        """The indexes of trials by their ranks, in ascending order."""
+        return Array.of(sorted(ranks if self.array is None else map(self.array.__getitem__, ranks)))
 
     @property
     def deadline(self) -> int | None:
@@ -131,11 +198,40 @@ class JobRecord(Struct, frozen=True):
         """How many times the whole was restarted."""
         return self.source.status.restarts if isinstance(self.source, JobSet) else 0
 
-    def ends_with(self, failed: int) -> bool:
-        """Whether it ends once so many pods have failed: those that are missing do not come any more."""
-        if any(find_true(job.status.conditions, kind) for job in self.jobs for kind in _DECIDED):
-            return True
-        return self.may_fail is not None and failed > self.may_fail
+    @property
+    def elsewhere(self) -> Elsewhere | None:
+        """What is told of it if MultiKueue has another cluster run it: its pods are not to be found here."""
+        if self.source.spec.managed_by != MULTI_KUEUE_CONTROLLER:
+            return None
+        if isinstance(self.source, Job):
+            status = self.source.status
+            return Elsewhere(status.active, status.ready or 0, status.succeeded)
+        told = {one.name: one for one in self.source.status.replicated_jobs_status}
+        counts = [(role.each, told[role.name]) for role in self.roles if role.name in told]
+        return Elsewhere(
+            sum(each * one.active for each, one in counts),
+            sum(each * one.ready for each, one in counts),
+            sum(each * one.succeeded for each, one in counts),
+        )
+
+    @property
+    def job_restarts(self) -> int:
+        """How many times Jobs of it were restarted by themselves."""
+        found = self.source.status.replicated_jobs_status if isinstance(self.source, JobSet) else ()
+        return sum(sum(role.job_restarts) for role in found)
+
+    @property
+    def restarting(self) -> bool:
+        """Whether its Jobs are about to be made anew."""
+        said = self.source.status.conditions if isinstance(self.source, JobSet) else ()
+        return find_true(said, jobset.RESTARTING) is not None
+
+    def ends_with(self, pods: Iterable[Pod]) -> bool:
+        """Whether a Job of it ends with what these pods came to: those that are missing do not come any more."""
+        failed = Counter(
+            one.uid for pod in pods if pod.status.phase == "Failed" for one in pod.metadata.owner_references
+        )
+        return any(_ends(job, failed[job.metadata.uid]) for job in self.jobs)
 
     @property
     def gathering(self) -> tuple[int, int] | None:
@@ -144,6 +240,13 @@ class JobRecord(Struct, frozen=True):
         if group is None or not group.expected or group.released_epoch >= group.epoch:
             return None
         return group.started, group.expected
+
+    @property
+    def held_up(self) -> str:
+        """Why its workers cannot start together before a person helps; "" if they can."""
+        said = self.source.status.conditions if isinstance(self.source, JobSet) else ()
+        ready = find(said, jobset.GROUP_SCHEDULING_READY)
+        return ready.message if ready is not None and ready.reason == jobset.CONFIG_MAP_CONFLICT else ""
 
     @property
     def waiting(self) -> dict[str, str]:
@@ -196,7 +299,7 @@ class JobRecord(Struct, frozen=True):
         uid = self.metadata.uid
         if isinstance(self.source, Job):
             return any(owner.uid == uid for owner in pod.metadata.owner_references)
-        return pod.metadata.labels.get(jobset.JOBSET_UID) == uid and controller_of(pod) is not None
+        return pod.metadata.labels.get(jobset.JOBSET_UID) == uid and controller_of(pod.metadata) is not None
 
     def rank(self, pod: Pod) -> str:
         """That of a pod; where it has no index, the last part of its name."""
@@ -216,6 +319,16 @@ class JobRecord(Struct, frozen=True):
             return index
         return str(found.first + int(job) * found.each + int(index))
 
+    def who_was(self, job: str, pod: str) -> str:
+        """The same as `who` of a pod that is gone, by its name and that of its Job."""
+        found = next((one for one in self.jobs if one.metadata.name == job), None)
+        index = pod.removeprefix(f"{job}-").rpartition("-")[0]
+        if found is None or found.spec.completion_mode != INDEXED or not index.isdecimal():
+            return f"pod {pod}"
+        labels = found.metadata.labels
+        rank = self._rank_at(labels.get(jobset.REPLICATED_JOB_NAME, ""), labels.get(jobset.JOB_INDEX, ""), index)
+        return self._titled(rank)
+
     def role_of(self, rank: str) -> str:
         """The name of the role of a rank, if there are several."""
         if len(self.roles) < 2 or not rank.isdecimal():
@@ -223,21 +336,27 @@ class JobRecord(Struct, frozen=True):
         return next((role.name for role in self.roles if role.first <= int(rank) < role.end), "")
 
     def title(self, rank: str) -> str:
-        """What a worker's lines are marked with: its rank, after the role where there are several."""
+        """What a worker's lines are marked with: its rank, after the role where there are several; a trial's index."""
+        if self.array is not None:
+            return str(self.array[int(rank)])
         return f"{self.role_of(rank)} {rank}".lstrip()
 
     def who(self, pod: Pod) -> str:
         """`rank 2`, `rank 2 (driver)`, or the name of the pod where it has no rank."""
         if not is_indexed(pod):
             return f"pod {pod.metadata.name}"
-        rank = self.rank(pod)
+        return self._titled(self.rank(pod))
+
+    def _titled(self, rank: str) -> str:
+        if self.array is not None:
+            return f"trial {self.array[int(rank)]}"
         role = self.role_of(rank)
         return f"rank {rank} ({role})" if role else f"rank {rank}"
 
 
 def job_of(pod: Pod) -> tuple[str, str]:
     """UID and name of the job that a pod is of: its JobSet, else what controls it, else itself."""
-    labels, owner = pod.metadata.labels, controller_of(pod)
+    labels, owner = pod.metadata.labels, controller_of(pod.metadata)
     uid, name = labels.get(jobset.JOBSET_UID, ""), labels.get(jobset.JOBSET_NAME, "")
     if owner is not None and uid and name:
         return uid, name
@@ -271,10 +390,18 @@ def is_late(pod: Pod) -> bool:
 _DECIDED = (FAILURE_TARGET, SUCCESS_CRITERIA_MET)
 
 
+def _ends(job: Job, failed: int) -> bool:
+    if any(find_true(job.status.conditions, kind) for kind in _DECIDED):
+        return True
+    limit = job.spec.backoff_limit
+    return limit is not None and max(job.status.failed, failed) > limit
+
+
 def record_of(source: Job | JobSet, jobs: Iterable[Job] = ()) -> JobRecord:
     """The record of a Job; or of a JobSet, with those of these Jobs that are its own."""
     if isinstance(source, Job):
-        return JobRecord(source, (_role_of_job(source),), (source,))
+        array = array_of(source.metadata.annotations, source.spec.completions)
+        return JobRecord(source, (_role_of_job(source),), (source,), array=array)
     roles: list[Role] = []
     for one in source.spec.replicated_jobs:
         roles.append(_role(one, roles[-1].end if roles else 0))
@@ -283,16 +410,37 @@ def record_of(source: Job | JobSet, jobs: Iterable[Job] = ()) -> JobRecord:
     return JobRecord(source, tuple(roles), tuple(sorted(mine, key=lambda job: job.metadata.name)))
 
 
-def records_of(sets: Iterable[JobSet], jobs: Sequence[Job]) -> list[JobRecord]:
-    """All JobSets, and all Jobs that are of none of them."""
+def records_of(sets: Iterable[JobSet] | None, jobs: Sequence[Job]) -> list[JobRecord]:
+    """All JobSets, and all Jobs that are of none. None: they may not be seen, and their Jobs are jobs of their own.
+
+    Of a JobSet that is deleted its Jobs may be left for a while: together they are what is known of it.
+    """
     by_owner: dict[str, list[Job]] = {}
     for job in jobs:
         for owner in job.metadata.owner_references:
             by_owner.setdefault(owner.uid, []).append(job)
-    found = [record_of(one, by_owner.pop(one.metadata.uid, ())) for one in sets]
+    found = [record_of(one, by_owner.pop(one.metadata.uid, ())) for one in sets or ()]
     known = {one.metadata.uid for one in found}
-    alone = (job for job in jobs if not known & {owner.uid for owner in job.metadata.owner_references})
-    return [*found, *map(record_of, alone)]
+    alone: list[Job] = []
+    left: dict[str, list[Job]] = {}
+    for job in jobs:
+        above = controller_of(job.metadata)
+        if sets is not None and above is not None and JOB_SET.is_of(above) and above.uid not in known:
+            left.setdefault(above.uid, []).append(job)
+        elif not known & {one.uid for one in job.metadata.owner_references}:
+            alone.append(job)
+    return [*found, *map(_remains, left.values()), *map(record_of, alone)]
+
+
+def _remains(jobs: Sequence[Job]) -> JobRecord:
+    """What is left of a JobSet."""
+    first = jobs[0].metadata
+    owner = controller_of(first)
+    assert owner is not None, "they are its Jobs"
+    meta = ObjectMeta(
+        name=owner.name, namespace=first.namespace, uid=owner.uid, creation_timestamp=first.creation_timestamp
+    )
+    return JobRecord(JobSet(metadata=meta), tuple(map(_role_of_job, jobs)), tuple(jobs), gone=True)
 
 
 def _role_of_job(job: Job) -> Role:
@@ -316,7 +464,8 @@ def _end_of_job(job: Job) -> JobEnd | None:
             if condition.reason == CANCELLED:
                 return JobEnd("Cancelled")
             word: Literal["Completed", "Failed"] = "Completed" if condition.type == "Complete" else "Failed"
-            return JobEnd(word, condition.reason, condition.message, job.spec.active_deadline_seconds)
+            limit = job.spec.active_deadline_seconds
+            return JobEnd(word, condition.reason, condition.message, limit, job=job.metadata.name)
     return None
 
 
@@ -332,11 +481,12 @@ def _end_of_set(source: JobSet, jobs: Iterable[Job]) -> JobEnd | None:
     if failed.reason not in _OF_ITS_JOBS:
         return JobEnd("Failed", failed.reason, failed.message, by_pods=False)
     ends = [
-        (str(condition.last_transition_time), job.spec.active_deadline_seconds, condition)
+        (str(condition.last_transition_time), job, condition)
         for job in jobs
         if (condition := find_true(job.status.conditions, "Failed")) is not None
     ]
     if not ends:
         return JobEnd("Failed", failed.reason, failed.message, restarts=source.status.restarts)
-    _, deadline, first = min(ends, key=lambda end: end[0])
-    return JobEnd("Failed", first.reason, first.message, deadline, source.status.restarts)
+    _, job, first = min(ends, key=lambda end: end[0])
+    limit = job.spec.active_deadline_seconds
+    return JobEnd("Failed", first.reason, first.message, limit, source.status.restarts, job=job.metadata.name)

@@ -28,6 +28,7 @@ from muster.gang.order.preemption import Preemption, Protected
 from muster.gang.placement import Placement, Refusal, taken_by
 from muster.gang.quorum import Chosen
 from muster.gang.shapes import guest_of
+from muster.insight.nodestate import at_best
 from muster.runtime.objects import key_of, split_key
 
 Verdict = Literal["starts", "preempts", "waits", "never"]
@@ -89,7 +90,24 @@ class GangPlan:
 def rehearse(
     readings: ClusterReadings, sources: Sequence[GangSource[Any]], planned: Sequence[Pod]
 ) -> dict[str, GangPlan]:
-    """What would become of the gangs of these pods, by the UID of each pod, if they were made now."""
+    """What would become of the gangs of these pods, by the UID of each pod, if they were made now.
+
+    What does not fit now, whatever ends, but would if all nodes were at their best, waits for that.
+    """
+    found = _rehearse(readings, sources, planned)
+    if any(plan.verdict == "never" for plan in found.values()):
+        best = _rehearse(replace(readings, nodes=[at_best(node) for node in readings.nodes]), sources, planned)
+        found = {uid: plan if best[uid].verdict == "never" else _passing(plan) for uid, plan in found.items()}
+    return found
+
+
+def _passing(plan: GangPlan) -> GangPlan:
+    return replace(plan, verdict="waits") if plan.verdict == "never" else plan
+
+
+def _rehearse(
+    readings: ClusterReadings, sources: Sequence[GangSource[Any]], planned: Sequence[Pod]
+) -> dict[str, GangPlan]:
     rehearsal = _Rehearsal(readings, sources)
     for pod in planned:
         rehearsal.roster.pod_changed(None, pod)
@@ -192,7 +210,7 @@ class _Rehearsal:
         if not told:
             return None
         if never is not None and never.is_of_room:
-            return self._plan(ask, "never", reason=f"{sentence} It would not fit if all that ever ends had ended.")
+            return self._plan(ask, "never", reason=sentence)
         head = self._pending.head
         if head is not None and head.key == ask.key and head.reservation.shadow is not None:
             return self._plan(ask, "waits", reason=plan.reason, starts=head.reservation.shadow)

@@ -9,14 +9,22 @@ from muster.api.quantity import format_amount
 _LONGEST = 10_000
 _BYTES = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 # Between two columns.
-_GAP = 3
+GAP = 3
+
+# Of many names that the same is said of, so many are listed.
+_LISTED = 5
 
 
 def age(since: datetime | None, now: datetime) -> str:
     """`42s`, `5m`, `3h20m`, `12d`: how long ago, in two figures or fewer."""
     if since is None:
         return "<unknown>"
-    seconds = max(int((now - since).total_seconds()), 0)
+    return rough(int((now - since).total_seconds()))
+
+
+def rough(seconds: int) -> str:
+    """The same of a time that something took."""
+    seconds = max(seconds, 0)
     minutes, hours, days = seconds // 60, seconds // 3600, seconds // 86400
     if seconds < 120:
         return f"{seconds}s"
@@ -27,6 +35,22 @@ def age(since: datetime | None, now: datetime) -> str:
     if hours < 8:
         return f"{hours}h{minutes % 60}m" if minutes % 60 else f"{hours}h"
     return f"{hours}h" if hours < 48 else f"{days}d"
+
+
+def span(seconds: int) -> str:
+    """`90s`, `2h`, `1h30m`: a time as its user would write it."""
+    minutes, rest = divmod(seconds, 60)
+    if rest or not minutes:
+        return f"{seconds}s" if seconds < 600 else f"{minutes}m{rest}s"
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}h{minutes}m" if hours and minutes else f"{hours}h" if hours else f"{minutes}m"
+
+
+def plain(text: str) -> str:
+    r"""A text of another in one line, with nothing in it that could steer a terminal: `\x1b`, `\n`."""
+    if text.isprintable():
+        return text
+    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)
 
 
 def quantity(resource: str, value: int) -> str:
@@ -50,18 +74,18 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]], *, width: int = 
     Where that is wider than `width`, the sentences in the last column have lines of their own, below the others.
     """
     widths = [max(len(row[i]) for row in (header, *rows)) for i in range(len(header))]
-    if 0 < width < sum(widths) + _GAP * (len(widths) - 1):
+    if 0 < width < sum(widths) + GAP * (len(widths) - 1):
         above = table(header[:-1], [row[:-1] for row in rows]).split("\n")
         return "\n".join(above[:1] + [line + _below(row[-1], width) for line, row in zip(above[1:], rows, strict=True)])
-    gap = " " * _GAP
+    gap = " " * GAP
     lines = (gap.join(cell.ljust(most) for cell, most in zip(row, widths, strict=True)) for row in (header, *rows))
     return "\n".join(line.rstrip() for line in lines)
 
 
 def _below(text: str, width: int) -> str:
     """A sentence as lines that are indented, and not broken within words; "" for none."""
-    lines = textwrap.wrap(text, max(width - _GAP, 1), break_long_words=False, break_on_hyphens=False)
-    return "".join(f"\n{' ' * _GAP}{line}" for line in lines)
+    lines = textwrap.wrap(text, max(width - GAP, 1), break_long_words=False, break_on_hyphens=False)
+    return "".join(f"\n{' ' * GAP}{line}" for line in lines)
 
 
 def ranges(numbers: Iterable[int]) -> str:
@@ -73,3 +97,16 @@ def ranges(numbers: Iterable[int]) -> str:
         else:
             parts.append([number, number])
     return ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in parts)
+
+
+def alike(said: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+    """What is said of several names: each text once, in their order, with `a, b and 3 more` that it is said of."""
+    names: dict[str, list[str]] = {}
+    for name, text in said:
+        names.setdefault(text, []).append(name)
+    return [(_listed(found), text) for text, found in names.items()]
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = len(names) - _LISTED
+    return ", ".join(names[:_LISTED]) + (f" and {more} more" if more > 0 else "")

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Literal
+from typing import Any, Literal
 
 from muster.api.conditions import find, find_true
 from muster.api.core import Pod
@@ -16,12 +16,13 @@ from muster.api.kueue.names import ADMITTED, EVICTED, PODS_READY, QUEUE_NAME_LAB
 from muster.api.kueue.visibility import PendingWorkload
 from muster.api.pods import find_condition, is_finished, is_ready, why_unplaced
 from muster.api.quantity import amount
+from muster.insight.clusters import ClusterState
 from muster.insight.failures import NAMED, absent, count_of, failures, why_waiting
 from muster.insight.forecast import Holder, Need
-from muster.insight.jobstate import OPEN, JobState, Verdict
-from muster.insight.quotastate import UNTIL_RELEASED, QuotaState, display_name
-from muster.insight.record import JobRecord, has_joined, is_indexed
-from muster.insight.text import age, quantity, ranges, table
+from muster.insight.jobstate import OPEN, JobState, Verdict, gathered
+from muster.insight.quotastate import UNTIL_RELEASED, QuotaState, display_name, tried_in
+from muster.insight.record import JobRecord, is_indexed
+from muster.insight.text import age, alike, quantity, ranges, table
 from muster.queueing.scheduling.estimate import Estimate
 
 # With more nodes than this, they are counted.
@@ -41,9 +42,11 @@ class JobReadings:
 
     ahead: who waits before it, in order; None if the server does not tell. waiting: how many wait in all.
     strict: whether nothing passes the first of them. head: why that one waits.
-    verdict: why it can never start, if that is so.
+    verdict: why it can never start, or which nodes it waits for, if that is so.
     names: what people call other workloads, by their UIDs.
+    clusters: those that it may run in, if it runs in another one.
     needs, holders: what it asks for, and who has what is missing of it; empty if that may not be seen.
+    unseen: why no Workloads can be seen, if that is so.
     """
 
     namespace: str
@@ -64,6 +67,8 @@ class JobReadings:
     estimate: Estimate | None = None
     verdict: Verdict = OPEN
     names: Mapping[str, str] = field(default_factory=dict)
+    clusters: Sequence[ClusterState] = ()
+    unseen: str = ""
 
     @property
     def live(self) -> list[Pod]:
@@ -88,7 +93,8 @@ def levels(facts: JobReadings) -> list[Level]:
     for name, look in _LEVELS.items():
         level = look(facts)
         if held and name not in ("cluster", "size"):
-            level = Level(name, "later", "")
+            waits = name == "start" and facts.job is not None and facts.job.gathering is not None
+            level = Level(name, "later", level.text if waits else "")
         held = held or level.state == "here"
         found.append(level)
     return found
@@ -100,8 +106,14 @@ def _quota(facts: JobReadings) -> Level:
         queue = facts.job.metadata.labels.get(QUEUE_NAME_LABEL, "") if facts.job is not None else ""
         if not queue:
             return Level("quota", "none", "it is in no queue and needs no quota")
+        if facts.job is not None and facts.job.manager:
+            return Level("quota", "none", f"{facts.job.manager} runs it, and queue {queue} does not hold it")
+        if facts.unseen:
+            state: State = "here" if facts.job is not None and facts.job.suspended else "none"
+            return Level("quota", state, f"it is for queue {queue}; how it does there cannot be seen", (facts.unseen,))
         if facts.job is not None and facts.job.suspended:
-            return Level("quota", "here", f"waiting to be taken in by queue {queue}: it has no Workload yet")
+            why = (facts.state.reason,) if facts.state.outside and facts.state.blocked else ()
+            return Level("quota", "here", f"waiting to be taken in by queue {queue}: it has no Workload yet", why)
         return Level("quota", "done", f"it is in queue {queue}")
     if quota_state.finished:
         return Level("quota", "done", f"given back to ClusterQueue {quota_state.cluster_queue or facts.cluster_queue}")
@@ -115,6 +127,9 @@ def _quota(facts: JobReadings) -> Level:
         return Level("quota", "here", f"held{since}; let it go on with: muster release {facts.name}", said)
     if quota_state.word == "Evicting":
         return Level("quota", "here", f"giving its quota back{since}", (quota_state.reason,))
+    tried = workload.status.nominated_cluster_names
+    if quota_state.word == "Checking" and tried:  # that is the next level
+        return Level("quota", "done", f"reserved in ClusterQueue {quota_state.cluster_queue}{since}")
     if quota_state.word == "Checking":
         return Level(
             "quota", "here", f"reserved in ClusterQueue {quota_state.cluster_queue}{since}", (quota_state.reason,)
@@ -142,15 +157,16 @@ def _evicted(facts: JobReadings) -> list[str]:
 def _granted(workload: Workload) -> list[str]:
     """What it got, by flavor."""
     assert workload.status.admission is not None, "it is admitted"
-    return [
-        f"{podset.name}: "
-        + ", ".join(
-            f"{resource} {quantity(resource, amount(resource, total))} ({podset.flavors.get(resource, 'no flavor')})"
-            for resource, total in podset.resource_usage.items()
-        )
+    given = (
+        (podset.name, ", ".join(_given(podset.flavors, *used) for used in podset.resource_usage.items()))
         for podset in workload.status.admission.pod_set_assignments
         if podset.resource_usage
-    ]
+    )
+    return [f"{names}: {text}" + (" each" if ", " in names else "") for names, text in alike(given)]
+
+
+def _given(flavors: Mapping[str, str], resource: str, total: Any) -> str:
+    return f"{resource} {quantity(resource, amount(resource, total))} ({flavors.get(resource, 'no flavor')})"
 
 
 def _needs(facts: JobReadings) -> list[str]:
@@ -163,12 +179,14 @@ def _needs(facts: JobReadings) -> list[str]:
         + [quantity(need.resource, n) for n in (need.asked, need.nominal, need.used, need.available, need.missing)]
         for need in facts.needs
     ]
-    never = [
-        f"never enough: {need.resource} of flavor {need.flavor} is {quantity(need.resource, need.most)} in all"
+    short = [
+        f"more than there is: {need.resource} of flavor {need.flavor} is {quantity(need.resource, need.most)} in all"
         for need in facts.needs
-        if need.asked > need.most and not facts.verdict.certain
+        if need.asked > need.most and not facts.verdict.decides
     ]
-    return [*table(header, rows).splitlines(), *never]
+    podsets = facts.workload.spec.pod_sets if facts.workload is not None else ()
+    fewer = [f"it starts with as few as {one.min_count} of {one.count}" for one in podsets if one.min_count]
+    return [*table(header, rows).splitlines(), *(fewer or short)]
 
 
 def _ahead(facts: JobReadings) -> list[str]:
@@ -182,7 +200,7 @@ def _ahead(facts: JobReadings) -> list[str]:
 
 
 def _holders(facts: JobReadings) -> list[str]:
-    if not facts.holders or facts.verdict.certain:
+    if not facts.holders or facts.verdict.decides:
         return []
     names = [
         f"{one.name} ({', '.join(f'{r} {quantity(r, n)}' for r, n in one.usage.items())}, "
@@ -196,19 +214,47 @@ def _holders(facts: JobReadings) -> list[str]:
 def _cluster(facts: JobReadings) -> Level:
     status = facts.workload.status if facts.workload is not None else None
     if status is not None and status.cluster_name:
-        return Level("cluster", "done", f"it runs in {status.cluster_name}")
+        return _home(facts, status.cluster_name)
     if status is not None and status.nominated_cluster_names:
-        return Level("cluster", "here", f"it is tried in {', '.join(status.nominated_cluster_names)}")
+        names, barred = tried_in(status)
+        first = ("the first that has quota for all of it runs it",) if len(names) > 1 else ()
+        text = f"it is tried in {', '.join(names)}" if names else "no cluster can take it"
+        return Level("cluster", "here", text, (*first, *_lost(facts, names), *filter(None, (barred,))))
+    if facts.job is not None and facts.job.elsewhere is not None:
+        names = tuple(one.name for one in facts.clusters)
+        if facts.quota_state is not None and facts.quota_state.word == "Checking":
+            return Level("cluster", "here", "no cluster is asked yet", tuple(_lost(facts, names)))
+        return Level("cluster", "later", f"another one, of {', '.join(names)}" if names else "another one")
     return Level("cluster", "none", "this one")
+
+
+def _home(facts: JobReadings, name: str) -> Level:
+    """The one that runs it."""
+    home = next((one for one in facts.clusters if one.name == name), None)
+    if home is None or home.word != "Lost":
+        return Level("cluster", "done", f"it runs in {name}")
+    text = f"it runs in {name}, which has been out of reach for {age(home.since, facts.now)}"
+    return Level("cluster", "here", text, (home.reason, "if that lasts, it starts anew in another cluster"))
+
+
+def _lost(facts: JobReadings, names: Sequence[str]) -> list[str]:
+    """Those of them that cannot be reached, and why."""
+    return [f"{one.name}: {one.reason}" for one in facts.clusters if one.name in names and one.word != "Connected"]
+
+
+def joined(here: Sequence[Level], there: Sequence[Level]) -> list[Level]:
+    """The levels of a job that another cluster runs: what becomes of its pods is known there."""
+    known = {level.name: level for level in there if level.name in ("placement", "readiness", "start")}
+    return [known.get(level.name, level) for level in here]
 
 
 def _placement(facts: JobReadings) -> Level:
     if facts.state.finished:
         return Level("placement", "done", "")
-    if facts.state.word == "Suspended":
+    if facts.state.word == "Suspended" and (facts.job is None or not facts.job.manager):
         return Level("placement", "here", "the job is suspended; let it go on with: muster release " + facts.name)
     if not facts.live:
-        return _without_pods(facts)
+        return _in_cluster(facts) or _without_pods(facts)
     unplaced = [pod for pod in facts.live if not pod.spec.node_name]
     if unplaced:
         why = why_unplaced(unplaced) or "waiting for all its pods, to be placed together"
@@ -237,9 +283,23 @@ def _later(facts: JobReadings) -> list[str]:
     return [] if facts.job is None else [f"{name}: comes once {until}" for name, until in facts.job.waiting.items()]
 
 
+def _in_cluster(facts: JobReadings) -> Level | None:
+    """Of a job whose pods are in another cluster, which counts them."""
+    cluster = facts.quota_state.cluster if facts.quota_state is not None else ""
+    if not cluster or facts.job is None or facts.job.elsewhere is None:
+        return None
+    state = facts.state
+    text = f"in cluster {cluster}: {state.ready} of {state.wanted} pods ready"
+    return Level("placement", "done" if state.word == "Running" else "here", text)
+
+
 def _without_pods(facts: JobReadings) -> Level:
     if facts.job is None:  # its pods are not known here
         return Level("placement", "none", "")
+    if facts.state.count is not None and facts.state.word == "Running":
+        return Level("placement", "here", "waiting for the pods of its next trials")
+    if facts.state.word == "Finishing":
+        return Level("placement", "done", "its pods have ended")
     return Level("placement", "here", facts.state.reason or "waiting for its pods to be created")
 
 
@@ -295,16 +355,17 @@ def _start(facts: JobReadings) -> Level:
     if facts.state.finished or not facts.live:
         return Level("start", "done" if facts.state.finished else "none", "")
     if facts.job is not None and facts.job.gathering is not None:
-        return _gathering(facts, facts.job, *facts.job.gathering)
+        return _gathering(facts, facts.job)
     started = sum(pod.status.phase == "Running" for pod in facts.live)
     return Level("start", "done" if started == len(facts.live) else "here", f"{started} of {len(facts.live)} started")
 
 
-def _gathering(facts: JobReadings, job: JobRecord, started: int, expected: int) -> Level:
+def _gathering(facts: JobReadings, job: JobRecord) -> Level:
     """Those that have started wait for the others."""
+    assert job.gathering is not None, "it is asked of a group that waits"
     until = f", or fail in {age(facts.now, job.start_by)}" if job.start_by is not None else ""
-    missing, started = absent(job, facts.live), max(started, sum(map(has_joined, facts.live)))
-    text = f"{started} of {expected} workers have started; they go on once all have{until}"
+    missing = absent(job, facts.live)
+    text = f"{gathered(job, facts.live)} of {job.gathering[1]} workers have started; they go on once all have{until}"
     return Level("start", "here", text, (f"not yet: {missing}",) if missing else ())
 
 
@@ -312,6 +373,9 @@ def _size(facts: JobReadings) -> Level:
     wanted = facts.state.wanted
     text = count_of(wanted, "pod")
     partly = _admitted_in_part(facts.workload) if facts.workload is not None else ""
+    if facts.job is not None and facts.job.array is not None:
+        text = f"{count_of(wanted, 'trial')}, at most {facts.job.workers} at a time"
+        return Level("size", "none", f"{text} ({partly})" if partly else text)
     if partly:
         return Level("size", "none", f"{text}, {partly}")
     annotations = facts.job.metadata.annotations if facts.job is not None else {}

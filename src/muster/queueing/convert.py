@@ -105,6 +105,11 @@ def flavor_spec(flavor: kueue.ResourceFlavor, levels: tuple[str, ...] | None = N
     return FlavorSpec(meta.name, spec.node_labels, spec.node_taints, spec.tolerations, spec.topology_name, levels)
 
 
+def levels_of(topology: kueue.Topology | None) -> tuple[str, ...]:
+    """The node labels of a Topology, from the widest level; none where there is no such Topology."""
+    return tuple(level.node_label for level in topology.spec.levels) if topology is not None else ()
+
+
 _USUAL = ConversionSettings()
 
 

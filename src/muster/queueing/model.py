@@ -1,7 +1,8 @@
 """What admission decides on: queues, flavors and workloads with everything that decisions do not need left out.
 
 Amounts are integers in the units of `api.quantity.amount` (thousandths of a CPU, whole units of everything else).
-Values are frozen; what changes is held by `quota.tree.Tree` (usage) and `queues.Queues` (who waits).
+Values are frozen; what changes is held by `quota.tree.Tree` (usage) and `queues.Queues` (who waits). Those of which
+there are as many as workloads are spared the collector, as in `api.meta.Struct`.
 """
 
 from collections.abc import Mapping
@@ -126,7 +127,7 @@ class FlavorSpec(Struct, frozen=True):
     levels: tuple[str, ...] | None = None
 
 
-class TopologyRequest(Struct, frozen=True):
+class TopologyRequest(Struct, frozen=True, gc=False):
     """How close together the pods of a podset are to be.
 
     how: all in one domain of the level; or if need be in several; or wherever there is room.
@@ -139,7 +140,7 @@ class TopologyRequest(Struct, frozen=True):
     slices: tuple[tuple[str, int], ...] = ()
 
 
-class Places(Struct, frozen=True):
+class Places(Struct, frozen=True, gc=False):
     """Where the pods of a podset are, or will be.
 
     podset: its name.
@@ -156,7 +157,7 @@ class Places(Struct, frozen=True):
     domains: tuple[tuple[tuple[str, ...], int], ...]
 
 
-class PodSet(Struct, frozen=True):
+class PodSet(Struct, frozen=True, gc=False):
     """Identical pods of a workload.
 
     count: how many still need quota (those that can be reclaimed are not among them).
@@ -192,7 +193,7 @@ class Mode(IntEnum):
     FIT = 4
 
 
-class Choice(Struct, frozen=True):
+class Choice(Struct, frozen=True, gc=False):
     """The flavor of one resource of a podset.
 
     level: 0 within the quota of the queue, else the height of the subtree that the request stays within.
@@ -209,7 +210,7 @@ class Choice(Struct, frozen=True):
 Cause = Literal["", "TopologyPlacementFailed", "WaitingForQuota", "ExceedsMaxQuota", "NoMatchingFlavor"]
 
 
-class FlavorAttempt(Struct, frozen=True):
+class FlavorAttempt(Struct, frozen=True, gc=False):
     """A flavor that was looked at for a podset.
 
     group: index of its resource group in the ClusterQueue.
@@ -225,7 +226,7 @@ class FlavorAttempt(Struct, frozen=True):
     cause: Cause = ""
 
 
-class PodSetAssignment(Struct, frozen=True):
+class PodSetAssignment(Struct, frozen=True, gc=False):
     """What a podset was given, or why not.
 
     requests: of all its pods together.
@@ -253,7 +254,7 @@ class PodSetAssignment(Struct, frozen=True):
         return min((choice.mode for choice in self.flavors.values()), default=Mode.NO_FIT if refused else Mode.FIT)
 
 
-class Assignment(Struct, frozen=True):
+class Assignment(Struct, frozen=True, gc=False):
     """What a workload would be given.
 
     usage: in all, by flavor and resource.
@@ -280,7 +281,7 @@ class Assignment(Struct, frozen=True):
         return any(choice.tried != -1 for podset in self.podsets for choice in podset.flavors.values())
 
 
-class WorkloadInfo(Struct, frozen=True, eq=False):
+class WorkloadInfo(Struct, frozen=True, eq=False, gc=False):
     """A workload that waits for quota or holds some. One value is one state of it; equality is identity.
 
     key: `namespace/name`. queue: its ClusterQueue. local_queue: `namespace/name` of its LocalQueue.

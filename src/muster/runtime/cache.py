@@ -23,6 +23,9 @@ T = TypeVar("T")
 Change: TypeAlias = tuple[T | None, T | None]
 """An object before and after; None where there was or is none."""
 
+Keep: TypeAlias = Callable[[Any], Any]
+"""What is kept of an object: one of the same type. Of equal objects equal things are kept."""
+
 IndexFunction: TypeAlias = Callable[[T], Iterable[str]]
 """The values under which an object is found. Depends on nothing but the object."""
 
@@ -104,12 +107,14 @@ class Cache(Generic[T]):
 class Reflector(Generic[T]):
     """What a stream of answers says about the server's state, and where to go on."""
 
-    def __init__(self, cache: Cache[T]) -> None:
+    def __init__(self, cache: Cache[T], kept: Keep) -> None:
+        """kept: what is kept of an object that is seen."""
         self.cache = cache
+        self._kept = kept
         self.version = ""  # everything up to here has been seen; "" asks for a list
 
     def listed(self, items: Iterable[T], version: str) -> list[Change[T]]:
-        """The server listed everything: what appeared, changed and went since we last knew."""
+        """The server listed everything, as it is kept: what appeared, changed and went since we last knew."""
         current = {key_of(item): item for item in items}
         gone = [key for key in self.cache if key not in current]
         changes: list[Change[T]] = [(self.cache.remove(key), None) for key in gone]
@@ -129,7 +134,7 @@ class Reflector(Generic[T]):
             return []
         key = key_of(event.object)
         if event.type != "DELETED":
-            return self._put(key, event.object)
+            return self._put(key, self._kept(event.object))
         return [(self.cache.remove(key), None)] if self.cache.get(key) is not None else []
 
     def failed(self, error: ApiError | TransportError) -> None:
@@ -149,18 +154,17 @@ class Reflector(Generic[T]):
     def _put(self, key: str, obj: T) -> list[Change[T]]:
         old = self.cache.get(key)
         if old is None:
-            self.cache.put(key, _lean(obj))
-            return [(None, self.cache.get(key))]
+            self.cache.put(key, obj)
+            return [(None, obj)]
         before, after = meta_of(old), meta_of(obj)
         if before.resource_version == after.resource_version != "" and before.uid == after.uid:
             return []
-        new = _lean(obj)
         if before.uid != after.uid:
             self.cache.remove(key)
-            self.cache.put(key, new)
-            return [(old, None), (None, new)]
-        self.cache.put(key, new)
-        return [(old, new)]
+            self.cache.put(key, obj)
+            return [(old, None), (None, obj)]
+        self.cache.put(key, obj)
+        return [(old, obj)]
 
 
 def _busy(error: ApiError) -> bool:
@@ -173,7 +177,7 @@ def _version_unknown(error: ApiError) -> bool:
     return details is not None and any(cause.reason == "ResourceVersionTooLarge" for cause in details.causes)
 
 
-def _lean(obj: T) -> T:
+def lean(obj: T) -> T:
     """The object without managedFields, a quarter of its size that no controller reads."""
     value: Any = obj
     if isinstance(value, dict):

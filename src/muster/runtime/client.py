@@ -4,7 +4,7 @@ Every part of the system sees the world through this and nothing else.
 """
 
 from collections import deque
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Generic, Literal, TypeVar
 
@@ -12,7 +12,8 @@ import msgspec
 
 from muster.api.kinds import Kind, Page
 from muster.api.meta import Object
-from muster.api.status import ApiError, Status, StatusDetails, conflict
+from muster.api.status import ApiError, Status, StatusDetails, bad_request, conflict
+from muster.runtime.limits import Limits
 from muster.runtime.objects import meta_of
 from muster.runtime.process.garbage import collector_paused
 from muster.runtime.refusals import ignoring
@@ -33,6 +34,8 @@ Propagation = Literal["Orphan", "Background", "Foreground"]
 
 # Pages of this size bound what one list holds in memory on both sides (client-go's default).
 PAGE_SIZE = 500
+# So many pages without objects in a row are no end that is far away, but none: selectors may leave some empty.
+MOST_EMPTY_PAGES = 1000
 # A line of a stream may be so long; objects are at most a few megabytes.
 LINE_LIMIT = 64 << 20
 # Programs that draw progress bars may never end a line: so much of one is held back.
@@ -52,13 +55,15 @@ class WatchEvent(msgspec.Struct, Generic[T], frozen=True):
 class Client:
     """Talks to one API server as one user."""
 
-    def __init__(self, transport: Transport, *, field_manager: str = "muster") -> None:
+    def __init__(self, transport: Transport, *, field_manager: str = "muster", limits: Limits | None = None) -> None:
+        """limits: of a server that is not to be trusted with our memory and time."""
         self.transport = transport
+        self._limits = limits
         self._manager = {"fieldManager": field_manager}
 
     async def get(self, kind: Kind[T], name: str, namespace: str = "") -> T:
         """One object. Raises `ApiError` (NotFound); like every verb, `TransportError` if there is no usable answer."""
-        return _decode(kind, (await self._send("GET", kind.path(namespace, name))).body)
+        return _decode(kind, (await self._send("GET", _path(kind, name, namespace))).body)
 
     async def find(self, kind: Kind[T], name: str, namespace: str = "") -> T | None:
         """One object; None if there is none."""
@@ -78,36 +83,60 @@ class Client:
         resource_version: str | None = None,
     ) -> Page[T]:
         """One page of a list; `labels` and `fields` are selectors in their text form."""
-        query = _query(
+        page, _ = await self._page(
+            kind,
+            namespace,
             labelSelector=labels,
             fieldSelector=fields,
             limit=str(limit or ""),
             resourceVersion=resource_version or "",
             **{"continue": continue_},
         )
-        response = await self._send("GET", kind.path(namespace), query)
+        return page
+
+    async def _page(self, kind: Kind[T], namespace: str, **parameters: str) -> tuple[Page[T], int]:
+        """One page, and the bytes of it."""
+        body = (await self._send("GET", kind.path(namespace), _query(**parameters))).body
         try:
             with collector_paused():
-                return kind.decode_page(response.body)
+                return kind.decode_page(body), len(body)
         except _UNREADABLE as error:
-            raise _nonsense(kind, response.body, error) from error
+            raise _nonsense(kind, body, error) from error
 
-    async def list(self, kind: Kind[T], namespace: str = "", *, labels: str = "", fields: str = "") -> Page[T]:
-        """The whole list at one revision, read page by page.
+    async def list(
+        self,
+        kind: Kind[T],
+        namespace: str = "",
+        *,
+        labels: str = "",
+        fields: str = "",
+        kept: Callable[[T], T] | None = None,
+    ) -> Page[T]:
+        """The whole list at one revision, read page by page. kept: what of each object is; the rest goes with its page.
 
-        A server that forgets the revision in the middle (410) is asked once more, for everything at once.
+        A server that forgets the revision in the middle (410) is asked once more, for everything at once if it has no
+        limits.
         """
-        page = await self.page(kind, namespace, labels=labels, fields=fields)
-        items = page.items
-        while continue_ := page.metadata.continue_:
+        items: list[T] = []
+        continue_, size, empty, limits = "", 0, 0, self._limits
+        where = {"labelSelector": labels, "fieldSelector": fields}
+        limit = str(limits.page if limits is not None else PAGE_SIZE)
+        while True:
             try:
-                page = await self.page(kind, namespace, labels=labels, fields=fields, continue_=continue_)
+                page, more = await self._page(kind, namespace, **where, limit=limit, **{"continue": continue_})
             except ApiError as error:
-                if error.code != 410:
+                if error.code != 410 or not continue_ or limits is not None:
                     raise
-                return await self.page(kind, namespace, labels=labels, fields=fields, limit=0)
-            items.extend(page.items)
-        return Page(metadata=page.metadata, items=items)
+                whole = await self.page(kind, namespace, labels=labels, fields=fields, limit=0)
+                return whole if kept is None else Page(metadata=whole.metadata, items=[*map(kept, whole.items)])
+            items.extend(page.items if kept is None else map(kept, page.items))
+            size, empty = size + more, 0 if page.items else empty + 1
+            if limits is not None:
+                limits.admit_list(kind.plural, len(items), size)
+            if not (continue_ := page.metadata.continue_):
+                return Page(metadata=page.metadata, items=items)
+            if empty >= MOST_EMPTY_PAGES:
+                raise TransportError(f"the server lists no {kind.plural}, and always says that there are more")
 
     @asynccontextmanager
     async def watch(
@@ -134,7 +163,7 @@ class Client:
             timeoutSeconds=str(timeout_seconds or ""),
         )
         async with self.transport.stream(Request("GET", kind.path(namespace), query)) as chunks:
-            yield _Events(kind, chunks)
+            yield _Events(kind, chunks, self._limits)
 
     async def create(self, kind: Kind[T], obj: T, namespace: str = "", *, dry_run: bool = False) -> T:
         """Store a new object; its namespace is `namespace`, or what its metadata says."""
@@ -146,7 +175,7 @@ class Client:
         """Replace a whole object; only for objects of which we know every field (our own kinds, leases)."""
         meta = meta_of(obj)
         query = self._manager | _query(dryRun="All" if dry_run else "")
-        path = kind.path(meta.namespace, meta.name, subresource)
+        path = _path(kind, meta.name, meta.namespace, subresource)
         return _decode(kind, (await self._send("PUT", path, query, kind.encode(obj))).body)
 
     async def patch(
@@ -163,7 +192,7 @@ class Client:
     ) -> T:
         """Change part of an object. With `metadata.resourceVersion` or `uid` in a merge patch, a conflict is a 409."""
         query = self._manager | _query(dryRun="All" if dry_run else "", force="true" if force else "")
-        path = kind.path(namespace, name, subresource)
+        path = _path(kind, name, namespace, subresource)
         try:
             response = await self._send("PATCH", path, query, msgspec.json.encode(patch), type)
         except ApiError as error:
@@ -187,13 +216,21 @@ class Client:
         return await self.patch(kind, meta.name, guarded, meta.namespace, type=type, subresource=subresource)
 
     async def edit_object(
-        self, kind: Kind[T], obj: T, operations: Sequence[Mapping[str, Any]], *, subresource: str = ""
+        self,
+        kind: Kind[T],
+        obj: T,
+        operations: Sequence[Mapping[str, Any]],
+        *,
+        subresource: str = "",
+        dry_run: bool = False,
     ) -> T:
         """Change parts of this very object, within lists too, by a JSON patch. Raises as `patch_object` with `lock`."""
         meta = meta_of(obj)
         guard = {"op": "replace", "path": "/metadata/resourceVersion", "value": meta.resource_version}
         edits = [guard, *operations]
-        return await self.patch(kind, meta.name, edits, meta.namespace, type=JSON_PATCH, subresource=subresource)
+        return await self.patch(
+            kind, meta.name, edits, meta.namespace, type=JSON_PATCH, subresource=subresource, dry_run=dry_run
+        )
 
     async def delete(
         self,
@@ -212,7 +249,7 @@ class Client:
             options["gracePeriodSeconds"] = grace_period_seconds
         if uid is not None or resource_version is not None:
             options["preconditions"] = _query(uid=uid or "", resourceVersion=resource_version or "")
-        await self._send("DELETE", kind.path(namespace, name), {}, msgspec.json.encode(options))
+        await self._send("DELETE", _path(kind, name, namespace), {}, msgspec.json.encode(options))
 
     async def delete_object(self, kind: Kind[T], obj: T, *, grace_period_seconds: int | None = None) -> None:
         """Ask for the deletion of this very object. Raises `ApiError` (NotFound, Conflict)."""
@@ -221,12 +258,14 @@ class Client:
 
     async def post(self, kind: Kind[Any], name: str, namespace: str, subresource: str, body: Mapping[str, Any]) -> None:
         """Create a subresource: `binding`, `eviction`."""
-        path = kind.path(namespace, name, subresource)
+        path = _path(kind, name, namespace, subresource)
         await self._send("POST", path, dict(self._manager), msgspec.json.encode(body))
 
     async def raw(self, request: Request) -> Response:
         """Send any request. Raises `ApiError` if it is refused."""
         response = await self.transport.request(request)
+        if self._limits is not None:
+            self._limits.admit(response.body)
         if response.status >= 400:
             raise error_of(response, request.method)
         return response
@@ -240,6 +279,13 @@ class Client:
         content_type: str = JSON,
     ) -> Response:
         return await self.raw(Request(method, path, query or {}, body, content_type))
+
+
+def _path(kind: Kind[Any], name: str, namespace: str, subresource: str = "") -> str:
+    """Of one object: an empty name would mean all of them. Raises `ApiError` (400)."""
+    if not name:
+        raise bad_request("resource name may not be empty")
+    return kind.path(namespace, name, subresource)
 
 
 def _of_another(error: ApiError, kind: Kind[Any], name: str) -> ApiError | None:
@@ -263,10 +309,11 @@ _line_decoder = msgspec.json.Decoder(_Line)
 class _Events(Generic[T]):
     """The events in a stream of lines."""
 
-    def __init__(self, kind: Kind[T], chunks: AsyncIterator[bytes]) -> None:
+    def __init__(self, kind: Kind[T], chunks: AsyncIterator[bytes], limits: Limits | None) -> None:
         self._kind = kind
         self._chunks = chunks
-        self._splitter = _Splitter()
+        self._limits = limits
+        self._splitter = _Splitter(limits.line if limits is not None else LINE_LIMIT)
         self._lines: deque[bytes] = deque()
 
     def __aiter__(self) -> AsyncIterator[WatchEvent[T]]:
@@ -276,6 +323,8 @@ class _Events(Generic[T]):
         while not self._lines:
             self._lines.extend(self._splitter.feed(await anext(self._chunks)))
         line = self._lines.popleft()
+        if self._limits is not None:
+            self._limits.admit_line(line)
         try:
             event = _line_decoder.decode(line)
             if event.type == "ERROR":
@@ -292,7 +341,8 @@ class _Events(Generic[T]):
 class _Splitter:
     """Cuts pieces of any size into lines, in time proportional to their size."""
 
-    def __init__(self) -> None:
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
         self._rest: list[bytes] = []
         self.size = 0  # of the line that has not ended
 
@@ -301,8 +351,8 @@ class _Splitter:
         first, *others = chunk.split(b"\n")
         self._rest.append(first)
         self.size += len(first)
-        if self.size > LINE_LIMIT:
-            raise TransportError(f"the server sent a line of more than {LINE_LIMIT >> 20} MiB")
+        if self.size > self._limit:
+            raise TransportError(f"the server sent a line of more than {self._limit >> 20} MiB")
         if not others:
             return []
         found = [b"".join(self._rest), *others]
@@ -323,7 +373,7 @@ async def lines(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     The last one need not have an end; if the stream breaks in it, it is dropped. A line of more than `TEXT_LINE_BYTES`
     comes in several parts.
     """
-    splitter = _Splitter()
+    splitter = _Splitter(LINE_LIMIT)
     async for chunk in chunks:
         for line in splitter.feed(chunk):
             yield line

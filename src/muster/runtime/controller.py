@@ -29,6 +29,8 @@ Outcome: TypeAlias = Literal["success", "requeue_after", "conflict", "error"]
 # How long a stop waits for running reconciles before it cuts them.
 STOP_LIMIT_SECONDS = 30.0
 
+# A server that is asked may name any number of any size.
+MOST_RETRY_AFTER_SECONDS = 3600
 # What is not found is no failure as long as the next look comes sooner: watches may lag as much.
 HEARD_WITHIN_SECONDS = 1.0
 
@@ -153,7 +155,7 @@ class Controller:
     def _failed(self, key: str, error: Exception) -> Outcome:
         retry_after = 0.0
         if isinstance(error, ApiError) and error.status.details:
-            retry_after = float(error.status.details.retry_after_seconds)
+            retry_after = float(min(error.status.details.retry_after_seconds, MOST_RETRY_AFTER_SECONDS))
         delay = self.queue.add_rate_limited(key, at_least=retry_after)
         fields: dict[str, Any] = {"controller": self.name, "key": key, "retry_seconds": round(delay, 3)}
         if _is_behind(error, delay):

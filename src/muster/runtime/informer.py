@@ -14,7 +14,7 @@ from typing import Any, Generic, TypeVar
 from muster.api.kinds import Kind
 from muster.api.status import ApiError
 from muster.runtime.backoff import RECONNECT
-from muster.runtime.cache import Cache, Change, IndexFunction, Reflector
+from muster.runtime.cache import Cache, Change, IndexFunction, Keep, Reflector, lean
 from muster.runtime.client import Client
 from muster.runtime.clock import Clock
 from muster.runtime.ids import Random
@@ -26,8 +26,8 @@ T = TypeVar("T")
 WATCH_SECONDS = 300.0
 # Bookmarks come every minute: a stream silent for three is dead, whatever TCP thinks.
 SILENCE_SECONDS = 180.0
-# So many events are handled before others on the loop get a turn.
-_BURST = 500
+# So many events are handled, or for so long, before others on the loop get a turn.
+_BURST, _TURN_SECONDS = 500, 0.001
 
 log = logging.getLogger(__name__)
 
@@ -39,6 +39,8 @@ class Informer(Generic[T]):
     they raise ends the informer.
 
     optional: where the server does not serve the kind there are none, until it does; else that is waited for.
+    kept: what is kept of each object.
+    heard: told None whenever a watch has begun, and else what interrupted it; without it, the log is told.
     """
 
     def __init__(
@@ -53,18 +55,24 @@ class Informer(Generic[T]):
         fields: str = "",
         indexes: Mapping[str, Callable[[T], Iterable[str]]] | None = None,
         optional: bool = False,
+        kept: Keep = lean,
+        heard: Callable[[ApiError | TransportError | None], None] | None = None,
     ) -> None:
         self.kind = kind
         self.optional = optional
         self.name = f"informer-{kind.resource}"
         self.synced = asyncio.Event()
+        self.trouble = ""  # what failed last; a list or a watch that begins clears it
         self._client = client
         self._clock = clock
         self._random = random
         self._where: dict[str, str] = {"namespace": namespace, "labels": labels, "fields": fields}
         self._cache: Cache[T] = Cache(indexes or {})
-        self._reflector: Reflector[T] = Reflector(self._cache)
+        self._kept = kept
+        self._reflector: Reflector[T] = Reflector(self._cache, kept)
         self._handlers: list[Callable[[T | None, T | None], None]] = []
+        self._heard = heard
+        self._reported = ""  # the trouble of which the log was told last; a watch that begins clears it
         self._failures = 0
 
     def get(self, key: str) -> T | None:
@@ -112,14 +120,17 @@ class Informer(Generic[T]):
                 await self._watch()
             except (ApiError, TransportError) as error:
                 self._reflector.failed(error)
+                self.trouble = str(error)
                 if self.optional and isinstance(error, ApiError) and error.code == 404:
                     await self._is_not_served()
+                elif self._heard is not None:
+                    self._heard(error)
                 else:
                     self._report(error)
             await self._pause(watching_since)
 
     async def _list(self) -> None:
-        page = await self._client.list(self.kind, **self._where)
+        page = await self._client.list(self.kind, **self._where, kept=self._kept)
         changes = self._reflector.listed(page.items, page.metadata.resource_version)
         await self._tell(changes)
         self.synced.set()
@@ -128,6 +139,7 @@ class Informer(Generic[T]):
         log.debug("%s: not served, asked for again", self.kind.resource)
         await self._tell(self._reflector.listed((), ""))
         self.synced.set()
+        self._begun()
 
     async def _watch(self) -> None:
         seconds = self._random.jitter(WATCH_SECONDS)
@@ -141,8 +153,9 @@ class Informer(Generic[T]):
                     self.kind, resource_version=version, timeout_seconds=int(seconds), **self._where
                 ) as events,
             ):
+                self._begun()
                 seen = 0
-                rearm_at = 0.0
+                rearm_at = turn_ends_at = 0.0
                 async for event in events:
                     now = loop.time()
                     if now >= rearm_at:  # moving the timeout for every event would cost more than the event
@@ -152,8 +165,9 @@ class Informer(Generic[T]):
                         for handler in tuple(self._handlers):
                             handler(old, new)
                     seen += 1
-                    if seen % _BURST == 0:
+                    if seen % _BURST == 0 or now >= turn_ends_at:
                         await self._clock.sleep(0)
+                        turn_ends_at = loop.time() + _TURN_SECONDS
         except TimeoutError as error:
             if not silence.expired():
                 raise
@@ -177,9 +191,19 @@ class Informer(Generic[T]):
             return
         await self._clock.sleep(delay)
 
+    def _begun(self) -> None:
+        self.trouble = self._reported = ""
+        if self._heard is not None:
+            self._heard(None)
+
     def _report(self, error: ApiError | TransportError) -> None:
+        """Tell the log what is new: a server that is away is one trouble, however long it is and each try fails."""
+        is_known = str(error) == self._reported or (isinstance(error, TransportError) and bool(self._reported))
+        if is_known:
+            return
         fields: dict[str, Any] = {"resource": self.kind.resource}
         if isinstance(error, ApiError) and error.code == 410:
             log.debug("%s: version too old, listing again: %s", self.kind.resource, error, extra=fields)
         else:
+            self._reported = str(error)
             log.warning("%s: list and watch interrupted: %s", self.kind.resource, error, extra=fields)

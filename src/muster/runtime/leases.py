@@ -11,7 +11,7 @@ differ, but must run at about the same speed.
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from datetime import datetime
@@ -20,7 +20,7 @@ from typing import Any
 
 import msgspec
 
-from muster.api.coordination import LEASE, Lease, LeaseSpec
+from muster.api.coordination import LEASE, Lease, LeaseSpec, micro_time
 from muster.api.meta import ObjectMeta
 from muster.api.status import ApiError
 from muster.runtime.client import Client
@@ -28,8 +28,13 @@ from muster.runtime.clock import Clock
 from muster.runtime.ids import Random
 from muster.runtime.transport import Request, Response, Transport, TransportError
 
-# Candidates look at the Lease at random between one and 2.2 times the retry period (client-go).
+# Candidates try for a free Lease at random between one and 2.2 times the retry period (client-go).
 _JITTER = 1.2
+# One that stands by looks so many times in a retry period, and up to a fifth later: the lease's time begins for it when
+# it sees a renewal, so that a take-over is as much later as the look was.
+_LOOKS, _LOOK_JITTER = 2, 0.2
+# A look at the very end of a lease might come before it.
+_AFTER = 0.01
 
 log = logging.getLogger(__name__)
 
@@ -61,8 +66,7 @@ def claim(lease: Lease | None, identity: str, unchanged: float, now: datetime, t
     duration = spec.lease_duration_seconds or 0
     if spec.holder_identity and not mine and unchanged < duration:
         return None
-    # Servers written in Go refuse a time of this type without a fraction.
-    stamp = now.replace(microsecond=max(now.microsecond, 1))
+    stamp = micro_time(now)
     return msgspec.structs.replace(
         spec,
         holder_identity=identity,
@@ -96,6 +100,7 @@ class Election:
         self._timing = timing
         self._seen: Lease | None = None
         self._seen_at = 0.0
+        self._trouble = ""  # why the last look failed
         self._renewed_at: float | None = None  # when the last renewal that succeeded was sent
 
     @property
@@ -104,16 +109,21 @@ class Election:
         return self._renewed_at is not None and self._clock.monotonic() < self._renewed_at + self._timing.renew_limit
 
     def fence(self, transport: Transport) -> Transport:
-        """The same transport, but writes fail unless this candidate is leading."""
+        """The same transport, but writes fail unless this candidate is leading; so do those that are tried again."""
         return _Fence(transport, lambda: self.leading)
 
-    async def run(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    async def run(
+        self, work: Callable[[], Coroutine[Any, Any, None]], hang_up: Callable[[], Awaitable[None]] | None = None
+    ) -> None:
         """Wait for the lease, then do the work while holding it; give it back when the work is done or cancelled.
+
+        hang_up: called when the lease is lost, before the work is: what is under way then is of no use any more, and
+        the work need not wait for a server that may not answer.
 
         Raises `LeadershipLostError` when the lease is lost; the work has been cancelled and has ended by then.
         """
         while not await self._try():
-            await self._clock.sleep(self._random.jitter(self._timing.retry, _JITTER))
+            await self._clock.sleep(self._until_next_look())
         log.info("%s leads (%s/%s)", self.identity, self._namespace, self._name)
         working = asyncio.create_task(work(), name=f"work-of-{self.identity}")
         renewing = asyncio.create_task(self._renew(), name=f"lease-of-{self.identity}")
@@ -122,6 +132,8 @@ class Election:
         finally:
             if renewing.done():
                 self._renewed_at = None
+                if hang_up is not None:
+                    await hang_up()
             await _end(working)
             await _end(renewing)
             await self._release()
@@ -129,6 +141,14 @@ class Election:
             return working.result()
         renewing.result()
         raise LeadershipLostError(f"{self.identity} could not renew lease {self._namespace}/{self._name} in time")
+
+    def _until_next_look(self) -> float:
+        """Seconds; where another holds the Lease, no longer than until its time is over."""
+        if self._seen is None or not self._seen.spec.holder_identity:
+            return self._random.jitter(self._timing.retry, _JITTER)
+        pause = self._random.jitter(self._timing.retry / _LOOKS, _LOOK_JITTER)
+        left = self._seen_at + (self._seen.spec.lease_duration_seconds or 0) - self._clock.monotonic()
+        return min(pause, left + _AFTER) if left > 0 else pause
 
     async def _renew(self) -> None:
         """Returns when the lease is lost."""
@@ -146,21 +166,39 @@ class Election:
                 return
 
     async def _try(self) -> bool:
-        """Read the Lease and write it if it may be ours. Whether this candidate leads now."""
-        started = self._clock.monotonic()
+        """One look at the Lease. Whether this candidate leads now.
+
+        An answer that never comes, as over a connection that has died in silence, leaves time for another try.
+        """
+        patience = self._timing.renew_limit / 2
         try:
-            await self._look()
-            spec = claim(self._seen, self.identity, started - self._seen_at, self._clock.now(), self._timing)
-            if spec is None:
-                return False
+            async with asyncio.timeout(patience):
+                return await self._take()
+        except TimeoutError:
+            self._failed(f"no answer within {patience:g} s")
+        except (ApiError, TransportError) as error:
+            lost_a_race = isinstance(error, ApiError) and error.code == 409
+            self._failed("" if lost_a_race else str(error))
+        return False
+
+    async def _take(self) -> bool:
+        """Read the Lease and write it if it may be ours. Whether it is."""
+        started = self._clock.monotonic()
+        await self._look()
+        spec = claim(self._seen, self.identity, started - self._seen_at, self._clock.now(), self._timing)
+        if spec is not None:
             # Not from `started`: only what was sent after now can be seen by others after now.
             sent_at = self._clock.monotonic()
             await self._write(spec)
-        except (ApiError, TransportError) as error:
-            log.debug("lease %s/%s: %s", self._namespace, self._name, error)
-            return False
-        self._renewed_at = sent_at
-        return self.leading  # an answer that took too long is no use
+            self._renewed_at = sent_at
+        self._trouble = ""
+        return spec is not None and self.leading  # an answer that took too long is no use
+
+    def _failed(self, problem: str) -> None:
+        """Said once, for as long as it is the same."""
+        if problem and problem != self._trouble:
+            log.warning("lease %s/%s: %s", self._namespace, self._name, problem)
+        self._trouble = problem
 
     async def _look(self) -> None:
         lease = await self._client.find(LEASE, self._name, self._namespace)
@@ -198,9 +236,11 @@ class _Fence:
         self._open = open
 
     async def request(self, request: Request) -> Response:
-        if request.method != "GET" and not self._open():
+        if request.method == "GET":
+            return await self._transport.request(request)
+        if not self._open():
             raise TransportError(f"{request.method} {request.path} was not sent: this process no longer leads")
-        return await self._transport.request(request)
+        return await self._transport.request(msgspec.structs.replace(request, allowed=self._open))
 
     def stream(self, request: Request) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
         return self._transport.stream(request)

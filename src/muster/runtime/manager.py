@@ -12,6 +12,7 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 
 from muster.api.kinds import Kind
 from muster.api.meta import Object
+from muster.runtime.cache import Keep, lean
 from muster.runtime.client import Client
 from muster.runtime.clock import Clock
 from muster.runtime.controller import Controller, Reconcile
@@ -57,14 +58,16 @@ class Manager:
         random: Random,
         *,
         registry: Registry | None = None,
+        kept: Keep = lean,
         stop_limit_seconds: float = STOP_LIMIT_SECONDS,
     ) -> None:
-        """`registry` is where the parts count what they do."""
+        """registry: where the parts count what they do. kept: what informers keep of each object."""
         self.client = client
         self.clock = clock
         self.random = random
         self.registry = registry or Registry()
         self.ready = asyncio.Event()
+        self._kept = kept
         self._stop_limit = stop_limit_seconds
         self._informers: dict[tuple[Kind[Any], *_Where], Informer[Any]] = {}
         self._shared: dict[tuple[Kind[Object], *_Where], Informer[Any]] = {}  # with those who want the metadata alone
@@ -113,20 +116,48 @@ class Manager:
             known.kind = kind if known.kind.type is Object else known.kind
             return known
         namespace, labels, fields = where
-        found = Informer(self.client, kind, self.clock, self.random, namespace=namespace, labels=labels, fields=fields)
+        found = Informer(
+            self.client, kind, self.clock, self.random, namespace=namespace, labels=labels, fields=fields,
+            kept=self._kept,
+        )  # fmt: skip
         if shares:
             self._shared.setdefault(metadata, found)
         if self._running:
             self._follow(found)
         return found
 
-    def forget(self, kind: Kind[Any]) -> None:
-        """Stop following a kind that is no longer served. Its informers keep what they have seen, and get no older."""
+    def forget(self, kind: Kind[Any], *, namespace: str = "", fields: str = "") -> None:
+        """Stop following a kind that is no longer served, or what of it was asked for with this namespace and selector.
+
+        Its informers keep what they have seen, and get no older.
+        """
+        part = namespace or fields
         for key in [key for key in self._informers if key[0] == kind]:
+            if part and key[1:] != (namespace, "", fields):
+                continue
             informer = self._informers.pop(key)
             informer.synced.set()  # what will not come is not waited for
             if task := self._following.pop(informer, None):
                 task.cancel()
+
+    @property
+    def awaited(self) -> list[str]:
+        """The resources of which nothing is known yet: the start waits for them."""
+        unknown = (informer for informer in self._informers.values() if not informer.synced.is_set())
+        return sorted({informer.kind.resource for informer in unknown})
+
+    @property
+    def trouble(self) -> str:
+        """Why something is awaited, in the words of the last failure, of the first by name; "" if there is none."""
+        unknown = (each for each in self._informers.values() if not each.synced.is_set())
+        return next((each.trouble for each in sorted(unknown, key=lambda each: each.kind.resource) if each.trouble), "")
+
+    def unready(self) -> str:
+        """What the start waits for, and why; "" if all has started."""
+        if self.ready.is_set():
+            return ""
+        why = f": {self.trouble}" if self.trouble else ""
+        return f"waiting for {', '.join(self.awaited) or 'its parts to start'}{why}"
 
     def controller(self, name: str, reconcile: Reconcile, *, workers: int = 1) -> Controller:
         """A controller that counts what it does in this manager's registry; the caller runs it."""

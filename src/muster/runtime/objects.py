@@ -3,13 +3,15 @@
 A key is `namespace/name`, or `name` for cluster-wide objects: what caches are indexed by and queues carry.
 """
 
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 
-from muster.api.core import ObjectReference
 from muster.api.kinds import Kind
 from muster.api.meta import ObjectMeta
+
+if TYPE_CHECKING:
+    from muster.api.core import ObjectReference
 
 Revision: TypeAlias = tuple[int, str]
 """A resource version that can be compared with others of its resource: the greater is the newer."""
@@ -55,8 +57,10 @@ def revision(resource_version: str) -> Revision:
     return (len(resource_version), resource_version) if resource_version.isdecimal() else NO_REVISION
 
 
-def reference(kind: Kind[Any], obj: Any, field_path: str = "") -> ObjectReference:
+def reference(kind: Kind[Any], obj: Any, field_path: str = "") -> "ObjectReference":
     """Names the very object, for events; `field_path` names a part of it (`spec.containers{main}`)."""
+    from muster.api.core import ObjectReference  # a client that only asks does without all those types
+
     meta = meta_of(obj)
     return ObjectReference(
         kind=kind.kind,

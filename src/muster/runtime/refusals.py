@@ -8,7 +8,9 @@ from typing import Literal, TypeAlias
 
 from muster.api.status import ApiError
 
-Reason: TypeAlias = Literal["AlreadyExists", "Conflict", "Forbidden", "NotFound", "ServiceUnavailable"]
+Reason: TypeAlias = Literal[
+    "AlreadyExists", "Conflict", "Forbidden", "InsufficientStorage", "Invalid", "NotFound", "ServiceUnavailable"
+]
 
 
 def is_refusal(error: object, *reasons: Reason) -> bool:

@@ -39,7 +39,7 @@ _SERVERS = frozenset(
 class Change(Struct, frozen=True):
     """A field that a write of ours sets from `theirs` to `ours`; None: it is not there. No rival: it was our own word.
 
-    Of an object that we delete, `theirs` is who owns it.
+    Of an object that we make or delete, `theirs` is who owns it.
     """
 
     path: Path
@@ -54,7 +54,7 @@ class Change(Struct, frozen=True):
         return ".".join(steps).replace(".[", "[")
 
     def repeats(self, other: "Change") -> bool:
-        """Whether it sets the same again. What is deleted for other owners is another object that has its name."""
+        """Whether it sets the same again. What has other owners is another object that has its name."""
         return self.ours == other.ours and (bool(self.path) or self.theirs == other.theirs)
 
 
@@ -153,15 +153,18 @@ def changes(before: Document | None, after: Document | None, us: str) -> list[Ch
 
 def _begun(after: Document | None) -> Iterator[Change]:
     if after is not None and _is_object(after):
-        yield Change((), True, None, ANOTHER)
+        yield Change((), True, _owners(after), ANOTHER)
 
 
 def _ended(before: Document | None) -> Iterator[Change]:
     """An object that is going already is not deleted once more."""
     if before is not None and _is_object(before) and not before["metadata"].get("deletionTimestamp"):
-        owners = [owner["uid"] for owner in before["metadata"].get("ownerReferences") or ()]
         first = min(_managers(before), key=lambda entry: (bool(entry.get("subresource")), _time(entry)), default={})
-        yield Change((), None, owners, str(first.get("manager", ANOTHER)))
+        yield Change((), None, _owners(before), str(first.get("manager", ANOTHER)))
+
+
+def _owners(document: Document) -> list[str]:
+    return [owner["uid"] for owner in document["metadata"].get("ownerReferences") or ()]
 
 
 def _is_object(document: Document) -> bool:

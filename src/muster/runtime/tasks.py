@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Coroutine
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
@@ -15,6 +15,30 @@ async def cancel(tasks: Collection[asyncio.Task[Any]]) -> None:
         task.cancel()
     if tasks:
         await asyncio.wait(tasks)
+
+
+async def first(*waits: Coroutine[Any, Any, Any]) -> None:
+    """Wait for the first of them, and cancel the others. Raises what it raises."""
+    tasks = [asyncio.create_task(each) for each in waits]
+    try:
+        ended, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        await cancel(tasks)
+    for task in ended:
+        task.result()
+
+
+async def together(work: Coroutine[Any, Any, T], *beside: Coroutine[Any, Any, None]) -> T:
+    """What the work returns; until then, others go on beside it. The first failure of any ends all, and is raised."""
+    try:
+        async with asyncio.TaskGroup() as group:
+            others = [group.create_task(each) for each in beside]
+            result = await group.create_task(work)
+            for other in others:
+                other.cancel()
+    except BaseExceptionGroup as failures:
+        raise failures.exceptions[0] from None
+    return result
 
 
 async def in_daemon(work: Callable[[], T], name: str) -> T:

@@ -4,7 +4,7 @@ There are two transports: `muster.runtime.kube.https` reaches a server over TLS,
 `muster.cluster.apiserver.inprocess` calls the embedded one without a socket. `Client` stands on either.
 """
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
@@ -18,7 +18,10 @@ APPLY_PATCH = "application/apply-patch+yaml"
 
 
 class Request(Struct, frozen=True):
-    """One HTTP request, decoded as far as a transport needs."""
+    """One HTTP request, decoded as far as a transport needs.
+
+    allowed: asked each time before it is sent, by a transport that lets it wait or sends it again.
+    """
 
     method: str  # GET, POST, PUT, PATCH, DELETE
     path: str  # /api/v1/namespaces/default/pods, not percent-encoded
@@ -31,6 +34,7 @@ class Request(Struct, frozen=True):
     lists: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # all values of a query (`command`), for tunnels
     headers: tuple[tuple[str, str], ...] = ()  # those that say on whose behalf: `impersonate-user` and its like
     audit_id: str = ""  # by which the audit log knows it; empty: by one of its own
+    allowed: Callable[[], bool] | None = None
 
 
 class Response(Struct, frozen=True):

@@ -4,7 +4,8 @@ import asyncio
 import inspect
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +17,7 @@ from muster.cluster.apiserver.inprocess import InProcessTransport
 from muster.cluster.controlplane import ControlPlane
 from muster.runtime.client import lines
 from muster.runtime.clock import run_virtual
-from muster.runtime.transport import JSON, Request
+from muster.runtime.transport import JSON, Request, Response
 
 NAMESPACES = "/api/v1/namespaces"
 DEFAULT = f"{NAMESPACES}/default"
@@ -78,8 +79,14 @@ class Api:
         data = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
         texts = {name.rstrip("_"): str(value) for name, value in query.items()}
         request = Request(method, path, texts, data, type, accept, headers=headers)
-        response = await InProcessTransport(self.server, user).request(request)
+        response = await self.answered(request, user)
         return Answer(response.status, response.body, dict(response.headers), response.content_type)
+
+    async def answered(self, request: Request, user: User) -> Response:
+        return await InProcessTransport(self.server, user).request(request)
+
+    def chunks(self, request: Request, user: User) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+        return InProcessTransport(self.server, user).stream(request)
 
     async def get(self, path: str, **options: Any) -> Answer:
         return await self.call("GET", path, **options)
@@ -107,8 +114,7 @@ class Api:
         self, path: str, *, accept: str = JSON, user: User = ADMIN, **query: Any
     ) -> AsyncIterator["Events"]:
         texts = {"watch": "1"} | {name.rstrip("_"): str(value) for name, value in query.items()}
-        transport = InProcessTransport(self.server, user)
-        async with transport.stream(Request("GET", path, texts, accept=accept)) as chunks:
+        async with self.chunks(Request("GET", path, texts, accept=accept), user) as chunks:
             yield Events(lines(chunks))
 
 
@@ -159,11 +165,19 @@ def with_parameters(run: Callable[..., None], test: Callable[..., Any], *fixture
     return run
 
 
+# Runs a test against another server than the embedded one: tests/cluster sets it for its own.
+ELSEWHERE: ContextVar[Callable[[Callable[[Api], Awaitable[None]]], None] | None] = ContextVar("elsewhere", default=None)
+
+
 def api_under(configuration: Configuration) -> Callable[[Callable[..., Awaitable[None]]], Callable[..., None]]:
     """Run a test that takes an `Api` first, in virtual time, under these settings."""
 
     def decorated(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
         def run(**parameters: Any) -> None:
+            if (elsewhere := ELSEWHERE.get()) is not None:
+                elsewhere(lambda api: test(api, **parameters))
+                return
+
             async def body() -> None:
                 async with running(controllers=False, configuration=configuration) as plane:
                     await test(Api(plane), **parameters)

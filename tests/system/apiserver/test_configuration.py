@@ -11,9 +11,10 @@ from tests.system.plane import World
 
 from muster.api.batch import JOB
 from muster.api.config import load
-from muster.cluster.controlplane import ControlPlane, Givens, control_plane
+from muster.cluster.controlplane import ControlPlane, control_plane
 from muster.cluster.store import MemoryJournal
 from muster.runtime.clock import VirtualClock, run_virtual
+from muster.runtime.givens import Givens
 from muster.runtime.ids import Ids, Random
 
 TANDEM = "can only be modified in tandem with spec.parallelism, and only if the two are equal before the change"

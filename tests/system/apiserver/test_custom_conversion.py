@@ -10,10 +10,11 @@ from tests.system.apiserver.harness import TABLE, Api
 from tests.system.apiserver.test_custom_resources import CRDS, WIDGETS, crd, version, widget
 from tests.system.apiserver.webhook_server import Hooks, webhooks
 
-from muster.cluster.controlplane import Givens, control_plane
+from muster.cluster.controlplane import control_plane
 from muster.cluster.store import MemoryJournal
 from muster.cluster.store.journal import History, Record
 from muster.runtime.clock import VirtualClock, run_virtual
+from muster.runtime.givens import Givens
 from muster.runtime.ids import Ids, Random
 
 V2 = WIDGETS.replace("/v1/", "/v2/")

@@ -462,6 +462,28 @@ async def test_rules_in_cel(api: Api) -> None:
 
 
 @api
+async def test_rules_of_items_whose_keys_were_none_when_they_were_stored(api: Api) -> None:
+    await api.made(CRDS, crd())
+    await api.made(WIDGETS, widget(spec={"ports": [{"name": {"odd": 1}}, {"name": "a", "port": 1}]}))
+    item = {
+        "type": "object",
+        "required": ["name"],
+        "properties": {"name": {"type": "string"}, "port": {"type": "integer"}},
+        "x-kubernetes-validations": [{"rule": "self.port >= oldSelf.port", "message": "it only grows"}],
+    }
+    ports = {"type": "array", "items": item, "maxItems": 9}
+    ports |= {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]}
+    definition = (await api.get(f"{CRDS}/widgets.example.com")).json
+    definition["spec"]["versions"] = [version(schema={"type": "object", "properties": {"ports": ports}})]
+    assert (await api.put(f"{CRDS}/widgets.example.com", definition)).status == 200
+    refused = await api.merge(f"{WIDGETS}/w", {"spec": {"ports": [{"name": "a", "port": 0}]}})
+    assert (refused.status, "it only grows" in refused.message) == (422, True), refused.message
+    for keys, status in ((["a"], 200), ([{"odd": 1}], 422), ([["a"]], 422)):
+        answer = await api.merge(f"{WIDGETS}/w", {"spec": {"ports": [{"name": key, "port": 1} for key in keys]}})
+        assert answer.status == status, answer.message
+
+
+@api
 async def test_server_side_apply(api: Api) -> None:
     ports = {
         "type": "array",

@@ -267,3 +267,15 @@ async def test_collections(api):
     assert (await api.delete("/api/v1/configmaps")).status == 405
     assert (await api.delete(NAMESPACES)).status == 405
     assert (await api.delete(f"{DEFAULT}/pods", {"propagationPolicy": "x"})).status == 422
+
+
+@api
+async def test_a_collection_is_deleted_no_further_than_its_limit(api):
+    for n in range(5):
+        await api.made(MAPS, config_map(f"m{n}", labels={"odd": str(n % 2)}))
+    first = await api.delete(MAPS, limit=2)
+    assert (first.names, first.meta["remainingItemCount"]) == (["m0", "m1"], 3)
+    assert (await api.get(MAPS)).names == ["m2", "m3", "m4"]
+    rest = await api.delete(MAPS, limit=2, continue_=first.meta["continue"], labelSelector="odd=0")
+    assert (rest.names, "continue" in rest.meta) == (["m2", "m4"], False)
+    assert (await api.get(MAPS)).names == ["m3"]

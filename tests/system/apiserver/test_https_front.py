@@ -22,9 +22,10 @@ from muster.cluster.apiserver.front.https import AddressTaken, HttpsFront
 from muster.cluster.apiserver.identity.certificates import Authority, Pair
 from muster.cluster.apiserver.identity.credentials import Credentials
 from muster.cluster.apiserver.identity.users import User
-from muster.cluster.controlplane import ControlPlane, Givens, control_plane
+from muster.cluster.controlplane import ControlPlane, control_plane
 from muster.cluster.store import MemoryJournal
 from muster.runtime.clock import RealClock
+from muster.runtime.givens import Givens
 from muster.runtime.ids import Ids, Random
 
 

@@ -9,6 +9,7 @@ from tests.system.plane import virtual
 from muster.api.batch import JOB, Job
 from muster.api.config import load
 from muster.api.core import POD, Pod
+from muster.api.jobset import JOB_SET, JobSet
 from muster.api.kueue import (
     ADMISSION_CHECK,
     LOCAL_QUEUE,
@@ -197,6 +198,20 @@ async def test_kinds_with_a_controller_of_their_own_and_those_that_are_off(api: 
     assert "warning" not in (await api.post(SWEEPS, sweep(**{QUEUE: "lq"}))).headers
     labelled = pod() | {"metadata": {"name": "p", "labels": {QUEUE: "lq"}}}
     assert "no integration for Pod" in (await api.post(PODS, labelled)).headers["warning"]
+
+
+@virtual
+async def test_what_holds_in_a_queue_holds_in_the_default_one(world):
+    await default_queue(world)
+
+    async def make(name, **labels):
+        roles = [{"name": f"r{number}", "template": {"spec": {"template": TEMPLATE}}} for number in range(19)]
+        document = {"metadata": {"name": name, "labels": labels}, "spec": {"replicatedJobs": roles}}
+        await world.client.create(JOB_SET, msgspec.convert(document, JobSet), "default")
+
+    for name, labels in {"named": {QUEUE: "default"}, "given": {}}.items():
+        with pytest.raises(ApiError, match=r"spec.replicatedJobs: Too many: 19: must have at most 18 items"):
+            await make(name, **labels)
 
 
 @api

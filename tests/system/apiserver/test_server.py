@@ -4,7 +4,7 @@ import json
 import re
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.system.apiserver.harness import DEFAULT, MAPS, NAMESPACES, PODS, Api, api, config_map, job, pod
 from tests.system.plane import running
@@ -225,7 +225,6 @@ def mutations(draw):
     return where, replaced(document, path, draw(json_values))
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(mutations())
 def test_no_object_is_too_strange(mutation):
     path, document = mutation

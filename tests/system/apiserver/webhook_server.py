@@ -14,9 +14,10 @@ import trustme
 from aiohttp import web
 from tests.system.apiserver.harness import Api
 
-from muster.cluster.controlplane import Givens, control_plane
+from muster.cluster.controlplane import control_plane
 from muster.cluster.store import MemoryJournal
 from muster.runtime.clock import RealClock
+from muster.runtime.givens import Givens
 from muster.runtime.ids import Ids, Random
 
 CONFIGURATIONS = "/apis/admissionregistration.k8s.io/v1"

@@ -6,6 +6,7 @@ from muster.api.batch import JOB
 from muster.api.core import NODE, POD
 from muster.api.kinds import Kind
 from muster.api.meta import Object, ObjectMeta, OwnerReference
+from muster.api.status import ApiError
 
 DEVICE: Kind[dict[str, object]] = Kind("a.b", "v1alpha1", "Device", "devices", dict)
 
@@ -22,6 +23,22 @@ DEVICE: Kind[dict[str, object]] = Kind("a.b", "v1alpha1", "Device", "devices", d
 )
 def test_path(path: str, expected: str) -> None:
     assert path == expected
+
+
+@pytest.mark.parametrize(
+    ("namespace", "name", "wrong"),
+    [
+        ("default", "a/status", "invalid resource name 'a/status': may not contain '/'"),
+        ("default", "a%2fstatus", "invalid resource name 'a%2fstatus': may not contain '%'"),
+        ("default", "..", "invalid resource name '..': may not be '..'"),
+        ("default/pods/a", "log", "invalid namespace 'default/pods/a': may not contain '/'"),
+        (".", "a", "invalid namespace '.': may not be '.'"),
+    ],
+)
+def test_no_name_leads_to_another_path(namespace: str, name: str, wrong: str) -> None:
+    with pytest.raises(ApiError) as raised:
+        JOB.path(namespace, name)
+    assert (raised.value.code, str(raised.value)) == (400, wrong)
 
 
 def test_names() -> None:

@@ -1,3 +1,4 @@
+import gc
 import json
 from datetime import UTC, datetime
 from typing import Any
@@ -7,7 +8,7 @@ import pytest
 
 from muster.api.core import POD, ContainerStatus, PodStatus
 from muster.api.kinds import without_nulls
-from muster.api.meta import ObjectMeta, wire_name
+from muster.api.meta import ObjectMeta, OwnerReference, controller_of, wire_name
 
 
 @pytest.mark.parametrize(
@@ -42,6 +43,11 @@ def test_objects_are_views() -> None:
     assert pod.status == PodStatus()
 
 
+def test_the_collector_does_not_look_at_objects() -> None:
+    pod = POD.decode(b'{"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c"}]}}')
+    assert not any(map(gc.is_tracked, (pod, pod.metadata, pod.spec, pod.spec.containers[0])))
+
+
 def test_only_what_is_said_is_written() -> None:
     body = POD.encode(POD.decode(b'{"metadata":{"name":"a"},"spec":{"containers":[{"name":"c","args":[]}]}}'))
     assert json.loads(body) == {
@@ -72,3 +78,9 @@ def test_integers_have_their_size() -> None:
 
 def test_without_nulls() -> None:
     assert without_nulls({"a": None, "b": [{"c": None}, 1]}) == {"b": [{}, 1]}
+
+
+def test_the_owner_that_manages_an_object() -> None:
+    owners = (OwnerReference(uid="a"), OwnerReference(uid="b", controller=True))
+    assert controller_of(ObjectMeta(owner_references=owners)) == owners[1]
+    assert controller_of(ObjectMeta(owner_references=owners[:1])) is None

@@ -15,10 +15,9 @@ from muster.api.core import (
     PodStatus,
     ResourceRequirements,
 )
-from muster.api.meta import ObjectMeta, OwnerReference
+from muster.api.meta import ObjectMeta
 from muster.api.pods import (
     all_containers,
-    controller_of,
     find_condition,
     is_active,
     is_deleting,
@@ -138,9 +137,6 @@ def test_small_questions() -> None:
         container_statuses=(ContainerStatus(name="b", restart_count=2), ContainerStatus(name="c")),
     )
     assert restart_count(Pod(status=statuses)) == 3
-    owners = (OwnerReference(uid="a"), OwnerReference(uid="b", controller=True))
-    assert controller_of(Pod(metadata=ObjectMeta(owner_references=owners))) == owners[1]
-    assert controller_of(Pod(metadata=ObjectMeta(owner_references=owners[:1]))) is None
     spec = PodSpec(init_containers=(Container(name="i"),), containers=(Container(name="c"),))
     assert [each.name for each in all_containers(spec)] == ["i", "c"]
 

@@ -1,6 +1,10 @@
-"""What aliases may make of a document: a little text must not become a lot."""
+"""JSON is read as JSON; what aliases may make of a document: a little text must not become a lot."""
+
+import json
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from muster.api import yaml_decode
 from muster.api.yaml_decode import MAX_ALIASED
@@ -32,3 +36,38 @@ def test_a_long_text_named_again_and_again_is_refused(text):
 def test_a_document_without_aliases_is_as_long_as_it_is():
     text = "a: " + "x" * (MAX_ALIASED + 1)
     assert yaml_decode.decode(text.encode())[0] == {"a": text.removeprefix("a: ")}
+
+
+JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(10**40), 10**40)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+)
+
+
+@given(st.dictionaries(st.text(), JSON) | st.lists(JSON), st.booleans(), st.sampled_from((None, 2, "\t")))
+def test_json_means_what_json_says(value, plain, indent):
+    text = json.dumps(value, ensure_ascii=plain, indent=indent)
+    assert yaml_decode.decode(text.encode()) == (value, ())
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        (r'{"a": "\ud83d"}', "found invalid Unicode character escape code"),
+        ('{"a": ' + "[" * 300 + "]" * 300 + "}", "it nests deeper than"),
+        ('{"a": ' + "1" * 200 + "}", "a number has more than"),
+        ('{"a": 1} {"b": 2}', "yaml: "),
+    ],
+)
+def test_json_has_the_limits_of_yaml(text, problem):
+    with pytest.raises(ValueError, match=problem):
+        yaml_decode.decode(text.encode())
+
+
+def test_a_key_that_json_gives_twice_is_told_with_its_line():
+    value, ((path, key, line),) = yaml_decode.decode(b'{"a": {"b": 1,\n"b": 2}}')
+    assert (value, path, key, line) == ({"a": {"b": 2}}, "a.b", "b", 2)

@@ -14,6 +14,9 @@ from muster.cluster.nodespec import NodeSpec, NodeSpecError, parse
             "simulated:1000,cpu=8,memory=32Gi,nvidia.com/gpu=8",
             NodeSpec("simulated", 1000, {"cpu": "8", "memory": "32Gi", "nvidia.com/gpu": "8"}),
         ),
+        ("process,gpus=4:fake,cpu=8", NodeSpec("process", 1, {"cpu": "8"}, 4)),
+        ("simulated:2,gpus=8", NodeSpec("simulated", 2, {"nvidia.com/gpu": "8"})),
+        ("simulated:2,gpus=8:fake", NodeSpec("simulated", 2, {"nvidia.com/gpu": "8"})),
     ],
 )
 def test_parse(text, spec):
@@ -40,6 +43,10 @@ def test_parse(text, spec):
         ("process,storage=4Gi", "did you mean ephemeral-storage?"),
         ("simulated,gpu=8", "others have a domain, as nvidia.com/gpu"),
         ("process,cpu=1,cpu=2", "cpu is given twice"),
+        ("process,gpus=4", "a process node offers the GPUs of its machine; gpus=4:fake plays four instead"),
+        ("process,gpus=4:real", "gpus=4:fake plays four"),
+        ("process,gpus=0:fake", "'0' is no number of GPUs from 1 to 1024"),
+        ("simulated,gpus=0.5", "'0.5' is no number of GPUs"),
     ],
 )
 def test_bad_values_say_which_part(text, problem):

@@ -6,12 +6,15 @@ import pytest
 
 from muster.api.batch import COMPLETION_INDEX, INDEXED, NON_INDEXED, Job, JobSpec
 from muster.api.core import (
+    Container,
     ContainerState,
     ContainerStateRunning,
     ContainerStateTerminated,
     ContainerStatus,
     Pod,
+    PodSpec,
     PodStatus,
+    PodTemplateSpec,
 )
 from muster.api.meta import ObjectMeta
 from muster.insight.attempts import attempts, chosen
@@ -104,3 +107,17 @@ def test_where_a_log_is():
     assert (there.path, there.query) == ("/api/v1/namespaces/ns/pods/a/log", {"container": "c"})
     assert gone.path == "/apis/batch/v1/namespaces/ns/jobs/j/log"
     assert gone.query == {"uid": "uid-b", "container": "c", "attempt": "2"}
+
+
+def test_containers_come_in_the_order_in_which_they_start():
+    statuses = [ContainerStatus(name=name, state=ContainerState(running=RUNNING)) for name in ("z", "main", "b")]
+    spec = PodSpec(init_containers=(Container(name="z"),), containers=(Container(name="main"), Container(name="b")))
+    template = PodTemplateSpec(spec=spec)
+    made = record_of(Job(metadata=ObjectMeta(name="j", namespace="ns"), spec=JobSpec(template=template)))
+    there = Pod(
+        metadata=ObjectMeta(name="j-x"),
+        status=PodStatus(init_container_statuses=(statuses[0],), container_statuses=tuple(statuses[1:])),
+    )
+    left = KeptPod("j-y", "u", "", "2026", {"b": (0,), "main": (0,), "z": (0,)})
+    assert [run.container for run in attempts(made, [there], [], ours=True)] == ["z", "main", "b"]
+    assert [run.container for run in attempts(made, [], [left], ours=True)] == ["z", "main", "b"]

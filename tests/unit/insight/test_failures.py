@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from muster.api.batch import Job
 from muster.api.core import Pod
+from muster.api.jobset import JobSet
 from muster.insight.failures import LINE_LENGTH, failures, last_line, so_far, why_failed, why_waiting
 from muster.insight.record import JobEnd, JobRecord, record_of
 
@@ -43,6 +44,7 @@ def job(failed: int = 0, limit: int = 6, deadline: int | None = None) -> JobReco
 
 
 REFUSED = "Pod was rejected: Node didn't have enough resource: cpu, requested: 4000, used: 8000, capacity: 8000"
+STOPPED = {"type": "muster.dev/ClusterStopped", "status": "True", "reason": "TerminationByKubelet"}
 PREEMPTED = {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler", "message": "preempted"}
 
 
@@ -71,7 +73,7 @@ PREEMPTED = {"type": "DisruptionTarget", "status": "True", "reason": "Preemption
             "rank 0 was refused by node n: no GPU",
         ),
         (pod(0, reason="Evicted", message="low on disk"), "rank 0 was evicted from node n: low on disk"),
-        (pod(0, {"state": ended(143)}, reason="DeadlineExceeded", limit=9), "rank 0 ran for longer than it may (9 s)"),
+        (pod(0, {"state": ended(143)}, reason="DeadlineExceeded", limit=9), "rank 0 ran into its time limit of 9s"),
         (pod(0, {"state": ended(143)}, reason="Terminated"), "rank 0 was ended by the shutdown of node n"),
         (pod(0, conditions=[PREEMPTED]), "rank 0 was ended: preempted"),
         (pod(0, reason="NodeAffinity", message="no match"), "rank 0 failed: NodeAffinity: no match"),
@@ -102,6 +104,57 @@ def test_those_that_were_asked_to_go_are_no_reason():
     assert [one.who for one in found] == ["rank 3", "rank 11", "rank 2"]
     [asked] = failures(job(), [pod(0, {"state": ended(143)}, deleting=True)])
     assert asked.who == "rank 0"
+
+
+OVER_LIMIT = "Job has reached the specified backoff limit: "
+CONTAINER = "Container c0 for pod ns/j-2-x failed with exit code "
+
+
+@pytest.mark.parametrize(
+    ("message", "pods", "said"),
+    [
+        (f"{OVER_LIMIT}{CONTAINER}3", [], "rank 2 ended with exit code 3"),
+        (f"{OVER_LIMIT}{CONTAINER}137", [], "rank 2 was ended by SIGKILL (exit code 137)"),
+        (f"{CONTAINER}3 matching FailJob rule at index 0", [], "rank 2 ended with exit code 3"),
+        (f"{OVER_LIMIT}Pod ns/j-2-x was deleted", [], "rank 2 was deleted"),
+        (
+            f"{OVER_LIMIT}Pod ns/j-2-x was deleted: preempted by ns/urgent",
+            [],
+            "rank 2 was deleted: preempted by ns/urgent",
+        ),
+        (f"{OVER_LIMIT}Pod ns/other was deleted", [], "pod other was deleted"),
+        (
+            f"{OVER_LIMIT}{CONTAINER}3",
+            [pod(0, {"state": ended(143)}, deleting=True), pod(1, {"state": ended(9)})],
+            "rank 2 ended with exit code 3; 1 more pod failed",
+        ),
+        # The pod itself is there, and knows more.
+        (
+            f"{CONTAINER}3 matching",
+            [pod(2, {"state": ended(3, message=TRACEBACK)})],
+            "rank 2 ended with exit code 3: V",
+        ),
+    ],
+)
+def test_who_failed_though_the_pod_is_gone(message, pods, said):
+    condition = {"type": "Failed", "status": "True", "reason": "BackoffLimitExceeded", "message": message}
+    spec = {"completions": 3, "parallelism": 3, "completionMode": "Indexed"}
+    document = {"metadata": {"name": "j"}, "spec": spec, "status": {"conditions": [condition]}}
+    failed = record_of(msgspec.convert(document, Job))
+    assert failed.end is not None
+    assert why_failed(failed, failed.end, pods).startswith(said)
+
+
+def test_the_only_pod_of_a_job_that_was_deleted_is_not_the_job():
+    end = JobEnd("Failed", "BackoffLimitExceeded", f"{OVER_LIMIT}Pod ns/j-x was deleted", job="j")
+    only = record_of(msgspec.convert({"metadata": {"name": "j"}, "spec": {"completions": 1}}, Job))
+    assert why_failed(only, end, []) == "its pod was deleted"
+
+
+def test_those_that_ended_with_the_cluster_are_no_reason():
+    stopped = pod(0, {"state": ended(143, at=1)}, conditions=[STOPPED], reason="Terminated")
+    assert [one.who for one in failures(job(), [stopped, pod(3, {"state": ended(8, at=2)})])] == ["rank 3"]
+    assert so_far(job(), [stopped]) == ""
 
 
 @pytest.mark.parametrize(
@@ -141,7 +194,7 @@ LIMIT = JobEnd("Failed", "BackoffLimitExceeded", "upstream's")
         (
             JobEnd("Failed", "DeadlineExceeded", deadline=10),
             [pod(1, {"state": ended(143)})],
-            "it ran for longer than it may (10 s)",
+            "it ran into its time limit of 10s",
         ),
         (LIMIT, [], "upstream's"),
     ],
@@ -189,3 +242,17 @@ def waiting(reason: str, message: str = "", **last: Any) -> dict[str, Any]:
 )
 def test_what_a_container_waits_for(state, texts):
     assert why_waiting(job(), pod(0, state, phase="Pending")) == texts
+
+
+@pytest.mark.parametrize(
+    ("started", "told"),
+    [(1, "not all workers had started after 60 s: 1 of 2 had"), (2, "group scheduling timed out: held up by another")],
+)
+def test_a_group_says_what_it_waited_for(started: int, told: str) -> None:
+    document = {
+        "metadata": {"name": "j"},
+        "spec": {"replicatedJobs": [], "groupSchedulingConfig": {"timeoutAfterSeconds": 60}},
+        "status": {"groupScheduling": {"epoch": 1, "started": started, "expected": 2}},
+    }
+    end = JobEnd("Failed", "DeadlineExceeded", "group scheduling timed out: held up by another")
+    assert why_failed(record_of(msgspec.convert(document, JobSet)), end, []) == told

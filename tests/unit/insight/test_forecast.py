@@ -8,7 +8,8 @@ import pytest
 
 from muster.api.core import Namespace
 from muster.api.kueue import ClusterQueue, LocalQueue, ResourceFlavor, Workload
-from muster.insight.forecast import RECENT, Holder, Need, Outlook, Snapshot, run_times
+from muster.insight.forecast import Holder, Need, Outlook, Snapshot, run_times
+from muster.queueing.scheduling.runtimes import RECENT
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
@@ -178,7 +179,7 @@ def test_estimate(found, expected):
 def test_who_waits_for_a_place_is_not_promised_one():
     waits = {"type": "QuotaReserved", "status": "False", "reason": "TopologyPlacementFailed"}
     found = estimated(snapshot(workload("me", conditions=[waits])))
-    assert found == (None, "cannot say", "it waits for a place in its topology, and only quota is forecast")
+    assert found == (None, "cannot say", "it waits for a place in its topology, and you may not see the nodes")
 
 
 def test_other_trees_are_not_looked_at():

@@ -5,8 +5,9 @@ import pytest
 
 from muster.api.batch import Job
 from muster.api.core import Pod
+from muster.api.jobset import JobSet
 from muster.api.meta import ObjectMeta
-from muster.insight.jobstate import Ending, JobState, ending, job_state, worker
+from muster.insight.jobstate import Ending, JobState, ending, job_state, worker, workers
 from muster.insight.quotastate import QuotaState
 from muster.insight.record import record_of
 
@@ -32,6 +33,7 @@ def pod(
     node="n",
     conditions=(),
     waiting=None,
+    why="why",
     code=None,
     finished="2026-01-01T00:00:00Z",
     name="p",
@@ -39,7 +41,7 @@ def pod(
 ):
     state = {"terminated": {"exitCode": code, "finishedAt": finished}} if code is not None else {}
     if waiting:
-        state = {"waiting": {"reason": waiting, "message": "why"}}
+        state = {"waiting": {"reason": waiting, "message": why}}
     return msgspec.convert(
         {
             "metadata": {"name": name},
@@ -64,6 +66,12 @@ UNSCHEDULABLE = {"type": "PodScheduled", "status": "False", "reason": "Unschedul
     ("subject", "pods", "state"),
     [
         pytest.param(job(), [], JobState("Pending", 0, 2, "waiting for its pods to be created"), id="no pods yet"),
+        pytest.param(
+            job(parallelism=0, completions=None),
+            [],
+            JobState("Pending", 0, 0, "it has 0 workers, and waits to be scaled", blocked=True),
+            id="of size 0",
+        ),
         pytest.param(
             job(),
             [pod(node=""), pod(node="", conditions=[UNSCHEDULABLE])],
@@ -96,7 +104,15 @@ UNSCHEDULABLE = {"type": "PodScheduled", "status": "False", "reason": "Unschedul
         ),
         pytest.param(job(), [pod()], JobState("Starting", 0, 2), id="on a node"),
         pytest.param(job(), [pod("Succeeded")] * 2, JobState("Finishing", 0, 2), id="all ended, not yet counted"),
-        pytest.param(job(), [pod(waiting="ContainerCreating")], JobState("Starting", 0, 2), id="its turn comes"),
+        pytest.param(
+            job(), [pod(waiting="ContainerCreating", why="")], JobState("Starting", 0, 2), id="its turn comes"
+        ),
+        pytest.param(
+            job(),
+            [pod(waiting="ContainerCreating")],
+            JobState("Starting", 0, 2, "pod p cannot start yet: why", blocked=True),
+            id="it cannot start",
+        ),
         pytest.param(
             job(),
             [pod("Running", waiting="CrashLoopBackOff")],
@@ -156,10 +172,50 @@ def test_the_queue_holds_a_job_before_anything_else(subject, quota_state, state)
     assert job_state(subject, [], quota_state) == state
 
 
+NO_CLUSTER = "it is left to MultiKueue, and no cluster has it: its queue has no check of MultiKueue's"
+
+
+@pytest.mark.parametrize(
+    ("status", "cluster", "state"),
+    [
+        ({}, "", JobState("Starting", 0, 2, NO_CLUSTER, blocked=True)),
+        ({"active": 2}, "east", JobState("Starting", 0, 2, "not started in east yet: muster why train")),
+        ({"active": 2, "ready": 1}, "east", JobState("Running", 1, 2)),
+        ({"active": 1, "ready": 1, "succeeded": 1}, "east", JobState("Running", 2, 2)),
+        ({"succeeded": 2}, "east", JobState("Running", 2, 2)),
+        ({"succeeded": 2, "conditions": [{"type": "Complete", "status": "True"}]}, "", JobState("Completed", 2, 2)),
+    ],
+)
+def test_of_a_job_that_runs_in_another_cluster_its_status_tells(status, cluster, state):
+    document = {
+        "metadata": {"name": "train"},
+        "spec": {"parallelism": 2, "completions": 2, "managedBy": "kueue.x-k8s.io/multikueue"},
+        "status": status,
+    }
+    admitted = QuotaState("Admitted", queue="q", cluster=cluster)
+    assert job_state(record_of(msgspec.convert(document, Job)), [], admitted) == state
+
+
 def test_a_job_that_its_queue_has_not_seen_is_not_suspended_by_a_person():
     labels = {"kueue.x-k8s.io/queue-name": "q"}
     subject = msgspec.structs.replace(job(suspend=True).source, metadata=ObjectMeta(name="j", labels=labels))
     assert job_state(record_of(subject), []) == JobState("Queued", 0, 2, "waiting to be taken in by its queue")
+
+
+@pytest.mark.parametrize(
+    ("kind", "manager", "said"),
+    [
+        (Job, "acme.com/foo", "managed by acme.com/foo"),
+        (JobSet, "acme.com/foo", "managed by acme.com/foo"),
+        (Job, "kubernetes.io/job-controller", "waiting for its pods to be created"),
+        (JobSet, "jobset.sigs.k8s.io/jobset-controller", "waiting for its pods to be created"),
+    ],
+)
+def test_who_manages_a_job_if_that_is_not_us(kind, manager, said):
+    roles = [{"name": "a", "template": {"spec": {}}}]
+    spec = {"managedBy": manager, "replicatedJobs": roles, "parallelism": 1, "completions": 1}
+    subject = record_of(msgspec.convert({"metadata": {"name": "j"}, "spec": spec}, kind))
+    assert job_state(subject, []) == JobState("Pending", 0, 1, said, blocked=said.startswith("managed"))
 
 
 @pytest.mark.parametrize(
@@ -218,3 +274,16 @@ def test_ranks_that_a_job_can_have(rank, found):
         with pytest.raises(ValueError, match=f"j has no worker {rank}: its ranks are 0 to 3"):
             worker(subject, rank)
     assert worker(job(), rank) == rank
+
+
+def test_ranks_that_are_listed():
+    fields = {"metadata": {"name": "j"}, "spec": {"completions": 4, "completionMode": "Indexed"}}
+    subject = record_of(msgspec.convert(fields, Job))
+    assert workers(subject, "0,2-3") == {"0", "2", "3"}
+    assert workers(subject, "1-1,01") == {"1"}
+    for text in ("0-4", "-1", "1-", "0,,1", "0-99999999999999999999", "0-1-2"):
+        with pytest.raises(ValueError, match="j has no worker"):
+            workers(subject, text)
+    with pytest.raises(ValueError, match="3-1: the first rank of it is higher"):
+        workers(subject, "3-1")
+    assert workers(job(), "x7k2p,ab") == {"x7k2p", "ab"}

@@ -10,27 +10,43 @@ from hypothesis import strategies as st
 from muster.api.batch import Job
 from muster.api.core import Node, Pod
 from muster.api.core.quota import LimitRange
-from muster.api.kueue import ClusterQueue, Cohort, LocalQueue, Workload
+from muster.api.jobset import JobSet
+from muster.api.kueue import ClusterQueue, Cohort, LocalQueue, ResourceFlavor, Workload
 from muster.api.runtimeclass import RuntimeClass
 from muster.gang.nodes.capacity import Capacity
 from muster.gang.placement import Placement, place
 from muster.gang.shapes import shape_of
-from muster.insight.jobstate import JobState
+from muster.insight.jobstate import OPEN, JobState, Verdict
 from muster.insight.never import Room, ask_of, doubted, verdict
 from muster.insight.quotastate import QuotaState
 from muster.insight.record import JobRecord, record_of
 from muster.queueing.additions import Completion
+from muster.queueing.quota.nodes import following
 
 
-def node(name: str, ready: bool = True, cordoned: bool = False, taint: str = "", labels: Any = (), **has: Any) -> Node:
+def node(
+    name: str,
+    ready: bool = True,
+    cordoned: bool = False,
+    taint: str = "",
+    labels: Any = (),
+    ill: int = 0,
+    full: bool = False,
+    **has: Any,
+) -> Node:
+    """has: what it gives to pods. ill: how many of its GPUs it does not give."""
     taints = [{"key": taint, "effect": "NoSchedule"}] if taint else []
-    conditions = [{"type": "Ready", "status": "True" if ready else "False"}]
+    conditions = [
+        {"type": "Ready", "status": "True" if ready else "False"},
+        {"type": "DiskPressure", "status": str(full)},
+    ]
     allocatable = {resource: str(quantity) for resource, quantity in has.items()}
+    gpus = {resource: str(int(quantity) + ill) for resource, quantity in allocatable.items() if "gpu" in resource}
     return msgspec.convert(
         {
             "metadata": {"name": name, "labels": dict(labels)},
             "spec": {"taints": taints, "unschedulable": cordoned},
-            "status": {"conditions": conditions, "allocatable": {"pods": "10"} | allocatable},
+            "status": {"conditions": conditions, "allocatable": {"pods": "10"} | allocatable, "capacity": gpus},
         },
         Node,
     )
@@ -49,8 +65,8 @@ def job(pods: int = 1, selector: Any = None, annotations: Any = None, spec: Any 
     return record_of(found)
 
 
-def cluster_queue(name: str, flavors: Any, cohort: str = "", borrow: Any = None) -> ClusterQueue:
-    """`flavors` by name: resources and their quotas, the same resources in each."""
+def cluster_queue(name: str, flavors: Any, cohort: str = "", borrow: Any = None, follows: bool = False) -> ClusterQueue:
+    """`flavors` by name: resources and their quotas, the same resources in each. follows: what the nodes have."""
     groups = [
         {
             "coveredResources": list(next(iter(flavors.values()))),
@@ -68,7 +84,8 @@ def cluster_queue(name: str, flavors: Any, cohort: str = "", borrow: Any = None)
         }
     ]
     spec = {"resourceGroups": groups, "cohortName": cohort}
-    return msgspec.convert({"metadata": {"name": name}, "spec": spec}, ClusterQueue)
+    annotations = {"muster.dev/quota-from-nodes": "true"} if follows else {}
+    return msgspec.convert({"metadata": {"name": name, "annotations": annotations}, "spec": spec}, ClusterQueue)
 
 
 def room(*nodes: Node, fixed: bool = True, queues: Any = (), cohorts: Any = (), **added: Any) -> Room:
@@ -85,6 +102,16 @@ def room(*nodes: Node, fixed: bool = True, queues: Any = (), cohorts: Any = (), 
         local_queues=msgspec.convert(local, list[LocalQueue]),
         **added,
     )
+
+
+def test_nodes_here_say_nothing_of_a_job_that_another_cluster_runs():
+    subject = job(cpu="64").source
+    spec = msgspec.structs.replace(subject.spec, managed_by="kueue.x-k8s.io/multikueue")
+    there = record_of(msgspec.structs.replace(subject, spec=spec))
+    assert verdict(ask_of(job(cpu="64")), room(SMALL)).text
+    assert not verdict(ask_of(there), room(SMALL)).text
+    queue = cluster_queue("q", {"f": {"cpu": "8"}})
+    assert verdict(ask_of(there), room(SMALL, queues=[queue]), "ns", "q").text, "its quota does"
 
 
 GPU: dict[str, Any] = {"nvidia.com/gpu": "1"}
@@ -159,6 +186,49 @@ def test_what_no_node_has(asked, nodes, text):
     assert (found.text, found.certain) == (text, bool(text))
 
 
+def jobset(*replicas: int, of: Any = None, status: Any = None, succeeded: int = 0) -> JobRecord:
+    """Roles a, b, ... of Jobs with one pod of one CPU; of: its group."""
+    template = {"spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]}}
+    job_spec = {"parallelism": 1, "completions": 1, "template": template}
+    roles = [
+        {"name": name, "replicas": count, "template": {"spec": job_spec}}
+        for name, count in zip("ab", replicas, strict=False)
+    ]
+    spec = {"replicatedJobs": roles, "groupSchedulingConfig": of}
+    metadata = {"name": "j", "namespace": "ns", "uid": "u"}
+    owner = {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "name": "j", "uid": "u", "controller": True}
+    child = {"metadata": {"ownerReferences": [owner]}, "spec": job_spec, "status": {"succeeded": succeeded}}
+    found = {"metadata": metadata, "spec": spec, "status": {"groupScheduling": status}}
+    return record_of(msgspec.convert(found, JobSet), [msgspec.convert(child, Job)])
+
+
+TOO_MANY = "its 5 pods with 1 cpu each never fit at once; empty, the node has room for 4"
+
+
+@pytest.mark.parametrize(
+    ("asked", "text"),
+    [
+        pytest.param(jobset(5, of={}), TOO_MANY, id="a group, before anything is known of it"),
+        pytest.param(jobset(2, 3, of={}), TOO_MANY, id="of two roles"),
+        pytest.param(jobset(5, of={}, status={"epoch": 2, "releasedEpoch": 1}), TOO_MANY, id="that was restarted"),
+        pytest.param(jobset(5, of={}, status={"epoch": 2, "releasedEpoch": 2}), "", id="that was let go"),
+        pytest.param(jobset(5, of={}, succeeded=1), "", id="of which some need not run again"),
+        pytest.param(jobset(4, 1, of={"targetReplicatedJobs": ["a"]}), "", id="without the others"),
+        pytest.param(jobset(5, 1, of={"targetReplicatedJobs": ["a"]}), TOO_MANY, id="of one role"),
+        pytest.param(jobset(4, of={}), "", id="that fits"),
+        pytest.param(jobset(5), "", id="no group: Job by Job"),
+    ],
+)
+def test_a_group_that_starts_together_has_to_fit_at_once(asked: JobRecord, text: str) -> None:
+    assert verdict(ask_of(asked), room(node("a", cpu=4))).text == text
+
+
+def test_how_far_a_group_is_that_can_never_start() -> None:
+    waits = JobState("Pending", 0, 5, "0/1 nodes; 4 of 5 pods started", blocked=True, progress="4 of 5 pods started")
+    found = doubted(jobset(5, of={}), waits, room(node("a", cpu=4)))
+    assert found.reason == f"can never start: {TOO_MANY}; 4 of 5 pods started"
+
+
 def test_where_nodes_may_be_added_it_is_not_for_ever():
     found = verdict(ask_of(job(cpu="64")), room(SMALL, LARGE, fixed=False))
     assert found.sentence == "cannot start as things are: no node has 64 cpu; the largest has 8"
@@ -221,6 +291,109 @@ def test_what_a_cluster_adds_to_pods_counts():
     found = verdict(ask_of(virtual), there, "ns", "q")
     assert found.text == "no node ever has 9 cpu; the largest has 8"
     assert not verdict(ask_of(virtual), room(node("huge", cpu=9), **added), "ns").text
+
+
+def gpus(count: int) -> dict[str, Any]:
+    return {"nvidia.com/gpu": str(count)}
+
+
+def gpu_node(name: str, well: int, **state: Any) -> Node:
+    return node(name, **state, **gpus(well))
+
+
+GPU_FLAVOR = msgspec.convert([{"metadata": {"name": "f"}}], list[ResourceFlavor])
+FOLLOWER = cluster_queue("q", {"f": {"nvidia.com/gpu": "0"}}, follows=True)
+
+
+def followed(*nodes: Node, flavors: Any = GPU_FLAVOR, fixed: bool = True) -> Room:
+    """A cluster whose queue q has what its nodes give now."""
+    queue = following(FOLLOWER, {one.metadata.name: one for one in GPU_FLAVOR}, nodes)
+    return room(*nodes, queues=[queue], flavors=flavors, fixed=fixed)
+
+
+ONE_ILL, LAID_UP = gpu_node("a", 3, ill=1), "1 nvidia.com/gpu of a (ill)"
+
+
+@pytest.mark.parametrize("queue", ["q", ""])
+@pytest.mark.parametrize(
+    ("asked", "nodes", "awaits"),
+    [
+        pytest.param(job(**gpus(3)), [ONE_ILL], "", id="as many as are well"),
+        pytest.param(job(**gpus(4)), [ONE_ILL], LAID_UP, id="all"),
+        pytest.param(job(4, **gpus(1)), [ONE_ILL], LAID_UP, id="all, for a gang"),
+        pytest.param(job(**gpus(2)), [gpu_node("a", 0, ill=2)], "2 nvidia.com/gpu of a (ill)", id="none is well"),
+        pytest.param(job(**gpus(4)), [gpu_node("a", 4, cordoned=True)], "a (cordoned)", id="cordoned"),
+        pytest.param(job(**gpus(4)), [gpu_node("a", 4, ready=False)], "a (not ready)", id="not ready"),
+        pytest.param(job(**gpus(4)), [gpu_node("a", 4, full=True)], "a (disk pressure)", id="full"),
+        pytest.param(
+            job(**gpus(4)),
+            [gpu_node("a", 4, ready=False, cordoned=True, taint="node.kubernetes.io/unreachable")],
+            "a (not ready, cordoned)",
+            id="each state once",
+        ),
+        pytest.param(job(**gpus(4)), [gpu_node("b", 4, cordoned=True), ONE_ILL], f"b (cordoned), {LAID_UP}", id="any"),
+        pytest.param(
+            job(2, **gpus(4)), [gpu_node("b", 4, cordoned=True), ONE_ILL], f"b (cordoned), {LAID_UP}", id="all of them"
+        ),
+        pytest.param(job(**gpus(2)), [gpu_node("a", 3, ill=1, cordoned=True)], "a (cordoned)", id="what it needs"),
+        pytest.param(
+            job(2, **gpus(2)), [ONE_ILL, gpu_node("b", 1, cordoned=True)], LAID_UP, id="and nodes that it could go to"
+        ),
+    ],
+)
+def test_which_nodes_have_to_become_well(asked, nodes, awaits, queue):
+    found = verdict(ask_of(asked), followed(*nodes), "ns", queue)
+    assert found == Verdict(awaits=awaits)
+    assert found.sentence == (f"waits for {awaits}" if awaits else "")
+
+
+@pytest.mark.parametrize("queue", ["q", ""])
+def test_what_would_not_fit_if_all_were_well_never_starts(queue):
+    found = verdict(ask_of(job(**gpus(5))), followed(ONE_ILL), "ns", queue)
+    assert found.sentence == "can never start: no node ever has 5 nvidia.com/gpu; the largest has 4"
+
+
+def test_of_many_nodes_some_are_named():
+    nodes = [gpu_node(f"n{number}", 4, cordoned=True) for number in range(7)]
+    named = ", ".join(f"n{number} (cordoned)" for number in range(5))
+    assert verdict(ask_of(job(**gpus(4))), room(*nodes)).sentence == f"waits for {named} and 2 more"
+
+
+def test_where_nodes_may_be_added_others_may_do():
+    asked = ask_of(job(4, **gpus(1)))
+    assert verdict(asked, followed(ONE_ILL, fixed=False), "ns", "q").sentence == f"waits for {LAID_UP}, or more nodes"
+    more = ask_of(job(5, **gpus(1)))
+    found = verdict(more, followed(ONE_ILL, fixed=False), "ns", "q")
+    text = "the quota of queue q is 4 nvidia.com/gpu at most, and it asks for 5"
+    assert (found.text, found.certain) == (text, False)
+    assert verdict(more, followed(ONE_ILL), "ns", "q").certain
+
+
+def test_a_queue_that_borrows_from_one_that_follows_the_nodes_may_get_what_they_have_at_their_best():
+    lender = msgspec.structs.replace(FOLLOWER, spec=msgspec.structs.replace(FOLLOWER.spec, cohort_name="lab"))
+    lender = following(lender, {"f": GPU_FLAVOR[0]}, [ONE_ILL])
+    borrower = cluster_queue("b", {"f": {"nvidia.com/gpu": "0", "pods": "0"}}, "lab")
+    there = room(ONE_ILL, queues=[lender, borrower], cohorts=["lab"], flavors=GPU_FLAVOR)
+    assert verdict(ask_of(job(**gpus(4))), there, "ns", "b") == Verdict(awaits=LAID_UP)
+    assert verdict(ask_of(job(**gpus(5))), there, "ns", "b").certain
+
+
+def test_of_a_quota_that_is_about_to_follow_its_nodes_nothing_is_said():
+    nodes = [gpu_node("a", 4), node("b", cordoned=True)]
+    there = room(*nodes, queues=[FOLLOWER], flavors=GPU_FLAVOR, fixed=False)
+    assert verdict(ask_of(job(**gpus(4))), there, "ns", "q") == OPEN
+
+
+def test_of_quota_that_follows_what_may_not_be_seen_nothing_is_said():
+    assert verdict(ask_of(job(**gpus(4))), followed(), "ns", "q") == OPEN
+    assert verdict(ask_of(job(2, **gpus(3))), followed(gpu_node("a", 3), flavors=None), "ns", "q").text == (
+        "its 2 pods with 3 nvidia.com/gpu each never fit at once; empty, the node has room for 1"
+    )
+
+
+def test_who_waits_for_nodes_says_so_instead_of_what_is_short():
+    state = JobState("Queued", 0, 1, NO_WAY, True, QuotaState("Queued", NO_WAY, queue="q"))
+    assert doubted(job(**gpus(4)), state, followed(ONE_ILL)).reason == f"waits for {LAID_UP}"
 
 
 def test_what_nodes_and_quota_lack_is_said_once():

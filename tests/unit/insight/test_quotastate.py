@@ -4,7 +4,8 @@ import msgspec
 import pytest
 
 from muster.api.kueue import Workload
-from muster.insight.quotastate import by_owner, display_name, owner_uids, quota_state
+from muster.api.managed.dispatch import barred
+from muster.insight.quotastate import by_owner, display_name, once, owner_uids, quota_state
 
 MINUTE = "2026-01-01T00:01:00Z"
 NO_ROOM = "insufficient unused quota for cpu in flavor f, 2 more needed"
@@ -29,6 +30,7 @@ def workload(*conditions, name="w", active=True, owners=(), labels=None, **statu
 
 
 RESERVED, ADMITTED = condition("QuotaReserved"), condition("Admitted")
+BARRED = {"name": "multikueue", "state": "Pending", "lastTransitionTime": MINUTE, "message": barred(["b"])}
 HOLDS = {"admission": {"clusterQueue": "c", "podSetAssignments": []}}
 
 
@@ -120,6 +122,30 @@ def pending(message, reason="WaitingForQuota"):
             "checking: waiting for admission checks: b (Pending: soon), c (Retry)",
             id="checks",
         ),
+        pytest.param(
+            workload(RESERVED, nominatedClusterNames=["a", "b"], **HOLDS),
+            "Checking",
+            "checking: waiting for quota in one of the clusters a, b",
+            id="clusters",
+        ),
+        pytest.param(
+            workload(RESERVED, nominatedClusterNames=["a"], **HOLDS),
+            "Checking",
+            "checking: waiting for quota in cluster a",
+            id="a cluster",
+        ),
+        pytest.param(
+            workload(RESERVED, nominatedClusterNames=["a", "b"], admissionChecks=[BARRED], **HOLDS),
+            "Checking",
+            f"checking: waiting for quota in cluster a; {BARRED['message']}",
+            id="barred in one cluster",
+        ),
+        pytest.param(
+            workload(RESERVED, nominatedClusterNames=["b"], admissionChecks=[BARRED], **HOLDS),
+            "Checking",
+            f"checking: {BARRED['message']}",
+            id="barred in all clusters",
+        ),
         pytest.param(workload(RESERVED, ADMITTED, **HOLDS), "Admitted", "admitted: ", id="admitted"),
         pytest.param(
             workload(RESERVED, ADMITTED, condition("Finished", reason="Succeeded"), **HOLDS),
@@ -161,3 +187,15 @@ def test_a_job_has_the_workload_that_is_not_finished_and_of_those_the_youngest()
 )
 def test_people_call_a_workload_by_its_job(owners, namespace, name):
     assert display_name(workload(owners=owners).metadata, namespace) == name
+
+
+def test_what_is_said_of_many_podsets_alike_is_said_once():
+    said = "; ".join(f"couldn't assign flavors to pod set r{n}: no cpu{'' if n else '; none'}" for n in range(8))
+    assert once(said) == (
+        "couldn't assign flavors to pod sets r0: no cpu; none; "
+        "couldn't assign flavors to pod sets r1, r2, r3, r4, r5 and 2 more: no cpu"
+    )
+    assert (
+        once("couldn't assign flavors to pod set a: x; couldn't assign flavors to pod set b: y").count("pod set ") == 2
+    )
+    assert once("anything else") == "anything else"

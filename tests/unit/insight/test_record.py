@@ -9,7 +9,8 @@ from muster.api.batch import Job
 from muster.api.core import Pod
 from muster.api.jobset import JobSet
 from muster.insight.jobstate import JobState, ending, job_state
-from muster.insight.record import JobEnd, JobRecord, job_of, record_of, records_of
+from muster.insight.quotastate import QuotaState
+from muster.insight.record import Elsewhere, JobEnd, JobRecord, job_of, record_of, records_of
 from muster.runtime.containerlogs import KeptPod
 
 LABEL = "jobset.sigs.k8s.io/"
@@ -37,13 +38,22 @@ def child(name: str, uid: str = "js", at: int = 0, reason: str = "", **status: A
     return msgspec.convert({"metadata": metadata, "spec": {"activeDeadlineSeconds": 9}, "status": status}, Job)
 
 
-def pod(role: str, job: int, index: int | None, uid: str = "js", phase: str = "Running", **status: Any) -> Pod:
+def tried(name: str, limit: int) -> Job:
+    """A Job of the JobSet; that of all pods here is `x`, with the UID `y`."""
+    job = child(name)
+    meta = msgspec.structs.replace(job.metadata, uid="y" if name == "x" else "other")
+    return msgspec.structs.replace(job, metadata=meta, spec=msgspec.structs.replace(job.spec, backoff_limit=limit))
+
+
+def pod(
+    role: str, job: int, index: int | None, uid: str = "js", phase: str = "Running", node: str = "n", **status: Any
+) -> Pod:
     labels = {f"{LABEL}jobset-uid": uid, f"{LABEL}replicatedjob-name": role, f"{LABEL}job-index": str(job)}
     annotations = {} if index is None else {"batch.kubernetes.io/job-completion-index": str(index)}
     owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "x", "uid": "y", "controller": True}
     metadata = {"name": "p-x7k2p", "labels": labels, "annotations": annotations, "ownerReferences": [owner]}
     return msgspec.convert(
-        {"metadata": metadata, "spec": {"nodeName": "n", "containers": []}, "status": {"phase": phase} | status}, Pod
+        {"metadata": metadata, "spec": {"nodeName": node, "containers": []}, "status": {"phase": phase} | status}, Pod
     )
 
 
@@ -96,9 +106,25 @@ def test_a_jobset_has_its_own_jobs_and_pods_and_what_is_of_none_stands_alone():
     jobs = [child("j-b"), child("j-a"), child("old", uid="before"), child("alone", uid="")]
     [whole, *others] = records_of([jobset()], jobs)
     assert [job.metadata.name for job in whole.jobs] == ["j-a", "j-b"]
-    assert [one.metadata.name for one in others] == ["old", "alone"]
+    assert [(one.metadata.name, one.gone) for one in others] == [("j", True), ("alone", False)]
+    assert job_state(others[0], []) == JobState("Deleting", 0, 0)
+    # Where JobSets may not be seen, their Jobs are all that there is.
+    assert [(one.metadata.name, one.gone) for one in records_of(None, jobs[2:])] == [("old", False), ("alone", False)]
     assert whole.owns(pod("driver", 0, 0))
     assert not whole.owns(pod("driver", 0, 0, uid="before"))
+
+
+def test_who_a_pod_was_that_is_gone():
+    labels = {f"{LABEL}replicatedjob-name": "worker", f"{LABEL}job-index": "1"}
+    made = msgspec.convert({"metadata": {"labels": labels}, "spec": {"completionMode": "Indexed"}}, Job)
+    job = child("j-worker-1")
+    job = msgspec.structs.replace(
+        made, metadata=msgspec.structs.replace(job.metadata, labels=labels), status=job.status
+    )
+    found = record_of(jobset(), [job])
+    assert found.who_was("j-worker-1", "j-worker-1-2-abcde") == "rank 6 (worker)"
+    assert found.who_was("j-worker-1", "j-worker-1-abcde") == "pod j-worker-1-abcde"
+    assert found.who_was("gone", "gone-2-abcde") == "pod gone-2-abcde"
 
 
 def ended(reason: str, message: str = "whole", **status: Any) -> dict[str, Any]:
@@ -115,7 +141,7 @@ def ended(reason: str, message: str = "whole", **status: Any) -> dict[str, Any]:
         (
             ended("FailedJobs"),
             [child("b", at=2, reason="BackoffLimitExceeded"), child("a", at=1, reason="DeadlineExceeded")],
-            JobEnd("Failed", "DeadlineExceeded", "a", 9),
+            JobEnd("Failed", "DeadlineExceeded", "a", 9, job="a"),
         ),
         (ended("ReachedMaxRestarts", restarts=2), [], JobEnd("Failed", "ReachedMaxRestarts", "whole", None, 2)),
         (ended("Other"), [child("a", reason="X")], JobEnd("Failed", "Other", "whole", by_pods=False)),
@@ -125,6 +151,15 @@ def test_how_a_jobset_ended(status, jobs, end):
     assert record_of(jobset(status=status), jobs).end == end
 
 
+CONFLICT = {
+    "type": "GroupSchedulingReady",
+    "status": "False",
+    "reason": "ConfigMapConflict",
+    "message": "0/7 pods started; ConfigMap is of another",
+}
+UNPLACED = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/1 nodes"}
+RESTARTING = {"type": "RestartingJobSet", "status": "True"}
+DRIVER = "rank 0 (driver) ended with exit code 3"
 GATHERING = {"groupScheduling": {"epoch": 2, "releasedEpoch": 1, "started": 3, "expected": 7}}
 
 
@@ -132,6 +167,16 @@ GATHERING = {"groupScheduling": {"epoch": 2, "releasedEpoch": 1, "started": 3, "
     ("job", "pods", "state"),
     [
         (record_of(jobset()), [], JobState("Pending", 0, 7, "waiting for its pods to be created")),
+        (
+            record_of(jobset(role("w", 0, 3))),
+            [],
+            JobState("Pending", 0, 0, "it has 0 workers, and waits to be scaled", blocked=True),
+        ),
+        (
+            record_of(msgspec.convert({"metadata": {"name": "j", "uid": "js"}}, JobSet)),
+            [],
+            JobState("Pending", 0, 0, "it has no roles, and never runs", blocked=True),
+        ),
         # Those of a role that has ended are done, and the next have not been made.
         (
             record_of(jobset(), [child("j-driver-0", succeeded=1)]),
@@ -144,9 +189,50 @@ GATHERING = {"groupScheduling": {"epoch": 2, "releasedEpoch": 1, "started": 3, "
             JobState("Starting", 0, 7, "3 of 7 workers have started; they go on once all have"),
         ),
         (
+            record_of(jobset(status=GATHERING)),
+            [
+                pod("driver", 0, 0, phase="Pending"),
+                pod("worker", 0, 0, phase="Pending", node="", conditions=[UNPLACED]),
+            ],
+            JobState("Pending", 0, 7, "0/1 nodes; 3 of 7 pods started", blocked=True, progress="3 of 7 pods started"),
+        ),
+        (
+            record_of(jobset(status=GATHERING | {"conditions": [CONFLICT]})),
+            [],
+            JobState("Pending", 0, 7, "0/7 pods started; ConfigMap is of another", blocked=True),
+        ),
+        (
             record_of(jobset(status={"restarts": 2})),
             [pod("driver", 0, 0)],
             JobState("Running", 0, 7, "it was restarted 2 times"),
+        ),
+        (
+            record_of(jobset(status={"replicatedJobsStatus": [{"name": "worker", "jobRestarts": [0, 3]}]})),
+            [pod("driver", 0, 0)],
+            JobState("Running", 0, 7, "Jobs of it were restarted 3 times"),
+        ),
+        (
+            record_of(
+                jobset(status={"restarts": 1, "replicatedJobsStatus": [{"name": "worker", "jobRestarts": [0, 1]}]})
+            ),
+            [pod("driver", 0, 0)],
+            JobState("Running", 0, 7, "it was restarted once, and Jobs of it once"),
+        ),
+        # A Job that has failed more often than it may is not tried again; nor is there a pause where all start anew.
+        (
+            record_of(jobset(), [tried("x", 0), tried("z", 0)]),
+            [pod("driver", 0, 0, phase="Failed", **failed(3)), pod("worker", 0, 0, phase="Succeeded")],
+            JobState("Finishing", 0, 7),
+        ),
+        (
+            record_of(jobset(), [tried("x", 1), tried("z", 0)]),
+            [pod("driver", 0, 0, phase="Failed", **failed(3)), pod("worker", 0, 0, phase="Succeeded")],
+            JobState("Retrying", 0, 7, f"the next comes after a pause; 1 pod failed: {DRIVER}"),
+        ),
+        (
+            record_of(jobset(status={"restarts": 1, "conditions": [RESTARTING]}), [tried("x", 0)]),
+            [pod("driver", 0, 0, phase="Failed", **failed(3)), pod("worker", 0, 0, phase="Succeeded")],
+            JobState("Retrying", 0, 7, f"it was restarted once; 1 pod failed, 0 may: {DRIVER}"),
         ),
         (
             record_of(jobset(status=ended("ReachedMaxRestarts", restarts=1))),
@@ -163,6 +249,18 @@ GATHERING = {"groupScheduling": {"epoch": 2, "releasedEpoch": 1, "started": 3, "
 )
 def test_the_state_of_a_jobset(job: JobRecord, pods: list[Pod], state: JobState):
     assert job_state(job, pods) == state
+
+
+def test_a_jobset_that_runs_in_another_cluster_is_counted_by_its_status():
+    counts = {"failed": 0, "suspended": 0}
+    driver = {"name": "driver", "ready": 0, "succeeded": 1, "active": 0, **counts}
+    worker = {"name": "worker", "ready": 1, "succeeded": 0, "active": 2, **counts}
+    status = {"replicatedJobsStatus": [driver, worker]}
+    found = record_of(jobset(status=status, managedBy="kueue.x-k8s.io/multikueue"))
+    assert found.elsewhere == Elsewhere(active=6, ready=3, succeeded=1)
+    admitted = QuotaState("Admitted", queue="q", cluster="east")
+    assert job_state(found, [], admitted) == JobState("Running", 4, 7)
+    assert record_of(jobset(status=status)).elsewhere is None
 
 
 def test_the_exit_code_is_that_of_the_first_to_fail():

@@ -8,14 +8,18 @@ import pytest
 from tests.unit.insight.test_jobstate import READY, UNSCHEDULABLE, job
 from tests.unit.insight.test_quotastate import HOLDS, MINUTE, NO_ROOM, condition, pending, workload
 
+from muster.api.conditions import is_true
 from muster.api.core import Pod
 from muster.api.jobset import JobSet
+from muster.api.kueue import PodSet
 from muster.api.kueue.visibility import PendingWorkload
+from muster.api.managed.dispatch import barred
+from muster.insight.clusters import ClusterState
 from muster.insight.forecast import Holder, Need
 from muster.insight.jobstate import Verdict, job_state
 from muster.insight.quotastate import quota_state
 from muster.insight.record import record_of
-from muster.insight.why import NODES_NAMED, JobReadings, Level, failed, levels, when
+from muster.insight.why import NODES_NAMED, JobReadings, Level, failed, joined, levels, when
 from muster.queueing.scheduling.estimate import Certainty, Estimate
 
 NOW = datetime(2026, 1, 1, 0, 6, tzinfo=UTC)
@@ -104,7 +108,7 @@ def test_who_waits_for_quota_is_told_everything_about_it():
         "RESOURCE   FLAVOR   ASKED   QUOTA   USED   AVAILABLE   MISSING",
         "cpu        f        6       4       3      1           5",
         "memory     f        2Gi     8Gi     0      8Gi         0",
-        "never enough: cpu of flavor f is 4 in all",
+        "more than there is: cpu of flavor f is 4 in all",
         "ahead of it: w0 (priority 0), w1 (priority 1), w2 (priority 2), w3 (priority 3), w4 (priority 4) and 2 more",
         "what is missing is used by: a (cpu 3, for 30s)",
         "it lost its quota (Preempted): for tune x",
@@ -159,6 +163,16 @@ def test_a_job_that_its_queue_has_not_taken_in():
     assert look(facts(subject))["quota"].text == "waiting to be taken in by queue q: it has no Workload yet"
 
 
+@pytest.mark.parametrize(("suspended", "state"), [(True, "here"), (False, "none")])
+def test_a_job_whose_workload_may_not_be_seen(suspended, state):
+    unlabelled = job(suspend=suspended).source
+    metadata = msgspec.structs.replace(unlabelled.metadata, labels={"kueue.x-k8s.io/queue-name": "q"})
+    subject = record_of(msgspec.structs.replace(unlabelled, metadata=metadata))
+    found = look(facts(subject, unseen="you may not"))["quota"]
+    assert (found.state, found.text) == (state, "it is for queue q; how it does there cannot be seen")
+    assert found.details == ("you may not",)
+
+
 def test_where_pods_are_and_since_when():
     pods = [pod(0, "a"), pod(1, "a"), pod(2, "a"), pod(4, "a"), pod(3, "b")]
     found = look(facts(pods=pods, work=ADMITTED))
@@ -202,6 +216,16 @@ def test_the_head_of_a_strict_queue_is_named():
     )
 
 
+def test_what_may_start_with_fewer_is_told_so_and_not_that_it_is_more_than_there_is():
+    work = workload(pending(NO_ROOM))
+    podsets = (PodSet(name="main", count=8, min_count=1),)
+    work = msgspec.structs.replace(work, spec=msgspec.structs.replace(work.spec, pod_sets=podsets))
+    needs = [Need("f", "cpu", 6000, 4000, 3000, 1000, 4000)]
+    details = look(facts(job(suspend=True), work=work, needs=needs))["quota"].details
+    assert details[-1] == "it starts with as few as 1 of 8"
+    assert not [line for line in details if "more than there is" in line]
+
+
 def test_who_can_never_start_is_not_told_who_holds_what():
     about = {
         "needs": [Need("f", "cpu", 6000, 4000, 3000, 1000, 4000)],
@@ -209,7 +233,7 @@ def test_who_can_never_start_is_not_told_who_holds_what():
         "verdict": Verdict("no node is so large", certain=True),
     }
     details = look(facts(job(suspend=True), work=workload(pending(NO_ROOM)), **about))["quota"].details
-    assert not [line for line in details if "used by" in line or "never enough" in line]
+    assert not [line for line in details if "used by" in line or "more than there is" in line]
 
 
 def test_failures_in_words_then_in_upstreams():
@@ -246,6 +270,82 @@ def test_another_cluster():
     assert (found["cluster"].state, found["cluster"].text) == ("done", "it runs in west")
     found = look(facts(work=msgspec.structs.replace(ADMITTED, status=_status(nominated_cluster_names=("a", "b")))))
     assert (found["cluster"].state, found["cluster"].text) == ("here", "it is tried in a, b")
+
+
+def reserved(*tried: str, message: str = "") -> Any:
+    """Quota is reserved here, and clusters are tried."""
+    check = {"name": "multikueue", "state": "Pending", "lastTransitionTime": MINUTE, "message": message}
+    return workload(condition("QuotaReserved"), admissionChecks=[check], nominatedClusterNames=tried, **HOLDS)
+
+
+EAST = ClusterState("east", "Connected", "", NOW)
+WEST = ClusterState("west", "Lost", "ClientConnectionFailed: refused", NOW - timedelta(minutes=3))
+
+
+@pytest.mark.parametrize(
+    ("work", "expected", "text", "details"),
+    [
+        pytest.param(
+            reserved("east", "west"),
+            ("done", "here", "later"),
+            "it is tried in east, west",
+            ("the first that has quota for all of it runs it", "west: ClientConnectionFailed: refused"),
+            id="nominated",
+        ),
+        pytest.param(reserved("east"), ("done", "here", "later"), "it is tried in east", (), id="one"),
+        pytest.param(
+            reserved("east", "west", message=barred(["west"])),
+            ("done", "here", "later"),
+            "it is tried in east",
+            (barred(["west"]),),
+            id="barred in one",
+        ),
+        pytest.param(
+            reserved("east", message=barred(["east"])),
+            ("done", "here", "later"),
+            "no cluster can take it",
+            (barred(["east"]),),
+            id="barred in all",
+        ),
+        pytest.param(
+            reserved(),
+            ("here", "here", "later"),
+            "no cluster is asked yet",
+            ("west: ClientConnectionFailed: refused",),
+            id="none can be",
+        ),
+        pytest.param(
+            workload(pending(NO_ROOM)), ("here", "later", "later"), "another one, of east, west", (), id="waits here"
+        ),
+        pytest.param(
+            msgspec.structs.replace(ADMITTED, status=msgspec.structs.replace(ADMITTED.status, cluster_name="east")),
+            ("done", "done", "here"),
+            "it runs in east",
+            (),
+            id="runs",
+        ),
+        pytest.param(
+            msgspec.structs.replace(ADMITTED, status=msgspec.structs.replace(ADMITTED.status, cluster_name="west")),
+            ("done", "here", "later"),
+            "it runs in west, which has been out of reach for 3m",
+            ("ClientConnectionFailed: refused", "if that lasts, it starts anew in another cluster"),
+            id="lost",
+        ),
+    ],
+)
+def test_a_job_that_another_cluster_runs(work, expected, text, details):
+    subject = job(suspend=not is_true(work.status.conditions, "Admitted")).source
+    spec = msgspec.structs.replace(subject.spec, managed_by="kueue.x-k8s.io/multikueue")
+    handed_over = record_of(msgspec.structs.replace(subject, spec=spec))
+    found = look(facts(handed_over, work=work, clusters=(EAST, WEST)))
+    assert tuple(found[name].state for name in ("quota", "cluster", "placement")) == expected
+    assert (found["cluster"].text, found["cluster"].details) == (text, details)
+
+
+def test_what_becomes_of_pods_elsewhere_is_known_there():
+    here = [Level("quota", "done", "here"), Level("cluster", "done", "east"), Level("placement", "done", "2 pods")]
+    there = [Level("quota", "done", "there"), Level("placement", "here", "no node"), Level("size", "none", "2")]
+    assert joined(here, there) == [*here[:2], there[1]]
 
 
 def _status(**changes: Any) -> Any:
@@ -296,3 +396,32 @@ def test_of_a_jobset_it_names_the_roles_that_hold_it_up(nodes, text, details):
     level = look(facts(record_of(msgspec.convert({"spec": {"replicatedJobs": ROLES}}, JobSet)), pods))["placement"]
     assert level.text.startswith(text)
     assert [*level.details][-len(details) :] == details
+
+
+def test_how_far_a_group_is_of_which_some_have_no_node():
+    roles = [{"name": "a", "replicas": 4, "template": {"spec": {"parallelism": 1}}}]
+    group = {"epoch": 1, "started": 3, "expected": 4}
+    whole = record_of(
+        msgspec.convert(
+            {"metadata": {"name": "j"}, "spec": {"replicatedJobs": roles}, "status": {"groupScheduling": group}}, JobSet
+        )
+    )
+    found = look(facts(whole, [pod(0, phase="Pending", ready=False), pod(1, "", "Pending", ready=False)]))
+    assert found["start"] == Level("start", "later", "3 of 4 workers have started; they go on once all have")
+
+
+def test_once_all_pods_have_ended_nothing_waits_for_pods():
+    found = facts(pods=[pod(0, phase="Succeeded", ready=False), pod(1, phase="Succeeded", ready=False)])
+    assert found.state.word == "Finishing"
+    assert look(found)["placement"] == Level("placement", "done", "its pods have ended")
+    assert states(found) == "none none done none none none"
+
+
+def test_what_many_podsets_got_alike_is_said_once():
+    def given(name: str, cpu: str) -> dict[str, Any]:
+        return {"name": name, "flavors": {"cpu": "f"}, "resourceUsage": {"cpu": cpu}, "count": 1}
+
+    assigned = [given(f"r{number}", "2" if number == 3 else "1") for number in range(17)]
+    admission = {"clusterQueue": "c", "podSetAssignments": assigned}
+    found = look(facts(work=workload(condition("QuotaReserved"), condition("Admitted"), admission=admission)))
+    assert found["quota"].details == ("r0, r1, r2, r4, r5 and 11 more: cpu 1 (f) each", "r3: cpu 2 (f)")

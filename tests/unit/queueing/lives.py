@@ -24,7 +24,7 @@ from muster.api.kueue import (
     WorkloadSpec,
     WorkloadStatus,
 )
-from muster.api.kueue.names import JOB_UID_LABEL, RESOURCE_IN_USE_FINALIZER
+from muster.api.kueue.names import JOB_UID_LABEL, MULTI_KUEUE_ORIGIN_LABEL, RESOURCE_IN_USE_FINALIZER
 from muster.api.meta import Condition, ObjectMeta, OwnerReference
 from muster.queueing.workload.lifecycle import QueueingContext
 from muster.queueing.workload.obstacles import QueueState
@@ -129,9 +129,9 @@ def workload(written: Mapping[str, Any]) -> Workload:
             uid="w-uid",
             generation=GENERATION,
             creation_timestamp=at(-3600),
-            labels={JOB_UID_LABEL: "u"} if written.get("job", True) else {},
+            labels=_labels(written),
             annotations=written.get("annotations", {}),
-            owner_references=(owner,) if written.get("owned", True) else (),
+            owner_references=(owner,) if written.get("owned", not written.get("clone")) else (),
             finalizers=(RESOURCE_IN_USE_FINALIZER,) if written.get("finalizer") else (),
             deletion_timestamp=at(-1) if written.get("deleting") else None,
         ),
@@ -143,6 +143,12 @@ def workload(written: Mapping[str, Any]) -> Workload:
         ),
         status=status(written),
     )
+
+
+def _labels(written: Mapping[str, Any]) -> dict[str, str]:
+    if written.get("clone"):
+        return {MULTI_KUEUE_ORIGIN_LABEL: "o"}
+    return {JOB_UID_LABEL: "u"} if written.get("job", True) else {}
 
 
 def waiting(written: Mapping[str, Any] | None) -> WaitForPodsReady | None:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
 from itertools import pairwise
 from typing import Any
 
@@ -9,6 +10,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from tests.unit.runtime.conftest import THING, ScriptedTransport, Thing
 
 from muster.api.kinds import Kind
@@ -17,6 +19,7 @@ from muster.api.status import ApiError, Status, StatusCause, StatusDetails, conf
 from muster.runtime import client as client_module
 from muster.runtime.client import Client, WatchEvent, error_of, lines
 from muster.runtime.clock import run_virtual
+from muster.runtime.limits import Limits
 from muster.runtime.objects import meta_of
 from muster.runtime.transport import JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH, Request, Response, TransportError
 
@@ -142,6 +145,28 @@ def test_verb_sends_one_request(call: Callable[[Client], Awaitable[Any]], sent: 
     assert (json.loads(request.body) if request.body else None) == body
 
 
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda c: c.get(THING, "", "ns"),
+        lambda c: c.patch(THING, "", {}, "ns"),
+        lambda c: c.delete(THING, "", "ns"),
+        lambda c: c.update(THING, Thing(metadata=ObjectMeta(namespace="ns"))),
+        lambda c: c.post(THING, "", "ns", "scale", {}),
+    ],
+    ids=["get", "patch", "delete", "update", "post"],
+)
+def test_no_name_does_not_mean_all_of_them(call: Callable[[Client], Awaitable[Any]]) -> None:
+    transport = ScriptedTransport()
+
+    async def body() -> None:
+        with pytest.raises(ApiError, match="resource name may not be empty"):
+            await call(Client(transport))
+
+    run_virtual(body())
+    assert transport.requests == []
+
+
 def test_refusal_is_an_api_error() -> None:
     async def main() -> None:
         await Client(ScriptedTransport(refusal(not_found("things.test.dev", "a")))).get(THING, "a", "ns")
@@ -217,10 +242,74 @@ def test_list_whose_pages_expire_is_asked_for_whole() -> None:
     assert "continue" not in transport.requests[2].query
 
 
+@pytest.mark.parametrize("answers", [(page("ab", "t1"), page("c")),
+                                     (page("a", "t1"), refusal(expired("too old")), page("abc"))])  # fmt: skip
+def test_of_what_is_listed_as_much_is_kept_as_is_said(answers: tuple[Response, ...]) -> None:
+    found = run_virtual(Client(ScriptedTransport(*answers)).list(THING, kept=lambda thing: replace(thing, value=7)))
+    assert [(each.metadata.name, each.value) for each in found.items] == [("a", 7), ("b", 7), ("c", 7)]
+
+
 def test_other_refusals_of_a_page_are_raised() -> None:
     transport = ScriptedTransport(page("ab", "t1"), refusal(not_found("things", "")))
     with pytest.raises(ApiError):
         run_virtual(names_of(transport))
+
+
+LIMITS = Limits(page=2, objects=4, size=400, parts=20, line=100, line_parts=10)
+
+
+class Endless:
+    """A list that always goes on, with a page like this."""
+
+    def __init__(self, answer: Response) -> None:
+        self.answer, self.asked = answer, 0
+
+    async def request(self, request: Request) -> Response:
+        self.asked += 1
+        return self.answer
+
+    def stream(self, request: Request) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+        raise AssertionError
+
+    async def close(self) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("answer", "limits", "problem"),
+    [
+        (page("", "t"), None, "lists no things, and always says that there are more"),
+        (page("", "t"), replace(LIMITS, size=1 << 20), "lists no things, and always says that there are more"),
+        (page("ab", "t"), LIMITS, "lists more than 4 things"),
+        (page("abcde"), LIMITS, "lists more than 4 things"),
+        (page("", "t" * 100), replace(LIMITS, size=1 << 20, objects=1 << 20), "always says that there are more"),
+        (page("a" * 90), replace(LIMITS, size=1 << 10, objects=1 << 20, parts=1 << 20), "lists more than 0 MiB"),
+        (page("abcdefghijk"), LIMITS, "more than 20 parts at once"),
+    ],
+)
+def test_a_list_that_has_no_end_gets_one(answer: Response, limits: Limits | None, problem: str) -> None:
+    endless = Endless(answer)
+    with pytest.raises(TransportError, match=problem):
+        run_virtual(Client(endless, limits=limits).list(THING))
+    assert endless.asked <= 1001
+
+
+def test_a_list_with_limits_is_asked_for_in_small_pages_and_never_whole() -> None:
+    transport = ScriptedTransport(page("ab", "t1"), page("", "t2"), refusal(expired("too old")))
+    with pytest.raises(ApiError, match="too old"):
+        run_virtual(Client(transport, limits=LIMITS).list(THING))
+    assert [request.query.get("limit") for request in transport.requests] == ["2", "2", "2"]
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"), [(b"x" * 200, "a line of more than 0 MiB"), (b"[" * 15 + b"\n", "more than 10 parts at once")]
+)
+def test_an_event_has_limits(line: bytes, problem: str) -> None:
+    async def main() -> None:
+        async with Client(ScriptedTransport([line]), limits=LIMITS).watch(THING) as events:
+            await anext(events)
+
+    with pytest.raises(TransportError, match=problem):
+        run_virtual(main())
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
+from itertools import count
 from typing import Any
 
 import msgspec
@@ -12,11 +13,13 @@ from hypothesis import strategies as st
 from tests.unit.runtime.conftest import THING, MemoryServer, Thing, busy, down
 
 from muster.api.status import forbidden, path_not_found
+from muster.runtime import informer as informer_module
 from muster.runtime.client import Client
 from muster.runtime.clock import VirtualClock, run_virtual
 from muster.runtime.ids import Random
 from muster.runtime.informer import SILENCE_SECONDS, Informer
 from muster.runtime.objects import key_of
+from muster.runtime.tasks import cancel
 from muster.runtime.transport import Request, Response, TransportError
 
 Told = list[tuple[str | None, str | None]]
@@ -275,6 +278,32 @@ def test_unreachable_server_is_asked_ever_less_often(server: MemoryServer, fault
     run_virtual(main())
 
 
+def test_what_interrupts_is_logged_once_until_a_watch_begins(
+    server: MemoryServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    def said() -> list[str]:
+        found = [record.getMessage().split("interrupted: ")[1] for record in caplog.records]
+        caplog.clear()
+        return found
+
+    async def test(world: World) -> None:
+        await world.settle(60)
+        for _ in range(2):
+            server.fault = down
+            server.break_streams(TransportError("broken"))
+            await world.settle(300)
+            assert said() == ["broken"], "a server that is away is one trouble"
+            server.fault = lambda request: Response(403, b"no right")
+            await world.settle(300)
+            (refusal,) = said()
+            assert "broken" not in refusal
+            server.fault = lambda request: None
+            await world.settle(60)
+        assert said() == []
+
+    run(server, test)
+
+
 def test_refused_watch_lists_again_later(server: MemoryServer) -> None:
     """A right that was taken away and given back: what happened meanwhile is found by a list."""
     server.put("a", 1)
@@ -429,3 +458,37 @@ def test_what_is_not_served_counts_as_empty_and_is_followed_once_it_is(server: M
         assert len(server.requests) - asked < 300, "seldom"
 
     run(server, test, optional=True)
+
+
+class Flood:
+    """A server that always has one more event."""
+
+    async def request(self, _request: Request) -> Response:
+        return Response(200, b'{"metadata":{"resourceVersion":"1"},"items":[]}')
+
+    @asynccontextmanager
+    async def stream(self, _request: Request) -> AsyncIterator[AsyncIterator[bytes]]:
+        yield self._events()
+
+    async def _events(self) -> AsyncIterator[bytes]:
+        for version in count(2):
+            meta = {"name": "a", "resourceVersion": str(version)}
+            yield msgspec.json.encode({"type": "MODIFIED", "object": {"metadata": meta}}) + b"\n"
+
+    async def close(self) -> None: ...
+
+
+@pytest.mark.parametrize(("seconds", "events"), [(0.0, 100), (1000.0, 100 * 500)])
+def test_a_flood_leaves_others_their_turns(monkeypatch: pytest.MonkeyPatch, seconds: float, events: int) -> None:
+    monkeypatch.setattr(informer_module, "_TURN_SECONDS", seconds)
+
+    async def main() -> None:
+        informer = Informer(Client(Flood()), THING, VirtualClock(), Random(seed=1))
+        following = asyncio.create_task(informer.run())
+        await informer.synced.wait()
+        for _ in range(100):
+            await asyncio.sleep(0)
+        assert events / 2 < int(informer.version) <= events + 2
+        await cancel([following])
+
+    run_virtual(main())

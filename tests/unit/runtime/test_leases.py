@@ -206,6 +206,26 @@ def test_one_leads_and_the_other_takes_over() -> None:
     run(test)
 
 
+@pytest.mark.parametrize("late", range(0, 40, 4))
+def test_the_other_takes_over_as_soon_as_the_time_of_the_lease_is_over(late: int) -> None:
+    """It is counted from when the last renewal was seen, at most 1.2 s after it; no look more is waited for."""
+
+    async def test(server: MemoryServer) -> None:
+        terms: list[str] = []
+        a, b = Candidate(server, "a", terms), Candidate(server, "b", terms)
+        tasks = [asyncio.create_task(a.run()), asyncio.create_task(b.run())]
+        await CLOCK.sleep(60 + late / 10)
+        a.network.cut = True
+        cut = CLOCK.monotonic()
+        while not b.election.leading:
+            await CLOCK.sleep(0.1)
+        assert CLOCK.monotonic() - cut < 15 + 1.2 + 0.2
+        for task in tasks:
+            task.cancel()
+
+    run(test)
+
+
 def test_lease_is_given_back_at_the_end() -> None:
     async def test(server: MemoryServer) -> None:
         terms: list[str] = []
@@ -266,6 +286,100 @@ def test_fence_is_shut_from_the_renewal_limit_on() -> None:
         with pytest.raises(LeadershipLostError, match="a could not renew lease ns/leader in time"):
             await task
         await fence.close()
+
+    run(test)
+
+
+def test_what_waits_to_be_tried_again_asks_whether_the_lease_is_lost() -> None:
+    class Waiting(Network):
+        async def request(self, request: Request) -> Response:
+            await CLOCK.sleep(9)
+            if request.allowed is not None and not request.allowed():
+                raise TransportError("too late")
+            return await super().request(request)
+
+    async def test(server: MemoryServer) -> None:
+        a = Candidate(server, "a", [])
+        fence = a.election.fence(Waiting(server))
+        write = Request("PATCH", THING.path("ns", "log"), body=b"{}")
+        task = asyncio.create_task(a.election.run(lambda: CLOCK.sleep(1e6)))
+        await CLOCK.sleep(1)
+        assert (await fence.request(write)).status == 200
+        a.network.loses_answers = True
+        await CLOCK.sleep(5)
+        with pytest.raises(TransportError, match="too late"):
+            await fence.request(write)
+        with pytest.raises(LeadershipLostError):
+            await task
+
+    run(test)
+
+
+def test_an_answer_that_never_comes_leaves_time_for_another_try() -> None:
+    """As over connections that have died in silence, or a server that stands still for a while."""
+
+    async def test(server: MemoryServer) -> None:
+        terms: list[str] = []
+        a, b = Candidate(server, "a", terms), Candidate(server, "b", terms)
+        tasks = [asyncio.create_task(a.run()), asyncio.create_task(b.run())]
+        await CLOCK.sleep(30)
+        for network in (a.network, b.network):
+            network.answer_delay = 1e6
+        await CLOCK.sleep(3)
+        for network in (a.network, b.network):
+            network.answer_delay = 0.0
+        await CLOCK.sleep(5)
+        assert (a.election.leading, a.losses) == (True, 0)
+        b.network.answer_delay = 1e6
+        await CLOCK.sleep(3)
+        b.network.answer_delay, a.network.cut = 0.0, True
+        await CLOCK.sleep(15 + 10)
+        assert b.election.leading
+        for task in tasks:
+            task.cancel()
+
+    run(test)
+
+
+def test_why_the_lease_cannot_be_had_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
+    async def test(server: MemoryServer) -> None:
+        a = Candidate(server, "a", [])
+        a.network.cut = True
+        task = asyncio.create_task(a.run())
+        await CLOCK.sleep(60)
+        (said,) = caplog.messages
+        assert said.startswith("lease ns/leader: ")
+        a.network.cut = False
+        await CLOCK.sleep(5)
+        assert a.election.leading
+        task.cancel()
+
+    run(test)
+
+
+def test_who_lost_the_lease_hangs_up_and_waits_for_no_answer() -> None:
+    async def test(server: MemoryServer) -> None:
+        a = Candidate(server, "a", [])
+        closed = asyncio.Event()
+
+        async def work() -> None:
+            a.network.cut = True
+            try:
+                await CLOCK.sleep(1e6)
+            finally:
+                await closed.wait()  # as of a request which a server that stands still has got
+
+        async def hang_up() -> None:
+            closed.set()
+
+        started = CLOCK.monotonic()
+        with pytest.raises(LeadershipLostError):
+            await a.election.run(work, hang_up)
+        assert CLOCK.monotonic() - started <= Timing().renew_limit
+        closed.clear()
+        a.network.cut = False
+        await a.election.run(lambda: CLOCK.sleep(1), hang_up)
+        assert not closed.is_set(), "who gives it back has writes to finish"
 
     run(test)
 

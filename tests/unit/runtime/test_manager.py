@@ -78,8 +78,10 @@ def test_parts_start_in_order_after_the_caches_and_stop_backwards(server: Memory
         await CLOCK.sleep(10)
         assert story == []
         assert not manager.ready.is_set()
+        assert (manager.awaited, "cannot reach the server" in manager.trouble) == (["things.test.dev"], True)
         server.fault = lambda request: None
         await manager.ready.wait()
+        assert (manager.awaited, manager.trouble) == ([], "")
         await CLOCK.sleep(0.01)
         assert story == ["a change", "sink runs", "first runs", "second runs"]
         story.clear()
@@ -147,6 +149,21 @@ def test_a_kind_is_forgotten_by_those_alone_who_came_to_follow_its_metadata(serv
         server.put("a", 7)
         await CLOCK.sleep(1)
         assert [thing.value for thing in whole.all()] == [7]
+        await manager.stop()
+        await task
+
+    run(test)
+
+
+def test_what_is_followed_by_name_is_forgotten_alone(server: MemoryServer) -> None:
+    async def test() -> None:
+        manager = make(server)
+        task = asyncio.create_task(manager.run())
+        await manager.ready.wait()
+        left, kept = (manager.informer(THING, namespace=namespace, fields="metadata.name=a") for namespace in "xy")
+        manager.forget(THING, namespace="x", fields="metadata.name=a")
+        assert manager.informer(THING, namespace="y", fields="metadata.name=a") is kept
+        assert manager.informer(THING, namespace="x", fields="metadata.name=a") is not left
         await manager.stop()
         await task
 

@@ -7,7 +7,7 @@ import pytest
 
 from muster.api.core import POD, Pod
 from muster.api.meta import ObjectMeta, Struct
-from muster.cluster.apiserver.patch.merge import apply
+from muster.api.patch.merge import apply
 from muster.runtime.objects import (
     NO_REVISION,
     key_of,

@@ -71,7 +71,8 @@ def of(uid: str, **fields: Any) -> dict[str, Any]:
         ({"spec": {"none": []}}, managed({"spec": {}, "status": {}}, entry("x", {})), []),
         ({"spec": [{"name": 1}, 2]}, managed({"spec": "text"}, entry("x", {"f:spec": {}})),
          [("spec", [{"name": 1}, 2], "text", "x")]),
-        (of("u"), None, [("", True, None, ANOTHER)]),
+        (of("u"), None, [("", True, [], ANOTHER)]),
+        (of("u", ownerReferences=[{"uid": "o"}]), None, [("", True, ["o"], ANOTHER)]),
         (None, managed(of("u"), entry("muster", {}, "2026-01-03T00:00:00Z"), entry("x", {})), [("", None, [], "x")]),
         (None, of("u", ownerReferences=[{"uid": "o"}]), [("", None, ["o"], ANOTHER)]),
         (None, of("u", deletionTimestamp="2026-01-03T00:00:00Z"), []),
@@ -80,8 +81,8 @@ def of(uid: str, **fields: Any) -> dict[str, Any]:
     ],
     ids=["another's word", "no other word", "our own word", "no managers", "taken away: the latest of the others",
          "we take away", "the server's", "an item of a list", "an item less", "a whole list", "a field of an atom",
-         "nothing is not there", "odd forms", "made", "deleted: who was first made it", "deleted, and made by another",
-         "is going", "an answer", "a list"],
+         "nothing is not there", "odd forms", "made", "made for another", "deleted: who was first made it",
+         "deleted, and made by another", "is going", "an answer", "a list"],
 )  # fmt: skip
 def test_what_a_write_changes(after, before, found):
     after = after and {"metadata": {}, **after}
@@ -89,7 +90,6 @@ def test_what_a_write_changes(after, before, found):
 
 
 SUSPENDED = Change(("spec", "suspend"), True, False, "jobset")
-MADE = Change((), True, None, ANOTHER)
 
 
 def test_it_waits_longer_each_time_and_no_longer_than_the_longest():
@@ -127,6 +127,10 @@ def test_what_is_held_back(found, seconds, held):
     assert (dealings.held_by(found, seconds) is not None) == held
 
 
+def made(*owners: str) -> Change:
+    return Change((), True, list(owners), ANOTHER)
+
+
 def gone(*owners: str) -> Change:
     return Change((), None, list(owners), "x")
 
@@ -138,13 +142,14 @@ def gone(*owners: str) -> Change:
         (SUSPENDED, SUSPENDED, "other", 0.0, 1),
         (SUSPENDED, Change(SUSPENDED.path, "changed", False, "jobset"), "u", 0.0, 1),
         (SUSPENDED, SUSPENDED, "u", FAR_APART_SECONDS + 1, 1),
-        (MADE, MADE, "other", 0.0, 2),
-        (MADE, gone(), "other", 0.0, 1),
+        (made("o"), made("o"), "other", 0.0, 2),
+        (made("o"), made("p"), "other", 0.0, 1),
+        (made(), gone(), "other", 0.0, 1),
         (gone("o"), gone("o"), "other", 0.0, 2),
         (gone("o"), gone("p"), "other", 0.0, 1),
     ],
     ids=["again", "another object of that name", "we have changed our mind", "long ago", "made again",
-         "we delete what we made", "deleted again", "what has other owners"],
+         "made for another", "we delete what we made", "deleted again", "what has other owners"],
 )  # fmt: skip
 def test_what_is_a_quarrel(first, then, uid, seconds, times):
     dealings = judged(met(Dealings(), "u"), [first], 0.0)

@@ -17,6 +17,7 @@ from muster.api.config.types import (
     V1BETA2,
     Configuration,
     FairSharing,
+    GroupScheduling,
     Integrations,
     Muster,
     Scheduling,
@@ -32,6 +33,7 @@ __all__ = [
     "Configuration",
     "ConfigurationError",
     "FairSharing",
+    "GroupScheduling",
     "Integrations",
     "Muster",
     "Scheduling",
@@ -41,8 +43,13 @@ __all__ = [
 
 DEFAULT: Final = Configuration.default()
 
-# What an embedded cluster goes by that is given no file: all kinds queue that come with the engine.
-EMBEDDED: Final = msgspec.structs.replace(DEFAULT, integrations=Integrations(frameworks=BUILT_IN))
+# What an embedded cluster goes by that is given no file: all kinds queue that come with the engine, and a
+# MultiKueueConfig is all that it takes to have quotas follow those of the workers.
+EMBEDDED: Final = msgspec.structs.replace(
+    DEFAULT,
+    integrations=Integrations(frameworks=BUILT_IN),
+    feature_gates={"MultiKueueManagerQuotaAutomation": True},
+)
 
 MAX_BYTES: Final = 1 << 20  # what an API server stores in one object; real ones have a few kilobytes
 
@@ -60,12 +67,17 @@ class ConfigurationError(ValueError):
         super().__init__("\n".join(problems))
 
 
-def load(text: str) -> Configuration:
-    """The settings that a file makes, one YAML or JSON document. Raises `ConfigurationError`."""
+def load(text: str, *, embedded: bool = False) -> Configuration:
+    """The settings that a file makes, one YAML or JSON document. Raises `ConfigurationError`.
+
+    embedded: of which kinds queue, and of features, what the file does not say is as in `EMBEDDED`.
+    """
     document, duplicates = _document(text)
     version = _version(document)
     written, problems = read(document, Written, version)
     configuration = meaning(written, version)
+    if embedded:
+        configuration = _as_embedded(document, configuration)
     problems = [Problem(path, "given more than once") for path in duplicates] + problems
     said = {problem.path for problem in problems}
     broken = (str(error) for error in errors(written, configuration) if error.path not in said)
@@ -75,6 +87,15 @@ def load(text: str) -> Configuration:
     if lines:
         raise ConfigurationError(*lines)
     return configuration
+
+
+def _as_embedded(document: dict[str, Any], configuration: Configuration) -> Configuration:
+    """A file that is silent about the kinds that queue does not take any of them out of the queues."""
+    named, integrations = document.get("integrations"), configuration.integrations
+    if not (isinstance(named, dict) and named.get("frameworks")):
+        integrations = msgspec.structs.replace(integrations, frameworks=EMBEDDED.integrations.frameworks)
+    gates = EMBEDDED.feature_gates | configuration.feature_gates
+    return msgspec.structs.replace(configuration, integrations=integrations, feature_gates=gates)
 
 
 def _document(text: str) -> tuple[dict[str, Any], tuple[str, ...]]:

@@ -8,6 +8,7 @@ from typing import Final
 from muster.api import durations
 from muster.api.config import frameworks, rules_metrics, rules_resources, tls
 from muster.api.config.types import (
+    EARLIEST_START,
     INCREMENTAL,
     AccessProvider,
     AdmissionFairSharing,
@@ -64,6 +65,9 @@ def errors(written: Written, configuration: Configuration) -> Errors:
     scheduling, path = configuration.muster.scheduling, "muster.scheduling"
     yield from not_negative(f"{path}.overtakings", scheduling.overtakings)
     yield from _not_before(f"{path}.minimumRunTime", scheduling.minimum_run_time)
+    history, place = configuration.muster.history, "muster.history"
+    yield from _not_before(f"{place}.maxAge", history.max_age)
+    yield from not_negative(f"{place}.maxRecords", history.max_records)
     provisioning = scheduling.provisioning_class_name
     if provisioning and (sentences := names.dns_subdomain(provisioning)):
         yield invalid(f"{path}.provisioningClassName", provisioning, ",".join(sentences))
@@ -71,6 +75,8 @@ def errors(written: Written, configuration: Configuration) -> Errors:
     for field, address in (("bindAddress", starts.bind_address), ("address", starts.address)):
         if address and not _is_address(address):
             yield invalid(f"muster.groupScheduling.{field}", address, "must be host:port")
+    if sentences := names.dns_label(configuration.muster.job_set_namespace):
+        yield invalid("muster.jobSetNamespace", configuration.muster.job_set_namespace, ",".join(sentences))
 
 
 def _is_address(text: str) -> bool:
@@ -137,6 +143,8 @@ def _multi_kueue(configuration: Configuration) -> Errors:
         yield invalid(f"{path}.origin", multi.origin, ",".join(sentences))
     yield from _dispatched_frameworks(configuration)
     yield from _cluster_profile(f"{path}.clusterProfile", multi)
+    if multi.dispatcher_name.startswith("muster.dev/") and multi.dispatcher_name != EARLIEST_START:
+        yield unsupported(f"{path}.dispatcherName", multi.dispatcher_name, [EARLIEST_START])
     dispatcher = multi.incremental_dispatcher_config
     if dispatcher is not None:
         inside = f"{path}.incrementalDispatcherConfig"

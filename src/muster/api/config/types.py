@@ -12,7 +12,7 @@ import msgspec
 from muster.api.config.features import FeatureGates
 from muster.api.core.container import ResourceRequirements
 from muster.api.core.security import SecurityContext
-from muster.api.durations import MINUTE, SECOND
+from muster.api.durations import HOUR, MINUTE, SECOND
 from muster.api.markers import Int32
 from muster.api.meta import LabelSelector, LabelSelectorRequirement, Struct
 from muster.api.quantity import ResourceList
@@ -36,6 +36,7 @@ OLD: Final = msgspec.Meta(extra={ONLY_IN: V1BETA1})
 NAMESPACE: Final = "kueue-system"
 ALL_AT_ONCE: Final = "kueue.x-k8s.io/multikueue-dispatcher-all-at-once"
 INCREMENTAL: Final = "kueue.x-k8s.io/multikueue-dispatcher-incremental"
+EARLIEST_START: Final = "muster.dev/multikueue-dispatcher-earliest-start"
 
 Clock: TypeAlias = Literal["Admitted", "JobStart"]
 QuotaCheckStrategy: TypeAlias = Literal["IgnoreUndeclared", "BlockUndeclared"]
@@ -122,7 +123,10 @@ class InternalCertManagement(Struct):
 
 
 class ClientConnection(Struct):
-    """How many requests a second are sent to the API server, and how many at once."""
+    """How many requests a second are sent to each worker cluster, and how many at once.
+
+    As client-go reads them: below 0 there is no limit, and 0 stands for 5 and 10.
+    """
 
     qps: float = 300.0
     burst: Int32 = 500
@@ -344,6 +348,10 @@ class Scheduling(Struct):
     provisioning_class_name: str = ""
 
 
+# Where JobSet's own manifests put its controller.
+JOBSET_NAMESPACE: Final = "jobset-system"
+
+
 class GroupScheduling(Struct):
     """How the pods of a JobSet wait for each other (KEP-498).
 
@@ -362,6 +370,17 @@ class GroupScheduling(Struct):
     address: str = ""
 
 
+class History(Struct):
+    """What is kept of jobs that have ended, on a cluster of ours.
+
+    max_age: for how long after their end.
+    max_records: of how many at the most, the newest.
+    """
+
+    max_age: Duration = 180 * 24 * HOUR
+    max_records: Int32 = 100_000
+
+
 class Muster(Struct):
     """What is ours.
 
@@ -371,12 +390,16 @@ class Muster(Struct):
     apis: alpha versions that are served too. Upstream serves none unasked (`--runtime-config`).
     scheduling: how pods get their nodes.
     group_scheduling: how the pods of a JobSet wait for each other.
+    history: what is kept of jobs that have ended.
+    job_set_namespace: where JobSet's own controller is, if there is one: JobSets are left to it while it works.
     """
 
     elastic_indexed_jobs: ElasticRule = "KEP"
     apis: tuple[AlphaVersion, ...] = ()
     scheduling: Scheduling = Scheduling()
     group_scheduling: GroupScheduling = GroupScheduling()
+    history: History = History()
+    job_set_namespace: TextOrDefault = JOBSET_NAMESPACE
 
     @property
     def elastic(self) -> Elastic:
@@ -398,7 +421,7 @@ class CommonSettings(Struct):
     manage_jobs_without_queue_name: bool = False
     managed_jobs_namespace_selector: LabelSelector | None = None
     internal_cert_management: InternalCertManagement = InternalCertManagement()
-    client_connection: ClientConnection = ClientConnection()
+    client_connection: ClientConnection | None = None
     multi_kueue: MultiKueue = MultiKueue()
     admission_fair_sharing: AdmissionFairSharing | None = None
     resources: Resources = Resources()

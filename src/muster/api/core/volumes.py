@@ -177,8 +177,8 @@ class PodCertificateProjection(Struct):
     user_annotations: further facts for the signer.
     """
 
-    signer_name: str = ""
-    key_type: str = ""
+    signer_name: Required[str] = ""
+    key_type: Required[str] = ""
     max_expiration_seconds: Int32 | None = None
     credential_bundle_path: str = ""
     key_path: str = ""

@@ -26,9 +26,6 @@ COORDINATOR: Final = _PREFIX + "coordinator"
 PRIORITY_LABEL: Final = _PREFIX + "priority"
 IN_PLACE_RESTART_ATTEMPT: Final = _PREFIX + "in-place-restart-attempt"
 
-# On a JobSet.
-DISABLE_IN_PLACE_RESTART: Final = _PREFIX + "disable-in-place-restart"
-
 # Exclusive placement: on a JobSet or the template of a replicated job.
 EXCLUSIVE_TOPOLOGY: Final = "alpha.jobset.sigs.k8s.io/exclusive-topology"
 NODE_SELECTOR_STRATEGY: Final = "alpha.jobset.sigs.k8s.io/node-selector"
@@ -39,6 +36,8 @@ NO_SCHEDULE_TAINT: Final = "alpha.jobset.sigs.k8s.io/no-schedule"
 GROUP_SCHEDULING_INIT: Final = "group-scheduling-init"
 GROUP_SCHEDULING_VOLUME: Final = "group-scheduling"
 GROUP_SCHEDULING_SUFFIX: Final = "-group-scheduling"
+# Of its container when its time is over, for podFailurePolicy.onExitCodes: EX_TEMPFAIL.
+GROUP_SCHEDULING_EXIT_CODE: Final = 75
 GROUP_SCHEDULING_EPOCH: Final = _PREFIX + "group-scheduling-epoch"
 
 # Conditions.
@@ -49,6 +48,7 @@ RESTARTING: Final = "RestartingJobSet"
 STARTUP_IN_PROGRESS: Final = "StartupPolicyInProgress"
 STARTUP_COMPLETED: Final = "StartupPolicyCompleted"
 GROUP_SCHEDULING_READY: Final = "GroupSchedulingReady"
+CONFIG_MAP_CONFLICT: Final = "ConfigMapConflict"  # why it is not
 
 # Values of fields.
 ALL: Final = "All"

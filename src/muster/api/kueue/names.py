@@ -32,9 +32,13 @@ WAITING_FOR_PODS_READY: Final = "WaitingForPodsReady"
 ADMISSION_GATED: Final = "AdmissionGated"
 ON_HOLD: Final = "OnHold"
 DEACTIVATED: Final = "Deactivated"  # also why a workload is evicted
+DEACTIVATED_MESSAGE: Final = "The workload is deactivated"
 PENDING: Final = "Pending"  # this and the next two: as older releases say it
 INADMISSIBLE: Final = "Inadmissible"
 WAITING: Final = "Waiting"
+
+# The event of a job of which no Workload can be made.
+ERR_WORKLOAD_COMPOSE: Final = "ErrWorkloadCompose"
 
 # Why a workload is not admitted.
 NO_RESERVATION: Final = "NoReservation"
@@ -96,6 +100,23 @@ TOPOLOGY_NOT_FOUND: Final = "TopologyNotFound"
 UNKNOWN: Final = "Unknown"
 CLUSTER_QUEUE_IS_INACTIVE: Final = "ClusterQueueIsInactive"
 CLUSTER_QUEUE_DOES_NOT_EXIST: Final = "ClusterQueueDoesNotExist"
+
+# Why a MultiKueueCluster, or a check that needs some, is not active; also ACTIVE.
+CLIENT_CONNECTION_FAILED: Final = "ClientConnectionFailed"
+BAD_KUBE_CONFIG: Final = "BadKubeConfig"
+INSECURE_KUBE_CONFIG: Final = "InsecureKubeConfig"
+BAD_CLUSTER_PROFILE: Final = "BadClusterProfile"
+BAD_REST_CONFIG: Final = "BadRestConfig"
+MULTI_KUEUE_CLUSTER_PROFILE_FEATURE_DISABLED: Final = "MultiKueueClusterProfileFeatureDisabled"
+SOME_ACTIVE_CLUSTERS: Final = "SomeActiveClusters"  # why a check is active
+NO_USABLE_CLUSTERS: Final = "NoUsableClusters"
+BAD_CONFIG: Final = "BadConfig"
+
+# Whether the quota of a ClusterQueue is the sum of its workers', and why not.
+MULTI_KUEUE_MANAGER_QUOTA_AUTOMATION: Final = "MultiKueueManagerQuotaAutomation"
+QUOTA_AUTOMATED: Final = "QuotaAutomated"
+NOT_REQUESTED: Final = "NotRequested"
+UNSUPPORTED_CONFIGURATION: Final = "UnsupportedConfiguration"
 
 # Controllers of admission checks.
 MULTI_KUEUE_CONTROLLER: Final = f"{GROUP}/multikueue"

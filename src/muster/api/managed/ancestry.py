@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from muster.api.kueue.names import QUEUE_NAME_LABEL
-from muster.api.meta import ObjectMeta, OwnerReference
+from muster.api.meta import ObjectMeta, OwnerReference, controller_of
 
 # Upstream's limit: a deeper chain is a mistake.
 MOST_LEVELS = 10
@@ -31,7 +31,7 @@ def managed_ancestor(
     top: tuple[OwnerReference, ObjectMeta] | None = None
     namespace = meta.namespace
     for _ in range(MOST_LEVELS + 1):
-        reference = next((owner for owner in meta.owner_references if owner.controller), None)
+        reference = controller_of(meta)
         owner = owner_of(namespace, reference) if reference is not None else None
         if reference is None or owner is None or owner.uid != reference.uid:
             return top

@@ -23,7 +23,7 @@ from muster.api.kueue.names import (
 )
 from muster.api.managed.ancestry import managed_ancestor
 from muster.api.managed.surroundings import Settings, Surroundings
-from muster.api.meta import ObjectMeta, OwnerReference
+from muster.api.meta import ObjectMeta, OwnerReference, controller_of
 from muster.api.status import FieldError
 from muster.api.validation import names
 from muster.api.validation.fields import IMMUTABLE, Errors, each, immutable, invalid
@@ -33,6 +33,9 @@ from muster.api.validation.kueue.rules import annotation_path, readiness
 # What jobs get that name none, where there is one of that name.
 DEFAULT_QUEUE = "default"
 DEFAULT_PRIORITY_CLASS = "default"
+
+# What Workloads have room for.
+_MAX_INT32 = 2**31 - 1
 
 
 class Arrival(Struct, frozen=True):
@@ -69,18 +72,14 @@ def arrival(meta: ObjectMeta, around: Surroundings, settings: Settings, *, dispa
 
 def _is_run_by_another(meta: ObjectMeta) -> bool:
     """Whether its owner starts and stops the job, and would undo what we do; a CronJob only makes its Jobs."""
-    owner = _controller_of(meta)
+    owner = controller_of(meta)
     return owner is not None and not CRON_JOB.is_of(owner)
 
 
 def part_of(meta: ObjectMeta) -> OwnerReference | None:
     """The JobSet that a job is of: it queues whole or not at all, and a queue in its templates means nothing."""
-    owner = _controller_of(meta)
+    owner = controller_of(meta)
     return owner if owner is not None and JOB_SET.is_of(owner) else None
-
-
-def _controller_of(meta: ObjectMeta) -> OwnerReference | None:
-    return next((owner for owner in meta.owner_references if owner.controller), None)
 
 
 def prebuilt_name(meta: ObjectMeta) -> str:
@@ -149,6 +148,8 @@ def _longest(meta: ObjectMeta) -> Errors:
         yield invalid(_label(MAX_EXEC_TIME_SECONDS_LABEL), text, not_a_number(text))
     elif seconds <= 0:
         yield invalid(_label(MAX_EXEC_TIME_SECONDS_LABEL), seconds, "should be greater than 0")
+    elif seconds > _MAX_INT32:  # Kueue takes it, and cuts it off
+        yield invalid(_label(MAX_EXEC_TIME_SECONDS_LABEL), text, _out_of_range(text))
 
 
 # Words.
@@ -176,6 +177,11 @@ def integer(text: str) -> int | None:
     """As Go reads it, within reason."""
     digits = text.removeprefix("-") if text.startswith("-") else text.removeprefix("+")
     return int(text) if digits.isascii() and digits.isdigit() and len(digits) <= 18 else None
+
+
+def _out_of_range(text: str) -> str:
+    """What Go says of a number that is too large."""
+    return f'strconv.Atoi: parsing "{text}": value out of range'
 
 
 def not_a_number(text: str) -> str:

@@ -7,6 +7,7 @@ for admission, byte for byte that of Kueue: it stands in an annotation and names
 
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from hashlib import sha256
 from itertools import chain
 from typing import Any, Final
@@ -32,7 +33,7 @@ from muster.api.managed.surroundings import Settings, Surroundings
 from muster.api.managed.topology import problems
 from muster.api.meta import ObjectMeta
 from muster.api.pods import is_finished
-from muster.api.quantity import ResourceList, canonical
+from muster.api.quantity import QuantityError, ResourceList, canonical
 from muster.api.status import FieldError
 from muster.api.validation import names
 from muster.api.validation.fields import Errors, each, forbidden, immutable, invalid, required
@@ -42,7 +43,7 @@ _ROLE_LENGTH = 8
 _INTEGER = re.compile(r"[+-]?[0-9]{1,18}", re.ASCII)
 
 # What pods say about queueing, in labels or annotations.
-_WORDS = (QUEUE_NAME_LABEL, MANAGED_LABEL, POD_GROUP_NAME_LABEL, POD_GROUP_TOTAL_COUNT, PREBUILT_WORKLOAD_NAME_LABEL,
+WORDS = (QUEUE_NAME_LABEL, MANAGED_LABEL, POD_GROUP_NAME_LABEL, POD_GROUP_TOTAL_COUNT, PREBUILT_WORKLOAD_NAME_LABEL,
           POD_SUSPENDING_PARENT)  # fmt: skip
 
 # Go's encoder makes its output safe to stand in HTML.
@@ -52,7 +53,7 @@ _HTML: Final = ((b"&", rb"\u0026"), (b"<", rb"\u003c"), (b">", rb"\u003e"))
 def says_something(metadata: Mapping[str, Any]) -> bool:
     """Whether a pod with such metadata, as JSON, has anything to do with queues; most pods have not."""
     said = [part for field in ("labels", "annotations") if isinstance(part := metadata.get(field), dict)]
-    return any(word in part for part in said for word in _WORDS)
+    return any(word in part for part in said for word in WORDS)
 
 
 def is_managed(meta: ObjectMeta) -> bool:
@@ -142,6 +143,14 @@ def is_to_be_held(meta: ObjectMeta, around: Surroundings, settings: Settings) ->
     if not settings.selects.matches(around.namespace_labels(meta.namespace)):
         return False
     return managed_ancestor(meta, around.owner, without_queue=settings.without_queue) is None
+
+
+def complete(document: dict[str, Any], pod: Pod, namespace: str, around: Surroundings, settings: Settings) -> None:
+    """Change a new pod, which `document` is as JSON, so that it waits if it has to. Raises `NestingTooDeepError`."""
+    meta = msgspec.structs.replace(pod.metadata, namespace=namespace)
+    with suppress(QuantityError):  # validation refuses the pod, and says where
+        if is_to_be_held(meta, around, settings):
+            hold(document)
 
 
 def hold(document: dict[str, Any]) -> None:

@@ -3,7 +3,6 @@
 from muster.api.apiregistration import APIService, APIServiceSpec
 from muster.api.validation import names
 from muster.api.validation.fields import Errors, each, invalid, required
-from muster.api.validation.rbac import path_segment
 from muster.api.validation.standard import Standard
 
 
@@ -47,4 +46,4 @@ def _elsewhere(spec: APIServiceSpec) -> Errors:
         yield invalid("spec.insecureSkipTLSVerify", value=True, detail="may not be true if caBundle is present")
 
 
-API_SERVICE = Standard(_api_service, name=path_segment, namespaced=False)
+API_SERVICE = Standard(_api_service, name=names.path_segment, namespaced=False)

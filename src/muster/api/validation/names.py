@@ -46,6 +46,13 @@ def _pattern(sentence: str, pattern: str, *examples: str) -> str:
     return f"{sentence} (e.g. {shown}, regex used for validation is '{pattern}')"
 
 
+def path_segment(value: str) -> Messages:
+    """What can be one part of a path: names of roles may hold colons and capitals."""
+    if value in (".", ".."):
+        return (f"may not be '{value}'",)
+    return tuple(f"may not contain '{character}'" for character in "/%" if character in value)
+
+
 @_remember
 def dns_label(value: str) -> Messages:
     """RFC 1123 label: containers, volumes, namespaces, host names."""

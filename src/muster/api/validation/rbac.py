@@ -21,16 +21,9 @@ _Binding = RoleBinding | ClusterRoleBinding
 _SUBJECT_GROUPS = {"User": GROUP, "Group": GROUP, "ServiceAccount": ""}
 
 
-def path_segment(value: str) -> names.Messages:
-    """What can be one part of a path: names of roles may hold colons and capitals."""
-    if value in (".", ".."):
-        return (f"may not be '{value}'",)
-    return tuple(f"may not contain '{character}'" for character in "/%" if character in value)
-
-
 def validate_create(obj: Role | RoleBinding) -> list[FieldError]:
     """A new Role or RoleBinding."""
-    return [*new_metadata(obj.metadata, path_segment), *_body(obj, namespaced=True)]
+    return [*new_metadata(obj.metadata, names.path_segment), *_body(obj, namespaced=True)]
 
 
 def validate_update(new: Role | RoleBinding, old: Role | RoleBinding) -> list[FieldError]:
@@ -40,7 +33,7 @@ def validate_update(new: Role | RoleBinding, old: Role | RoleBinding) -> list[Fi
 
 def validate_cluster_create(obj: ClusterRole | ClusterRoleBinding) -> list[FieldError]:
     """A new ClusterRole or ClusterRoleBinding."""
-    return [*new_metadata(obj.metadata, path_segment, namespaced=False), *_body(obj, namespaced=False)]
+    return [*new_metadata(obj.metadata, names.path_segment, namespaced=False), *_body(obj, namespaced=False)]
 
 
 def validate_cluster_update(
@@ -94,7 +87,7 @@ def _role_ref(ref: RoleRef, *, namespaced: bool) -> Errors:
     if not ref.name:
         yield required("roleRef.name")
     else:
-        yield from each("roleRef.name", ref.name, path_segment(ref.name))
+        yield from each("roleRef.name", ref.name, names.path_segment(ref.name))
 
 
 def _subject(path: str, subject: Subject, *, namespaced: bool) -> Errors:

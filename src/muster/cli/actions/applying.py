@@ -16,6 +16,11 @@ class ManifestError(ValueError):
     """A manifest cannot be read: which file, and what is wrong."""
 
 
+# What an object is looked for by.
+_NAMES = ("name", "generateName")
+_IDENTITY = (*_NAMES, "namespace")
+
+
 @dataclass(frozen=True, slots=True)
 class Manifest:
     """An object as it is written, and where."""
@@ -72,9 +77,15 @@ def _problem(document: Any) -> str:
     metadata = document.get("metadata")
     if not isinstance(document.get("apiVersion"), str) or not isinstance(document.get("kind"), str):
         return "apiVersion and kind must be given"
-    if not isinstance(metadata, dict) or not (metadata.get("name") or metadata.get("generateName")):
+    if not isinstance(metadata, dict) or all(metadata.get(name) in (None, "") for name in _NAMES):
         return "metadata.name must be given"
-    return ""
+    for name in _IDENTITY:
+        if not isinstance(metadata.get(name), str | None):
+            return f"metadata.{name} must be a string: what looks like a number or a truth value wants quotes"
+    # One is added to these; all else is the server's to refuse.
+    return (
+        "" if isinstance(metadata.get("annotations"), dict | None) else "metadata.annotations must be a map of strings"
+    )
 
 
 def annotated(manifest: dict[str, Any]) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
+from muster.cli.terminal.output import say
 from muster.insight.podgroups import detailed
 from muster.insight.reader.podgroups import events_of, pod_groups
 from muster.insight.text import table
@@ -12,7 +13,7 @@ from muster.runtime.client import Client
 
 async def described(client: Client, namespace: str, name: str, now: datetime) -> tuple[list[dict[str, Any]], list[str]]:
     """Those of a name, one of each kind that has it; and the names of all that are there."""
-    found = await pod_groups(client, namespace)
+    found = await pod_groups(client, namespace, say)
     mine = [view for view in found if view.name == name]
     return [detailed(view, await events_of(client, view), now) for view in mine], [view.name for view in found]
 

@@ -4,18 +4,19 @@ from collections.abc import Awaitable, Callable, Sequence
 
 import click
 
+from muster.actions.errors import UserError
 from muster.api.status import ApiError
 from muster.cli.terminal.output import say
 
 
-async def attempt(what: str, work: Awaitable[object]) -> bool:
+async def attempt(what: str, work: Awaitable[object], say: Callable[[str], None] = say) -> bool:
     """Whether the work succeeded; why it did not is said, with `what` in front.
 
     A server that cannot be reached is the failure of all of them: its `TransportError` ends the command.
     """
     try:
         await work
-    except ApiError as error:
+    except (ApiError, UserError) as error:
         say(f"Error: {what}: {error}")
     except click.ClickException as error:
         say(f"Error: {what}: {error.message}")

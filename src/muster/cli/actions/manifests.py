@@ -8,8 +8,8 @@ from typing import Any
 import click
 import msgspec
 
+from muster.actions.session import Session
 from muster.cli.actions.applying import Manifest, ManifestError, annotated, change, manifests
-from muster.cli.session import Session
 
 _SUFFIXES = (".yaml", ".yml", ".json")
 _STRICT = "strict decoding error"

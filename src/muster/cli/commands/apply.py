@@ -5,11 +5,12 @@ from typing import Any
 
 import click
 
+from muster.actions.session import Target
 from muster.cli.actions.applying import Manifest, ManifestError
 from muster.cli.actions.manifests import apply_one, read_all
 from muster.cli.completion import names
 from muster.cli.names.examples import examples
-from muster.cli.session import Target, connect, run, target_options
+from muster.cli.session import connect, run, target_options
 
 _JOBS = ("jobs.batch", "jobsets.jobset.x-k8s.io")
 

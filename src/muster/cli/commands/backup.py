@@ -1,4 +1,4 @@
-"""`muster backup`: copy all objects and the keys of the embedded cluster into a file."""
+"""`muster backup`: copy all objects, the history and the keys of the embedded cluster into a file."""
 
 import os
 from pathlib import Path
@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 
 import click
 
+from muster.actions.home import Home
+from muster.actions.session import Target
 from muster.cli.completion import names
-from muster.cli.home import Home, data_option
 from muster.cli.names.examples import examples
-from muster.cli.session import Target, connect, run
+from muster.cli.session import connect, data_option, run
 
 if TYPE_CHECKING:
     from muster.cluster.store.journal import Record
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 @click.option("--force", is_flag=True, help="Replace the file if it is there.")
 @data_option
 def command(file: Path, force: bool, data: str) -> None:
-    """Write all objects, as of one moment, and the keys into FILE, whether the cluster runs or not."""
+    """Write all objects, as of one moment, the history and the keys into FILE, whether the cluster runs or not."""
     from muster.cluster import backups
     from muster.cluster.store import DataDirectoryError
 
@@ -30,8 +31,8 @@ def command(file: Path, force: bool, data: str) -> None:
     try:
         backups.check_absent(file, replace=force)
         served = home.server_pid() is not None
-        records, revision = run(_from_server(home)) if served else backups.read(home.path)
-        backups.save(file, home.path, records, revision)
+        records, revision, ran = run(_from_server(home)) if served else _from_disk(home)
+        backups.save(file, home.path, records, revision, ran)
     except DataDirectoryError as error:
         raise click.ClickException(str(error)) from error
     except OSError as error:
@@ -39,11 +40,24 @@ def command(file: Path, force: bool, data: str) -> None:
     click.echo(f"{file}: {len(records)} objects, revision {revision}")
 
 
-async def _from_server(home: Home) -> "tuple[list[Record], int]":
+def _from_disk(home: Home) -> "tuple[list[Record], int, bytes]":
     from muster.cluster import backups
+    from muster.runtime.clock import RealClock
+
+    return *backups.read(home.path), backups.history_of(home.path, RealClock().now())
+
+
+async def _from_server(home: Home) -> "tuple[list[Record], int, bytes]":
+    from muster.cluster import backups
+    from muster.cluster.history import BACKUP_PATH
+    from muster.runtime.refusals import ignoring
     from muster.runtime.transport import Request
 
     async with connect(Target(kubeconfig=str(home.kubeconfig))) as session:
-        transport = session.client.transport
+        transport, ran = session.client.transport, b""
         async with transport.stream(Request("GET", backups.PATH, accept=backups.CONTENT_TYPE)) as pieces:
-            return await backups.receive(pieces)
+            records, revision = await backups.receive(pieces)
+        with ignoring("NotFound"):  # a server of an older release has none
+            async with transport.stream(Request("GET", BACKUP_PATH, accept=backups.CONTENT_TYPE)) as pieces:
+                ran = b"".join([piece async for piece in pieces])
+        return records, revision, ran

@@ -9,9 +9,10 @@ from typing import Any
 
 import click
 
-from muster.cli.home import Home, data_option
+from muster.actions.home import Home
+from muster.actions.session import Target
 from muster.cli.names.examples import examples
-from muster.cli.session import Target, connect, run
+from muster.cli.session import connect, data_option, run
 
 # Pods have their grace period to end; then the server ends them and itself. This is for one that does not answer.
 PATIENCE_SECONDS = 90.0

@@ -1,56 +1,84 @@
 """`muster logs`: what a job's workers printed, and print."""
 
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from muster.actions.session import Target
 from muster.cli.completion import names
 from muster.cli.names.examples import examples
 from muster.cli.names.types import name
-from muster.cli.session import Target, connect, run, target_options
+from muster.cli.session import connect, run, target_options
+
+if TYPE_CHECKING:
+    from muster.actions.following.excerpt import Excerpt
+    from muster.insight.record import JobRecord
 
 
 @click.command(
-    epilog=examples("muster logs train", "muster logs -f train --rank 0", "muster logs train --previous"),
+    epilog=examples(
+        "muster logs train",
+        "muster logs -f train --rank 0",
+        "muster logs train --rank 0,2-3 --tail 20 --timestamps",
+        "muster logs -f train --since 10m --grep 'loss|error'",
+        "muster logs train --previous",
+        "muster logs tune --index 7",
+    ),
 )
 @click.argument("job", type=name, shell_complete=names.jobs)
 @click.option("-f", "--follow", is_flag=True, help="Go on until the job ends; waits for pods that are not there yet.")
-@click.option("--rank", metavar="N", default="", help="Only this worker.")
+@click.option("--rank", metavar="N[-N][,...]", default="", help="Only this worker, or these, as 0,2-3.")
+@click.option("--index", metavar="N", default="", help="Only this trial of a sweep.")
+@click.option("--tail", metavar="N", type=click.IntRange(min=0), help="Of each worker only the last N lines.")
+@click.option("--since", metavar="TIME", help="Only what is not older, as 10m, today or 2026-01-31T14:00.")
+@click.option("--grep", metavar="PATTERN", default="", help="Only lines in which this regular expression occurs.")
+@click.option("--timestamps", is_flag=True, help="Each line with the time at which it was written.")
 @click.option("--attempt", metavar="N", type=click.IntRange(min=1), help="Of each worker its Nth start, from 1.")
 @click.option("--previous", is_flag=True, help="Of each worker the start before the last.")
 @target_options
-def command(job: str, follow: bool, rank: str, attempt: int | None, previous: bool, **options: Any) -> None:
+def command(job: str, follow: bool, attempt: int | None, previous: bool, **options: Any) -> None:
     """Print the output of the workers of JOB, each line with its worker's rank.
 
     What a worker printed before it was preempted, or started anew, is kept for as long as the job, within limits.
     """
+    if options["rank"] and options["index"]:
+        raise click.UsageError("only one of --rank and --index can be meant")
     if (attempt is not None) + previous + follow > 1:
         raise click.UsageError("only one of --attempt, --previous and --follow can be meant")
-    sys.exit(run(_logs(Target.of(options), job, rank, attempt, follow=follow, previous=previous)))
+    target = Target.of(options)
+    sys.exit(run(_logs(target, job, options, attempt, follow=follow, previous=previous)))
 
 
-async def _logs(target: Target, name: str, rank: str, attempt: int | None, *, follow: bool, previous: bool) -> int:
-    from muster.cli.following.follow import Follower
-    from muster.cli.names.choices import get_job
+async def _logs(
+    target: Target, name: str, wanted: dict[str, Any], attempt: int | None, *, follow: bool, previous: bool
+) -> int:
+    from muster.actions.choices import get_job
+    from muster.actions.following.elsewhere import reaching
+    from muster.actions.following.follow import Follower
     from muster.cli.terminal.output import say
     from muster.cli.terminal.printing import Printer
-    from muster.insight.jobstate import worker
+    from muster.cli.terminal.readers import while_read
     from muster.runtime.clock import RealClock
     from muster.runtime.ids import Random
 
     async with connect(target) as session:
         job = await get_job(session.client, name, session.namespace)
-        try:
-            rank = worker(job, rank) if rank else ""
-        except ValueError as error:
-            raise click.BadParameter(str(error), param_hint="--rank") from None
-        printer, code = Printer(ranks=not rank and job.most > 1), 0
+        excerpt = _excerpt(job, wanted)
+        printer, code = Printer(ranks=len(excerpt.ranks) != 1 and job.most > 1), 0
         follower = Follower(
-            session.client, RealClock(), Random(), session.namespace, name, show=printer.show, warn=say, rank=rank
+            session.client,
+            RealClock(),
+            Random(),
+            session.namespace,
+            name,
+            show=printer.show,
+            warn=say,
+            excerpt=excerpt,
+            reach=reaching(session.client),
         )
         if follow:
-            code = (await follower.run()).code
+            code = (await while_read(follower.run())).code
         else:
             try:
                 await follower.print_once(job, attempt, previous=previous)
@@ -58,3 +86,26 @@ async def _logs(target: Target, name: str, rank: str, attempt: int | None, *, fo
                 raise click.ClickException(str(error)) from None
         await printer.finish()
         return code
+
+
+def _excerpt(job: "JobRecord", wanted: dict[str, Any]) -> "Excerpt":
+    """What the options ask for. Raises `click.BadParameter`."""
+    from muster.actions.following.excerpt import Excerpt
+    from muster.api.patterns import PatternError, line_pattern
+    from muster.cli.names.moments import moment
+    from muster.insight.jobstate import workers
+    from muster.insight.trials import rank_of_trial
+    from muster.runtime.clock import RealClock
+
+    index = wanted["index"]
+    try:
+        ranks = workers(job, wanted["rank"]) if wanted["rank"] else frozenset()
+        ranks = frozenset({rank_of_trial(job, index)}) if index else ranks
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="--index" if index else "--rank") from None
+    try:
+        matches = line_pattern(wanted["grep"]) if wanted["grep"] else None
+    except PatternError as error:
+        raise click.BadParameter(str(error), param_hint="--grep") from None
+    since = moment(wanted["since"], RealClock().now().astimezone()) if wanted["since"] else None
+    return Excerpt(ranks, wanted["tail"], since, matches, wanted["timestamps"])

@@ -5,11 +5,12 @@ from typing import Any
 
 import click
 
+from muster.actions.session import Target
 from muster.cli.actions.applying import Manifest, ManifestError
 from muster.cli.actions.manifests import apply_one, read_all
 from muster.cli.completion import names
 from muster.cli.names.examples import examples
-from muster.cli.session import Target, connect, run, target_options
+from muster.cli.session import connect, run, target_options
 
 
 @click.command(
@@ -54,7 +55,8 @@ async def _plan(target: Target, found: list[Manifest], output: str) -> int:
 
         async def look(manifest: dict[str, Any]) -> None:
             kind = await discovery.kind(manifest["apiVersion"], manifest["kind"])
-            name, namespace = manifest["metadata"].get("name"), manifest["metadata"].get("namespace", session.namespace)
+            metadata = manifest["metadata"]
+            name, namespace = metadata.get("name"), metadata.get("namespace") or session.namespace
             if kind.resource in _RUN and name and await session.client.find(kind, name, namespace) is not None:
                 say(f"{kind.kind.lower()}/{name} is there already: it is not planned")
                 return
@@ -74,7 +76,7 @@ async def _plan(target: Target, found: list[Manifest], output: str) -> int:
 
 
 # Kinds that run: what is there already is not planned.
-_RUN = ("jobs.batch", "pods")
+_RUN = ("jobs.batch", "jobsets.jobset.x-k8s.io", "pods")
 
 _WORDS = {
     "starts": "would start now",
@@ -89,7 +91,8 @@ _NAMED = 16
 
 def _lines(plan: Any, namespace: str, now: Any) -> list[str]:
     name = plan.name if plan.namespace == namespace else f"{plan.namespace}/{plan.name}"
-    lines = [f"{name} ({plan.kind}): {_WORDS[plan.verdict]}"]
+    awaits = f" for {plan.awaits}" if plan.verdict == "waits" and plan.awaits else ""
+    lines = [f"{name} ({plan.kind}): {_WORDS[plan.verdict]}{awaits}"]
     if plan.problem:
         return [*lines, f"   {plan.problem}"]
     if plan.never:
@@ -102,7 +105,7 @@ def _lines(plan: Any, namespace: str, now: Any) -> list[str]:
 
 
 def _quota(quota: Any, now: Any) -> list[str]:
-    from muster.insight.text import quantity
+    from muster.insight.text import alike, quantity
     from muster.insight.why import when
 
     if quota.verdict == "waits":
@@ -113,13 +116,29 @@ def _quota(quota: Any, now: Any) -> list[str]:
             for need in missing
         ]
         return [*lines, _line("starts", when(quota.estimate, now))] if quota.estimate is not None else lines
-    given = "; ".join(
-        f"{podset} x{quota.counts[podset]}: "
-        + ", ".join(f"{resource} ({flavor})" for resource, flavor in flavors.items())
-        for podset, flavors in quota.flavors.items()
+    given = alike(
+        (podset, f"x{quota.counts[podset]}: " + ", ".join(f"{resource} ({flavor})" for resource, flavor in got.items()))
+        for podset, got in quota.flavors.items()
     )
-    lines = [_line("quota", f"from ClusterQueue {quota.cluster_queue} through queue {quota.queue}: {given}")]
+    first, *others = [f"{names} {text}" for names, text in given] or [""]
+    lines = [_line("quota", f"from ClusterQueue {quota.cluster_queue} through queue {quota.queue}: {first}")]
+    lines += [_line("", text) for text in others]
+    lines += _places(quota.places)
     return lines + ([_line("", f"takes the quota of {_listed(quota.victims)}")] if quota.victims else [])
+
+
+def _places(places: Any) -> list[str]:
+    """In which domains of their topology the pods go; what is a node stands in the placement."""
+    from muster.api.nodes import HOSTNAME_LABEL
+
+    wide = {podset: one for podset, one in places.items() if one.levels != (HOSTNAME_LABEL,)}
+    return [
+        _line(
+            "topology" if podset == next(iter(wide)) else "",
+            f"{podset}: " + _listed([f"{'/'.join(values)} {count}" for values, count in one.domains]),
+        )
+        for podset, one in wide.items()
+    ]
 
 
 def _placement(gang: Any, namespace: str, now: Any) -> list[str]:
@@ -139,7 +158,8 @@ def _placement(gang: Any, namespace: str, now: Any) -> list[str]:
         ]
         lines.append(_line("displaces", _listed(some)))
     if gang.reason and gang.verdict != "preempts":
-        lines.append(_line("" if lines else "placement", gang.reason))
+        ends = " It would not fit if all that ever ends had ended." if gang.verdict == "never" else ""
+        lines.append(_line("" if lines else "placement", gang.reason + ends))
     if gang.starts is not None:
         clock = gang.starts.astimezone().strftime("%Y-%m-%d %H:%M:%S")
         lines.append(_line("starts", f"about in {age(now, gang.starts)}, {clock}"))
@@ -155,6 +175,12 @@ def _listed(names: Any) -> str:
     return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
+def _domains(places: Any) -> dict[str, Any]:
+    """As a Workload's status says it."""
+    domains = [{"values": list(values), "count": count} for values, count in places.domains]
+    return {"levels": list(places.levels), "domains": domains}
+
+
 def _document(plan: Any) -> dict[str, Any]:
     """All of it, for programs."""
     from muster.api.quantity import format_amount
@@ -168,6 +194,7 @@ def _document(plan: Any) -> dict[str, Any]:
         "problem": plan.problem,
         "note": plan.note,
         "never": plan.never,
+        "awaits": plan.awaits,
         "quota": None
         if quota is None
         else {
@@ -176,6 +203,7 @@ def _document(plan: Any) -> dict[str, Any]:
             "verdict": quota.verdict,
             "flavors": quota.flavors,
             "counts": quota.counts,
+            "topology": {podset: _domains(one) for podset, one in quota.places.items()},
             "victims": list(quota.victims),
             "reason": quota.reason,
             "missing": [

@@ -4,11 +4,12 @@ from typing import Any
 
 import click
 
+from muster.actions.session import Target
 from muster.cli.completion import names
 from muster.cli.names.examples import examples
 from muster.cli.names.suggesting import SuggestingGroup
 from muster.cli.names.types import name
-from muster.cli.session import Target, connect, run, target_options
+from muster.cli.session import connect, run, target_options
 
 
 @click.group(
@@ -38,12 +39,13 @@ def list_(all_namespaces: bool, output: str | None, **options: Any) -> None:
 
 
 async def _list(target: Target, output: str, *, everywhere: bool) -> None:
+    from muster.cli.terminal.output import say
     from muster.insight.podgroups import row
     from muster.insight.reader.podgroups import pod_groups
     from muster.runtime.clock import RealClock
 
     async with connect(target) as session:
-        found = await pod_groups(session.client, "" if everywhere else session.namespace)
+        found = await pod_groups(session.client, "" if everywhere else session.namespace, say)
     now = RealClock().now()
     rows = [row(view, now) for view in found]
     if output in ("json", "yaml"):
@@ -104,7 +106,7 @@ async def _describe(target: Target, name: str, output: str) -> None:
 
 
 def _none(name: str, namespace: str, there: list[str]) -> str:
-    from muster.cli.names.nearest import nearest
+    from muster.insight.nearest import nearest
 
     meant = nearest(name, there)
     return f"there is no PodGroup {name} in namespace {namespace}" + (f"; did you mean {meant}?" if meant else "")

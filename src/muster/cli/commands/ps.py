@@ -1,14 +1,16 @@
 """`muster ps`: the jobs and what they do."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
+from datetime import datetime
 from typing import Any
 
 import click
 
+from muster.actions.session import Session, Target
 from muster.cli.completion import names
 from muster.cli.names.examples import examples
 from muster.cli.names.types import name
-from muster.cli.session import Target, connect, run, target_options
+from muster.cli.session import connect, run, target_options
 
 # All that `muster.insight.jobstate` knows, in the order of a job's life.
 STATES = (
@@ -16,17 +18,30 @@ STATES = (
     "Finishing", "Completed", "Failed", "Cancelled", "Deleting",
 )  # fmt: skip
 
+# What a job does not change from.
+OVER = ("Completed", "Failed", "Cancelled")
+# Of those whose objects have gone.
+_PAST = 1_000
+
+# What changes by itself.
+_TICKING = {"age": "", "runSeconds": None}
+
 
 @click.command(
     epilog=examples(
         "muster ps",
         "muster ps train tune",
         "muster ps --state Queued --state Running --queue vision",
+        "muster ps --user ada",
         "muster ps -A -o wide      # of all namespaces, with all columns",
+        "muster ps -a              # those whose objects have gone, too",
+        "muster ps tune --trials --state Failed",
+        "muster ps -w              # on the whole of a terminal, as it changes",
     ),
 )
 @click.argument("jobs", nargs=-1, type=name, metavar="[JOB]...", shell_complete=names.jobs)
 @click.option("-A", "--all-namespaces", is_flag=True, help="Jobs of all namespaces.")
+@click.option("-a", "--all", "past", is_flag=True, help="Also jobs whose objects have gone, of the history.")
 @click.option(
     "--state",
     "states",
@@ -38,41 +53,154 @@ STATES = (
 @click.option(
     "-q", "--queue", metavar="Q", default="", help="Only jobs of this LocalQueue.", shell_complete=names.local_queues
 )
+@click.option("-u", "--user", metavar="NAME", default="", help="Only jobs that this user submitted.")
+@click.option("--trials", is_flag=True, help="Of a sweep, what each of its trials does.")
+@click.option("-w", "--watch", is_flag=True, help="Go on, and show what changes.")
 @click.option("-o", "--output", type=click.Choice(["wide", "json", "yaml", "name"]), help="Another form.")
 @target_options
-def command(all_namespaces: bool, output: str | None, **options: Any) -> None:
+def command(all_namespaces: bool, watch: bool, trials: bool, output: str | None, **options: Any) -> None:
     """List jobs, or those that are named, with state, pods, queue, position in it, reason and age."""
-    run(_ps(Target.of(options), options, output or "", everywhere=all_namespaces))
+    if trials:
+        from muster.cli.actions.trials import show_trials
+
+        if watch:
+            raise click.UsageError("--trials shows how trials are now: muster logs -f JOB follows them")
+        if all_namespaces or len(options["jobs"]) != 1:
+            raise click.UsageError("--trials shows those of one sweep: muster ps JOB --trials")
+        run(show_trials(Target.of(options), options["jobs"][0], options["states"], output or ""))
+        return
+    if watch and options["past"]:
+        raise click.UsageError("--watch shows what changes, which what --all adds does not")
+    if not watch:
+        run(_ps(Target.of(options), options, output or "", everywhere=all_namespaces))
+    elif output in (None, "wide"):
+        run(_watch(Target.of(options), options, everywhere=all_namespaces, wide=output == "wide"))
+    else:
+        raise click.UsageError(f"--watch shows a table, and nothing as {output}")
 
 
 async def _ps(target: Target, only: Mapping[str, Any], output: str, *, everywhere: bool) -> None:
-    from muster.cli.names.choices import no_job
     from muster.cli.terminal.output import say
     from muster.insight.reader.jobs import job_rows
+    from muster.insight.reader.queues import say_if_not_led
     from muster.runtime.clock import RealClock
+    from muster.runtime.process.garbage import collector_paused
 
     async with connect(target) as session:
-        found = await job_rows(session.client, "" if everywhere else session.namespace, RealClock().now(), say)
+        where, now = "" if everywhere else session.namespace, RealClock().now()
+        with collector_paused():
+            found = await job_rows(session.client, where, now, say)
+        if only["past"]:
+            found = await _with_past(session, found, where, now)
         missing = [one for one in dict.fromkeys(only["jobs"]) if one not in {row["name"] for row in found}]
-        for one in missing:
-            say(f"Error: {await no_job(session.client, one, '' if everywhere else session.namespace)}")
-    rows = selected(found, only["jobs"], only["states"], only["queue"])
+        if missing:
+            from muster.actions.choices import no_job  # it takes a while to load
+
+            for one in missing:
+                say(f"Error: {await no_job(session.client, one, where)}")
+        rows = selected(found, only["jobs"], only["states"], only["queue"], only["user"])
+        await say_if_not_led(session.client, [row["state"] for row in rows], say)
     if rows or not missing:
         _show(rows, output, everywhere=everywhere)
     if missing:
         raise click.exceptions.Exit(1)
 
 
+async def _with_past(session: Session, found: list[dict[str, Any]], where: str, now: datetime) -> list[dict[str, Any]]:
+    """With the jobs whose objects have gone; in the order of their submission, as the others are."""
+    from muster.cli.terminal.output import say
+    from muster.insight.reader.history import history
+    from muster.insight.reader.jobs import past_row
+    from muster.insight.runs import Wanted
+
+    runs, is_cut = await history(session.client, Wanted(namespace=where), _PAST, say)
+    if is_cut:
+        say(f"of those whose objects have gone, only some of the newest {_PAST}: muster history tells of all")
+    known = {row["uid"] for row in found}
+    past = [past_row(run, now) for run in runs if run.uid not in known]
+    return sorted([*found, *past], key=lambda row: (row["submitted"] or now, row["name"]))
+
+
+async def _watch(target: Target, only: Mapping[str, Any], *, everywhere: bool, wide: bool) -> None:
+    """On a terminal all of it, with what goes on before what is over; in a pipe the lines that change."""
+    from muster.actions.watching import Watch
+    from muster.api.batch import JOB
+    from muster.api.core import POD
+    from muster.api.jobset import JOB_SET
+    from muster.api.kueue import WORKLOAD
+    from muster.cli.actions.watching import show
+    from muster.cli.terminal.output import say
+    from muster.cli.terminal.readers import while_read
+    from muster.cli.terminal.screen import can_show
+    from muster.insight.reader.jobs import job_rows
+    from muster.insight.reader.queues import say_if_not_led
+    from muster.runtime.clock import RealClock
+    from muster.runtime.ids import Random
+
+    kinds = (JOB, JOB_SET, WORKLOAD, POD)
+
+    async def rows(session: Session, tell: Callable[[str], None]) -> list[dict[str, Any]]:
+        found = await job_rows(session.client, "" if everywhere else session.namespace, RealClock().now(), tell)
+        wanted = selected(found, only["jobs"], only["states"], only["queue"], only["user"])
+        await say_if_not_led(session.client, [row["state"] for row in wanted], tell)
+        return wanted
+
+    async def picture(session: Session, tell: Callable[[str], None]) -> str:
+        found = unfinished_first(await rows(session, tell))
+        return _table(found, everywhere=everywhere, wide=wide) if found else "no jobs"
+
+    if can_show():
+        await show(target, "muster ps", kinds, picture, everywhere=everywhere)
+        return
+    known: dict[tuple[str, str], dict[str, Any]] = {}
+    told: dict[str, None] = {}
+
+    def tell(text: str) -> None:
+        if text not in told:
+            told[text] = None
+            say(text)
+
+    async with connect(target) as session:
+
+        async def look() -> None:
+            is_first = not known
+            if found := changed(await rows(session, tell), known):
+                header, _, lines = _table(found, everywhere=everywhere, wide=wide).partition("\n")
+                click.echo(f"{header}\n{lines}" if is_first else lines)
+
+        where = "" if everywhere else session.namespace
+        await while_read(Watch(session.client, RealClock(), Random(), kinds, where).run(look))
+
+
+def unfinished_first(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """What is over comes last, the newest of it first: what does not fit a screen is what matters least."""
+    found: tuple[list[dict[str, Any]], list[dict[str, Any]]] = ([], [])
+    for row in rows:
+        found[row["state"] in OVER].append(row)
+    return found[False] + found[True][::-1]
+
+
+def changed(rows: Iterable[dict[str, Any]], known: dict[tuple[str, str], dict[str, Any]]) -> list[dict[str, Any]]:
+    """Those that are not as they were known, but for their ages; all are known as they are from then on."""
+    now = {(row["namespace"], row["name"]): row for row in rows}
+    found = [row for key, row in now.items() if known.get(key, {}) | _TICKING != row | _TICKING]
+    gone = [row | {"state": "Deleted", "reason": ""} for key, row in known.items() if key not in now]
+    known.clear()
+    known.update(now)
+    return found + gone
+
+
 def selected(
-    rows: Iterable[dict[str, Any]], jobs: Collection[str], states: Collection[str], queue: str
+    rows: Iterable[dict[str, Any]], jobs: Collection[str], states: Collection[str], queue: str, user: str
 ) -> list[dict[str, Any]]:
-    """Those of all these jobs, states and queues; empty means any."""
+    """Those of these jobs, states, queue and user; empty means any."""
     return [
         row
         for row in rows
         if (not jobs or row["name"] in jobs)
         and (not states or row["state"] in states)
-        and (not queue or row["queue"] == queue)
+        and queue in ("", row["queue"])
+        and user in ("", row["owner"])
     ]
 
 
@@ -87,25 +215,37 @@ def _show(rows: list[dict[str, Any]], output: str, *, everywhere: bool) -> None:
     elif not rows:
         click.echo("no jobs", err=True)
     else:
-        _print(rows, everywhere=everywhere, wide=output == "wide")
+        click.echo(_table(rows, everywhere=everywhere, wide=output == "wide"))
 
 
 # Heading, and what stands below it.
 _COLUMNS = {"NAME": "name", "STATE": "state", "PODS": "pods", "QUEUE": "queue", "POS": "position", "AGE": "age"}
-_WIDE = {"PRIORITY": "priority", "CLUSTERQUEUE": "clusterQueue", "NODES": "nodes"}
+_WIDE = {
+    "SUBMITTED": "submitted", "TIME": "runSeconds", "PRIORITY": "priority", "CLUSTERQUEUE": "clusterQueue",
+    "NODES": "nodes",
+}  # fmt: skip
 
 
-def _print(rows: list[dict[str, Any]], *, everywhere: bool, wide: bool) -> None:
+def _table(rows: list[dict[str, Any]], *, everywhere: bool, wide: bool) -> str:
     from muster.cli.terminal.output import terminal_width
     from muster.insight.text import table
 
     first = {"NAMESPACE": "namespace"} if everywhere else {}
-    columns = first | _COLUMNS | (_WIDE if wide else {}) | {"REASON": "reason"}
+    cluster = {"CLUSTER": "cluster"} if any(row["cluster"] for row in rows) else {}
+    owner = {"OWNER": "owner"} if wide or len({row["owner"] for row in rows} - {""}) > 1 else {}
+    columns = first | _COLUMNS | cluster | owner | (_WIDE if wide else {}) | {"REASON": "reason"}
     cells = [row | {"pods": f"{row['ready']}/{row['wanted']}", "nodes": ",".join(row["nodes"])} for row in rows]
     lines = [[_cell(row[field], field) for field in columns.values()] for row in cells]
-    click.echo(table(list(columns), lines, width=terminal_width()))
+    return table(list(columns), lines, width=terminal_width())
 
 
 def _cell(value: Any, field: str) -> str:
-    empty = "" if field == "reason" else "-"
-    return empty if value is None or value == "" else str(value)
+    if value is None or value == "":
+        return "" if field == "reason" else "-"
+    if field == "submitted":
+        return f"{value.astimezone():%Y-%m-%d %H:%M:%S}"
+    if field in ("owner", "runSeconds"):
+        from muster.insight.text import plain, rough
+
+        return rough(value) if field == "runSeconds" else plain(value)
+    return str(value)

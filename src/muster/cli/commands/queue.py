@@ -1,18 +1,24 @@
-"""`muster queue`: look at queues, stop and resume them, make new ones."""
+"""`muster queue`: look at queues, stop and resume them, make new ones, change and delete them."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from muster.actions.session import Session, Target
 from muster.cli.completion import names
 from muster.cli.names.examples import examples
 from muster.cli.names.suggesting import SuggestingGroup
 from muster.cli.names.types import memory, name, quantity
-from muster.cli.session import Session, Target, connect, run, target_options
+from muster.cli.session import connect, run, target_options
+
+if TYPE_CHECKING:
+    from muster.cli.actions.editedqueue import QueueEdit
 
 _CLUSTER = click.option("--cluster", is_flag=True, help="NAME is a ClusterQueue: for all namespaces.")
 _LIMIT = "RES=Q"
+_WITHIN = ("Never", "LowerPriority", "LowerOrNewerEqualPriority")
+_RECLAIM = ("Never", "LowerPriority", "Any")
 
 
 @click.group(
@@ -20,7 +26,7 @@ _LIMIT = "RES=Q"
     epilog=examples("muster queue list", "muster queue create vision --cpu 8 --cohort lab"),
 )
 def command() -> None:
-    """List, stop, resume and create queues.
+    """List, stop, resume, create, edit and delete queues.
 
     A LocalQueue is where the jobs of a namespace wait; the ClusterQueue behind it has the quota. NAME means the
     LocalQueue of the namespace, and the ClusterQueue with --cluster.
@@ -42,13 +48,16 @@ def list_(all_namespaces: bool, output: str | None, **options: Any) -> None:
 
 async def _list(target: Target, output: str, *, everywhere: bool) -> None:
     from muster.api.kueue import CLUSTER_QUEUE, LOCAL_QUEUE
+    from muster.cli.terminal.output import say
     from muster.insight.quotas import cluster_queue_row, local_queue_row, written
-    from muster.insight.reader.queues import list_or_none
+    from muster.insight.reader.clusters import destinations
+    from muster.insight.reader.queues import list_or_say
 
     async with connect(target) as session:
-        cluster = await list_or_none(session.client, CLUSTER_QUEUE)
         local = (await session.client.list(LOCAL_QUEUE, "" if everywhere else session.namespace)).items
-    rows = [cluster_queue_row(queue) for queue in cluster or ()]
+        cluster = await list_or_say(session.client, CLUSTER_QUEUE, "", say, "ClusterQueues")
+        sent = await destinations(session.client, cluster or ())
+    rows = [row | {"clusters": sent.get(row["name"], ())} for row in map(cluster_queue_row, cluster or ())]
     locals_ = [local_queue_row(queue) for queue in local]
     if output in ("json", "yaml"):
         from muster.cli.terminal.output import dump
@@ -65,8 +74,6 @@ async def _list(target: Target, output: str, *, everywhere: bool) -> None:
         click.echo("no queues; make one with: muster queue create NAME --cpu N", err=True)
     else:
         click.echo("no LocalQueues", err=True)
-    if cluster is None:
-        click.echo("ClusterQueues may not be listed by you", err=True)
 
 
 def _print(rows: list[dict[str, Any]], local: list[dict[str, Any]], *, everywhere: bool, wide: bool) -> None:
@@ -77,9 +84,12 @@ def _print(rows: list[dict[str, Any]], local: list[dict[str, Any]], *, everywher
     if rows:
         resources = resources_of(rows, everything=wide)
         header = ["CLUSTERQUEUE", "COHORT", "STATE", "PENDING", "ADMITTED", *(r.upper() for r in resources)]
+        sends = any(row["clusters"] for row in rows)
+        header += ["CLUSTERS"] if sends else []
         cells = [
             [row["name"], row["cohort"] or "-", row["state"], str(row["pending"]), str(row["admitted"])]
             + [usage_cell(row, resource) for resource in resources]
+            + ([",".join(row["clusters"]) or "-"] if sends else [])
             + ([row["strategy"], row["message"]] if wide else [])
             for row in rows
         ]
@@ -128,7 +138,7 @@ def resume(name: str, cluster: bool, **options: Any) -> None:
 
 
 async def _set_policy(target: Target, name: str, policy: str, *, cluster: bool) -> None:
-    from muster.cli.actions.holding import set_stop_policy
+    from muster.actions.holding import set_stop_policy
 
     async with connect(target) as session:
         click.echo(await set_stop_policy(session, name, policy, cluster=cluster))
@@ -154,14 +164,14 @@ async def _set_policy(target: Target, name: str, policy: str, *, cluster: bool) 
 @click.option("--strict", is_flag=True, help="StrictFIFO: who does not fit blocks those behind.")
 @click.option(
     "--preempt",
-    type=click.Choice(["Never", "LowerPriority", "LowerOrNewerEqualPriority"]),
+    type=click.Choice(_WITHIN),
     default="LowerPriority",
     show_default=True,
     help="Whom its jobs may displace in this queue.",
 )
 @click.option(
     "--reclaim",
-    type=click.Choice(["Never", "LowerPriority", "Any"]),
+    type=click.Choice(_RECLAIM),
     default="Any",
     show_default=True,
     help="From whom it takes back what it lent.",
@@ -219,9 +229,7 @@ async def _submit(session: Session, document: dict[str, Any], *, dry_run: bool) 
 def _documents(name: str, namespace: str, options: dict[str, Any]) -> list[dict[str, Any]]:
     from muster.cli.actions.newqueue import NewQueue, documents
 
-    named = {"cpu": "cpu", "memory": "memory", "gpus": "nvidia.com/gpu"}
-    quotas = {resource: options[option] for option, resource in named.items() if options[option]}
-    quotas |= _pairs(options["quota"], "--quota")
+    quotas = _quotas(options)
     if not quotas:
         raise click.UsageError("a queue needs a quota: --cpu, --memory, --gpus or --quota RESOURCE=QUANTITY")
     borrowing, lending = _pairs(options["borrow"], "--borrow"), _pairs(options["lend"], "--lend")
@@ -247,14 +255,132 @@ def _documents(name: str, namespace: str, options: dict[str, Any]) -> list[dict[
     )
 
 
-def _pairs(texts: Sequence[str], option: str) -> dict[str, str]:
+@command.command(
+    short_help="Change quota, limits or rules of ClusterQueue NAME.",
+    epilog=examples(
+        "muster queue edit vision --cpu 12 --memory 64Gi",
+        "muster queue edit vision --cohort lab --borrow cpu=4",
+        "muster queue edit vision --borrow cpu=unlimited",
+        "muster queue edit vision --no-cohort --no-strict",
+    ),
+)
+@click.argument("name", type=name, shell_complete=names.cluster_queues)
+@click.option("--cpu", metavar="Q", type=quantity, help="CPUs, as 12.")
+@click.option("--memory", metavar="Q", type=memory, help="Memory, as 64Gi.")
+@click.option("--gpus", metavar="N", type=quantity, help="GPUs (nvidia.com/gpu).")
+@click.option("--quota", metavar=_LIMIT, multiple=True, help="Any other resource; repeatable.")
+@click.option("--flavor", metavar="F", default="", help="Of this ResourceFlavor, if there are several.")
+@click.option("--cohort", metavar="C", type=name, help="Share with the queues of cohort C from now on.")
+@click.option("--no-cohort", is_flag=True, help="Share with no others; borrow and lend limits go with that.")
+@click.option("--borrow", metavar=_LIMIT, multiple=True, help="Borrow at most so much, or RES=unlimited; repeatable.")
+@click.option("--lend", metavar=_LIMIT, multiple=True, help="Lend at most so much, or RES=unlimited; repeatable.")
+@click.option("--strict/--no-strict", default=None, help="StrictFIFO: who does not fit blocks those behind.")
+@click.option("--preempt", type=click.Choice(_WITHIN), help="Whom its jobs may displace in this queue.")
+@click.option("--reclaim", type=click.Choice(_RECLAIM), help="From whom it takes back what it lent.")
+@click.option("--weight", metavar="W", default="", help="For fair sharing.")
+@click.option("--dry-run", is_flag=True, help="Let the server check it, print what it would be, and store nothing.")
+@target_options
+def edit(name: str, dry_run: bool, **options: Any) -> None:
+    """Change what is given of ClusterQueue NAME; all else stays as it is, and so does what runs.
+
+    Where its jobs hold more than the new quota, nothing more starts from it until enough of them have ended.
+    """
+    from dataclasses import replace
+
+    from muster.cli.actions.editedqueue import QueueEdit
+
+    target = Target.of(options)
+    if options["no_cohort"] and options["cohort"]:
+        raise click.UsageError("only one of --cohort and --no-cohort can be meant")
+    wanted = _edited(options)
+    if replace(wanted, flavor="") == QueueEdit():
+        raise click.UsageError("say what is to be another way, as --cpu 12")
+    run(_edit(target, name, wanted, dry_run=dry_run))
+
+
+def _edited(options: dict[str, Any]) -> "QueueEdit":
+    from muster.cli.actions.editedqueue import UNLIMITED, QueueEdit
+
+    return QueueEdit(
+        quotas=_quotas(options),
+        borrowing=_pairs(options["borrow"], "--borrow", UNLIMITED),
+        lending=_pairs(options["lend"], "--lend", UNLIMITED),
+        flavor=options["flavor"],
+        cohort="" if options["no_cohort"] else options["cohort"],
+        strict=options["strict"],
+        within=options["preempt"] or "",
+        reclaim=options["reclaim"] or "",
+        weight=options["weight"],
+    )
+
+
+async def _edit(target: Target, name: str, wanted: "QueueEdit", *, dry_run: bool) -> None:
+    from functools import partial
+
+    from muster.actions import queues
+    from muster.cli.actions.editedqueue import patch
+    from muster.cli.terminal.output import dump
+
+    async with connect(target) as session:
+        try:
+            after = await queues.edit(session, name, partial(patch, edit=wanted), dry_run=dry_run)
+        except ValueError as error:
+            raise click.ClickException(f"{name}: {error}") from None
+    if after is None:
+        click.echo(f"clusterqueue/{name} is so already")
+    else:
+        click.echo(dump(after["spec"], "yaml") if dry_run else f"clusterqueue/{name} changed")
+
+
+@command.command(
+    short_help="Delete queue NAME, with the LocalQueues that lead to it.",
+    epilog=examples("muster queue delete vision", "muster queue delete vision --yes"),
+)
+@click.argument("name", type=name, shell_complete=names.cluster_queues)
+@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@target_options
+def delete(name: str, yes: bool, **options: Any) -> None:
+    """Delete ClusterQueue NAME with all LocalQueues that lead to it, or else LocalQueue NAME of the namespace.
+
+    Who still uses it is listed before the question. Jobs that run go on; those that wait do not start any more.
+    """
+    from muster.actions import queues
+    from muster.cli.terminal.asking import agreed
+
+    target = Target.of(options)
+
+    async def look() -> queues.Deletion:
+        async with connect(target) as session:
+            return await queues.deletion(session, name)
+
+    async def act(what: queues.Deletion) -> None:
+        async with connect(target) as session:
+            for line in await queues.delete(session.client, what):
+                click.echo(line)
+
+    found = run(look())
+    local = [f"localqueue/{one.metadata.name} of namespace {one.metadata.namespace} goes" for one in found.local]
+    kind = "localqueue" if found.cluster is None else "clusterqueue"
+    if not agreed(f"delete {kind}/{name}", [*local, *found.using], yes=yes):
+        raise click.ClickException("nothing was done")
+    run(act(found))
+
+
+def _quotas(options: dict[str, Any]) -> dict[str, str]:
+    named = {"cpu": "cpu", "memory": "memory", "gpus": "nvidia.com/gpu"}
+    given = {resource: options[option] for option, resource in named.items() if options[option]}
+    return given | _pairs(options["quota"], "--quota")
+
+
+def _pairs(texts: Sequence[str], option: str, word: str = "") -> dict[str, str]:
+    """By resource its quantity, or that word."""
     found = {}
     for text in texts:
         resource, given, amount = text.partition("=")
         if not resource or not given or not amount:
             raise click.BadParameter(f"{text!r}: expected RESOURCE=QUANTITY, as cpu=8", param_hint=option)
         try:
-            found[resource] = quantity(amount)
+            found[resource] = amount if amount == word else quantity(amount)
         except click.BadParameter as error:
             raise click.BadParameter(error.message, param_hint=option) from None
     return found

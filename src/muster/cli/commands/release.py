@@ -4,10 +4,11 @@ from typing import Any
 
 import click
 
+from muster.actions.session import Target
 from muster.cli.completion import names
 from muster.cli.names.examples import examples
 from muster.cli.names.types import name_or_queue
-from muster.cli.session import Target, connect, run, target_options
+from muster.cli.session import connect, run, target_options
 
 
 @click.command(

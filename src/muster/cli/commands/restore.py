@@ -5,9 +5,10 @@ from pathlib import Path
 
 import click
 
+from muster.actions.home import Home
 from muster.cli.completion import names
-from muster.cli.home import Home, data_option
 from muster.cli.names.examples import examples
+from muster.cli.session import data_option
 
 
 @click.command(

@@ -4,10 +4,11 @@ from typing import Any
 
 import click
 
+from muster.actions.session import Target
 from muster.cli.completion import names
 from muster.cli.names.examples import examples
 from muster.cli.names.types import name
-from muster.cli.session import Target, connect, run, target_options
+from muster.cli.session import connect, run, target_options
 
 
 @click.command(
@@ -24,7 +25,7 @@ def command(job: str, workers: int, role: str, force: bool, **options: Any) -> N
 
 
 async def _scale(target: Target, name: str, workers: int, role: str, *, force: bool) -> None:
-    from muster.cli.actions.scaling import afterwards, scale
+    from muster.actions.scaling import afterwards, scale
 
     async with connect(target) as session:
         before = await scale(session, name, workers, role=role, force=force)

@@ -7,9 +7,10 @@ from typing import Any
 
 import click
 
-from muster.cli.home import Home
+from muster.actions.home import Home
+from muster.actions.session import Target, has_cluster, names_another
 from muster.cli.names.examples import examples
-from muster.cli.session import Target, connect, has_cluster, names_another, run, target_options
+from muster.cli.session import connect, run, target_options
 
 
 @click.command(
@@ -31,22 +32,34 @@ async def _status(target: Target, home: Home) -> int:
 
     from muster.api.core import NODE
     from muster.api.nodes import is_ready
+    from muster.api.status import ApiError
     from muster.cli.terminal.output import say
     from muster.insight.reader.jobs import job_rows
+    from muster.insight.reader.queues import NOT_LED, is_led, list_or_say
     from muster.runtime.clock import RealClock
     from muster.runtime.transport import Request
 
     async with connect(target) as session:
         version = msgspec.json.decode((await session.client.raw(Request("GET", "/version"))).body)["gitVersion"]
         ready = await session.client.transport.request(Request("GET", "/readyz", {"verbose": ""}))
-        nodes = (await session.client.list(NODE)).items
-        rows = await job_rows(session.client, "", RealClock().now(), say)
+        led = await is_led(session.client)
+        nodes = await list_or_say(session.client, NODE, "", say, "nodes")
+        try:
+            rows = await job_rows(session.client, "", RealClock().now(), say)
+        except ApiError as error:
+            if error.code != 403:
+                raise
+            rows = await job_rows(session.client, session.namespace, RealClock().now(), say)
+            say(f"jobs are those of namespace {session.namespace}: you may not list others")
     pid = None if names_another(target, home) else home.server_pid()
     click.echo(f"server   {version}" + (f", process {pid}, data in {home.path}" if pid else ""))
-    well = sum(map(is_ready, nodes))
-    click.echo(f"nodes    {well} of {len(nodes)} ready")
+    well = sum(map(is_ready, nodes or ()))
+    if nodes is not None:
+        click.echo(f"nodes    {well} of {len(nodes)} ready")
     words = Counter(row["state"] for row in rows)
     click.echo("jobs     " + (", ".join(f"{count} {word.lower()}" for word, count in sorted(words.items())) or "none"))
+    if not led:
+        click.echo(f"queues   {NOT_LED}")
     if ready.status != 200:
         click.echo(ready.body.decode(errors="replace").rstrip())
-    return 0 if ready.status == 200 and well == len(nodes) else 1
+    return 0 if ready.status == 200 and led and well == len(nodes or ()) else 1

@@ -1,66 +1,117 @@
 """`muster top`: the nodes, and who uses what."""
 
 from collections import Counter, defaultdict
+from collections.abc import Callable
 from typing import Any
 
 import click
 
+from muster.actions.session import Session, Target
 from muster.cli.names.examples import examples
-from muster.cli.session import Target, connect, run, target_options
-
-_SHOWN = ("cpu", "memory", "nvidia.com/gpu", "pods")
+from muster.cli.session import connect, run, target_options
 
 
 @click.command(
-    epilog=examples("muster top"),
+    epilog=examples("muster top", "muster top -w"),
 )
+@click.option("-w", "--watch", is_flag=True, help="Show it on the whole of a terminal, as it changes.")
 @target_options
-def command(**options: Any) -> None:
+def command(watch: bool, **options: Any) -> None:
     """Show what every node has and what is asked of it, then the quotas, then the jobs that ask for most."""
-    run(_top(Target.of(options)))
+    run(_watch(Target.of(options)) if watch else _top(Target.of(options)))
 
 
 async def _top(target: Target) -> None:
-    from muster.api.core import NODE, POD
-    from muster.api.kueue import CLUSTER_QUEUE, WORKLOAD
-    from muster.api.pods import is_finished, pod_requests
-    from muster.api.quantity import amount
-    from muster.insight.quotastate import by_owner, quota_state
-    from muster.insight.reader.queues import list_or_none
-    from muster.insight.record import job_of
-    from muster.insight.text import quantity, table
+    from muster.cli.terminal.output import say
 
     async with connect(target) as session:
-        nodes = (await session.client.list(NODE)).items
-        queues = await list_or_none(session.client, CLUSTER_QUEUE) or []
-        workloads = by_owner(await list_or_none(session.client, WORKLOAD) or [])
-        pods = [p for p in (await session.client.list(POD)).items if p.spec.node_name and not is_finished(p)]
+        click.echo(await _picture(session, say))
+
+
+async def _watch(target: Target) -> None:
+    from muster.api.core import NODE, POD
+    from muster.api.kueue import CLUSTER_QUEUE
+    from muster.cli.actions.watching import show
+    from muster.cli.terminal.screen import can_show
+
+    if not can_show():
+        raise click.UsageError("--watch draws on a terminal, and the output is none")
+    await show(target, "muster top", (NODE, POD, CLUSTER_QUEUE), _picture, everywhere=True)
+
+
+async def _picture(session: Session, say: Callable[[str], None]) -> str:
+    from muster.api.core import NODE, POD
+    from muster.api.gpus import is_gpu
+    from muster.api.kueue import CLUSTER_QUEUE, WORKLOAD
+    from muster.api.pods import is_finished, pod_requests
+    from muster.insight.quotastate import by_owner, quota_state
+    from muster.insight.reader.clusters import clusters_of
+    from muster.insight.reader.queues import list_or_none, list_or_say
+    from muster.insight.record import job_of
+
+    nodes = await list_or_say(session.client, NODE, "", say, "nodes")
+    queues = await list_or_say(session.client, CLUSTER_QUEUE, "", say, "quotas")
+    clusters = await clusters_of(session.client)
+    found, where = await list_or_none(session.client, POD), ""
+    if found is None:  # those of the namespace, then
+        where = session.namespace
+        found = (await session.client.list(POD, where)).items
+        say(f"jobs are those of namespace {where}: you may not list the pods of others")
+    workloads = by_owner(await list_or_none(session.client, WORKLOAD, where) or [])
     used: dict[str, Counter[str]] = defaultdict(Counter)
     users: dict[tuple[str, str, str], Counter[str]] = defaultdict(Counter)
-    for pod in pods:
+    for pod in found:
+        if not pod.spec.node_name or is_finished(pod):
+            continue
         uid, name = job_of(pod)
         workload = workloads.get(uid)
         queue = quota_state(workload).cluster_queue if workload is not None else ""
         for tally in (used[pod.spec.node_name], users[pod.metadata.namespace, name, queue or "-"]):
             tally.update(Counter(pod_requests(pod.spec)) + Counter(pods=1))
-    resources = [r for r in _SHOWN if any(r in node.status.allocatable for node in nodes)]
+    here = {r for node in nodes for r in node.status.allocatable} if nodes is not None else set().union(*used.values())
+    gpus = sorted(filter(is_gpu, here))
+    resources = [r for r in ("cpu", "memory", *gpus, "pods") if r in here]
+    tables = [
+        _nodes_table(nodes, used, resources) if nodes is not None else "",
+        _gpus_table(nodes, found) if nodes is not None else "",
+        _quotas_table(queues) if queues else "",
+        _clusters_table(clusters) if clusters else "",
+        _users_table(users, resources) if users else "",
+    ]
+    return "\n\n".join(filter(None, tables))
+
+
+def _nodes_table(nodes: Any, used: Any, resources: list[str]) -> str:
+    from muster.api.quantity import amount
+    from muster.insight.text import table
+
     rows = []
     for node in sorted(nodes, key=lambda node: node.metadata.name):
         has = {r: amount(r, q) for r, q in node.status.allocatable.items()}
         cells = [_share(r, used[node.metadata.name][r], has.get(r, 0)) for r in resources]
         rows.append([node.metadata.name, _health(node), *cells])
-    click.echo(table(["NODE", "STATE", *(r.upper() for r in resources)], rows))
-    if queues:
-        click.echo()
-        _print_quotas(queues)
-    if users:
-        click.echo()
-        most = sorted(users.items(), key=lambda item: [-item[1][r] for r in ("nvidia.com/gpu", "cpu", "pods")])
-        lines = [[*who, *(quantity(r, tally[r]) for r in resources)] for who, tally in most]
-        click.echo(table(["NAMESPACE", "NAME", "CLUSTERQUEUE", *(r.upper() for r in resources)], lines))
+    return table(["NODE", "STATE", *(r.upper() for r in resources)], rows)
 
 
-def _print_quotas(queues: Any) -> None:
+def _gpus_table(nodes: Any, pods: Any) -> str:
+    from muster.insight.gpus import HEADER, gpu_rows
+    from muster.insight.text import table
+
+    rows = gpu_rows(nodes, pods)
+    return table(list(HEADER), [row.cells() for row in rows]) if rows else ""
+
+
+def _users_table(users: Any, resources: list[str]) -> str:
+    from muster.api.gpus import is_gpu
+    from muster.insight.text import quantity, table
+
+    order = [*filter(is_gpu, resources), "cpu", "pods"]
+    most = sorted(users.items(), key=lambda item: [-item[1][r] for r in order])
+    lines = [[*who, *(quantity(r, tally[r]) for r in resources)] for who, tally in most]
+    return table(["NAMESPACE", "NAME", "CLUSTERQUEUE", *(r.upper() for r in resources)], lines)
+
+
+def _quotas_table(queues: Any) -> str:
     from muster.insight.quotas import cluster_queue_row, resources_of, usage_cell
     from muster.insight.text import table
 
@@ -72,7 +123,17 @@ def _print_quotas(queues: Any) -> None:
         + [usage_cell(row, resource) for resource in resources]
         for row in rows
     ]
-    click.echo(table(header, cells))
+    return table(header, cells)
+
+
+def _clusters_table(clusters: Any) -> str:
+    from muster.cli.terminal.output import terminal_width
+    from muster.insight.clusters import cells
+    from muster.insight.text import table
+    from muster.runtime.clock import RealClock
+
+    header, lines = cells(clusters, RealClock().now())
+    return table(header, lines, width=terminal_width())
 
 
 def _health(node: Any) -> str:

@@ -8,9 +8,10 @@ from typing import Any, Literal
 
 import click
 
+from muster.actions.home import Home
 from muster.cli.completion import names
-from muster.cli.home import Home, data_option
 from muster.cli.names.examples import examples
+from muster.cli.session import data_option
 
 PORT = 6443
 _FAILED = "Error: "  # how a line begins that says why there is no server
@@ -21,10 +22,20 @@ _FAILED = "Error: "  # how a line begins that says why there is no server
         "muster up --detach",
         "muster up --nodes simulated:1000,cpu=8,memory=32Gi    # nodes that play pods",
         "muster up --data /srv/muster --port 0",
+        "muster up --listen box1.lab --detach    # for other machines, too",
     ),
 )
 @data_option
 @click.option("--port", type=click.IntRange(0, 65535), default=PORT, show_default=True, help="Loopback; 0: a free one.")
+@click.option(
+    "--listen",
+    metavar="ADDRESS[:PORT]",
+    multiple=True,
+    help="Serve other machines, too, at this address or host name of this one; repeatable.",
+)
+@click.option(
+    "--name", metavar="NAME", multiple=True, help="A further name or address by which they reach it; repeatable."
+)
 @click.option("--nodes", metavar="KIND[:COUNT][,RES=QTY]", multiple=True, help="process or simulated; repeatable.")
 @click.option(
     "--config", metavar="FILE", help="Settings: a Configuration of config.kueue.x-k8s.io.", shell_complete=names.files
@@ -42,6 +53,8 @@ _FAILED = "Error: "  # how a line begins that says why there is no server
 def command(
     data: str,
     port: int,
+    listen: tuple[str, ...],
+    name: tuple[str, ...],
     nodes: tuple[str, ...],
     config: str | None,
     audit_policy: str | None,
@@ -58,7 +71,8 @@ def command(
         specs = tuple(parse(text) for text in nodes) or (NodeSpec(),)
     except NodeSpecError as error:
         raise click.BadParameter(str(error), param_hint="--nodes") from error
-    configuration = _configuration(config) if config else None
+    exposure = _exposure(listen, name)
+    configuration = configuration_of(config, embedded=True) if config else None
     policy = _audit_policy(audit_policy) if audit_policy else None
     home = Home.find(os.environ, data)
     if ready_fd is None and (pid := home.server_pid()) is not None:
@@ -70,13 +84,17 @@ def command(
         _salvage(home)
     if detach:
         options = ["--port", str(port), "--log-format", log_format]
-        options += [word for spec in nodes for word in ("--nodes", spec)]
+        several = {"--nodes": nodes, "--listen": listen, "--name": name}
+        options += [word for option, values in several.items() for value in values for word in (option, value)]
         files = {"--config": config, "--audit-policy": audit_policy}
-        options += [word for name, file in files.items() if file for word in (name, str(Path(file).absolute()))]
+        options += [word for option, file in files.items() if file for word in (option, str(Path(file).absolute()))]
         _detach(home, options)
     else:
+        from muster.api.config import EMBEDDED
+        from muster.cluster.serving import Options
+
         logs.configure(log_format, level="WARNING", file=home.log if ready_fd is not None else None)
-        _serve(home, port, specs, configuration, policy, ready_fd)
+        _serve(home, Options(home.path, port, specs, configuration or EMBEDDED, policy, exposure), ready_fd)
 
 
 def _export(home: Home) -> str:
@@ -84,6 +102,28 @@ def _export(home: Home) -> str:
     import shlex
 
     return f"export KUBECONFIG={shlex.quote(str(home.kubeconfig))}"
+
+
+def _warning(outside: str) -> str:
+    """Lines that say what it means to serve other machines; "" if none is served."""
+    if not outside:
+        return ""
+    from muster.runtime.process.ownership import user_name
+
+    return (
+        f"other machines reach it at {outside}, with a credential of this cluster and not without one.\n"
+        f"A user who may create jobs or pods here runs programs on this machine as {user_name(os.getuid())}.\n"
+    )
+
+
+def _exposure(listen: tuple[str, ...], name: tuple[str, ...]) -> Any:
+    """Where other machines reach the server, checked."""
+    from muster.cluster.exposure import ExposureError, parse
+
+    try:
+        return parse(listen, name)
+    except ExposureError as error:
+        raise click.UsageError(str(error)) from error
 
 
 def _url(home: Home) -> str:
@@ -97,14 +137,19 @@ def _url(home: Home) -> str:
         return ""
 
 
-def _configuration(path: str) -> Any:
-    """The settings in a file, checked."""
+def configuration_of(path: str, *, embedded: bool = False) -> Any:
+    """The settings in a file, checked; for an embedded cluster, what it does not say is as without a file."""
+    return written_configuration(path, embedded=embedded)[1]
+
+
+def written_configuration(path: str, *, embedded: bool = False) -> tuple[str, Any]:
+    """The text of a file, and its settings."""
     from muster.api.config import MAX_BYTES, ConfigurationError, load
 
     try:
         with open(path, "rb") as file:
             text = file.read(MAX_BYTES + 1).decode(errors="surrogateescape")
-        return load(text)
+        return text, load(text, embedded=embedded)
     except OSError as error:
         raise click.BadParameter(f"{path}: {error.strerror}", param_hint="--config") from error
     except ConfigurationError as error:
@@ -140,24 +185,23 @@ def _salvage(home: Home) -> None:
         click.echo(line, err=True)
 
 
-def _serve(home: Home, port: int, specs: Any, configuration: Any, policy: Any, ready_fd: int | None) -> None:
+def _serve(home: Home, options: Any, ready_fd: int | None) -> None:
     """Serve until told to stop. A start that fails is one line."""
     import uvloop
 
-    from muster.api.config import EMBEDDED
     from muster.api.status import ApiError
-    from muster.cluster.apiserver.front.https import AddressTaken
+    from muster.cluster.apiserver.front.https import AddressUnusable
     from muster.cluster.apiserver.identity.certificates import CredentialError
-    from muster.cluster.serving import Options, serve
+    from muster.cluster.serving import serve
     from muster.cluster.store import DataDirectoryError
     from muster.runtime.process.ownership import NotOursError
 
     is_ready = False
 
-    def ready(url: str) -> None:
+    def ready(url: str, outside: str) -> None:
         nonlocal is_ready
         is_ready = True
-        text = f"ready: {url}, process {os.getpid()}\n{_export(home)}\n"
+        text = f"ready: {url}, process {os.getpid()}\n{_warning(outside)}{_export(home)}\n"
         if ready_fd is not None:
             os.write(ready_fd, text.encode())
             os.close(ready_fd)
@@ -166,8 +210,8 @@ def _serve(home: Home, port: int, specs: Any, configuration: Any, policy: Any, r
             sys.stdout.flush()
 
     try:
-        uvloop.run(serve(Options(home.path, port, specs, configuration or EMBEDDED, policy), ready))
-    except (DataDirectoryError, AddressTaken, CredentialError, NotOursError, ApiError, OSError) as error:
+        uvloop.run(serve(options, ready))
+    except (DataDirectoryError, AddressUnusable, CredentialError, NotOursError, ApiError, OSError) as error:
         said = _said(error, home)
         if ready_fd is not None and not is_ready:  # the log may be on a disk that is full
             os.write(ready_fd, f"{_FAILED}{said}\n".encode())

@@ -44,9 +44,17 @@ def jobs_and_queues(ctx: click.Context, param: click.Parameter, incomplete: str)
 
 def queues(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
     """LocalQueues; with --cluster, ClusterQueues."""
-    if ctx.params.get("cluster"):
-        return _beginning(incomplete, _names(ctx, "/apis/kueue.x-k8s.io/v1beta2", "clusterqueues", namespaced=False))
-    return local_queues(ctx, param, incomplete)
+    return (cluster_queues if ctx.params.get("cluster") else local_queues)(ctx, param, incomplete)
+
+
+def cluster_queues(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:  # noqa: ARG001
+    """ClusterQueues."""
+    return _beginning(incomplete, _names(ctx, "/apis/kueue.x-k8s.io/v1beta2", "clusterqueues", namespaced=False))
+
+
+def clusters(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:  # noqa: ARG001
+    """Worker clusters of a manager."""
+    return _beginning(incomplete, _names(ctx, "/apis/kueue.x-k8s.io/v1beta2", "multikueueclusters", namespaced=False))
 
 
 def namespaces(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:  # noqa: ARG001
@@ -75,8 +83,9 @@ def _beginning(incomplete: str, found: list[str]) -> list[str]:
 def _names(ctx: click.Context, group: str, resource: str, *, namespaced: bool = True, labels: str = "") -> list[str]:
     from http.client import HTTPException
 
+    from muster.actions.errors import UserError
+    from muster.actions.session import Target, connection
     from muster.cli.completion import asking
-    from muster.cli.session import Target, connection
     from muster.runtime.transport import TransportError
 
     target = Target.of(dict(ctx.params))
@@ -84,5 +93,5 @@ def _names(ctx: click.Context, group: str, resource: str, *, namespaced: bool = 
         config = connection(target)
         where = f"/namespaces/{target.namespace or config.namespace}" if namespaced else ""
         return asyncio.run(asking.names(config, f"{group}{where}/{resource}", labels))
-    except (click.ClickException, TransportError, HTTPException, OSError, ValueError):
+    except (UserError, TransportError, HTTPException, OSError, ValueError):
         return []

@@ -10,13 +10,15 @@ from collections.abc import Sequence
 import click
 from msgspec import Struct
 
-from muster.cli.names.types import memory, quantity
+from muster.cli.names.types import gpus, memory, quantity
 
-_OPTION, _END, _COLON = "--role", "--", ":"
+_OPTION, _END, COLON = "--role", "--", ":"
 # It is a part of host names, beside the name of the job.
 _NAME = "(?!.{21})[a-z]([-a-z0-9]*[a-z0-9])?"
 _FORM = "NAME[:N][,cpus=Q][,memory=Q][,gpus=N]"
 _MOST_DIGITS = 6
+
+BEHIND_A_COLON = "behind a colon comes --role NAME -- COMMAND; for a word of the command, write it within sh -c '...'"
 
 
 class RoleAsked(Struct, frozen=True):
@@ -55,7 +57,7 @@ def role(text: str) -> RoleAsked:
         _number(number, text, least=1) if colon else 1,
         quantity(asked["cpus"]) if "cpus" in asked else None,
         memory(asked["memory"]) if "memory" in asked else None,
-        _number(asked["gpus"], text, least=0) if "gpus" in asked else None,
+        gpus(asked["gpus"]) if "gpus" in asked else None,
     )
 
 
@@ -71,7 +73,7 @@ def split(words: Sequence[str]) -> tuple[list[str], list[list[str]]]:
     parts: list[list[str]] = [[]]
     for at, word in enumerate(words):
         following = words[at + 1].partition("=")[0] if at + 1 < len(words) else ""
-        if word == _COLON and following == _OPTION:
+        if word == COLON and following == _OPTION:
             parts.append([])
         else:
             parts[-1].append(word)

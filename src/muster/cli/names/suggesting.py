@@ -6,7 +6,8 @@ from typing import Any
 
 import click
 
-from muster.cli.names.nearest import ELSEWHERE, OPTIONS, nearest
+from muster.cli.names.habits import OPTIONS
+from muster.insight.nearest import nearest
 
 
 class SuggestingGroup(click.Group):
@@ -42,10 +43,13 @@ def _suggesting() -> Iterator[None]:
     except click.NoSuchOption as wrong:
         if wrong.ctx is None:
             raise
-        known = [name for one in wrong.ctx.command.get_params(wrong.ctx) for name in one.opts if name.startswith("--")]
-        elsewhere = {word: name for word, name in OPTIONS.items() if name in known}
-        found = nearest(wrong.option_name, known, elsewhere)
-        end = f"; did you mean {found}?" if found else ""
-        if wrong.option_name in ELSEWHERE and "--dry-run" in known:
-            end = f"; {ELSEWHERE[wrong.option_name]}"
-        raise click.UsageError(f"no such option: {wrong.option_name}{end}", wrong.ctx) from None
+        raise click.UsageError(meant(wrong), wrong.ctx) from None
+
+
+def meant(wrong: click.NoSuchOption) -> str:
+    """That there is no such option, and which may have been meant."""
+    assert wrong.ctx is not None, "it is an option of a command"
+    known = [name for one in wrong.ctx.command.get_params(wrong.ctx) for name in one.opts if name.startswith("--")]
+    elsewhere = {word: name for word, name in OPTIONS.items() if name in known}
+    found = nearest(wrong.option_name, known, elsewhere)
+    return f"no such option: {wrong.option_name}" + (f"; did you mean {found}?" if found else "")

@@ -1,5 +1,7 @@
 """Words of the command line that could be taken for something else, as types of click's arguments and options."""
 
+import re
+
 import click
 
 # What kubectl puts in front of the name of a job.
@@ -7,7 +9,7 @@ _JOB = (
     "job", "jobs", "job.batch", "jobs.batch", "jobset", "jobsets", "jobset.jobset.x-k8s.io", "jobsets.jobset.x-k8s.io"
 )  # fmt: skip
 
-_LEAST_MEMORY = 1_000_000
+_MOST_DIGITS = 6
 
 
 def name(text: str) -> str:
@@ -31,27 +33,54 @@ def name_or_queue(text: str) -> str:
 
 def quantity(text: str) -> str:
     """An amount of something, as Kubernetes writes it. Raises `click.BadParameter`."""
-    from muster.api.quantity import QuantityError, parse
+    from muster.actions.quantities import quantity as read
 
     try:
-        below = parse(text) < 0
-    except QuantityError:
-        raise click.BadParameter(f"{text!r} is no quantity, as 8, 500m or 32Gi") from None
-    if below:
-        raise click.BadParameter(f"{text} is below 0")
-    return text
+        return read(text)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
 
 
 def memory(text: str) -> str:
-    """An amount of memory. Without a unit it is bytes: so few as no program has are a unit that was forgotten.
+    """An amount of memory. Raises `click.BadParameter`."""
+    from muster.actions.quantities import memory as read
 
-    Raises `click.BadParameter`.
-    """
-    from muster.api.quantity import parse
+    try:
+        return read(text)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
 
-    if 0 < parse(quantity(text)) < _LEAST_MEMORY:
-        raise click.BadParameter(f"{text} is less than a megabyte; say it with a unit, as 512Mi or 4Gi")
-    return text
+
+def gpus(text: str) -> int:
+    """How many GPUs, whole ones. Raises `click.BadParameter`."""
+    if text.isascii() and text.isdecimal() and len(text) <= _MOST_DIGITS:
+        return int(text)
+    if re.fullmatch(r"\d*\.\d+|\d+m", text):
+        raise click.BadParameter(f"{text}: a GPU is given whole; processes that share one run within one worker")
+    raise click.BadParameter(f"{text!r} is no number of GPUs")
+
+
+def duration(text: str) -> float:
+    """Seconds that are more than none, as `90s`, `10m` or `2h`. Raises `click.BadParameter`."""
+    from muster.api.durations import DurationError, seconds
+
+    try:
+        found = seconds(text)
+    except DurationError:
+        raise click.BadParameter(f"{text!r} is no time, as 90s, 10m or 2h") from None
+    if found <= 0:
+        raise click.BadParameter(f"{text} is no time to come")
+    return found
+
+
+def time_limit(text: str) -> int:
+    """How long a job may run, in seconds. Raises `click.BadParameter`."""
+    from muster.actions.limits import time_limit as read
+
+    try:
+        return read(text)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
 
 
 def _is_name(text: str) -> bool:

@@ -4,10 +4,12 @@ import asyncio
 import os
 import stat
 import sys
+from contextlib import nullcontext
 from functools import partial
 from io import RawIOBase
 from typing import TextIO
 
+from muster.cli.terminal.liveline import LiveLine
 from muster.cli.terminal.output import has_colours, prefix
 from muster.cli.terminal.streams import raw_of
 from muster.runtime.containerlogs import STDERR, STDOUT
@@ -20,11 +22,12 @@ _LINE_BYTES = 1 << 20
 class Printer:
     """Prints text as it is, or, if `ranks` is true, whole lines, each with its worker's rank.
 
-    Who reads slowly is waited for, and nothing else is held up by that.
+    Who reads slowly is waited for, and nothing else is held up by that. `line` gives way to whole lines.
     """
 
-    def __init__(self, *, ranks: bool) -> None:
+    def __init__(self, *, ranks: bool, line: LiveLine | None = None) -> None:
         self._ranks = ranks
+        self._line = line
         self._files = {STDOUT: sys.stdout, STDERR: sys.stderr}
         self._unended: dict[tuple[str, bytes], bytes] = {}  # the last line of a worker's stream
         self._turn = asyncio.Lock()  # both may lead to one place
@@ -53,7 +56,8 @@ class Printer:
 
     async def _write(self, file: TextIO, data: bytes) -> None:
         async with self._turn:
-            await _write(raw_of(file), data)
+            with self._line.aside() if self._line is not None else nullcontext():
+                await _write(raw_of(file), data)
 
 
 async def _write(file: RawIOBase, data: bytes) -> None:

@@ -19,7 +19,7 @@ from muster.runtime.transport import Request, TransportError, Tunnels
 
 # The subprotocol in which one channel can be ended, and the messages that we send in it.
 PROTOCOL = "v5.channel.k8s.io"
-_STDIN, _END_OF_STDIN = b"\0", b"\xff\0"
+STDIN, END_OF_STDIN = b"\0", b"\xff\0"
 _PIECE_BYTES = 64 << 10
 _RETRY_SECONDS = 0.5
 
@@ -109,8 +109,8 @@ class Feeding:
             async with self.tunnels.converse(request, PROTOCOL) as conversation:
                 while whole and (data := await self.read()):
                     taken = True
-                    await conversation.send(_STDIN + data)
-                await conversation.send(_END_OF_STDIN)
+                    await conversation.send(STDIN + data)
+                await conversation.send(END_OF_STDIN)
                 while whole and await conversation.receive():
                     pass  # what is under way arrives only while we are there
         except TransportError:

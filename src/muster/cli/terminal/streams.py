@@ -14,7 +14,7 @@ from typing import Any, TextIO
 # What a shell reports of a program that wrote to a pipe without a reader.
 BROKEN_PIPE_CODE = 141
 
-_IN, _OUT, _ERR = 0, 1, 2
+_IN, OUT, _ERR = 0, 1, 2
 
 
 class OutputError(Exception):
@@ -55,12 +55,12 @@ class _Remarks(_Stream):
 def protect() -> None:
     """Make the streams of this process so; before it opens any file, which might become one of them."""
     # What is closed is opened the wrong way round: using it is an error, and no file of ours takes its place.
-    for descriptor, mode in ((_IN, os.O_WRONLY), (_OUT, os.O_RDONLY), (_ERR, os.O_WRONLY)):
+    for descriptor, mode in ((_IN, os.O_WRONLY), (OUT, os.O_RDONLY), (_ERR, os.O_WRONLY)):
         if _is_closed(descriptor):
             os.set_inheritable(os.open(os.devnull, mode), True)  # the lowest that is free, which is this one
     if sys.stdin is None:
         sys.stdin = open(_IN, closefd=False)  # noqa: SIM115 - it stays
-    sys.stdout = _text(_Output, _OUT, sys.stdout)
+    sys.stdout = _text(_Output, OUT, sys.stdout)
     sys.stderr = _text(_Remarks, _ERR, sys.stderr)
 
 
@@ -71,8 +71,8 @@ def raw_of(stream: TextIO) -> io.RawIOBase:
 
 
 def give_up_output() -> None:
-    """Let what is still buffered go nowhere: it could not be written, and would be tried again at exit."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), _OUT)
+    """Let what is still to be written go nowhere: it would be tried again at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), OUT)
 
 
 def _is_closed(descriptor: int) -> bool:

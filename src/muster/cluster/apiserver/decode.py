@@ -13,8 +13,8 @@ from typing import Any
 
 import msgspec
 
+from muster.api.patch.limits import MAX_DEPTH, require_shallow
 from muster.api.status import ApiError, bad_request, too_large, unsupported_media_type
-from muster.cluster.apiserver.patch.limits import MAX_DEPTH, require_shallow
 from muster.cluster.apiserver.protobuf import messages
 from muster.runtime.transport import APPLY_PATCH
 

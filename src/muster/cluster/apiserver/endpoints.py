@@ -2,13 +2,15 @@
 
 import platform
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from typing import NamedTuple
 
 import msgspec
 
 from muster.api.status import path_not_found
 from muster.cluster.apiserver.answers import Stream
 from muster.cluster.apiserver.discovery import Discovery
+from muster.cluster.apiserver.identity.users import Access, User
 from muster.cluster.apiserver.openapi import OpenApi
 from muster.cluster.apiserver.registry.resources import Registry
 from muster.cluster.apiserver.static import StaticAnswer
@@ -24,6 +26,16 @@ _TEXT = "text/plain; charset=utf-8"
 _HEALTH = ("healthz", "livez", "readyz")
 
 
+class Inquiry(NamedTuple):
+    """What is asked for at a path of its own, and is part of the rights to a resource.
+
+    access: what the user must be allowed to do. answer: to a GET of one who is; raises `ApiError`.
+    """
+
+    access: Callable[[Request, User], Access]
+    answer: Callable[[Request], Awaitable[Response]]
+
+
 class Endpoints:
     """Answers what is not asked of a resource."""
 
@@ -33,12 +45,23 @@ class Endpoints:
         self._metrics = metrics
         self.documents: dict[str, StaticAnswer] = {}  # others' documents, by path
         self.streams: dict[str, Callable[[], Stream]] = {}  # what is made anew for each who asks, by path
+        self.inquiries: dict[str, Inquiry] = {}  # what depends on who asks, and for what, by path
         self.live_checks: dict[str, Check] = {"ping": lambda: None}
         self.ready_checks: dict[str, Check] = {}  # what must be well, besides, before requests make sense
 
+    async def answer(self, request: Request) -> Response | Stream:
+        """The answer to a GET of the path. Raises `ApiError` (404, 406, or as an inquiry does)."""
+        inquiry = self.inquiries.get(_path(request))
+        return await inquiry.answer(request) if inquiry is not None else self.respond(request)
+
+    def access(self, request: Request, user: User) -> Access | None:
+        """What the user must be allowed to do who asks for the path, if that is not just to ask for it."""
+        inquiry = self.inquiries.get(_path(request))
+        return inquiry.access(request, user) if inquiry is not None else None
+
     def respond(self, request: Request) -> Response | Stream:
-        """The answer to a GET of the path. Raises `ApiError` (404, 406)."""
-        path = request.path.rstrip("/") or "/"
+        """The answer that is there. Raises `ApiError` (404, 406)."""
+        path = _path(request)
         first, _, rest = path.strip("/").partition("/")
         if first in _HEALTH:
             return self._health(first, rest, request.query)
@@ -79,6 +102,7 @@ class Endpoints:
             "/openapi/v3",
             *self.documents,
             *self.streams,
+            *self.inquiries,
             "/version",
         ]
 
@@ -96,6 +120,10 @@ class Endpoints:
         if any(problems.values()):
             return _text(500, "\n".join([*lines, f"{kind} check failed\n"]))
         return _text(200, "\n".join([*lines, f"{kind} check passed\n"]) if "verbose" in query else "ok")
+
+
+def _path(request: Request) -> str:
+    return request.path.rstrip("/") or "/"
 
 
 def _version() -> bytes:

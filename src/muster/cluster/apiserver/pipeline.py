@@ -12,7 +12,6 @@ from msgspec.structs import replace
 
 from muster.api.batch import JOB
 from muster.api.jobset import JOB_SET
-from muster.api.selectors import SelectorError, parse_field_selector
 from muster.api.status import (
     ApiError,
     StatusDetails,
@@ -28,17 +27,18 @@ from muster.cluster.apiserver.answers import Answer, Stream, success, warning_he
 from muster.cluster.apiserver.decode import Document, decode, media_type
 from muster.cluster.apiserver.endpoints import Endpoints
 from muster.cluster.apiserver.exchange import Exchange
-from muster.cluster.apiserver.identity.users import NOBODY, Access, Authorizer, User, authorize
+from muster.cluster.apiserver.identity.users import NOBODY, Authorizer, User, authorize
 from muster.cluster.apiserver.objects.documents import Documents
 from muster.cluster.apiserver.objects.loading import loaded_entry
 from muster.cluster.apiserver.pods.access import PodAccess
 from muster.cluster.apiserver.pods.actions import PodActions
 from muster.cluster.apiserver.pods.logs import read_kept_log, read_log
 from muster.cluster.apiserver.registry.builtin import BINDING, PODS
-from muster.cluster.apiserver.registry.resources import Registry, Resource, Subresource
+from muster.cluster.apiserver.registry.resources import Registry, Subresource
+from muster.cluster.apiserver.request.asked import access_of, found, verb_of
 from muster.cluster.apiserver.request.call import Call
 from muster.cluster.apiserver.request.representation import Listed, Presentation, form_of
-from muster.cluster.apiserver.request.requestinfo import Target, boolean, list_options, parse_path
+from muster.cluster.apiserver.request.requestinfo import list_options, parse_path
 from muster.cluster.apiserver.tables import require_include
 from muster.cluster.apiserver.traffic import Traffic
 from muster.cluster.apiserver.turns import Line, Turns
@@ -54,14 +54,8 @@ from muster.runtime.clock import Clock
 from muster.runtime.ids import Ids, Random
 from muster.runtime.transport import APPLY_PATCH, JSON, Request, Response
 
-_WRITE_VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 _NO_NODES: Mapping[str, NodeConnection] = {}
 _NO_HEADERS: Mapping[str, str] = {}
-_METHODS = frozenset({"GET", *_WRITE_VERBS})
-# Verbs that work on a collection of namespaces at once.
-_ACROSS_NAMESPACES = frozenset({"list", "watch"})
-_SELECTING = frozenset({"list", "watch", "deletecollection"})
-_ON_COLLECTIONS = _SELECTING | {"create"}
 
 
 # Does what a request asks that is neither reading nor writing.
@@ -101,7 +95,7 @@ class ApiServer:
         self._watcher = Watcher(store, clock, random, self._turns)
         registry.on_replaced(self._watcher.end)
         self._writer = Writer(documents, clock, ids, admission, authorizer)
-        self._remover = Remover(documents, clock, admission)
+        self._remover = Remover(documents, self._reader, clock, admission)
         self._pod_actions = PodActions(documents, self._remover, clock, admission.webhooks)
         # What is neither read nor written, by name: `pods/log`.
         self.actions: dict[str, Action] = {
@@ -141,7 +135,7 @@ class ApiServer:
             verb = exchange.verb = verb_of(request, target)
             if target is not None:
                 exchange.resource = self.registry.find(target.group, target.version, target.plural)
-            access = access_of(request, user, target, verb)
+            access = self.endpoints.access(request, user) or access_of(request, user, target, verb)
             if self.audit is not None:
                 exchange.record = self.audit.received(request, access, target.version if target else "")
             if request.headers:
@@ -175,8 +169,8 @@ class ApiServer:
         if target is None:
             if request.method != "GET":
                 raise method_not_allowed()
-            return self.endpoints.respond(request)
-        resource = self._find(target, access.verb)
+            return await self.endpoints.answer(request)
+        resource = found(self.registry, target, access.verb)
         if resource.deprecation:
             exchange.warnings.append(resource.deprecation)
         subresource = resource.subresource(target.subresource) if target.subresource else None
@@ -193,23 +187,6 @@ class ApiServer:
             exchange.annotations,
         )
         return await (self._on_subresource(call, subresource) if call.subresource else self._on_resource(call))
-
-    def _find(self, target: Target, verb: str) -> Resource:
-        """The resource, if the target makes sense for it. Raises `ApiError` (404, 405)."""
-        resource = self.registry.find(target.group, target.version, target.plural)
-        if resource is None:
-            raise path_not_found()
-        namespaced = resource.kind.namespaced
-        if target.namespace and not namespaced:
-            raise path_not_found()
-        if namespaced and not target.namespace and (target.name or target.subresource):
-            raise path_not_found()
-        if not target.subresource:
-            misplaced = bool(target.name) == (verb in _ON_COLLECTIONS)
-            across = namespaced and not target.namespace and verb not in _ACROSS_NAMESPACES
-            if misplaced or across or verb not in resource.verbs:
-                raise method_not_allowed()
-        return resource
 
     async def _on_resource(self, call: Call) -> Answer:
         if action := self.actions.get(call.resource.name):
@@ -316,43 +293,6 @@ def _check_form(call: Call) -> None:
     """Raise `ApiError` (400, 406) if the answer could not be given as asked: before anything is written."""
     if form_of(call.request.accept) == "table":
         require_include(call.request.query.get("includeObject", ""))
-
-
-def access_of(request: Request, user: User, target: Target | None, verb: str) -> Access:
-    """What the user is about to do."""
-    if target is None:
-        return Access(user, verb, path=request.path)
-    resource = f"{target.plural}/{target.subresource}" if target.subresource else target.plural
-    name = target.name
-    if verb in _SELECTING:
-        name = _selected_name(request.query.get("fieldSelector", ""))
-    # A namespace is taken to be in itself: rights in it are rights to it.
-    namespace = target.namespace or (target.name if target.plural == "namespaces" else "")
-    return Access(user, verb, target.group, resource, namespace, name)
-
-
-def _selected_name(fields: str) -> str:
-    """The one object that a field selector leaves of a collection: who may read that one may list it so."""
-    if "metadata.name" not in fields:
-        return ""
-    try:
-        return parse_field_selector(fields).exact("metadata.name") or ""
-    except SelectorError:
-        return ""  # it is refused where it is read
-
-
-def verb_of(request: Request, target: Target | None) -> str:
-    """What a request does: an API verb on a resource, the method in small letters on any other path."""
-    if target is None:
-        return request.method.lower() if request.method in _METHODS else "other"
-    if request.method == "GET":
-        if target.name:
-            return "get"
-        return "watch" if boolean(request.query, "watch") else "list"
-    verb = _WRITE_VERBS.get(request.method)
-    if verb is None:
-        raise method_not_allowed()
-    return "deletecollection" if verb == "delete" and not target.name else verb
 
 
 def _name_in(call: Call) -> str:

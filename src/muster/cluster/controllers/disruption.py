@@ -10,8 +10,8 @@ import msgspec
 from muster.api.apps import REPLICA_SET
 from muster.api.autoscaling import Scale
 from muster.api.core import POD, Pod
-from muster.api.meta import ObjectMeta, OwnerReference
-from muster.api.pods import controller_of, is_ready
+from muster.api.meta import ObjectMeta, OwnerReference, controller_of
+from muster.api.pods import is_ready
 from muster.api.policy import POD_DISRUPTION_BUDGET, PodDisruptionBudget, PodDisruptionBudgetStatus
 from muster.api.selectors import label_matcher
 from muster.cluster.apiserver.pods.budgets import document_of
@@ -91,7 +91,7 @@ class DisruptionController(Reconciler):
 
     async def _wanted(self, budget: PodDisruptionBudget, pods: Sequence[Pod]) -> int:
         """How many pods the controllers of these pods want in all. Raises `_NoScaleError`."""
-        owners = [controller_of(pod) for pod in pods]
+        owners = [controller_of(pod.metadata) for pod in pods]
         if None in owners:
             text = _UNMANAGED.format(selector=label_matcher(budget.spec.selector))
             self._tell(budget, "Warning", "UnmanagedPods", text)
@@ -126,7 +126,7 @@ class DisruptionController(Reconciler):
         found = await self._client.find(REPLICA_SET, owner.name, namespace)
         if found is None or found.metadata.uid != owner.uid:
             return None
-        return next((one for one in found.metadata.owner_references if one.controller), None)
+        return controller_of(found.metadata)
 
     async def _write(self, budget: PodDisruptionBudget, status: PodDisruptionBudgetStatus) -> None:
         if status == budget.status:

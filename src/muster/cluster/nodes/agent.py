@@ -8,42 +8,44 @@ left running, goes on with the pods that still exist, and ends the rest.
 import asyncio
 import logging
 import os
+from collections import Counter
 from collections.abc import Mapping
-from itertools import chain
+from dataclasses import replace
 from pathlib import Path
 
-from muster.api.batch import JOB, Job
-from muster.api.core import CONFIG_MAP, NODE, POD, SECRET, ObjectReference, Pod
-from muster.api.jobset import JOB_SET, JobSet
-from muster.api.meta import Object
+from muster.api.core import NODE, POD, ObjectReference, Pod
 from muster.api.pods import is_finished
-from muster.api.quantity import Quantity
+from muster.api.quantity import Quantity, amount
 from muster.api.status import ApiError
+from muster.api.usage import USAGE_ANNOTATION, Usage
 from muster.cluster.nodes.connection import Connection
 from muster.cluster.nodes.container import processes
 from muster.cluster.nodes.container.environment import Names
 from muster.cluster.nodes.container.launching import Kit
 from muster.cluster.nodes.container.logs import Logs
+from muster.cluster.nodes.disk.keeping import Keeping
 from muster.cluster.nodes.disk.leftovers import end_pod
 from muster.cluster.nodes.disk.past import Past
 from muster.cluster.nodes.disk.remover import Remover
+from muster.cluster.nodes.disk.states import States
 from muster.cluster.nodes.disk.storage import PodRecord, Storage, seed_of
+from muster.cluster.nodes.gpus.finding import Health, NoAnswerError, discover, first_of, played
+from muster.cluster.nodes.gpus.holding import Gpus, NoGpusError
 from muster.cluster.nodes.heartbeat import Heartbeat
 from muster.cluster.nodes.machine import cgroups, isolation, machine
-from muster.cluster.nodes.machine.gpus import RESOURCE as GPU
-from muster.cluster.nodes.machine.gpus import Gpus, NoGpusError
 from muster.cluster.nodes.machine.isolation import Isolation
 from muster.cluster.nodes.machine.machine import Machine
 from muster.cluster.nodes.network.network import Network
-from muster.cluster.nodes.pod import admission
+from muster.cluster.nodes.pod import admission, restoring
 from muster.cluster.nodes.pod.facts import Ending
 from muster.cluster.nodes.pod.runner import PodRunner
 from muster.cluster.nodes.pod.status import SHUTDOWN_MESSAGE, SHUTDOWN_REASON
+from muster.cluster.nodes.shownobjects import AllObjects, NamedObjects, ShownObjects
 from muster.cluster.nodes.wire import pod_status_patch
 from muster.runtime.controller import Result
 from muster.runtime.events.recorder import Recorder
 from muster.runtime.manager import Manager
-from muster.runtime.objects import key_of, reference
+from muster.runtime.objects import key_of
 from muster.runtime.refusals import is_refusal
 from muster.runtime.tasks import cancel
 from muster.runtime.transport import STRATEGIC_MERGE_PATCH
@@ -55,6 +57,8 @@ SHUTDOWN_SECONDS = 30.0
 # Pods of a group begin together: none of them waits for what is written of the others.
 _WORKERS = 64
 _SWEEP_SECONDS = 10.0
+# The GPUs are looked at this often.
+_GPU_SECONDS = 30.0
 
 log = logging.getLogger(__name__)
 
@@ -68,6 +72,11 @@ class ProcessNode:
     outlive_server: whether pods keep running when the server is killed, to be found by the next one; otherwise they
         end with it, whatever ends it.
     defaults: environment variables that pods have unless they say otherwise (PATH, HOME).
+    states: where jobs keep what outlives their pods; None for nowhere.
+    guest: the machine's identity where the cluster is not ours: the node asks for no more than a kubelet may see, and
+        logs go with their pods.
+    port: where the server reaches the node by HTTPS, as a kubelet; 0 for nowhere, None where no server asks.
+    played_gpus: how many GPUs it makes up, instead of those of the machine.
     """
 
     def __init__(
@@ -81,9 +90,13 @@ class ProcessNode:
         resources: Mapping[str, Quantity] | None = None,
         outlive_server: bool = True,
         defaults: Mapping[str, str] | None = None,
+        states: States | None = None,
         share: tuple[int, int] = (0, 1),
         host_address: str = "127.0.0.1",
         tried: list[Isolation] | None = None,
+        guest: str = "",
+        port: int | None = None,
+        played_gpus: int = 0,
     ) -> None:
         self.name = f"node-agent-{name}"
         self.node_name = name
@@ -97,31 +110,28 @@ class ProcessNode:
         self._offered = resources or {}
         self._outlive_server = outlive_server
         self._defaults = defaults or {}
-        self._share = share
-        self._host_address = host_address
+        self._states = states
+        self._guest = guest
+        self._share, self._played_gpus = share, played_gpus
+        self._host_address, self._port = host_address, port
         self._tried = tried
         self._storage = Storage(state)
         self._remover = Remover(manager, self.name, self._stays)
         self._kit: Kit | None = None
         self._lifeline: tuple[int, int] | None = None
         self._runners: dict[str, PodRunner] = {}
-        self._past = Past(self._storage)
-        self.connection = Connection(Logs(self._storage, self._clock), self._past, self._runners, self._clock)
+        past = Past(self._storage)
+        self._keeping = Keeping(manager, name, self._storage, past, self._remover, states, guest=bool(guest))
+        self.connection = Connection(Logs(self._storage, self._clock), past, self._runners, self._clock)
         self._gone: dict[str, set[str]] = {}  # uids of pods whose objects are gone, by key
         self._ended: dict[str, str] = {}  # uids of pods that have ended here, whatever the informer still says, by key
         self._draining = False
         self._drained = asyncio.Event()
         self._heartbeat: Heartbeat | None = None
-        self._pods = manager.informer(POD)
+        self.pods = network.pods
         self._controller = manager.controller(self.name, self._reconcile, workers=_WORKERS)
-        self._controller.watch(self._pods, when=self._concerns_us)
-        self._jobs = manager.informer(JOB)
-        self._jobsets = manager.informer(JOB_SET, optional=True)
-        self._jobs.on_change(self._job_changed)
-        self._jobsets.on_change(self._job_changed)
-        # Only that they change is of interest: what is in them is read when it is needed, and not held.
-        manager.informer(CONFIG_MAP.seen_as(Object)).on_change(self._config_map_changed)
-        manager.informer(SECRET.seen_as(Object)).on_change(self._secret_changed)
+        self._controller.watch(self.pods, when=self._concerns_us)
+        self._shown: ShownObjects = (NamedObjects if guest else AllObjects)(manager, self._tell)
         network.join(name)
 
     async def run(self) -> None:
@@ -130,7 +140,16 @@ class ProcessNode:
         kit = self._kit = await self._equip()
         await self._take_stock(kit)
         self._heartbeat = Heartbeat(
-            self._client, self._clock, self.node_name, self._machine, kit.allocatable, self._state, self._host_address
+            self._client,
+            self._clock,
+            self.node_name,
+            self._machine,
+            kit.allocatable,
+            self._state,
+            self._host_address,
+            self._port,
+            kit.gpus,
+            self._guest,
         )
         await self._heartbeat.register()
         for notice in (*self._storage.notices, *map(_not_ours, self._storage.foreign())):
@@ -141,6 +160,7 @@ class ProcessNode:
             asyncio.create_task(self._heartbeat.run(), name=f"{self.name}-heartbeat"),
             asyncio.create_task(self._sweep(), name=f"{self.name}-orphans"),
             asyncio.create_task(self._remover.run(), name=f"{self.name}-removal"),
+            *([asyncio.create_task(self._watch_gpus(kit.gpus), name=f"{self.name}-gpus")] if kit.gpus.devices else []),
         ]
         try:
             await self._controller.run()
@@ -176,10 +196,40 @@ class ProcessNode:
             await self._clock.sleep(_SWEEP_SECONDS)
             orphans.sweep()
 
+    async def _look_around(self) -> Machine:
+        """Find the node's part of the machine; of GPUs whose driver does not answer it has none, which is said."""
+        share = self._share
+        if self._played_gpus:
+            mine = machine.part(machine.discover(self._state), *share)
+            return replace(mine, gpus=played(self._played_gpus))
+        try:
+            gpus = await discover()
+        except NoAnswerError as error:
+            log.warning("%s: %s: it offers none", self.node_name, error)
+            gpus = ()
+        return machine.part(machine.discover(self._state, gpus), *share)
+
+    async def _watch_gpus(self, gpus: Gpus) -> None:
+        """Look at the GPUs every so often: one that is ill goes to no pod, and who has it is told."""
+        health = Health(list(gpus.devices.values()), self._state)
+        while True:
+            try:
+                found = await health.problems()
+            except (NoAnswerError, OSError) as error:
+                found = dict.fromkeys(gpus.devices, f"how it is cannot be found out: {error}")
+            if found != gpus.ill:
+                for name, trouble in found.items() - gpus.ill.items():
+                    self._event("GPUIll", f"GPU {name}: {trouble}; no pod gets it until it is well")
+                gpus.ill = found
+                for key in self._runners:
+                    self._controller.queue.add(key)
+            await self._clock.sleep(_GPU_SECONDS)
+
     async def _equip(self) -> Kit:
         """See what the machine has and allows. Raises RuntimeError where nothing can run."""
         processes.check_kernel()
-        self._machine: Machine = machine.part(machine.discover(self._state), *self._share)
+        self._machine = await self._look_around()
+        offers = {resource: amount(resource, quantity) for resource, quantity in self._offered.items()}
         scratch = self._storage.scratch()
         found = await isolation.probe(scratch, self._tried)
         self._remover.add([scratch])
@@ -196,7 +246,7 @@ class ProcessNode:
             storage=self._storage,
             remover=self._remover,
             network=self._network,
-            gpus=Gpus(self._machine.gpus),
+            gpus=Gpus(first_of(self._machine.gpus, offers)),
             isolation=found,
             allocatable=offered(self._machine, self._offered),
             host_address=self._host_address,
@@ -204,12 +254,14 @@ class ProcessNode:
             no_cgroups_because=groups if isinstance(groups, str) else "",
             lifeline=self._lifeline[0] if self._lifeline else -1,
             defaults=self._defaults,
+            states=self._states,
+            guest=bool(self._guest),
         )
 
     async def _take_stock(self, kit: Kit) -> None:
         """Go on with the pods that were here before, and end what belongs to none."""
-        ours = {pod.metadata.uid: pod for pod in self._pods.all() if pod.spec.node_name == self.node_name}
-        records = [record for record in self._storage.pods() if not self._recalls(record)]
+        ours = {pod.metadata.uid: pod for pod in self.pods.all() if pod.spec.node_name == self.node_name}
+        records = [record for record in self._storage.pods() if not self._keeping.recalls(record)]
         running = {uid for uid, pod in ours.items() if not is_finished(pod)}
         orphans = [record for record in records if record.uid not in running]
         await asyncio.gather(*(self._end_orphan(kit, record, forget=record.uid not in ours) for record in orphans))
@@ -225,6 +277,7 @@ class ProcessNode:
             if uid in known or pod.status.container_statuses:
                 await self._go_on(kit, pod)
         self._remover.add(self._storage.left_over())
+        self._keeping.tidy()
 
     async def _go_on(self, kit: Kit, pod: Pod) -> None:
         """Go on with a pod; one of which it cannot be told what has become is ended, and never run again in a doubt."""
@@ -244,18 +297,19 @@ class ProcessNode:
         if kit.cgroups is not None:
             kit.cgroups.remove(record.uid)
         storage = self._storage.of(record.uid)
-        self._remover.add(self._let_go(record) if forget else storage.remove_volumes())
+        self._remover.add(self._keeping.let_go(record) if forget else storage.remove_volumes())
 
     async def _reconcile(self, key: str) -> Result:
         kit = self._kit
         assert kit is not None, "the controller runs once the node is equipped"
-        pod = self._pods.get(key)
+        pod = self.pods.get(key)
         runner = self._runners.get(key)
         if runner is not None and (pod is None or pod.metadata.uid != runner.uid):
             runner.end(Ending("gone", self._clock.monotonic(), 0.0))
             return await self._step(key, runner)
         for uid in self._gone.pop(key, ()):
-            await self._forget(uid)
+            self._network.forget(uid)
+            self._keeping.forget(uid)
         if pod is None or pod.spec.node_name != self.node_name:
             self._ended.pop(key, None)
             return None
@@ -271,7 +325,7 @@ class ProcessNode:
         return await self._step(key, self._take(kit, pod))
 
     def _take(self, kit: Kit, pod: Pod) -> PodRunner:
-        """Take a pod on; one that does not fit is refused. Raises OSError."""
+        """Take a pod on; one that does not fit is refused."""
         runner = self._runner(kit, pod)
         others = [other.pod for other in self._runners.values() if other.holds]
         rejection = admission.check(pod, others, kit.allocatable)
@@ -280,13 +334,10 @@ class ProcessNode:
                 runner.accept()
             except NoGpusError as error:
                 rejection = admission.unavailable(str(error))
-            except OSError as error:
-                why = f"Failed to create pod sandbox: {error}"
-                self._recorder.event(reference(POD, pod), "Warning", "FailedCreatePodSandBox", why)
-                raise
         if rejection is not None:
             runner.end(Ending("rejected", self._clock.monotonic(), 0.0, rejection.reason, rejection.message))
         self._runners[key_of(pod)] = runner
+        self._shown.enter(pod)
         return runner
 
     def _runner(self, kit: Kit, pod: Pod) -> PodRunner:
@@ -301,6 +352,8 @@ class ProcessNode:
         if plan.over or plan.status.phase in ("Succeeded", "Failed"):
             runner.give_back()
         patch = pod_status_patch(runner.pod, plan.status)
+        if patch is not None and plan.over and (used := restoring.used(runner.pod, runner.storage)) != Usage():
+            patch["metadata"] = {"annotations": {USAGE_ANNOTATION: str(used)}}
         gone = False
         if patch is not None:
             try:
@@ -309,7 +362,9 @@ class ProcessNode:
                 )
                 runner.update(written)
             except ApiError as error:
-                await self._must_be_gone(runner.pod, error)
+                # A stop does not wait for room on the disk: how the pod ended is in its records.
+                if not (self._draining and plan.over and is_refusal(error, "InsufficientStorage")):
+                    await self._must_be_gone(runner.pod, error)
                 gone = True
         if plan.remove and not gone:
             await self._delete(runner.pod)
@@ -318,6 +373,7 @@ class ProcessNode:
         if plan.over:
             await runner.clean_up()
             del self._runners[key]
+            self._shown.leave(runner.uid)
             self._ended[key] = runner.uid
             if self._draining and not self._runners:
                 self._drained.set()
@@ -341,43 +397,6 @@ class ProcessNode:
                 return
         raise error
 
-    async def _forget(self, uid: str) -> None:
-        """The pod's object is gone, and nothing of it runs: so go its address and, unless its Job stays, its logs."""
-        self._network.forget(uid)
-        record = self._storage.of(uid).read()
-        if record is not None and not record.gone:
-            self._remover.add(self._let_go(record))
-
-    def _let_go(self, record: PodRecord) -> list[Path]:
-        """A pod is gone: what is to be removed of it, or instead of it."""
-        if self._job_stays(record):
-            try:
-                return self._past.keep(record, self._clock.now().isoformat())
-            except OSError as error:
-                log.warning(
-                    "%s: the logs of pod %s/%s are lost: %s", self.node_name, record.namespace, record.name, error
-                )
-        return self._storage.of(record.uid).remove()
-
-    def _recalls(self, record: PodRecord) -> bool:
-        """Whether only the logs of the pod are left, from before a restart, and they are to stay."""
-        stays = bool(record.gone) and self._job_stays(record)
-        if stays:
-            self._past.restore(record)
-        return stays
-
-    def _job_stays(self, record: PodRecord) -> bool:
-        """Whether the pod is of a Job, or of a JobSet, that is there, and is not about to go."""
-        if not record.job:
-            return False
-        jobs, jobsets = (job.metadata for job in self._jobs.all()), (one.metadata for one in self._jobsets.all())
-        found = (meta for meta in chain(jobs, jobsets) if meta.uid == record.job)
-        return any(meta.deletion_timestamp is None and meta.namespace == record.namespace for meta in found)
-
-    def _job_changed(self, old: Job | JobSet | None, new: Job | JobSet | None) -> None:
-        if old is not None and (new is None or new.metadata.uid != old.metadata.uid):
-            self._remover.add(self._past.forget(old.metadata.uid))
-
     def _stays(self, what: str) -> None:
         self._event("FailedRemoval", what)
 
@@ -391,16 +410,6 @@ class ProcessNode:
         if new is None and old is not None and ours:
             self._gone.setdefault(key_of(old), set()).add(old.metadata.uid)
         return bool(ours)
-
-    def _config_map_changed(self, old: Object | None, new: Object | None) -> None:
-        changed = new or old
-        if changed is not None:
-            self._tell(changed.metadata.namespace, Names(config_maps=frozenset({changed.metadata.name})))
-
-    def _secret_changed(self, old: Object | None, new: Object | None) -> None:
-        changed = new or old
-        if changed is not None:
-            self._tell(changed.metadata.namespace, Names(secrets=frozenset({changed.metadata.name})))
 
     def _tell(self, namespace: str, names: Names) -> None:
         for runner in self._runners.values():
@@ -416,9 +425,8 @@ def offered(machine: Machine, instead: Mapping[str, Quantity]) -> dict[str, Quan
         "ephemeral-storage": f"{machine.disk // 1024}Ki",
         "pods": str(DEFAULT_PODS),
     }
-    if machine.gpus:
-        found[GPU] = str(len(machine.gpus))
-    return found | dict(instead)
+    counts = Counter(gpu.family.resource for gpu in machine.gpus)
+    return found | {resource: str(count) for resource, count in counts.items()} | dict(instead)
 
 
 def _not_ours(path: Path) -> str:

@@ -46,20 +46,22 @@ class ClaimedError(Exception):
 
 
 # What does not fit is damaged: no clock says so.
-Time: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+Amount: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 
 
 class Record(msgspec.Struct, frozen=True):
     """What a shim has written down. Times are nanoseconds since 1970; 0 for what did not happen."""
 
-    claimed: Time = 0
-    started: Time = 0
-    finished: Time = 0
+    claimed: Amount = 0
+    started: Amount = 0
+    finished: Amount = 0
     code: Annotated[int, msgspec.Meta(ge=0, le=255)] = 0
     reason: str = ""
     message: str = ""
     lost: int = 0  # lines of the log that could not be written
     untold: int = 0  # those at its end, of which it does not tell
+    cpu_microseconds: Amount = 0
+    memory_bytes: Amount = 0  # at the highest
 
 
 class Shim:

@@ -6,11 +6,15 @@ writes; with a single connection that cannot happen.
 
 A batch is one INSERT statement: it runs without Python's lock from its first row to the sync of the disk. Row by row,
 it would ask for the lock after each, and wait for a busy event loop every time.
+
+The files keep room of their own for a disk that gets full: what ends jobs, and so may make room, has to be written.
 """
 
 import errno
+import logging
+import os
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from itertools import chain
 
@@ -23,12 +27,16 @@ from muster.cluster.store.integrity.mark import Mark, MarkFile
 from muster.cluster.store.journal import Record
 from muster.cluster.store.schema import COLUMNS, prepare, set_meta
 
+_log = logging.getLogger(__name__)
+
 FILE = "store.db"
 PAGE_BYTES = 8192  # objects are some 2 KB; fewer than three fit into the usual 4096
 CHECKPOINT_BYTES = 8 << 20  # how much log is written before it is copied into the database: some 10 ms of work
 COMPACT_REVISIONS = 1_000  # per transaction of a compaction: some 5 ms
 VACUUM_PAGES = 500  # per transaction of giving pages back
 PROBE_BYTES = 1 << 20  # what must be writable for the disk not to count as full
+RESERVE_BYTES = 4 << 20  # free pages of the database, and the same of log: more than a thousand objects
+RESERVE_SHARE = 8  # a disk on which less than so many reserves are free is left what it has
 
 INSERT_ROWS = 1_000  # per statement: SQLite takes 32,766 values
 
@@ -76,6 +84,7 @@ class Database:
         self._set("locking_mode=EXCLUSIVE")
         if self._pragma("page_count") == 0:
             shape(self._connection)
+        self._spare = RESERVE_BYTES // int(self._pragma("page_size"))
         self._set("journal_mode=WAL", "synchronous=FULL", "wal_autocheckpoint=0")
         self._set(f"journal_size_limit={8 * CHECKPOINT_BYTES}")
         assert self._pragma("locking_mode") == "exclusive", "no second connection may write or checkpoint"
@@ -122,6 +131,26 @@ class Database:
         except sqlite3.Error as error:
             self._refusal(error)
 
+    def reserve(self) -> None:
+        """Have room that a full disk cannot take, unless there is too little to have it now."""
+        try:
+            disk = os.statvfs(self._path.parent)
+            if disk.f_bavail * disk.f_frsize < RESERVE_SHARE * RESERVE_BYTES:
+                return
+            if int(self._pragma("freelist_count")) < self._spare // 2:  # not a little of it every minute
+                # Pages that are freed before they are in the file would have no room on the disk.
+                self._connection.execute(
+                    "INSERT OR REPLACE INTO meta VALUES ('reserve', zeroblob(?))", (RESERVE_BYTES,)
+                )
+                self.checkpoint()
+                self._connection.execute("DELETE FROM meta WHERE key = 'reserve'")
+            with open(f"{self._path}-wal", "rb+") as log:
+                os.posix_fallocate(log.fileno(), 0, RESERVE_BYTES)
+        except sqlite3.Error as error:
+            self._refusal(error)
+        except OSError as error:  # the store is as good without it, but for a full disk
+            _log.warning("no room was reserved for a full disk: %s", error)
+
     def compact(self, revision: int) -> bool:
         """Forget states replaced at or before `revision`, a limited number. Returns whether there is more to do."""
         start, removed = self._meta("compacted"), self._meta("removed")
@@ -130,15 +159,16 @@ class Database:
             return False
         try:
             self._marks.sync()  # no row goes that the mark on disk does not know of
-            with self._connection:
-                self._connection.execute("BEGIN IMMEDIATE")
-                removed += sum(self._remove(condition, (start, stop)) for condition in (_REPLACED, _GONE))
-                set_meta(self._connection, stop, removed % WRAP)
-        except sqlite3.Error as error:
-            raise self._refusal(error) from error
         except OSError as error:
             self._broken = StorageFailed(str(self._path), str(error))
             raise self._broken from error
+
+        def forget() -> None:
+            self._connection.execute("BEGIN IMMEDIATE")
+            gone = sum(self._remove(condition, (start, stop)) for condition in (_REPLACED, _GONE))
+            set_meta(self._connection, stop, (removed + gone) % WRAP)
+
+        self._make(forget)
         self.checkpoint()
         return stop < revision
 
@@ -154,10 +184,11 @@ class Database:
     def vacuum(self) -> bool:
         """Give free pages back to the disk, a limited number. Returns whether there is more to do.
 
-        A quarter of the file stays, for the writes until the next compaction.
+        A quarter of the file stays, for the writes until the next compaction, and no less than the reserve.
         """
         try:
-            excess = (4 * int(self._pragma("freelist_count")) - int(self._pragma("page_count"))) // 3
+            free = int(self._pragma("freelist_count"))
+            excess = min((4 * free - int(self._pragma("page_count"))) // 3, free - self._spare)
             if excess <= 0:
                 return False
             # Not execute(): that frees a single page.
@@ -169,10 +200,28 @@ class Database:
 
     def _execute(self, *statements: Statement) -> None:
         """One statement is a transaction of its own; several begin with BEGIN and are committed, or rolled back."""
+
+        def execute() -> None:
+            for statement, values in statements:
+                self._connection.execute(statement, values)
+
+        self._make(execute)
+
+    def _make(self, change: Callable[[], None]) -> None:
+        """Make a change, or nothing of it; on a full disk, in the room that the files have. Raises `WriteRefused`."""
+        try:
+            self._transaction(change)
+        except StorageFull:
+            # Once it is in the database, which has pages to spare, the log begins anew in the room that it takes.
+            self.checkpoint()
+            if self._broken is not None:
+                raise self._broken from None
+            self._transaction(change)
+
+    def _transaction(self, change: Callable[[], None]) -> None:
         try:
             with self._connection:
-                for statement, values in statements:
-                    self._connection.execute(statement, values)
+                change()
         except sqlite3.Error as error:
             raise self._refusal(error) from error
 

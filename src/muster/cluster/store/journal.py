@@ -44,6 +44,10 @@ class Journal(Protocol):
         """Forget the states that were replaced at or before `revision`."""
         ...
 
+    async def reserve(self) -> None:
+        """Have room that a full disk cannot take, as far as there is any now."""
+        ...
+
     async def close(self) -> None:
         """Let go; nothing may be called afterwards."""
         ...
@@ -64,6 +68,9 @@ class MemoryJournal:
 
     async def compact(self, revision: int) -> None:
         """Nothing to forget."""
+
+    async def reserve(self) -> None:
+        """Nothing to have room for."""
 
     async def close(self) -> None:
         """Nothing to let go."""

@@ -69,6 +69,10 @@ class SqliteJournal:
         while await self._thread.do(self._database.vacuum):
             pass
 
+    async def reserve(self) -> None:
+        """Have free pages and log that a full disk cannot take."""
+        await self._thread.do(self._database.reserve)
+
     async def close(self) -> None:
         """Close the file and unlock the directory."""
         await self._thread.do(self._database.close)

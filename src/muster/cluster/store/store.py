@@ -194,6 +194,13 @@ class Store:
             self._committer = asyncio.get_running_loop().create_task(self._commit(), name="store commit")
         return done
 
+    async def settled(self, key: Key) -> None:
+        """Wait until the newest write of an object is durable. Raises `WriteRefused` if it is taken back."""
+        if key in self._pending:
+            done: Written = asyncio.get_running_loop().create_future()
+            self._queue.append(_Write([], done))  # of nothing, behind the write that is meant
+            await done
+
     def _change(self, write: Put | Delete) -> Change:
         "".join(write.key).encode()  # raises here what would otherwise stop the journal
         previous = self.latest(write.key)
@@ -209,8 +216,9 @@ class Store:
         while batch := self._next_batch():
             changes = [change for write in batch for change in write.changes]
             try:
-                await self._journal.append([_record(change) for change in changes])
-                self._publish(changes)
+                if changes:
+                    await self._journal.append([_record(change) for change in changes])
+                    self._publish(changes)
             except WriteRefused as refusal:
                 self._take_back(batch, refusal)
             except BaseException as error:
@@ -323,6 +331,11 @@ class Store:
             collection.changes.forget(revision)
         async with self._upkeep:
             await self._journal.compact(revision)
+
+    async def reserve(self) -> None:
+        """Have room for what must be written on a full disk: what ends jobs may make room there."""
+        async with self._upkeep:
+            await self._journal.reserve()
 
 
 def _record(change: Change) -> Record:

@@ -21,12 +21,10 @@ async def _nothing() -> None:
 
 
 async def keep_compacted(store: Store, clock: Clock, then: Callable[[], Awaitable[None]] = _nothing) -> NoReturn:
-    """Forget changes older than five minutes, for ever, and do what is to be done `then`.
-
-    A store in which nothing changes is left alone.
-    """
+    """Forget changes older than five minutes, for ever, and do what is to be done `then`; have room for a full disk."""
     marks = deque([store.revision], maxlen=KEEP_INTERVALS)
     while True:
+        await store.reserve()
         await clock.sleep(INTERVAL_SECONDS)
         oldest = marks[0] if len(marks) == KEEP_INTERVALS else 0
         marks.append(store.revision)

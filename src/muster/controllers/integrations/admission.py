@@ -3,20 +3,81 @@
 The server, or a webhook beside one, looks at what this needs to know (`Surroundings`) and does what it says.
 """
 
+from collections.abc import Callable, Mapping
 from itertools import chain
 from typing import Any, TypeVar
 
+import msgspec
 from msgspec.structs import replace
 
-from muster.api.kueue.names import ELASTIC_JOB, PRIORITY_CLASS_LABEL, QUEUE_NAME_LABEL
-from muster.api.managed.jobs import arrival, changes, new_rules
+from muster.api.batch import Job
+from muster.api.conditions import is_true
+from muster.api.core import Pod
+from muster.api.elastic import is_elastic
+from muster.api.jobset import JobSet
+from muster.api.jobset.names import REPLICATED_JOB_NAME
+from muster.api.kinds import Kind
+from muster.api.kueue import Workload
+from muster.api.kueue.names import ADMITTED, ELASTIC_JOB, POD_SET_LABEL, PRIORITY_CLASS_LABEL, QUEUE_NAME_LABEL
+from muster.api.managed.jobs import arrival, changes, new_rules, prebuilt_name
 from muster.api.managed.surroundings import Settings, Surroundings
-from muster.api.meta import ObjectMeta
+from muster.api.meta import ObjectMeta, controller_of
+from muster.api.patch import json as json_patch
+from muster.api.patch import merge
 from muster.api.status import FieldError
 from muster.controllers.integrations.framework import Integration
+from muster.jobs.job.quota import must_wait
+from muster.jobs.job.terms import Terms
+from muster.jobs.jobset.quota import by_role
+from muster.jobs.jobset.quota import must_wait as must_wait_of_role
+from muster.queueing.elastic.growth import granted
+from muster.queueing.jobframework.names import workload_name
 from muster.runtime.objects import meta_of
 
 T = TypeVar("T")
+
+# The Workload of that name in the namespace of what is written; None if there is none.
+FindWorkload = Callable[[str], Workload | None]
+
+
+def readable(document: Mapping[str, Any], kind: Kind[T]) -> T | None:
+    """The object, or None for one that its schema refuses."""
+    try:
+        return kind.typed(document)
+    except msgspec.ValidationError:
+        return None
+
+
+def arrived(
+    integration: Integration[T],
+    document: dict[str, Any],
+    job: T,
+    namespace: str,
+    around: Surroundings,
+    settings: Settings,
+) -> dict[str, Any]:
+    """A new job with all that it gets. Raises `NestingTooDeepError`."""
+    for patch in completing(integration, job, namespace, around, settings):
+        document = merge.apply(document, patch)
+    return document
+
+
+def changed(
+    integration: Integration[T], document: dict[str, Any], new: T, old: T, find_workload: FindWorkload
+) -> dict[str, Any]:
+    """A changed job with what was set here or injected, and the change leaves out."""
+    if left_out := keeping(meta_of(new), meta_of(old)):
+        document = merge.apply(document, left_out)
+    if integration.lacks_injection(old) or not integration.lacks_injection(new):
+        return document
+    kept = find_workload(name_of_workload(integration.kind, meta_of(old)))
+    edits = integration.keeping(new, old, kept.spec.pod_sets) if kept is not None else ()
+    return json_patch.apply(document, msgspec.json.decode(msgspec.json.encode(edits))) if edits else document
+
+
+def name_of_workload(kind: Kind[Any], meta: ObjectMeta) -> str:
+    """Of a job: of the Workload that the engine or another program makes for it."""
+    return prebuilt_name(meta) or workload_name(kind.kind, kind.group, meta.name, meta.uid)
 
 
 def completing(
@@ -50,3 +111,31 @@ def errors(integration: Integration[T], job: T, old: T | None, around: Surroundi
     suspended, was_suspended = integration.is_suspended(job), integration.is_suspended(old)
     common = changes(meta_of(job), meta_of(old), around, suspended=suspended, was_suspended=was_suspended)
     return list(chain(found, common, integration.changes(job, old)))
+
+
+# Pods of jobs.
+
+
+def waits_for_quota(pod: Pod, job: Job, workload: Workload | None) -> bool:
+    """Whether a new pod of a Job that queues is gated until the Job is admitted, and started with what that assigns.
+
+    Only then its pods have the label of their podset. Of an elastic Job, as many go as were granted.
+    """
+    has_label = POD_SET_LABEL in pod.metadata.labels
+    if workload is not None and not (has_label and is_true(workload.status.conditions, ADMITTED)):
+        return True
+    size = sum(granted(workload).values()) if workload is not None else 0
+    return has_label and is_elastic(job.metadata.annotations) and must_wait(pod, Terms.of(job), size)
+
+
+def role_waits_for_quota(labels: Mapping[str, str], jobset: JobSet, workload: Workload | None) -> bool:
+    """Whether a new pod with these labels, of a JobSet that queues, is gated: its role is to have more than it got.
+
+    That is so while a JobSet that has grown waits for more, where another program resumes what is not admitted, and
+    once the Workload is gone of one that was started with quota.
+    """
+    role = str(labels.get(REPLICATED_JOB_NAME, ""))
+    if workload is None and (POD_SET_LABEL not in labels or controller_of(jobset.metadata) is not None):
+        return False  # it runs without quota of its own: its namespace is not managed, or its owner queues
+    size = by_role(jobset, workload, granted(workload)).get(role, 0) if workload is not None else 0
+    return must_wait_of_role(jobset, role, size)

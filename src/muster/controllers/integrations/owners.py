@@ -9,26 +9,23 @@ from muster.api.kueue import WORKLOAD, Workload
 from muster.api.kueue.names import ADMITTED, FINISHED
 from muster.api.managed.ancestry import managed_ancestor
 from muster.api.managed.jobs import part_of
-from muster.api.meta import ObjectMeta, OwnerReference
+from muster.api.meta import ObjectMeta, OwnerReference, controller_of
 from muster.api.status import not_found
+from muster.controllers.integrations.framework import Integration
 from muster.runtime.manager import Manager
 from muster.runtime.objects import meta_of
 
 _BY_OWNER = "owner"
 
 
-def controller_of(meta: ObjectMeta) -> OwnerReference | None:
-    """The reference to the owner that manages the object."""
-    return next((owner for owner in meta.owner_references if owner.controller), None)
-
-
 class Owners:
     """Follows Workloads, and the jobs of some kinds."""
 
-    def __init__(self, manager: Manager, kinds: Sequence[Kind[Any]], *, without_queue: bool) -> None:
-        """`kinds` queue; `without_queue`: also where they name no queue."""
+    def __init__(self, manager: Manager, integrations: Sequence[Integration[Any]], *, without_queue: bool) -> None:
+        """Of the kinds that queue; `without_queue`: also where they name no queue."""
         self.workloads = manager.informer(WORKLOAD, indexes={_BY_OWNER: _owner})
-        self._jobs = {(kind.api_version, kind.kind): (kind, manager.informer(kind)) for kind in kinds}
+        kinds = ((one, one.kind) for one in integrations)
+        self._jobs = {(kind.api_version, kind.kind): (one, manager.informer(kind)) for one, kind in kinds}
         self._without_queue = without_queue
 
     def workloads_of(self, kind: Kind[Any], namespace: str, name: str) -> list[Workload]:
@@ -58,11 +55,11 @@ class Owners:
         known = self._jobs.get((reference.api_version, reference.kind))
         if known is None:
             return None
-        kind, informer = known
+        integration, informer = known
         owner = informer.get(f"{namespace}/{reference.name}")
         if owner is None:  # it is there, for the collector would have taken its dependents: it is not seen yet
-            raise not_found(kind.resource, reference.name)
-        return meta_of(owner)
+            raise not_found(integration.kind.resource, reference.name)
+        return meta_of(owner) if integration.is_managed(owner) else None
 
 
 def _owner(workload: Workload) -> Iterable[str]:

@@ -21,20 +21,22 @@ from muster.api.kueue.names import (
 )
 from muster.api.managed.ancestry import NestingTooDeepError
 from muster.api.managed.jobs import prebuilt_name
-from muster.api.meta import ObjectMeta, OwnerReference
+from muster.api.meta import ObjectMeta, OwnerReference, controller_of
 from muster.api.quantity import QuantityError
 from muster.api.scheduling import PriorityClass
 from muster.api.selectors import label_matcher
 from muster.controllers.integrations.framework import Integration, Step
 from muster.controllers.integrations.injection import InjectionError, infos
 from muster.controllers.integrations.observed import Observer
-from muster.controllers.integrations.owners import Owners, controller_of
+from muster.controllers.integrations.owners import Owners
 from muster.controllers.integrations.priorities import Priorities, appeared
 from muster.controllers.integrations.rules import rules
-from muster.controllers.integrations.workloads import Workloads
+from muster.controllers.integrations.workloads import WorkloadRefusedError, Workloads
+from muster.controllers.waits import CreationWaits
 from muster.queueing.jobframework.matching import injected
 from muster.queueing.jobframework.observed import ObservedJob
 from muster.queueing.jobframework.pairing import PairingPlan, decide
+from muster.queueing.jobframework.slices import in_force
 from muster.runtime.controller import Result
 from muster.runtime.events.recorder import Recorder
 from muster.runtime.manager import Manager
@@ -78,7 +80,12 @@ class JobReconciler(Reconciler, Generic[T]):
         priorities = Priorities(manager)
         self._observer = Observer(integration, priorities, configuration)
         self._writer = Workloads(
-            manager.client, manager.clock, recorder, integration.kind, configuration.integrations.label_keys_to_copy
+            manager.client,
+            manager.clock,
+            recorder,
+            integration.kind,
+            configuration.integrations.label_keys_to_copy,
+            CreationWaits(manager.registry, integration.kind.kind, configuration.features),
         )
         self._parts = [(one, manager.informer(one.kind, indexes={_BY_OWNER: _owner_uid})) for one in integration.parts]
         self._controller.watch(self._jobs)
@@ -174,16 +181,18 @@ class JobReconciler(Reconciler, Generic[T]):
 
     async def _pair(self, job: T, mine: Sequence[Workload]) -> Result:
         facts, now = self._observer.facts(job), self._clock.now()
-        if facts.suspended and not facts.active:
+        facts = replace(facts, composed=bool(self._parts))
+        if facts.end is not None or (facts.suspended and not facts.active):
             facts = replace(facts, active=self._runs_on(meta_of(job).uid))
         if facts.prebuilt:
             mine = await self._prebuilt_of(job)
+        mine = in_force(mine)
         try:
             plan = decide(facts, mine, now, self._rules)
-        except QuantityError as error:
-            self._writer.tell(job, "Warning", "ErrWorkloadCompose", str(error))
+            await self._carry_out(job, facts, plan, now)
+        except (QuantityError, WorkloadRefusedError) as error:
+            self._writer.tell_of_refusal(job, error)
             return None
-        await self._carry_out(job, facts, plan, now)
         return None if plan.wake_at is None else (plan.wake_at - now).total_seconds()
 
     def _runs_on(self, uid: str) -> bool:

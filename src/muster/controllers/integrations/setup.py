@@ -26,7 +26,7 @@ def reconcilers(
     """A controller for each kind that the Configuration names, and what elastic Jobs and plain pods need."""
     ours = chosen(integrations, configuration)
     kinds = [one.kind for one in ours]
-    owners = Owners(manager, kinds, without_queue=configuration.manage_jobs_without_queue_name)
+    owners = Owners(manager, ours, without_queue=configuration.manage_jobs_without_queue_name)
     parts: list[Runnable] = [JobReconciler(manager, one, owners, recorder, configuration) for one in ours]
     if JOB in kinds:
         parts.append(QuotaGates(manager, owners))

@@ -1,6 +1,7 @@
 """Writes about the Workloads of jobs, and tells of them; each only if the Workload is as it was decided on."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from typing import Any
 
@@ -9,16 +10,19 @@ import msgspec
 from muster.api.kinds import Kind
 from muster.api.kueue import WORKLOAD, Workload, WorkloadSpec, WorkloadStatus
 from muster.api.kueue.names import (
+    ERR_WORKLOAD_COMPOSE,
     FAILED_TO_START,
     FINISHED,
     JOB_UID_LABEL,
     PROVISIONING_REQUEST_PREFIX,
     RESOURCE_IN_USE_FINALIZER,
 )
+from muster.api.managed.dispatch import home_of
 from muster.api.meta import ObjectMeta, OwnerReference
 from muster.api.status import ApiError
 from muster.controllers.integrations.injection import InjectionError
 from muster.controllers.integrations.notes import of_checks, of_update
+from muster.controllers.waits import CreationWaits
 from muster.queueing.conditions import put, stamped
 from muster.queueing.convert import CREATED_ANNOTATION
 from muster.queueing.jobframework.names import workload_name
@@ -28,22 +32,36 @@ from muster.runtime.client import Client
 from muster.runtime.clock import Clock
 from muster.runtime.events.recorder import EventType, Recorder
 from muster.runtime.objects import key_of, merge_patch, meta_of, reference
-from muster.runtime.refusals import ignoring
+from muster.runtime.refusals import ignoring, is_refusal
 
 _LONGEST_LABEL = 63
 
 
+class WorkloadRefusedError(Exception):
+    """The server takes no such Workload, and will not until the job is another."""
+
+
 class Workloads:
-    """Creates, changes and deletes. Raises `ApiError` where a method does not say otherwise."""
+    """Creates, changes and deletes. Raises `ApiError` where a method does not say otherwise.
+
+    To create a Workload, or change its spec, raises `WorkloadRefusedError` as well.
+    """
 
     def __init__(
-        self, client: Client, clock: Clock, recorder: Recorder, kind: Kind[Any], labels_to_copy: tuple[str, ...]
+        self,
+        client: Client,
+        clock: Clock,
+        recorder: Recorder,
+        kind: Kind[Any],
+        labels_to_copy: tuple[str, ...],
+        waits: CreationWaits,
     ) -> None:
         self._client = client
         self._clock = clock
         self._recorder = recorder
         self._kind = kind
         self._labels_to_copy = labels_to_copy
+        self._waits = waits
 
     async def carry_out(self, job: Any, facts: ObservedJob, plan: PairingPlan, workload: Workload) -> Workload:
         """Make the job's Workload what the plan says: its spec, its status, its end."""
@@ -88,29 +106,34 @@ class Workloads:
             ),
         )
         try:
-            with ignoring("AlreadyExists"):
+            with ignoring("AlreadyExists"), _refusable():
                 workload = await self._client.create(WORKLOAD, workload)
+                self._waits.created(meta, workload.metadata)
                 self.tell(job, "Normal", "CreatedWorkload", f"Created Workload: {key_of(workload)}")
         except ApiError as error:
-            self.tell(job, "Warning", "ErrWorkloadCompose", str(error))
+            self.tell_of_refusal(job, error)
             raise
 
     async def _update(
         self, workload: Workload, spec: WorkloadSpec | None, annotations: Mapping[str, str | None]
     ) -> Workload:
+        if spec is not None and (sizes := _resizing(workload.spec, spec)):
+            with _refusable():
+                workload = await self._client.edit_object(WORKLOAD, workload, sizes)
+            if not annotations:
+                return workload
         patch: dict[str, Any] = {"metadata": {"annotations": dict(annotations)}} if annotations else {}
         if spec is not None:
             old = merge_patch(workload.spec)
             patch["spec"] = {field: value for field, value in merge_patch(spec).items() if old[field] != value}
-        return await self._client.patch_object(WORKLOAD, workload, patch)
+        with _refusable():
+            return await self._client.patch_object(WORKLOAD, workload, patch)
 
     async def set_status(self, workload: Workload, status: WorkloadStatus) -> Workload:
         """Make its status this; what is new says for which generation of the Workload it was found."""
         conditions = stamped(workload.status.conditions, status.conditions, workload.metadata.generation)
-        status = msgspec.structs.replace(status, conditions=conditions)
-        return await self._client.patch_object(
-            WORKLOAD, workload, {"status": merge_patch(status)}, subresource="status"
-        )
+        patch = merge_patch(msgspec.structs.replace(status, conditions=conditions), workload.status)
+        return await self._client.patch_object(WORKLOAD, workload, {"status": patch}, subresource="status")
 
     async def fail_to_start(self, workload: Workload, error: InjectionError, now: datetime) -> None:
         """Nothing can be injected into the job as its Workload says: it ends."""
@@ -137,9 +160,9 @@ class Workloads:
         self.tell(job, "Normal", "DeletedWorkload", f"Deleted not matching Workload: {key_of(workload)}")
 
     async def let_go(self, workload: Workload) -> None:
-        """Remove our finalizer; one that is gone is fine."""
+        """Remove our finalizer; one that is gone is fine. What may run in another cluster is removed there first."""
         finalizers = workload.metadata.finalizers
-        if RESOURCE_IN_USE_FINALIZER not in finalizers:
+        if RESOURCE_IN_USE_FINALIZER not in finalizers or home_of(workload.metadata):
             return
         kept = [finalizer for finalizer in finalizers if finalizer != RESOURCE_IN_USE_FINALIZER]
         with ignoring("NotFound"):
@@ -148,6 +171,10 @@ class Workloads:
     def tell(self, job: Any, type: EventType, reason: str, message: str) -> None:
         """An event about the job."""
         self._recorder.event(reference(self._kind, job), type, reason, message)
+
+    def tell_of_refusal(self, job: Any, error: Exception) -> None:
+        """The job has no Workload, or none that says what the job asks for now."""
+        self.tell(job, "Warning", ERR_WORKLOAD_COMPOSE, str(error))
 
     def tell_of_missing_class(self, job: Any, facts: ObservedJob) -> None:
         """There is no such priority class as the job names."""
@@ -180,6 +207,29 @@ def copied_labels(metas: Sequence[ObjectMeta], keys: Sequence[str]) -> dict[str,
             if key in meta.labels and found.setdefault(key, meta.labels[key]) != meta.labels[key]:
                 return None
     return found
+
+
+def _resizing(old: WorkloadSpec, new: WorkloadSpec) -> list[dict[str, Any]]:
+    """A JSON patch, where podsets differ in their counts alone: what templates have that is not known here stays."""
+    counts = {podset.name: podset.count for podset in new.pod_sets}
+    sized = tuple(msgspec.structs.replace(one, count=counts.get(one.name, one.count)) for one in old.pod_sets)
+    if msgspec.structs.replace(old, pod_sets=sized) != new:
+        return []
+    return [
+        {"op": "add", "path": f"/spec/podSets/{position}/count", "value": now.count}
+        for position, (was, now) in enumerate(zip(old.pod_sets, sized, strict=True))
+        if was.count != now.count
+    ]
+
+
+@contextmanager
+def _refusable() -> Iterator[None]:
+    try:
+        yield
+    except ApiError as error:
+        if is_refusal(error, "Invalid"):
+            raise WorkloadRefusedError(str(error)) from None
+        raise
 
 
 def _uid_label(meta: ObjectMeta) -> dict[str, str]:

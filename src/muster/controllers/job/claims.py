@@ -9,7 +9,8 @@ from collections.abc import Iterator, Sequence
 
 from muster.api.batch import CONTROLLER_UID_LABEL, TRACKING_FINALIZER, Job
 from muster.api.core import Pod
-from muster.api.pods import controller_of, job_reference
+from muster.api.meta import controller_of
+from muster.api.pods import job_reference
 from muster.api.selectors import LabelMatcher, SelectorError, label_matcher
 from muster.runtime.informer import Informer
 
@@ -28,7 +29,7 @@ def by_controller(pod: Pod) -> tuple[str, ...]:
 
 def uncontrolled(pod: Pod) -> tuple[str, ...]:
     """For the index UNCONTROLLED."""
-    if controller_of(pod) is not None:
+    if controller_of(pod.metadata) is not None:
         return ()
     return _namespace(pod), _label(pod.metadata.namespace, pod.metadata.labels.get(CONTROLLER_UID_LABEL, ""))
 

@@ -6,7 +6,8 @@ reference and no Job adopts it. A Job that our cache does not know may be too ne
 
 from muster.api.batch import JOB, UNTRACK, Job
 from muster.api.core import Pod
-from muster.api.pods import controller_of, job_reference
+from muster.api.meta import controller_of
+from muster.api.pods import job_reference
 from muster.controllers.job import claims
 from muster.controllers.job.writer import Writer
 from muster.jobs.job.conditions import finish
@@ -66,7 +67,7 @@ class Orphans:
         if job is not None:
             if finish(job) is None or managed_by(job) != self._manages:
                 return None
-        elif (owner := controller_of(pod)) is None:
+        elif (owner := controller_of(pod.metadata)) is None:
             if any(finish(adopter) is None for adopter in claims.adopters(pod, self._jobs)):
                 return None
         elif job_reference(pod) is None:

@@ -14,23 +14,24 @@ from msgspec import Struct, field
 
 from muster.api.batch import JOB, Job
 from muster.api.conditions import is_true
-from muster.api.config.types import GroupScheduling
+from muster.api.config.types import JOBSET_NAMESPACE, GroupScheduling
 from muster.api.core import PERSISTENT_VOLUME_CLAIM, SERVICE, Service
-from muster.api.jobset import JOB_SET, JobSet, JobSetStatus, names
+from muster.api.jobset import JOB_SET, JobSet, names
+from muster.api.kueue.names import MULTI_KUEUE_CONTROLLER
 from muster.api.notes import Note
 from muster.controllers.jobset import owned
 from muster.controllers.jobset.inplace import InPlaceRestarts
 from muster.controllers.jobset.metrics import JobSetMetrics
 from muster.controllers.jobset.release import Release
 from muster.controllers.jobset.starting import Starting
-from muster.controllers.jobset.upstream import Upstream
+from muster.controllers.jobset.upstream import LEASE_NAME, Upstream
 from muster.controllers.jobset.writer import Writer
 from muster.jobs.job.conditions import SUSPENDED
 from muster.jobs.job.conditions import finish as job_finish
 from muster.jobs.jobset.decide import decide
 from muster.jobs.jobset.plan import JobSetPlan
 from muster.jobs.jobset.start.barrier import DEFAULT
-from muster.jobs.jobset.status import is_ready, without_counts
+from muster.jobs.jobset.status import is_ready, says_it_runs, without_counts
 from muster.jobs.jobset.terms import is_suspended, managed_by
 from muster.jobs.jobset.ttl import expiry
 from muster.runtime.controller import Result
@@ -68,7 +69,10 @@ class _Memory(Struct):
 
 
 class JobSetController(Reconciler):
-    """Runs under a `Manager`. Reconciles the JobSets whose `managedBy` is `manages` (absent names the usual one)."""
+    """Runs under a `Manager`. Reconciles the JobSets whose `managedBy` is `manages` (absent names the usual one).
+
+    upstream: the namespace of JobSet's own controller.
+    """
 
     name = "jobset-controller"
 
@@ -79,6 +83,7 @@ class JobSetController(Reconciler):
         *,
         manages: str = names.CONTROLLER_NAME,
         start: GroupScheduling = DEFAULT,
+        upstream: str = JOBSET_NAMESPACE,
     ) -> None:
         super().__init__(manager, workers=WORKERS)
         self._manages = manages
@@ -88,9 +93,9 @@ class JobSetController(Reconciler):
         self._in_place = InPlaceRestarts(manager, self._controller.queue.add_after)
         self._metrics = JobSetMetrics(manager.registry)
         self._writer = Writer(manager.client, recorder)
-        self._upstream = Upstream(manager, self._look_at_all)
+        self._upstream = Upstream(manager, upstream, self._look_at_all)
         self._memories: dict[str, _Memory] = {}
-        self._blocked: dict[str, str] = {}  # keys of Jobs of others that have a name of ours, and whose name it is
+        self._blocked: dict[str, set[str]] = {}  # by the key of a Job of others, the JobSets that want its name
         self._jobsets = manager.informer(JOB_SET, indexes={owned.BY_SERVICE: owned.by_service}, optional=True)
         self._jobs = manager.informer(JOB, indexes={owned.BY_JOBSET: owned.by_jobset})
         self._services = manager.informer(SERVICE)
@@ -127,8 +132,9 @@ class JobSetController(Reconciler):
     def _job_changed(self, old: Job | None, new: Job | None) -> None:
         job = new if new is not None else old
         assert job is not None
-        if new is None and (waiting := self._blocked.pop(key_of(job), "")):
-            self._controller.queue.add(waiting)
+        if new is None:
+            for waiting in self._blocked.pop(key_of(job), ()):
+                self._controller.queue.add(waiting)
         owner = owned.jobset_reference(job)
         if owner is None:
             return
@@ -140,7 +146,7 @@ class JobSetController(Reconciler):
         memory.expected.saw(job.metadata.uid, new)
         if memory.waits:
             self._wake_if_seen(key, memory, jobset)
-        elif old is None or new is None or _standing(old) != _standing(new):
+        elif old is None or new is None or _counted(old) != _counted(new):
             self._controller.queue.add_after(key, _gathering(memory))
 
     def _service_changed(self, old: Service | None, new: Service | None) -> None:
@@ -164,16 +170,21 @@ class JobSetController(Reconciler):
     # One JobSet.
 
     async def _reconcile(self, key: str) -> Result:
+        if key == LEASE_NAME:
+            return self._look_at_lease()
         jobset = self._jobsets.get(key)
         if jobset is None or jobset.metadata.deletion_timestamp is not None or managed_by(jobset) != self._manages:
             if (gone := self._memories.pop(key, None)) is not None:
-                self._release.forget(gone.uid)
-            return None
+                self._starting.forget(gone.uid)
+            return await self._ended_elsewhere(jobset) if jobset is not None else None
         memory = self._memory_of(key, jobset.metadata.uid)
         if memory is None:
+            if (another := self._memories.get(key)) is not None:
+                self._starting.forget(another.uid)
             memory = self._memories[key] = _Memory(jobset.metadata.uid, self._clock.monotonic())
         if (held := self._upstream.works()) is not None:
-            return self._stand_back(jobset, memory, *held)
+            self._stand_back(jobset, memory, *held)
+            return None
         memory.stood_back = False
         jobs = self._jobs.by(owned.BY_JOBSET, jobset.metadata.uid)
         memory.jobs = len(jobs)
@@ -188,7 +199,7 @@ class JobSetController(Reconciler):
         ):
             return left
         group = self._starting.standing(jobset)
-        pods = self._in_place.standing(jobset.metadata.uid)
+        pods = self._in_place.standing(jobset, jobs)
         plan = decide(jobset, jobs, now=self._clock.now(), group=group, start=self._start, pods=pods)
         await self._perform(jobset, plan, memory)
         if plan.expired:
@@ -197,30 +208,41 @@ class JobSetController(Reconciler):
             return 0.0
         return max(0.0, (plan.wake_at - self._clock.now()).total_seconds()) if plan.wake_at else None
 
-    def _seconds_of_beginning(self, memory: _Memory) -> float:
-        return memory.since + BEGINNING_SECONDS - self._clock.monotonic()
+    def _look_at_lease(self) -> Result:
+        """One key in the queue stands for the Lease: when that has run out, all JobSets are looked at."""
+        if (held := self._upstream.works()) is not None:
+            return held[1]
+        self._look_at_all()
+        return None
 
-    def _stand_back(self, jobset: JobSet, memory: _Memory, why: str, seconds: float) -> float:
+    def _stand_back(self, jobset: JobSet, memory: _Memory, why: str, seconds: float) -> None:
         if not memory.stood_back:
             memory.stood_back = True
             self._writer.tell(jobset, Note("Normal", "LeftToUpstream", f"JobSet's own controller runs it: {why}"))
-        return seconds
+        self._controller.queue.add_after(LEASE_NAME, seconds)
 
     async def _perform(self, jobset: JobSet, plan: JobSetPlan, memory: _Memory) -> None:
-        """Write the plan, the status last. Raises the first error once all that can be written is."""
+        """Write the plan, the status last. Raises the first error once all that can be written is.
+
+        That the JobSet runs is said first, and only if it still is as it was looked at: if it is suspended meanwhile,
+        its quota is not given back before its Jobs are suspended.
+        """
+        begins = not is_suspended(jobset) and not says_it_runs(jobset.status)
+        if begins:
+            await self._store(jobset, plan, memory)
         async with asyncio.TaskGroup() as group:
             tasks = [
                 group.create_task(self._writer.delete(plan.delete, memory.expected)),
-                group.create_task(self._starting.perform(jobset, plan.start, partial(self._writer.tell, jobset))),
+                group.create_task(
+                    self._starting.perform(jobset, plan.start, partial(self._writer.tell, jobset), memory.expected)
+                ),
                 group.create_task(self._surround(jobset, plan)),
                 group.create_task(self._writer.change(plan.change, memory.expected)),
                 group.create_task(self._writer.create(jobset, self._free(jobset, plan.create), memory.expected)),
             ]
         errors = [error for task in tasks for error in task.result()]
-        if plan.status != jobset.status:
-            await self._store(jobset, plan.status, memory)
-            for note in plan.notes:
-                self._writer.tell(jobset, note)
+        if not begins:
+            await self._store(jobset, plan, memory)
         if errors:
             raise errors[0]
 
@@ -241,15 +263,28 @@ class JobSetController(Reconciler):
             if other is None:
                 free.append(job)
                 continue
-            self._blocked[key] = key_of(jobset)
+            self._blocked.setdefault(key, set()).add(key_of(jobset))
             if other.metadata.deletion_timestamp is None:
                 text = f'job "{job.metadata.name}" creation failed: another Job, not of this JobSet, has the name'
                 self._writer.tell(jobset, Note("Warning", "JobCreationFailed", text))
         return free
 
-    async def _store(self, jobset: JobSet, status: JobSetStatus, memory: _Memory) -> None:
-        await self._writer.store(jobset, status, memory.expected)
-        self._metrics.stored(jobset, status)
+    async def _store(self, jobset: JobSet, plan: JobSetPlan, memory: _Memory) -> None:
+        """Store the status if it changes, and tell of it."""
+        if plan.status == jobset.status:
+            return
+        await self._writer.store(jobset, plan.status, memory.expected)
+        self._metrics.stored(jobset, plan.status, self._clock.now())
+        for note in plan.notes:
+            self._writer.tell(jobset, note)
+
+    async def _ended_elsewhere(self, jobset: JobSet) -> Result:
+        """One that ran in another cluster is deleted here, too, if its owner asked for that."""
+        at = expiry(jobset) if managed_by(jobset) == MULTI_KUEUE_CONTROLLER else None
+        if at is None:
+            return None
+        left = (at - self._clock.now()).total_seconds()
+        return left if left > 0 else await self._expire(jobset)
 
     async def _expire(self, jobset: JobSet) -> Result:
         """Delete it. The cache may be behind: the ttl may have been raised, the JobSet be another."""
@@ -284,7 +319,7 @@ def _wish(jobset: JobSet) -> tuple[object, ...]:
     return meta.generation, meta.deletion_timestamp is None, meta.annotations
 
 
-def _standing(job: Job) -> tuple[object, ...]:
+def _counted(job: Job) -> tuple[object, ...]:
     """What a JobSet counts of a Job, and what it would change: the rest of what happens to it is its own."""
     end = job_finish(job)
     return (
@@ -295,5 +330,6 @@ def _standing(job: Job) -> tuple[object, ...]:
         is_ready(job),
         job.status.active > 0,
         job.status.start_time is None,
+        job.status.failed_indexes,
         is_true(job.status.conditions, SUSPENDED),
     )

@@ -1,23 +1,34 @@
 """Keeps count of how often the pods of JobSets were started again in place."""
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from msgspec import Struct, field
 
+from muster.api.batch import Job
 from muster.api.core import POD, Pod
-from muster.api.jobset import names
+from muster.api.jobset import JobSet, names
+from muster.api.pods import job_reference
 from muster.jobs.jobset.inplace import InPlaceStanding, PodAttempt, attempt_of
 from muster.runtime.manager import Manager
 
 _NONE = PodAttempt()
+_JobSetKey = tuple[str, str]  # namespace and UID
 
 
 class _Pods(Struct):
-    """Those of one JobSet, counted: by attempt, and by the restarts of the container that was restarted most."""
+    """Those of one Job, counted: by attempt, and by the restarts of the container that was restarted most."""
 
     attempts: Counter[int] = field(default_factory=Counter)
     restarts: Counter[int] = field(default_factory=Counter)
+
+
+class _Said(Struct, frozen=True):
+    """What a pod says of itself, and of whom. job: a UID."""
+
+    jobset: _JobSetKey
+    job: str
+    attempt: PodAttempt
 
 
 class InPlaceRestarts:
@@ -25,15 +36,18 @@ class InPlaceRestarts:
 
     def __init__(self, manager: Manager, wake: Callable[[str, float], None]) -> None:
         self._wake = wake
-        self._jobsets: dict[str, _Pods] = {}  # by UID; only with pods that were started again, or that have agents
+        # By JobSet and the UID of its Job; only with pods that were started again, or that have agents.
+        self._jobsets: dict[_JobSetKey, dict[str, _Pods]] = {}
         manager.informer(POD).on_change(self._pod_changed)
 
-    def standing(self, uid: str) -> InPlaceStanding:
-        """What is known of the pods of a JobSet."""
-        pods = self._jobsets.get(uid)
-        return (
-            InPlaceStanding({}) if pods is None else InPlaceStanding(dict(pods.attempts), max(pods.restarts, default=0))
-        )
+    def standing(self, jobset: JobSet, jobs: Iterable[Job]) -> InPlaceStanding:
+        """What is known of the pods of a JobSet: of those of its Jobs."""
+        said = self._jobsets.get((jobset.metadata.namespace, jobset.metadata.uid), {})
+        counted = [said[job.metadata.uid] for job in jobs if job.metadata.uid in said] if said else []
+        attempts = Counter[int]()
+        for pods in counted:
+            attempts.update(pods.attempts)
+        return InPlaceStanding(attempts, max((most for pods in counted for most in pods.restarts), default=0))
 
     def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
         before, after = _said(old), _said(new)
@@ -41,28 +55,32 @@ class InPlaceRestarts:
             return
         for said, by in ((before, -1), (after, 1)):
             if said is not None:
-                self._count(*said, by)
+                self._count(said, by)
         pod = new if new is not None else old
         assert pod is not None
         self._wake(f"{pod.metadata.namespace}/{pod.metadata.labels.get(names.JOBSET_NAME, '')}", 0.0)
 
-    def _count(self, uid: str, said: PodAttempt, by: int) -> None:
-        pods = self._jobsets.setdefault(uid, _Pods())
-        if said.attempt is not None:
-            _add(pods.attempts, said.attempt, by)
-        if said.restarts:
-            _add(pods.restarts, said.restarts, by)
+    def _count(self, said: _Said, by: int) -> None:
+        jobs = self._jobsets.setdefault(said.jobset, {})
+        pods = jobs.setdefault(said.job, _Pods())
+        if said.attempt.attempt is not None:
+            _add(pods.attempts, said.attempt.attempt, by)
+        if said.attempt.restarts:
+            _add(pods.restarts, said.attempt.restarts, by)
         if not pods.attempts and not pods.restarts:
-            del self._jobsets[uid]
+            del jobs[said.job]
+        if not jobs:
+            del self._jobsets[said.jobset]
 
 
-def _said(pod: Pod | None) -> tuple[str, PodAttempt] | None:
-    """What a pod says, and of which JobSet; None if there is nothing to count."""
+def _said(pod: Pod | None) -> _Said | None:
+    """What a pod says; None if there is nothing to count."""
     uid = pod.metadata.labels.get(names.JOBSET_UID) if pod is not None else None
-    if pod is None or uid is None:
+    job = job_reference(pod) if pod is not None else None
+    if pod is None or uid is None or job is None:
         return None
-    said = attempt_of(pod)
-    return (uid, said) if said != _NONE else None
+    attempt = attempt_of(pod)
+    return _Said((pod.metadata.namespace, uid), job.uid, attempt) if attempt != _NONE else None
 
 
 def _add(counts: Counter[int], what: int, by: int) -> None:

@@ -4,7 +4,7 @@ from muster.api.batch import Job
 from muster.api.core import ConfigMap
 from muster.api.jobset import JOB_SET, JobSet
 from muster.api.jobset.naming import subdomain
-from muster.api.meta import OwnerReference
+from muster.api.meta import OwnerReference, controller_of
 from muster.jobs.jobset.terms import has_dns_names
 from muster.runtime.objects import meta_of
 
@@ -15,8 +15,14 @@ BY_SERVICE = "jobset-service"  # JobSets, by the key of the Service that names t
 
 def jobset_reference(obj: Job | ConfigMap) -> OwnerReference | None:
     """The object's controller, if it is a JobSet."""
-    owner = next((owner for owner in meta_of(obj).owner_references if owner.controller), None)
+    owner = controller_of(meta_of(obj))
     return owner if owner is not None and JOB_SET.is_of(owner) else None
+
+
+def is_of(obj: Job | ConfigMap, jobset: JobSet) -> bool:
+    """Whether the JobSet controls the object."""
+    owner = jobset_reference(obj)
+    return owner is not None and owner.uid == jobset.metadata.uid
 
 
 def by_jobset(job: Job) -> tuple[str, ...]:

@@ -1,44 +1,68 @@
 """Where barriers wait for the word that their group may start: it reaches all of them at once.
 
 A barrier connects, says its epoch and the secret of its group, which only its ConfigMap has, and reads. It hears
-`started EPOCH` as soon as that stands in the JobSet's status, at once if it does already. Nothing here decides and
-nothing is kept: whoever hears nothing, for whatever reason, finds the word in the ConfigMap. So it may refuse whom it
-likes, and does where there are too many: who does not say who he is, who says too much, who takes too long.
+`started UID EPOCH` as soon as that stands in the JobSet's status, at once if it does already. Nothing here decides, and
+nothing is kept: a barrier that hears nothing, for whatever reason, asks again and finds the word in the ConfigMap. So
+any connection may be refused, and is where there are too many: one that does not say what it waits for, or too much, or
+takes too long; one of another epoch than the present one; the oldest of a group that has more than it has pods.
+
+Secrets outlive the controller that made them: its successor takes them from the ConfigMaps that it finds, as pods have
+mounted those.
 """
 
 import asyncio
 import hmac
 import logging
-from contextlib import suppress
+import re
+import resource
+import socket
 from typing import cast
 
+from msgspec import Struct, field
+
 from muster.api.config.types import GroupScheduling
-from muster.jobs.jobset.start.barrier import STARTED
+from muster.jobs.jobset.start.barrier import STARTED, word
 from muster.runtime.ids import Random
 
-# Connections that may wait, and those of them that need not have said yet for whom.
-MOST_WAITING, MOST_UNKNOWN = 20_000, 5_000
-# What one says: an epoch and a secret.
+# Connections that may wait: of the files that this process may open no more than half. Half of those need not have said
+# yet for what they wait.
+MOST_WAITING = 20_000
+# A pod that is replaced leaves a connection behind for a while.
+CONNECTIONS_PER_POD = 2
+# What a barrier says: an epoch and a secret.
 LINE_BYTES = 128
-# How long one may take to say it.
+# How long it may take to say it.
 PATIENCE_SECONDS = 5.0
+# A peer whose machine has gone is noticed after two minutes: (idle, between probes, probes).
+KEEPALIVE = (60, 15, 4)
 _BACKLOG = 4096
 _KEY_PARTS = 8
+_SECRET = re.compile(r"[0-9a-f]{32}")
 
 log = logging.getLogger(__name__)
 
 
+class _Group(Struct):
+    """What waits for one JobSet, in its present epoch; the oldest connections come first."""
+
+    secret: str
+    epoch: int = 0
+    most: int = 0  # connections
+    released: bool = False
+    waiting: dict["_Connection", None] = field(default_factory=dict)
+
+
 class Release:
-    """Groups are known by the UIDs of their JobSets."""
+    """Groups are known by the UIDs of their JobSets, once they have been looked at."""
 
     def __init__(self, settings: GroupScheduling, random: Random) -> None:
         self._settings = settings
         self._key = "".join(random.fraction().hex() for _ in range(_KEY_PARTS)).encode()
         self._server: asyncio.Server | None = None
-        self._waiting: dict[tuple[str, int], set[_Barrier]] = {}
-        self._released: dict[str, int] = {}  # the epoch of each group that was released, as far as it is known here
-        self._connections: set[_Barrier] = set()
-        self._unknown: dict[_Barrier, asyncio.TimerHandle] = {}  # who has not said yet for whom he waits
+        self._most = MOST_WAITING
+        self._groups: dict[str, _Group] = {}
+        self._connections: set[_Connection] = set()
+        self._unknown: dict[_Connection, asyncio.TimerHandle] = {}  # what has not said yet for what it waits
 
     async def listen(self) -> None:
         """Begin to answer, if there is an address."""
@@ -46,9 +70,10 @@ class Release:
             return
         host, _, port = self._settings.bind_address.rpartition(":")
         loop = asyncio.get_running_loop()
+        self._most = min(MOST_WAITING, _files() // 2)
         try:
             self._server = await loop.create_server(
-                lambda: _Barrier(self), host.strip("[]"), int(port), backlog=_BACKLOG
+                lambda: _Connection(self), host.strip("[]"), int(port), backlog=_BACKLOG
             )
         except OSError as error:
             log.warning("groups of JobSets start by their ConfigMaps alone: %s", error)
@@ -57,80 +82,128 @@ class Release:
         """Answer no more."""
         if self._server is not None:
             self._server.close()
-        for barrier in list(self._connections):
-            barrier.close()
+        for connection in list(self._connections):
+            connection.refuse()
 
-    def endpoint(self, uid: str) -> str:
-        """Where the barriers of a group connect, and their secret, in one line; "" if nowhere."""
+    def endpoint(self, uid: str, said: str = "") -> str:
+        """Where the barriers of a group connect, and their secret, in one line; "" if nowhere.
+
+        said: the line that they may have already, of this controller or of the one before it.
+        """
         if self._server is None:
             return ""
         host, port = self._server.sockets[0].getsockname()[:2]
         if self._settings.address:
             host, _, port = self._settings.address.rpartition(":")
-        return f"{host} {port} {uid}.{self._secret(uid)}"
+        group = self._groups.get(uid)
+        if group is None:
+            group = self._groups[uid] = _Group(_secret_of(uid, said) or self._new_secret(uid))
+        return f"{host} {port} {uid}.{group.secret}"
 
-    def open(self, uid: str, epoch: int) -> int:
+    def awaits(self, uid: str, epoch: int, pods: int) -> None:
+        """The group is in that epoch, of so many pods: barriers of earlier ones wait in vain."""
+        group = self._groups.get(uid)
+        if group is None:
+            return
+        if group.epoch != epoch:
+            _refuse_all(group)
+            group.epoch, group.released = epoch, False
+        group.most = pods * CONNECTIONS_PER_POD
+        _trim(group)
+
+    def tell(self, uid: str, epoch: int) -> int:
         """The group may start; how many hear it now."""
-        self._released[uid] = epoch
-        waiting = self._waiting.pop((uid, epoch), set())
-        for barrier in waiting:
-            barrier.open(epoch)
+        group = self._groups.get(uid)
+        if group is None:
+            return 0
+        if group.epoch != epoch:
+            _refuse_all(group)
+        group.epoch, group.released = epoch, True
+        waiting = list(group.waiting)
+        group.waiting.clear()
+        for connection in waiting:
+            connection.tell(uid, epoch)
         return len(waiting)
 
     def forget(self, uid: str) -> None:
         """The group is no more."""
-        self._released.pop(uid, None)
-        for key in [key for key in self._waiting if key[0] == uid]:
-            for barrier in self._waiting.pop(key):
-                barrier.close()
+        if (group := self._groups.pop(uid, None)) is not None:
+            _refuse_all(group)
 
     # What barriers do.
 
-    def came(self, barrier: "_Barrier") -> bool:
-        """One has connected; whether there is room for him."""
-        if len(self._connections) >= MOST_WAITING or len(self._unknown) >= MOST_UNKNOWN:
+    def came(self, connection: "_Connection") -> bool:
+        """There is one more; whether there is room for it."""
+        if len(self._connections) >= self._most or len(self._unknown) >= self._most // 2:
             return False
-        self._connections.add(barrier)
-        self._unknown[barrier] = asyncio.get_running_loop().call_later(PATIENCE_SECONDS, barrier.close)
+        self._connections.add(connection)
+        self._unknown[connection] = asyncio.get_running_loop().call_later(PATIENCE_SECONDS, connection.refuse)
         return True
 
-    def said(self, barrier: "_Barrier", line: bytes) -> None:
-        """One says for whom he waits."""
-        self._is_known(barrier)
+    def said(self, connection: "_Connection", line: bytes) -> None:
+        """One says for what it waits."""
+        self._is_known(connection)
         epoch, _, secret = line.decode(errors="replace").strip().partition(" ")
         uid, _, proof = secret.partition(".")
-        if not (epoch.isascii() and epoch.isdigit()) or not hmac.compare_digest(
-            proof.encode(errors="replace"), self._secret(uid).encode()
-        ):
-            barrier.close()
-        elif self._released.get(uid) == int(epoch):
-            barrier.open(int(epoch))
+        group = self._groups.get(uid)
+        if group is None or not _is(proof, group.secret) or epoch != str(group.epoch):
+            connection.refuse()
+        elif group.released:
+            connection.tell(uid, group.epoch)
         else:
-            barrier.group = uid, int(epoch)
-            self._waiting.setdefault(barrier.group, set()).add(barrier)
+            connection.group = group
+            group.waiting[connection] = None
+            _trim(group)
 
-    def left(self, barrier: "_Barrier") -> None:
+    def left(self, connection: "_Connection") -> None:
         """One has gone."""
-        self._is_known(barrier)
-        self._connections.discard(barrier)
-        if barrier.group is not None and (others := self._waiting.get(barrier.group)) is not None:
-            others.discard(barrier)
-            if not others:
-                del self._waiting[barrier.group]
+        self._is_known(connection)
+        self._connections.discard(connection)
+        if connection.group is not None:
+            connection.group.waiting.pop(connection, None)
 
-    def _is_known(self, barrier: "_Barrier") -> None:
-        with suppress(KeyError):
-            self._unknown.pop(barrier).cancel()
+    def _is_known(self, connection: "_Connection") -> None:
+        if (patience := self._unknown.pop(connection, None)) is not None:
+            patience.cancel()
 
-    def _secret(self, uid: str) -> str:
+    def _new_secret(self, uid: str) -> str:
         return hmac.new(self._key, uid.encode(errors="replace"), "sha256").hexdigest()[:32]
 
 
-class _Barrier(asyncio.Protocol):
-    """One connection: a line comes in, and at most one goes out."""
+def _secret_of(uid: str, said: str) -> str:
+    """The secret in a line for barriers of the group; "" if there is none."""
+    whose, _, secret = said.rpartition(" ")[2].partition(".")
+    return secret if whose == uid and _SECRET.fullmatch(secret) else ""
+
+
+def _is(proof: str, secret: str) -> bool:
+    return hmac.compare_digest(proof.encode(errors="replace"), secret.encode())
+
+
+def _refuse_all(group: _Group) -> None:
+    for connection in list(group.waiting):
+        connection.refuse()
+    group.waiting.clear()
+
+
+def _trim(group: _Group) -> None:
+    while len(group.waiting) > group.most:
+        oldest = next(iter(group.waiting))
+        del group.waiting[oldest]
+        oldest.refuse()
+
+
+def _files() -> int:
+    """How many files this process may open."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return MOST_WAITING * 2 if soft == resource.RLIM_INFINITY else soft
+
+
+class _Connection(asyncio.Protocol):
+    """Of one barrier: a line comes in, and at most one goes out."""
 
     def __init__(self, release: Release) -> None:
-        self.group: tuple[str, int] | None = None
+        self.group: _Group | None = None
         self._release = release
         self._transport: asyncio.Transport | None = None
         self._line = b""
@@ -139,10 +212,12 @@ class _Barrier(asyncio.Protocol):
         self._transport = cast("asyncio.Transport", transport)
         if not self._release.came(self):
             self._transport.abort()
+            return
+        _keep_alive(transport.get_extra_info("socket"))
 
     def data_received(self, data: bytes) -> None:
-        if self.group is not None or len(self._line) + len(data) > LINE_BYTES:
-            self.close()  # he has said all that there is to say
+        if self._line.endswith(b"\n") or len(self._line) + len(data) > LINE_BYTES:
+            self.refuse()  # there is no more to say
             return
         self._line += data
         if self._line.endswith(b"\n"):
@@ -154,13 +229,21 @@ class _Barrier(asyncio.Protocol):
     def connection_lost(self, _error: Exception | None) -> None:
         self._release.left(self)
 
-    def open(self, epoch: int) -> None:
-        """He may start. The line fits into what the kernel keeps, whether he reads or not."""
+    def tell(self, uid: str, epoch: int) -> None:
+        """The barrier may open. The line fits into what the kernel keeps, whether it is read or not."""
         assert self._transport is not None
-        self._transport.write(f"{STARTED} {epoch}\n".encode())
+        self._transport.write(f"{STARTED} {word(uid, epoch)}\n".encode())
         self._transport.close()
 
-    def close(self) -> None:
-        """He has to look elsewhere."""
+    def refuse(self) -> None:
+        """The barrier has to ask again, or to look into the ConfigMap."""
         assert self._transport is not None
         self._transport.abort()
+
+
+def _keep_alive(connection: socket.socket) -> None:
+    idle, between, probes = KEEPALIVE
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, idle)
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, between)
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, probes)

@@ -6,6 +6,7 @@ looks and a few writes.
 """
 
 from collections.abc import Callable
+from functools import partial
 
 import msgspec
 from msgspec import Struct, field
@@ -16,12 +17,14 @@ from muster.api.core import CONFIG_MAP, POD, ConfigMap, Pod
 from muster.api.jobset import JobSet, names
 from muster.api.notes import Note
 from muster.api.status import ApiError
-from muster.controllers.jobset.owned import jobset_reference
+from muster.controllers.jobset.owned import is_of
 from muster.controllers.jobset.release import Release
+from muster.jobs.jobset.start.barrier import ENDPOINT, config_map_name
 from muster.jobs.jobset.start.decide import Failure, GroupStanding, StartPlan
-from muster.jobs.jobset.start.group import Member, standing_of, started
+from muster.jobs.jobset.start.group import GroupKey, Member, epoch_of, started
 from muster.runtime.manager import Manager
-from muster.runtime.objects import key_of, merge_patch, revision_of
+from muster.runtime.objects import key_of, merge_patch
+from muster.runtime.ownwrites import Expectations, MutationCache
 from muster.runtime.refusals import ignoring
 from muster.runtime.transport import STRATEGIC_MERGE_PATCH, TransportError
 from muster.runtime.writes import Refusal
@@ -31,12 +34,14 @@ PROGRESS_SECONDS = 1.0
 # The ConfigMap is written so long after those who wait here have heard: nodes then bring the volumes of all pods up to
 # date, which must not hold up the main containers.
 AFTER_RELEASE_SECONDS = 0.5
-# What has the name of a ConfigMap of ours is looked at again after this.
+# A ConfigMap that is not the JobSet's own is asked for again after as long as it has been in the way, as no event tells
+# of one without our label; within these bounds.
 FOREIGN_SECONDS = 10.0
+FOREIGN_SECONDS_MOST = 160.0
 
 
 class _Group(Struct):
-    """The pods of one epoch that have started: by Job, how many pods there are of each index."""
+    """The pods of one epoch that have started: by the UID of their Job, how many there are of each index."""
 
     jobs: dict[str, dict[str, int]] = field(default_factory=dict)
     count: int = 0  # of indexes
@@ -47,38 +52,54 @@ class Starting:
     """Part of the JobSet controller. wake: look at a JobSet in so many seconds."""
 
     def __init__(self, manager: Manager, release: Release, wake: Callable[[str, float], None]) -> None:
-        self._client = manager.client
+        self._client, self._clock = manager.client, manager.clock
         self._release = release
         self._wake = wake
-        self._groups: dict[tuple[str, int], _Group] = {}
-        self._foreign: set[str] = set()  # keys of JobSets whose ConfigMap is of somebody else
-        self._written: dict[str, ConfigMap] = {}  # by key, until the cache is as new
-        self._config_maps = manager.informer(CONFIG_MAP, labels=names.JOBSET_NAME)
-        self._config_maps.on_change(self._config_map_changed)
+        self._groups: dict[GroupKey, _Group] = {}
+        self._held_up: dict[str, float] = {}  # UIDs of JobSets whose ConfigMap is not theirs, and since when
+        config_maps = manager.informer(CONFIG_MAP, labels=names.JOBSET_NAME)
+        self._config_maps = MutationCache(config_maps.get)
+        config_maps.on_change(self._config_map_changed)
         manager.informer(POD).on_change(self._pod_changed)
 
     def standing(self, jobset: JobSet) -> GroupStanding:
         """What is known of the present epoch."""
-        group = self._groups.get((jobset.metadata.uid, standing_of(jobset).epoch))
-        counts = {job: len(indexes) for job, indexes in group.jobs.items()} if group is not None else {}
-        return GroupStanding(
-            counts, self._release.endpoint(jobset.metadata.uid), blocked=key_of(jobset) in self._foreign
-        )
+        meta = jobset.metadata
+        group = self._groups.get((meta.namespace, meta.uid, epoch_of(jobset)))
+        seen = {job: frozenset(indexes) for job, indexes in group.jobs.items()} if group is not None else {}
+        known = self._config_maps.get(f"{meta.namespace}/{config_map_name(meta.name)}")
+        kept = known is not None and is_of(known, jobset)
+        blocked = not kept and meta.uid in self._held_up
+        endpoint = ""
+        if jobset.spec.group_scheduling_config is not None:
+            said = known.data.get(ENDPOINT, "") if known is not None and kept else ""
+            endpoint = self._release.endpoint(meta.uid, said)
+        return GroupStanding(seen, endpoint, kept=kept, blocked=blocked)
 
-    async def perform(self, jobset: JobSet, plan: StartPlan | None, tell: Callable[[Note], None]) -> list[Refusal]:
+    def forget(self, uid: str) -> None:
+        """The JobSet is gone."""
+        self._held_up.pop(uid, None)
+        self._release.forget(uid)
+
+    async def perform(
+        self, jobset: JobSet, plan: StartPlan | None, tell: Callable[[Note], None], expected: Expectations
+    ) -> list[Refusal]:
         """Do what the plan says; what was refused."""
         if plan is None:
             return []
-        if plan.released and self._release.open(jobset.metadata.uid, plan.released):
+        meta = jobset.metadata
+        if plan.status is not None:
+            self._release.awaits(meta.uid, plan.status.epoch, plan.status.expected)
+        if plan.released and self._release.tell(meta.uid, plan.released):
             self._wake(key_of(jobset), AFTER_RELEASE_SECONDS)
             return []
-        if plan.status is not None and (group := self._groups.get((jobset.metadata.uid, plan.status.epoch))):
+        if plan.status is not None and (group := self._groups.get((meta.namespace, meta.uid, plan.status.epoch))):
             group.expected = plan.status.expected
         try:
             if plan.config_map is not None:
                 await self._keep(jobset, plan.config_map, tell)
             if plan.failure is not None:
-                await self._fail(plan.failure)
+                await self._fail(plan.failure, expected)
         except (ApiError, TransportError) as error:
             return [error]
         return []
@@ -102,15 +123,14 @@ class Starting:
             self._wake(key, 0.0 if decisive else PROGRESS_SECONDS)
 
     def _came(self, member: Member) -> _Group:
-        group = self._groups.setdefault((member.jobset_uid, member.epoch), _Group())
+        group = self._groups.setdefault(member.group, _Group())
         indexes = group.jobs.setdefault(member.job, {})
         indexes[member.index] = indexes.get(member.index, 0) + 1
         group.count += indexes[member.index] == 1
         return group
 
     def _left(self, member: Member) -> None:
-        key = member.jobset_uid, member.epoch
-        group = self._groups[key]
+        group = self._groups[member.group]
         indexes = group.jobs[member.job]
         indexes[member.index] -= 1
         if not indexes[member.index]:
@@ -119,7 +139,7 @@ class Starting:
         if not indexes:
             del group.jobs[member.job]
         if not group.jobs:
-            del self._groups[key]
+            del self._groups[member.group]
 
     # Writing.
 
@@ -127,53 +147,48 @@ class Starting:
         """What a user does to it is undone: the JobSet is looked at, unless we know this state as ours."""
         found = new if new is not None else old
         assert found is not None
-        key = key_of(found)
-        written = self._written.get(key)
-        if new is not None and written is not None and revision_of(new) < revision_of(written):
-            return
-        self._written.pop(key, None)
-        if new is not None and written is not None and revision_of(new) == revision_of(written):
-            return
-        if (owner := jobset_reference(found)) is not None:
-            self._wake(f"{found.metadata.namespace}/{owner.name}", 0.0)
+        if self._config_maps.is_news(key_of(found), new):
+            jobset = found.metadata.name.removesuffix(names.GROUP_SCHEDULING_SUFFIX)
+            self._wake(f"{found.metadata.namespace}/{jobset}", 0.0)
 
     async def _keep(self, jobset: JobSet, wanted: ConfigMap, tell: Callable[[Note], None]) -> None:
-        """The ConfigMap is there, and as it should be. One of somebody else is left alone, and holds the group up."""
-        key, owner = key_of(wanted), key_of(jobset)
-        known = self._written.get(key) or self._config_maps.get(key)
+        """The ConfigMap is there, and as it should be. One that is not the JobSet's stays, and holds the group up."""
+        meta = jobset.metadata
+        known = self._config_maps.get(key_of(wanted))
         if known is None:
-            with ignoring("AlreadyExists"):
-                self._written[key] = await self._client.create(CONFIG_MAP, wanted)
-                self._is_ours(owner)
-                return
-            known = await self._client.find(CONFIG_MAP, wanted.metadata.name, wanted.metadata.namespace)
-            if known is None:
-                self._wake(owner, 0.0)
-                return
-        reference = jobset_reference(known)
-        if reference is None or reference.uid != jobset.metadata.uid:
-            if owner not in self._foreign:
-                self._foreign.add(owner)
+            known = await self._created_or_found(wanted, held_up=meta.uid in self._held_up)
+        if known is None:
+            self._wake(key_of(jobset), 0.0)
+        elif not is_of(known, jobset):
+            if meta.uid not in self._held_up:
                 message = f'ConfigMap "{wanted.metadata.name}" is not of this JobSet: its main containers do not start'
                 tell(Note("Warning", "GroupSchedulingBlocked", message))
-            self._wake(owner, FOREIGN_SECONDS)
-            return
-        self._is_ours(owner)
-        labels = known.metadata.labels | wanted.metadata.labels
-        mended = replace(known, data=wanted.data, binary_data={}, metadata=replace(known.metadata, labels=labels))
-        if patch := merge_patch(mended, known):
-            self._written[key] = await self._client.patch_object(CONFIG_MAP, known, patch)
+                self._held_up[meta.uid] = self._clock.monotonic()
+                self._wake(key_of(jobset), 0.0)  # to say it in the status
+            seconds = self._clock.monotonic() - self._held_up[meta.uid]
+            self._wake(key_of(jobset), min(max(seconds, FOREIGN_SECONDS), FOREIGN_SECONDS_MOST))
+        else:
+            if self._held_up.pop(meta.uid, None) is not None:
+                self._wake(key_of(jobset), 0.0)
+            labels = known.metadata.labels | wanted.metadata.labels
+            mended = replace(known, data=wanted.data, binary_data={}, metadata=replace(known.metadata, labels=labels))
+            if patch := merge_patch(mended, known):
+                self._config_maps.wrote(await self._client.patch_object(CONFIG_MAP, known, patch))
 
-    def _is_ours(self, jobset: str) -> None:
-        """The ConfigMap is the JobSet's; what was held up because it was not is looked at again."""
-        if jobset in self._foreign:
-            self._foreign.remove(jobset)
-            self._wake(jobset, 0.0)
+    async def _created_or_found(self, wanted: ConfigMap, *, held_up: bool) -> ConfigMap | None:
+        """The ConfigMap of that name, which may not be ours; None if one is gone again. held_up: there was one."""
+        find = partial(self._client.find, CONFIG_MAP, wanted.metadata.name, wanted.metadata.namespace)
+        if held_up and (found := await find()) is not None:
+            return found
+        with ignoring("AlreadyExists"):
+            return await self._client.create(CONFIG_MAP, wanted)
+        return await find()
 
-    async def _fail(self, failure: Failure) -> None:
+    async def _fail(self, failure: Failure, expected: Expectations) -> None:
         """The Job fails as the Job controller would have it: it ends the pods, and then says so."""
         patch = {"status": {"conditions": [msgspec.to_builtins(failure.condition)]}}
         with ignoring("NotFound"):
-            await self._client.patch_object(
+            job = await self._client.patch_object(
                 JOB, failure.job, patch, lock=False, type=STRATEGIC_MERGE_PATCH, subresource="status"
             )
+            expected.wrote(job)

@@ -7,8 +7,10 @@ from muster.api.coordination import LEASE, Lease
 from muster.runtime.manager import Manager
 from muster.runtime.objects import key_of
 
-# Of the configuration that it is installed with; the namespace may be any.
+# Of the configuration that it is installed with.
 LEASE_NAME = "6d4f6a47.jobset.x-k8s.io"
+# However long a Lease says that it lasts: a controller that works renews it sooner.
+BELIEVED_SECONDS = 60.0
 
 log = logging.getLogger(__name__)
 
@@ -16,42 +18,45 @@ log = logging.getLogger(__name__)
 class Upstream:
     """Follows the Lease. How long ago it was renewed is told by our own clock alone.
 
+    namespace: the one in which it is installed. No other is looked at: there users may write what they like.
     freed: called when it was given back; that it ran out is seen when `works` is asked again.
     """
 
-    def __init__(self, manager: Manager, freed: Callable[[], None]) -> None:
+    def __init__(self, manager: Manager, namespace: str, freed: Callable[[], None]) -> None:
         self._clock = manager.clock
         self._freed = freed
-        self._renewed: dict[str, tuple[Lease, float]] = {}  # by key, those that are held
+        self._held: tuple[Lease, float] | None = None  # and when it was renewed
         self._standing_back = manager.registry.gauge(
             "muster_jobset_standing_back", "Whether JobSets are left to JobSet's own controller, which holds its Lease"
         )
-        manager.informer(LEASE, fields=f"metadata.name={LEASE_NAME}").on_change(self._lease_changed)
+        leases = manager.informer(LEASE, namespace=namespace, fields=f"metadata.name={LEASE_NAME}")
+        leases.on_change(self._lease_changed)
 
     def works(self) -> tuple[str, float] | None:
         """Who holds the Lease, in words, and for how many seconds it lasts if it is not renewed."""
-        now = self._clock.monotonic()
-        for key, (lease, since) in list(self._renewed.items()):
-            left = since + (lease.spec.lease_duration_seconds or 0) - now
-            if left > 0:
-                return f"{lease.spec.holder_identity} holds the Lease {key}", left
-            del self._renewed[key]
-            log.warning("JobSets are run here again: the Lease %s has not been renewed", key)
-        self._standing_back.set(0)
+        if self._held is None:
+            return None
+        lease, since = self._held
+        lasts = min(lease.spec.lease_duration_seconds or 0, BELIEVED_SECONDS)
+        left = since + lasts - self._clock.monotonic()
+        if left > 0:
+            return f"{lease.spec.holder_identity} holds the Lease {key_of(lease)}", left
+        self._end("has not been renewed")
         return None
 
-    def _lease_changed(self, old: Lease | None, new: Lease | None) -> None:
-        lease = new if new is not None else old
-        assert lease is not None
-        key = key_of(lease)
+    def _lease_changed(self, _old: Lease | None, new: Lease | None) -> None:
         if new is None or not new.spec.holder_identity:
-            if self._renewed.pop(key, None) is not None:
-                log.warning("JobSets are run here again: the Lease %s has been given back", key)
+            if self._held is not None:
+                self._end("has been given back")
                 self._freed()
             return
-        if key not in self._renewed:
-            log.warning(
-                "JobSets are left to JobSet's own controller: %s holds the Lease %s", new.spec.holder_identity, key
-            )
-        self._renewed[key] = new, self._clock.monotonic()
+        if self._held is None:
+            who, key = new.spec.holder_identity, key_of(new)
+            log.warning("JobSets are left to JobSet's own controller: %s holds the Lease %s", who, key)
+        self._held = new, self._clock.monotonic()
         self._standing_back.set(1)
+
+    def _end(self, why: str) -> None:
+        log.warning("JobSets are run here again: the Lease %s %s", LEASE_NAME, why)
+        self._held = None
+        self._standing_back.set(0)

@@ -56,7 +56,7 @@ class Writer:
         return [answer for answer in await self._writes.each(delete, jobs) if answer is not None]
 
     async def serve(self, jobset: JobSet, service: Service) -> list[Refusal]:
-        """Create the Service; one of that name that is there is used, whoever made it."""
+        """Create the Service; one of that name that is there is used, of whatever origin."""
         return await self._make(jobset, SERVICE, [service], "HeadlessServiceCreationFailed")
 
     async def claim(self, jobset: JobSet, claims: Sequence[PersistentVolumeClaim]) -> list[Refusal]:
@@ -67,7 +67,7 @@ class Writer:
         """Patch Jobs, as they were looked at."""
 
         async def patch(change: Change) -> None:
-            wanted = {"spec": merge_patch(change.spec, change.job.spec)}
+            wanted = merge_patch(change.wanted, change.job)
             with ignoring("NotFound"):
                 expected.wrote(await self._client.patch_object(JOB, change.job, wanted))
 

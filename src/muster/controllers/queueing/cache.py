@@ -29,6 +29,7 @@ from muster.api.kueue import (
     Topology,
     Workload,
 )
+from muster.api.kueue.names import MULTI_KUEUE_CONTROLLER
 from muster.api.kueue.readiness import READY_ANNOTATION, ReadyAnnotationError, parse_annotation
 from muster.api.quantity import QuantityError
 from muster.controllers.queueing.additions import Additions, Concerned
@@ -41,7 +42,7 @@ from muster.controllers.queueing.indexes import (
 from muster.controllers.queueing.topology import TopologyNodes
 from muster.queueing import model
 from muster.queueing.convert import ConversionSettings as Reading
-from muster.queueing.convert import cohort_spec, flavor_spec, queue_spec
+from muster.queueing.convert import cohort_spec, flavor_spec, levels_of, queue_spec
 from muster.queueing.convert import workload as read
 from muster.queueing.elastic.growth import growth, growth_key
 from muster.queueing.pending.activity import Activity, activity
@@ -292,11 +293,16 @@ class QueueingCache:
     def _grow(self, key: str, obj: Workload, cluster_queue: str) -> None:
         more = growth(self._additions.complete(obj), cluster_queue, self._reading)
         node = self.tree.queues.get(more.queue) if more is not None else None
-        if more is None or node is None or node.policy.checks:  # what checks have not seen is not granted
+        if more is None or node is None or not all(map(self._lets_grow, node.policy.checks)):
             self.queues.remove(growth_key(key))
             return
         self.queues.add(more)
         self.wake()
+
+    def _lets_grow(self, check: str) -> bool:
+        """What a check has not seen is not granted; that of MultiKueue sees it: it asks the worker's quota."""
+        found = self.checks.get(check)
+        return found is not None and found.spec.controller_name == MULTI_KUEUE_CONTROLLER
 
     def _queue(self, key: str, obj: Workload, until: datetime | None) -> None:
         local = self.local_queues.get(f"{obj.metadata.namespace}/{obj.spec.queue_name}")
@@ -473,7 +479,7 @@ class QueueingCache:
             self.flavors[flavor.metadata.name] = replace(flavor_spec(flavor), topology="")
             return
         topology = self._topologies.get(flavor.spec.topology_name) if flavor.spec.topology_name else None
-        levels = tuple(level.node_label for level in topology.spec.levels) if topology is not None else ()
+        levels = levels_of(topology)
         self.flavors[flavor.metadata.name] = flavor_spec(flavor, levels)
         if levels:
             self._topology_nodes.follow()
@@ -493,7 +499,10 @@ class QueueingCache:
             self.checks.pop(check.metadata.name, None)
         else:
             self.checks[check.metadata.name] = new
-        self._review_users(f"check/{check.metadata.name}")
+        self._review_users(users := f"check/{check.metadata.name}")
+        if (old is None) != (new is None):
+            for name in sorted(self._users.get(users, ())):
+                self._take_in(name)
 
     def _review_users(self, what: str) -> None:
         for name in sorted(self._users.get(what, ())):

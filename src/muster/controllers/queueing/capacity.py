@@ -2,7 +2,7 @@
 
 from muster.api.core import NODE, Node
 from muster.api.kueue import CLUSTER_QUEUE, RESOURCE_FLAVOR, ClusterQueue
-from muster.queueing.quota.nodes import FOLLOWS_NODES, quota_from_nodes
+from muster.queueing.quota.nodes import follows, quota_from_nodes
 from muster.runtime.controller import Result
 from muster.runtime.manager import Manager
 from muster.runtime.objects import key_of
@@ -33,12 +33,12 @@ class NodeQuotaController(Reconciler):
 
     def _all_soon(self) -> None:
         for queue in self._queues.all():
-            if _follows(queue):
+            if follows(queue):
                 self._controller.queue.add_after(key_of(queue), GATHER_SECONDS)
 
     async def _reconcile(self, key: str) -> Result:
         queue = self._queues.get(key)
-        if queue is None or not _follows(queue):
+        if queue is None or not follows(queue):
             return None
         flavors = {flavor.metadata.name: flavor for flavor in self._flavors.all()}
         groups = quota_from_nodes(queue.spec.resource_groups, flavors, self._nodes.all())
@@ -49,13 +49,9 @@ class NodeQuotaController(Reconciler):
         return None
 
 
-def _follows(queue: ClusterQueue) -> bool:
-    return queue.metadata.annotations.get(FOLLOWS_NODES) == "true" and len(queue.spec.resource_groups) == 1
-
-
 def _asks_anew(old: ClusterQueue | None, new: ClusterQueue | None) -> bool:
     """Whether more than its status changed."""
-    return old is None or new is None or (old.spec, _follows(old)) != (new.spec, _follows(new))
+    return old is None or new is None or (old.spec, follows(old)) != (new.spec, follows(new))
 
 
 def _gives(node: Node) -> tuple[object, ...]:

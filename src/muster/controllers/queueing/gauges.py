@@ -13,20 +13,13 @@ from muster.api.config.types import Metrics
 from muster.api.kueue.names import ACTIVE, TERMINATING
 from muster.api.selectors import label_matcher
 from muster.controllers.queueing.cache import QueueingCache
+from muster.controllers.series import LOCAL_LABELS, QUEUE_LABELS, ROLE, ROLE_LABEL, named
 from muster.queueing.model import FlavorResource, Quota, Usage
 from muster.queueing.quota.tallies import Tally
 from muster.queueing.quota.tree import Node
 from muster.queueing.scheduling.fairness import share
 from muster.runtime.metrics import Gauges
 from muster.runtime.objects import split_key
-
-_PREFIX = "kueue_"
-
-# Who counts; there is one of us.
-ROLE = ("standalone",)
-ROLE_LABEL = ("replica_role",)
-QUEUE_LABELS = ("cluster_queue",)
-LOCAL_LABELS = ("name", "namespace")
 
 _STATES = ("pending", "active", "terminating")
 _STATUSES = ("True", "False", "Unknown")
@@ -248,11 +241,6 @@ class QueueGauges:
             key = f"{queue.metadata.namespace}/{queue.metadata.name}"
             if self.is_measured(key):
                 yield key, queue.spec.cluster_queue
-
-
-def named(name: str) -> str:
-    """The whole name of a metric."""
-    return _PREFIX + name
 
 
 def gauges_of(name: str, text: str, values: _Values, *, labels: tuple[str, ...], more: tuple[str, ...] = ()) -> Gauges:

@@ -5,10 +5,13 @@ one workload, so a change costs a few additions. Only what is in no object is to
 counted but asked for at a scrape (`gauges`).
 """
 
+import platform
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 from functools import partial
+from importlib.metadata import version
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import prometheus_client
@@ -30,15 +33,10 @@ from muster.api.kueue.names import (
 )
 from muster.api.meta import Condition
 from muster.controllers.queueing.cache import QueueingCache
-from muster.controllers.queueing.gauges import (
-    LOCAL_LABELS,
-    QUEUE_LABELS,
-    ROLE,
-    ROLE_LABEL,
-    QueueGauges,
-    gauges_of,
-    named,
-)
+from muster.controllers.queueing.gauges import QueueGauges, gauges_of
+from muster.controllers.series import LOCAL_LABELS, QUEUE_LABELS, ROLE, ROLE_LABEL, named
+from muster.controllers.waits import gate_seconds
+from muster.queueing.elastic.growth import grew
 from muster.queueing.scheduling.cycle import Outcome
 from muster.runtime.metrics import Gauges, Registry
 
@@ -46,6 +44,16 @@ M = TypeVar("M", bound=MetricWrapperBase)
 
 # Upstream's: 1 s, then 2.5 s doubled up to some five hours.
 _BUCKETS = (1.0, *(2.5 * 2**power for power in range(13)))
+
+# Upstream's; dashboards know these labels. What has not been recorded is unknown.
+_BUILD = {
+    "git_version": f"v{version('muster-batch')}",
+    "git_commit": "unknown",
+    "build_date": "unknown",
+    "go_version": f"python{platform.python_version()}",
+    "compiler": platform.python_implementation(),
+    "platform": f"{sys.platform}/{platform.machine()}",
+}
 
 _EVICTION = ("reason", "underlying_cause")
 _PRIORITY = "priority_class"
@@ -124,6 +132,17 @@ class QueueingMetrics:
             "Workloads preempted, by the ClusterQueue that they made room in",
             ("preempting_cluster_queue", "reason", *ROLE_LABEL),
         )
+        self._recomputed = registry.counter(
+            named("preemption_target_recomputations_total"),
+            "Searches for other workloads to preempt, because those found go for another already, by what came of it",
+            (*QUEUE_LABELS, "result", *ROLE_LABEL),
+        )
+        self._grown = registry.counter(
+            named("replaced_workload_slices_total"),
+            "Elastic workloads that were given more while they run, as upstream does by a slice that replaces another",
+            (*QUEUE_LABELS, *ROLE_LABEL),
+        )
+        self._gates = gate_seconds(registry)
         self._below = registry.counter(
             named("cohort_subtree_admitted_workloads_total"),
             "Workloads admitted below the Cohort",
@@ -181,6 +200,8 @@ class QueueingMetrics:
         self._attempts.labels(result, *ROLE).inc()
         self._attempt_seconds.labels(result, *ROLE).observe(seconds)
         self._skips = outcome.skips
+        for queue, what in outcome.recomputed:
+            self._recomputed.labels(queue, what, *ROLE).inc()
         for decision in outcome.preemptions:
             for victim in decision.victims:
                 if not victim.workload.evicted:
@@ -191,7 +212,11 @@ class QueueingMetrics:
     def _changed(self, old: Workload | None, new: Workload | None) -> None:
         self._count(old, -1)
         self._count(new, 1)
-        if old is None or new is None or old.status.conditions == new.status.conditions:
+        if old is None or new is None:
+            return
+        if new.status.admission is not None and grew(old, new):
+            self._grown.labels(new.status.admission.cluster_queue, *ROLE).inc()
+        if old.status.conditions == new.status.conditions:
             return
         admission = new.status.admission or old.status.admission
         if admission is None:
@@ -265,6 +290,8 @@ class QueueingMetrics:
         self._tree_changed(old, new)
         if old is not None and new is None:
             self._preempted.remove_by_labels({"preempting_cluster_queue": old.metadata.name})
+            for series in (self._recomputed, self._grown, self._gates):
+                series.remove_by_labels({"cluster_queue": old.metadata.name})
             for metric in self._mirrored:
                 metric.forget_queue(old.metadata.name)
 
@@ -276,6 +303,7 @@ class QueueingMetrics:
     # What stands still.
 
     def _scrape(self) -> Iterator[Gauges]:
+        yield Gauges(named("build_info"), "Which build this is", tuple(_BUILD), ((tuple(_BUILD.values()), 1.0),))
         yield from self._gauges()
         yield gauges_of(
             "admission_cycle_preemption_skips",

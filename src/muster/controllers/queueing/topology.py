@@ -6,10 +6,8 @@ As long as no flavor has a topology nothing is counted, so that queues without o
 from collections.abc import Callable
 
 from muster.api.core import NODE, POD, Node, Pod
-from muster.api.kueue.names import TOPOLOGY_ANNOTATIONS, WORKLOAD_ANNOTATION
-from muster.api.pods import is_finished, pod_requests
-from muster.gang.shapes import MOST
 from muster.queueing.topology.ledger import Ledger
+from muster.queueing.topology.occupants import occupied
 from muster.runtime.manager import Manager
 
 
@@ -48,17 +46,9 @@ class TopologyNodes:
     def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
         if not self._following:
             return
-        if new is not None and new.spec.node_name and not is_finished(new) and not has_places(new):
-            asked = {resource: min(amount, MOST) for resource, amount in pod_requests(new.spec).items() if amount > 0}
-            requests = tuple(sorted(({"pods": 1} | asked).items()))
+        if new is not None and (requests := occupied(new)) is not None:
             self._ledger.occupy(new.metadata.uid, new.spec.node_name, requests)
             return
         pod = new if new is not None else old
         if pod is not None and self._ledger.leave(pod.metadata.uid):
             self._helped()
-
-
-def has_places(pod: Pod) -> bool:
-    """Whether a pod is of a workload with places, which count already."""
-    annotations = pod.metadata.annotations
-    return WORKLOAD_ANNOTATION in annotations and not TOPOLOGY_ANNOTATIONS.isdisjoint(annotations)

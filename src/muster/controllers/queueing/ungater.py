@@ -11,6 +11,7 @@ from muster.api.pods import is_finished
 from muster.controllers.integrations.places import selectors_of
 from muster.controllers.queueing.cache import QueueingCache
 from muster.controllers.queueing.indexes import PODS_BY_WORKLOAD, by_workload
+from muster.controllers.waits import GateWaits
 from muster.runtime.controller import Result
 from muster.runtime.manager import Manager
 from muster.runtime.objects import key_of
@@ -35,6 +36,7 @@ class TopologyUngater(Reconciler):
         self._cache = cache
         self._pods = manager.informer(POD, indexes={PODS_BY_WORKLOAD: by_workload})
         self._latest = MutationCache(self._pods.get)
+        self._gates = GateWaits(manager)
         self._pods.on_change(self._pod_changed)
         self._controller.watch(cache.workloads, when=_has_domains)
 
@@ -58,16 +60,21 @@ class TopologyUngater(Reconciler):
         }
         limit = asyncio.Semaphore(AT_ONCE)
         await asyncio.gather(
-            *(self._open(pod, selectors[pod.metadata.uid], limit) for pod in pods if pod.metadata.uid in selectors)
+            *(
+                self._open(pod, workload, selectors[pod.metadata.uid], limit)
+                for pod in pods
+                if pod.metadata.uid in selectors
+            )
         )
         return None
 
-    async def _open(self, pod: Pod, selector: dict[str, str], limit: asyncio.Semaphore) -> None:
+    async def _open(self, pod: Pod, workload: Workload, selector: dict[str, str], limit: asyncio.Semaphore) -> None:
         kept = [gate for gate in pod.spec.scheduling_gates if gate.name != TOPOLOGY_GATE]
         patch = {"spec": {"schedulingGates": kept or None, "nodeSelector": selector}}
         async with limit:
             with ignoring("NotFound"):
                 self._latest.wrote(await self._client.patch_object(POD, pod, patch))
+                self._gates.removed(TOPOLOGY_GATE, pod, workload)
 
 
 def waits(pod: Pod) -> bool:

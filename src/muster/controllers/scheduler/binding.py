@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from muster.api.batch import TRACKING_FINALIZER
 from muster.api.core import POD, Pod
+from muster.api.meta import controller_of
 from muster.api.podgroups.names import TAKEN_BACK_ANNOTATION
-from muster.api.pods import controller_of
 from muster.api.status import ApiError
 from muster.controllers.gangs import BINDING_ANNOTATION
 from muster.controllers.scheduler.carrier import Carrier
@@ -133,4 +133,4 @@ class Binder:
 
 def come_again(pods: Iterable[Pod]) -> bool:
     """Whether each of them has a controller, which makes it anew when it is gone."""
-    return all(controller_of(pod) is not None for pod in pods)
+    return all(controller_of(pod.metadata) is not None for pod in pods)

@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from muster.api.batch import TRACKING_FINALIZER, UNTRACK
 from muster.api.core import POD, Pod
-from muster.api.pods import is_finished
+from muster.api.pods import is_deleting, is_finished, job_reference
 from muster.api.policy import POD_DISRUPTION_BUDGET
 from muster.api.status import ApiError
 from muster.controllers.scheduler.ask import Ask
@@ -135,10 +135,22 @@ class Preemptor:
         await asyncio.gather(*named)
 
     async def _unmark(self, uid: str, victim: _Victim) -> None:
-        kept = {"annotations": {PREEMPTED_ANNOTATION: None}, "finalizers": list(victim.pod.metadata.finalizers)}
         if uid in self._spared:
-            await self._patch(victim.pod, {"metadata": kept})
+            await self._count(uid, victim.pod, {PREEMPTED_ANNOTATION: None})
             self._spared.pop(uid, None)
+
+    async def _count(self, uid: str, pod: Pod, annotations: Mapping[str, None]) -> None:
+        """Give a marked pod its Job's finalizer back, so that it counts; one that is not marked may have been counted.
+
+        Raises `ApiError` (Conflict).
+        """
+        with ignoring("NotFound"):
+            found = await self._client.get(POD, pod.metadata.name, pod.metadata.namespace)
+            if found.metadata.uid != uid or PREEMPTED_ANNOTATION not in found.metadata.annotations:
+                return
+            tracked = job_reference(found) is not None and not is_deleting(found)
+            patch = {"annotations": annotations} | ({"finalizers": [TRACKING_FINALIZER]} if tracked else {})
+            await self._client.patch_object(POD, found, {"metadata": patch}, type=STRATEGIC_MERGE_PATCH)
 
     async def _mark(self, uid: str, victim: _Victim) -> None:
         """Say on a pod that it goes, and take its Job's finalizer from it, so that it goes uncounted.
@@ -172,7 +184,7 @@ class Preemptor:
                 await self._client.post(POD, pod.metadata.name, pod.metadata.namespace, "eviction", _eviction(pod))
             except ApiError:  # a budget has been used up since it was looked at: the pod stays for now, and counts
                 self._begun[victim.gang] -= 1
-                await self._patch(pod, {"metadata": {"finalizers": list(pod.metadata.finalizers)}})
+                await self._count(uid, pod, {})
                 raise
             self._recorder.event(reference(POD, pod), "Normal", "Preempted", victim.message)
             target = {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from muster.api.core import Node, NodeSelectorTerm, PersistentVolume, PersistentVolumeClaim, Taint
 from muster.api.nodeaffinity import matches_any
-from muster.api.nodes import is_ready
+from muster.api.nodes import is_ready, taints_of
 from muster.api.quantity import amount
 from muster.api.taints import untolerated, unwelcome
 from muster.gang.nodes.domains import Level, domains
@@ -420,7 +420,7 @@ class Capacity:
 def _traits(node: Node) -> NodeTraits:
     ready = is_ready(node)
     labels = tuple(sorted(node.metadata.labels.items()))
-    return NodeTraits(node.metadata.name, labels, tuple(node.spec.taints), bool(node.spec.unschedulable), ready)
+    return NodeTraits(node.metadata.name, labels, taints_of(node), bool(node.spec.unschedulable), ready)
 
 
 def obstacle(traits: NodeTraits | None, shape: Shape) -> str | None:

@@ -7,8 +7,7 @@ from msgspec import Struct
 from muster.api import durations
 from muster.api.core import Pod
 from muster.api.kueue.names import MAX_EXEC_TIME_SECONDS_LABEL
-from muster.api.meta import ObjectMeta
-from muster.api.pods import controller_of
+from muster.api.meta import ObjectMeta, controller_of
 
 # On a pod, a Job or a group: how long it will run once it has started, as a duration (`1h30m`).
 EXPECTED_DURATION_ANNOTATION = "muster.dev/expected-duration"
@@ -39,7 +38,7 @@ def expected_end(pod: Pod, started: float, carried: End | None = None) -> End | 
     """When a pod that started then ends; None if that is not known. carried: what is known of its Job or group."""
     own = end_of(pod.metadata, pod.spec.active_deadline_seconds, started)
     found = own if carried is None else carried if own is None else min(own, carried, key=lambda end: end.at)
-    if found is None and (owner := controller_of(pod)) is not None and owner.kind in _SERVICES:
+    if found is None and (owner := controller_of(pod.metadata)) is not None and owner.kind in _SERVICES:
         return NEVER
     return found
 

@@ -1,21 +1,25 @@
 """Reads everything that there is to know about one job, through the API of any cluster."""
 
-from dataclasses import replace
+from collections.abc import Awaitable
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from typing import TypeVar
 
 from muster.api.batch import JOB
 from muster.api.conditions import find as find_condition
-from muster.api.core import NAMESPACE, POD, Pod
+from muster.api.core import NAMESPACE, NODE, POD, Pod
 from muster.api.jobset import JOB_SET
-from muster.api.kueue import CLUSTER_QUEUE, COHORT, LOCAL_QUEUE, RESOURCE_FLAVOR, WORKLOAD, Workload
+from muster.api.kueue import CLUSTER_QUEUE, COHORT, LOCAL_QUEUE, RESOURCE_FLAVOR, TOPOLOGY, WORKLOAD, Workload
 from muster.api.kueue.names import ADMISSION_GATED, MISCONFIGURED, QUOTA_RESERVED, WAITING_FOR_PODS_READY
 from muster.api.kueue.visibility import PendingWorkload
+from muster.api.status import ApiError
 from muster.insight.forecast import Outlook, Snapshot
 from muster.insight.jobstate import job_state, workload_state
 from muster.insight.quotastate import QuotaState, by_owner, quota_state
-from muster.insight.reader.jobs import refused_pods
+from muster.insight.reader.clusters import clusters_of
+from muster.insight.reader.jobs import refused_pods, uncomposed
 from muster.insight.reader.lists import Lists
-from muster.insight.reader.queues import UNSEEN, Visibility, get_or_none, list_or_none
+from muster.insight.reader.queues import UNSEEN, Visibility, get_or_none
 from muster.insight.reader.records import record_named
 from muster.insight.record import JobRecord, records_of
 from muster.insight.why import JobReadings
@@ -23,29 +27,57 @@ from muster.queueing.additions import Completion
 from muster.queueing.scheduling.estimate import Certainty, Estimate
 from muster.runtime.client import Client
 from muster.runtime.objects import key_of
-from muster.runtime.refusals import ignoring
+
+T = TypeVar("T")
+
+# What no forecast can do without.
+ADMITTED_BY = (CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR, NAMESPACE, WORKLOAD)
 
 # Why a workload waits, whatever becomes free.
 _NOT_BY_QUOTA = (ADMISSION_GATED, MISCONFIGURED, WAITING_FOR_PODS_READY)
 
 
-async def find(client: Client, namespace: str, name: str) -> tuple[JobRecord | None, Workload | None]:
-    """The job of that name and its Workload; or a Workload of that name, or of another kind of job of that name."""
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A job and its Workload; neither, if there is none. unseen: why no Workloads can be seen, if that is so."""
+
     job: JobRecord | None = None
-    with ignoring(*UNSEEN):
-        job = await record_named(client, name, namespace)
-    workloads = await list_or_none(client, WORKLOAD, namespace) or []
+    workload: Workload | None = None
+    unseen: ApiError | None = None
+
+
+async def find(client: Client, namespace: str, name: str) -> Found:
+    """The job of that name and its Workload; or a Workload of that name, or of another kind of job of that name.
+
+    Raises `ApiError` if the user may see no jobs and no Workloads.
+    """
+    job, hidden = await _or_refusal(record_named(client, name, namespace))
+    listed, unseen = await _or_refusal(client.list(WORKLOAD, namespace))
+    if hidden is not None and hidden.code == 403 and unseen is not None:
+        raise hidden
+    workloads = listed.items if listed is not None else []
     if job is not None:
-        return job, by_owner(workloads).get(job.metadata.uid)
+        return Found(job, by_owner(workloads).get(job.metadata.uid), unseen)
     for workload in workloads:
         if name in (workload.metadata.name, *(owner.name for owner in workload.metadata.owner_references)):
-            return None, workload
-    return None, None
+            return Found(None, workload)
+    return Found(unseen=unseen)
+
+
+async def _or_refusal(read: Awaitable[T]) -> tuple[T | None, ApiError | None]:
+    """What was read, or why it may not be seen."""
+    try:
+        return await read, None
+    except ApiError as error:
+        if error.reason not in UNSEEN:
+            raise
+        return None, error
 
 
 async def investigate(client: Client, namespace: str, name: str, now: datetime) -> JobReadings | None:
     """The facts about a job, or another Workload, of that name; None if there is none."""
-    job, workload = await find(client, namespace, name)
+    found = await find(client, namespace, name)
+    job, workload = found.job, found.workload
     stands = quota_state(workload) if workload is not None else None
     pods: list[Pod] = []
     if job is not None:
@@ -55,11 +87,15 @@ async def investigate(client: Client, namespace: str, name: str, now: datetime) 
             refused = await refused_pods(client, namespace)
             said = (refused[one.metadata.uid] for one in job.jobs if one.metadata.uid in refused)
             state = replace(state, reason=next(said, state.reason))
+        if state.outside:
+            state = state.kept_out((await uncomposed(client, namespace)).get(job.metadata.uid, ""))
     elif workload is not None:
         state = workload_state(workload, quota_state(workload))
     else:
         return None
-    facts, lists = JobReadings(namespace=namespace, name=name, now=now, state=state, job=job, pods=pods), Lists(client)
+    unseen = str(found.unseen) if found.unseen is not None else ""
+    facts = JobReadings(namespace=namespace, name=name, now=now, state=state, job=job, pods=pods, unseen=unseen)
+    lists = Lists(client)
     if state.stuck:
         from muster.insight.never import prospects  # it takes a while to load
         from muster.insight.reader.room import survey
@@ -67,6 +103,8 @@ async def investigate(client: Client, namespace: str, name: str, now: datetime) 
         subject = job if job is not None else workload
         assert subject is not None, "there is a job or a Workload"
         facts = replace(facts, verdict=prospects(subject, state, await survey(lists, namespace)))
+    if (job is not None and job.elsewhere is not None) or (stands is not None and stands.cluster):
+        facts = replace(facts, clusters=await clusters_of(client) or ())
     if workload is None or stands is None:
         return facts
     facts = replace(facts, workload=workload, quota_state=stands, cluster_queue=stands.cluster_queue)
@@ -104,8 +142,7 @@ async def _outlook(lists: Lists, facts: JobReadings, workload: Workload, queue: 
     added = await lists.completion(workload.metadata.namespace)
     snapshot = await snapshot_of(lists, added)
     if snapshot is None:
-        reason = "you may not see all queues and their Workloads"
-        return replace(facts, estimate=Estimate(None, Certainty.NONE, reason))
+        return replace(facts, estimate=Estimate(None, Certainty.NONE, lists.lacking(*ADMITTED_BY)))
     outlook = Outlook(snapshot, queue, workload.metadata.namespace)
     if not outlook.known:
         return replace(facts, estimate=Estimate(None, Certainty.NONE, f"there is no ClusterQueue {queue}"))
@@ -116,7 +153,7 @@ async def _outlook(lists: Lists, facts: JobReadings, workload: Workload, queue: 
     told = find_condition(workload.status.conditions, QUOTA_RESERVED)
     if told is not None and told.reason in _NOT_BY_QUOTA:
         return replace(facts, estimate=Estimate(None, Certainty.NONE, told.message))
-    if facts.verdict.certain:
+    if facts.verdict.decides:
         return facts
     return replace(facts, estimate=outlook.estimate(key_of(workload), facts.now))
 
@@ -143,8 +180,9 @@ async def snapshot_of(lists: Lists, added: Completion) -> Snapshot | None:
     workloads = await lists.of(WORKLOAD)
     if cluster_queues is None or local_queues is None or flavors is None or namespaces is None or workloads is None:
         return None
-    records = records_of(await lists.of(JOB_SET) or (), await lists.of(JOB) or ())
+    records = records_of(await lists.of(JOB_SET), await lists.of(JOB) or ())
     deadlines = {one.metadata.uid: timedelta(seconds=one.deadline) for one in records if one.deadline is not None}
+    topologies = await lists.of(TOPOLOGY) or [] if any(one.spec.topology_name for one in flavors) else []
     return Snapshot(
         cluster_queues=cluster_queues,
         local_queues=local_queues,
@@ -153,4 +191,7 @@ async def snapshot_of(lists: Lists, added: Completion) -> Snapshot | None:
         namespaces=namespaces,
         workloads=[added.workload(one) for one in workloads],
         deadlines=deadlines,
+        topologies=topologies,
+        nodes=await lists.of(NODE) if topologies else None,
+        pods=await lists.of(POD) if topologies else None,
     )

@@ -1,50 +1,69 @@
 """The jobs of a cluster, and what each does: what `muster ps` prints, and `muster status` counts."""
 
+import asyncio
 from collections import defaultdict
 from collections.abc import Callable
+from dataclasses import asdict, replace
 from datetime import datetime
 from typing import Any
 
+from muster.api.batch import JOB_NAME_LABEL
+from muster.api.core import EVENT, POD, Pod
+from muster.api.jobset.names import JOBSET_UID
+from muster.api.kinds import Kind
+from muster.api.kueue import LOCAL_QUEUE, WORKLOAD, Workload
+from muster.api.kueue.names import ERR_WORKLOAD_COMPOSE, QUEUE_NAME_LABEL
+from muster.insight.history import times
+from muster.insight.jobstate import job_state, workload_state
+from muster.insight.quotastate import QuotaState, by_owner, display_name, owner_uids, quota_state
+from muster.insight.reader.lines import JOB_LINES, JOB_SET_LINES, POD_LINES, WORKLOAD_LINES
+from muster.insight.reader.queues import Visibility, list_or_none, workloads_of
+from muster.insight.reader.records import all_records
+from muster.insight.runs import Run
+from muster.insight.text import age
 from muster.runtime.client import Client
+from muster.runtime.events.correlator import COMBINED
 
 
 async def job_rows(client: Client, namespace: str, now: datetime, say: Callable[[str], None]) -> list[dict[str, Any]]:
     """Jobs, and what else has a Workload of its own; the oldest first. What may not be seen is said."""
-    from muster.insight.jobstate import job_state, workload_state
-    from muster.insight.quotastate import by_owner, owner_uids, quota_state
-    from muster.insight.reader.queues import Visibility, workloads_of
-    from muster.insight.reader.records import all_records
-    from muster.insight.text import age
-
-    jobs = await all_records(client, namespace)
-    pods = await _pods_by_job(client, namespace)
-    workloads = await workloads_of(client, namespace, say)
-    waiting = {(w.metadata.namespace, w.spec.queue_name) for w in workloads if quota_state(w).waits}
-    positions = await Visibility(client).positions(waiting)
-    refused = await refused_pods(client, namespace)
-
-    def stands(workload: Any) -> Any:
-        return quota_state(workload, positions.get((workload.metadata.namespace, workload.metadata.name)))
-
+    unseen: list[str] = []
+    others = asyncio.gather(
+        pods_by_job(client, namespace, POD_LINES),
+        workloads_of(client, namespace, unseen.append, WORKLOAD_LINES),
+    )
+    try:  # who may see none of them is told of the jobs, whichever is refused first
+        jobs = await all_records(client, namespace, jobs=JOB_LINES, sets=JOB_SET_LINES)
+        pods, workloads = await others
+    finally:
+        others.cancel()
+        await asyncio.gather(others, return_exceptions=True)
+    for text in unseen:
+        say(text)
+    stands = await _quota_states(client, workloads)
     mine = by_owner(workloads)
     uids = {job.metadata.uid for job in jobs}
     found: list[tuple[Any, Any, Any]] = []  # each job or Workload, its state, and where it stands
     for job in jobs:
         workload = mine.get(job.metadata.uid)
-        stand = stands(workload) if workload is not None else None
+        stand = stands[workload.metadata.uid] if workload is not None else None
         found.append((job, job_state(job, pods[job.metadata.uid], stand), stand))
+    if any(state.outside for _, state, _ in found):
+        untaken = await uncomposed(client, namespace)
+        found = [(job, state.kept_out(untaken.get(job.metadata.uid, "")), stand) for job, state, stand in found]
     for workload in workloads:
         if not owner_uids(workload) & uids:
-            stand = stands(workload)
+            stand = stands[workload.metadata.uid]
             found.append((workload, workload_state(workload, stand), stand))
+    refused = await refused_pods(client, namespace) if any(state.word == "Pending" for _, state, _ in found) else {}
     free = await _quota_free(client, jobs, namespace, set(mine))
     rows = []
     for subject, state, stand in await _doubted(client, namespace, found):
         meta = subject.metadata
         if meta.uid in uids:
             said = (refused[job.metadata.uid] for job in subject.jobs if job.metadata.uid in refused)
-            row = _job_row(subject, pods[meta.uid], state, stand, next(said, ""))
-            if meta.uid in free and not state.finished:
+            row = _job_row(subject, pods[meta.uid], state, stand, next(said, "")) | times(subject, pods[meta.uid], now)
+            if meta.uid in free and not state.finished and state.word != "Deleting":
                 row["reason"] = "; ".join(filter(None, (row["reason"].rstrip("."), "in no queue: it takes no quota")))
         else:
             row = _workload_row(subject, state, stand)
@@ -53,36 +72,48 @@ async def job_rows(client: Client, namespace: str, now: datetime, say: Callable[
     return [row | {"age": age(created, now)} for created, row in rows]
 
 
+async def _quota_states(client: Client, workloads: list[Workload]) -> dict[str, QuotaState]:
+    """Where each stands, by its UID, with the positions of those that wait."""
+    found = {one.metadata.uid: quota_state(one) for one in workloads}
+    waiting = [one for one in workloads if found[one.metadata.uid].waits]
+    positions = await Visibility(client).positions({(one.metadata.namespace, one.spec.queue_name) for one in waiting})
+    for one in waiting:
+        if (position := positions.get((one.metadata.namespace, one.metadata.name))) is not None:
+            found[one.metadata.uid] = replace(found[one.metadata.uid], position=position)
+    return found
+
+
 async def _quota_free(client: Client, jobs: Any, namespace: str, queued: set[str]) -> set[str]:
     """The UIDs of jobs that are in no queue, on a cluster that has queues."""
-    from muster.api.kueue import LOCAL_QUEUE
-    from muster.api.kueue.names import QUEUE_NAME_LABEL
-    from muster.insight.reader.queues import list_or_none
-
     uids = {job.metadata.uid for job in jobs if QUEUE_NAME_LABEL not in job.metadata.labels} - queued
     return uids if uids and await list_or_none(client, LOCAL_QUEUE, namespace) is not None else set()
 
 
-async def _doubted(client: Any, namespace: str, found: list[tuple[Any, Any, Any]]) -> list[tuple[Any, Any, Any]]:
-    """With the reason of those that can never start: it takes a look at all that the cluster has."""
-    if not any(state.hopeless for _, state, _ in found):
+async def _doubted(client: Client, namespace: str, found: list[tuple[Any, Any, Any]]) -> list[tuple[Any, Any, Any]]:
+    """With the reason of those that cannot start as things are: it takes a look at all there is, and at them whole."""
+    hopeless = {one.metadata.uid for one, state, _ in found if state.hopeless}
+    if not hopeless:
         return found
     from muster.insight.never import doubted
     from muster.insight.reader.lists import Lists
     from muster.insight.reader.room import survey
 
+    subjects: list[Any] = await all_records(client, namespace)
+    if hopeless - {one.metadata.uid for one in subjects}:
+        subjects += await list_or_none(client, WORKLOAD, namespace) or []
+    whole = {one.metadata.uid: one for one in subjects if one.metadata.uid in hopeless}
     room = await survey(Lists(client), namespace)
-    return [(one, doubted(one, state, room) if state.hopeless else state, stand) for one, state, stand in found]
+
+    def judged(uid: str, state: Any) -> Any:
+        return doubted(whole[uid], state, room) if uid in whole else state  # else it has gone meanwhile
+
+    return [(one, judged(one.metadata.uid, state), stand) for one, state, stand in found]
 
 
-async def _pods_by_job(client: Client, namespace: str) -> dict[str, list[Any]]:
-    """By the UIDs of their Jobs, and of the JobSets that these are of."""
-    from muster.api.batch import JOB_NAME_LABEL
-    from muster.api.core import POD
-    from muster.api.jobset.names import JOBSET_UID
-
+async def pods_by_job(client: Client, namespace: str, kind: Kind[Pod] = POD) -> dict[str, list[Any]]:
+    """By the UIDs of their Jobs, and of the JobSets that these are of. kind: how they are seen."""
     found: dict[str, list[Any]] = defaultdict(list)
-    for pod in (await client.list(POD, namespace, labels=JOB_NAME_LABEL)).items:
+    for pod in (await client.list(kind, namespace, labels=JOB_NAME_LABEL)).items:
         of_set = pod.metadata.labels.get(JOBSET_UID)
         for uid in {owner.uid for owner in pod.metadata.owner_references} | ({of_set} if of_set else set()):
             found[uid].append(pod)
@@ -91,30 +122,46 @@ async def _pods_by_job(client: Client, namespace: str) -> dict[str, list[Any]]:
 
 async def refused_pods(client: Client, namespace: str) -> dict[str, str]:
     """Why the pods of jobs could not be made, by the job's UID: the newest event that says so."""
-    from muster.api.core import EVENT
-    from muster.runtime.events.correlator import COMBINED
+    return await _told(client, namespace, "reason=FailedCreate,involvedObject.kind=Job")
 
-    events = await client.list(EVENT, namespace, fields="reason=FailedCreate,involvedObject.kind=Job")
-    newest = sorted(events.items, key=lambda event: str(event.last_timestamp))
+
+async def uncomposed(client: Client, namespace: str) -> dict[str, str]:
+    """Why no Workloads could be made of jobs, by the job's UID: the newest event that says so."""
+    return await _told(client, namespace, f"reason={ERR_WORKLOAD_COMPOSE}")
+
+
+async def _told(client: Client, namespace: str, fields: str) -> dict[str, str]:
+    """The newest of these events of each object, by its UID; none where they may not be seen."""
+    events = await list_or_none(client, EVENT, namespace, fields=fields) or []
+    newest = sorted(events, key=lambda event: str(event.last_timestamp))
     return {event.involved_object.uid: event.message.removeprefix(COMBINED) for event in newest}
 
 
 def _job_row(job: Any, pods: list[Any], state: Any, stands: Any, refused: str) -> dict[str, Any]:
-    from muster.api.kueue.names import QUEUE_NAME_LABEL
-
     row = _row(job.metadata.namespace, job.metadata.name, state, stands)
     row["queue"] = row["queue"] or job.metadata.labels.get(QUEUE_NAME_LABEL, "")
     row["reason"] = refused or state.reason if state.word == "Pending" else state.reason
-    return row | {"nodes": sorted({pod.spec.node_name for pod in pods if pod.spec.node_name})}
+    trials = {"trials": asdict(state.count)} if state.count is not None else {}
+    return row | trials | {"nodes": sorted({pod.spec.node_name for pod in pods if pod.spec.node_name})}
 
 
 def _workload_row(workload: Any, state: Any, stands: Any) -> dict[str, Any]:
     """Of a pod group, or another kind of job."""
-    from muster.insight.quotastate import display_name
-
     namespace = workload.metadata.namespace
     name = display_name(workload.metadata, namespace)
-    return _row(namespace, name, state, stands) | {"nodes": []}
+    meta, since = workload.metadata, stands.since
+    unknown: dict[str, Any] = {"nodes": [], "owner": "", "started": None, "runSeconds": None}
+    times = {"submitted": meta.creation_timestamp, "ended": since if state.finished else None, "uid": meta.uid}
+    return _row(namespace, name, state, stands) | unknown | times
+
+
+def past_row(run: Run, now: datetime) -> dict[str, Any]:
+    """The line of a job whose objects have gone."""
+    said = {"namespace": run.namespace, "name": run.name, "state": run.state, "queue": run.queue, "reason": run.reason}
+    pods = {"ready": run.workers if run.state == "Completed" else 0, "wanted": run.workers, "nodes": list(run.nodes)}
+    nothing = {"position": None, "clusterQueue": "", "priority": None, "cluster": ""}
+    times = {"submitted": run.submitted, "started": run.started, "ended": run.ended, "runSeconds": run.run_seconds}
+    return said | pods | nothing | times | {"owner": run.owner, "uid": run.uid, "age": age(run.submitted, now)}
 
 
 def _row(namespace: str, name: str, state: Any, stands: Any) -> dict[str, Any]:
@@ -128,5 +175,6 @@ def _row(namespace: str, name: str, state: Any, stands: Any) -> dict[str, Any]:
         "position": stands.position if stands is not None else None,
         "clusterQueue": stands.cluster_queue if stands is not None else "",
         "priority": stands.priority if stands is not None else None,
+        "cluster": stands.cluster if stands is not None else "",
         "reason": state.reason,
     }

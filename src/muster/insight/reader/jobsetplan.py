@@ -6,6 +6,7 @@ from dataclasses import replace
 from msgspec.structs import replace as changed
 
 from muster.api.batch import JOB, MAX_PARALLELISM, Job
+from muster.api.config import GroupScheduling
 from muster.api.core import POD, Pod
 from muster.api.jobset import JOB_SET, JobSet, ReplicatedJob, ReplicatedJobStatus
 from muster.api.kueue.names import POD_SET_LABEL, QUEUE_NAME_LABEL
@@ -18,14 +19,14 @@ from muster.jobs.job.plan import Creation
 from muster.jobs.job.pods import PodTemplate
 from muster.jobs.job.terms import Terms
 from muster.jobs.jobset.children import Children
-from muster.jobs.jobset.gang import is_one_gang
+from muster.jobs.jobset.gang import at_once, is_one_gang
 from muster.jobs.jobset.ordering import startup
 from muster.jobs.jobset.size import pods_of_job
 from muster.queueing.jobframework.equivalence import sanitized
 
 
-async def of_jobset(lists: Lists, jobset: JobSet) -> tuple[Subject, list[Carrier]]:
-    """What it asks for, with the pods that it makes first, and what carries their gangs.
+async def of_jobset(lists: Lists, jobset: JobSet, start: GroupScheduling) -> tuple[Subject, list[Carrier]]:
+    """What it asks for, with the pods that it makes first, and what carries their gangs. start: how its pods wait.
 
     Of each role one pod is made as a dry run, and the others are like it. Roles that wait for others come later.
     """
@@ -40,17 +41,19 @@ async def of_jobset(lists: Lists, jobset: JobSet) -> tuple[Subject, list[Carrier
     carriers, pods = [Carrier(JOB_SET, runs)], list[Pod]()
     nothing_yet = [ReplicatedJobStatus(name=role.name) for role in runs.spec.replicated_jobs]
     for role in startup(runs, nothing_yet).roles:
-        jobs = list(_jobs(runs, role))
+        jobs = list(_jobs(runs, role, start))
         carriers += [Carrier(JOB, job) for job in jobs]
         try:
             pods += await _pods(lists, role, jobs)
         except ApiError as error:
             return replace(subject, problem=f"pods of {role.name} would be refused: {error}"), []
-    return replace(subject, pods=tuple(pods), together=is_one_gang(jobset)), carriers
+    together = at_once(runs)
+    grouped = bool(together) and not is_one_gang(runs)
+    return replace(subject, pods=tuple(pods), together=together, grouped=grouped), carriers
 
 
-def _jobs(jobset: JobSet, role: ReplicatedJob) -> Iterator[Job]:
-    meta, children = jobset.metadata, Children(jobset)
+def _jobs(jobset: JobSet, role: ReplicatedJob, start: GroupScheduling) -> Iterator[Job]:
+    meta, children = jobset.metadata, Children(jobset, start)
     for index in range(role.replicas):
         job = children.job(role, index)
         uid = f"{meta.uid}-{role.name}-{index}"

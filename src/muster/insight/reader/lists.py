@@ -6,7 +6,8 @@ from typing import Any, TypeVar
 from muster.api.core.quota import LIMIT_RANGE
 from muster.api.kinds import Kind
 from muster.api.runtimeclass import RUNTIME_CLASS
-from muster.insight.reader.queues import list_or_none
+from muster.api.status import ApiError
+from muster.insight.reader.queues import UNSEEN
 from muster.queueing.additions import Completion
 from muster.runtime.client import Client
 
@@ -19,13 +20,29 @@ class Lists:
 
     client: Client
     _read: dict[str, list[Any] | None] = field(default_factory=dict)
+    _refused: dict[str, ApiError] = field(default_factory=dict)
 
     async def of(self, kind: Kind[T], namespace: str = "") -> list[T] | None:
         """As `list_or_none`, with all objects."""
         path = kind.path(namespace)
         if path not in self._read:
-            self._read[path] = await list_or_none(self.client, kind, namespace)
+            self._read[path] = None
+            try:
+                self._read[path] = (await self.client.list(kind, namespace)).items
+            except ApiError as error:
+                if error.reason not in UNSEEN:
+                    raise
+                self._refused[path] = error
         return self._read[path]
+
+    def lacking(self, *kinds: Kind[Any]) -> str:
+        """Which of these could not be read in all namespaces, and why; "" if all could, or were not asked for."""
+        refused = {kind.resource: self._refused[kind.path()] for kind in kinds if kind.path() in self._refused}
+        forbidden = [name for name, error in refused.items() if error.code == 403]
+        if forbidden:
+            may_not = f"you may not list {', '.join(forbidden)} in the whole cluster"
+            return f"{may_not}; ask the administrator of the cluster for that right"
+        return f"this cluster has no {', '.join(refused)}" if refused else ""
 
     async def completion(self, namespace: str = "") -> Completion:
         """What pods get beyond their templates, as far as the user may see it: everywhere, or else in the namespace."""

@@ -3,7 +3,7 @@
 Nothing is written: objects are made as a dry run only, and so is one pod of each Job.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -14,26 +14,28 @@ from msgspec.structs import replace as changed
 from muster.api import durations
 from muster.api.batch import COMPLETION_INDEX, JOB, MAX_PARALLELISM, Job
 from muster.api.config import EMBEDDED, Muster, Scheduling
-from muster.api.config.configz import CONFIGZ, scheduling_of
+from muster.api.config.configz import CONFIGZ, settings_of
 from muster.api.core import NAMESPACE, NODE, PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, POD, Pod
 from muster.api.elastic import bounds_of
 from muster.api.jobset import JOB_SET, JobSet
 from muster.api.kinds import Kind
-from muster.api.kueue import LOCAL_QUEUE, RESOURCE_FLAVOR, WORKLOAD_PRIORITY_CLASS
+from muster.api.kueue import LOCAL_QUEUE, RESOURCE_FLAVOR, WORKLOAD_PRIORITY_CLASS, PodSet
 from muster.api.kueue.names import PRIORITY_CLASS_LABEL, QUEUE_NAME_LABEL
 from muster.api.managed.pods import group_name, is_managed
+from muster.api.meta import ObjectMeta
 from muster.api.policy import POD_DISRUPTION_BUDGET
 from muster.api.quantity import QuantityError
-from muster.api.status import ApiError
+from muster.api.status import ApiError, forbidden
 from muster.controllers.gangs import GangSource, gang_of, starts_together
 from muster.controllers.integrations.job.integration import JobIntegration
 from muster.controllers.integrations.pods.groups import membership_of
 from muster.controllers.integrations.table import gang_sources
 from muster.controllers.scheduler.carrier import Carrier
+from muster.insight.jobstate import Verdict
 from muster.insight.never import Ask, verdict
 from muster.insight.plan import ObjectPlan, Subject, plans
 from muster.insight.quotaplan import QuotaPlan, quota_plan
-from muster.insight.reader.job import snapshot_of
+from muster.insight.reader.job import ADMITTED_BY, snapshot_of
 from muster.insight.reader.jobsetplan import of_jobset
 from muster.insight.reader.lists import Lists
 from muster.insight.reader.room import survey
@@ -42,6 +44,7 @@ from muster.jobs.job.plan import Creation
 from muster.jobs.job.pods import PodTemplate
 from muster.jobs.job.terms import Terms
 from muster.jobs.podgroup.record import NATIVE
+from muster.queueing.additions import Completion
 from muster.queueing.jobframework.equivalence import sanitized
 from muster.runtime.client import Client
 from muster.runtime.objects import key_of, split_key
@@ -55,6 +58,7 @@ async def plan(client: Client, stored: Sequence[tuple[Kind[Any], dict[str, Any]]
     ours = Muster(apis=("scheduling.k8s.io/v1alpha2",) if native else ())  # what is served is what is followed
     sources = gang_sources(configuration=changed(EMBEDDED, muster=ours))
     carrying = {kind.resource: kind for source in sources for kind in source.kinds}
+    settings = await _settings(client)
     carriers, subjects, pods = [], [], []
     for kind, document in stored:
         if kind.resource == JOB.resource:
@@ -62,7 +66,7 @@ async def plan(client: Client, stored: Sequence[tuple[Kind[Any], dict[str, Any]]
             carriers.append(Carrier(JOB, changed(job, spec=changed(job.spec, suspend=False))))
             subjects.append(await _of_job(lists, job))
         elif kind.resource == JOB_SET.resource:
-            subject, jobs = await of_jobset(lists, msgspec.convert(document, JobSet))
+            subject, jobs = await of_jobset(lists, msgspec.convert(document, JobSet), settings.group_scheduling)
             carriers += jobs
             subjects.append(replace(subject, priority=await _priority(lists, subject)))
         elif kind.resource == POD.resource:
@@ -71,17 +75,18 @@ async def plan(client: Client, stored: Sequence[tuple[Kind[Any], dict[str, Any]]
             known = carrying[kind.resource]
             carriers.append(Carrier(known, msgspec.convert(document, known.type)))
     subjects += _of_pods(pods, sources, now)
-    readings = await _survey(client, lists, sources, now, carriers)
+    readings = await _survey(lists, sources, settings.scheduling, now, carriers)
     quotas = await _quotas(lists, [one for one in subjects if one.queue and not one.problem], now)
-    never = await _never(lists, [one for one in subjects if one.meta.uid in quotas], quotas)
-    return plans(subjects, quotas, readings, sources, await lists.of(RESOURCE_FLAVOR) or (), never)
+    prospects = await _prospects(lists, [one for one in subjects if not one.problem])
+    return plans(subjects, quotas, readings, sources, await lists.of(RESOURCE_FLAVOR) or (), prospects)
 
 
 async def _of_job(lists: Lists, job: Job) -> Subject:
     """One pod is made as a dry run, and the others are like it."""
     meta, integration = job.metadata, JobIntegration()
     queue = meta.labels.get(QUEUE_NAME_LABEL, "")
-    subject = Subject("job.batch", meta, queue=queue, podsets=tuple(map(sanitized, integration.podsets(job))))
+    podsets = tuple(map(sanitized, integration.podsets(job)))
+    subject = Subject("job.batch", meta, queue=queue, podsets=podsets, together=_at_once(meta, podsets))
     if job.spec.suspend and not queue:
         return replace(subject, problem="it is suspended")
     if subject.podsets[0].count > MAX_PARALLELISM:
@@ -137,50 +142,63 @@ def _of_gang(name: str, pods: Sequence[Pod], now: datetime) -> Subject:
         return replace(subject, problem=str(error))
     queue = first.metadata.labels.get(QUEUE_NAME_LABEL, "")
     podsets = tuple(map(sanitized, membership.group.podsets))
-    return replace(subject, queue=queue, podsets=podsets, problem=membership.complaint)
+    together = _at_once(first.metadata, podsets)
+    return replace(subject, queue=queue, podsets=podsets, problem=membership.complaint, together=together)
+
+
+def _at_once(meta: ObjectMeta, podsets: Iterable[PodSet]) -> frozenset[str]:
+    """All of them, unless they may start one by one."""
+    return frozenset(one.name for one in podsets) if starts_together(meta) else frozenset()
 
 
 async def _survey(
-    client: Client, lists: Lists, sources: Iterable[GangSource[Any]], now: datetime, carriers: Sequence[Carrier]
+    lists: Lists,
+    sources: Iterable[GangSource[Any]],
+    settings: Scheduling,
+    now: datetime,
+    carriers: Sequence[Carrier],
 ) -> ClusterReadings:
     """What there is. Without the nodes and all pods nothing can be said, so that these may not be read is an error."""
+    nodes, pods = await lists.of(NODE), await lists.of(POD)
+    if nodes is None or pods is None:
+        await snapshot_of(lists, Completion())
+        raise forbidden(f"nothing can be planned: {lists.lacking(NODE, POD, *ADMITTED_BY)}")
     found = list(carriers)
     for source in sources:
         for kind in source.kinds:
             found += [Carrier(kind, one) for one in await lists.of(kind) or ()]
     return ClusterReadings(
         now=now,
-        nodes=(await client.list(NODE)).items,
-        pods=(await client.list(POD)).items,
+        nodes=nodes,
+        pods=pods,
         carriers=found,
         namespaces=await lists.of(NAMESPACE) or (),
         claims=await lists.of(PERSISTENT_VOLUME_CLAIM) or (),
         volumes=await lists.of(PERSISTENT_VOLUME) or (),
         budgets=await lists.of(POD_DISRUPTION_BUDGET) or (),
-        settings=await _settings(client),
+        settings=settings,
     )
 
 
-async def _settings(client: Client) -> Scheduling:
-    """The scheduler's; where the server has another, or does not say, as they are by default."""
+async def _settings(client: Client) -> Muster:
+    """The server's; where it has another scheduler, or does not say, as they are by default."""
     try:
-        return scheduling_of(msgspec.json.decode((await client.raw(Request("GET", CONFIGZ))).body))
+        return settings_of(msgspec.json.decode((await client.raw(Request("GET", CONFIGZ))).body))
     except (ApiError, msgspec.MsgspecError, durations.DurationError):
-        return Scheduling()
+        return Muster()
 
 
-async def _never(lists: Lists, subjects: Sequence[Subject], quotas: Mapping[str, QuotaPlan]) -> dict[str, str]:
-    """Why some of those that wait for quota wait for ever, by UID."""
-    waiting = [one for one in subjects if quotas[one.meta.uid].verdict == "waits"]
-    if not waiting:
+async def _prospects(lists: Lists, subjects: Sequence[Subject]) -> dict[str, Verdict]:
+    """Whether they ever start, by UID."""
+    if not subjects:
         return {}
-    room = await survey(lists, waiting[0].meta.namespace)
+    room = await survey(lists, subjects[0].meta.namespace)
     found = {}
-    for one in waiting:
+    for one in subjects:
         counts = (min(podset.count, one.least or podset.min_count or podset.count) for podset in one.podsets)
-        ask = Ask(tuple(zip(one.podsets, counts, strict=True)), together=one.together and starts_together(one.meta))
+        ask = Ask(tuple(zip(one.podsets, counts, strict=True)), one.together)
         found[one.meta.uid] = verdict(ask, room, one.meta.namespace, one.queue)
-    return {uid: one.text for uid, one in found.items() if one.certain}
+    return found
 
 
 async def _quotas(lists: Lists, subjects: Sequence[Subject], now: datetime) -> dict[str, QuotaPlan]:
@@ -192,7 +210,7 @@ async def _quotas(lists: Lists, subjects: Sequence[Subject], now: datetime) -> d
         planned[one.meta.uid] = (await lists.completion(one.meta.namespace)).workload(one.workload)
     snapshot = await snapshot_of(lists, await lists.completion(subjects[0].meta.namespace))
     if snapshot is None:
-        reason = "you may not see all queues and their Workloads"
+        reason = lists.lacking(*ADMITTED_BY)
         return {one.meta.uid: QuotaPlan(one.queue, "", "waits", reason=reason) for one in subjects}
     behind = {key_of(queue): queue.spec.cluster_queue for queue in await lists.of(LOCAL_QUEUE) or ()}
     snapshot = replace(snapshot, workloads=[*snapshot.workloads, *planned.values()])

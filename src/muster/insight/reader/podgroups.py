@@ -1,21 +1,24 @@
 """Reads PodGroups of every dialect that a cluster serves, with their pods and what was said of them."""
 
 import asyncio
+from collections.abc import Callable
 
 from muster.api.core import EVENT, POD, Event
 from muster.insight.podgroups import View, views
-from muster.insight.reader.queues import list_or_none
+from muster.insight.reader.queues import list_or_none, list_or_say
 from muster.jobs.podgroup.record import KINDS, NATIVE
 from muster.jobs.podgroup.reference import By
 from muster.runtime.client import Client
 
 
-async def pod_groups(client: Client, namespace: str) -> list[View]:
-    """Those of a namespace, "" for all; a dialect that is not served, or that the user may not see, has none."""
-    lists = dict(
-        zip(KINDS, await asyncio.gather(*(list_or_none(client, kind, namespace) for kind in KINDS)), strict=True)
-    )
+async def pod_groups(client: Client, namespace: str, say: Callable[[str], None]) -> list[View]:
+    """Those of a namespace, "" for all; a dialect that is not served has none, and one that may not be seen is said.
+
+    Raises `ApiError` if the user may not list pods.
+    """
     pods = (await client.list(POD, namespace)).items
+    reads = (list_or_say(client, kind, namespace, say, f"PodGroups of {kind.group}") for kind in KINDS)
+    lists = dict(zip(KINDS, await asyncio.gather(*reads), strict=True))
     ways = [by for by in By if by is not By.FIELD or lists[NATIVE] is not None]
     return views([group for found in lists.values() for group in found or ()], pods, ways)
 

@@ -3,7 +3,7 @@
 Users may be allowed to see less than all; what they may not see is left out, never made up.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -30,11 +30,17 @@ T = TypeVar("T")
 # Forbidden, not served, and served by a server that is away.
 UNSEEN: tuple[Reason, ...] = ("Forbidden", "NotFound", "ServiceUnavailable")
 
+NOT_LED = "no engine answers, so nothing that waits starts: does muster controllers, or the manager of Kueue, run?"
+# What a job does not leave without one.
+_FOR_ENGINE = frozenset(("Queued", "Checking", "Evicting"))
 
-async def list_or_none(client: Client, kind: Kind[T], namespace: str = "", **selectors: str) -> list[T] | None:
+
+async def list_or_none(
+    client: Client, kind: Kind[T], namespace: str = "", *, labels: str = "", fields: str = ""
+) -> list[T] | None:
     """The objects; None if the cluster has no such kind, or the user may not list it."""
     with ignoring(*UNSEEN):
-        return (await client.list(kind, namespace, **selectors)).items
+        return (await client.list(kind, namespace, labels=labels, fields=fields)).items
     return None
 
 
@@ -45,22 +51,43 @@ async def get_or_none(client: Client, kind: Kind[T], name: str, namespace: str =
     return None
 
 
-async def workloads_of(client: Client, namespace: str, say: Callable[[str], None]) -> list[Workload]:
-    """The Workloads of a namespace, "" for all; what may not be seen is said."""
+async def list_or_say(
+    client: Client, kind: Kind[T], namespace: str, say: Callable[[str], None], what: str
+) -> list[T] | None:
+    """As `list_or_none`; that the user may not list them is said, and `what` is not shown for that."""
     try:
-        return (await client.list(WORKLOAD, namespace)).items
+        return (await client.list(kind, namespace)).items
     except ApiError as error:
         if error.code == 403:
-            say(f"queues are not shown: {error}")
+            say(f"{what} are not shown: {error}")
         elif error.reason not in UNSEEN:
             raise
-        return []
+        return None
+
+
+async def workloads_of(
+    client: Client, namespace: str, say: Callable[[str], None], kind: Kind[Workload] = WORKLOAD
+) -> list[Workload]:
+    """The Workloads of a namespace, "" for all; what may not be seen is said. kind: how they are seen."""
+    return await list_or_say(client, kind, namespace, say, "queues") or []
 
 
 async def is_embedded(client: Client) -> bool:
     """Whether the cluster is one of ours, on one machine."""
     version: Any = msgspec.json.decode((await client.raw(Request("GET", "/version"))).body)
     return SERVER_MARK in str(version.get("gitVersion"))
+
+
+async def is_led(client: Client) -> bool:
+    """Whether an engine keeps the queues: False where the cluster is told to ask one who waits, and none answers."""
+    path = f"/apis/{VISIBILITY_GROUP}/{VISIBILITY_VERSIONS[0]}"
+    return (await client.transport.request(Request("GET", path))).status != 503
+
+
+async def say_if_not_led(client: Client, states: Iterable[str], say: Callable[[str], None]) -> None:
+    """Say that no engine answers if so it is, and one of these states of jobs is for an engine to end."""
+    if not _FOR_ENGINE.isdisjoint(states) and not await is_led(client):
+        say(NOT_LED)
 
 
 async def is_simulated(client: Client) -> bool:

@@ -3,6 +3,7 @@
 from muster.api.batch import JOB, Job
 from muster.api.jobset import JOB_SET, JobSet
 from muster.api.jobset.names import JOBSET_NAME
+from muster.api.kinds import Kind
 from muster.insight.reader.queues import get_or_none, list_or_none
 from muster.insight.record import JobRecord, record_of, records_of
 from muster.runtime.client import Client
@@ -25,7 +26,12 @@ async def filled(client: Client, source: Job | JobSet) -> JobRecord:
     return record_of(source, await list_or_none(client, JOB, source.metadata.namespace, labels=labels) or ())
 
 
-async def all_records(client: Client, namespace: str) -> list[JobRecord]:
-    """All jobs of a namespace, "" for all. Raises `ApiError` if the user may not see Jobs."""
-    jobs = (await client.list(JOB, namespace)).items
-    return records_of(await list_or_none(client, JOB_SET, namespace) or (), jobs)
+async def all_records(
+    client: Client, namespace: str, *, jobs: Kind[Job] = JOB, sets: Kind[JobSet] = JOB_SET
+) -> list[JobRecord]:
+    """All jobs of a namespace, "" for all. jobs, sets: how they are seen.
+
+    Raises `ApiError` if the user may not see Jobs.
+    """
+    found = (await client.list(jobs, namespace)).items
+    return records_of(await list_or_none(client, sets, namespace), found)

@@ -1,7 +1,7 @@
 """Reads all that a cluster has, so that it can be said what will never fit in it."""
 
 from muster.api.core import NODE
-from muster.api.kueue import CLUSTER_QUEUE, COHORT, LOCAL_QUEUE
+from muster.api.kueue import CLUSTER_QUEUE, COHORT, LOCAL_QUEUE, RESOURCE_FLAVOR
 from muster.insight.never import Room
 from muster.insight.reader.lists import Lists
 from muster.insight.reader.queues import is_embedded
@@ -18,5 +18,6 @@ async def survey(lists: Lists, namespace: str = "") -> Room:
         cluster_queues=await lists.of(CLUSTER_QUEUE) or (),
         cohorts=await lists.of(COHORT) or (),
         local_queues=await lists.of(LOCAL_QUEUE) or (),
+        flavors=await lists.of(RESOURCE_FLAVOR),
         completion=await lists.completion(namespace),
     )

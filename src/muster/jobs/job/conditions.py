@@ -40,12 +40,17 @@ class Verdict(Struct, frozen=True):
 
 
 COMPLETIONS_REACHED = Verdict(True, "CompletionsReached", "Reached expected number of succeeded pods")
-BACKOFF_LIMIT_EXCEEDED = Verdict(False, "BackoffLimitExceeded", "Job has reached the specified backoff limit")
 DEADLINE_EXCEEDED = Verdict(False, "DeadlineExceeded", "Job was active longer than specified deadline")
 MAX_FAILED_INDEXES_EXCEEDED = Verdict(
     False, "MaxFailedIndexesExceeded", "Job has exceeded the specified maximal number of failed indexes"
 )
 FAILED_INDEXES = Verdict(False, "FailedIndexes", "Job has failed indexes")
+
+
+def backoff_limit_verdict(evidence: str) -> Verdict:
+    """Too many pods failed. evidence: what befell the last of them, where the pod itself will not be there to tell."""
+    message = "Job has reached the specified backoff limit"
+    return Verdict(False, "BackoffLimitExceeded", f"{message}: {evidence}" if evidence else message)
 
 
 def pod_failure_verdict(message: str) -> Verdict:

@@ -24,8 +24,9 @@ from muster.jobs.job.accounting import Tally, record, settled, tally
 from muster.jobs.job.backoff import Backoff
 from muster.jobs.job.census import Census, Member, ready_count
 from muster.jobs.job.conditions import Verdict
+from muster.jobs.job.evidence import last_words
 from muster.jobs.job.plan import Deletion, JobPlan, Outcome
-from muster.jobs.job.pod_failure_policy import fails_job
+from muster.jobs.job.pod_failure_policy import fails_job, judge
 from muster.jobs.job.sizing import Resize, resize
 from muster.jobs.job.terms import Terms, completion_mode
 
@@ -208,13 +209,20 @@ def _started(status: JobStatus, terms: Terms, now: datetime) -> JobStatus:
 
 
 def _backoff(last: Backoff | None, pods: Sequence[Pod], terms: Terms, count: Tally) -> Backoff:
+    """What is excused makes no replacement wait."""
     if last is not None:
-        return last.after(count.new_succeeded, count.new_failed)
+        failed = [pod for pod in count.new_failed if not judge(terms.pod_failure_policy, pod).excused]
+        return last.after(count.new_succeeded, failed)
     # A pod that was let go before it was deleted is none of the Job's failures: the Job was suspended, or shrank.
     members = [member for member in map(Member.of, pods) if member.tracked or not member.deleting]
     return Backoff().after(
         (member.pod for member in members if member.succeeded),
-        (member.pod for member in members if member.counts_failed(terms.replace_only_failed)),
+        (
+            member.pod
+            for member in members
+            if member.counts_failed(terms.replace_only_failed)
+            and not judge(terms.pod_failure_policy, member.pod).excused
+        ),
     )
 
 
@@ -225,7 +233,7 @@ def _reached(
     if message := fails_job(terms.pod_failure_policy, _failed(pods, terms)):
         return conditions.pod_failure_verdict(message)
     if count.failed > terms.backoff_limit or _restarted_too_often(terms, census):
-        return conditions.BACKOFF_LIMIT_EXCEEDED
+        return conditions.backoff_limit_verdict(last_words(pods, count.new_failed))
     deadline = _deadline(status, terms)
     if deadline is not None and now >= deadline:
         return conditions.DEADLINE_EXCEEDED

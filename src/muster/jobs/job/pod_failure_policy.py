@@ -1,4 +1,8 @@
-"""What a Job's podFailurePolicy says of one failed pod: the first rule that matches decides."""
+"""What a Job's podFailurePolicy says of one failed pod: the first rule that matches decides.
+
+Where none does, the failure counts, but for that of a pod that ended because the whole cluster was stopped: Kubernetes
+knows no such stop, and to its jobs it is as if they had been interrupted.
+"""
 
 from collections.abc import Sequence
 
@@ -6,6 +10,7 @@ from msgspec import Struct
 
 from muster.api.batch import PodFailurePolicy, PodFailurePolicyRule
 from muster.api.core import ContainerStatus, Pod
+from muster.api.pods import ended_with_cluster
 
 IGNORE = "Ignore"
 FAIL_JOB = "FailJob"
@@ -17,20 +22,19 @@ _ACTIONS = (IGNORE, FAIL_JOB, FAIL_INDEX, COUNT)
 class Judgement(Struct, frozen=True):
     """What to do about a failed pod.
 
-    action: the matching rule's, or empty if none matches: the failure counts.
+    action: the matching rule's, or empty if none matches: the failure counts, unless it is excused.
     message: for FailJob, what the Job's condition will say.
+    excused: the pod ended with the whole cluster.
     """
 
     action: str = ""
     message: str = ""
+    excused: bool = False
 
     @property
     def counts(self) -> bool:
         """Whether the failure counts towards the back-off limits and `status.failed`."""
-        return self.action != IGNORE
-
-
-_UNMATCHED = Judgement()
+        return self.action != IGNORE and not self.excused
 
 
 def judge(policy: PodFailurePolicy | None, pod: Pod) -> Judgement:
@@ -41,7 +45,7 @@ def judge(policy: PodFailurePolicy | None, pod: Pod) -> Judgement:
         if (evidence := _evidence(rule, pod)) is not None:
             message = f"{evidence} matching {FAIL_JOB} rule at index {number}" if rule.action == FAIL_JOB else ""
             return Judgement(rule.action, message)
-    return _UNMATCHED
+    return Judgement(excused=ended_with_cluster(pod))
 
 
 def _evidence(rule: PodFailurePolicyRule, pod: Pod) -> str | None:

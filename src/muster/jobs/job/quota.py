@@ -11,6 +11,7 @@ from muster.api.core import Pod
 from muster.api.kueue.names import ELASTIC_JOB
 from muster.api.pods import is_active
 from muster.jobs.job.census import NO_INDEX, completion_index
+from muster.jobs.job.sizing import wanted_active
 from muster.jobs.job.terms import Terms
 
 GATE = ELASTIC_JOB
@@ -25,8 +26,7 @@ def must_wait(pod: Pod, terms: Terms, granted: int) -> bool:
     """Whether a new pod of a Job has to wait."""
     if terms.indexed:
         return not 0 <= completion_index(pod) < granted
-    wanted = terms.parallelism if terms.completions is None else min(terms.parallelism, terms.completions)
-    return granted < wanted
+    return granted < wanted_active(terms, active=0, succeeded=0)
 
 
 def may_go(pods: Iterable[Pod], terms: Terms, granted: int) -> list[Pod]:

@@ -123,7 +123,8 @@ def _new_indexes(terms: Terms, census: Census, tally: Tally, missing: int, now: 
     wake_at: datetime | None = None
     for index in taken.lowest_missing(min(missing, MAX_PODS), terms.completions or 0):
         last_failed = tally.awaiting.get(index)
-        until = index_until(last_failed.pod) if last_failed else None
+        excused = last_failed is not None and judge(terms.pod_failure_policy, last_failed.pod).excused
+        until = index_until(last_failed.pod) if last_failed and not excused else None
         if until is not None and until > now:
             wake_at = until if wake_at is None else min(wake_at, until)
         else:
@@ -137,5 +138,7 @@ def _creation(terms: Terms, index: int, last_failed: Member | None) -> Creation:
     if last_failed is None:
         return Creation(index, 0)
     failures, ignored = failures_of_index(last_failed.pod)
-    counts = judge(terms.pod_failure_policy, last_failed.pod).counts
-    return Creation(index, failures + counts, ignored + (not counts))
+    judgement = judge(terms.pod_failure_policy, last_failed.pod)
+    if judgement.excused:
+        return Creation(index, failures, ignored)
+    return Creation(index, failures + judgement.counts, ignored + (not judgement.counts))

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from muster.api.batch import INDEXED, Job
 from muster.api.core import Pod
-from muster.api.elastic import ELASTIC_ANNOTATION, WORLD_ANNOTATION, World
+from muster.api.elastic import ELASTIC_ANNOTATION, WORLD_ANNOTATION, World, is_elastic
 from muster.api.kueue.names import QUEUE_NAME_LABEL
 from muster.api.meta import ObjectMeta
 from muster.api.pods import is_active
@@ -66,8 +66,15 @@ def _grows_on_credit(job: Job, active: Sequence[Pod]) -> bool:
 
 
 def has_world(job: Job) -> bool:
-    """Whether the Job is elastic: Indexed, and marked by the user."""
-    return job.spec.completion_mode == INDEXED and ELASTIC_ANNOTATION in job.metadata.annotations
+    """Whether the Job is elastic: Indexed, and marked by the user; or it has a world, as the copy of such a Job has.
+
+    A copy has no bounds: its size is that of the Job.
+    """
+    meta = job.metadata
+    marked = ELASTIC_ANNOTATION in meta.annotations
+    return job.spec.completion_mode == INDEXED and (
+        marked or (is_elastic(meta.annotations) and world_of(meta) is not None)
+    )
 
 
 def current(job: Job, pods: Iterable[Pod] = ()) -> World:

@@ -25,7 +25,7 @@ from muster.jobs.jobset.ordering import startup
 from muster.jobs.jobset.plan import JobSetPlan
 from muster.jobs.jobset.start.barrier import DEFAULT
 from muster.jobs.jobset.start.decide import NOTHING_SEEN, GroupStanding, decide_start
-from muster.jobs.jobset.start.group import renewed, resumes_anew
+from muster.jobs.jobset.start.group import is_target, is_used, renewed
 from muster.jobs.jobset.status import all_ready, roles_status
 from muster.jobs.jobset.success import has_succeeded
 from muster.jobs.jobset.suspend import changes
@@ -106,9 +106,9 @@ class _Decision(Struct, frozen=True):
 
     def _running(self, plan: JobSetPlan, record: Record) -> JobSetPlan:
         jobset, owner = self.jobset, owner_reference(self.jobset)
-        present = [member.job for member in (*self.census.active, *self.census.successful)]
-        if not is_suspended(jobset) and resumes_anew(jobset, present):
+        if is_suspended(jobset) and is_used(jobset):
             return replace(plan, status=replace(record.status, group_scheduling=renewed(jobset)))
+        present = [member.job for member in (*self.census.active, *self.census.successful)]
         group = decide_start(jobset, present, self.group, record.now)
         record = record.starting(group)
         children = Children(jobset, self.start)
@@ -118,17 +118,16 @@ class _Decision(Struct, frozen=True):
         else:
             if is_in_order(jobset):
                 record = record.starting_in_order() if start.waits else record.started_in_order()
-            if not start.waits:
-                record = record.resumed()
+            record = record.resumed()  # in order, too: pods of the first role hold quota before the last one starts
         record = in_place(jobset, record, self.pods)
-        may_run = {role.name for role in start.roles}
-        missing = self._missing(start.roles)
+        may_run = [role for role in start.roles if self.group.kept or not is_target(jobset.spec, role.name)]
+        missing = self._missing(may_run)
         create = tuple(children.job(role, index) for role, index in islice(missing, MAX_JOBS))
         return replace(
             _with(plan, record),
             service=headless_service(jobset, owner),
             claims=tuple(volume_claims(jobset, owner)),
-            change=tuple(changes(jobset, children, self.census.active, may_run)),
+            change=tuple(changes(jobset, children, self.census.active, {role.name for role in may_run})),
             create=create,
             wake_at=group.wake_at,
             more=plan.more or next(missing, None) is not None,

@@ -16,6 +16,7 @@ from muster.api.patterns import PatternError, compile_pattern
 from muster.jobs.job.conditions import FAILED
 from muster.jobs.jobset.census import Member
 from muster.jobs.jobset.conditions import Record
+from muster.jobs.jobset.start.decide import waiting_again
 from muster.jobs.jobset.start.group import renewed
 
 _LAST = datetime.max.replace(tzinfo=UTC)
@@ -120,7 +121,8 @@ def _with_job_restarted(jobset: JobSet, record: Record, member: Member, *, count
         )
 
     roles = tuple(map(restarted, record.status.replicated_jobs_status))
-    return record.with_status(replace(record.status, replicated_jobs_status=roles))
+    start = waiting_again(jobset, member.role)
+    return record.with_status(replace(record.status, replicated_jobs_status=roles, group_scheduling=start))
 
 
 def _raised(counts: tuple[int, ...], index: int, replicas: int, by: int = 1) -> tuple[int, ...]:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from muster.api.elastic import GANG_ANNOTATION
 from muster.api.jobset import JobSet, ReplicatedJob
-from muster.jobs.jobset.start.group import is_target
+from muster.jobs.jobset.start.group import is_target, status_of, targets
 from muster.jobs.jobset.terms import is_in_order
 
 # On the pods of a JobSet that asks for it.
@@ -38,6 +38,15 @@ def is_one_gang(jobset: JobSet) -> bool:
         return all(len(stage.get(role.name, ())) == len(roles) for role in roles)
     alone = len(roles) == 1 and roles[0].replicas == 1
     return alone and roles[0].template.metadata.annotations.get(GANG_ANNOTATION) != "false"
+
+
+def at_once(jobset: JobSet) -> frozenset[str]:
+    """The roles whose pods must all have nodes at the same time: those of one gang, or of a group that waits for it."""
+    if is_one_gang(jobset):
+        return frozenset(role.name for role in jobset.spec.replicated_jobs)
+    status = status_of(jobset)
+    waits = status.released_epoch < status.epoch
+    return frozenset(role.name for role in targets(jobset.spec)) if waits else frozenset()
 
 
 def _asks(jobset: JobSet) -> bool:

@@ -1,14 +1,14 @@
 """What one decision about a JobSet asks of the shell.
 
-The shell carries out everything, and then stores the status; events are told once it is stored. A crash between any
-two writes leaves what the next decision goes on with.
+The shell carries out everything, and then stores the status; only that a JobSet runs is stored before its first Job
+does. Events are told once it is stored. A crash between any two writes leaves what the next decision goes on with.
 """
 
 from datetime import datetime
 
 from msgspec import Struct
 
-from muster.api.batch import Job, JobSpec
+from muster.api.batch import Job
 from muster.api.core import PersistentVolumeClaim, Service
 from muster.api.jobset import JobSetStatus
 from muster.api.notes import Note
@@ -16,10 +16,10 @@ from muster.jobs.jobset.start.decide import StartPlan
 
 
 class Change(Struct, frozen=True):
-    """A Job that is there, and its spec as it is to be."""
+    """A Job that is there, and as it is to be."""
 
     job: Job
-    spec: JobSpec
+    wanted: Job
 
 
 class JobSetPlan(Struct, frozen=True):

@@ -1,7 +1,8 @@
 """JobSets that need quota: which of their pods wait for it. Pure.
 
 Pods that come while more are wanted of their role than were granted carry a scheduling gate; as many of them are let go
-as were granted. Which pods these are does not matter: the Jobs of a role are all alike.
+as were granted. Which pods these are does not matter: the Jobs of a role are all alike. What pods that ended gave back
+is granted no more: others may have it.
 """
 
 from collections.abc import Iterable, Mapping
@@ -15,9 +16,10 @@ from muster.jobs.jobset.size import pods_of_role
 
 
 def by_role(jobset: JobSet, workload: Workload, granted: Mapping[str, int]) -> dict[str, int]:
-    """How many pods were granted to each role: podsets correspond to roles by position, whatever they are called."""
+    """How many pods each role may still run: podsets correspond to roles by position, whatever they are called."""
+    back = {one.name: one.count for one in workload.status.reclaimable_pods}
     pairs = zip(jobset.spec.replicated_jobs, workload.spec.pod_sets, strict=False)
-    return {role.name: granted.get(podset.name, 0) for role, podset in pairs}
+    return {role.name: max(0, granted.get(podset.name, 0) - back.get(podset.name, 0)) for role, podset in pairs}
 
 
 def must_wait(jobset: JobSet, role: str, granted: int) -> bool:

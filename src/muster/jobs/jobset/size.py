@@ -1,13 +1,12 @@
 """How many pods a JobSet runs side by side. Pure."""
 
+from muster.api.batch import pods_at_once
 from muster.api.jobset import ReplicatedJob
 
 
 def pods_of_job(role: ReplicatedJob) -> int:
     """Of each Job of a role."""
-    spec = role.template.spec
-    parallelism = 1 if spec.parallelism is None else spec.parallelism
-    return parallelism if spec.completions is None else min(parallelism, spec.completions)
+    return pods_at_once(role.template.spec)
 
 
 def pods_of_role(role: ReplicatedJob) -> int:

@@ -2,8 +2,9 @@
 
 from msgspec.structs import replace
 
-from muster.api.batch import Job
-from muster.api.jobset import JobSet, JobSetStatus, ReplicatedJob, ReplicatedJobStatus
+from muster.api.batch import Job, pods_at_once
+from muster.api.conditions import is_true
+from muster.api.jobset import JobSet, JobSetStatus, ReplicatedJob, ReplicatedJobStatus, names
 from muster.jobs.jobset.census import Census
 
 
@@ -24,12 +25,8 @@ def roles_status(jobset: JobSet, census: Census) -> tuple[ReplicatedJobStatus, .
 
 
 def is_ready(job: Job) -> bool:
-    """Whether all pods that are to run at once are ready, or have succeeded."""
-    spec, status = job.spec, job.status
-    pods = spec.parallelism if spec.parallelism is not None else 1
-    if spec.completions is not None:
-        pods = min(pods, spec.completions)
-    return status.succeeded + (status.ready or 0) >= pods
+    """Whether all pods that are to run at once are ready, or have succeeded; of a suspended Job none are to run."""
+    return not job.spec.suspend and job.status.succeeded + (job.status.ready or 0) >= pods_at_once(job.spec)
 
 
 def has_started(record: ReplicatedJobStatus, replicas: int) -> bool:
@@ -41,6 +38,14 @@ def all_ready(jobset: JobSet, records: tuple[ReplicatedJobStatus, ...]) -> bool:
     """Whether all Jobs are ready, or have succeeded."""
     wanted = sum(role.replicas for role in jobset.spec.replicated_jobs)
     return sum(record.ready + record.succeeded for record in records) == wanted
+
+
+def says_it_runs(status: JobSetStatus) -> bool:
+    """Whether the status leaves room for pods: its Jobs were counted, and not suspended since.
+
+    It does so before the first Job runs, and no more once the last one is suspended: quota is held for as long.
+    """
+    return bool(status.replicated_jobs_status) and not is_true(status.conditions, names.SUSPENDED)
 
 
 def without_counts(status: JobSetStatus) -> JobSetStatus:

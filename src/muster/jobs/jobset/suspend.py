@@ -15,15 +15,18 @@ from muster.api.batch import (
     LEGACY_JOB_NAME_LABEL,
     Job,
     JobSpec,
+    JobTemplateSpec,
 )
 from muster.api.conditions import is_true
 from muster.api.core import PodTemplateSpec
 from muster.api.jobset import JobSet
+from muster.api.meta import ObjectMeta
 from muster.jobs.job.conditions import SUSPENDED
 from muster.jobs.jobset.census import Member
 from muster.jobs.jobset.children import Children
 from muster.jobs.jobset.elastic import resized
 from muster.jobs.jobset.plan import Change
+from muster.jobs.jobset.start.group import is_of_earlier_start
 from muster.jobs.jobset.terms import is_suspended
 
 # Labels of the pods that the server has set, so that the Job's selector finds them.
@@ -39,22 +42,23 @@ def changes(
         if member.deleting:
             continue
         job, role = member.job, roles[member.role]
-        spec = resized(job.spec, role.template.spec)
-        if is_suspended(jobset):
+        metadata, spec = job.metadata, resized(job.spec, role.template.spec)
+        if is_suspended(jobset) or (not spec.suspend and is_of_earlier_start(jobset, member.role, job)):
             spec = spec if spec.suspend else replace(spec, suspend=True)
         elif spec.suspend and member.role in may_run:
-            wanted = children.template(role, member.index).spec.template
-            spec = _resumed(job, spec, wanted)
+            metadata, spec = _resumed(job, spec, children.template(role, member.index))
         if spec != job.spec:
-            yield Change(job, spec)
+            yield Change(job, replace(job, metadata=metadata, spec=spec))
 
 
-def _resumed(job: Job, spec: JobSpec, wanted: PodTemplateSpec) -> JobSpec:
+def _resumed(job: Job, spec: JobSpec, made: JobTemplateSpec) -> tuple[ObjectMeta, JobSpec]:
     """Runs again, as it is wanted now. A template can change once the last pods are gone: that is waited for."""
-    template = _overwritten(spec.template, wanted)
+    before, template = job.metadata, _overwritten(spec.template, made.spec.template)
     if template != spec.template and not _has_no_pods(job):
-        return spec
-    return replace(spec, suspend=False, template=template)
+        return before, spec
+    labels, annotations = before.labels | made.metadata.labels, before.annotations | made.metadata.annotations
+    metadata = replace(before, labels=labels, annotations=annotations)
+    return metadata, replace(spec, suspend=False, template=template)
 
 
 def _overwritten(old: PodTemplateSpec, wanted: PodTemplateSpec) -> PodTemplateSpec:
@@ -75,5 +79,8 @@ def _overwritten(old: PodTemplateSpec, wanted: PodTemplateSpec) -> PodTemplateSp
 
 
 def _has_no_pods(job: Job) -> bool:
-    status = job.status
-    return status.start_time is None or (is_true(status.conditions, SUSPENDED) and status.active == 0)
+    """Whether none is left, and none comes: the Job says that it is resumed before it gets any.
+
+    That it has no start time says less: it is taken from a Job whose last pods could not be deleted yet.
+    """
+    return is_true(job.status.conditions, SUSPENDED) and job.status.active == 0

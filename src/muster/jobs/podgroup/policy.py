@@ -14,11 +14,11 @@ from msgspec.structs import replace
 
 from muster.api.conditions import is_true
 from muster.api.core import Pod
-from muster.api.meta import Condition
+from muster.api.meta import Condition, controller_of
 from muster.api.notes import Note
 from muster.api.podgroups import kep
 from muster.api.podgroups.names import FAILED
-from muster.api.pods import controller_of, is_active, is_deleting
+from muster.api.pods import is_active, is_deleting
 from muster.jobs.podgroup.census import Census, count
 from muster.jobs.podgroup.record import read
 
@@ -121,5 +121,5 @@ def _newest(pods: Iterable[Pod]) -> datetime | None:
 
 def _without_controller(pods: Iterable[Pod]) -> str:
     """The name of a pod that would be lost; "" if there is none."""
-    alone = [pod.metadata.name for pod in pods if pod.status.phase != "Succeeded" and controller_of(pod) is None]
-    return min(alone, default="")
+    lost = (pod.metadata for pod in pods if pod.status.phase != "Succeeded")
+    return min((meta.name for meta in lost if controller_of(meta) is None), default="")

@@ -15,6 +15,7 @@ from muster.api import kueue
 from muster.api.conditions import is_true
 from muster.api.elastic import is_elastic
 from muster.api.kueue.names import ADMITTED, EVICTED, FINISHED
+from muster.api.managed.dispatch import refusal_of
 from muster.api.pods import amounts
 from muster.api.quantity import ResourceList, format_amount
 from muster.queueing import convert
@@ -37,6 +38,25 @@ def granted(workload: kueue.Workload) -> dict[str, int]:
         return {}
     wanted = {podset.name: podset.count for podset in workload.spec.pod_sets}
     return {one.name: _count(one, wanted) for one in admission.pod_set_assignments}
+
+
+def grew(old: kueue.Workload, new: kueue.Workload) -> bool:
+    """Whether an elastic workload that runs was given more pods."""
+    if not is_elastic(new.metadata.annotations) or old.status.admission == new.status.admission:
+        return False
+    before, after = granted(old), granted(new)
+    return any(after.get(name, 0) > count for name, count in before.items())
+
+
+def afforded(workload: kueue.Workload) -> tuple[kueue.PodSet, ...]:
+    """Its podsets; those of an elastic workload with quota no larger than what it was given that for."""
+    wanted = {podset.name: podset.count for podset in workload.spec.pod_sets}
+    if not is_elastic(workload.metadata.annotations):
+        return workload.spec.pod_sets
+    have = wanted | {one.name: _count(one, wanted) for one in _assignments(workload)}
+    return tuple(
+        msgspec.structs.replace(podset, count=min(podset.count, have[podset.name])) for podset in workload.spec.pod_sets
+    )
 
 
 def _assignments(workload: kueue.Workload) -> tuple[kueue.PodSetAssignment, ...]:
@@ -67,6 +87,8 @@ def growth(workload: kueue.Workload, queue: str, settings: convert.ConversionSet
     conditions = workload.status.conditions
     if not is_elastic(workload.metadata.annotations) or is_true(conditions, EVICTED) or is_true(conditions, FINISHED):
         return None
+    if refusal_of(workload) is not None:
+        return None  # the pods would not come
     have = granted(workload)
     if have and any(one.topology_assignment is not None for one in _assignments(workload)):
         return None  # where the pods are was decided for all of them together

@@ -10,7 +10,7 @@ import msgspec
 
 from muster.api.conditions import is_true
 from muster.api.kueue import PodSet, PodSetAssignment, Workload
-from muster.api.kueue.names import ADMITTED, FINISHED, POD_SET_LABEL, QUOTA_RESERVED
+from muster.api.kueue.names import ADMITTED, EVICTED, FINISHED, POD_SET_LABEL, QUOTA_RESERVED
 from muster.queueing.jobframework.equivalence import equivalent
 from muster.queueing.jobframework.observed import ObservedJob
 
@@ -24,7 +24,9 @@ def match(job: ObservedJob, workloads: Sequence[Workload]) -> Workload | None:
     if job.end is not None or job.prebuilt:
         return workloads[0] if workloads else None
     for workload in workloads:
-        if is_true(workload.status.conditions, FINISHED) or (fits(job, workload) and not _moved(job, workload)):
+        if is_true(workload.status.conditions, FINISHED):
+            return workload
+        if fits(job, workload) and not _moved(job, workload) and not asks_back(job, workload):
             return workload
     if not job.suspended:
         return None
@@ -53,6 +55,25 @@ def injected(job: ObservedJob, workload: Workload) -> bool:
     own = [POD_SET_LABEL in podset.template.metadata.labels for podset in workload.spec.pod_sets]
     now = [POD_SET_LABEL in podset.template.metadata.labels for podset in job.podsets]
     return len(own) == len(now) and any(marked and not before for marked, before in zip(now, own, strict=True))
+
+
+def asks_back(job: ObservedJob, workload: Workload) -> bool:
+    """Whether pods that had ended run again, whose quota was given back: others may have it, so the job starts anew."""
+    conditions = workload.status.conditions
+    if not job.composed or not is_true(conditions, QUOTA_RESERVED) or is_true(conditions, EVICTED):
+        return False
+    ended, fewer = {one.name: one.count for one in job.reclaimable}, shrunk(job, workload)
+    return any(ended.get(one.name, 0) < one.count for one in workload.status.reclaimable_pods if one.name not in fewer)
+
+
+def shrunk(job: ObservedJob, workload: Workload) -> frozenset[str]:
+    """The podsets of an elastic job that are smaller now than what they hold, or gave back."""
+    if not job.elastic:
+        return frozenset()
+    admission, sizes = workload.status.admission, {podset.name: podset.count for podset in job.podsets}
+    held = [(one.name, one.count or 0) for one in (admission.pod_set_assignments if admission is not None else ())]
+    back = [(one.name, one.count) for one in workload.status.reclaimable_pods]
+    return frozenset(name for name, count in held + back if count > sizes.get(name, 0))
 
 
 def placed_alike(one: Sequence[PodSet], other: Sequence[PodSet]) -> bool:

@@ -26,6 +26,7 @@ class ObservedJob(Struct, frozen=True):
     priority_class: the class that its priority comes from. priority: None if there is no such class.
     lacks_injection: it makes pods without what an admission injects, for another program has let it run.
     elastic: it may change size while it runs.
+    composed: it is made of jobs: they are made anew if they are deleted, and may run on for a while after its end.
     prebuilt: it names a Workload that another program has made.
     annotations: those that its Workload has too.
     """
@@ -42,6 +43,7 @@ class ObservedJob(Struct, frozen=True):
     maximum_execution_time_seconds: int | None = None
     lacks_injection: bool = False
     elastic: bool = False
+    composed: bool = False
     prebuilt: bool = False
     annotations: Mapping[str, str] = field(default_factory=dict)
 

@@ -32,13 +32,16 @@ from muster.api.kueue.names import (
     PODS_READY,
     QUOTA_RESERVED,
     SUCCEEDED,
+    WORKLOAD_SLICE_REPLACEMENT_FOR,
 )
+from muster.api.managed.dispatch import REFUSED_ANNOTATION, home_of
 from muster.api.meta import Condition
 from muster.queueing.conditions import put, since
 from muster.queueing.elastic.growth import lowered
 from muster.queueing.jobframework.equivalence import equivalent
-from muster.queueing.jobframework.matching import fits, injected, match, placed_alike
+from muster.queueing.jobframework.matching import asks_back, fits, injected, match, placed_alike, shrunk
 from muster.queueing.jobframework.observed import ObservedJob
+from muster.queueing.jobframework.slices import waits_to_replace
 from muster.queueing.workload.eviction import released_after_eviction
 from muster.queueing.workload.readiness import with_readiness
 
@@ -49,6 +52,7 @@ WORKLOAD_DELETED = "Workload is deleted"
 MISSING_WORKLOAD = "missing workload"
 CANNOT_RESTORE = "Missing Workload; unable to restore pod templates"
 NO_MATCH = "No matching Workload; restoring pod templates according to existent Workload"
+RUNS_AGAIN = "Pods run again that had succeeded and given their quota back; it queues again whole"
 OUT_OF_SYNC_MESSAGE = "The prebuilt workload is out of sync with its user job"
 
 
@@ -122,6 +126,8 @@ def decide(job: ObservedJob, workloads: Sequence[Workload], now: datetime, rules
         return replace(plan, let_go=True, stop=WORKLOAD_FINISHED if _runs_on(job) else None)
     if workload.metadata.deletion_timestamp is not None:
         return _going(job, plan, workload)
+    if job.end is not None and job.composed and job.active:
+        return plan  # the rest of it is stopping
     if job.end is not None:
         return replace(plan, status=_finished(workload, SUCCEEDED if job.end.success else FAILED, job.end.message, now))
     if job.prebuilt and not fits(job, workload):
@@ -151,6 +157,8 @@ def _unmatched(job: ObservedJob, others: tuple[Workload, ...]) -> PairingPlan:
     if not job.suspended:
         if job.prebuilt:
             return PairingPlan(stop=MISSING_WORKLOAD)
+        if any(asks_back(job, other) for other in others):
+            return PairingPlan(stop=RUNS_AGAIN)
         return PairingPlan(stop=NO_MATCH if len(others) == 1 else CANNOT_RESTORE)
     if job.active or job.prebuilt:
         return PairingPlan()
@@ -164,7 +172,7 @@ def _going(job: ObservedJob, plan: PairingPlan, workload: Workload) -> PairingPl
     """The Workload was deleted by a user: the job stops, and queues again with another one."""
     if _runs_on(job):
         return replace(plan, stop=WORKLOAD_DELETED)
-    if job.active and job.end is None:
+    if (job.active or home_of(workload.metadata)) and job.end is None:
         return plan
     return replace(_restored(job, plan, workload), let_go=True)
 
@@ -205,14 +213,14 @@ def _reclaimed(job: ObservedJob, workload: Workload) -> WorkloadStatus:
     """Pods that ended give their quota back (KEP-78).
 
     While quota is held it is not asked for again: the API refuses that, and a kind that starts its pods anew may count
-    fewer. An elastic job that has shrunk does have fewer, and never more than have ended.
+    fewer. A podset of an elastic job that has shrunk does have fewer, and never more than have ended.
     """
     status = workload.status
     asked = {podset.name: podset.count for podset in job.podsets}
     ended = {one.name: one.count for one in job.reclaimable}
     known = {one.name: one.count for one in status.reclaimable_pods}
     reserved = is_true(status.conditions, QUOTA_RESERVED)
-    keep = reserved and not job.elastic
+    fewer = shrunk(job, workload)
     follows = job.elastic or not (reserved or injected(job, workload))
     pods = []
     for podset in workload.spec.pod_sets:
@@ -220,7 +228,7 @@ def _reclaimed(job: ObservedJob, workload: Workload) -> WorkloadStatus:
         count = ended.get(podset.name, 0)
         if count:  # pods that were left out by partial admission have nothing to do either
             count = min(size, count + max(0, size - asked.get(podset.name, size)))
-        count = max(count, known.get(podset.name, 0)) if keep else count
+        count = max(count, known.get(podset.name, 0)) if reserved and podset.name not in fewer else count
         if count:
             pods.append(ReclaimablePod(name=podset.name, count=count))
     if tuple(pods) == status.reclaimable_pods:
@@ -240,10 +248,10 @@ def _evicted(
     now: datetime,
     rules: PairingRules,
 ) -> PairingPlan:
-    """The job stops; once nothing of it runs, the quota is free."""
+    """The job stops; once nothing of it runs, here or in another cluster, the quota is free."""
     if not job.suspended:
         return replace(_with_status(plan, workload, status), stop=evicted.message)
-    if job.active:
+    if job.active or home_of(workload.metadata):
         return _with_status(plan, workload, status)
     holds = is_true(status.conditions, QUOTA_RESERVED)
     if holds:
@@ -278,7 +286,7 @@ def _followed(job: ObservedJob, plan: PairingPlan, workload: Workload) -> Pairin
     return replace(
         plan,
         update=None if wanted == spec else wanted,
-        annotations=_annotated(job, workload),
+        annotations=_annotated(job, workload, wanted),
         lacks_priority=promoted and job.priority is None,
     )
 
@@ -315,9 +323,13 @@ def _is_promoted(job: ObservedJob, workload: Workload, *, reserved: bool) -> boo
     return own_old or (own_new and old is None)
 
 
-def _annotated(job: ObservedJob, workload: Workload) -> dict[str, str | None]:
+def _annotated(job: ObservedJob, workload: Workload, wanted: WorkloadSpec) -> dict[str, str | None]:
     have = workload.metadata.annotations
     changes: dict[str, str | None] = {key: text for key, text in job.annotations.items() if have.get(key) != text}
     if ADMISSION_GATED_BY in have and ADMISSION_GATED_BY not in job.annotations and not job.prebuilt:
         changes[ADMISSION_GATED_BY] = None
+    if waits_to_replace(workload):  # what it was to replace holds nothing any more
+        changes[WORKLOAD_SLICE_REPLACEMENT_FOR] = None
+    if REFUSED_ANNOTATION in have and wanted.pod_sets != workload.spec.pod_sets:  # this may be granted
+        changes[REFUSED_ANNOTATION] = None
     return changes

@@ -3,14 +3,29 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
+import msgspec
+
 from muster.api.core import Node
-from muster.api.kueue import FlavorQuotas, ResourceFlavor, ResourceGroup, ResourceQuota
+from muster.api.kueue import ClusterQueue, FlavorQuotas, ResourceFlavor, ResourceGroup, ResourceQuota
 from muster.api.nodes import is_ready
 from muster.api.quantity import amount, format_amount
 from muster.api.taints import untolerated
 
 # On a ClusterQueue: its nominal quota is what nodes have. Only for queues with one resource group.
 FOLLOWS_NODES = "muster.dev/quota-from-nodes"
+
+
+def follows(queue: ClusterQueue) -> bool:
+    """Whether its quota is what nodes have."""
+    return queue.metadata.annotations.get(FOLLOWS_NODES) == "true" and len(queue.spec.resource_groups) == 1
+
+
+def following(queue: ClusterQueue, flavors: Mapping[str, ResourceFlavor], nodes: Iterable[Node]) -> ClusterQueue:
+    """The queue with the quota that these nodes give it, if it follows them."""
+    if not follows(queue):
+        return queue
+    groups = quota_from_nodes(queue.spec.resource_groups, flavors, nodes)
+    return msgspec.structs.replace(queue, spec=msgspec.structs.replace(queue.spec, resource_groups=groups))
 
 
 def quota_from_nodes(

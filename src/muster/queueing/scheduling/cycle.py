@@ -20,6 +20,7 @@ A head whose turn depends on preemption is looked at again when its turn comes, 
 
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
+from enum import StrEnum
 from math import inf
 
 from msgspec import Struct, field
@@ -38,7 +39,7 @@ from muster.queueing.scheduling.nomination import AdmissionSettings, Found, Nomi
 from muster.queueing.scheduling.preemption.candidates import Victim
 from muster.queueing.topology.assigning import places_now
 
-__all__ = ["Admission", "AdmissionSettings", "Outcome", "Pending", "Preemption", "run"]
+__all__ = ["Admission", "AdmissionSettings", "Outcome", "Pending", "Preemption", "Recomputation", "run"]
 
 # Whether elastic workloads that shrink would do, so that none need be evicted.
 Spare = Callable[["Preemption"], bool]
@@ -76,12 +77,21 @@ class Pending(Struct, frozen=True):
     message: str
 
 
+class Recomputation(StrEnum):
+    """What became of a head whose victims go for another already, once they are counted as gone."""
+
+    NEW_TARGETS = "new_targets"  # it fits at the expense of others
+    DEFERRED_FIT = "deferred_fit"  # it fits once they are gone
+    SKIPPED = "skipped"  # neither
+
+
 class Outcome(Struct):
     """What a cycle decided, in order.
 
     spared: those for which elastic workloads are to shrink instead.
     skips: by ClusterQueue, how many heads could have preempted if others had not been served before (metric
-    `admission_cycle_preemption_skips`). looks: how many nominations were made.
+    `admission_cycle_preemption_skips`). recomputed: of which ClusterQueues the heads had victims in common with others
+    that were served before (metric `preemption_target_recomputations_total`). looks: how many nominations were made.
     """
 
     admitted: list[Admission] = field(default_factory=list)
@@ -89,6 +99,7 @@ class Outcome(Struct):
     spared: list[Preemption] = field(default_factory=list)
     pending: list[Pending] = field(default_factory=list)
     skips: dict[str, int] = field(default_factory=dict)
+    recomputed: list[tuple[str, Recomputation]] = field(default_factory=list)
     looks: int = 0
 
 
@@ -239,10 +250,12 @@ class _Cycle:
         if not found.fits and nomination.version != cohorts.version:
             self._enter(node.name)
             again = cohorts.heads.get(node.name)
-            if found.victims and (
-                again is None or again.workload is not nomination.workload or not again.found.possible
-            ):
+            if again is not None and (again.workload is not nomination.workload or not again.found.possible):
+                again = None
+            if found.victims and again is None:
                 self._outcome.skips[node.name] = self._outcome.skips.get(node.name, 0) + 1
+            if any(self._tree.holder(victim.workload.key) is None for victim in found.victims):
+                self._outcome.recomputed.append((node.name, _recomputed(again)))
             return
         cohorts.heads.pop(node.name, None)
         if found.fits:
@@ -406,6 +419,12 @@ class _Cycle:
                 node.remove(usage)
             for victim in cohorts.victims:
                 self._tree.hold(victim)
+
+
+def _recomputed(again: Nomination | None) -> Recomputation:
+    if again is None:
+        return Recomputation.SKIPPED
+    return Recomputation.DEFERRED_FIT if again.found.fits else Recomputation.NEW_TARGETS
 
 
 def _note(assignment: Assignment) -> PendingReason:

@@ -22,6 +22,7 @@ from muster.api.kueue.names import (
     BLOCKED_ON_PREEMPTION_GATES,
     DEACTIVATED,
     DEACTIVATED_DUE_TO,
+    DEACTIVATED_MESSAGE,
     EVICTED,
     NO_RESERVATION,
     NODE_FAILURES,
@@ -37,8 +38,6 @@ from muster.queueing.workload.readiness import with_readiness
 
 # Beyond this exponent every wait is the longest.
 _MAX_DOUBLINGS = 40
-
-DEACTIVATED_MESSAGE = "The workload is deactivated"
 
 
 def full_reason(reason: str, cause: str = "") -> str:

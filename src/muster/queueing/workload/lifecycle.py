@@ -30,6 +30,7 @@ from muster.api.kueue.names import (
     CLUSTER_QUEUE_STOPPED,
     DEACTIVATED,
     DEACTIVATED_DUE_TO,
+    DEACTIVATED_MESSAGE,
     DEACTIVATION_TARGET,
     EVICTED,
     EVICTED_DUE_TO,
@@ -39,6 +40,7 @@ from muster.api.kueue.names import (
     LOCAL_QUEUE_RESTARTED,
     LOCAL_QUEUE_STOPPED,
     MAXIMUM_EXECUTION_TIME_EXCEEDED,
+    MULTI_KUEUE_ORIGIN_LABEL,
     ON_HOLD,
     OWNER_NOT_FOUND,
     PENDING,
@@ -59,12 +61,12 @@ from muster.queueing.conditions import drop, put, since, stamped
 from muster.queueing.moments import later
 from muster.queueing.workload import checks
 from muster.queueing.workload.eviction import (
-    DEACTIVATED_MESSAGE,
     backed_off,
     evict,
     full_reason,
     not_before,
     release,
+    released_after_eviction,
     unadmitted,
 )
 from muster.queueing.workload.obstacles import QueueState, Saying, obstacle
@@ -122,6 +124,8 @@ class LifecyclePlan(Struct, frozen=True):
 def decide(workload: Workload, around: QueueingContext, now: datetime) -> LifecyclePlan:
     """Everything that is to be done about the workload now."""
     plan = _decided(workload, around, now)
+    if _awaits_its_job(workload):
+        plan = _without_job(plan, workload, around, now)
     before, after = workload.status.conditions, plan.status.conditions
     if after is before:
         return plan
@@ -149,6 +153,22 @@ def _decided(workload: Workload, around: QueueingContext, now: datetime) -> Life
     if not is_true(plan.status.conditions, EVICTED):
         return _holding(plan, workload, around, now)
     return plan
+
+
+def _awaits_its_job(workload: Workload) -> bool:
+    """Whether a MultiKueue manager has sent it ahead of its job, which owns it before it starts."""
+    meta = workload.metadata
+    return MULTI_KUEUE_ORIGIN_LABEL in meta.labels and not meta.owner_references
+
+
+def _without_job(plan: LifecyclePlan, workload: Workload, around: QueueingContext, now: datetime) -> LifecyclePlan:
+    """One that is evicted gives its quota back at once: nothing of it has to stop first."""
+    conditions = plan.status.conditions
+    if not is_true(conditions, EVICTED) or not is_true(conditions, QUOTA_RESERVED) or is_true(conditions, FINISHED):
+        return plan
+    status = released_after_eviction(plan.status, now)
+    after = _decided(msgspec.structs.replace(workload, status=status), around, now)
+    return replace(after, notes=(*plan.notes, *after.notes))
 
 
 def _ended(plan: LifecyclePlan, workload: Workload, kept: int | None, now: datetime) -> LifecyclePlan:
@@ -231,10 +251,14 @@ def _deactivated(plan: LifecyclePlan, now: datetime) -> LifecyclePlan:
 
 
 def _waiting(plan: LifecyclePlan, workload: Workload, around: QueueingContext, now: datetime) -> LifecyclePlan:
-    """Why it is not in the queue. Why it waits there is for admission to say."""
-    plan = _listed(plan, around, now)
+    """Why it is not in the queue. Why it waits there is for admission to say.
+
+    What is new there most often gets quota at once, and its checks with that: of those nothing is said before.
+    """
     said = find(plan.status.conditions, QUOTA_RESERVED)
     saying = _saying(workload, said)
+    if said is not None or saying is not None:
+        plan = _listed(plan, around, now)
     if saying is None:
         lost = is_true(plan.status.conditions, ADMITTED)
         return replace(plan, status=unadmitted(plan.status, now)) if lost else plan

@@ -14,6 +14,7 @@ from muster.api.kueue.names import (
     REQUEUED,
     WAITING_FOR_REPLACEMENT_PODS,
 )
+from muster.queueing.jobframework.slices import waits_to_replace
 from muster.queueing.moments import NEVER
 
 
@@ -47,7 +48,7 @@ def place_of(workload: Workload) -> Place:
     if admission is not None and reserved is not None and reserved.status == "True":
         return Holds(admission.cluster_queue)
     held = reserved is not None and reserved.reason == ON_HOLD
-    gated = bool(workload.metadata.annotations.get(ADMISSION_GATED_BY))
+    gated = bool(workload.metadata.annotations.get(ADMISSION_GATED_BY)) or waits_to_replace(workload)
     if not workload.spec.active or held or gated or is_true(conditions, WAITING_FOR_REPLACEMENT_PODS):
         return None
     requeued, state = find(conditions, REQUEUED), workload.status.requeue_state

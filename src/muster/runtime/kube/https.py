@@ -16,13 +16,15 @@ import os
 import socket
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import TypeVar
 from urllib.parse import quote, urlencode, urlsplit
+from weakref import WeakSet
 
 import aiohttp
 from yarl import URL
 
+from muster.api.status import ApiError
 from muster.runtime.backoff import Backoff
 from muster.runtime.client import error_of
 from muster.runtime.clock import Clock
@@ -51,6 +53,8 @@ USER_AGENT = "muster"
 _IDEMPOTENT = frozenset({"GET", "HEAD", "PUT", "DELETE"})
 # A peer that has gone without a word is noticed after idle + interval * count seconds.
 _TCP_KEEPALIVE = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3}
+# A loop that is told that a connection has ended closes it in its next turns.
+_TURNS_TO_END = 100
 
 _log = logging.getLogger(__name__)
 
@@ -85,6 +89,7 @@ class HttpsTransport:
         self._headers = _fixed_headers(config)
         self._slots = asyncio.Semaphore(MAX_CONCURRENT_REQUESTS)
         self._session: aiohttp.ClientSession | None = None
+        self._sockets: WeakSet[socket.socket] = WeakSet()
         self._tls: tuple[ClientCertificate | None, ssl.SSLContext] | None = None
         self._closed = False
 
@@ -123,7 +128,7 @@ class HttpsTransport:
                 max_msg_size=self._max_response_bytes,
             )
         except aiohttp.WSServerHandshakeError as error:
-            raise error_of(Response(error.status, f"{self._where(request)}: HTTP {error.status}".encode())) from None
+            raise await self._refusal(request, error.status) from None
         except (aiohttp.ClientError, OSError) as error:
             raise TransportError(f"{self._where(request)}: {explain(error)}") from None
         try:
@@ -131,16 +136,33 @@ class HttpsTransport:
         finally:
             await socket.close()
 
+    async def _refusal(self, request: Request, status: int) -> ApiError:
+        """Why no conversation is held. Its words went with the handshake: the same without one is refused, too."""
+        answer = await self.request(request)
+        if answer.status == status:
+            return error_of(answer, request.method)
+        return error_of(Response(status, f"{self._where(request)}: HTTP {status}".encode()))
+
     async def close(self) -> None:
         """Let go of connections; requests under way fail."""
         self._closed = True
         await self._vault.close()
         if self._session is not None:
             await self._session.close()
+        await self._hang_up()
+
+    async def _hang_up(self) -> None:
+        """End the connections that aiohttp no longer knows: their request was given up in the middle of a handshake."""
+        for connection in self._sockets:
+            with suppress(OSError):  # it is closed already
+                connection.shutdown(socket.SHUT_RDWR)
+        for _ in range(_TURNS_TO_END):
+            if all(connection.fileno() < 0 for connection in self._sockets):
+                return
+            await asyncio.sleep(0)
 
     async def _authenticated(self, request: Request, read: Callable[[aiohttp.ClientResponse], Awaitable[A]]) -> A:
-        if self._closed:
-            raise TransportError(f"{self._where(request)}: the client is closed")
+        self._require_open(request)
         credential = await self._vault.current()
         answer = await self._in_time(request, credential, read)
         if answer.status == 401 and (other := await self._vault.refuse(credential)) is not None:
@@ -192,6 +214,9 @@ class HttpsTransport:
     async def _once(
         self, request: Request, credential: Credential, read: Callable[[aiohttp.ClientResponse], Awaitable[A]]
     ) -> A:
+        self._require_open(request)  # it may have been closed while this waited
+        if request.allowed is not None and not request.allowed():
+            raise TransportError(f"{self._where(request)}: was not sent: it is allowed no longer")
         headers = [*self._headers, ("Accept", request.accept)]
         if request.body:
             headers.append(("Content-Type", request.content_type))
@@ -242,26 +267,39 @@ class HttpsTransport:
             return await self._whole(response)
         return response
 
+    def _require_open(self, request: Request) -> None:
+        if self._closed:
+            raise TransportError(f"{self._where(request)}: the client is closed")
+
     def _open_session(self) -> aiohttp.ClientSession:
         if self._session is None:
             self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=KEEPALIVE_SECONDS, socket_factory=_socket),
+                connector=aiohttp.TCPConnector(
+                    limit=0, keepalive_timeout=KEEPALIVE_SECONDS, socket_factory=self._socket
+                ),
                 cookie_jar=aiohttp.DummyCookieJar(),
                 timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS),
             )
         return self._session
 
+    def _socket(self, address: aiohttp.AddrInfoType) -> socket.socket:
+        made = _socket(address)
+        self._sockets.add(made)
+        return made
+
     def _context(self, certificate: ClientCertificate | None) -> ssl.SSLContext | bool:
         """The TLS context for a certificate. Connections are pooled by context: a new one makes new connections."""
-        if not self.config.cluster.server.startswith("https://"):
+        cluster = self.config.cluster
+        if not any(url.startswith("https://") for url in (cluster.server, cluster.proxy_url)):
             return True
         if self._tls is None or self._tls[0] != certificate:
-            self._tls = (certificate, client_context(self.config.cluster, certificate))
+            self._tls = (certificate, client_context(cluster, certificate))
         return self._tls[1]
 
     def _url(self, request: Request) -> str:
-        query = f"?{urlencode(request.query, quote_via=quote)}" if request.query else ""
-        return f"{self.config.cluster.server}{quote(request.path)}{query}"
+        lists = ((name, value) for name, values in request.lists.items() for value in values)
+        query = urlencode([*request.query.items(), *lists], quote_via=quote)
+        return f"{self.config.cluster.server}{quote(request.path)}{f'?{query}' if query else ''}"
 
     def _where(self, request: Request) -> str:
         return f"{request.method} {self.config.cluster.server}{quote(request.path)}"

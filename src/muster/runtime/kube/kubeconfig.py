@@ -89,12 +89,14 @@ class ConnectionConfig:
 def require_inline(config: ConnectionConfig) -> None:
     """Refuse a kubeconfig that another user wrote (a Secret) if it would read files, run programs or skip checks.
 
-    The list is Kueue's for MultiKueue. Raises `InsecureKubeconfigError`.
+    The list is Kueue's for MultiKueue, and proxies: one is spoken to without TLS, and may be any program within our
+    network. Whom it impersonates is for the server to allow. Raises `InsecureKubeconfigError`.
     """
     cluster, user = config.cluster, config.user
     problems = {
         "insecure-skip-tls-verify is not allowed": cluster.insecure_skip_tls_verify,
         "the server must be reached by https": not cluster.server.startswith("https://"),
+        "proxy-url is not allowed": cluster.proxy_url,
         "certificate-authority must be given as certificate-authority-data": cluster.certificate_authority_file,
         "tokenFile is not allowed": user.token_file,
         "client-certificate must be given as client-certificate-data": user.client_certificate_file,

@@ -194,6 +194,13 @@ class Kubeconfig:
             source=place.source,
         )
 
+    def only_cluster(self) -> ClusterConfig:
+        """The one cluster that it names, where there need be no context for it. Raises `KubeconfigError`."""
+        if len(self.clusters) != 1:
+            raise KubeconfigError(f"{self.source}: names {len(self.clusters)} clusters, and one was expected")
+        [entry] = self.clusters.values()
+        return _cluster(*entry)
+
 
 def parse(data: bytes, source: str, directory: Path | None = None) -> Kubeconfig:
     """A kubeconfig in YAML or JSON. `source` is for messages; relative paths are relative to `directory`."""

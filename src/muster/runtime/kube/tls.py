@@ -1,6 +1,6 @@
-"""TLS contexts from what a kubeconfig says, and one-line explanations of what goes wrong on the way to a server.
+"""TLS contexts for both ends of a connection, and one-line explanations of what goes wrong on the way to a server.
 
-Invariant: a client's key never lies on a disk where the system has memory files; elsewhere it does for the moment
+Invariant: a key never lies on a disk where the system has memory files; elsewhere it does for the moment
 that OpenSSL reads it, in a file of mode 0600.
 """
 
@@ -40,6 +40,39 @@ def client_context(cluster: ClusterConfig, certificate: ClientCertificate | None
     if certificate is not None:
         _load_certificate(context, certificate)
     return context
+
+
+def server_context() -> ssl.SSLContext:
+    """How to speak TLS with clients, once it has a certificate: see `load_pair`."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    return context
+
+
+def load_pair(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
+    """Show this certificate from now on; both are PEM. Raises `ssl.SSLError`."""
+    with _private_file(certificate.rstrip() + b"\n" + key) as path:
+        # The password is asked for by OpenSSL on the terminal unless there is one.
+        context.load_cert_chain(path, password="")
+
+
+@contextmanager
+def no_bundle() -> Iterator[None]:
+    """Inside, OpenSSL has no file of the system's authorities to read.
+
+    aiohttp reads it twice as it is loaded, for contexts that we never use, and half of the time is that. It is for a
+    process that is ours alone: others who use aiohttp in it may need those contexts.
+    """
+    variable = ssl.get_default_verify_paths().openssl_cafile_env
+    before = os.environ.get(variable)
+    os.environ[variable] = os.devnull
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[variable]
+        else:
+            os.environ[variable] = before
 
 
 def explain(error: BaseException) -> str:
@@ -97,9 +130,7 @@ def _load_authority(context: ssl.SSLContext, cluster: ClusterConfig) -> None:
 
 def _load_certificate(context: ssl.SSLContext, certificate: ClientCertificate) -> None:
     try:
-        with _private_file(certificate.certificate.rstrip() + b"\n" + certificate.key) as path:
-            # The password is asked for by OpenSSL on the terminal unless there is one.
-            context.load_cert_chain(path, password="")
+        load_pair(context, certificate.certificate, certificate.key)
     except ssl.SSLError as error:
         reason = error.reason or "the certificate or its key is not PEM, or the key is encrypted"
         raise CredentialError(f"client certificate and key: {reason}") from None
@@ -109,7 +140,7 @@ def _load_certificate(context: ssl.SSLContext, certificate: ClientCertificate) -
 def _private_file(content: bytes) -> Iterator[str]:
     """A path under which OpenSSL, which reads only files, can read something that should be in none."""
     try:
-        fd = os.memfd_create("client-certificate")
+        fd = os.memfd_create("certificate")
     except (AttributeError, OSError):
         # Not on this system, or forbidden.
         with tempfile.NamedTemporaryFile(prefix="muster-") as file:

@@ -55,7 +55,9 @@ def make_directory(path: Path) -> None:
 
 def _require(path: Path, info: os.stat_result, mode: str) -> None:
     if info.st_uid != os.geteuid():
-        raise NotOursError(f"{path} belongs to {_name(info.st_uid)}, and you are {_name(os.geteuid())}{_remedy()}")
+        raise NotOursError(
+            f"{path} belongs to {user_name(info.st_uid)}, and you are {user_name(os.geteuid())}{_remedy()}"
+        )
     if info.st_mode & _OTHERS:
         import shlex  # for what is typed as it stands here
 
@@ -83,7 +85,7 @@ def _at(path: Path) -> os.stat_result:
             here = found
             continue
         if not _is_trusted(info.st_uid):
-            raise NotOursError(f"{found} is a link of {_name(info.st_uid)}{_remedy()}")
+            raise NotOursError(f"{found} is a link of {user_name(info.st_uid)}{_remedy()}")
         links += 1
         if links > _MOST_LINKS:
             raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path))
@@ -95,7 +97,7 @@ def _at(path: Path) -> os.stat_result:
 
 def _require_way(path: Path, directory: Path, info: os.stat_result) -> None:
     if not _is_trusted(info.st_uid):
-        raise NotOursError(f"{directory}, on the way to {path}, belongs to {_name(info.st_uid)}{_remedy()}")
+        raise NotOursError(f"{directory}, on the way to {path}, belongs to {user_name(info.st_uid)}{_remedy()}")
     writable = info.st_mode & (stat.S_IWOTH | (0 if _is_private_group(info) else stat.S_IWGRP))
     if writable and not info.st_mode & stat.S_ISVTX:
         raise NotOursError(
@@ -142,7 +144,8 @@ def _remedy() -> str:
     return f": {sudo}choose another place with MUSTER_HOME or --data"
 
 
-def _name(uid: int) -> str:
+def user_name(uid: int) -> str:
+    """The name of a user of this machine, for messages."""
     try:
         return pwd.getpwuid(uid).pw_name
     except KeyError:

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from muster.api import durations
-from muster.api.config import DEFAULT, MAX_BYTES, Configuration, ConfigurationError, load
+from muster.api.config import DEFAULT, EMBEDDED, MAX_BYTES, Configuration, ConfigurationError, load
 from muster.api.meta import LabelSelector, LabelSelectorRequirement
 
 HERE = Path(__file__).parent
@@ -333,3 +333,23 @@ def test_whatever_it_says_it_is_settings_or_an_error_with_a_path(said, version):
             assert any(line.startswith(name) for name in (*said, "yaml")), line
     else:
         assert isinstance(configuration, Configuration)
+
+
+@pytest.mark.parametrize(
+    ("given", "frameworks"),
+    [
+        ({}, EMBEDDED.integrations.frameworks),
+        ({"integrations": {}}, EMBEDDED.integrations.frameworks),
+        ({"integrations": {"externalFrameworks": ["Foo.v1.example.com"]}}, EMBEDDED.integrations.frameworks),
+        ({"integrations": {"frameworks": []}}, EMBEDDED.integrations.frameworks),
+        ({"integrations": {"frameworks": ["pod"]}}, ("pod",)),
+    ],
+    ids=["nothing", "an empty section", "others alone", "an empty list", "some"],
+)
+def test_in_an_embedded_cluster_a_file_takes_no_kind_out_of_the_queues_by_silence(
+    given: dict[str, Any], frameworks: tuple[str, ...]
+) -> None:
+    assert load(file(given), embedded=True).integrations.frameworks == frameworks
+    assert load(file({}), embedded=True) == EMBEDDED
+    gates = {"featureGates": {"MultiKueueManagerQuotaAutomation": False}}
+    assert not load(file(gates), embedded=True).features.enabled("MultiKueueManagerQuotaAutomation")

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from muster.actions.home import Home
 from muster.cli.commands import down
-from muster.cli.home import Home
 
 # Holds the directory; when it is told to end it lets go of that at once, and ends a moment later, or never.
 SERVER = """

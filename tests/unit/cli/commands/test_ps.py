@@ -4,34 +4,51 @@ from typing import Any, get_args
 
 import pytest
 
-from muster.cli.commands.ps import STATES, selected
+from muster.cli.commands.ps import STATES, changed, selected, unfinished_first
 from muster.insight.jobstate import Word
 
 
-def row(name: str, state: str, queue: str = "") -> dict[str, Any]:
-    return {"name": name, "state": state, "queue": queue}
+def row(name: str, state: str, queue: str = "", owner: str = "ada") -> dict[str, Any]:
+    return {"name": name, "state": state, "queue": queue, "owner": owner}
 
 
-ROWS = [row("train", "Running", "vision"), row("tune", "Queued", "vision"), row("sweep", "Queued", "speech")]
+ROWS = [row("train", "Running", "vision"), row("tune", "Queued", "vision", "bob"), row("sweep", "Queued", "speech")]
 
 
 @pytest.mark.parametrize(
-    ("jobs", "states", "queue", "names"),
+    ("jobs", "states", "queue", "user", "names"),
     [
-        ((), (), "", ["train", "tune", "sweep"]),
-        (("sweep", "train"), (), "", ["train", "sweep"]),
-        ((), ("Queued",), "", ["tune", "sweep"]),
-        ((), ("Queued", "Running"), "vision", ["train", "tune"]),
-        ((), (), "speech", ["sweep"]),
-        (("train",), ("Queued",), "", []),
+        ((), (), "", "", ["train", "tune", "sweep"]),
+        (("sweep", "train"), (), "", "", ["train", "sweep"]),
+        ((), ("Queued",), "", "", ["tune", "sweep"]),
+        ((), ("Queued", "Running"), "vision", "", ["train", "tune"]),
+        ((), (), "speech", "", ["sweep"]),
+        (("train",), ("Queued",), "", "", []),
+        ((), (), "", "ada", ["train", "sweep"]),
     ],
-    ids=["all", "named", "a state", "states of a queue", "a queue", "named, of another state"],
+    ids=["all", "named", "a state", "states of a queue", "a queue", "named, of another state", "of a user"],
 )
-def test_what_is_shown(jobs: tuple[str, ...], states: tuple[str, ...], queue: str, names: list[str]) -> None:
-    assert [one["name"] for one in selected(ROWS, jobs, states, queue)] == names
+def test_what_is_shown(jobs: tuple[str, ...], states: tuple[str, ...], queue: str, user: str, names: list[str]) -> None:
+    assert [one["name"] for one in selected(ROWS, jobs, states, queue, user)] == names
 
 
 def test_every_state_can_be_asked_for() -> None:
     words = {word for some in get_args(Word) for word in get_args(some)}
     # What is admitted is shown as Starting or Running.
     assert sorted(STATES) == sorted(words - {"Admitted"})
+
+
+def test_what_is_over_comes_last_the_newest_of_it_first() -> None:
+    rows = [row("a", "Failed"), row("b", "Running"), row("c", "Completed"), row("d", "Queued")]
+    assert [one["name"] for one in unfinished_first(rows)] == ["b", "d", "c", "a"]
+
+
+def test_what_changed_is_what_is_not_only_older() -> None:
+    def named(name: str, state: str, age: str) -> dict[str, Any]:
+        return row(name, state) | {"namespace": "default", "age": age, "reason": ""}
+
+    known: dict[tuple[str, str], dict[str, Any]] = {}
+    assert len(changed([named("a", "Running", "1s"), named("b", "Queued", "1s")], known)) == 2
+    assert changed([named("a", "Running", "2s"), named("b", "Queued", "2s")], known) == []
+    assert changed([named("b", "Running", "3s")], known) == [named("b", "Running", "3s"), named("a", "Deleted", "2s")]
+    assert changed([named("b", "Running", "4s")], known) == []

@@ -7,6 +7,8 @@ from click.testing import CliRunner
 
 from muster.cli.commands.run import command
 
+OVER = "your value takes the place of what muster run gives each worker"
+
 
 def dry_run(*options):
     return CliRunner().invoke(command, ["--dry-run", "-o", "json", *options, "--", "true"])
@@ -31,6 +33,22 @@ def test_an_elastic_job_begins_at_its_greatest_size_unless_told(options, size, b
     job = found["items"][1] if bounds else {"metadata": {}, **found["spec"]["replicatedJobs"][0]["template"]}
     assert (job["spec"]["completions"], job["spec"]["parallelism"]) == (size, size)
     assert job["metadata"].get("annotations", {}).get("muster.dev/elastic") == bounds
+
+
+@pytest.mark.parametrize(
+    ("options", "resources"),
+    [
+        ([], {"requests": {"cpu": "1"}}),
+        (["--cpus", "2"], {"requests": {"cpu": "2"}}),
+        (["--cpus", "0"], {"requests": {"cpu": "0"}}),
+        (["--gpus", "1"], {"limits": {"nvidia.com/gpu": 1}}),
+    ],
+)
+def test_a_trial_has_a_processor_unless_it_asks_for_something_else(options, resources):
+    found = json.loads(dry_run("--array", "0-3", *options).stdout)
+    assert found["kind"] == "Job"  # and no Service
+    [container] = found["spec"]["template"]["spec"]["containers"]
+    assert container["resources"] == resources
 
 
 def test_the_queue_is_a_label_and_without_a_cluster_a_priority_is_that_of_pods(monkeypatch, tmp_path):
@@ -66,7 +84,7 @@ def test_the_queue_is_a_label_and_without_a_cluster_a_priority_is_that_of_pods(m
         (["--role", "a:0"], "'0' in 'a:0' is no number of at least 1"),
         (["--role", "a:x"], "'x' in 'a:x' is no number of at least 1"),
         (["--role", "a,gpu=1"], "'gpu=1' in 'a,gpu=1': expected NAME[:N]"),
-        (["--role", "a,gpus=-1"], "'-1' in 'a,gpus=-1' is no number of at least 0"),
+        (["--role", "a,gpus=-1"], "'-1' is no number of GPUs"),
         (["--role", "a,gpus=1,gpus=2"], "'gpus=2' in"),
         (["--role", "a,memory=4"], "4 is less than a megabyte"),
         (["--role", "a", "--workers", "2"], "--workers and --role cannot be meant together"),
@@ -74,7 +92,33 @@ def test_the_queue_is_a_label_and_without_a_cluster_a_priority_is_that_of_pods(m
         (["--role", "a", "--until", "b"], "--until: there is no role b"),
         (["--until", "workers"], "--until: there is no role workers"),
         (["--start-timeout", "soon"], "--start-timeout: time: invalid duration"),
-        (["--start-timeout", "100ms"], "--start-timeout: 100ms: from 1s"),
+        (["--start-timeout", "100ms"], "--start-timeout: 100ms: it is from 1s to 68 years"),
+        (["--start-timeout", "600000h"], "--start-timeout: 600000h: it is from 1s to 68 years"),
+        (["--start-timeout", "9999999h"], "it is from 1s to 68 years, as 90s or 10m"),
+        (["--name", ""], "'--name': it is empty; without a value leave it out"),
+        (["--queue="], "'--queue': it is empty"),
+        (["--time", "90"], "'--time': 90 of what? Say 90s, 90m or 90h"),
+        (["--signal", "USR1@60"], "--signal: it comes before the end of a job that has a --time"),
+        (["-t", "1h", "--signal", "USR1", "--elastic", "1:2"], "workers of an elastic job start at different times"),
+        (["--retries", "-1"], "'--retries': -1 is not in the range"),
+        (["--label", "a"], "--label: 'a': expected KEY=VALUE"),
+        (["--label", "=b"], "--label: '=b': expected KEY=VALUE"),
+        (["--label", "a=b c"], "--label: 'a=b c': a valid label must be"),
+        (["--label", "kueue.x-k8s.io/queue-name=q"], "kueue.x-k8s.io/queue-name is what --queue says"),
+        (["--annotation", "a b=c"], "--annotation: 'a b': "),
+        (["--annotation", "a=" + "x" * (256 << 10)], "they have more than 262144 bytes"),
+        (["--secret", "A B"], "--secret: 'A B': expected NAME or NAME=KEY; "),
+        (["--secret", "a="], "--secret: 'a=': expected NAME or NAME=KEY; "),
+        (["--env-file", "/nowhere/.env"], "--env-file: /nowhere/.env: No such file or directory"),
+        (["--env-file", "/"], "--env-file: /: Is a directory"),
+        (["--image", "x", "--workdir", "y"], "--workdir: y: within an image it begins with /"),
+        (["--array", "5-1"], "--array: 5-1: the range ends before it begins; say 1-5"),
+        (["--array", "0-3", "--grid", "lr=1,2"], "--array: 3 is beyond the grid, whose 2 combinations are 0-1"),
+        (["--grid", "lr"], "--grid: 'lr' is not NAME=VALUE,VALUE..., as lr=0.1,0.01"),
+        (["--grid", "lr=1", "--env", "lr=2"], "lr is given by --grid and by --env: which one is meant?"),
+        (["--array", "0-3", "--workers", "2"], "--workers and --array cannot be meant together"),
+        (["--grid", "a=1", "--role", "a"], "--role and --grid cannot be meant together"),
+        (["--array", "0-3", "--start-timeout", "9s"], "--start-timeout and --array cannot be meant together"),
         (["--start-timeout", "9s", "--elastic", "1:2"], "the workers of an elastic job do not wait for each other"),
     ],
 )
@@ -117,6 +161,21 @@ def test_options_after_the_command_are_its_own_which_is_said(arguments, said):
     assert container["command"] == [word for word in arguments if word != "--"]
 
 
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["-e", "A=1", "-e", "PYTHONPATH=/x", "-e", "OMP_NUM_THREADS=2", "-e", "MASTER_PORT=1234"], ""),
+        (["-e", "RANK=7", "-e", "WORLD_SIZE=9"], f"--env RANK, WORLD_SIZE: {OVER}\n"),
+        (["-e", "MUSTER_ROLE=a"], ""),
+        (["-e", "MUSTER_ROLE=a", "--role", "a", "--role", "b"], f"--env MUSTER_ROLE: {OVER}\n"),
+        (["-e", "MUSTER_WORLD=a", "--elastic", "1:2"], f"--env MUSTER_WORLD: {OVER}\n"),
+    ],
+)
+def test_a_variable_that_tells_a_worker_who_it_is_is_not_replaced_in_silence(options, said):
+    done = dry_run(*options)
+    assert (done.exit_code, done.stderr) == (0, said)
+
+
 def roles(*arguments):
     done = CliRunner().invoke(command, ["--dry-run", "-o", "json", *arguments])
     if done.exit_code:
@@ -131,6 +190,9 @@ def roles(*arguments):
     }
 
 
+BEHIND = "Error: behind a colon comes --role NAME -- COMMAND; for a word of the command, write it within sh -c '...'"
+
+
 @pytest.mark.parametrize(
     ("line", "expected"),
     [
@@ -138,9 +200,15 @@ def roles(*arguments):
         ("--role a -- x : --role b:2 -- y", {"a": (1, "x"), "b": (2, "y")}),
         ("--role a x : --role=b y : --role c -- z", {"a": (1, "x"), "b": (1, "y"), "c": (1, "z")}),
         ("--role a -- x : --role b --role c:4 -- y", {"a": (1, "x"), "b": (1, "y"), "c": (4, "y")}),
-        # A colon that no role follows is a word like any other.
-        ("--role a -- x :", {"a": (1, ":")}),
+        # Without roles a colon is a word like any other.
+        ("-- x :", {"workers": (1, ":")}),
         ("-- x : --rolex", {"workers": (1, "--rolex")}),
+        ("--role a : x", BEHIND),
+        ("-- : x", BEHIND),
+        ("--role a -- x : y", BEHIND),
+        ("--role a -- x : -- y", BEHIND),
+        ("--role a -- x :", BEHIND),
+        ("--role a -- x : --role b -- y : z", BEHIND),
         ("-- x : --role b -- y", "Error: the first command needs a --role as well"),
         ("--role a -- x : --role", "Error: --role wants NAME[:N][,cpus=Q][,memory=Q][,gpus=N]"),
         ("--role a -- x : --role b", "Error: role b has no command"),
@@ -173,3 +241,24 @@ def test_a_working_directory_that_is_gone_is_said(monkeypatch, tmp_path):
     done = CliRunner().invoke(command, ["--dry-run", "--", "true"])
     assert done.exit_code == 1
     assert "the working directory is no longer there" in done.stderr
+
+
+def container(*options):
+    found = json.loads(dry_run(*options).stdout)
+    return template(found)["spec"]["template"]["spec"]["containers"][0]
+
+
+def test_variables_come_from_files_and_options_win(tmp_path):
+    (tmp_path / "a").write_text("A=1\nB='two'\n")
+    (tmp_path / "b").write_text("B=3\nC=4\n")
+    found = container("--env-file", f"{tmp_path}/a", "--env-file", f"{tmp_path}/b", "--env", "C=5")
+    said = {one["name"]: one.get("value") for one in found["env"]}
+    assert (said["A"], said["B"], said["C"]) == ("1", "3", "5")
+
+
+@pytest.mark.parametrize(
+    ("given", "where"), [("/x/y", "/x/y"), ("sub", "{}/sub"), ("../x", "{0.parent}/x"), (".", "{}")]
+)
+def test_the_working_directory_may_be_another(given, where, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    assert container("--workdir", given)["workingDir"] == where.format(tmp_path)

@@ -5,6 +5,12 @@ import pytest
 from muster.cli.terminal.progress import Progress
 from muster.insight.jobstate import JobState
 from muster.insight.quotastate import QuotaState
+from muster.insight.tally import Tally
+from muster.insight.trials import Count
+
+
+def sweep(done, failed, running):
+    return JobState("Running", done, 40, count=Count(done, failed, running, 40 - done - failed - running))
 
 
 def queued(position, reason="no room"):
@@ -46,6 +52,22 @@ def running(ready, wanted):
             ["j: waiting in queue q, position 1: no room", "j: running"] * 2,
         ),
         (6, [running(4, 4), JobState("Completed", 4, 4)], ["j: all 4 workers started"]),
+        (6, [running(6, 6), JobState("Completed", 4, 4)], ["j: all 6 workers started"]),
+        (5, [running(1, 5), JobState("Finishing", 4, 5), JobState("Completed", 5, 5)], ["j: all 5 workers started"]),
+        (5, [JobState("Completed", 2, 5)], []),
+        (5, [running(4, 5), JobState("Failed", 4, 5)], []),
+        (1, [JobState("Completed", 1, 1)], []),
+        (1, [sweep(0, 0, 1), sweep(0, 0, 3)], ["j: 0 of 40 done, 1 running, 39 to go"]),
+        (
+            1,
+            [*(sweep(done, 1, 2) for done in range(9)), JobState("Failed", 39, 40, count=Count(39, 1, 0, 0))],
+            [
+                "j: 0 of 40 done, 1 failed, 2 running, 37 to go",
+                "j: 3 of 40 done, 1 failed, 2 running, 34 to go",
+                "j: 7 of 40 done, 1 failed, 2 running, 30 to go",
+                "j: 39 of 40 done, 1 failed",
+            ],
+        ),
     ],
 )
 def test_what_is_said(workers, states, said):
@@ -54,3 +76,11 @@ def test_what_is_said(workers, states, said):
     for state in states:
         progress.report(state)
     assert lines == said
+
+
+def test_how_far_workers_are_is_shown_while_some_of_several_run():
+    shown: list[tuple[str, str]] = []
+    progress = Progress("j", 1, lambda _line: None, lambda name, text: shown.append((name, text)))
+    for counted in (Tally(2, 0, 0, 0), Tally(2, 1, 1, 0), Tally(2, 0, 0, 2), Tally(1, 1, 1, 0)):
+        progress.count(counted)
+    assert shown == [("j", ""), ("j", "1 of 2 workers run"), ("j", ""), ("j", "")]

@@ -4,6 +4,7 @@ import os
 import stat
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -13,8 +14,8 @@ from muster.cluster.nodes.container import probes
 from muster.cluster.nodes.container.probes import Tally
 from muster.cluster.nodes.disk import removal
 from muster.cluster.nodes.disk.storage import PodRecord, Storage
-from muster.cluster.nodes.machine import cgroups, gpus, machine
-from muster.cluster.nodes.machine.gpus import Gpus, NoGpusError
+from muster.cluster.nodes.gpus.device import NVIDIA, Gpu
+from muster.cluster.nodes.machine import cgroups, machine
 from muster.cluster.nodes.pod import admission
 from muster.cluster.nodes.shims import Record
 from muster.cluster.nodes.wire import pod_status_patch, to_wire
@@ -43,32 +44,6 @@ def test_a_probe_counts_equal_outcomes_in_a_row(make_pod, outcomes, thresholds, 
         tally = tally.after(probe, passed=outcome == "+")
         found.append(tally.result)
     assert found == results
-
-
-def test_gpus_are_handed_out_once():
-    pool = Gpus(["0", "1", "2", "3"])
-    assert pool.take("a", {"x": 1, "y": 2}) == {"x": ("0",), "y": ("1", "2")}
-    assert pool.take("a", {"x": 4}) == {"x": ("0",), "y": ("1", "2")}, "a pod keeps what it has"
-    with pytest.raises(NoGpusError, match=r"for nvidia.com/gpu. Requested: 2, Available: 1, which is unexpected"):
-        pool.take("b", {"x": 2})
-    assert pool.take("b", {"x": 1}) == {"x": ("3",)}
-    pool.release("a")
-    assert pool.take("c", {"x": 2}) == {"x": ("0", "1")}
-
-
-def test_gpus_are_taken_back_after_a_restart():
-    pool = Gpus(["0", "1"])
-    pool.restore("a", {"x": ["1"]})
-    assert pool.take("b", {"x": 1}) == {"x": ("0",)}
-    assert pool.variables("a", "x") == {"CUDA_VISIBLE_DEVICES": "1", "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
-    assert pool.variables("a", "other") == {"CUDA_VISIBLE_DEVICES": ""}
-    assert Gpus([]).variables("a", "x") == {}
-
-
-def test_gpus_are_found_by_the_drivers_files(tmp_path):
-    for name in ("0000:81:00.0", "0000:01:00.0"):
-        (tmp_path / name).mkdir()
-    assert gpus.discover(tmp_path) == ("0", "1")
 
 
 @pytest.mark.parametrize(
@@ -218,9 +193,10 @@ def test_node_conditions_keep_their_times():
 
 
 def test_nodes_that_share_a_machine_share_it_fairly():
-    whole = machine.Machine("host", 4000, 1 << 30, 1 << 40, ("0", "1", "2"))
+    three = tuple(Gpu(NVIDIA, number) for number in range(3))
+    whole = machine.Machine("host", 4000, 1 << 30, 1 << 40, three)
     parts = [machine.part(whole, number, 2) for number in range(2)]
-    assert [part.gpus for part in parts] == [("0", "2"), ("1",)]
+    assert [part.gpus for part in parts] == [(three[0], three[2]), (three[1],)]
     assert offered(parts[1], {"memory": "1Mi"}) == {
         "cpu": "2",
         "memory": "1Mi",
@@ -236,7 +212,21 @@ def test_the_machine_is_looked_at(tmp_path):
     assert found.milli_cpus > 0
     assert found.memory > 0
     assert found.disk > 0
-    assert 0 <= machine.free_disk_share(tmp_path) <= 1
+
+
+@pytest.mark.parametrize(
+    ("size", "free", "full"),
+    [
+        (1 << 40, 64 << 20, False),
+        (1 << 40, (64 << 20) - 4096, True),
+        (200 << 20, 10 << 20, False),
+        (200 << 20, 0, True),
+    ],
+)
+def test_a_disk_is_full_with_little_left_or_hardly_any_of_a_small_one(monkeypatch, tmp_path, size, free, full):
+    found = SimpleNamespace(f_frsize=4096, f_blocks=size // 4096, f_bavail=free // 4096)
+    monkeypatch.setattr(os, "statvfs", lambda _path: found)
+    assert machine.has_full_disk(tmp_path) == full
 
 
 @pytest.fixture

@@ -1,6 +1,8 @@
 """What is particular to the journal on disk."""
 
 import asyncio
+import errno
+import os
 import sqlite3
 import stat
 import sys
@@ -13,7 +15,7 @@ import uvloop
 from tests.unit.cluster.store.kit import Kit, key, put
 
 from muster.cluster.store import DataDirectoryError, Key, StorageFailed, StorageFull
-from muster.cluster.store.database import COMPACT_REVISIONS, Database
+from muster.cluster.store.database import COMPACT_REVISIONS, PAGE_BYTES, RESERVE_BYTES, Database
 from muster.cluster.store.directory import DataDirectory
 from muster.cluster.store.integrity.acceptance import admit
 from muster.cluster.store.integrity.inspection import Contents
@@ -154,8 +156,8 @@ def test_compaction_goes_in_steps_and_gives_the_space_back(database: Database, d
     while database.vacuum():
         vacuums += 1
     assert vacuums > 1
-    assert (data / "store.db").stat().st_size < before / 20
-    assert pragma(database, "freelist_count") <= pragma(database, "page_count") // 4
+    assert (data / "store.db").stat().st_size < before / 20 + RESERVE_BYTES
+    assert pragma(database, "freelist_count") == RESERVE_BYTES // PAGE_BYTES
     assert pragma(database, "auto_vacuum") == 2
     assert database._connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
 
@@ -188,6 +190,29 @@ def test_a_full_disk_refuses_writes_until_there_is_room_again(database: Database
     database._connection.execute(f"PRAGMA max_page_count={pages + 100}")
     database.append([record(a, 2, 1, size=100_000)])
     assert rows(database) == [1, 2]
+
+
+def test_the_reserve_is_free_pages_and_log(database: Database, data: Path) -> None:
+    for _ in range(2):  # it is not made again
+        database.reserve()
+        assert pragma(database, "freelist_count") >= RESERVE_BYTES // PAGE_BYTES
+        assert (data / "store.db-wal").stat().st_size >= RESERVE_BYTES
+        assert (data / "store.db").stat().st_size < 2 * RESERVE_BYTES
+
+
+@pytest.mark.parametrize("call", ["statvfs", "posix_fallocate"])
+def test_a_store_without_a_reserve_goes_on(
+    database: Database, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, call: str
+) -> None:
+    def failing(*_: object) -> None:
+        raise OSError(errno.ENFILE, "Too many open files in system")
+
+    monkeypatch.setattr(os, call, failing)
+    database.reserve()
+    monkeypatch.undo()
+    assert "no room was reserved for a full disk" in caplog.text
+    database.append([record(key("a"), 1)])
+    assert rows(database) == [1]
 
 
 def test_an_exhausted_quota_counts_as_a_full_disk(

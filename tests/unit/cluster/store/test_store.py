@@ -137,6 +137,35 @@ def test_nothing_to_write_is_done_at_once(kit: Kit) -> None:
     kit.on(test)
 
 
+def test_who_waits_for_an_object_hears_when_its_newest_write_is_durable(kit: Kit) -> None:
+    async def test(store: Store, journal: Faulty) -> None:
+        await store.settled(key("a"))
+        journal.gate.clear()
+        store.write(put(key("a")))
+        await asyncio.sleep(0)
+        waiting = asyncio.create_task(store.settled(key("a")))
+        await store.settled(key("b"))
+        assert not waiting.done()
+        journal.gate.set()
+        await waiting
+        assert store.get(key("a"))
+        assert journal.batches == [1], "nothing is written for who waits"
+
+    kit.on_faulty(test)
+
+
+def test_who_waits_for_an_object_hears_that_its_newest_write_is_taken_back(kit: Kit) -> None:
+    async def test(store: Store, journal: Faulty) -> None:
+        journal.failures = [StorageFull("the disk")]
+        written = store.write(put(key("a")))
+        for done in (store.settled(key("a")), written):
+            with pytest.raises(StorageFull):
+                await done
+        await store.settled(key("a"))
+
+    kit.on_faulty(test)
+
+
 def test_a_name_that_no_disk_can_hold_is_refused_at_once(kit: Kit) -> None:
     async def test(store: Store) -> None:
         with pytest.raises(UnicodeEncodeError):

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from muster.api.core import PodTemplateSpec, Toleration
-from muster.cluster.apiserver.patch import json as jsonpatch
-from muster.cluster.apiserver.patch import merge
+from muster.api.patch import json as jsonpatch
+from muster.api.patch import merge
 from muster.controllers.integrations.templates import injecting, operations, restoring
 from muster.queueing.jobframework.observed import PodSetInfo
 

@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 from tests.unit.jobs.world import START
 
 from muster.api.batch import JobCondition, JobStatus, UncountedTerminatedPods
-from muster.cluster.apiserver.patch import merge
+from muster.api.patch import merge
 from muster.controllers.job.writer import difference
 
 uids = st.lists(st.sampled_from("abc"), unique=True).map(tuple)

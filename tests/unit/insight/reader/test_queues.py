@@ -8,7 +8,15 @@ from tests.unit.runtime.conftest import ScriptedTransport
 
 from muster.api.kueue import LOCAL_QUEUE
 from muster.api.status import ApiError
-from muster.insight.reader.queues import Visibility, get_or_none, list_or_none, workloads_of
+from muster.insight.reader.queues import (
+    NOT_LED,
+    Visibility,
+    get_or_none,
+    is_led,
+    list_or_none,
+    say_if_not_led,
+    workloads_of,
+)
 from muster.runtime.client import Client
 from muster.runtime.transport import Response, UnreadableAnswerError
 
@@ -75,3 +83,25 @@ def test_what_may_not_be_seen_is_left_out(code):
     assert asyncio.run(body(lambda client: get_or_none(client, LOCAL_QUEUE, "q", "ns"))) is None
     assert asyncio.run(body(lambda client: workloads_of(client, "ns", said.append))) == []
     assert said == (["queues are not shown: no"] if code == 403 else [])
+
+
+@pytest.mark.parametrize(("code", "expected"), [(200, True), (503, False), (404, True), (403, True)])
+def test_no_engine_leads_where_the_one_to_ask_is_away(code, expected):
+    assert asyncio.run(is_led(Client(ScriptedTransport(Response(code, b"{}"))))) is expected
+
+
+@pytest.mark.parametrize(
+    ("states", "code", "said"),
+    [
+        (["Running", "Queued"], 503, [NOT_LED]),
+        (["Checking"], 503, [NOT_LED]),
+        (["Evicting"], 503, [NOT_LED]),
+        (["Queued"], 200, []),
+        (["Running", "Held"], 503, []),
+        ([], 503, []),
+    ],
+)
+def test_that_no_engine_leads_is_said_to_those_who_wait(states, code, said):
+    heard: list[str] = []
+    asyncio.run(say_if_not_led(Client(ScriptedTransport(Response(code, b"{}"))), states, heard.append))
+    assert heard == said

@@ -12,6 +12,7 @@ from tests.unit.jobs.jobset.world import World, jobset, role
 
 from muster.api.jobset import names
 from muster.jobs.job.conditions import finish
+from muster.jobs.jobset.status import says_it_runs
 
 RULES = [
     {"name": "all", "action": "RestartJobSetAndIgnoreMaxRestarts", "onJobFailureReasons": ["Evicted"]},
@@ -25,7 +26,9 @@ ROLES = st.sampled_from(
     [
         ({}, [role("a", 2), role("b", 2, 3)]),
         ({}, [role("a", 2), role("b", 2, depends={"a": "Ready"}), role("c", depends={"b": "Complete"})]),
+        ({}, [role("a", 2, completions=3), role("b", depends={"a": "Ready"})]),
         ({"startupPolicy": {"startupPolicyOrder": "InOrder"}}, [role("a", 2), role("b", 2), role("c")]),
+        ({"startupPolicy": {"startupPolicyOrder": "InOrder"}}, [role("a", 2, completions=3), role("b")]),
     ]
 )
 
@@ -75,6 +78,20 @@ class History(RuleBasedStateMachine):
             self.world.end(name, "Failed", reason)
 
     @rule()
+    def some_pods_succeed(self):
+        """In every Job that runs one, but for the last of it."""
+        for name, job in self.world.jobs.items():
+            done = job.status.succeeded + 1
+            if not job.spec.suspend and not finish(job) and done < (job.spec.completions or 0):
+                self.world.report(name, start_time=self.world.now, active=0, ready=0, succeeded=done)
+
+    @rule()
+    def pods_of_others_run(self):
+        for name, job in self.world.jobs.items():
+            if not job.spec.suspend and not finish(job):
+                self.world.report(name, start_time=self.world.now, active=1, ready=job.spec.parallelism)
+
+    @rule()
     def pods_of_suspended_jobs_go(self):
         for name, job in self.world.jobs.items():
             if job.spec.suspend and not finish(job):
@@ -88,6 +105,29 @@ class History(RuleBasedStateMachine):
     @precondition(lambda self: self.world.jobset.spec.suspend)
     @rule(node=st.sampled_from(["n", "m"]))
     def user_moves_a_suspended_one(self, node):
+        self.move(node)
+
+    @precondition(lambda self: not self.world.jobset.status.terminal_state)
+    @rule(node=st.sampled_from(["n", "m"]), writes=st.integers(0, 6))
+    def a_queue_moves_it_before_its_pods_are_gone(self, node, writes):
+        self.pods_of_others_run()
+        self.world.change(suspend=True)
+        self.world.look(writes)
+        self.move(node)
+        self.world.change(suspend=False)
+        self.world.look()
+
+    @precondition(lambda self: not self.world.jobset.status.terminal_state)
+    @rule(writes=st.integers(0, 6))
+    def a_queue_takes_its_place_when_part_of_it_is_done(self, writes):
+        self.pods_of_others_run()
+        self.some_pods_succeed()
+        self.world.change(suspend=True)
+        self.world.look(writes)
+        self.world.look()
+        self.world.suspended()
+
+    def move(self, node):
         first = self.roles[0]
         pods = {"nodeSelector": {"node": node}, "containers": [{"name": "main", "image": "none"}]}
         template = first["template"] | {"spec": first["template"]["spec"] | {"template": {"spec": pods}}}
@@ -113,6 +153,13 @@ class History(RuleBasedStateMachine):
             self.world.look()
             assert len(self.world.created) == before
             assert all(finish(job) or job.metadata.deletion_timestamp for job in self.world.jobs.values())
+
+    @invariant()
+    def quota_is_held_for_whatever_runs(self):
+        if not hasattr(self, "world") or says_it_runs(self.world.jobset.status) or self.world.state():
+            return
+        living = [job for job in self.world.jobs.values() if not finish(job) and not job.metadata.deletion_timestamp]
+        assert all(job.spec.suspend for job in living)
 
     @invariant()
     def conditions_are_what_they_can_be(self):

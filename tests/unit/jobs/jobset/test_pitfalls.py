@@ -8,14 +8,15 @@ from tests.unit.jobs.jobset.world import START, World, begun, job_of, jobset, ro
 
 from muster.api.batch import JobCondition, JobStatus
 from muster.api.core import Toleration
-from muster.api.jobset import names
+from muster.api.jobset import ReplicatedJobStatus, names
 from muster.jobs.jobset.census import Census
 from muster.jobs.jobset.children import Children
 from muster.jobs.jobset.decide import MAX_JOBS, decide
 from muster.jobs.jobset.failure import meets
-from muster.jobs.jobset.status import is_ready
+from muster.jobs.jobset.status import has_started, is_ready
 
 RESTARTS = {"maxRestarts": 1, "restartStrategy": "Recreate"}
+SAYS_SUSPENDED = JobCondition(type="Suspended", status="True")
 
 
 def test_a_failure_is_seen_before_a_success_that_came_with_it():
@@ -56,12 +57,32 @@ def test_nothing_is_made_in_the_look_that_sees_a_failure():
         ({}, {}, False),
         ({}, {"ready": 1}, True),
         ({"parallelism": 0}, {}, True),
+        # A suspended Job has to start yet, whatever of it has succeeded.
+        ({"parallelism": 1, "completions": 3, "suspend": True}, {"succeeded": 1}, False),
+        ({"parallelism": 0, "suspend": True}, {}, False),
     ],
 )
 def test_ready_is_what_runs_at_once(spec, status, ready):
     job = job_of(jobset(), "js-replicated-job-a-0")
     job = replace(job, spec=replace(job.spec, **spec), status=JobStatus(**status))
     assert is_ready(job) == ready
+
+
+@pytest.mark.parametrize(
+    ("depends", "spec"), [({}, {"startupPolicy": {"startupPolicyOrder": "InOrder"}}), ({"a": "Ready"}, {})]
+)
+def test_a_role_of_which_part_has_succeeded_is_resumed_before_those_that_come_after_it(depends, spec):
+    world = begun(role("a", completions=3), role("b", depends=depends), **spec)
+    world.ready("js-a-0")
+    world.report("js-a-0", ready=0, active=0, succeeded=1)
+    world.set(suspend=True)
+    world.suspended()
+    world.change(suspend=False)
+    world.look()
+    assert not world.suspends("js-a-0")
+    assert world.suspends("js-b-0")
+    world.ready("js-a-0")
+    assert not world.suspends("js-b-0")
 
 
 def test_a_job_that_has_completed_is_no_longer_ready():
@@ -131,9 +152,11 @@ def test_resume_overwrites_what_was_injected_before():
         return [role("a", template=template)]
 
     world = begun(role("a"), suspend=True)
+    world.suspended()
     for node in ("first", "second"):
         world.set(replicatedJobs=placed(node))
         world.set(suspend=False)
+        assert not world.suspends("js-a-0")
         world.ready("js-a-0")
         world.set(suspend=True)
         world.suspended()
@@ -153,9 +176,29 @@ def test_a_template_that_changed_waits_for_the_last_pod_of_the_old_one():
     world.set(replicatedJobs=[role("a", template={"spec": pods})])
     world.set(suspend=False)
     assert world.suspends("js-a-0")
+    world.report("js-a-0", active=0, ready=0)  # between two pods, or after the last one: the Job says which
+    world.settle()
+    assert world.suspends("js-a-0")
+    world.report("js-a-0", active=1, start_time=None, conditions=(SAYS_SUSPENDED,))  # one could not be deleted yet
+    world.settle()
+    assert world.suspends("js-a-0")
     world.suspended("js-a-0")
     assert not world.suspends("js-a-0")
     assert world.jobs["js-a-0"].spec.template.spec.node_selector == {"n": "1"}
+
+
+def test_41_a_job_that_is_resumed_after_others_came_says_the_same_as_its_pods():
+    world = begun(role("a"), role("b"))
+    world.set(suspend=True)
+    world.set(replicatedJobs=[role("a", 3), role("b")])
+    for name in ("js-a-0", "js-b-0"):
+        world.suspended(name)
+    world.set(suspend=False)
+    job = world.jobs["js-b-0"]
+    said = {label: job.metadata.labels[label] for label in (names.JOB_GLOBAL_INDEX, names.GLOBAL_REPLICAS)}
+    assert said == {names.JOB_GLOBAL_INDEX: "3", names.GLOBAL_REPLICAS: "4"}
+    assert said.items() <= job.metadata.annotations.items()
+    assert said.items() <= job.spec.template.metadata.labels.items()
 
 
 def test_a_template_that_did_not_change_waits_for_nothing():
@@ -164,6 +207,37 @@ def test_a_template_that_did_not_change_waits_for_nothing():
     world.set(suspend=True)
     world.set(suspend=False)
     assert not world.jobs["js-a-0"].spec.suspend
+
+
+def test_a_job_that_is_being_deleted_is_left_as_it_is():
+    world = begun(role("a"))
+    world.delete("js-a-0")
+    world.set(suspend=True)
+    assert not world.suspends("js-a-0")
+
+
+def test_one_that_is_suspended_while_it_restarts_does_not_say_that_it_is_ready():
+    world = begun(role("a"), failurePolicy=RESTARTS)
+    world.fail("js-a-0")
+    world.collect()
+    world.report("js-a-0", start_time=world.now, active=1, ready=1)
+    world.set(suspend=True)
+    assert world.condition(names.RESTARTING) == ("False", "JobSetSuspended")
+    assert "JobsReady" not in world.reasons()
+
+
+@pytest.mark.parametrize(
+    ("counts", "started"),
+    [
+        ({"ready": 3}, True),
+        ({"ready": 1, "succeeded": 1, "failed": 1}, True),
+        ({"failed": 3}, True),
+        ({"ready": 2}, False),
+        ({"ready": 2, "active": 3, "suspended": 1}, False),
+    ],
+)
+def test_a_role_has_started_once_all_its_jobs_are_ready_or_have_ended(counts, started):
+    assert has_started(ReplicatedJobStatus(name="a", **counts), 3) is started
 
 
 def test_a_jobset_without_a_success_policy_needs_all_jobs():
@@ -244,6 +318,15 @@ def test_a_finished_jobset_keeps_jobs_that_have_ended_and_expires_by_the_time_of
     assert (plan.expired, plan.wake_at) == (False, START + timedelta(hours=1, seconds=60))
     world.wait(60)
     assert world.expired
+
+
+def test_a_finished_jobset_takes_the_jobs_away_that_are_beyond_its_replicas_too():
+    world = begun(role("a", 3), successPolicy={"operator": "Any"})
+    world.end("js-a-0", "Complete")
+    world.look()
+    assert world.state() == "Completed"
+    world.set(replicatedJobs=[role("a", 2)])
+    assert [name for name, job in world.jobs.items() if job.metadata.deletion_timestamp] == ["js-a-1", "js-a-2"]
 
 
 @pytest.mark.parametrize(

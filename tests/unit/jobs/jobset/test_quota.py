@@ -4,10 +4,11 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from muster.api.core import Pod
 from muster.api.jobset import JobSet
-from muster.api.kueue import Workload
+from muster.api.kueue import Workload, WorkloadStatus
 from muster.jobs.jobset.quota import by_role, may_go, must_wait
 
 SET = msgspec.convert(
@@ -20,6 +21,10 @@ SET = msgspec.convert(
         }
     },
     JobSet,
+)
+
+WORKLOAD = msgspec.convert(
+    {"spec": {"podSets": [{"name": "x", "template": {}}, {"name": "y", "template": {}}]}}, Workload
 )
 
 
@@ -39,8 +44,13 @@ def test_a_new_pod_waits_while_less_is_granted_than_its_role_is_to_have(role, gr
 
 
 def test_podsets_correspond_to_roles_by_position():
-    document = {"spec": {"podSets": [{"name": "x", "template": {}}, {"name": "y", "template": {}}]}}
-    assert by_role(SET, msgspec.convert(document, Workload), {"x": 4, "z": 9}) == {"a": 4, "b": 0}
+    assert by_role(SET, WORKLOAD, {"x": 4, "z": 9}) == {"a": 4, "b": 0}
+
+
+def test_what_was_given_back_is_granted_no_more():
+    back = {"reclaimablePods": [{"name": "x", "count": 2}, {"name": "y", "count": 1}]}
+    status = msgspec.convert(back, WorkloadStatus)
+    assert by_role(SET, replace(WORKLOAD, status=status), {"x": 6, "y": 0}) == {"a": 4, "b": 0}
 
 
 @pytest.mark.parametrize(

@@ -229,6 +229,7 @@ def test_resume_a_suspended_jobset():
         },
     }
     world.set(replicatedJobs=[role("replicated-job-a", 1, template=updated), role("replicated-job-b", 3)])
+    world.suspended()
     world.set(suspend=False)
     assert not any(job.spec.suspend for job in world.jobs.values())
     assert world.condition(names.SUSPENDED) == ("False", "ResumeJobs")
@@ -280,6 +281,7 @@ def test_startuppolicy_with_inorder_resume_suspended_jobset():
     world = begun(suspend=True, startupPolicy=IN_ORDER)
     assert world.condition(names.STARTUP_IN_PROGRESS) is None
     world.set(suspend=False)
+    assert world.condition(names.SUSPENDED) == ("False", "ResumeJobs")
     assert world.counts() == {"replicated-job-a": (0, 0, 0, 0, 0), "replicated-job-b": (0, 0, 0, 0, 3)}
     world.ready(A)
     assert world.counts() == {"replicated-job-a": (1, 0, 0, 1, 0), "replicated-job-b": (0, 0, 0, 0, 0)}
@@ -314,6 +316,43 @@ def test_startuppolicy_inorder_replicated_job_a_not_ready_then_replicated_job_b_
         {1: 4},
         ("True", "InOrderStartupPolicyCompleted"),
     )
+
+
+def test_what_a_jobset_tells_of_its_start_in_upstreams_words():
+    world = begun(role("a"), role("b"), suspend=True, startupPolicy=IN_ORDER, failurePolicy=policy(most=2))
+    world.set(suspend=False)
+    world.ready("js-a-0")
+    world.ready("js-b-0")
+    world.fail("js-b-0")
+    world.collect()
+    world.ready("js-a-0")
+    world.ready("js-b-0")
+    world.fail("js-b-0")
+    world.set(suspend=True)
+    applying = "applying RestartJobSet failure policy action (first failed job: js-b-0)"
+    in_order = [
+        ("Normal", "InOrderStartupPolicyInProgress", "in order startup policy is in progress"),
+        ("Normal", "InOrderStartupPolicyCompleted", "in order startup policy has completed"),
+    ]
+    restarting = [
+        ("Warning", "DefaultFailurePolicy", applying),
+        ("Warning", "RestartJobSetFailurePolicyAction", applying),
+    ]
+    suspended = ("Normal", "SuspendedJobs", "jobset is suspended")
+    assert [(note.type, note.reason, note.message) for note in world.notes] == [
+        suspended,
+        in_order[0],
+        ("Normal", "ResumeJobs", "jobset is resumed"),
+        in_order[1],
+        *restarting,
+        in_order[0],
+        ("Normal", "JobsReady", "all jobs are ready"),
+        in_order[1],
+        *restarting,
+        in_order[0],
+        suspended,
+        ("Normal", "JobSetSuspended", "jobset is suspended"),
+    ]
 
 
 def test_dependson_rjob_b_depends_on_ready_status_of_rjob_a():

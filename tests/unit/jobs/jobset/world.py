@@ -10,7 +10,7 @@ import msgspec
 from msgspec.structs import replace
 
 from muster.api.batch import Job, JobCondition
-from muster.api.conditions import find
+from muster.api.conditions import find, is_true
 from muster.api.jobset import JobSet, names
 from muster.api.meta import Condition
 from muster.api.notes import Note
@@ -18,6 +18,8 @@ from muster.jobs.job.conditions import finish
 from muster.jobs.jobset.children import owner_reference
 from muster.jobs.jobset.decide import decide
 from muster.jobs.jobset.plan import Change, JobSetPlan
+from muster.jobs.jobset.status import says_it_runs
+from muster.jobs.jobset.terms import is_suspended
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -81,7 +83,8 @@ class World:
             *(partial(self._create, job) for job in plan.create),
         ]
         if plan.status != self.jobset.status:
-            steps.append(partial(self._store, plan))
+            begins = not is_suspended(self.jobset) and not says_it_runs(self.jobset.status)
+            steps.insert(0 if begins else len(steps), partial(self._store, plan))
         for step in steps[:writes]:
             step()
         self.expired |= plan.expired
@@ -101,14 +104,17 @@ class World:
         assert not set(create) & set(self.jobs), "no two Jobs of one name"
         assert not {job.metadata.name for job in plan.delete} & {change.job.metadata.name for change in plan.change}
         assert all(job.metadata.deletion_timestamp is None for job in plan.delete)
+        begin = [*plan.create, *(change.wanted for change in plan.change)]
+        assert says_it_runs(plan.status) or all(job.spec.suspend for job in begin)
 
     def _change(self, change: Change) -> None:
         """As the server allows it: a template changes only while its Job is suspended and has no pods."""
         job = self.jobs[change.job.metadata.name]
-        if change.spec.template != job.spec.template:
+        if change.wanted.spec.template != job.spec.template:
             assert job.spec.suspend
-            assert job.status.start_time is None or job.status.active == 0
-        self.jobs[job.metadata.name] = replace(job, spec=change.spec)
+            stopped = is_true(job.status.conditions, "Suspended") and job.status.active == 0
+            assert job.status.start_time is None or stopped
+        self.jobs[job.metadata.name] = replace(job, metadata=change.wanted.metadata, spec=change.wanted.spec)
 
     def _store(self, plan: JobSetPlan) -> None:
         assert plan.status.restarts >= self.jobset.status.restarts, "attempts are never taken back"

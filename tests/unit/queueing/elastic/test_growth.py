@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from muster.api.kueue import Admission, Workload
+from muster.api.kueue import Admission, Workload, WorkloadStatus
+from muster.api.managed.dispatch import Refusal
 from muster.api.quantity import format_amount
 from muster.queueing.convert import workload as read
 from muster.queueing.elastic import growth
@@ -49,6 +50,9 @@ def assigned(count):
     }
 
 
+REFUSED = Refusal.of(workload(), "No!").written()
+
+
 def usage(made):
     held = read(made, "cq").usage
     assert held is not None
@@ -80,17 +84,36 @@ def test_what_is_missing_waits_under_its_own_key_for_the_same_flavors():
         workload(true=("QuotaReserved",)),
         workload(true=(*ADMITTED, "Evicted")),
         workload(true=(*ADMITTED, "Finished")),
+        workload(annotations=ELASTIC | REFUSED),
     ],
-    ids=["it has all", "it has more", "not elastic", "not admitted yet", "evicted", "finished"],
+    ids=["it has all", "it has more", "not elastic", "not admitted yet", "evicted", "finished", "refused elsewhere"],
 )
 def test_nothing_waits(made):
     assert growth.growth(made, "cq") is None
+
+
+def test_another_size_than_was_refused_waits():
+    assert growth.growth(workload(wanted=5, annotations=ELASTIC | REFUSED), "cq").podsets[0].count == 3
 
 
 def test_what_is_granted():
     assert growth.granted(workload()) == {"main": 2}
     assert growth.granted(workload(true=("QuotaReserved",))) == {}
     assert growth.granted(Workload()) == {}
+
+
+@pytest.mark.parametrize(
+    ("made", "size"),
+    [
+        (workload(wanted=4, granted=2), 2),
+        (workload(wanted=1, granted=2), 1),
+        (workload(wanted=4, granted=2, annotations={}), 4),
+        (msgspec.structs.replace(workload(wanted=4), status=WorkloadStatus()), 4),
+    ],
+    ids=["it lacks some", "it has more", "not elastic", "without quota"],
+)
+def test_what_there_is_quota_for(made, size):
+    assert [podset.count for podset in growth.afforded(made)] == [size]
 
 
 def test_it_is_lowered_to_what_is_wanted_and_never_raised():
@@ -125,3 +148,18 @@ def test_while_it_shrinks_what_ended_in_the_part_that_goes_is_not_given_back_twi
         ),
     )
     assert usage(stale)[FlavorResource("f", "cpu")] == 1000
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "what"),
+    [
+        (workload(granted=2), workload(granted=3), True),
+        (workload(granted=3), workload(granted=2), False),
+        (workload(granted=2), workload(granted=2, wanted=6), False),
+        (workload(granted=2, true=("QuotaReserved",)), workload(granted=3), False),
+        (workload(granted=2, annotations={}), workload(granted=3, annotations={}), False),
+    ],
+    ids=["more", "less", "only wanted", "just admitted", "not elastic"],
+)
+def test_whether_a_workload_that_runs_was_given_more(old, new, what):
+    assert growth.grew(old, new) is what

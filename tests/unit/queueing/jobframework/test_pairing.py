@@ -9,6 +9,7 @@ import pytest
 from muster.api import kueue
 from muster.api.core import PodTemplateSpec
 from muster.api.kueue import names
+from muster.api.managed.dispatch import HOME_ANNOTATION, REFUSED_ANNOTATION
 from muster.api.meta import Condition, ObjectMeta, OwnerReference
 from muster.queueing.jobframework.observed import End, ObservedJob
 from muster.queueing.jobframework.pairing import PairingPlan, PairingRules, decide
@@ -395,6 +396,54 @@ CASES = {
         [workload(ADMITTED, reclaimable=3)],
         {},
     ),
+    "the rest of a job that has ended still runs": (
+        READY_OFF,
+        job(runs=True, end=End(False, "m"), composed=True),
+        [workload(ADMITTED)],
+        {},
+    ),
+    "it has stopped": (
+        READY_OFF,
+        job(runs=True, active=False, end=End(False, "m"), composed=True),
+        [workload(ADMITTED)],
+        {"Finished": "True Failed"},
+    ),
+    "pods that run again whose quota was given away: it stops": (
+        READY_OFF,
+        job(runs=True, ended=1, composed=True),
+        [workload(ADMITTED, reclaimable=3)],
+        {"stop": "Pods run again that had succeeded and given their quota back; it queues again whole"},
+    ),
+    "elastic ones too": (
+        READY_OFF,
+        job(12, runs=True, elastic=True, composed=True),
+        [workload(ADMITTED, reclaimable=3)],
+        {"stop": "Pods run again that had succeeded and given their quota back; it queues again whole"},
+    ),
+    "it queues anew once it has stopped": (
+        READY_OFF,
+        job(composed=True),
+        [workload(ADMITTED, reclaimable=3)],
+        {"delete": ["wl"]},
+    ),
+    "and gives back as usual where it is evicted anyway": (
+        READY_OFF,
+        job(ended=1, composed=True),
+        [workload(f"{ADMITTED} Evicted=Preempted", reclaimable=3)],
+        {**RELEASED, "Requeued": "True Preempted", "reclaimable": 1},
+    ),
+    "one that shrinks has fewer that have ended": (
+        READY_OFF,
+        job(6, ended=1, runs=True, elastic=True, composed=True),
+        [workload(ADMITTED, reclaimable=3)],
+        {"pod_sets": [6], "granted": (6, {"cpu": "6"}), "reclaimable": 1},
+    ),
+    "an elastic job does not ask back what it gave either": (
+        READY_OFF,
+        job(runs=True, ended=1, elastic=True),
+        [workload(ADMITTED, reclaimable=3)],
+        {},
+    ),
     "pitfall-40 fewer that have ended do not stand in the way of an eviction": (
         READY_OFF,
         job(ended=1),
@@ -481,6 +530,12 @@ CASES = {
             "NodeFailures": True,
         }.items()
     },
+    "evicted, and its job may still run in another cluster": (
+        READY_OFF,
+        job(),
+        [workload(f"{ADMITTED} Evicted=Preempted", annotations={HOME_ANNOTATION: "a"})],
+        {},
+    ),
     "evicted by a person who deactivated it": (
         READY_OFF,
         job(),
@@ -580,6 +635,12 @@ CASES = {
         [workload(ADMITTED, deleting=True)],
         {},
     ),
+    "deleted Workload: it is kept while its job may still run in another cluster": (
+        READY_OFF,
+        job(),
+        [workload(ADMITTED, deleting=True, annotations={HOME_ANNOTATION: "a"})],
+        {},
+    ),
     "deleted Workload: then it goes": (
         READY_OFF,
         job(labels=MARKED),
@@ -638,6 +699,18 @@ CASES = {
         job(10, runs=True, elastic=True),
         [workload(ADMITTED, 12, granted=10)],
         {"pod_sets": [10]},
+    ),
+    "an elastic job that was refused its size where it runs asks for another one": (
+        READY_OFF,
+        job(11, runs=True, elastic=True),
+        [workload(ADMITTED, 12, granted=10, annotations={REFUSED_ANNOTATION: "12"})],
+        {"pod_sets": [11], "annotations": {REFUSED_ANNOTATION: None}},
+    ),
+    "an elastic job that was refused its size where it runs asks for no other": (
+        READY_OFF,
+        job(12, runs=True, elastic=True),
+        [workload(ADMITTED, 12, granted=10, annotations={REFUSED_ANNOTATION: "12"})],
+        {},
     ),
     "an elastic job that waits is changed in place": (
         READY_OFF,

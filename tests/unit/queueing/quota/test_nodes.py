@@ -4,8 +4,8 @@ import msgspec
 import pytest
 
 from muster.api.core import Node
-from muster.api.kueue import ResourceFlavor, ResourceGroup
-from muster.queueing.quota.nodes import quota_from_nodes
+from muster.api.kueue import ClusterQueue, ResourceFlavor, ResourceGroup
+from muster.queueing.quota.nodes import FOLLOWS_NODES, following, quota_from_nodes
 
 READY = [{"type": "Ready", "status": "True", "reason": "R", "message": "m"}]
 FLAVORS = {
@@ -92,3 +92,14 @@ def test_limits_are_kept():
     (made,) = quota_from_nodes((group(("any",), borrowingLimit="1", lendingLimit="2"),), {}, [])
     (quota,) = made.flavors[0].resources
     assert (quota.borrowing_limit, quota.lending_limit) == ("1", "2")
+
+
+@pytest.mark.parametrize(
+    ("annotations", "cpu"), [({FOLLOWS_NODES: "true"}, "4"), ({FOLLOWS_NODES: "false"}, "0"), ({}, "0")]
+)
+def test_a_queue_that_follows_nodes_has_what_they_have(annotations, cpu):
+    body = {"metadata": {"name": "q", "annotations": annotations}}
+    queue = msgspec.convert(body | {"spec": {"resourceGroups": [msgspec.to_builtins(group(("any",)))]}}, ClusterQueue)
+    flavor = msgspec.convert({"metadata": {"name": "any"}}, ResourceFlavor)
+    (given,) = following(queue, {"any": flavor}, [node()]).spec.resource_groups
+    assert [quota.nominal_quota for quota in given.flavors[0].resources] == [cpu]

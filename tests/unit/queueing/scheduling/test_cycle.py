@@ -114,6 +114,9 @@ class Played:
     def check_skips(self, wanted: dict[str, int]) -> None:
         assert self.outcome.skips == wanted
 
+    def check_recomputed(self, wanted: dict[str, str]) -> None:
+        assert self.outcome.recomputed == list(wanted.items())
+
     def check_looks(self, wanted: int) -> None:
         assert self.outcome.looks == wanted
 

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from tests.unit.queueing import lives
 from tests.unit.queueing.lives import NOW, at
 
-from muster.api.conditions import find
+from muster.api.conditions import find, is_true
 from muster.api.kueue import Workload, WorkloadStatus
 from muster.queueing.workload.lifecycle import LifecyclePlan, QueueingContext, decide
 
@@ -167,6 +167,17 @@ def test_pitfall_8_quota_of_what_is_admitted_is_never_given_back_here(world: dic
     if "admitted" in world:
         assert plan.status.admission == workload.status.admission
         assert find(plan.status.conditions, "QuotaReserved") == find(workload.status.conditions, "QuotaReserved")
+
+
+@sampled(_WORLDS)
+def test_a_clone_whose_job_has_not_come_holds_nothing_once_it_is_evicted(world: dict[str, Any]) -> None:
+    workload = lives.workload({**world, "clone": True, "owned": False})
+    plan = decide(workload, lives.around(world), NOW)
+    is_over = is_true(plan.status.conditions, "Finished") or world["deleting"]
+    if is_true(plan.status.conditions, "Evicted") and not is_over:
+        assert plan.status.admission is None
+        assert not is_true(plan.status.conditions, "QuotaReserved")
+        assert not is_true(plan.status.conditions, "Admitted")
 
 
 @sampled(_WORLDS)

@@ -426,6 +426,7 @@ def test_no_secret_shows_in_a_repr() -> None:
 FOREIGN: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
     ("insecure", {"insecure-skip-tls-verify": True}, {}, "insecure-skip-tls-verify is not allowed"),
     ("http", {"server": "http://h"}, {}, "the server must be reached by https"),
+    ("proxy", {"proxy-url": "http://10.0.0.1:80"}, {}, "proxy-url is not allowed"),
     ("authority file", {"certificate-authority": "/a"}, {}, "certificate-authority must be given as"),
     ("token file", {}, {"tokenFile": "/a"}, "tokenFile is not allowed"),
     ("certificate file", {}, {"client-certificate": "/a", "client-key": "/b"}, "client-certificate must be given as"),

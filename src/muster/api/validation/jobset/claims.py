@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 
-from muster.api.core import Container
 from muster.api.jobset import JobSet, ReplicatedJob
 from muster.api.jobset.naming import claim_name
 from muster.api.validation.fields import Errors, each, invalid
@@ -15,7 +14,7 @@ def volume_claims(path: str, job_set: JobSet) -> Errors:
     """Each claim has a name of its own, and some container mounts it; whether it is there already is asked later."""
     seen: set[str] = set()
     roles = job_set.spec.replicated_jobs
-    mounted = {mount.name for role in roles for one in _containers(role) for mount in one.volume_mounts}
+    mounted = {name for role in roles for name in mounts(role)}
     for i, policy in enumerate(job_set.spec.volume_claim_policies):
         for j, template in enumerate(policy.templates):
             name = template.metadata.name
@@ -36,10 +35,11 @@ def volume_claims(path: str, job_set: JobSet) -> Errors:
             yield invalid(where, name, f"volume name conflicts with VolumeClaimPolicy template name: {name}")
 
 
-def _containers(role: ReplicatedJob) -> Iterator[Container]:
+def mounts(role: ReplicatedJob) -> frozenset[str]:
+    """The names of what the containers of a replicated job mount."""
     spec = role.template.spec.template.spec
-    yield from spec.init_containers
-    yield from spec.containers
+    containers = (*spec.init_containers, *spec.containers)
+    return frozenset(mount.name for container in containers for mount in container.volume_mounts)
 
 
 def _volumes(roles: tuple[ReplicatedJob, ...]) -> Iterator[tuple[str, str]]:

@@ -2,12 +2,14 @@
 
 from collections.abc import Collection, Sequence
 
-from muster.api.batch import MAX_PARALLELISM
+from muster.api.batch import MAX_PARALLELISM, pods_at_once
 from muster.api.jobset import JobSetSpec, ReplicatedJob, names
 from muster.api.validation.fields import Errors, duplicate, forbidden, invalid
+from muster.api.validation.jobset.claims import mounts
 
 # Each of them is counted and looked at by itself.
 MOST_PODS = MAX_PARALLELISM
+_RESERVED = "the name is reserved for the volume that the start of the group is told by"
 
 
 def group_start(path: str, spec: JobSetSpec) -> Errors:
@@ -31,6 +33,7 @@ def group_start(path: str, spec: JobSetSpec) -> Errors:
     if spec.failure_policy is not None and spec.failure_policy.restart_strategy == names.IN_PLACE_RESTART:
         sentence = "may not be combined with restartStrategy InPlaceRestart, which has a barrier of its own"
         yield forbidden(path, sentence)
+    yield from _claims("spec.volumeClaimPolicies", spec, targets)
     yield from _dependencies("spec.replicatedJobs", spec.replicated_jobs, targets)
     for i, role in enumerate(spec.replicated_jobs):
         where = f"spec.replicatedJobs[{i}]"
@@ -41,11 +44,7 @@ def group_start(path: str, spec: JobSetSpec) -> Errors:
 
 def _pods(role: ReplicatedJob) -> int:
     """How many pods of a role start together; a Job without any is looked at like one that has one."""
-    spec = role.template.spec
-    at_once = 1 if spec.parallelism is None else spec.parallelism
-    if spec.completions is not None:
-        at_once = min(at_once, spec.completions)
-    return role.replicas * max(at_once, 1)
+    return role.replicas * max(pods_at_once(role.template.spec), 1)
 
 
 def _named(path: str, named: tuple[str, ...], roles: Collection[str]) -> Errors:
@@ -90,5 +89,13 @@ def _containers(path: str, role: ReplicatedJob) -> Errors:
 def _volumes(path: str, role: ReplicatedJob) -> Errors:
     for i, volume in enumerate(role.template.spec.template.spec.volumes):
         if volume.name == names.GROUP_SCHEDULING_VOLUME:
-            sentence = "the name is reserved for the volume that the start of the group is told by"
-            yield invalid(f"{path}[{i}].name", volume.name, sentence)
+            yield invalid(f"{path}[{i}].name", volume.name, _RESERVED)
+
+
+def _claims(path: str, spec: JobSetSpec, targets: Collection[str]) -> Errors:
+    """A claim that is mounted is a volume of its name."""
+    mounted = {name for role in spec.replicated_jobs if role.name in targets for name in mounts(role)}
+    for i, policy in enumerate(spec.volume_claim_policies):
+        for j, template in enumerate(policy.templates):
+            if (name := template.metadata.name) == names.GROUP_SCHEDULING_VOLUME and name in mounted:
+                yield invalid(f"{path}[{i}].templates[{j}].name", name, _RESERVED)

@@ -14,6 +14,9 @@ from muster.api.validation.jobset.placement import exclusive_placement
 from muster.api.validation.jobset.template import job_template
 from muster.api.validation.names import dns_1035_label, dns_subdomain
 
+# Upstream begins to make as many Jobs as an int32 can say.
+_MOST_JOBS = 100_000
+
 _MAX_INT32 = 2**31 - 1
 _MAX_NAME = 63
 _SUFFIX = "-abcde"  # of a pod's name: any five characters
@@ -41,6 +44,9 @@ def rules(job_set: JobSet) -> Errors:
     for i, role in enumerate(spec.replicated_jobs):
         yield from _replicated_job(f"spec.replicatedJobs[{i}]", job_set, role, earlier)
         earlier.add(role.name)
+    jobs = sum(role.replicas for role in spec.replicated_jobs)
+    if jobs > _MOST_JOBS:
+        yield invalid("spec.replicatedJobs", jobs, f"must not make more than {_MOST_JOBS} Jobs")
     if spec.success_policy is not None:
         path = "spec.successPolicy.targetReplicatedJobs"
         for i, target in enumerate(spec.success_policy.target_replicated_jobs):

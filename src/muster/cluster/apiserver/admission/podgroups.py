@@ -1,7 +1,7 @@
 """What there is to say of pods of PodGroups that are allowed (KEP-34)."""
 
 from muster.api.core import POD
-from muster.api.pods import controller_of
+from muster.api.meta import controller_of
 from muster.cluster.apiserver.admission.chain import Attempt, Remark
 from muster.controllers.podgroup.gang import PodGroups
 
@@ -22,7 +22,7 @@ def endless_batch_pods(groups: PodGroups) -> Remark:
         if attempt.document.get("spec", {}).get("restartPolicy") != "Always":
             return ""
         pod = POD.typed(attempt.document)
-        owner = controller_of(pod)
+        owner = controller_of(pod.metadata)
         return ENDLESS if groups.key(pod) and (owner is None or owner.kind not in _SERVICES) else ""
 
     return remark

@@ -3,7 +3,7 @@
 A frame is a list: first the cost that is left, then a slot for each variable.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any, TypeAlias
 
 from msgspec import Struct
@@ -396,5 +396,6 @@ def _same(a: Any, b: Any, shape: Shape) -> bool:
 
 
 def key_of(item: Any, keys: Sequence[str]) -> tuple[Any, ...]:
-    """What tells an item of a list-map from the others."""
-    return tuple(item.get(key) for key in keys) if isinstance(item, dict) else (item,)
+    """What tells an item of a list-map from the others. An object of before may have been stored under no such rule."""
+    values = (item.get(key) for key in keys) if isinstance(item, dict) else (item,)
+    return tuple(value if isinstance(value, Hashable) else repr(value) for value in values)

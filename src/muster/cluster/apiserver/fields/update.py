@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
+from muster.api.patch.json import equal
 from muster.cluster.apiserver.decode import Document
 from muster.cluster.apiserver.fields.compare import Changes, compare
 from muster.cluster.apiserver.fields.managers import (
@@ -20,7 +21,6 @@ from muster.cluster.apiserver.fields.managers import (
 )
 from muster.cluster.apiserver.fields.schema import FieldSchema
 from muster.cluster.apiserver.fields.sets import SELF, FieldSet, union, without
-from muster.cluster.apiserver.patch.json import equal
 
 NOTHING: FieldSet = {}
 

@@ -31,10 +31,16 @@ from muster.cluster.apiserver.identity.users import Authenticator
 from muster.cluster.apiserver.pipeline import ApiServer
 
 LIMITS = Limits()
+# Who answers none of so many probes has gone; as with Go's servers.
+_TCP_KEEPALIVE = {"TCP_KEEPIDLE": 15, "TCP_KEEPINTVL": 15, "TCP_KEEPCNT": 9}
 SETTLED_SECONDS = 1.0  # who got the last answer so long ago has taken all of it
 
 
-class AddressTaken(Exception):  # noqa: N818  (it says what is)
+class AddressUnusable(Exception):  # noqa: N818  (it says what is)
+    """The server cannot listen there; the text says where, and why."""
+
+
+class AddressTaken(AddressUnusable):
     """Another process listens there; the text says where and what to do."""
 
 
@@ -65,7 +71,7 @@ class HttpsFront:
         self._doors: list[Door] = []
 
     async def start(self, host: str, port: int) -> int:
-        """Listen; returns the port, which is a free one if 0 was asked for. Raises `AddressTaken`, `OSError`."""
+        """Listen; returns the port, which is a free one if 0 was asked for. Raises `AddressUnusable`, `OSError`."""
         return await self.listen(bound(host, port))
 
     async def listen(self, address: socket.socket) -> int:
@@ -73,7 +79,8 @@ class HttpsFront:
         tune_allocator()
         # It warns of every request that makes no sense: any client could fill the log.
         logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
-        self._config.load()
+        if not self._config.loaded:
+            self._config.load()
         door = Door(address, self._context, self._crowd, self._arrival)
         door.open()
         self._doors.append(door)
@@ -139,18 +146,25 @@ class Arrival(asyncio.Protocol):
 
 
 def bound(host: str, port: int) -> socket.socket:
-    """Take an address, without listening yet. Raises `AddressTaken`, `OSError`."""
+    """Take an address, or that of a host name, without listening yet. Raises `AddressUnusable`."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        # What it accepts is as it is itself: a client that has gone without a word is noticed.
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        for option, value in _TCP_KEEPALIVE.items():
+            if hasattr(socket, option):
+                listener.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
+        if family == socket.AF_INET6:  # `::` leaves 0.0.0.0 to others
+            listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
         listener.bind((host, port))
     except OSError as error:
         listener.close()
         if error.errno == errno.EADDRINUSE:
             problem = f"{host}:{port} is taken by another process"
             raise AddressTaken(f"{problem}: stop it or choose another port (0 takes any free one)") from None
-        raise
+        raise AddressUnusable(f"cannot listen on {host}: {error.strerror}") from error
     return listener
 
 

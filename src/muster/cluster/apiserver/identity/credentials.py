@@ -2,15 +2,24 @@
 
 import base64
 import ssl
+from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 from msgspec import Struct
 
 from muster.cluster.apiserver.access.control import Trust
 from muster.cluster.apiserver.access.jwt import SigningKey
 from muster.cluster.apiserver.access.jwt import load as load_key
-from muster.cluster.apiserver.identity.certificates import Authority, CredentialError, Pair, read_private, write_private
+from muster.cluster.apiserver.identity.certificates import (
+    SERVER_NAMES,
+    Authority,
+    CredentialError,
+    Pair,
+    read_private,
+    write_private,
+)
 from muster.cluster.apiserver.identity.users import ADMIN, Authenticator, TokenCheck, fixed_tokens
 from muster.runtime.ids import Ids
 
@@ -28,15 +37,16 @@ class Credentials(Struct, frozen=True):
     signing_key: SigningKey
 
     @classmethod
-    def load(cls, directory: Path, now: datetime, ids: Ids) -> "Credentials":
+    def load(cls, directory: Path, now: datetime, ids: Ids, also: tuple[str, ...] = ()) -> "Credentials":
         """Load them from a directory of their own, making what is missing or too old.
 
+        also: names and addresses by which other machines reach the server.
         Raises `CredentialError` for files that make no sense, `OSError`.
         """
         authority = Authority(directory, now)
         return cls(
             authority_pem=authority.pair.certificate_pem,
-            server=authority.server(),
+            server=authority.server((*SERVER_NAMES, *also)),
             admin=authority.client("admin", ADMIN),
             token=_token(directory / "admin.token", ids),
             signing_key=_signing_key(directory / "service-accounts.key"),
@@ -62,17 +72,11 @@ class Credentials(Struct, frozen=True):
         return context
 
     def kubeconfig(self, server: str) -> bytes:
-        """A kubeconfig for the admin; `server` is the URL."""
-        document = {
-            "apiVersion": "v1",
-            "kind": "Config",
-            "clusters": [
-                {
-                    "name": CLUSTER,
-                    "cluster": {"server": server, "certificate-authority-data": _text(self.authority_pem)},
-                }
-            ],
-            "users": [
+        """A kubeconfig for the admin; `server` is the URL, which is of this machine."""
+        # An answer is sent there in less time than it takes to compress it.
+        return _written(
+            clusters=[{"name": CLUSTER, "cluster": self._cluster(server) | {"disable-compression": True}}],
+            users=[
                 {
                     "name": f"{CLUSTER}-admin",
                     "user": {
@@ -82,14 +86,18 @@ class Credentials(Struct, frozen=True):
                     },
                 }
             ],
-            "contexts": [
+            contexts=[
                 {"name": CLUSTER, "context": {"cluster": CLUSTER, "user": f"{CLUSTER}-admin", "namespace": "default"}}
             ],
-            "current-context": CLUSTER,
-        }
-        import yaml  # it takes long to load, and a cluster for one command writes no kubeconfig
+            current=CLUSTER,
+        )
 
-        return yaml.safe_dump(document, sort_keys=False).encode()
+    def cluster_info(self, server: str) -> str:
+        """A kubeconfig that says where the server is and how to trust it, and lets no user in: as kubeadm has it."""
+        return _written(clusters=[{"name": "", "cluster": self._cluster(server)}]).decode()
+
+    def _cluster(self, server: str) -> dict[str, Any]:
+        return {"server": server, "certificate-authority-data": _text(self.authority_pem)}
 
     def write_kubeconfig(self, path: Path, server: str) -> None:
         """Write the kubeconfig for its owner's eyes only. Raises `OSError`."""
@@ -121,6 +129,22 @@ def _signing_key(file: Path) -> SigningKey:
         return key
     except ValueError as error:
         raise CredentialError(f"{file} is damaged ({error}); remove it to make a new one") from error
+
+
+def _written(
+    clusters: Sequence[Any], users: Sequence[Any] = (), contexts: Sequence[Any] = (), current: str = ""
+) -> bytes:
+    import yaml  # it takes long to load, and a cluster for one command writes no kubeconfig
+
+    document = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": list(clusters),
+        "users": list(users),
+        "contexts": list(contexts),
+        "current-context": current,
+    }
+    return yaml.safe_dump(document, sort_keys=False).encode()
 
 
 def _text(pem: bytes) -> str:

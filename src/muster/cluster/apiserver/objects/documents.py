@@ -26,6 +26,13 @@ class Documents:
         """The object as of the newest write, durable or not."""
         return self.store.latest(key)
 
+    async def settled(self, key: Key) -> None:
+        """Wait until `latest` is durable: before an answer that says how it is, and is no write's own.
+
+        Raises `ApiError` (the store's) if it never comes to be.
+        """
+        await self.store.settled(key)
+
     async def put(self, key: Key, document: Document, *, dry_run: bool = False, beside: Sequence[Put] = ()) -> bytes:
         """Store an object and return it as stored, once it is durable. Raises `ApiError` (413, and the store's).
 

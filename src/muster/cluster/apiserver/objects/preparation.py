@@ -13,10 +13,10 @@ import msgspec
 from muster.api.core import PodSpec
 from muster.api.defaults import generate_selector, keep_allocated
 from muster.api.meta import NAMESPACE_FINALIZER
+from muster.api.patch.json import equal
 from muster.api.pods import qos_class
 from muster.api.quantity import QuantityError
 from muster.cluster.apiserver.decode import Document
-from muster.cluster.apiserver.patch.json import equal
 
 # Members of an object that say nothing of what is wanted.
 _NOT_DESIRED = frozenset({"apiVersion", "kind", "metadata", "status"})

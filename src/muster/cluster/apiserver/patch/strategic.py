@@ -17,8 +17,8 @@ not there, directives never reach the result, and refusals that are internal err
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from muster.api.patch.limits import shown, unprocessable
 from muster.api.status import ApiError, bad_request
-from muster.cluster.apiserver.patch.limits import shown, unprocessable
 
 _DIRECTIVE = "$patch"
 _RETAIN_KEYS = "$retainKeys"

@@ -36,7 +36,7 @@ async def read_log(entry: Entry, query: Mapping[str, str], nodes: Mapping[str, L
     node = nodes.get(name)
     if node is None:
         raise unavailable(f'the node "{name}" of pod "{pod.metadata.name}" is not connected: no log can be read')
-    return Stream(await _started(node.logs(pod, options)), TEXT, is_endless=options.follow)
+    return Stream(await started(node.logs(pod, options)), TEXT, is_endless=options.follow)
 
 
 async def read_kept_log(job: Entry, query: Mapping[str, str], nodes: Mapping[str, LogSource]) -> Response | Stream:
@@ -56,7 +56,7 @@ async def read_kept_log(job: Entry, query: Mapping[str, str], nodes: Mapping[str
     options = log_options(pod.name, container, query)
     if options.attempt is not None and options.attempt not in pod.containers[container]:
         raise bad_request(f"there is no log of attempt {options.attempt} of container {container} in pod {pod.name}")
-    return Stream(await _started(node.kept_log(pod, options)), TEXT)
+    return Stream(await started(node.kept_log(pod, options)), TEXT)
 
 
 def log_options(name: str, container: str, query: Mapping[str, str]) -> LogOptions:
@@ -124,20 +124,20 @@ async def _nothing() -> AsyncIterator[bytes]:
     yield b""
 
 
-async def _started(pieces: AsyncIterator[bytes]) -> "_Pieces":
+async def started(pieces: AsyncIterator[bytes]) -> "Pieces":
     """The pieces, once there is one, or none has come so far. Raises what the node raises instead of the first."""
-    started = _Pieces(pieces)
+    begun = Pieces(pieces)
     try:
-        await asyncio.wait({started.first}, timeout=FIRST_PIECE_SECONDS)
-        if started.first.done():
-            started.first.result()
+        await asyncio.wait({begun.first}, timeout=FIRST_PIECE_SECONDS)
+        if begun.first.done():
+            begun.first.result()
     except BaseException:
-        await started.aclose()
+        await begun.aclose()
         raise
-    return started
+    return begun
 
 
-class _Pieces:
+class Pieces:
     """Pieces of which the first is already waited for."""
 
     def __init__(self, pieces: AsyncIterator[bytes]) -> None:
@@ -145,7 +145,7 @@ class _Pieces:
         self._pieces = pieces
         self._next: asyncio.Future[bytes | None] | None = self.first
 
-    def __aiter__(self) -> "_Pieces":
+    def __aiter__(self) -> "Pieces":
         return self
 
     async def __anext__(self) -> bytes:

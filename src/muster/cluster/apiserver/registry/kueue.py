@@ -24,13 +24,12 @@ from muster.api.kueue import (
     WORKLOAD_PRIORITY_CLASS,
 )
 from muster.api.kueue.conversion import to_v1beta1, to_v1beta2
-from muster.api.kueue.names import RESOURCE_IN_USE_FINALIZER
 from muster.api.kueue.v1beta1 import V1BETA1_KINDS
 from muster.api.kueue.visibility import VISIBILITY_VERSIONS, cluster_queues, local_queues, summaries
+from muster.api.managed.held import HELD_KINDS, hold_while_used
 from muster.api.validation.kueue import VALIDATIONS, Create, Update
 from muster.cluster.apiserver.decode import Document
 from muster.cluster.apiserver.objects import preparation, views
-from muster.cluster.apiserver.objects.metadata import meta_of
 from muster.cluster.apiserver.registry.resources import VIEW_VERBS, Resource, Rules, Subresource, View
 from muster.cluster.apiserver.request.selection import FieldLabels
 from muster.cluster.apiserver.schema import compile_structural
@@ -46,7 +45,6 @@ def _served(
     kind: Kind[Any],
     *short_names: str,
     has_status: bool = False,
-    held: bool = False,
     fields: FieldLabels = _NO_FIELDS,
     deprecated: bool = True,
 ) -> tuple[Resource, Resource]:
@@ -54,14 +52,13 @@ def _served(
 
     short_names: what kubectl also calls it.
     has_status: whether the status is a subresource.
-    held: whether new objects get the finalizer of resources in use.
     fields: what it can be selected by, in the stored version.
     deprecated: whether the old version warns of its age.
     """
     validation = VALIDATIONS[kind.resource]
     rules = Rules(
         default=DEFAULTS[kind.resource],
-        prepare_create=_prepare_held if held else preparation.new,
+        prepare_create=_prepare_held if kind in HELD_KINDS else preparation.new,
         prepare_update=preparation.changed_counted,
         has_generation=True,
         unconditional_update=False,
@@ -109,20 +106,18 @@ def _take_converted(resource: str, take: _Take, stored: Document, shown: Documen
 def _prepare_held(document: Document) -> None:
     """It stays until the controller that knows that nothing uses it any more lets it go."""
     preparation.new(document)
-    finalizers = meta_of(document).setdefault("finalizers", [])
-    if RESOURCE_IN_USE_FINALIZER not in finalizers:
-        finalizers.append(RESOURCE_IN_USE_FINALIZER)
+    hold_while_used(document)
 
 
 KUEUE: tuple[Resource, ...] = (
     *_served(ADMISSION_CHECK, "ac", has_status=True),
-    *_served(CLUSTER_QUEUE, "cq", has_status=True, held=True),
+    *_served(CLUSTER_QUEUE, "cq", has_status=True),
     *_served(COHORT, "co", has_status=True),
     *_served(LOCAL_QUEUE, "queue", "queues", "lq", has_status=True),
     *_served(MULTI_KUEUE_CLUSTER, "mkc", has_status=True),
     *_served(MULTI_KUEUE_CONFIG, "mkconf", deprecated=False),
     *_served(PROVISIONING_REQUEST_CONFIG, "prc"),
-    *_served(RESOURCE_FLAVOR, "flavor", "flavors", "rf", held=True),
+    *_served(RESOURCE_FLAVOR, "flavor", "flavors", "rf"),
     *_served(TOPOLOGY, "topo"),
     *_served(WORKLOAD, "kwl", "kueueworkload", "kueueworkloads", has_status=True, fields=_WORKLOAD_FIELDS),
     *_served(WORKLOAD_PRIORITY_CLASS, "wpc"),

@@ -6,6 +6,7 @@ from muster.api import apps, autoscaling_v2, core, policy
 from muster.api.autoscaling import HorizontalPodAutoscaler as AutoscalerV1
 from muster.api.autoscaling_v2 import HorizontalPodAutoscaler, MetricSpec, MetricStatus, MetricTarget, MetricValueStatus
 from muster.api.batch import CRON_JOB, CronJob
+from muster.api.meta import controller_of
 from muster.cluster.apiserver.tables.printer import (
     AGE,
     NAME,
@@ -101,7 +102,7 @@ def _daemon_set(daemon_set: apps.DaemonSet, now: datetime) -> Cells:
 
 def _revision(revision: apps.ControllerRevision, now: datetime) -> Cells:
     meta = revision.metadata
-    owner = next((owner for owner in meta.owner_references if owner.controller), None)
+    owner = controller_of(meta)
     group = owner.api_version.rpartition("/")[0] if owner else ""
     kind = owner.kind.lower() + (f".{group}" if group else "") if owner else ""
     controller = f"{kind}/{owner.name}" if owner else NONE

@@ -45,16 +45,24 @@ class Reader:
         self, resource: Resource, view: View, namespace: str, options: ListOptions, form: Form, include: str
     ) -> Listed:
         """The list, or the page of it, that is asked for; a long one in pieces. Raises `ApiError`."""
-        chosen = selection(options.label_selector, options.field_selector, resource.fields)
         presentation = Presentation(resource, view, form, include, self._clock.now())
+        if not (options.label_selector or options.field_selector or options.limit or options.continue_):
+            snapshot, _ = self._state(resource, namespace, options)
+            return await self._whole(snapshot, namespace, presentation)
+        page, meta = self.page(resource, namespace, options)
+        entries = await loaded(resource, page)
+        return await presentation.list([entry.body for entry in entries], meta)
+
+    def page(self, resource: Resource, namespace: str, options: ListOptions) -> tuple[Sequence[Entry], ListMeta]:
+        """The objects that are asked for, as they are stored, and what a list of them says of itself.
+
+        Raises `ApiError`.
+        """
+        chosen = selection(options.label_selector, options.field_selector, resource.fields)
         snapshot, start = self._state(resource, namespace, options)
         if chosen.name and namespace and not start and snapshot.revision == self._store.revision:
             snapshot = self._only(snapshot, Key(resource.key, namespace, chosen.name))
-        if not chosen and not options.limit and not start:
-            return await self._whole(snapshot, namespace, presentation)
-        page, meta = self._page(snapshot, start, chosen, options.limit, (resource.key, namespace))
-        entries = await loaded(resource, page)
-        return await presentation.list([entry.body for entry in entries], meta)
+        return self._cut(snapshot, start, chosen, options.limit, (resource.key, namespace))
 
     def _only(self, snapshot: Snapshot, key: Key) -> Snapshot:
         """The newest state, of which only this object is of interest."""
@@ -97,7 +105,7 @@ class Reader:
         if asked > self._store.revision:
             raise paging.too_large_revision(asked, self._store.revision)
 
-    def _page(
+    def _cut(
         self, snapshot: Snapshot, start: str, chosen: Selection, limit: int, where: tuple[str, str]
     ) -> tuple[Sequence[Entry], ListMeta]:
         entries: Sequence[Entry] = snapshot.entries

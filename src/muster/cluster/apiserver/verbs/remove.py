@@ -17,9 +17,9 @@ from muster.cluster.apiserver.objects.documents import Documents, decode_entry
 from muster.cluster.apiserver.objects.loading import loaded_entry, saved_document, written_body
 from muster.cluster.apiserver.request.call import Call
 from muster.cluster.apiserver.request.requestinfo import boolean, integer, list_options
-from muster.cluster.apiserver.request.selection import selection
 from muster.cluster.apiserver.schema import Checker, DecodeError, compile_builtin
 from muster.cluster.apiserver.verbs.deletion import Removed, check_options, check_preconditions, delete
+from muster.cluster.apiserver.verbs.read import Reader
 from muster.cluster.store import Key, Put
 from muster.runtime.clock import Clock
 from muster.runtime.refusals import is_refusal
@@ -47,8 +47,9 @@ def _nothing(document: Document) -> Sequence[Put]:  # noqa: ARG001  (one of many
 class Remover:
     """Deletes objects."""
 
-    def __init__(self, documents: Documents, clock: Clock, admission: Admission) -> None:
+    def __init__(self, documents: Documents, reader: Reader, clock: Clock, admission: Admission) -> None:
         self._documents = documents
+        self._reader = reader
         self._clock = clock
         self._admission = admission
 
@@ -68,12 +69,10 @@ class Remover:
         return await self._delete(call, options, note)
 
     async def delete_collection(self, call: Call) -> tuple[list[bytes], ListMeta]:
-        """Delete what is selected; returns the objects as they were listed. Raises `ApiError`."""
+        """Delete what a list would show, with a `limit` no more; returns that as it was listed. Raises `ApiError`."""
         chosen = list_options(call.request.query)
         options = _read_options(call.request)
-        selected = selection(chosen.label_selector, chosen.field_selector, call.resource.fields)
-        listed = self._documents.store.list(call.resource.key, call.namespace)
-        entries = selected.of(listed.entries)
+        entries, meta = self._reader.page(call.resource, call.namespace, chosen)
         for first in range(0, len(entries), _PIECE):
             piece = entries[first : first + _PIECE]
             results = await asyncio.gather(
@@ -83,7 +82,7 @@ class Remover:
                 # What is gone already needs no deleting.
                 if isinstance(result, BaseException) and not is_refusal(result, "NotFound"):
                     raise result
-        return [entry.body for entry in entries], ListMeta(resource_version=str(listed.revision))
+        return [entry.body for entry in entries], meta
 
     async def _delete_listed(self, call: Call, key: Key, options: DeleteOptions) -> None:
         one = Call(
@@ -103,6 +102,7 @@ class Remover:
         while True:
             entry = self._documents.latest(call.key)
             if entry is None:
+                await self._documents.settled(call.key)
                 raise not_found(call.resource.name, call.name)
             loaded = await loaded_entry(call.resource, entry)
             document = decode_entry(loaded)
@@ -117,6 +117,7 @@ class Remover:
                 break  # else it was changed while webhooks had their say
         self._admission.settle(attempt, self._documents.store)
         if not isinstance(outcome, Removed) and not outcome.changed:
+            await self._documents.settled(call.key)
             return loaded.body
         write = self._documents.remove if isinstance(outcome, Removed) else self._documents.put
         body = written_body(outcome.document, saved, await write(call.key, saved, dry_run=dry_run, beside=beside))

@@ -11,6 +11,8 @@ from typing import Any
 
 import msgspec
 
+from muster.api.patch import json as json_patch
+from muster.api.patch import merge
 from muster.api.status import (
     ApiError,
     FieldError,
@@ -30,8 +32,7 @@ from muster.cluster.apiserver.identity.users import Access, Authorizer
 from muster.cluster.apiserver.objects import metadata
 from muster.cluster.apiserver.objects.documents import Documents, decode_entry
 from muster.cluster.apiserver.objects.loading import loaded_entry, saved_document, written_body
-from muster.cluster.apiserver.patch import json as json_patch
-from muster.cluster.apiserver.patch import merge, strategic
+from muster.cluster.apiserver.patch import strategic
 from muster.cluster.apiserver.registry.resources import View
 from muster.cluster.apiserver.request.body import check_patched, faults_of_patch, read_object, require_kind
 from muster.cluster.apiserver.request.call import Call
@@ -80,6 +81,7 @@ class Writer:
         if self._documents.latest(call.key) is not None:
             return await self._change(call, options, replaced), False
         if call.subresource or not call.resource.rules.create_on_update:
+            await self._documents.settled(call.key)
             raise not_found(call.resource.name, call.name)
         if uid := metadata.meta_of(document).get("uid"):
             message = f"Precondition failed: UID in precondition: {uid}, UID in object meta: "
@@ -187,6 +189,7 @@ class Writer:
         saved = await saved_document(call.resource, document)
         key = Key(call.resource.key, namespace, name)
         if self._documents.latest(key) is not None:
+            await self._documents.settled(key)
             raise already_exists(call.resource.name, name)
         self._admission.settle(attempt, store)
         if rules.warning:
@@ -214,6 +217,7 @@ class Writer:
         for _ in range(CHANGE_ATTEMPTS):
             entry = self._documents.latest(call.key)
             if entry is None:
+                await self._documents.settled(call.key)
                 raise not_found(call.resource.name, call.name)
             loaded = await loaded_entry(call.resource, entry)
             old = decode_entry(loaded)
@@ -255,6 +259,7 @@ class Writer:
         if rules.has_generation and document.get("spec") != old.get("spec"):
             document["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
         if as_stored and fields.same_but_times(old, document):
+            await self._documents.settled(call.key)
             return entry.body
         await self._require_valid(call, call.name, call.view.validate_update, _typed(call, document), _typed(call, old))
         await self._admission.judge(attempt, store, call.warnings)

@@ -17,17 +17,20 @@ from muster.api.core import (
     Secret,
     SecurityContext,
 )
-from muster.api.pods import container_requests
+from muster.api.pods import container_requests, job_uid
 from muster.api.quantity import Quantity
+from muster.api.shells import HANGS_UP
 from muster.cluster.nodes.container import environment, rights
 from muster.cluster.nodes.container.downward import NodeFacts
 from muster.cluster.nodes.container.environment import ConfigError, Environment, Names, Objects
 from muster.cluster.nodes.disk.remover import Remover
+from muster.cluster.nodes.disk.states import VARIABLE as STATE
+from muster.cluster.nodes.disk.states import States
 from muster.cluster.nodes.disk.storage import PodStorage, Storage
+from muster.cluster.nodes.gpus.device import FAMILIES
+from muster.cluster.nodes.gpus.holding import Gpus, Wanted
 from muster.cluster.nodes.machine import cgroups
 from muster.cluster.nodes.machine.cgroups import Cgroups
-from muster.cluster.nodes.machine.gpus import RESOURCE as GPU
-from muster.cluster.nodes.machine.gpus import Gpus
 from muster.cluster.nodes.machine.isolation import Isolation, command
 from muster.cluster.nodes.network.hosts import hostname
 from muster.cluster.nodes.network.network import Network
@@ -58,6 +61,7 @@ MESSAGE_FILE = "termination-message"
 class Kit:
     """What the pods of a node have in common. `lifeline` is -1 for containers that outlive the server.
 
+    states: where jobs keep what outlives their pods; None for nowhere.
     showing: whose turn it is to hold the objects that its pod refers to. They may be much more than the pod itself.
     starting: whose turn it is to start a process, which takes the whole loop's time.
     """
@@ -77,12 +81,18 @@ class Kit:
     no_cgroups_because: str = ""
     lifeline: int = -1
     defaults: Mapping[str, str] = field(default_factory=dict)
+    states: States | None = None
+    guest: bool = False
     showing: asyncio.Lock = field(default_factory=asyncio.Lock)
     starting: asyncio.Lock = field(default_factory=asyncio.Lock)
 
+    def told_address(self, pod: Pod) -> str:
+        """Where the pod is said to be. A guest names the machine: no other machine reaches its pods' own addresses."""
+        return self.host_address if self.guest else self.network.address(pod)
+
     def surroundings(self, pod: Pod) -> NodeFacts:
         """What the node knows of the pod."""
-        return NodeFacts(self.network.address(pod), self.host_address, self.node_name, self.allocatable)
+        return NodeFacts(self.told_address(pod), self.host_address, self.node_name, self.allocatable)
 
 
 async def fetch(client: Client, namespace: str, names: Names) -> Objects:
@@ -123,9 +133,11 @@ def container_id(pod: Pod, container: str, number: int) -> str:
 def variables(kit: Kit, pod: Pod, container: Container, objects: Objects) -> Environment:
     """The container's environment. Raises `ConfigError`."""
     defaults = {"PATH": DEFAULT_PATH, "HOSTNAME": hostname(pod), "HOME": "/", **kit.defaults}
+    if kit.states is not None and (job := job_uid(pod)):
+        defaults[STATE] = str(kit.states.of(job))
     found = environment.environment(pod, container, objects, kit.surroundings(pod), defaults)
     gpus = kit.gpus.variables(pod.metadata.uid, container.name)
-    # Who has no GPU may say so in his own way; who has some gets these and no others.
+    # A container without a GPU may say so in its own way; one that has some gets these and no others.
     found.variables.update({name: text for name, text in gpus.items() if text or name not in found.variables})
     return found
 
@@ -183,7 +195,7 @@ def spec(kit: Kit, pod: Pod, container: Container, volumes: PodVolumes, found: E
         "mounts": operations,
         "hostname": name,
         "stdin": container.stdin,
-        "stdin_once": container.stdin_once,
+        "stdin_once": container.stdin_once and (not container.tty or HANGS_UP in pod.metadata.annotations),
         "tty": container.tty,
         "log_bytes": LOG_BYTES,
         "log_files": LOG_FILES,
@@ -199,9 +211,10 @@ def takes_long(container: Container) -> bool:
     return len(mounts) > _MOUNTS_AT_ONCE or sum(len(m.mount_path) + len(m.sub_path) for m in mounts) > _PATHS_AT_ONCE
 
 
-def gpus_wanted(container: Container) -> int:
-    """How many GPUs the container asks for. Raises `QuantityError`."""
-    return container_requests(container.resources).get(GPU, 0)
+def gpus_wanted(container: Container) -> Wanted:
+    """How many GPUs of each resource the container asks for. Raises `QuantityError`."""
+    asked = container_requests(container.resources)
+    return {family.resource: count for family in FAMILIES if (count := asked.get(family.resource, 0))}
 
 
 def message_path(container: Container) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable
 from pathlib import Path
 
 from muster.api.core import NODE
-from muster.api.embedded import NODE_KIND_LABEL
+from muster.api.embedded import NODE_IDENTITY, NODE_KIND_LABEL
 from muster.api.status import ApiError
 from muster.cluster.nodes import shims
 from muster.cluster.nodes.container import launching
@@ -21,6 +21,8 @@ from muster.runtime.client import Client
 
 # Where in its home a cluster keeps what its nodes know.
 NODES = "nodes"
+# And beside that what jobs keep for themselves.
+STATES = "state"
 # A shim that is told to end everything takes a moment; one that does not is killed.
 _PATIENCE_SECONDS = 5.0
 
@@ -45,14 +47,15 @@ async def end_everything(state: Path, *, spare: Collection[str] = ()) -> int:
 async def forget_absent(client: Client, state: Path, present: Collection[str]) -> None:
     """End and forget the nodes that are not there any more: containers, directories, Node objects. Raises `ApiError`.
 
-    Their pods are then collected as pods of lost nodes. What cannot be removed is tried again at another start.
+    Machines that have joined stay. Pods of those that are forgotten are then collected as pods of lost nodes. What
+    cannot be removed is tried again at another start.
     """
     await end_everything(state, spare=present)
     for path in _absent(state, present):
         for trouble in await asyncio.to_thread(_remove, path):
             log.warning("%s", trouble)
     for node in (await client.list(NODE, labels=NODE_KIND_LABEL)).items:
-        if node.metadata.name not in present:
+        if node.metadata.name not in present and NODE_IDENTITY not in node.metadata.annotations:
             log.info("node %s is not there any more", node.metadata.name)
             try:
                 await client.delete_object(NODE, node)

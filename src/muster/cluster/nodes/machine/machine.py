@@ -5,8 +5,9 @@ import platform
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from muster.cluster.nodes.machine import gpus
+from muster.cluster.nodes.gpus.device import Gpu
 
+_LEAST_FREE = 64 << 20
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64", "armv7l": "arm", "i686": "386"}
 
 
@@ -18,7 +19,7 @@ class Machine:
     milli_cpus: int
     memory: int
     disk: int
-    gpus: tuple[str, ...] = ()
+    gpus: tuple[Gpu, ...] = ()
     architecture: str = "amd64"
     kernel: str = ""
     os_image: str = ""
@@ -27,15 +28,15 @@ class Machine:
     labels: dict[str, str] = field(default_factory=dict)
 
 
-def discover(state: Path) -> Machine:
-    """The machine that we run on. `state` is on the disk that counts."""
+def discover(state: Path, gpus: tuple[Gpu, ...] = ()) -> Machine:
+    """The machine that we run on, with these GPUs. `state` is on the disk that counts."""
     disk = os.statvfs(state)
     return Machine(
         hostname=platform.node().lower() or "localhost",
         milli_cpus=_milli_cpus(),
         memory=_memory(),
         disk=disk.f_blocks * disk.f_frsize,
-        gpus=gpus.discover(),
+        gpus=gpus,
         architecture=_ARCHITECTURES.get(platform.machine(), platform.machine()),
         kernel=platform.release(),
         os_image=_os_image(Path("/etc/os-release")),
@@ -55,10 +56,13 @@ def part(machine: Machine, number: int, of: int) -> Machine:
     )
 
 
-def free_disk_share(state: Path) -> float:
-    """How much of the disk is free for us, from 0 to 1."""
+def has_full_disk(state: Path) -> bool:
+    """Whether so little of the disk is free that no more pods should come: 64 MiB, or a twentieth of a small disk.
+
+    The kubelet's tenth would keep a terabyte from people whose disks are nearly full all year.
+    """
     disk = os.statvfs(state)
-    return disk.f_bavail / disk.f_blocks if disk.f_blocks else 1.0
+    return disk.f_bavail * disk.f_frsize < min(_LEAST_FREE, disk.f_blocks * disk.f_frsize // 20)
 
 
 def _milli_cpus() -> int:

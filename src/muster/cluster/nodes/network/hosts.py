@@ -16,7 +16,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from muster.api.core import Pod, Service
-from muster.api.pods import controller_of, is_finished
+from muster.api.meta import controller_of
+from muster.api.pods import is_finished
 
 CLUSTER_DOMAIN = "cluster.local"
 _HEADER = "# Kept by muster: the names of the pods that this pod can reach.\n"
@@ -49,7 +50,7 @@ class Circle:
     @classmethod
     def of(cls, pod: Pod) -> "Circle":
         """The circle that the pod belongs to."""
-        owner = controller_of(pod)
+        owner = controller_of(pod.metadata)
         return cls(pod.metadata.namespace, owner.uid if owner else "")
 
 

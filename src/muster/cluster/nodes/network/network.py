@@ -20,20 +20,26 @@ from muster.runtime.manager import Manager
 # Files are rewritten once for all the changes within this time.
 COALESCE_SECONDS = 0.05
 _MACHINE = Path("/etc/hosts")
-_UNBOUND = "network-unbound"
+_UNBOUND, _LIVE = "network-unbound", "network-live"
 _WRITE = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 
 log = logging.getLogger(__name__)
 
 
 class Network:
-    """Addresses and hosts files. Runs under a `Manager`, before the nodes."""
+    """Addresses and hosts files. Runs under a `Manager`, before the nodes.
+
+    pods: those that it knows of. only_node: the one node whose pods these are, where others are not to be seen.
+    """
 
     name = "process-network"
 
-    def __init__(self, manager: Manager, addresses: Addresses, *, machine_hosts: Path = _MACHINE) -> None:
+    def __init__(
+        self, manager: Manager, addresses: Addresses, *, only_node: str = "", machine_hosts: Path = _MACHINE
+    ) -> None:
         self._clock = manager.clock
-        self._pods = manager.informer(POD, indexes={BY_NODE: by_node, _UNBOUND: _circle_if_unbound})
+        indexes = {BY_NODE: by_node, _UNBOUND: _circle_if_unbound, _LIVE: _node_if_live}
+        self.pods = manager.informer(POD, fields=f"spec.nodeName={only_node}" if only_node else "", indexes=indexes)
         self._services = manager.informer(SERVICE)
         self._addresses = addresses
         self._machine_hosts = machine_hosts
@@ -42,7 +48,7 @@ class Network:
         self._shared: dict[Circle, str] = {}  # what is the same in the files of a circle, while nothing has changed
         self._changed = asyncio.Event()
         self._stopping = False
-        self._pods.on_change(self._pod_changed)
+        self.pods.on_change(self._pod_changed)
         self._services.on_change(self._service_changed)
 
     def join(self, node: str) -> None:
@@ -99,8 +105,8 @@ class Network:
 
     def _peers(self, circle: Circle) -> list[Peer]:
         """The pods that are, or may soon be, on this network."""
-        pods = [pod for node in sorted(self._nodes) for pod in self._pods.by(BY_NODE, node)]
-        pods += self._pods.by(_UNBOUND, f"{circle.namespace}/{circle.owner}")
+        pods = [pod for node in sorted(self._nodes) for pod in self.pods.by(_LIVE, node)]
+        pods += self.pods.by(_UNBOUND, f"{circle.namespace}/{circle.owner}")
         return [Peer(pod, self.address(pod)) for pod in pods if not is_finished(pod)]
 
     def _service_changed(self, old: Service | None, new: Service | None) -> None:
@@ -130,6 +136,11 @@ def _circle_if_unbound(pod: Pod) -> tuple[str, ...]:
     circle = Circle.of(pod)
     unbound = circle.owner and pod.spec.hostname and not pod.spec.node_name
     return (f"{circle.namespace}/{circle.owner}",) if unbound else ()
+
+
+def _node_if_live(pod: Pod) -> tuple[str, ...]:
+    """Where those are found that have not ended: of a long sweep, few of its pods."""
+    return (pod.spec.node_name,) if pod.spec.node_name and not is_finished(pod) else ()
 
 
 def _what_matters(pod: Pod | None) -> object:

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal
 
+from muster.api.core.podstatus import ResourceStatus
+
 
 @dataclass(frozen=True, slots=True)
 class Now:
@@ -101,6 +103,7 @@ class PodFacts:
     ending: Ending | None = None
     address: str = ""
     host_address: str = ""
+    devices: Mapping[str, tuple[ResourceStatus, ...]] = field(default_factory=dict)  # by container
 
     def of(self, name: str) -> ContainerFacts:
         """What is known of a container."""

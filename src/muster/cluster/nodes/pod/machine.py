@@ -5,7 +5,7 @@ the API; `pod/runner.py` carries its actions out and reports back by way of new 
 
 - init containers run one after the other; a sidecar (restartPolicy Always) only has to have started for the next one;
   main containers follow once all are through, and from then on init containers are never looked at again; their shims
-  are made while the last init container runs;
+  are made while the barrier of their group (KEP-498) runs, and no other init container;
 - a container that ended is started again as its restart policy says, the first time at once, then after 10 s, 20 s, ...
   up to 5 minutes; one that ran for 10 minutes begins anew;
 - a container whose liveness or startup probe or postStart hook failed is asked to end, killed after the grace period,
@@ -20,6 +20,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from muster.api.core import Container, Pod, PodStatus
+from muster.api.jobset.names import GROUP_SCHEDULING_INIT
 from muster.api.pods import is_sidecar
 from muster.cluster.nodes.pod.facts import (
     Action,
@@ -108,12 +109,14 @@ def _running(pod: Pod, facts: PodFacts, now: Now) -> Iterator[Action]:
 
 
 def _reserves(pod: Pod, facts: PodFacts) -> Iterator[Reserve]:
-    """While the last init container runs, main containers are made ready to start the moment it has ended."""
+    """While the barrier of its group runs, main containers are made ready to start the moment it opens."""
     steps = [container for container in pod.spec.init_containers if not is_sidecar(container)]
-    if not steps or not is_alive(facts.of(steps[-1].name)) or is_initialized(pod, facts):
+    waits = bool(steps) and steps[-1].name == GROUP_SCHEDULING_INIT and is_alive(facts.of(GROUP_SCHEDULING_INIT))
+    if not waits or is_initialized(pod, facts):
         return
     for container in pod.spec.containers[:MOST_RESERVED]:
-        if not facts.of(container.name).reserved:
+        known = facts.of(container.name)
+        if not known.reserved and not known.starting:
             yield Reserve(container.name)
 
 

@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from muster.api.core import Container, ContainerStatus, Pod
+from muster.api.usage import Usage
 from muster.cluster.nodes import shims
 from muster.cluster.nodes.container import launching, logs
 from muster.cluster.nodes.disk import plainfiles
@@ -79,6 +80,16 @@ def exit_of(pod: Pod, container: Container, directory: Path, number: int, record
         ran_seconds=(record.finished - record.started) / 1e9 if record.started else 0.0,
         container_id=name,
     )
+
+
+def used(pod: Pod, storage: PodStorage) -> Usage:
+    """What all attempts of all containers have used, as far as their shims could say."""
+    total = Usage()
+    for container in (*pod.spec.init_containers, *pod.spec.containers):
+        for number in storage.attempts(container.name):
+            if record := shims.read_record(storage.attempt(container.name, number)):
+                total += Usage(record.cpu_microseconds / 1e6, record.memory_bytes)
+    return total
 
 
 def started_at(record: Record) -> datetime | None:

@@ -5,23 +5,21 @@ Nothing in here decides. `step` asks for a plan and sets its actions going; each
 """
 
 import asyncio
-import contextlib
 import logging
-import posixpath
 import signal
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 from muster.api.core import POD, Container, Pod
 from muster.api.jobset import names
-from muster.api.pods import job_reference, rank_of
+from muster.api.pods import job_uid, rank_of
 from muster.api.status import ApiError
 from muster.cluster.nodes import shims
 from muster.cluster.nodes.container import launching, rights
 from muster.cluster.nodes.container.checks import OUTPUT_BYTES, CheckFailedError, Target, hook
-from muster.cluster.nodes.container.environment import ConfigError, Environment, Names, TooLongError, references
+from muster.cluster.nodes.container.environment import Names, TooLongError, references
 from muster.cluster.nodes.container.launching import Kit
 from muster.cluster.nodes.container.life import look_after
 from muster.cluster.nodes.disk.storage import PodRecord
@@ -44,26 +42,21 @@ from muster.cluster.nodes.pod.facts import (
     Trouble,
 )
 from muster.cluster.nodes.pod.machine import PodPlan, decide
-from muster.cluster.nodes.pod.tokens import PodTokens
+from muster.cluster.nodes.pod.shown import RETRY_SECONDS, Shown
+from muster.cluster.nodes.pod.starts import HeldUpError, Starts, words
 from muster.cluster.nodes.shim.spec import Command
 from muster.cluster.nodes.shim.system import NOT_STARTED
-from muster.cluster.nodes.shims import ClaimedError, Shim, ShimError
-from muster.cluster.nodes.volumes.contents import VolumeError, asked_tokens, relocated
-from muster.cluster.nodes.volumes.pod_volumes import PodVolumes
+from muster.cluster.nodes.shims import Shim
+from muster.cluster.nodes.volumes.contents import VolumeError
 from muster.runtime.events.recorder import EventType
 from muster.runtime.objects import reference, revision_of
 from muster.runtime.transport import TransportError
 
-# What could not be had is tried again after this; a change of the missing object comes before.
-RETRY_SECONDS = 10.0
-# Volumes are brought up to date no more often than this, however often what they show changes.
-REFRESH_SECONDS = 1.0
 # A shim that was told to end everything and has not by then is killed itself.
 SHIM_PATIENCE_SECONDS = 10.0
 NO_VARIABLES: Mapping[str, str] = {}
 # For so long a start that takes but a moment is waited for before it is said how the pod does.
 BEGIN_SECONDS = 0.1
-T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
@@ -76,23 +69,20 @@ class PodRunner:
         self.storage = kit.storage.of(pod.metadata.uid)
         self._kit = kit
         self._wake = wake
-        self._shown = PodVolumes.references(pod)  # volumes never change
-        self._volumes = PodVolumes(self.storage, launching.volume_group(pod))
-        self._tokens = PodTokens(kit.client, kit.clock)
+        self._shown = Shown(kit, lambda: self.pod, self._event, self._spawn)
+        self._starts = Starts(kit, lambda: self.pod, self._shown, self._event)
         self._containers: dict[str, ContainerFacts] = {}
         self._shims: dict[str, Shim] = {}
         self._lives: dict[str, asyncio.Task[None]] = {}
-        self._reserves: dict[str, shims.Reserve] = {}
         self._beginning: set[asyncio.Task[None]] = set()  # starts of shims that are there
-        self._environments: dict[str, Environment] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+        self._gpus: Mapping[str, tuple[str, ...]] = {}  # by container
+        self._written = False  # whose it is, on the disk
         self._prepared = False
         self._preparing = False
         self._trouble: Trouble | None = None
         self._ending: Ending | None = None
         self._gave_back = False
-        self._is_stale = False
-        self._refreshing = asyncio.Lock()
         self._deleting_since: float | None = None
         self._told: frozenset[PodNote] = frozenset()
         now = self._now()
@@ -127,21 +117,32 @@ class PodRunner:
         self._kit.gpus.release(self.uid)
 
     def accept(self) -> None:
-        """Write down that the pod is here, before anything is made for it. Raises OSError."""
-        meta = self.pod.metadata
+        """Take the GPUs it asks for, and write down that the pod is here. Raises `NoGpusError`.
+
+        While the disk is full the pod waits, and says why.
+        """
         wanted = {c.name: n for c in self.pod.spec.containers if (n := launching.gpus_wanted(c))}
-        gpus = self._kit.gpus.take(self.uid, wanted) if wanted else {}
-        owner = job_reference(self.pod)
-        labels = meta.labels if owner is not None else {}
-        job = labels.get(names.JOBSET_UID) or (owner.uid if owner is not None else "")
+        self._gpus = self._kit.gpus.take(self.uid, wanted) if wanted else {}
+        try:
+            self._write_down()
+        except OSError as error:
+            self._hold_up("FailedCreatePodSandBox", f"Failed to create pod sandbox: {words(error)}")
+
+    def _write_down(self) -> None:
+        """Before anything is made for the pod, so that a node that comes back finds whose it was. Raises OSError."""
+        meta = self.pod.metadata
+        job = job_uid(self.pod)
+        labels = meta.labels if job else {}
         created = meta.creation_timestamp.isoformat() if meta.creation_timestamp is not None else ""
+        if job and self._kit.states is not None:
+            self._kit.states.make(job)
         self.storage.write(
             PodRecord(
                 meta.namespace,
                 meta.name,
                 self.uid,
                 self.address,
-                gpus,
+                self._gpus,
                 job,
                 rank=rank_of(self.pod),
                 created=created,
@@ -149,6 +150,7 @@ class PodRunner:
                 job_index=labels.get(names.JOB_INDEX, ""),
             )
         )
+        self._written = True
 
     def restore(self) -> None:
         """Find what runs of the pod already, and how the rest ended."""
@@ -163,10 +165,10 @@ class PodRunner:
             try:
                 self._kit.network.enter(self.pod, self.storage.hosts)
             except OSError as error:  # its containers run, and have the file that they had
-                self._event("Warning", "FailedCreatePodSandBox", f"The hosts file cannot be kept: {_words(error)}")
+                self._event("Warning", "FailedCreatePodSandBox", f"The hosts file cannot be kept: {words(error)}")
         if self._shims:  # what its volumes show may have changed while no server was here
-            self._soon_refresh()
-            self._spawn(self._keep_tokens, "tokens")
+            self._shown.soon_refresh()
+            self._spawn(self._shown.keep_tokens, "tokens")
 
     def update(self, pod: Pod) -> None:
         """The object has changed."""
@@ -179,17 +181,17 @@ class PodRunner:
         self.pod = pod
         self._see_deletion()
         if relabelled and self._prepared:
-            self._soon_refresh()
+            self._shown.soon_refresh()
 
-    def objects_changed(self, names: Names) -> None:
+    def objects_changed(self, changed: Names) -> None:
         """ConfigMaps or Secrets that the pod may refer to have changed, come or gone."""
-        if self._prepared and names & self._shown:
-            self._soon_refresh()
+        if self._prepared and changed & self._shown.names:
+            self._shown.soon_refresh()
         for container in (*self.pod.spec.init_containers, *self.pod.spec.containers):
             facts = self._containers.get(container.name, UNKNOWN)
-            if facts.trouble is not None and names & references(container):
+            if facts.trouble is not None and changed & references(container):
                 self._set(container.name, trouble=replace(facts.trouble, retry_at=self._kit.clock.monotonic()))
-        if self._trouble is not None and names & self._shown:
+        if self._trouble is not None and changed & self._shown.names:
             self._trouble = replace(self._trouble, retry_at=self._kit.clock.monotonic())
             self._wake()
 
@@ -225,9 +227,7 @@ class PodRunner:
             await asyncio.wait(tasks)
         for shim in self._shims.values():
             shim.close()
-        for reserve in self._reserves.values():
-            reserve.close()
-        self._reserves.clear()
+        self._starts.reserves.close()
 
     async def clean_up(self) -> None:
         """Nothing runs any more: give back what the pod had. Its logs stay."""
@@ -247,8 +247,9 @@ class PodRunner:
             deadline=None if seconds is None else self._began + seconds,
             deleting_since=self._deleting_since,
             ending=self._ending,
-            address=self.address,
+            address=self._kit.told_address(self.pod),
             host_address=self._kit.host_address,
+            devices={c.name: self._kit.gpus.health(self.uid, c.name) for c in self.pod.spec.containers},
         )
 
     def _see_deletion(self) -> None:
@@ -262,11 +263,12 @@ class PodRunner:
                     self._preparing = True
                     self._spawn(self._prepare, "prepare")
             case Reserve(name):
-                self._reserve(name)
+                self._containers[name] = replace(self._containers.get(name, UNKNOWN), reserved=True)
+                self._spawn(partial(self._starts.reserves.make, name, partial(self._waits, name)), f"reserve-{name}")
             case Start(name):
                 self._set(name, starting=True)
                 task = self._spawn(partial(self._start, self._container(name), action), f"start-{name}")
-                if name in self._reserves:
+                if name in self._starts.reserves:
                     self._beginning.add(task)
                     task.add_done_callback(self._beginning.discard)
             case Stop(name, why, grace):
@@ -279,20 +281,22 @@ class PodRunner:
     async def _prepare(self) -> None:
         """Volumes and the hosts file."""
         try:
-            await self._put_volumes()
+            if not self._written:
+                self._write_down()
+            await self._shown.put()
             self._kit.network.enter(self.pod, self.storage.hosts)
         except VolumeError as error:
             self._hold_up("FailedMount", str(error))
         except (ApiError, TransportError) as error:
             self._hold_up("FailedMount", f"cannot read the objects that the volumes show: {error}")
         except OSError as error:
-            self._hold_up("FailedCreatePodSandBox", f"Failed to create pod sandbox: {_words(error)}")
+            self._hold_up("FailedCreatePodSandBox", f"Failed to create pod sandbox: {words(error)}")
         except Exception as error:  # a bug of ours must not have the pod prepared again and again without a pause
             log.exception("pod %s could not be prepared", self.pod.metadata.name)
             self._hold_up("FailedCreatePodSandBox", f"Failed to create pod sandbox: {type(error).__name__}: {error}")
         else:
             self._prepared, self._trouble = True, None
-            self._spawn(self._keep_tokens, "tokens")
+            self._spawn(self._shown.keep_tokens, "tokens")
             self._warn_of_what_lacks()
         finally:
             self._preparing = False
@@ -300,43 +304,6 @@ class PodRunner:
 
     def _hold_up(self, reason: str, message: str) -> None:
         self._trouble = Trouble(reason, message, self._kit.clock.monotonic() + RETRY_SECONDS)
-
-    async def _put_volumes(self) -> None:
-        tokens = await self._tokens.current(self.pod)
-        async with self._kit.showing:
-            try:
-                objects = await launching.fetch(self._kit.client, self.pod.metadata.namespace, self._shown)
-            except ConfigError as error:
-                raise VolumeError(str(error)) from None
-            await self._volumes.put(self.pod, replace(objects, tokens=tokens), self._kit.surroundings(self.pod))
-
-    def _soon_refresh(self) -> None:
-        """Bring volumes up to date, now or after the time that is going on; however often it is asked for."""
-        asked, self._is_stale = self._is_stale, True
-        if not asked:
-            self._spawn(self._refresh_in_turn, "refresh")
-
-    async def _refresh_in_turn(self) -> None:
-        async with self._refreshing:
-            self._is_stale = False
-            await self._refresh()
-            await self._kit.clock.sleep(REFRESH_SECONDS)
-
-    async def _refresh(self) -> None:
-        """Bring volumes up to date. What cannot be had now stays as it was, and users hear of it."""
-        try:
-            await self._put_volumes()
-        except (VolumeError, ApiError, TransportError) as error:
-            self._event("Warning", "FailedMount", str(error))
-
-    async def _keep_tokens(self) -> None:
-        """Renew the tokens in volumes before they end, as long as the pod is looked after."""
-        while asked_tokens(self.pod):
-            due = self._tokens.due
-            pause = RETRY_SECONDS if due is None else max(due - self._kit.clock.monotonic(), RETRY_SECONDS)
-            await self._kit.clock.sleep(pause)
-            if (due := self._tokens.due) is None or due <= self._kit.clock.monotonic():
-                await self._refresh()
 
     def _warn_of_what_lacks(self) -> None:
         limited = any({"cpu", "memory"} & c.resources.limits.keys() for c in self.pod.spec.containers)
@@ -351,77 +318,20 @@ class PodRunner:
     async def _start(self, container: Container, action: Start) -> None:
         """One attempt, up to where it runs or is known not to."""
         try:
-            shim = await self._launch(container, action.number)
+            shim = await self._starts.begin(container, action.number)
         except TooLongError as error:
             self._cannot_begin(container, action, str(error))
-        except ConfigError as error:
-            self._hold_up_container(container, error.reason, str(error))
-        except VolumeError as error:
-            self._hold_up_container(container, "CreateContainerConfigError", str(error))
-        except (ApiError, TransportError) as error:
-            self._hold_up_container(container, "CreateContainerConfigError", f"cannot read what it refers to: {error}")
-        except ShimError as error:
-            self._hold_up_container(container, "RunContainerError", str(error))
-        except OSError as error:
-            self._hold_up_container(container, "CreateContainerError", _words(error))
-        except Exception as error:  # a bug of ours must not leave the pod in the middle of a start for ever
-            log.exception("container %s of pod %s could not be started", container.name, self.pod.metadata.name)
-            self._hold_up_container(container, "CreateContainerError", f"{type(error).__name__}: {error}")
+        except HeldUpError as error:
+            trouble = Trouble(error.reason, str(error), self._kit.clock.monotonic() + RETRY_SECONDS)
+            self._set(container.name, starting=False, trouble=trouble)
         else:
             self._has_begun(container, action, shim)
         self._wake()
 
-    def _reserve(self, name: str) -> None:
-        """The shim of a container to come. Where there can be none, the container's start will say so."""
-        isolation = self._kit.isolation
-        self._containers[name] = replace(self._containers.get(name, UNKNOWN), reserved=True)
-        if isolation.kind != "bubblewrap":
-            with contextlib.suppress(ShimError):
-                self._reserves[name] = shims.Reserve(
-                    isolation.kind, own_pids=isolation.own_pids, lifeline=self._kit.lifeline
-                )
-
-    def _hold_up_container(self, container: Container, reason: str, message: str) -> None:
-        trouble = Trouble(reason, message, self._kit.clock.monotonic() + RETRY_SECONDS)
-        self._set(container.name, starting=False, trouble=trouble)
-
-    async def _launch(self, container: Container, number: int) -> Shim | None:
-        environment = await self._environment(container)
-        directory = self.storage.begin(container.name, number)
-        self._kit.remover.add(self.storage.remove_old(container.name, number))
-        arguments = (self._kit, self.pod, container, self._volumes, environment, directory)
-        spec = await self._worked_out(container, partial(launching.spec, *arguments))
-        reserve = self._reserves.pop(container.name, None)
-        if reserve is None:
-            async with self._kit.starting:  # a pod may have thousands: others are served between any two
-                await asyncio.sleep(0)
-        try:
-            return await shims.start(spec, reserve)
-        except ClaimedError:  # by a shim that the server before us had sent on its way
-            return shims.find(directory)
-
-    async def _worked_out(self, container: Container, work: Callable[[], T]) -> T:
-        return await asyncio.to_thread(work) if launching.takes_long(container) else work()
-
-    async def _environment(self, container: Container) -> Environment:
-        """The container's variables, read anew for every start, with its volumes in place."""
-        if not self._volumes.complete(self.pod):  # they were made by the server before us
-            await self._put_volumes()
-        names = references(container)
-        async with self._kit.showing if names else contextlib.nullcontext():  # who holds nothing waits for no turn
-            objects = await launching.fetch(self._kit.client, self.pod.metadata.namespace, names)
-            found = launching.variables(self._kit, self.pod, container, objects)
-        if self._kit.isolation.kind == "none":
-            mounts = self._volumes.mounts(container, found.variables)
-            places = {mount.path: posixpath.normpath(f"{mount.source}/{mount.within}") for mount in mounts}
-            found = replace(found, variables=relocated(found.variables, places))
-        for where, keys in found.skipped:
-            message = (
-                f"Keys [{', '.join(keys)}] from the EnvFrom {where} were skipped since they are considered invalid"
-            )
-            self._event("Warning", "InvalidVariableNames", f"{message} environment variable names.", container.name)
-        self._environments[container.name] = found
-        return found
+    def _waits(self, name: str) -> bool:
+        """Whether the first attempt of a container is still to come."""
+        facts, ends = self._containers[name], self._ending is not None or self._deleting_since is not None
+        return not ends and not facts.starting and facts.attempt is None
 
     def _cannot_begin(self, container: Container, action: Start, why: str) -> None:
         """What a shim would say whose program the kernel refuses, without one."""
@@ -489,16 +399,7 @@ class PodRunner:
 
     async def command(self, name: str, argv: Sequence[str], defaults: Mapping[str, str] = NO_VARIABLES) -> Command:
         """A command to run in a container, as its own processes run. Raises `ShimError`."""
-        container = self._container(name)
-        try:
-            found = self._environments.get(name) or await self._environment(container)
-            cgroups = self._kit.cgroups
-            cgroup = str(cgroups.path(self.uid, name)) if cgroups else ""
-            variables = {**defaults, **found.variables}
-            arguments = (self._kit, self.pod, container, list(argv), variables, cgroup, self._volumes)
-            return await self._worked_out(container, partial(launching.command_of, *arguments))
-        except (ConfigError, VolumeError, ApiError, TransportError) as error:
-            raise ShimError(str(error)) from error
+        return await self._starts.command(self._container(name), argv, defaults)
 
     def _target(self, container: Container, shim: Shim) -> Target:
         async def run(argv: tuple[str, ...], timeout_seconds: float) -> tuple[int, bytes]:
@@ -563,11 +464,6 @@ class PodRunner:
             await work()
         except Exception:
             log.exception("pod %s: %s failed", self.pod.metadata.name, name)
-
-
-def _words(error: OSError) -> str:
-    """An error of the system for users; our own have no file, and say all themselves."""
-    return f"{error.filename}: {error.strerror}" if error.filename else str(error)
 
 
 class _Listener:

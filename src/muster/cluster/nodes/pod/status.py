@@ -22,8 +22,9 @@ from muster.api.core import (
     PodIP,
     PodStatus,
 )
+from muster.api.embedded import CLUSTER_STOPPED
 from muster.api.pods import FINISHED_PHASES, find_condition, is_sidecar
-from muster.cluster.nodes.pod.facts import Attempt, ContainerFacts, Exit, Now, PodFacts
+from muster.cluster.nodes.pod.facts import Attempt, ContainerFacts, Exit, Now, PodFacts, Trouble
 from muster.cluster.nodes.pod.rules import (
     End,
     backoff_seconds,
@@ -86,9 +87,12 @@ def _exit(facts: ContainerFacts) -> Exit | None:
 def _container_status(pod: Pod, container: Container, facts: PodFacts, now: Now) -> ContainerStatus:
     known = facts.of(container.name)
     attempt = known.attempt
-    status = ContainerStatus(name=container.name, image=container.image, started=False)
+    devices = facts.devices.get(container.name, ())
+    status = ContainerStatus(
+        name=container.name, image=container.image, started=False, allocated_resources_status=devices
+    )
     if attempt is None:
-        waiting = ContainerState(waiting=_waiting(pod, known))
+        waiting = ContainerState(waiting=_waiting(pod, known, facts.trouble))
         return msgspec.structs.replace(status, state=waiting)
     previous = ContainerState(terminated=_terminated(known.previous)) if known.previous else ContainerState()
     status = msgspec.structs.replace(
@@ -118,10 +122,12 @@ def _may_run(pod: Pod, facts: PodFacts) -> bool:
     return facts.ending is None and facts.deleting_since is None and not has_finished(pod, facts)
 
 
-def _waiting(pod: Pod, facts: ContainerFacts) -> ContainerStateWaiting:
+def _waiting(pod: Pod, facts: ContainerFacts, of_pod: Trouble | None) -> ContainerStateWaiting:
+    """What keeps it from its first start; where that is the pod, the kubelet has the same reason and says no more."""
     if facts.trouble is not None:
         return ContainerStateWaiting(reason=facts.trouble.reason, message=facts.trouble.message)
-    return ContainerStateWaiting(reason="PodInitializing" if pod.spec.init_containers else "ContainerCreating")
+    reason = "PodInitializing" if pod.spec.init_containers else "ContainerCreating"
+    return ContainerStateWaiting(reason=reason, message=of_pod.message if of_pod else "")
 
 
 def _waiting_again(pod: Pod, container: Container, facts: ContainerFacts, exit: Exit) -> ContainerStateWaiting:
@@ -170,6 +176,7 @@ def _conditions(
     yield _condition(pod, now, "PodScheduled", True)
     if facts.ending is not None and facts.ending.why == "shutdown":
         yield _condition(pod, now, "DisruptionTarget", True, "TerminationByKubelet", SHUTDOWN_MESSAGE)
+        yield _condition(pod, now, CLUSTER_STOPPED, True, "TerminationByKubelet", SHUTDOWN_MESSAGE)
 
 
 def _that_count(pod: Pod, statuses: tuple[ContainerStatus, ...]) -> Iterator[ContainerStatus]:

@@ -1,9 +1,13 @@
 """Clients that are attached to a container's own process: its input, and its output beside the log.
 
 Only for containers that have an input or a terminal; who only wants to see the output of others reads the log. The
-server connects to a socket in the attempt's directory; nothing that a client does stops the container or the others.
+server connects to a socket in the attempt's directory; nothing that a client does stops the container or the others,
+but where its leaving ends them.
 Both ways go frames: the channel (a byte), the length (four, big-endian), the data. Who wants to write to the input says
 so first (WRITER), and who wants no output (DEAF); input that is empty is its end; a size is what the system call takes.
+
+A writer that leaves, in whatever way, ends the input that is for one. A terminal that is for one it hangs up, so there
+the output waits while it takes none.
 """
 
 from __future__ import annotations
@@ -16,7 +20,7 @@ import socket
 SOCKET = "attach"
 HEAD_BYTES = 5
 STDIN, STDOUT, STDERR, WRITER, RESIZE, DEAF = range(6)
-# Of output that a client has not taken yet; a slower one is cut off.
+# Of output that a client has not taken yet; a slower one is cut off, or waited for.
 _BEHIND_BYTES = 1 << 20
 # Of input that the process has not read yet; from here on its writer waits.
 _AHEAD_BYTES = 64 << 10
@@ -46,7 +50,10 @@ class Attachments:
     """All clients of one container."""
 
     def __init__(self, directory: int, input: int, *, once: bool, terminal: bool) -> None:
-        """`input` is our end of the process's input; with `once` the first client that ends it ends it for good."""
+        """`input` is our end of the process's input; with `once` the first client that ends it ends it for good.
+
+        Of a terminal only who leaves ends it, and who made it closes it then: see `hung_up`.
+        """
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._listener.bind(f"/proc/self/fd/{directory}/{SOCKET}")
         self._listener.listen(8)
@@ -55,8 +62,10 @@ class Attachments:
         self._input = input
         self._once = once
         self._terminal = terminal
+        self._hangs_up = once and terminal
         self._unread = bytearray()
         self._ending = False
+        self.hung_up = False
         os.set_blocking(input, False)
 
     def watched(self) -> list[tuple[int, int]]:
@@ -88,10 +97,18 @@ class Attachments:
             for client in [client for client in self._clients.values() if not client.is_deaf]:
                 client.unsent += frame(channel, data)
                 self._send(client)
-                if len(client.unsent) > _BEHIND_BYTES:
+                if len(client.unsent) > _BEHIND_BYTES and not self._is_awaited(client):
                     self._drop(client)
 
         return show
+
+    @property
+    def hold_output(self) -> bool:
+        """Whether more of it has to wait."""
+        return any(len(client.unsent) > _BEHIND_BYTES and self._is_awaited(client) for client in self._clients.values())
+
+    def _is_awaited(self, client: _Client) -> bool:
+        return self._hangs_up and client.is_writer
 
     def close(self) -> None:
         """The container has ended: give the clients a moment to take what is left."""
@@ -125,8 +142,6 @@ class Attachments:
             data = b""
         if not data:
             self._drop(client)
-            if client.is_writer:
-                self._end_input()
             return
         client.received += data
         while len(client.received) >= HEAD_BYTES:
@@ -182,3 +197,7 @@ class Attachments:
         client.unsent.clear()
         if self._clients.pop(client.connection.fileno(), None) is not None:
             client.connection.close()
+            if self._is_awaited(client):
+                self._input, self.hung_up = -1, True
+            elif client.is_writer:
+                self._end_input()

@@ -26,7 +26,7 @@ class Spec(Command):
     mounts: list[tuple[str, ...]]  # see `muster.cluster.nodes.volumes.mounts`
     hostname: str
     stdin: bool  # whether its standard input stays open, for clients to write to
-    stdin_once: bool  # whether that ends with the first of these clients
+    stdin_once: bool  # whether that ends with the first of these clients; a terminal is hung up when it leaves
     tty: bool  # whether its standard streams are a terminal
     log_bytes: int  # size at which the log is rotated
     log_files: int  # how many of them are kept, the current one included

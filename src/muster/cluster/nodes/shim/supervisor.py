@@ -20,6 +20,7 @@ from .system import (
     exit_code,
     system,
     try_to,
+    used_by_children,
     write_file,
 )
 
@@ -65,6 +66,7 @@ class Supervisor:
         self._finished = 0
         self._reason = ""
         self._message = ""
+        self._cpu, self._memory = 0, 0  # microseconds, and bytes at the highest
         self._lost = self._untold = 0  # lines of the log, and those that it does not tell of
 
     def run(self) -> NoReturn:
@@ -115,7 +117,7 @@ class Supervisor:
         if self._status is not None:
             text += f',"finished":{self._finished},"code":{exit_code(self._status)}'
             text += f',"reason":"{self._reason}","message":"{_quoted(self._message)}","lost":{self._lost}'
-            text += f',"untold":{self._untold}'
+            text += f',"untold":{self._untold},"cpu_microseconds":{self._cpu},"memory_bytes":{self._memory}'
         return text + "}"
 
     def _write(self, record: str) -> None:
@@ -181,7 +183,8 @@ class Supervisor:
         reading = [descriptor for descriptor in (self._wakeup, *streams, self._spec["lifeline"]) if descriptor >= 0]
         while self._status is None:
             pause = log.pause()
-            readable = [descriptor for descriptor in reading if not pause or descriptor not in streams]
+            held = bool(pause) or (attachments is not None and attachments.hold_output)
+            readable = [descriptor for descriptor in reading if not held or descriptor not in streams]
             poll = select.poll()
             for descriptor in readable:
                 poll.register(descriptor, select.POLLIN)
@@ -198,6 +201,9 @@ class Supervisor:
                         reading.remove(descriptor)
                 elif attachments is not None:
                     attachments.handle(descriptor, events)
+            if attachments is not None and attachments.hung_up and streams:
+                reading = [descriptor for descriptor in reading if descriptor not in streams]
+                _hang_up(streams, log)
 
     def _handle(self, signals: bytes) -> None:
         """Act on signals; whatever came, see who has ended."""
@@ -247,6 +253,7 @@ class Supervisor:
         """Write the exit record. Without it the exit code would not be known, so keep trying until told to give up."""
         if self._cgroup >= 0 and self._status and _out_of_memory(self._cgroup):
             self._reason = "OOMKilled"
+        self._cpu, self._memory = _used(self._cgroup)
         try_to(log.tell_losses)
         self._lost, self._untold = log.lost, log.untold
         if log.lost and not self._message:
@@ -281,6 +288,15 @@ def _terminal(spec: Spec) -> tuple[tuple[int, int, int], tuple[int, int, int]]:
     return (ours, ours, -1), (theirs, theirs, theirs)
 
 
+def _hang_up(streams: dict[int, Stream], log: Log) -> None:
+    """Close our end of a terminal: the kernel sends SIGHUP to who leads the session on it, and its input has ended."""
+    for descriptor, stream in streams.items():
+        log.copy(descriptor, stream)  # to its end may be for ever
+        log.write(stream.name, stream.end())
+        os.close(descriptor)
+    streams.clear()
+
+
 def report(spec: Spec, line: str) -> None:
     """Tell the server how the start went; the end of the pipe says that there is no more to tell."""
     try_to(os.write, spec["report"], line.encode() + b"\n")
@@ -294,12 +310,31 @@ def _lifeline_holds(spec: Spec) -> bool:
 
 def _out_of_memory(cgroup: int) -> bool:
     """Whether the kernel killed anything in the cgroup for want of memory."""
+    lines = _read(cgroup, "memory.events").splitlines()
+    return any(line.startswith(b"oom_kill ") and line.split()[1] != b"0" for line in lines)
+
+
+def _used(cgroup: int) -> tuple[int, int]:
+    """Microseconds of processors, and bytes of memory at the highest: of the whole cgroup, else of its processes.
+
+    Without a cgroup it is the memory of the greatest process, not what they held together.
+    """
+    cpu, memory = used_by_children()
+    if cgroup < 0:
+        return cpu, memory
+    times = [line.split()[1] for line in _read(cgroup, "cpu.stat").splitlines() if line.startswith(b"usage_usec ")]
+    peak = _read(cgroup, "memory.peak").strip()  # since Linux 5.19
+    return int(times[0]) if times else cpu, int(peak) if peak else memory
+
+
+def _read(cgroup: int, name: str) -> bytes:
+    """A file of a cgroup; nothing if there is none."""
     try:
-        descriptor = os.open("memory.events", os.O_RDONLY | os.O_CLOEXEC, dir_fd=cgroup)
+        descriptor = os.open(name, os.O_RDONLY | os.O_CLOEXEC, dir_fd=cgroup)
     except OSError:
-        return False
+        return b""
     with open(descriptor, "rb") as file:
-        return any(line.startswith(b"oom_kill ") and line.split()[1] != b"0" for line in file)
+        return file.read()
 
 
 def _quoted(text: str) -> str:

@@ -19,6 +19,7 @@ CLONE_NEWNS, CLONE_NEWUTS, CLONE_NEWUSER, CLONE_NEWPID = 0x20000, 0x4000000, 0x1
 PR_SET_PDEATHSIG, PR_CAPBSET_DROP, PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS = 1, 24, 36, 38
 # A container that could not be started has this exit code, as with containerd.
 NOT_STARTED = 128
+_RUSAGE_CHILDREN = -1
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.mount.argtypes = (ctypes.c_char_p, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_ulong, ctypes.c_char_p)
@@ -33,6 +34,18 @@ def system(call: str, *arguments: object) -> None:
     if getattr(_libc, call)(*arguments) != 0:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number))
+
+
+def used_by_children() -> tuple[int, int]:
+    """Of all that this process has reaped, and what they had: microseconds of processors, most bytes of memory of one.
+
+    Not by `resource`: once the mounts are made, nothing is there to be imported.
+    """
+    usage = (ctypes.c_long * 18)()  # struct rusage: user and system time, ru_maxrss in KiB, and what is not asked for
+    if _libc.getrusage(_RUSAGE_CHILDREN, usage) != 0:
+        return 0, 0
+    seconds, rest, system_seconds, system_rest, most, *_ = usage
+    return (seconds + system_seconds) * 1_000_000 + rest + system_rest, most * 1024
 
 
 def write_file(path: str, data: bytes, directory: int | None = None) -> None:

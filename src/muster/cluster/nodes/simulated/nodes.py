@@ -1,7 +1,7 @@
 """Nodes of kind `simulated`: they play their pods' lives by rule (`stages.py`), thousands of them in one process.
 
-One informer and one queue of delayed keys for all; nothing runs, and time may be virtual. Nodes are registered once and
-have no heartbeat: that they live is not doubted.
+One informer and one queue of delayed keys for all; nothing runs, and time may be virtual. Nodes have no heartbeat: that
+they live is not doubted. One whose object is deleted registers again, as a process node does.
 """
 
 import asyncio
@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from muster.api.core import NODE, POD, Node, NodeSystemInfo, Pod
+from muster.api.core import NODE, POD, Node, NodeAddress, NodeSystemInfo, Pod
 from muster.api.embedded import SIMULATED
 from muster.api.kinds import Kind
 from muster.api.quantity import Quantity
@@ -34,6 +34,9 @@ DEFAULT_RESOURCES: Mapping[str, Quantity] = {"cpu": "32", "memory": "256Gi", "ep
 # So many writes are under way at once: the store commits them together.
 _WORKERS = 32
 _ADDRESS = "10.0.0.1"
+# A server that is asked for logs asks the node at its address, and says what came of that: so this is in words. No
+# other address, for it might be a stranger's.
+NOWHERE = "nothing-runs-on-simulated-nodes-so-they-have-no-logs.invalid"
 _NODE: Kind[dict[str, Any]] = NODE.seen_as(dict)
 
 log = logging.getLogger(__name__)
@@ -65,6 +68,7 @@ class SimulatedNodes(Reconciler):
         self._pods = manager.informer(POD)
         self._entered: dict[str, tuple[str, float, float]] = {}  # by uid: stage, since when, for how long
         self._controller.watch(self._pods, when=self._concerns_us)
+        self._controller.watch(self._nodes, when=self._lacks_one)
 
     async def run(self) -> None:
         """Register the nodes, then play until `stop`."""
@@ -109,7 +113,7 @@ class SimulatedNodes(Reconciler):
             name,
             node_object.labels(name, SIMULATED, "amd64", self._labels),
             self._resources,
-            _ADDRESS,
+            (NodeAddress(type="Hostname", address=NOWHERE),),
             NodeSystemInfo(
                 operating_system="linux",
                 architecture="amd64",
@@ -120,6 +124,10 @@ class SimulatedNodes(Reconciler):
         )
 
     async def _reconcile(self, key: str) -> Result:
+        if key in self.node_names:
+            log.warning("%s: its Node object was deleted, and is made again", key)
+            await self._register(key)
+            return None
         pod = self._pods.get(key)
         if pod is None or pod.spec.node_name not in self.node_names:
             return None
@@ -171,6 +179,9 @@ class SimulatedNodes(Reconciler):
                 self._entered.pop(old.metadata.uid, None)
             return False
         return new.spec.node_name in self.node_names
+
+    def _lacks_one(self, old: Node | None, new: Node | None) -> bool:
+        return new is None and old is not None and old.metadata.name in self.node_names
 
 
 def _running_since(pod: Pod) -> datetime | None:

@@ -1,6 +1,6 @@
 """What a Job may say about how it queues, and change; order and sentences are those of Kueue's job_webhook.go. Pure."""
 
-from muster.api.batch import INDEXED, JOB_CONTROLLER_NAME, Job, JobSpec
+from muster.api.batch import INDEXED, JOB_CONTROLLER_NAME, Job, pods_at_once
 from muster.api.elastic import ELASTIC_ANNOTATION, GANG_ANNOTATION, is_elastic
 from muster.api.kueue.names import (
     ELASTIC_JOB,
@@ -43,7 +43,9 @@ def rules(job: Job, old: Job | None) -> Errors:
     if old is None or job.metadata.annotations.get(JOB_MIN_PARALLELISM) != before:
         yield from _partial(job)
     yield from _together(job)
-    yield from problems("spec.template.metadata.annotations", job.spec.template.metadata.annotations, _size(job.spec))
+    yield from problems(
+        "spec.template.metadata.annotations", job.spec.template.metadata.annotations, pods_at_once(job.spec)
+    )
 
 
 def changes(new: Job, old: Job) -> Errors:
@@ -67,7 +69,7 @@ def _partial(job: Job) -> Errors:
     text = job.metadata.annotations.get(JOB_MIN_PARALLELISM)
     if text is None:
         return
-    path, least, most = annotation_path(JOB_MIN_PARALLELISM), integer(text), _size(job.spec)
+    path, least, most = annotation_path(JOB_MIN_PARALLELISM), integer(text), pods_at_once(job.spec)
     if least is None:
         yield invalid(path, text, not_a_number(text))
     elif not 0 < least < most:
@@ -90,8 +92,3 @@ def _together(job: Job) -> Errors:
     if (job.spec.parallelism or 1) != (job.spec.completions or 1):
         detail = f"should be equal to parallelism when {JOB_COMPLETIONS_EQUAL_PARALLELISM} annotation is true"
         yield invalid("spec.completions", job.spec.completions, detail)
-
-
-def _size(spec: JobSpec) -> int:
-    size = 1 if spec.parallelism is None else spec.parallelism
-    return size if spec.completions is None else min(size, spec.completions)

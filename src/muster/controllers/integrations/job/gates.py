@@ -9,9 +9,11 @@ from muster.api.core import POD, Pod
 from muster.api.elastic import is_elastic
 from muster.api.kueue import Workload
 from muster.api.kueue.names import POD_SET_LABEL
+from muster.api.meta import controller_of
 from muster.api.pods import job_reference
-from muster.controllers.integrations.owners import Owners, controller_of
+from muster.controllers.integrations.owners import Owners
 from muster.controllers.job.claims import BY_CONTROLLER, by_controller
+from muster.controllers.waits import GateWaits
 from muster.jobs.job.quota import GATE, is_gated, may_go
 from muster.jobs.job.terms import Terms
 from muster.queueing.elastic.growth import granted
@@ -31,6 +33,7 @@ class QuotaGates(Reconciler):
     def __init__(self, manager: Manager, owners: Owners) -> None:
         super().__init__(manager, workers=WORKERS)
         self._owners = owners
+        self._gates = GateWaits(manager)
         self._jobs = manager.informer(JOB)
         self._pods = manager.informer(POD, indexes={BY_CONTROLLER: by_controller})
         self._controller.watch(self._pods, _job_of_pod)
@@ -51,18 +54,20 @@ class QuotaGates(Reconciler):
             return None
         meta = job.metadata
         workloads = self._owners.workloads_of(JOB, meta.namespace, meta.name)
-        mine = (one for one in workloads if (owner := controller_of(one.metadata)) and owner.uid == meta.uid)
-        pods = sum(sum(granted(workload).values()) for workload in mine)
+        mine = [one for one in workloads if (owner := controller_of(one.metadata)) and owner.uid == meta.uid]
+        admitted = [(one, sum(have.values())) for one in mine if (have := granted(one))]
+        pods = sum(count for _, count in admitted)
         waiting = sorted(self._pods.by(BY_CONTROLLER, meta.uid), key=_age)
         for pod in may_go(waiting, Terms.of(job), pods):
             if POD_SET_LABEL in pod.metadata.labels:
-                await self._open(pod)
+                await self._open(pod, admitted[-1][0])
         return None
 
-    async def _open(self, pod: Pod) -> None:
+    async def _open(self, pod: Pod, workload: Workload) -> None:
         kept = [gate for gate in pod.spec.scheduling_gates if gate.name != GATE]
         with ignoring("NotFound"):
             await self._client.patch_object(POD, pod, {"spec": {"schedulingGates": kept or None}})
+            self._gates.removed(GATE, pod, workload)
 
 
 def _age(pod: Pod) -> tuple[object, ...]:

@@ -10,10 +10,12 @@ from muster.api.batch import (
     COMPLETION_INDEX,
     CONTROLLER_UID_LABEL,
     JOB,
+    JOB_CONTROLLER_NAME,
     JOB_NAME_LABEL,
     LEGACY_CONTROLLER_UID_LABEL,
     LEGACY_JOB_NAME_LABEL,
     Job,
+    pods_at_once,
 )
 from muster.api.conditions import is_true
 from muster.api.elastic import is_elastic
@@ -28,7 +30,7 @@ from muster.controllers.integrations.job import admission
 from muster.controllers.integrations.job.gang import JobGangs
 from muster.controllers.integrations.templates import injecting, restoring
 from muster.jobs.job.conditions import SUSPENDED, finish
-from muster.jobs.job.terms import Terms
+from muster.jobs.job.terms import managed_by
 from muster.queueing.jobframework.observed import End, PodSetInfo
 from muster.queueing.jobframework.reclaimable import reclaimable_pods
 
@@ -43,9 +45,9 @@ class JobIntegration(Integration[Job]):
     name = "batch/job"
     gangs = JobGangs()
 
-    def is_managed(self, job: Job) -> bool:  # noqa: ARG002  (all Jobs are alike)
-        """All of them, whichever controller makes the pods: `managedBy` only says who that is."""
-        return True
+    def is_managed(self, job: Job) -> bool:
+        """Not if `managedBy` names another controller: it may not be there, and would hold quota for ever."""
+        return managed_by(job) in (JOB_CONTROLLER_NAME, MULTI_KUEUE_CONTROLLER)
 
     def podsets(self, job: Job) -> tuple[PodSet, ...]:
         """As many pods as run side by side."""
@@ -57,7 +59,7 @@ class JobIntegration(Integration[Job]):
             PodSet(
                 name=MAIN_POD_SET,
                 template=template,
-                count=_size(job),
+                count=pods_at_once(job.spec),
                 min_count=_least(job),
                 topology_request=request,
             ),
@@ -81,7 +83,7 @@ class JobIntegration(Integration[Job]):
         """KEP-349: ready + succeeded >= parallelism; successes count before they are booked."""
         status = job.status
         uncounted = len(status.uncounted_terminated_pods.succeeded) if status.uncounted_terminated_pods else 0
-        return status.succeeded + (status.ready or 0) + uncounted >= _size(job)
+        return status.succeeded + (status.ready or 0) + uncounted >= pods_at_once(job.spec)
 
     def end(self, job: Job) -> End | None:
         """Complete or Failed."""
@@ -135,11 +137,6 @@ class JobIntegration(Integration[Job]):
         return admission.changes(new, old)
 
 
-def _size(job: Job) -> int:
-    terms = Terms.of(job)
-    return terms.parallelism if terms.completions is None else min(terms.parallelism, terms.completions)
-
-
 def _least(job: Job) -> int | None:
     """With how few pods it would start; the size of an elastic Job changes in another way."""
     annotations = job.metadata.annotations
@@ -152,6 +149,6 @@ def _least(job: Job) -> int | None:
 
 def _sized(job: Job, count: int) -> dict[str, Any]:
     """What makes a Job that may start with fewer pods so large; nothing for others."""
-    if _least(job) is None or count == _size(job):
+    if _least(job) is None or count == pods_at_once(job.spec):
         return {}
     return {"parallelism": count} | ({"completions": count} if admission.is_together(job) else {})

@@ -11,7 +11,8 @@ from muster.api.core import Pod
 from muster.api.elastic import GANG_ANNOTATION
 from muster.api.jobset import JOB_SET, JobSet, ReplicatedJob, names
 from muster.api.kinds import Kind
-from muster.api.pods import controller_of, is_deleting
+from muster.api.meta import controller_of
+from muster.api.pods import is_deleting
 from muster.controllers.gangs import Due, GangSource, Members, Turn, by_age, one_by_one
 from muster.jobs.jobset.gang import WHOLE, stages
 from muster.jobs.jobset.size import pods_of_job
@@ -44,7 +45,7 @@ class JobSetGangs(GangSource[JobSet]):
         """`namespace/jobset/uid`."""
         if pod.metadata.annotations.get(GANG_ANNOTATION) != WHOLE:
             return ""
-        owner, labels = controller_of(pod), pod.metadata.labels
+        owner, labels = controller_of(pod.metadata), pod.metadata.labels
         if owner is None or not JOB.is_of(owner):
             return ""
         name, uid = labels.get(names.JOBSET_NAME, ""), labels.get(names.JOBSET_UID, "")

@@ -5,8 +5,10 @@ from collections.abc import Iterable
 from muster.api.core import POD, Pod
 from muster.api.jobset import JOB_SET, names
 from muster.api.kueue import Workload
+from muster.api.meta import controller_of
 from muster.controllers.gangs import by_age
-from muster.controllers.integrations.owners import Owners, controller_of
+from muster.controllers.integrations.owners import Owners
+from muster.controllers.waits import GateWaits
 from muster.jobs.job.quota import GATE, is_gated
 from muster.jobs.jobset.quota import by_role, may_go
 from muster.queueing.elastic.growth import granted
@@ -30,6 +32,7 @@ class JobSetGates(Reconciler):
     def __init__(self, manager: Manager, owners: Owners) -> None:
         super().__init__(manager, workers=WORKERS)
         self._owners = owners
+        self._gates = GateWaits(manager)
         self._jobsets = manager.informer(JOB_SET)
         self._pods = manager.informer(POD, indexes={_BY_JOBSET: _jobset_uid, _WAITING: _waiting_of})
         self._controller.watch(self._pods, self._jobset_of, when=_matters)
@@ -61,13 +64,14 @@ class JobSetGates(Reconciler):
         for role, count in by_role(jobset, mine, granted(mine)).items():
             members = (pod for pod in pods if pod.metadata.labels.get(names.REPLICATED_JOB_NAME) == role)
             for pod in may_go(members, count):
-                await self._open(pod)
+                await self._open(pod, mine)
         return None
 
-    async def _open(self, pod: Pod) -> None:
+    async def _open(self, pod: Pod, workload: Workload) -> None:
         kept = [gate for gate in pod.spec.scheduling_gates if gate.name != GATE]
         with ignoring("NotFound"):
             await self._client.patch_object(POD, pod, {"spec": {"schedulingGates": kept or None}})
+            self._gates.removed(GATE, pod, workload)
 
 
 def _jobset_uid(pod: Pod) -> Iterable[str]:

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any
 
 from muster.api.batch import COMPLETION_INDEX
-from muster.api.conditions import find, is_true
+from muster.api.conditions import find
 from muster.api.core import PodTemplateSpec
 from muster.api.jobset import JOB_SET, JobSet, ReplicatedJob, names
 from muster.api.kinds import Kind
@@ -19,6 +19,7 @@ from muster.controllers.integrations.jobset import admission, progress
 from muster.controllers.integrations.jobset.gang import JobSetGangs
 from muster.controllers.integrations.templates import injecting, is_as, operations, restoring
 from muster.jobs.jobset.size import pods_of_role
+from muster.jobs.jobset.status import says_it_runs
 from muster.jobs.jobset.terms import finish, is_suspended, managed_by
 from muster.queueing.jobframework.observed import End, PodSetInfo
 
@@ -31,9 +32,9 @@ class JobSetIntegration(Integration[JobSet]):
     parts = (JobIntegration(),)
     gangs = JobSetGangs()
 
-    def is_managed(self, job: JobSet) -> bool:  # noqa: ARG002  (all JobSets are alike)
-        """All of them, whichever controller makes the Jobs: `managedBy` only says who that is."""
-        return True
+    def is_managed(self, job: JobSet) -> bool:
+        """Not if `managedBy` names another controller: it may not be there, and would hold quota for ever."""
+        return managed_by(job) in (names.CONTROLLER_NAME, MULTI_KUEUE_CONTROLLER)
 
     def podsets(self, job: JobSet) -> tuple[PodSet, ...]:
         """Those of its replicated jobs, in their order and with their names."""
@@ -50,10 +51,8 @@ class JobSetIntegration(Integration[JobSet]):
 
     def is_active(self, job: JobSet) -> bool:
         """Until its controller says that a suspended JobSet has suspended its Jobs, it may be making some."""
-        status = job.status
-        records = status.replicated_jobs_status
-        unsure = bool(records) and not is_true(status.conditions, names.SUSPENDED)
-        return any(record.active for record in records) or (is_suspended(job) and unsure)
+        running = any(record.active for record in job.status.replicated_jobs_status)
+        return running or (is_suspended(job) and says_it_runs(job.status))
 
     def is_ready(self, job: JobSet) -> bool:
         """Of what may run."""

@@ -33,13 +33,18 @@ def reclaimable(jobset: JobSet) -> tuple[ReclaimablePod, ...]:
     """
     if may_restart(jobset):
         return ()
-    succeeded = {record.name: record.succeeded for record in jobset.status.replicated_jobs_status}
+    records = {record.name: record for record in jobset.status.replicated_jobs_status}
     pods = (
-        ReclaimablePod(name=role.name, count=done * pods_of_job(role))
+        ReclaimablePod(name=role.name, count=_done(role, records[role.name]) * pods_of_job(role))
         for role in jobset.spec.replicated_jobs
-        if 0 < (done := succeeded.get(role.name, 0)) <= role.replicas
+        if role.name in records
     )
     return tuple(one for one in pods if one.count)
+
+
+def _done(role: ReplicatedJob, record: ReplicatedJobStatus) -> int:
+    """Jobs that have succeeded; where it has just shrunk, its status may still count some that are gone."""
+    return max(0, min(record.succeeded, role.replicas - record.active)) if record.succeeded <= role.replicas else 0
 
 
 def may_restart(jobset: JobSet) -> bool:

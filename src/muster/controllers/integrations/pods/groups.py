@@ -193,15 +193,17 @@ class PodGroups:
 
     def is_suspended(self, job: PodGroup) -> bool:
         """Whether nothing of it runs that was not told to end."""
-        return all(is_finished(pod) or is_held(pod) or is_deleting(pod) for pod in job.members)
+        return all(
+            is_finished(pod) or is_deleting(pod) or (is_held(pod) and not runs_elsewhere(pod)) for pod in job.members
+        )
 
     def lacks_injection(self, job: PodGroup) -> bool:  # noqa: ARG002  (an integration's)
         """Pods are not made by a group: what runs is let run."""
         return False
 
     def is_active(self, job: PodGroup) -> bool:
-        """Whether some pod occupies its node."""
-        return any(_occupies(pod, job.now) for pod in job.members)
+        """Whether some pod occupies its node, here or in another cluster."""
+        return any(_occupies(pod, job.now) or runs_elsewhere(pod) for pod in job.members)
 
     def is_ready(self, job: PodGroup) -> bool:
         """Whether all pods are there and ready; those that have succeeded are, unless they are to be replaced."""
@@ -242,6 +244,11 @@ def occupied_until(group: PodGroup) -> datetime | None:
     """When to look again whether pods that should have ended still occupy their nodes."""
     ending = (pod for pod in group.members if is_deleting(pod) and _occupies(pod, group.now))
     return min(map(_overdue, ending), default=None)
+
+
+def runs_elsewhere(pod: Pod) -> bool:
+    """Whether it waits here for ever, and shows what runs in another cluster (MultiKueue)."""
+    return is_held(pod) and pod.status.phase == "Running"
 
 
 def was_told(pod: Pod) -> bool:

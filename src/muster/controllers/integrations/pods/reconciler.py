@@ -17,6 +17,7 @@ from muster.api.core import POD, Pod
 from muster.api.kueue import RESOURCE_FLAVOR, WORKLOAD, Workload, WorkloadPriorityClass
 from muster.api.kueue.names import (
     ADMITTED,
+    ERR_WORKLOAD_COMPOSE,
     EVICTED,
     FINISHED,
     IS_GROUP_WORKLOAD,
@@ -24,12 +25,12 @@ from muster.api.kueue.names import (
 )
 from muster.api.managed.jobs import prebuilt_name
 from muster.api.managed.pods import group_name, is_held, is_managed, role_of
+from muster.api.meta import controller_of
 from muster.api.pods import is_active, is_deleting, is_finished
 from muster.api.quantity import QuantityError
 from muster.api.scheduling import PriorityClass
 from muster.controllers.integrations.injection import InjectionError, infos
 from muster.controllers.integrations.observed import Observer
-from muster.controllers.integrations.owners import controller_of
 from muster.controllers.integrations.places import selectors_of
 from muster.controllers.integrations.pods.groups import (
     GroupMembership,
@@ -42,7 +43,8 @@ from muster.controllers.integrations.pods.groups import (
 from muster.controllers.integrations.pods.writer import PodWriter
 from muster.controllers.integrations.priorities import Priorities, appeared
 from muster.controllers.integrations.rules import rules
-from muster.controllers.integrations.workloads import Workloads, copied_labels
+from muster.controllers.integrations.workloads import WorkloadRefusedError, Workloads, copied_labels
+from muster.controllers.waits import CreationWaits, GateWaits
 from muster.queueing.jobframework.names import workload_name
 from muster.queueing.jobframework.observed import ObservedJob, PodSetInfo
 from muster.queueing.jobframework.pairing import WORKLOAD_DELETED, PairingPlan, decide
@@ -72,8 +74,15 @@ class PodReconciler(Reconciler):
         priorities = Priorities(manager)
         self._observer = Observer(PodGroups(), priorities, configuration)
         self._labels_to_copy = configuration.integrations.label_keys_to_copy
-        self._writer = Workloads(manager.client, manager.clock, recorder, POD, self._labels_to_copy)
-        self._of_pods = PodWriter(manager.client, manager.clock, recorder)
+        self._writer = Workloads(
+            manager.client,
+            manager.clock,
+            recorder,
+            POD,
+            self._labels_to_copy,
+            CreationWaits(manager.registry, POD.kind, configuration.features),
+        )
+        self._of_pods = PodWriter(manager.client, manager.clock, recorder, GateWaits(manager))
         self._flavors = manager.informer(RESOURCE_FLAVOR)
         self._pods = manager.informer(POD, indexes={_BY_TIE: _ties})
         self._workloads = manager.informer(WORKLOAD, indexes={_BY_POD: _keys_of_workload})
@@ -111,8 +120,8 @@ class PodReconciler(Reconciler):
                 await self._refuse(pods, own)
                 return None
             return await self._pair(group, pods, own)
-        except QuantityError as error:
-            self._writer.tell(pods[0], "Warning", "ErrWorkloadCompose", str(error))
+        except (QuantityError, WorkloadRefusedError) as error:
+            self._writer.tell_of_refusal(pods[0], error)
             return None
 
     async def _refuse(self, pods: Sequence[Pod], workload: Workload) -> None:
@@ -193,7 +202,7 @@ class PodReconciler(Reconciler):
         if not complaint and copied_labels(members, self._labels_to_copy) is None:
             complaint = "constructing workload: pods have different label values"
         if complaint:
-            self._writer.tell(group.first, "Warning", "ErrWorkloadCompose", complaint)
+            self._writer.tell(group.first, "Warning", ERR_WORKLOAD_COMPOSE, complaint)
             return
         await self._writer.create(group.first, facts, group.name, members)
 
@@ -230,7 +239,7 @@ class PodReconciler(Reconciler):
             pod.metadata.uid: _sent(roles[role_of(pod)] if group.name else found[0], places.get(pod.metadata.uid, {}))
             for pod in waiting
         }
-        await self._of_pods.start(waiting, gets, f"Admitted by clusterQueue {admission.cluster_queue}")
+        await self._of_pods.start(waiting, workload, gets, f"Admitted by clusterQueue {admission.cluster_queue}")
 
 
 def _sent(info: PodSetInfo, selector: Mapping[str, str]) -> PodSetInfo:
@@ -245,8 +254,10 @@ def _evicted_for(workload: Workload | None, why: str) -> str:
 
 
 def _runs(workload: Workload) -> bool:
-    """Whether its pods may."""
+    """Whether its pods may, and do so here."""
     conditions = workload.status.conditions
+    if workload.status.cluster_name:
+        return False
     return is_true(conditions, ADMITTED) and not is_true(conditions, EVICTED) and not is_true(conditions, FINISHED)
 
 

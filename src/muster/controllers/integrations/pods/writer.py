@@ -5,10 +5,12 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from muster.api.core import POD, Pod
+from muster.api.kueue import Workload
 from muster.api.kueue.names import ADMISSION_GATE, MANAGED_FINALIZER
 from muster.api.pods import is_deleting
 from muster.controllers.integrations.injection import tolerations
 from muster.controllers.integrations.pods.groups import TERMINATION_TARGET, was_told
+from muster.controllers.waits import GateWaits
 from muster.queueing.jobframework.observed import PodSetInfo
 from muster.queueing.jobframework.pairing import CANNOT_RESTORE, NO_MATCH, NOT_ADMITTED, WORKLOAD_DELETED
 from muster.runtime.client import Client
@@ -32,17 +34,19 @@ _REASONS = {
 class PodWriter:
     """Starts, ends and releases pods; pods that are gone are fine. Raises `ApiError`."""
 
-    def __init__(self, client: Client, clock: Clock, recorder: Recorder) -> None:
+    def __init__(self, client: Client, clock: Clock, recorder: Recorder, gates: GateWaits) -> None:
         self._client = client
         self._clock = clock
         self._recorder = recorder
+        self._gates = gates
 
-    async def start(self, pods: Sequence[Pod], infos: Mapping[str, PodSetInfo], why: str) -> None:
+    async def start(self, pods: Sequence[Pod], workload: Workload, infos: Mapping[str, PodSetInfo], why: str) -> None:
         """Open the gates: they may go to nodes, with what is injected, by UID."""
 
         async def start_one(pod: Pod) -> None:
             with ignoring("NotFound"):
                 await self._client.patch_object(POD, pod, opened(pod, infos[pod.metadata.uid]))
+                self._gates.removed(ADMISSION_GATE, pod, workload)
                 self._tell(pod, "Started", why)
 
         await _each(start_one, pods)

@@ -1,8 +1,9 @@
 """The init container that holds a pod back until all pods of its group have started, and what it reads.
 
-It opens on one of two words, and only on those of its own epoch: the file `started` of the mounted ConfigMap, which is
-enough by itself, or a line from the endpoint that the file `endpoint` names, which comes at once. Whatever goes wrong,
-it stays shut, and ends with `EXIT_CODE` when its time is over.
+It opens on its own word alone, that of its JobSet's UID and its epoch: what another JobSet of the name has left there
+means nothing to it. The word is in the file `started` of the mounted ConfigMap, which is enough by itself, and in a
+line from the endpoint that the file `endpoint` names, which comes at once. Whatever goes wrong, it stays shut, and ends
+with an exit code of its own when its time is over.
 """
 
 from collections.abc import Mapping
@@ -27,43 +28,55 @@ from muster.api.quantity import Quantity, amount
 
 MOUNT_PATH = "/mnt/group-scheduling"
 DEFAULT: Final = GroupScheduling()
-# Files there: the released epoch; where the word comes earlier (host, port, secret); the pod's own epoch.
-STARTED, ENDPOINT, EPOCH = "started", "endpoint", "epoch"
-# Of a container whose time is over, for podFailurePolicy.onExitCodes: EX_TEMPFAIL.
-EXIT_CODE = 75
+# Files there: the word; where it comes earlier (host, port, secret); how often Jobs were restarted by themselves; the
+# UID of the pod's JobSet and its epoch.
+STARTED, ENDPOINT, RESTARTS, JOBSET, EPOCH = "started", "endpoint", "restarts", "jobset", "epoch"
 # The controller and the containers keep the time. The controller is first, and says what was lacking; the containers
 # would end so much later. Where a podFailurePolicy asks how they end, it is the other way round.
 LATER_SECONDS = 5
+# Where a rule restarts a Job alone the others wait on: their time counts anew with the file `restarts`. So long may the
+# failed Job take to end, and a kubelet to bring the file up to date.
+LATER_SECONDS_RESTARTED = 180
 TIMEOUT = "GROUP_SCHEDULING_TIMEOUT_SECONDS"
 
 # Only what bash has built in, but for `sleep`. A connection is made in a child: where packets are dropped that takes
-# minutes, and the file is looked at every second whatever becomes of it.
+# minutes, and the file is looked at every second whatever becomes of it. One that is lost or refused is tried again
+# after a time that differs from pod to pod and doubles, or at once where the file names another endpoint. The child
+# says two empty lines, as one is enough: a read that runs out of time has lost what it had read of a line.
 SCRIPT = f"""\
 trap '' PIPE
 trap 'exit 143' TERM
 cd {MOUNT_PATH} || exit 1
 line() {{ REPLY=; [ -f "$1" ] && read -r < "$1"; [ -n "$REPLY" ]; }}
-hear() {{ exec 3<> "/dev/tcp/$1/$2" && echo "$epoch $3" >&3 && read -r -u 3 && echo "$REPLY"; }}
+hear() {{
+  exec 3<> "/dev/tcp/$1/$2" && echo "$epoch $3" >&3 && read -r -u 3 && [ "$REPLY" = "{STARTED} $word" ] && echo $'\\n'
+}}
+line {JOBSET} || exit 1
+jobset=$REPLY
 line {EPOCH} || exit 1
 epoch=$REPLY
-listens=
+word="$jobset $epoch"
+listens= endpoint= again=0 most=4 restarts= since=0
 while true; do
-  line {STARTED} && [ "$REPLY" = "$epoch" ] && exit 0
-  if [ "${{{TIMEOUT}:-0}}" -gt 0 ] && [ "$SECONDS" -ge "${TIMEOUT}" ]; then
+  line {STARTED} && [ "$REPLY" = "$word" ] && exit 0
+  line {RESTARTS} && [ "$REPLY" != "$restarts" ] && restarts=$REPLY since=$SECONDS
+  if [ "${{{TIMEOUT}:-0}}" -gt 0 ] && [ "$((SECONDS - since))" -ge "${TIMEOUT}" ]; then
     echo "group scheduling timed out: not all pods of the group started within ${TIMEOUT} seconds" >&2
-    exit {EXIT_CODE}
+    exit {names.GROUP_SCHEDULING_EXIT_CODE}
   fi
-  if [ -z "$listens" ] && line {ENDPOINT}; then
+  if [ -z "$listens" ] && line {ENDPOINT} && {{ [ "$REPLY" != "$endpoint" ] || [ "$SECONDS" -ge "$again" ]; }}; then
+    [ "$REPLY" = "$endpoint" ] || most=4
+    endpoint=$REPLY
     exec 4< <(hear $REPLY 2> /dev/null)
     listens=1
   fi
   if [ -z "$listens" ]; then
     sleep 1
   elif read -r -t 1 -u 4; then
-    [ "$REPLY" = "{STARTED} $epoch" ] && exit 0
+    exit 0
   elif [ $? -le 128 ]; then
     exec 4<&-
-    listens=
+    listens= again=$((SECONDS + 1 + RANDOM % most)) most=$((most < 32 ? most * 2 : most))
     sleep 1
   fi
 done
@@ -73,6 +86,11 @@ done
 def config_map_name(jobset: str) -> str:
     """What the ConfigMap of a JobSet's group is called."""
     return jobset + names.GROUP_SCHEDULING_SUFFIX
+
+
+def word(uid: str, epoch: int) -> str:
+    """What opens the barriers of a JobSet's epoch, and no others."""
+    return f"{uid} {epoch}"
 
 
 def gated(
@@ -100,7 +118,14 @@ def _seconds(spec: JobSpec, jobset: JobSet) -> int | None:
     config = jobset.spec.group_scheduling_config
     if config is None or config.timeout_after_seconds is None:
         return None
-    return config.timeout_after_seconds + (0 if asks_containers(spec) else LATER_SECONDS)
+    return config.timeout_after_seconds + (0 if asks_containers(spec) else _later(jobset))
+
+
+def _later(jobset: JobSet) -> int:
+    policy = jobset.spec.failure_policy
+    actions = {rule.action for rule in policy.rules} if policy is not None else set()
+    alone = actions & {names.RESTART_JOB, names.RESTART_JOB_IGNORING_MAX}
+    return LATER_SECONDS_RESTARTED if alone else LATER_SECONDS
 
 
 def _container(job: JobSpec, jobset: JobSet, settings: GroupScheduling) -> Container:
@@ -118,12 +143,13 @@ def _container(job: JobSpec, jobset: JobSet, settings: GroupScheduling) -> Conta
 
 
 def _volume(jobset: JobSet) -> Volume:
-    path = f"metadata.annotations['{names.GROUP_SCHEDULING_EPOCH}']"
-    own = DownwardAPIVolumeFile(path=EPOCH, field_ref=ObjectFieldSelector(field_path=path))
+    whose = ObjectFieldSelector(field_path=f"metadata.labels['{names.JOBSET_UID}']")
+    which = ObjectFieldSelector(field_path=f"metadata.annotations['{names.GROUP_SCHEDULING_EPOCH}']")
+    own = DownwardAPIVolumeFile(path=JOBSET, field_ref=whose), DownwardAPIVolumeFile(path=EPOCH, field_ref=which)
     words = ConfigMapProjection(name=config_map_name(jobset.metadata.name), optional=True)
     sources = (
         VolumeProjection(config_map=words),
-        VolumeProjection(downward_api=DownwardAPIProjection(items=(own,))),
+        VolumeProjection(downward_api=DownwardAPIProjection(items=own)),
     )
     return Volume(name=names.GROUP_SCHEDULING_VOLUME, projected=ProjectedVolumeSource(sources=sources))
 

@@ -2,36 +2,41 @@
 
 Each start of the group has an *epoch*: a number that the pods of that start carry as an annotation. What is said to one
 epoch (it may start) means nothing to another, so a restart or a resume never begins on an old word. Epochs are kept in
-the JobSet's status and only what stands there counts: `renewed` is written first, and Jobs are made or resumed in it by
-a later look, which has read it.
+the JobSet's status and only what stands there counts: `renewed` is written first, and Jobs are stopped, made or resumed
+by a later look, which has read it.
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from muster.api.batch import COMPLETION_INDEX, Job, JobSpec
+from muster.api.batch import COMPLETION_INDEX, INDEXED, Job, JobSpec, pods_at_once
 from muster.api.conditions import is_true
 from muster.api.core import Pod
+from muster.api.indexes import Indexes
 from muster.api.jobset import GroupSchedulingStatus, JobSet, JobSetSpec, ReplicatedJob, names
 from muster.api.jobset.naming import job_name
-from muster.api.pods import is_active, job_reference
+from muster.api.pods import ended_with_cluster, is_active, job_reference
 from muster.jobs.job.conditions import finish
 
 FIRST_EPOCH = 1
 _EPOCH = re.compile("[0-9]{1,10}").fullmatch
+_INDEX = re.compile("0|[1-9][0-9]{0,9}").fullmatch
+
+
+GroupKey = tuple[str, str, int]  # a JobSet's namespace and UID, and the epoch
 
 
 class Member(Struct, frozen=True):
-    """One pod of a group that has started: of which group, which epoch, and which of its pods it is.
+    """One pod of a group that has started, as it says itself: of which group, of which Job, and which of its pods.
 
+    job: the Job's UID: whether it is one of the JobSet's is known by that.
     index: its completion index; of a Job without indexes the pod's UID.
     """
 
-    jobset_uid: str
-    epoch: int
+    group: GroupKey
     job: str
     index: str
 
@@ -64,13 +69,44 @@ def expected(jobset: JobSet, jobs: Iterable[Job]) -> dict[str, int]:
 
 
 def _pods(spec: JobSpec, job: Job | None) -> int:
-    if job is not None and finish(job) is not None:
+    if job is None:
+        return pods_at_once(spec)
+    if finish(job) is not None:
         return 0
-    parallelism = 1 if spec.parallelism is None else spec.parallelism
-    if spec.completions is None:
-        return parallelism
-    succeeded = job.status.succeeded if job is not None else 0
-    return max(0, min(parallelism, spec.completions - succeeded))
+    if spec.completion_mode != INDEXED:
+        return pods_at_once(spec, job.status.succeeded)
+    return pods_at_once(spec, len(Indexes.parse(job.status.completed_indexes, spec.completions or 0)))
+
+
+def arrived(jobset: JobSet, seen: Mapping[str, Collection[str]]) -> dict[str, int]:
+    """How many of the expected pods have started, by the name of each Job.
+
+    seen: the indexes of those that have, by the same. One that a shrink takes away stands in for none that stays.
+    """
+    found = {}
+    for role in targets(jobset.spec):
+        for index in range(role.replicas):
+            name = job_name(jobset, role.name, index)
+            found[name] = _members(role.template.spec, seen.get(name, ()))
+    return found
+
+
+def _members(spec: JobSpec, seen: Collection[str]) -> int:
+    if spec.completion_mode != INDEXED or spec.completions is None:
+        return len(seen)
+    return sum(1 for index in seen if _INDEX(index) and int(index) < spec.completions)
+
+
+def lost(jobset: JobSet, jobs: Mapping[str, Job]) -> dict[str, Indexes]:
+    """The indexes that have failed for good, by the name of each Job that has any and goes on: none starts for them."""
+    found = {}
+    for role in targets(jobset.spec):
+        for index in range(role.replicas):
+            job = jobs.get(job_name(jobset, role.name, index))
+            if job is not None and job.status.failed_indexes and finish(job) is None:
+                completions = role.template.spec.completions or 0
+                found[job.metadata.name] = Indexes.parse(job.status.failed_indexes, completions)
+    return {name: indexes for name, indexes in found.items() if indexes}
 
 
 def started(pod: Pod) -> Member | None:
@@ -81,7 +117,8 @@ def started(pod: Pod) -> Member | None:
     job = job_reference(pod)
     if job is None:
         return None
-    return Member(label, int(epoch), job.name, pod.metadata.annotations.get(COMPLETION_INDEX) or pod.metadata.uid)
+    index = pod.metadata.annotations.get(COMPLETION_INDEX) or pod.metadata.uid
+    return Member((pod.metadata.namespace, label, int(epoch)), job.uid, index)
 
 
 def _has_reached_barrier(pod: Pod) -> bool:
@@ -92,49 +129,55 @@ def _has_reached_barrier(pod: Pod) -> bool:
     return False
 
 
-def standing_of(jobset: JobSet) -> GroupSchedulingStatus:
+def status_of(jobset: JobSet) -> GroupSchedulingStatus:
     """How far the start is, as it stands in the status; the first epoch if nothing does."""
     return jobset.status.group_scheduling or GroupSchedulingStatus(epoch=FIRST_EPOCH)
 
 
 def epoch_of(jobset: JobSet) -> int:
     """The epoch in which Jobs are made and resumed."""
-    return standing_of(jobset).epoch
+    return status_of(jobset).epoch
 
 
 def renewed(jobset: JobSet) -> GroupSchedulingStatus | None:
     """What the status says once the group is to start anew; None if nothing waits.
 
-    For a restart of the JobSet, in the write that counts it, and for a resume (`resumes_anew`). The look that wants it
-    makes and resumes no Jobs.
+    For a restart of the JobSet, in the write that counts it, and for a stop (`is_used`, `is_stopped`).
     """
     if jobset.spec.group_scheduling_config is None:
         return jobset.status.group_scheduling
-    before = standing_of(jobset)
+    before = status_of(jobset)
     return GroupSchedulingStatus(epoch=before.epoch + 1, released_epoch=before.released_epoch)
 
 
-def resumes_anew(jobset: JobSet, jobs: Iterable[Job]) -> bool:
-    """Whether the Jobs of the group, all of them suspended, must not be resumed before the group has a new epoch.
+def is_used(jobset: JobSet) -> bool:
+    """Whether pods have started in the present epoch: nothing else may start in it once they have been stopped.
 
-    They need one if pods have started in theirs. Where only some are suspended, the group goes on: theirs is the same.
+    A JobSet that is suspended has a new one before any of its Jobs is. So what becomes of the Jobs meanwhile
+    changes nothing: all start together when it is resumed.
     """
-    roles = {target.name for target in targets(jobset.spec)}
-    waiting = [job for job in jobs if job.metadata.labels.get(names.REPLICATED_JOB_NAME) in roles and not finish(job)]
-    standing = standing_of(jobset)
-    used = standing.start_time is not None or standing.released_epoch >= standing.epoch
-    if not used or not waiting or not all(job.spec.suspend for job in waiting):
-        return False
-    return any(_epoch_of(job) == str(standing.epoch) for job in waiting)
+    status = status_of(jobset)
+    used = status.start_time is not None or status.released_epoch == status.epoch
+    return used and jobset.spec.group_scheduling_config is not None
 
 
-def _epoch_of(job: Job) -> str:
-    return job.spec.template.metadata.annotations.get(names.GROUP_SCHEDULING_EPOCH, "")
+def is_stopped(jobset: JobSet, pods: Iterable[Pod]) -> bool:
+    """Whether the group ended as the whole cluster was stopped: then those that follow start together, as it did.
+
+    Where others of it run on, elsewhere or left behind, what ended is replaced, and goes on with them.
+    pods: all of the JobSet. Known before any is made for those that ended: what follows says no less.
+    """
+    epoch = str(epoch_of(jobset))
+    group = [pod for pod in pods if pod.metadata.annotations.get(names.GROUP_SCHEDULING_EPOCH) == epoch]
+    stopped = [ended_with_cluster(pod) for pod in group]
+    runs = any(started(pod) is not None and not ends for pod, ends in zip(group, stopped, strict=True))
+    return is_used(jobset) and any(stopped) and not runs
 
 
-def annotations(jobset: JobSet, role: str) -> dict[str, str]:
-    """What the pods of a role are annotated with when its Jobs are made or resumed."""
-    return {names.GROUP_SCHEDULING_EPOCH: str(epoch_of(jobset))} if is_target(jobset.spec, role) else {}
+def is_of_earlier_start(jobset: JobSet, role: str, job: Job) -> bool:
+    """Whether the pods of a Job wait for what is not said any more. One that runs has to be stopped first."""
+    epoch = job.spec.template.metadata.annotations.get(names.GROUP_SCHEDULING_EPOCH)
+    return is_target(jobset.spec, role) and epoch != str(epoch_of(jobset))
 
 
 def is_failing(job: Job) -> bool:
@@ -142,9 +185,9 @@ def is_failing(job: Job) -> bool:
     return is_true(job.status.conditions, "Failed") or is_true(job.status.conditions, "FailureTarget")
 
 
-def told(standing: GroupSchedulingStatus, count: int, total: int) -> GroupSchedulingStatus:
-    """The standing with the numbers as far as people are told: by tenths of the group, so that writes stay few."""
+def told(status: GroupSchedulingStatus, count: int, total: int) -> GroupSchedulingStatus:
+    """The status with the numbers as far as people are told: by tenths of the group, so that writes stay few."""
     step = max(1, total // 10)
-    if standing.expected == total and count // step == standing.started // step and count < total:
-        return standing
-    return replace(standing, started=count, expected=total)
+    if status.expected == total and count // step == status.started // step and count < total:
+        return status
+    return replace(status, started=count, expected=total)

@@ -109,23 +109,33 @@ def test_init_containers_run_in_order(make_pod, known, actions):
     assert [action.container for action in plan.actions if isinstance(action, Start)] == actions
 
 
+BARRIER = "group-scheduling-init"
+GATED = {"initContainers": [container("i"), sidecar("s"), container(BARRIER)], "containers": [container("main")]}
+
+
 @pytest.mark.parametrize(
     ("known", "more", "reserved"),
     [
-        ({"i1": running()}, {}, []),
-        ({"i1": exited(0), "s": running()}, {}, []),
-        ({"i1": exited(0), "s": running(), "i2": running()}, {}, ["main"]),
-        ({"i1": exited(0), "s": running(), "i2": running(), "main": ContainerFacts(reserved=True)}, {}, []),
+        ({"i": running()}, {}, []),
+        ({"i": exited(0), "s": running()}, {}, []),
+        ({"i": exited(0), "s": running(), BARRIER: running()}, {}, ["main"]),
+        ({"i": exited(0), "s": running(), BARRIER: running(), "main": ContainerFacts(reserved=True)}, {}, []),
+        ({"i": exited(0), "s": running(), BARRIER: running(), "main": ContainerFacts(starting=True)}, {}, []),
         # What restarts keeps what is ready for the time after it; nothing is made ready in a pod that ends.
-        ({"i1": exited(0), "s": running(), "i2": exited(1)}, {}, []),
-        ({"i1": exited(0), "s": running(), "i2": running()}, {"deleting_since": 1.0}, []),
+        ({"i": exited(0), "s": running(), BARRIER: exited(1)}, {}, []),
+        ({"i": exited(0), "s": running(), BARRIER: running()}, {"deleting_since": 1.0}, []),
         # Once a main container has run, they are started as they come.
-        ({"i1": exited(0), "s": running(), "i2": running(), "main": exited(1)}, {}, []),
+        ({"i": exited(0), "s": running(), BARRIER: running(), "main": exited(1)}, {}, []),
     ],
 )
-def test_main_containers_are_made_ready_while_the_last_init_container_runs(make_pod, known, more, reserved):
-    plan = decide(make_pod(INITS), facts(known, **more), at(100))
+def test_main_containers_are_made_ready_while_the_barrier_of_their_group_runs(make_pod, known, more, reserved):
+    plan = decide(make_pod(GATED), facts(known, **more), at(100))
     assert [action.container for action in plan.actions if isinstance(action, Reserve)] == reserved
+
+
+def test_no_other_init_container_has_main_containers_made_ready(make_pod):
+    plan = decide(make_pod(INITS), facts({"i1": exited(0), "s": running(), "i2": running()}), at(100))
+    assert plan.actions == ()
 
 
 @pytest.mark.parametrize(
@@ -307,8 +317,8 @@ def test_the_node_can_end_a_pod(make_pod, why):
     plan = decide(make_pod(), facts({"main": exited(0)}, ending=ending), at(11))
     assert (plan.over, plan.remove) == (True, False)
     assert (plan.status.phase, plan.status.reason, plan.status.message) == ("Failed", "Reason", "because")
-    disrupted = [condition for condition in plan.status.conditions if condition.type == "DisruptionTarget"]
-    assert [condition.reason for condition in disrupted] == (["TerminationByKubelet"] if why == "shutdown" else [])
+    disrupted = {condition.type for condition in plan.status.conditions if condition.reason == "TerminationByKubelet"}
+    assert disrupted == ({"DisruptionTarget", "muster.dev/ClusterStopped"} if why == "shutdown" else set())
 
 
 def test_a_shutdown_gives_no_more_time_than_the_pod_has(make_pod):
@@ -342,7 +352,7 @@ def test_a_container_that_cannot_be_created_waits(make_pod):
 @st.composite
 def lives(draw):
     """Any facts about a pod with init containers, sidecars and main containers."""
-    names = ["i", "s", "a", "b"]
+    names = [BARRIER, "s", "a", "b"]
     known = {}
     for name in names:
         kind = draw(st.sampled_from(["none", "starting", "running", "exited"]))
@@ -367,7 +377,7 @@ def lives(draw):
 def test_whatever_is_known_of_a_pod(known, policy, moment, deleting):
     spec = {
         "restartPolicy": policy,
-        "initContainers": [container("i"), sidecar("s")],
+        "initContainers": [container(BARRIER), sidecar("s")],
         "containers": [container("a"), container("b")],
     }
     meta: dict[str, Any] = {"name": "p", "namespace": "ns", "uid": "u"}
@@ -389,7 +399,7 @@ def test_whatever_is_known_of_a_pod(known, policy, moment, deleting):
             assert known.deleting_since is None
         elif isinstance(action, Reserve):
             assert action.container not in busy, "what is made ready does not run yet"
-            assert "i" in alive
+            assert BARRIER in alive
         else:
             assert action.container in alive
     # A container is asked once and killed once.

@@ -10,6 +10,7 @@ import msgspec
 
 from muster.api.core import Pod
 from muster.cluster.nodes.disk.storage import Storage
+from muster.cluster.nodes.gpus.holding import Gpus
 from muster.cluster.nodes.pod.runner import PodRunner
 from muster.runtime.clock import RealClock
 
@@ -18,7 +19,13 @@ def test_work_that_never_began_leaves_nothing(tmp_path):
     document = {"metadata": {"name": "p", "uid": "u"}, "spec": {"containers": [{"name": "c", "command": ["x"]}]}}
     network = SimpleNamespace(address=lambda _pod: "10.0.0.1")
     kit: Any = SimpleNamespace(
-        storage=Storage(tmp_path), clock=RealClock(), network=network, host_address="10.0.0.2", client=None
+        storage=Storage(tmp_path),
+        clock=RealClock(),
+        network=network,
+        host_address="10.0.0.2",
+        client=None,
+        gpus=Gpus(()),
+        told_address=network.address,
     )
 
     async def body():

@@ -51,7 +51,7 @@ FOLLOWS = {"metadata": {"annotations": {ELASTIC: "true"}}}
             [SUSPENDED, AWAY],
             id="another cluster, by name of the usual controller",
         ),
-        pytest.param(job({QUEUE: "lq"}, managedBy="else.io/x"), FAR, [SUSPENDED], id="a controller of its own"),
+        pytest.param(job({QUEUE: "lq"}, managedBy="else.io/x"), FAR, [], id="a controller of its own"),
     ],
 )
 def test_what_a_new_job_gets(made, around, gets):
@@ -92,6 +92,11 @@ def test_whose_workload_follows_its_size(made, follows):
         (
             job({LONGEST: "abc"}),
             f'metadata.labels[{LONGEST}]: Invalid value: "abc": strconv.Atoi: parsing "abc": invalid',
+        ),
+        (job({LONGEST: "2147483647"}), ""),
+        (
+            job({LONGEST: "2147483648"}),
+            f'metadata.labels[{LONGEST}]: Invalid value: "2147483648": strconv.Atoi: parsing "2147483648": val',
         ),
         (job({LONGEST: "0"}), f"metadata.labels[{LONGEST}]: Invalid value: 0: should be greater than 0"),
         (job({}, {MINIMUM: "2"}, **FOUR), ""),

@@ -118,9 +118,12 @@ def test_how_it_ended(type_, end):
     assert KIND.end(job(status={"conditions": [condition]})) == end
 
 
-@pytest.mark.parametrize("manager", [None, "kubernetes.io/job-controller", "kueue.x-k8s.io/multikueue", "else.io/x"])
-def test_jobs_queue_whoever_makes_their_pods(manager):
-    assert KIND.is_managed(job(managedBy=manager))
+@pytest.mark.parametrize(
+    ("manager", "ours"),
+    [(None, True), ("kubernetes.io/job-controller", True), ("kueue.x-k8s.io/multikueue", True), ("else.io/x", False)],
+)
+def test_jobs_that_another_controller_manages_do_not_queue(manager, ours):
+    assert KIND.is_managed(job(managedBy=manager)) is ours
 
 
 def test_it_starts_with_what_was_injected_beside_its_own():

@@ -47,7 +47,7 @@ ASKS = role("a", annotations={REQUIRED: "cloud.com/block"})
         (jobset(labels={QUEUE: "lq", f"{K}/prebuilt-workload-name": "w"}), DEFAULT, [SUSPENDED]),
         (jobset(labels={QUEUE: "lq"}), FAR, [SUSPENDED, AWAY]),
         (jobset(labels={QUEUE: "lq"}, managedBy="jobset.sigs.k8s.io/jobset-controller"), FAR, [SUSPENDED, AWAY]),
-        (jobset(labels={QUEUE: "lq"}, managedBy="example.com/foo"), FAR, [SUSPENDED]),
+        (jobset(labels={QUEUE: "lq"}, managedBy="example.com/foo"), FAR, []),
     ],
 )
 def test_what_a_new_jobset_gets(made, around, gets):
@@ -173,6 +173,10 @@ KEEPS = "spec.replicatedJobs[0]: Forbidden: the number of pods cannot change whi
             [],
             id="quota follows its size",
         ),
+        pytest.param(
+            jobset(*SMALL, labels=IN_QUEUE), jobset(*LARGE, labels=IN_QUEUE, runs=True), [], id="as it starts"
+        ),
+        pytest.param(jobset(*SMALL, labels=IN_QUEUE, runs=True), jobset(*LARGE, labels=IN_QUEUE), [], id="as it stops"),
         pytest.param(jobset(*SMALL, runs=True), jobset(*LARGE, runs=True), [], id="in no queue"),
         pytest.param(
             jobset(role("a", 4, 1), labels=IN_QUEUE, runs=True),

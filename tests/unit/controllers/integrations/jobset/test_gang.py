@@ -11,7 +11,7 @@ from muster.api.jobset import JobSet
 from muster.controllers.gangs import Members, gang_of
 from muster.controllers.integrations.jobset.gang import JobSetGangs
 from muster.controllers.integrations.table import gang_sources
-from muster.jobs.jobset.gang import pod_annotations
+from muster.jobs.jobset.gang import is_one_gang, pod_annotations
 
 P = "jobset.sigs.k8s.io"
 GANG = "muster.dev/gang"
@@ -98,6 +98,9 @@ RESTARTING = ONE_DONE | RESTARTED | {"conditions": [{"type": "RestartingJobSet",
             jobset(*TWO, status=RESTARTED), "a-0-0+ a-0-1! b-0-0'", [], id="pods of the attempt before do not count"
         ),
         pytest.param(
+            jobset(*TWO), "a-0-0! a-0-1! a-1-0' a-1-1'", [], id="nor do they before the status tells of the restart"
+        ),
+        pytest.param(
             jobset(*TWO, status=RESTARTING), "a-1-0' a-1-1' b-0-0'", [], id="nor do Jobs that had succeeded in it"
         ),
         pytest.param(jobset(*TWO), "a-0-0~ a-0-1~ a-1-0 a-1-1 b-0-0", [], id="nor what is on its way out"),
@@ -152,6 +155,28 @@ def test_the_pods_of_a_jobset_that_asks_for_it_say_so(annotations, spec, roles):
     made = msgspec.convert(document, JobSet)
     marked = [one.name for one in made.spec.replicated_jobs if pod_annotations(made, one) == {GANG: "true"}]
     assert "".join(marked) == roles
+
+
+@pytest.mark.parametrize(
+    ("asks", "says", "roles", "one"),
+    [
+        ("", "", (role("a", 1, 4),), True),
+        ("", "false", (role("a", 1, 4),), False),
+        ("", "", (role("a", 2, 4),), False),
+        ("", "", TWO, False),
+        ("true", "", TWO, True),
+        ("true", "false", (role("a", 1, 4),), True),
+        ("true", "", AFTER, False),
+    ],
+)
+def test_it_is_one_gang_if_it_asks_for_it_or_is_one_job(asks, says, roles, one):
+    """says: what its Jobs' templates say."""
+    described = [
+        each | {"template": each["template"] | {"metadata": {"annotations": {GANG: says}} if says else {}}}
+        for each in roles
+    ]
+    meta = {"name": "j", "annotations": {GANG: asks} if asks else {}}
+    assert is_one_gang(msgspec.convert({"metadata": meta, "spec": {"replicatedJobs": described}}, JobSet)) is one
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 from muster.api.core import Toleration
 from muster.api.jobset import JobSet
 from muster.api.meta import ObjectMeta
-from muster.cluster.apiserver.patch import json as jsonpatch
+from muster.api.patch import json as jsonpatch
 from muster.controllers.integrations.framework import Step
 from muster.controllers.integrations.jobset.integration import JobSetIntegration
 from muster.queueing.jobframework.observed import End, PodSetInfo
@@ -129,6 +129,8 @@ SIZES = (role("a", 1, 2, 2), role("b", 2, 3, 6))
         (records(b={"succeeded": 1}), {"b": 3}),
         (records(a={"succeeded": 1}, b={"succeeded": 2}), {"a": 2, "b": 6}),
         (records(a={"succeeded": 2}), {}),
+        # It has just shrunk: one that has succeeded is gone, and one runs.
+        (records(b={"succeeded": 2, "active": 1}), {"b": 3}),
     ],
 )
 def test_pods_of_jobs_that_have_succeeded_are_reclaimable(status, expected):
@@ -188,16 +190,17 @@ def test_how_it_ended(types, end):
 
 
 @pytest.mark.parametrize(
-    ("manager", "patch"),
+    ("manager", "ours", "patch"),
     [
-        (None, {"spec": {"managedBy": "kueue.x-k8s.io/multikueue"}}),
-        ("jobset.sigs.k8s.io/jobset-controller", {"spec": {"managedBy": "kueue.x-k8s.io/multikueue"}}),
-        ("example.com/foo", {}),
+        (None, True, {"spec": {"managedBy": "kueue.x-k8s.io/multikueue"}}),
+        ("jobset.sigs.k8s.io/jobset-controller", True, {"spec": {"managedBy": "kueue.x-k8s.io/multikueue"}}),
+        ("kueue.x-k8s.io/multikueue", True, {}),
+        ("example.com/foo", False, {}),
     ],
 )
-def test_it_queues_whoever_runs_it_and_goes_elsewhere_only_from_here(manager, patch):
+def test_it_queues_unless_another_controller_manages_it_and_goes_elsewhere_only_from_here(manager, ours, patch):
     made = jobset(managedBy=manager)
-    assert KIND.is_managed(made)
+    assert KIND.is_managed(made) is ours
     assert KIND.hand_over(made) == patch
 
 

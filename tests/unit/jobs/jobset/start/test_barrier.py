@@ -3,6 +3,8 @@
 import json
 import socket
 import subprocess
+import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -55,11 +57,15 @@ def test_the_barrier_comes_last_and_the_rest_stays() -> None:
                     "downwardAPI": {
                         "items": [
                             {
+                                "path": "jobset",
+                                "fieldRef": {"fieldPath": "metadata.labels['jobset.sigs.k8s.io/jobset-uid']"},
+                            },
+                            {
                                 "path": "epoch",
                                 "fieldRef": {
                                     "fieldPath": "metadata.annotations['jobset.sigs.k8s.io/group-scheduling-epoch']"
                                 },
-                            }
+                            },
                         ]
                     }
                 },
@@ -117,6 +123,16 @@ def test_48_its_time_is_over_after_the_controllers_unless_a_policy_asks_how_it_e
     assert gated(template(), jobset(timeout=None), 1).spec.template.spec.init_containers[-1].env == ()
 
 
+@pytest.mark.parametrize(
+    ("action", "seconds"),
+    [("RestartJob", "240"), ("RestartJobAndIgnoreMaxRestarts", "240"), ("RestartJobSet", "65"), ("FailJobSet", "65")],
+)
+def test_its_time_is_longer_where_a_rule_restarts_a_job_alone(action: str, seconds: str) -> None:
+    given = jobset(failurePolicy={"rules": [{"name": "rule", "action": action}]})
+    found = gated(template(), given, 1).spec.template.spec.init_containers[-1]
+    assert [each.value for each in found.env] == [seconds]
+
+
 def test_the_operator_has_the_last_word() -> None:
     context = msgspec.convert(STRICT, type(barrier_of(template()).security_context))
     resources = ResourceRequirements(requests={"cpu": "1"})
@@ -131,12 +147,13 @@ class Files:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self.put("epoch", "3")
+        self.put("jobset", "uid")
 
     def put(self, name: str, text: str) -> None:
         (self.directory / name).write_text(text)
 
-    def run(self, timeout: int = 60) -> "subprocess.Popen[bytes]":
-        script = SCRIPT.replace(MOUNT_PATH, str(self.directory))
+    def run(self, timeout: int = 60, before: str = "") -> "subprocess.Popen[bytes]":
+        script = before + SCRIPT.replace(MOUNT_PATH, str(self.directory))
         environment = {"PATH": "/usr/bin:/bin", "GROUP_SCHEDULING_TIMEOUT_SECONDS": str(timeout)}
         with (self.directory / "log").open("wb") as log:
             return subprocess.Popen(["bash", "-c", script], env=environment, stderr=log)
@@ -148,20 +165,29 @@ def files(tmp_path: Path) -> Files:
 
 
 def test_the_file_alone_opens_it(files: Files) -> None:
-    files.put("started", "3\n")
+    files.put("started", "uid 3\n")
     assert files.run().wait() == 0
 
 
-def test_it_opens_on_no_word_of_another_epoch_and_ends_in_time(files: Files) -> None:
-    files.put("started", "2")
+@pytest.mark.parametrize("word", ["uid 2", "other 3", "3", "uid", "uid 33", ""])
+def test_it_opens_on_no_word_of_another_and_ends_in_time(files: Files, word: str) -> None:
+    files.put("started", word)
     process = files.run(timeout=1)
     assert process.wait() == 75
     said = (files.directory / "log").read_text()
     assert said == "group scheduling timed out: not all pods of the group started within 1 seconds\n"
 
 
-@pytest.mark.parametrize(("word", "code"), [("started 3\n", 0), ("started 2\n", 75), ("\n3\nstarted 33\n", 75)])
-def test_the_endpoint_opens_it_with_the_word_of_its_epoch(files: Files, word: str, code: int) -> None:
+@pytest.mark.parametrize(
+    ("word", "code"),
+    [
+        ("started uid 3\n", 0),
+        ("started uid 2\n", 75),
+        ("started other 3\n", 75),
+        ("\nuid 3\nstarted uid 33\n", 75),
+    ],
+)
+def test_the_endpoint_opens_it_with_its_own_word(files: Files, word: str, code: int) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         files.put("endpoint", f"127.0.0.1 {server.getsockname()[1]} secret")
         process = files.run(timeout=60 if code == 0 else 1)
@@ -173,9 +199,75 @@ def test_the_endpoint_opens_it_with_the_word_of_its_epoch(files: Files, word: st
             assert process.wait() == code
 
 
+AGAIN = "sleep() { SECONDS=$((SECONDS + $1)); echo $SECONDS >> slept; [ $SECONDS -lt 5 ] || echo 2 > restarts; }\n"
+
+
+def test_its_time_counts_anew_where_a_job_was_restarted_by_itself(files: Files) -> None:
+    files.put("restarts", "1")
+    assert files.run(timeout=600, before=AGAIN).wait() == 75
+    assert int((files.directory / "slept").read_text().split()[-1]) in range(605, 608)
+
+
 @pytest.mark.parametrize("endpoint", ["127.0.0.1 1 secret", "nonsense", "192.0.2.1 9 secret", "$(exit 0) 1 x", ""])
 def test_where_there_is_no_endpoint_the_file_opens_it(files: Files, endpoint: str) -> None:
     files.put("endpoint", endpoint)
     process = files.run()
-    files.put("started", "3")
+    files.put("started", "uid 3")
     assert process.wait() == 0
+
+
+def attempts(files: Files, seed: int) -> int:
+    """How often a barrier connects within ten minutes to an endpoint that takes all and says nothing."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        files.put("endpoint", f"127.0.0.1 {server.getsockname()[1]} secret")
+        process = files.run(timeout=600, before=f"RANDOM={seed}; sleep() {{ SECONDS=$((SECONDS + $1)); }}\n")
+        server.settimeout(0.05)
+        count = 0
+        while process.poll() is None:
+            with suppress(TimeoutError):
+                server.accept()[0].close()
+                count += 1
+        assert process.returncode == 75
+        return count
+
+
+def test_an_endpoint_that_refuses_is_asked_ever_less_often_and_not_by_all_at_once(files: Files) -> None:
+    found = [attempts(files, seed) for seed in (1, 2, 3)]
+    assert all(600 / 33 < count < 600 / 8 for count in found)
+    assert len(set(found)) > 1
+
+
+def test_a_new_endpoint_is_asked_at_once(files: Files) -> None:
+    files.put("endpoint", "127.0.0.1 1 secret")
+    process = files.run(before="sleep() { SECONDS=0; : > slept; command sleep 0.01; }\n")
+    while not (files.directory / "slept").exists():
+        time.sleep(0.01)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.settimeout(20)
+        files.put("endpoint", f"127.0.0.1 {server.getsockname()[1]} secret")
+        connection, _ = server.accept()
+        with connection:
+            connection.sendall(b"started uid 3\n")
+            assert process.wait() == 0
+
+
+SLOWLY = """\
+echo() {
+  local i
+  for ((i = 0; i < ${#1}; i++)); do printf %s "${1:i:1}"; sleep 0.1; done
+  printf '\\n'
+}
+"""
+
+
+def test_a_machine_that_is_slow_loses_no_word(files: Files) -> None:
+    """Whatever the child says takes longer than its parent listens at a time."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        files.put("endpoint", f"127.0.0.1 {server.getsockname()[1]} secret")
+        process = files.run(timeout=20, before=SLOWLY)
+        connection, _ = server.accept()
+        with connection, connection.makefile("rw") as stream:
+            assert stream.readline() == "3 secret\n"
+            stream.write("started uid 3\n")
+            stream.flush()
+            assert process.wait() == 0

@@ -3,14 +3,25 @@
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from tests.unit.jobs.jobset.start.worlds import job, jobset, pod, role
 
 from muster.api.batch import Job
+from muster.api.core import Pod
 from muster.api.jobset import JobSet
-from muster.jobs.jobset.start.group import Member, annotations, epoch_of, expected, renewed, resumes_anew, started
+from muster.jobs.jobset.start.group import (
+    Member,
+    arrived,
+    expected,
+    is_of_earlier_start,
+    is_stopped,
+    is_used,
+    renewed,
+    started,
+)
 
 ENDED = {"terminated": {"exitCode": 0}}
-FIRST = Member("js-uid", 1, "js-workers-0", "0")
+FIRST = Member(("ns", "js-uid", 1), "js-workers-0-uid", "0")
 
 
 @pytest.mark.parametrize(
@@ -18,7 +29,9 @@ FIRST = Member("js-uid", 1, "js-workers-0", "0")
     [
         pytest.param(pod(), FIRST, id="its barrier runs"),
         pytest.param(pod(barrier=ENDED, phase="Running"), FIRST, id="it was let through"),
-        pytest.param(pod(index=None), Member("js-uid", 1, "js-workers-0", "pod-uid"), id="without an index"),
+        pytest.param(
+            pod(index=None), Member(("ns", "js-uid", 1), "js-workers-0-uid", "pod-uid"), id="without an index"
+        ),
         pytest.param(pod(barrier=None), None, id="its barrier has not begun"),
         pytest.param(pod(barrier={"waiting": {"reason": "PodInitializing"}}), None, id="its barrier is pulled"),
         pytest.param(pod(barrier={"terminated": {"exitCode": 75}}), None, id="it was too late"),
@@ -27,7 +40,9 @@ FIRST = Member("js-uid", 1, "js-workers-0", "0")
         pytest.param(pod(phase="Succeeded", barrier=ENDED), None, id="it has ended"),
         pytest.param(pod(epoch=None), None, id="it does not wait"),
         pytest.param(pod(epoch="x"), None, id="49-an epoch that is none"),
-        pytest.param(pod(epoch="2"), Member("js-uid", 2, "js-workers-0", "0"), id="44-another epoch is another group"),
+        pytest.param(
+            pod(epoch="2"), Member(("ns", "js-uid", 2), "js-workers-0-uid", "0"), id="44-another epoch is another group"
+        ),
         pytest.param(pod(owner="ReplicaSet"), None, id="of no Job"),
     ],
 )
@@ -55,42 +70,103 @@ def test_what_has_started(given: Any, member: Member | None) -> None:
             {"js-workers-0": 1, "js-workers-1": 0},
             id="what succeeded before a resume does not start again",
         ),
+        pytest.param(
+            jobset(role(replicas=1, pods=2)),
+            [job("js-workers-0", succeeded=4, completed="2,3")],
+            {"js-workers-0": 2},
+            id="41-what succeeded beyond the size stands in for none",
+        ),
+        pytest.param(
+            jobset(role(replicas=1, pods=3, completionMode=None)),
+            [job("js-workers-0", succeeded=2, completed="")],
+            {"js-workers-0": 1},
+            id="without indexes",
+        ),
     ],
 )
 def test_how_many_pods_there_have_to_be(given: JobSet, jobs: list[Job], numbers: dict[str, int]) -> None:
     assert expected(given, jobs) == numbers
 
 
+@pytest.mark.parametrize(
+    ("given", "seen", "number"),
+    [
+        pytest.param(role(pods=2), {"0", "1"}, 2, id="all"),
+        pytest.param(role(pods=2), {"2", "3"}, 0, id="41-beyond the size"),
+        pytest.param(role(pods=2), {"1", "2"}, 1, id="41-some beyond the size"),
+        pytest.param(role(parallelism=2, completions=5), {"1", "4"}, 2, id="in turns"),
+        pytest.param(role(pods=2), {"x", "01", "-1", "0-1", "9" * 5000, ""}, 0, id="what is no index"),
+        pytest.param(role(pods=2, completionMode=None), {"uid-a", "uid-b"}, 2, id="without indexes"),
+        pytest.param(role(parallelism=2, completions=None, completionMode=None), {"uid-a"}, 1, id="a queue"),
+    ],
+)
+def test_which_pods_are_members(given: dict[str, Any], seen: set[str], number: int) -> None:
+    one = jobset(given | {"replicas": 1})
+    assert arrived(one, {"js-workers-0": seen, "js-gone-0": {"0"}}) == {"js-workers-0": number}
+
+
 USED, RELEASED = {"epoch": 1, "startTime": "2026-01-02T03:04:05Z"}, {"epoch": 1, "releasedEpoch": 1}
 
 
 @pytest.mark.parametrize(
-    ("status", "jobs", "anew"),
+    ("status", "used"),
     [
-        pytest.param(None, [job("js-workers-0", suspend=True)], False, id="nothing has started: never used"),
-        pytest.param(USED, [job("js-workers-0", suspend=True)], True, id="suspended before release"),
-        pytest.param(RELEASED, [job("js-workers-0", suspend=True)], True, id="suspended after release"),
-        pytest.param(RELEASED, [job("js-workers-0", suspend=True, epoch=0)], False, id="it has its new epoch already"),
-        pytest.param(RELEASED, [job("js-workers-0", suspend=True), job("js-workers-1")], False, id="one of two alone"),
-        pytest.param(
-            RELEASED, [job("js-workers-0", suspend=True), job("js-workers-1", "Complete")], True, id="one has ended"
-        ),
-        pytest.param(RELEASED, [job("js-other-0", suspend=True)], False, id="none of the group"),
-        pytest.param(RELEASED, [], False, id="none at all"),
+        pytest.param(None, False, id="nothing has started"),
+        pytest.param({"epoch": 2, "releasedEpoch": 1}, False, id="nothing has started since"),
+        pytest.param(USED, True, id="before release"),
+        pytest.param(RELEASED, True, id="after release"),
     ],
 )
-def test_a_resume_needs_a_new_epoch(status: dict[str, Any] | None, jobs: list[Job], *, anew: bool) -> None:
-    assert resumes_anew(jobset(status=status, targets=("workers",)), jobs) is anew
+def test_no_group_starts_twice_in_an_epoch(status: dict[str, Any] | None, *, used: bool) -> None:
+    assert is_used(jobset(status=status)) is used
+
+
+def test_where_nothing_waits_no_epoch_is_used() -> None:
+    given = jobset(status=RELEASED)
+    assert not is_used(replace(given, spec=replace(given.spec, group_scheduling_config=None)))
+
+
+STOPPED = pod(phase="Failed", barrier=ENDED, stopped=True)
+GOES_ON = pod(index="1", phase="Running", barrier=ENDED)
+
+
+@pytest.mark.parametrize(
+    ("status", "pods", "stopped"),
+    [
+        pytest.param(RELEASED, [STOPPED], True, id="it ran"),
+        pytest.param(USED, [STOPPED], True, id="it waited"),
+        pytest.param({"epoch": 2, "releasedEpoch": 1}, [STOPPED], False, id="in an earlier epoch"),
+        pytest.param(USED | {"epoch": 2}, [STOPPED], False, id="in an earlier epoch, and this one has begun"),
+        pytest.param(None, [STOPPED], False, id="nothing had started"),
+        pytest.param(RELEASED, [STOPPED, GOES_ON], False, id="others run on"),
+        pytest.param(RELEASED, [STOPPED, pod(index="1")], False, id="others wait on"),
+        pytest.param(RELEASED, [STOPPED, pod(index="1", epoch="2")], True, id="those of another epoch are not of it"),
+        pytest.param(
+            RELEASED, [STOPPED, pod(phase="Running", barrier=ENDED, stopped=True)], True, id="others are being ended"
+        ),
+        pytest.param(RELEASED, [STOPPED, pod(barrier=None)], True, id="a pod was made for it already"),
+        pytest.param(
+            RELEASED, [STOPPED, pod(index="1", phase="Succeeded", barrier=ENDED)], True, id="others had ended"
+        ),
+        pytest.param(RELEASED, [pod(phase="Failed", barrier=ENDED)], False, id="it failed by itself"),
+        pytest.param(RELEASED, [], False, id="no pods"),
+    ],
+)
+def test_a_group_that_ended_with_its_cluster_starts_anew(
+    status: dict[str, Any] | None, pods: list[Pod], *, stopped: bool
+) -> None:
+    assert is_stopped(jobset(status=status), pods) is stopped
+
+
+@pytest.mark.parametrize(
+    ("name", "epoch", "earlier"), [("workers", 1, True), ("workers", 2, False), ("driver", 1, False)]
+)
+def test_jobs_that_start_together_have_one_epoch(name: str, epoch: int, *, earlier: bool) -> None:
+    given = jobset(role(), role("driver"), targets=("workers",), status={"epoch": 2})
+    assert is_of_earlier_start(given, name, job(f"js-{name}-0", epoch=epoch)) is earlier
 
 
 def test_a_new_epoch_forgets_all_but_what_was_released() -> None:
     after = renewed(jobset(status=RELEASED | {"started": 2, "expected": 2, "startTime": "2026-01-02T03:04:05Z"}))
     assert after is not None
     assert (after.epoch, after.released_epoch, after.started, after.start_time) == (2, 1, 0, None)
-
-
-def test_only_pods_of_the_group_have_an_epoch() -> None:
-    given = jobset(role(), role("driver"), targets=("workers",), status={"epoch": 7})
-    assert epoch_of(given) == 7
-    assert annotations(given, "workers") == {"jobset.sigs.k8s.io/group-scheduling-epoch": "7"}
-    assert annotations(given, "driver") == {}

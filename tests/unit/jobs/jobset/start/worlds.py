@@ -43,15 +43,19 @@ def jobset(
     return msgspec.convert(document, JobSet)
 
 
-def job(name: str, *conditions: str, epoch: int = 1, suspend: bool = False, succeeded: int = 0) -> Job:
+def job(
+    name: str, *conditions: str, epoch: int = 1, succeeded: int = 0, completed: str | None = None, failed: str = ""
+) -> Job:
     """A child Job; `js-workers-0` is of the role workers."""
     labels = {"jobset.sigs.k8s.io/replicatedjob-name": name.split("-")[1]}
     annotations = {"jobset.sigs.k8s.io/group-scheduling-epoch": str(epoch)}
     document = {
         "metadata": {"name": name, "namespace": "ns", "uid": f"{name}-uid", "labels": labels},
-        "spec": {"suspend": suspend, "template": {"metadata": {"annotations": annotations}}},
+        "spec": {"template": {"metadata": {"annotations": annotations}}},
         "status": {
             "succeeded": succeeded,
+            "completedIndexes": (f"0-{succeeded - 1}" if succeeded else "") if completed is None else completed,
+            "failedIndexes": failed or None,
             "conditions": [{"type": type, "status": "True"} for type in conditions],
         },
     }
@@ -69,10 +73,11 @@ def pod(
     epoch: str | None = "1",
     phase: str = "Pending",
     deleting: bool = False,
+    stopped: bool = False,
     uid: str = "pod-uid",
     owner: str = "Job",
 ) -> Pod:
-    """A pod of a child Job. barrier: the state of its barrier; None if there is none of it."""
+    """A pod of a child Job. barrier: the state of its; None if there is none of it. stopped: with its cluster."""
     annotations = {
         "batch.kubernetes.io/job-completion-index": index,
         "jobset.sigs.k8s.io/group-scheduling-epoch": epoch,
@@ -90,6 +95,10 @@ def pod(
             ],
             "deletionTimestamp": "2026-01-02T03:04:05Z" if deleting else None,
         },
-        "status": {"phase": phase, "initContainerStatuses": statuses},
+        "status": {
+            "phase": phase,
+            "initContainerStatuses": statuses,
+            "conditions": [{"type": "muster.dev/ClusterStopped", "status": "True"}] if stopped else [],
+        },
     }
     return msgspec.convert(document, Pod)

@@ -21,6 +21,7 @@ from muster.api.admissionregistration import (
 )
 from muster.api.core import NAMESPACE
 from muster.api.kinds import Kind
+from muster.api.patch import json as json_patch
 from muster.api.selectors import SelectorError
 from muster.api.status import ApiError, bad_request, internal_error
 from muster.cluster.apiserver.admission.chain import Attempt
@@ -30,7 +31,6 @@ from muster.cluster.apiserver.admission.webhooks.matching import Concern, Hook, 
 from muster.cluster.apiserver.admission.webhooks.review import ReviewError, Verdict
 from muster.cluster.apiserver.cel import ConditionError, all_hold
 from muster.cluster.apiserver.decode import Document
-from muster.cluster.apiserver.patch import json as json_patch
 from muster.cluster.apiserver.registry.resources import Registry, Resource, View
 from muster.cluster.apiserver.schema import DecodeError
 from muster.cluster.store import Entry, Key, Store

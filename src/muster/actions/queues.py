@@ -1,0 +1,107 @@
+"""Changes and deletes ClusterQueues, with the LocalQueues that lead to them."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from muster.actions.choices import check_queue
+from muster.actions.conflicts import ATTEMPTS
+from muster.actions.errors import UserError
+from muster.actions.session import Session
+from muster.api.kueue import CLUSTER_QUEUE, LOCAL_QUEUE, WORKLOAD, ClusterQueue, LocalQueue
+from muster.api.status import ApiError
+from muster.insight.quotastate import display_name, quota_state
+from muster.insight.reader.queues import get_or_none, list_or_none
+from muster.queueing.quota.nodes import FOLLOWS_NODES
+from muster.runtime.client import Client
+
+
+async def edit(
+    session: Session, name: str, patch: Callable[[Mapping[str, Any]], dict[str, Any]], *, dry_run: bool
+) -> dict[str, Any] | None:
+    """Change the spec of a ClusterQueue as `patch` says; the object after that, None if it is so already.
+
+    Quotas that followed the nodes would soon be as before; they do not follow them any more.
+    Raises `ApiError`, `UserError` if there is none, and what `patch` does.
+    """
+    client, kind = session.client, CLUSTER_QUEUE.seen_as(dict)
+    for attempt in range(1, ATTEMPTS + 1):
+        found = await client.find(kind, name)
+        if found is None:
+            raise UserError(await _no_cluster_queue(session, name))
+        spec = patch(found["spec"])
+        if not spec:
+            return None
+        metadata: dict[str, Any] = {"resourceVersion": found["metadata"]["resourceVersion"]}
+        if "resourceGroups" in spec and FOLLOWS_NODES in (found["metadata"].get("annotations") or {}):
+            metadata["annotations"] = {FOLLOWS_NODES: None}
+        change = {"metadata": metadata, "spec": spec}
+        try:
+            after: dict[str, Any] = await client.patch(kind, name, change, dry_run=dry_run)
+        except ApiError as error:
+            if error.code != 409 or attempt == ATTEMPTS:
+                raise
+        else:
+            return after
+    raise AssertionError("the last attempt returns or raises")
+
+
+async def _no_cluster_queue(session: Session, name: str) -> str:
+    local = await get_or_none(session.client, LOCAL_QUEUE, name, session.namespace)
+    if local is None:
+        return f"there is no ClusterQueue {name}"
+    there = local.spec.cluster_queue
+    return f"{name} is a LocalQueue; its quota is that of ClusterQueue {there}: muster queue edit {there}"
+
+
+@dataclass(frozen=True, slots=True)
+class Deletion:
+    """What goes with a queue. cluster: None if it is that of a namespace only. using: who uses it, in words."""
+
+    cluster: ClusterQueue | None
+    local: tuple[LocalQueue, ...]
+    using: tuple[str, ...]
+
+
+async def deletion(session: Session, name: str) -> Deletion:
+    """Of a ClusterQueue all that leads to it, or else the LocalQueue of the namespace.
+
+    Raises `ApiError`, `UserError` if there is neither.
+    """
+    client, namespace = session.client, session.namespace
+    cluster = await get_or_none(client, CLUSTER_QUEUE, name)
+    if cluster is None:
+        await check_queue(client, namespace, name)
+        local = [await client.get(LOCAL_QUEUE, name, namespace)]
+    else:
+        everywhere = await list_or_none(client, LOCAL_QUEUE)
+        known = everywhere if everywhere is not None else (await client.list(LOCAL_QUEUE, namespace)).items
+        local = [one for one in known if one.spec.cluster_queue == name]
+    using: list[str] = []
+    for queue in local:
+        using += await _users(client, queue, namespace)
+    return Deletion(cluster, tuple(local), tuple(using))
+
+
+async def _users(client: Client, queue: LocalQueue, namespace: str) -> list[str]:
+    meta = queue.metadata
+    found = []
+    for workload in await list_or_none(client, WORKLOAD, meta.namespace) or ():
+        state = quota_state(workload)
+        if workload.spec.queue_name == meta.name and not state.finished:
+            becomes = "goes on" if state.word == "Admitted" else "does not start any more"
+            found.append(f"job {display_name(workload.metadata, namespace)} {becomes}")
+    return found
+
+
+async def delete(client: Client, what: Deletion) -> list[str]:
+    """Delete it, and say what has gone. Raises `ApiError`."""
+    said = []
+    for queue in what.local:
+        await client.delete_object(LOCAL_QUEUE, queue)
+        said.append(f"localqueue/{queue.metadata.name} (namespace {queue.metadata.namespace}) deleted")
+    if what.cluster is not None:
+        await client.delete_object(CLUSTER_QUEUE, what.cluster)
+        later = " once what runs has ended" if any(one.endswith("goes on") for one in what.using) else ""
+        said.append(f"clusterqueue/{what.cluster.metadata.name} deleted{later}")
+    return said

@@ -1,0 +1,134 @@
+"""Changes the number of workers of a job, by what the job was when it was read."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from muster.actions.conflicts import rewriting
+from muster.actions.errors import UserError
+from muster.actions.session import Session
+from muster.api.batch import INDEXED, Job, JobSpec, pods_at_once
+from muster.api.elastic import Bounds, bounds_of
+from muster.insight.record import JobRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What changes size: a Job, or a role of a JobSet.
+
+    name: of the job. place: that of the role among the others; None for a Job. jobs: how many Jobs the role has.
+    sweep: whether its size is how many trials run at a time.
+    """
+
+    name: str
+    spec: JobSpec
+    bounds: Bounds | None = None
+    place: int | None = None
+    jobs: int = 1
+    sweep: bool = False
+
+    @property
+    def each(self) -> int:
+        """How many each of its Jobs has."""
+        return pods_at_once(self.spec)
+
+    @property
+    def workers(self) -> int:
+        """How many it has now."""
+        return self.jobs * self.each
+
+
+def part_of(job: JobRecord, role: str = "") -> Part:
+    """The role of that name, or all there is. Raises `UserError` if it is not clear which role is meant."""
+    name = job.metadata.name
+    if isinstance(job.source, Job):
+        if role:
+            raise UserError(f"{name} has no roles: say muster scale {name} N")
+        return Part(name, job.source.spec, bounds_of(job.metadata.annotations), sweep=job.array is not None)
+    roles = [one.name for one in job.roles]
+    if role not in roles and (role or len(roles) != 1):
+        what = f"{name} has no role {role}" if role else f"{name} has several roles; say which with --role"
+        raise UserError(f"{what}: {', '.join(roles)}")
+    place = roles.index(role) if role else 0
+    found = job.source.spec.replicated_jobs[place]
+    return Part(name, found.template.spec, place=place, jobs=found.replicas)
+
+
+async def scale(session: Session, name: str, workers: int, *, role: str = "", force: bool = False) -> Part:
+    """Give a job, or a role of it, so many workers; what it was before. Raises `ApiError`, `UserError`.
+
+    What is hardly meant needs `force`.
+    """
+
+    async def resize(job: JobRecord) -> Part:
+        if job.end is not None:
+            raise UserError(f"{name} has ended already")
+        part = part_of(job, role)
+        if not force and (objection := objection_to(part, workers)):
+            raise UserError(f"{objection}; --force if that is meant")
+        await _write(session, job, part, workers)
+        return part
+
+    return await rewriting(session.client, name, session.namespace, resize)
+
+
+async def _write(session: Session, job: JobRecord, part: Part, workers: int) -> None:
+    """Change this very job, as it was read."""
+    if part.place is None:
+        await session.client.patch_object(job.kind, job.source, {"spec": size(part, workers)})
+        return
+    changes = [{"op": "add", "path": path, "value": value} for path, value in places(part, workers).items()]
+    await session.client.edit_object(job.kind, job.source, changes)
+
+
+def places(part: Part, workers: int) -> dict[str, int]:
+    """What of a JobSet makes one of its roles so large, by path. Raises `UserError` if that cannot be."""
+    role = f"/spec/replicatedJobs/{part.place}"
+    if part.jobs == 1 and workers == 0:
+        raise UserError(f"{part.name} keeps at least 1 worker; `muster hold {part.name}` pauses it")
+    if part.jobs == 1:
+        return {f"{role}/template/spec/{field}": value for field, value in size(part, workers).items()}
+    jobs, rest = divmod(workers, part.each) if part.each else (part.jobs, workers)
+    if rest:
+        raise UserError(f"{part.name} has Jobs of {part.each} workers each: say a multiple of that")
+    return {f"{role}/replicas": jobs}
+
+
+def size(part: Part, workers: int) -> dict[str, Any]:
+    """What of the spec makes a Job so large. Raises `UserError` if its completions do not allow it."""
+    spec = part.spec
+    if spec.completion_mode == INDEXED and spec.completions == spec.parallelism and not part.sweep:
+        return {"parallelism": workers, "completions": workers}
+    if spec.completions is not None and workers > spec.completions:
+        raise UserError(
+            f"{part.name} has {spec.completions} completions, and never more workers than that; "
+            f"give it at most {spec.completions}"
+        )
+    return {"parallelism": workers}
+
+
+def objection_to(part: Part, workers: int) -> str:
+    """Why a size is hardly meant; "" if it may well be."""
+    name, bounds = part.name, part.bounds
+    if part.place is None and size(part, workers).get("completions") == 0:
+        return f"with 0 workers {name} is complete, which cannot be taken back (`muster hold {name}` pauses it)"
+    if bounds is not None and workers < bounds.least:
+        return f"{name} is elastic ({bounds}), and {workers} is less than its MIN"
+    return ""
+
+
+def afterwards(part: Part, workers: int) -> str:
+    """What becomes of the size that a person has given to a job; "" if it just stays."""
+    if workers == 0 and part.place is None and part.spec.completion_mode == INDEXED:
+        return f"{part.name} is complete with 0 workers, and stays so; `muster hold` would have paused it"
+    bounds = part.bounds
+    if bounds is None:
+        return ""
+    if workers < bounds.least:
+        then = f"below {bounds.least} it stays at this size until it is scaled again"
+    elif workers > bounds.most:
+        then = f"above {bounds.most} it does not grow by itself, but may be shrunk where the cluster is short"
+    elif bounds.least == bounds.most:
+        return ""
+    else:
+        then = "it may be moved again, as room allows"
+    return f"{part.name} is elastic ({bounds}): {then}"

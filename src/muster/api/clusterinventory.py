@@ -1,0 +1,35 @@
+# ruff: noqa: RUF012  (msgspec gives every object its own empty dict)
+"""`multicluster.x-k8s.io`: what a cluster manager says of the clusters that it knows. Read only."""
+
+from typing import Any
+
+from muster.api.kinds import Kind
+from muster.api.meta import ObjectMeta, Struct
+
+
+class AccessProvider(Struct):
+    """One way to a cluster.
+
+    name: by which the credential plugin for it is chosen.
+    cluster: as in a kubeconfig.
+    """
+
+    name: str = ""
+    cluster: dict[str, Any] = {}
+
+
+class ClusterProfileStatus(Struct):
+    """Where the cluster is; `credential_providers` is the old name."""
+
+    access_providers: tuple[AccessProvider, ...] = ()
+    credential_providers: tuple[AccessProvider, ...] = ()
+
+
+class ClusterProfile(Struct):
+    """A cluster of the inventory."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    status: ClusterProfileStatus = ClusterProfileStatus()
+
+
+CLUSTER_PROFILE = Kind("multicluster.x-k8s.io", "v1alpha1", "ClusterProfile", "clusterprofiles", ClusterProfile)

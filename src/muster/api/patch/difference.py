@@ -1,0 +1,31 @@
+"""What a JSON patch has to say so that one document becomes another: what webhooks answer with."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from muster.api.patch.json import equal
+
+Operation = dict[str, Any]
+
+
+def difference(before: dict[str, Any], after: dict[str, Any]) -> list[Operation]:
+    """The operations that turn `before` into `after`. A list that differs is replaced whole."""
+    return list(_difference(before, after, ""))
+
+
+def _difference(before: dict[str, Any], after: dict[str, Any], path: str) -> Iterator[Operation]:
+    for name in before:
+        if name not in after:
+            yield {"op": "remove", "path": f"{path}/{_token(name)}"}
+    for name, value in after.items():
+        place = f"{path}/{_token(name)}"
+        if name not in before:
+            yield {"op": "add", "path": place, "value": value}
+        elif isinstance(value, dict) and isinstance(before[name], dict):
+            yield from _difference(before[name], value, place)
+        elif not equal(before[name], value):
+            yield {"op": "replace", "path": place, "value": value}
+
+
+def _token(name: str) -> str:
+    return name.replace("~", "~0").replace("/", "~1")

@@ -1,0 +1,211 @@
+"""JSON patch, RFC 6902, with JSON pointers, RFC 6901.
+
+The document is copied once and the operations change the copy in place; a value enters the copy only as a copy of
+its own, so that neither the caller's document nor the patch is ever changed. Error sentences are those that
+kube-apiserver's library gives. Stricter than that library, as the RFCs ask: no negative indexes, no leading zeros,
+`add`, `replace` and `test` need their `value`.
+"""
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+from muster.api.patch.limits import (
+    MAX_COPIED_BYTES,
+    MAX_OPERATIONS,
+    require_object,
+    require_shallow,
+    shown,
+    size_of,
+    unprocessable,
+)
+from muster.api.status import bad_request, too_large
+
+_INDEX = re.compile(r"0|[1-9][0-9]{0,8}")
+_ABSENT = object()
+
+
+def apply(document: dict[str, Any], operations: Any) -> dict[str, Any]:
+    """The document after all the operations, or `ApiError`: 400 no list of operations, 413 too many, 422 else."""
+    if not isinstance(operations, list):
+        raise bad_request("json: cannot unmarshal object into Go value of type jsonpatch.Patch")
+    if not all(isinstance(operation, dict) for operation in operations):
+        raise bad_request("json: cannot unmarshal value into Go value of type jsonpatch.Operation")
+    if len(operations) > MAX_OPERATIONS:
+        raise too_large(f"The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {len(operations)}")
+    require_shallow(operations, "patch")
+    require_shallow(document, "document")
+    patching = _Patching(document)
+    for operation in operations:
+        patching.perform(operation)
+    require_shallow(patching.root, "patched document")
+    return require_object(patching.root)
+
+
+class _Patching:
+    """One document while operations change it."""
+
+    def __init__(self, document: dict[str, Any]) -> None:
+        self.root: Any = _copied(document)
+        self._copied_bytes = 0
+        self._verbs: dict[str, Callable[[dict[str, Any], str], None]] = {
+            "add": self._add,
+            "remove": self._remove,
+            "replace": self._replace,
+            "move": self._move,
+            "copy": self._copy,
+            "test": self._test,
+        }
+
+    def perform(self, operation: dict[str, Any]) -> None:
+        verb = operation.get("op")
+        run = self._verbs.get(verb) if isinstance(verb, str) else None
+        if run is None:
+            raise unprocessable(f"Unexpected kind: {shown(str(verb))}")
+        run(operation, _text(operation, "path", f"{verb} operation failed to decode path"))
+
+    def _add(self, operation: dict[str, Any], path: str) -> None:
+        self._put(path, _copied(_value(operation)), "add")
+
+    def _remove(self, _operation: dict[str, Any], path: str) -> None:
+        self._take(path, "remove", f'remove operation does not apply: doc is missing path: "{shown(path)}"')
+
+    def _replace(self, operation: dict[str, Any], path: str) -> None:
+        value = _copied(_value(operation))
+        missing = "replace operation does not apply: doc is missing"
+        if not path:
+            self.root = value
+            return
+        container, member = self._container(path, f"{missing} path: {shown(path)}")
+        if isinstance(container, list):
+            container[_index(member, len(container) - 1)] = value
+        else:
+            container[member] = value  # also one that is not there: kube-apiserver's library takes it for an addition
+
+    def _move(self, operation: dict[str, Any], path: str) -> None:
+        source = _text(operation, "from", "move operation failed to decode from")
+        if path == source:
+            self._find(source, f"move operation does not apply: doc is missing from path: {shown(source)}")
+            return
+        if path.startswith(f"{source}/"):
+            raise unprocessable(f"move operation does not apply: {shown(path)} is inside {shown(source)}")
+        missing = f"move operation does not apply: doc is missing from path: {shown(source)}"
+        self._put(path, self._take(source, "move", missing), "move")
+
+    def _copy(self, operation: dict[str, Any], path: str) -> None:
+        source = _text(operation, "from", "copy operation failed to decode from")
+        value = self._find(source, f"copy operation does not apply: doc is missing from path: {shown(source)}")
+        self._copied_bytes += size_of(value)
+        if self._copied_bytes > MAX_COPIED_BYTES:
+            raise unprocessable(
+                f"Unable to complete the copy, the accumulated size increase of copy is {self._copied_bytes}, "
+                f"exceeding the limit {MAX_COPIED_BYTES}"
+            )
+        require_shallow(value, "copied value")
+        self._put(path, _copied(value), "copy")
+
+    def _test(self, operation: dict[str, Any], path: str) -> None:
+        expected = _value(operation)
+        found = self._find(path, f"test operation does not apply: doc is missing path: {shown(path)}")
+        if not equal(expected, found):
+            raise unprocessable(f"testing value {shown(path)} failed: test failed")
+
+    def _put(self, path: str, value: Any, verb: str) -> None:
+        if not path:
+            self.root = value
+            return
+        missing = f'{verb} operation does not apply: doc is missing path: "{shown(path)}"'
+        container, member = self._container(path, missing)
+        if isinstance(container, list):
+            container.insert(len(container) if member == "-" else _index(member, len(container)), value)
+        else:
+            container[member] = value
+
+    def _take(self, path: str, verb: str, missing: str) -> Any:
+        if not path:
+            raise unprocessable(f"error in {verb} for path: '': the whole document cannot be removed")
+        container, member = self._container(path, missing)
+        if isinstance(container, list):
+            return container.pop(_index(member, len(container) - 1))
+        if member not in container:
+            raise unprocessable(
+                f"error in {verb} for path: '{shown(path)}': "
+                f"Unable to remove nonexistent key: {shown(member)}: missing value"
+            )
+        return container.pop(member)
+
+    def _find(self, path: str, missing: str) -> Any:
+        if not path:
+            return self.root
+        container, member = self._container(path, missing)
+        if isinstance(container, list):
+            return container[_index(member, len(container) - 1)]
+        value = container.get(member, _ABSENT)
+        if value is _ABSENT:
+            raise unprocessable(f"{missing}: missing value")
+        return value
+
+    def _container(self, path: str, missing: str) -> tuple[Any, str]:
+        """What holds the member that the path names, and the member's name in it."""
+        *parents, last = _tokens(path)
+        value = self.root
+        for member in parents:
+            if isinstance(value, list):
+                value = value[_index(member, len(value) - 1)]
+            elif isinstance(value, dict):
+                value = value.get(member)
+            else:
+                break
+        if not isinstance(value, dict | list):
+            raise unprocessable(f"{missing}: missing value")
+        return value, last
+
+
+def equal(left: Any, right: Any) -> bool:
+    """Equal as JSON: 1 is 1.0, and neither is `true`. Recurses as deep as `left` is."""
+    if isinstance(left, dict):
+        if not isinstance(right, dict) or len(left) != len(right):
+            return False
+        return all(key in right and equal(value, right[key]) for key, value in left.items())
+    if isinstance(left, list):
+        if not isinstance(right, list) or len(left) != len(right):
+            return False
+        return all(map(equal, left, right))
+    return isinstance(left, bool) is isinstance(right, bool) and bool(left == right)
+
+
+def _text(operation: dict[str, Any], member: str, failure: str) -> str:
+    text = operation.get(member)
+    if not isinstance(text, str):
+        raise unprocessable(f"{failure}: missing value")
+    return text
+
+
+def _value(operation: dict[str, Any]) -> Any:
+    if "value" not in operation:
+        raise unprocessable(f'{operation["op"]} operation has no "value"')
+    return operation["value"]
+
+
+def _tokens(path: str) -> list[str]:
+    if not path.startswith("/"):
+        raise unprocessable(f"path {shown(path)} is no JSON pointer: it must be empty or start with /")
+    if "~" not in path:
+        return path[1:].split("/")
+    if re.search(r"~(?![01])", path):
+        raise unprocessable(f"path {shown(path)} is no JSON pointer: ~ stands only before 0 or 1")
+    return [member.replace("~1", "/").replace("~0", "~") for member in path[1:].split("/")]
+
+
+def _index(member: str, last: int) -> int:
+    if not _INDEX.fullmatch(member) or int(member) > last:
+        raise unprocessable(f"Unable to access invalid index: {shown(member)}: invalid index referenced")
+    return int(member)
+
+
+def _copied(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _copied(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_copied(item) for item in value]
+    return value

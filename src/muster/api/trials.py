@@ -1,0 +1,199 @@
+"""Sweeps: Indexed Jobs whose pods are trials, each on its own, in the names that are ours.
+
+The trial with the completion index *k* has the *k*-th index of the Job's array, counted from 0, and in a grid the
+values that this index stands for.
+"""
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import accumulate, chain, islice
+from math import prod
+from typing import Self
+
+import msgspec
+
+# On a Job: the indexes of its trials, as `0-99`, `1,3,5` or `0-99:10`, and `%8` if no more are to run at a time.
+ARRAY_ANNOTATION = "muster.dev/array"
+
+# On a Job: the values of its grid by variable, as JSON; the last variable changes fastest.
+GRID_ANNOTATION = "muster.dev/grid"
+
+# On a Job: the name of the one whose trials it does again.
+RETRY_ANNOTATION = "muster.dev/retry-of"
+
+# The API takes Jobs with more indexes only if few of them run at once.
+MOST_TRIALS = 100_000
+
+# What one variable, or one argument, of a program may hold is 128 KiB.
+_LONGEST_TEXT = 100_000
+_MOST_DIGITS = 9
+_QUOTED = 40
+
+_PART = re.compile(r"(\d+)(?:-(\d+)(?::(\d+))?)?", re.ASCII)
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
+
+# What the shell that reads a grid, or the trial itself, lives by.
+_TAKEN = {"IFS", "PATH", "ENV", "JOB_COMPLETION_INDEX"}
+
+
+@dataclass(frozen=True, slots=True)
+class Array:
+    """The indexes of trials, in the order of their completion indexes: runs without overlap, none of them empty."""
+
+    runs: tuple[range, ...]
+    _ends: tuple[int, ...] = field(init=False, repr=False, compare=False)  # the completion index behind each run
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_ends", tuple(accumulate(map(len, self.runs))))
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Of `0-7`, `1,3,5`, `0-99:10`, or several of them. Raises `ValueError` that says what is wrong."""
+        if len(text) > _LONGEST_TEXT:
+            raise ValueError(f"{_quoted(text)} is longer than {_LONGEST_TEXT} characters")
+        array = cls(tuple(map(_run, text.split(","))))
+        if (size := sum(map(len, array.runs))) > MOST_TRIALS:
+            raise ValueError(f"{_quoted(text)} has {size} trials, and a job has at most {MOST_TRIALS}")
+        seen: set[int] = set()
+        for run in array.runs:
+            if twice := seen.intersection(run):
+                raise ValueError(f"{_quoted(text)} has {min(twice)} twice")
+            seen.update(run)
+        return array
+
+    @classmethod
+    def of(cls, indexes: Iterable[int]) -> Self:
+        """Of indexes that ascend."""
+        runs: list[range] = []
+        for index in indexes:
+            if runs and runs[-1].stop == index:
+                runs[-1] = range(runs[-1].start, index + 1)
+            else:
+                runs.append(range(index, index + 1))
+        return cls(tuple(runs))
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether its indexes are the completion indexes."""
+        return len(self.runs) == 1 and self.runs[0] == range(len(self))
+
+    def __len__(self) -> int:
+        return self._ends[-1] if self._ends else 0
+
+    def __getitem__(self, completion: int) -> int:
+        """The index of the trial with this completion index."""
+        at = bisect_right(self._ends, completion)
+        return self.runs[at][completion - self._ends[at]]  # counted from the end of its run
+
+    def __iter__(self) -> Iterator[int]:
+        return chain(*self.runs)
+
+    def completion(self, index: int) -> int | None:
+        """The completion index of the trial with this index; None if there is none."""
+        before = 0
+        for run in self.runs:
+            if index in run:
+                return before + run.index(index)
+            before += len(run)
+        return None
+
+    def __str__(self) -> str:
+        return ",".join(map(_text, self.runs))
+
+
+def _run(part: str) -> range:
+    found = _PART.fullmatch(part)
+    if found is None:
+        raise ValueError(f"{_quoted(part)} is neither an index nor a range, as 0-7, 1,3,5 or 0-99:10")
+    if any(len(number or "") > _MOST_DIGITS for number in found.groups()):
+        raise ValueError(f"{_quoted(part)}: an index has at most {_MOST_DIGITS} digits")
+    first = int(found[1])
+    last, step = int(found[2] or first), int(found[3] or 1)
+    if first > last:
+        raise ValueError(f"{part}: the range ends before it begins; say {last}-{first}")
+    if step == 0:
+        raise ValueError(f"{part}: a step is at least 1")
+    run = range(first, last + 1, step)
+    return range(first, run[-1] + 1, step)  # without what no step reaches
+
+
+def _text(run: range) -> str:
+    if len(run) == 1:
+        return str(run[0])
+    return f"{run[0]}-{run[-1]}" + (f":{run.step}" if run.step > 1 else "")
+
+
+def _quoted(text: str) -> str:
+    return repr(text) if len(text) <= _QUOTED else f"{text[:_QUOTED]!r}..."
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """Variables and the values that each may have. Index 0 is the first value of all; the last changes fastest."""
+
+    axes: Mapping[str, tuple[str, ...]]
+
+    @classmethod
+    def parse(cls, texts: Iterable[str]) -> Self:
+        """Of `NAME=VALUE,VALUE...` each. Raises `ValueError` that says what is wrong."""
+        axes: dict[str, tuple[str, ...]] = {}
+        for text in texts:
+            name, is_, values = text.partition("=")
+            if not is_:
+                raise ValueError(f"{_quoted(text)} is not NAME=VALUE,VALUE..., as lr=0.1,0.01")
+            if not _NAME.fullmatch(name) or name.startswith("MUSTER_") or name in _TAKEN:
+                raise ValueError(f"{_quoted(name)} cannot be a variable of a grid, as lr in lr=0.1,0.01")
+            if name in axes:
+                raise ValueError(f"{name} is given twice")
+            axes[name] = tuple(values.split(","))
+            if "" in axes[name]:
+                raise ValueError(f"{_quoted(text)}: a value of {name} is empty")
+            if len(set(axes[name])) < len(axes[name]):
+                raise ValueError(f"{_quoted(text)}: {name} has a value twice")
+        grid = cls(axes)
+        if len(grid) > MOST_TRIALS:
+            raise ValueError(f"{len(grid)} combinations, and a job has at most {MOST_TRIALS} trials")
+        if len(str(grid)) > _LONGEST_TEXT:
+            raise ValueError(f"its values are longer than {_LONGEST_TEXT} characters")
+        return grid
+
+    def __len__(self) -> int:
+        return prod(map(len, self.axes.values()))
+
+    def values(self, index: int) -> dict[str, str]:
+        """What an index stands for; what is beyond the grid begins anew."""
+        found = {}
+        for name, stride in self.strides().items():
+            values = self.axes[name]
+            found[name] = values[index // stride % len(values)]
+        return found
+
+    def strides(self) -> dict[str, int]:
+        """By variable, how many indexes pass until it changes."""
+        sizes = [*map(len, self.axes.values())]
+        return {name: prod(islice(sizes, at + 1, None)) for at, name in enumerate(self.axes)}
+
+    def __str__(self) -> str:
+        return msgspec.json.encode(self.axes).decode()
+
+
+def array_of(annotations: Mapping[str, str], completions: int | None) -> Array | None:
+    """The indexes of a Job's trials; None if it is no sweep, or says so in no words that fit it."""
+    if ARRAY_ANNOTATION not in annotations:
+        return None
+    try:
+        array = Array.parse(annotations[ARRAY_ANNOTATION].partition("%")[0])
+    except ValueError:
+        return None
+    return array if len(array) == completions else None
+
+
+def grid_of(annotations: Mapping[str, str]) -> Grid | None:
+    """The grid of a Job's trials; None if it has none that makes sense."""
+    try:
+        axes = msgspec.json.decode(annotations.get(GRID_ANNOTATION, ""), type=dict[str, tuple[str, ...]])
+    except msgspec.DecodeError:
+        return None
+    return Grid(axes) if all(axes.values()) else None

@@ -1,0 +1,36 @@
+"""Jobs that are not named, but are alike in something."""
+
+from collections.abc import Collection
+from typing import Any
+
+from muster.actions.session import Session
+from muster.api.batch import JOB
+from muster.api.jobset import JOB_SET
+from muster.api.jobset.names import JOBSET_NAME
+from muster.api.kinds import Kind
+from muster.api.meta import Object
+from muster.cli.terminal.output import say
+from muster.insight.reader.jobs import job_rows
+from muster.insight.reader.queues import list_or_none
+from muster.runtime.clock import RealClock
+
+
+async def jobs_alike(
+    session: Session, labels: str, states: Collection[str], queue: str, user: str
+) -> list[dict[str, Any]]:
+    """The rows of the jobs of the namespace with these labels, of this user, in one of these states and this queue.
+
+    Empty is any. What only has a Workload is none of them: it is ended by what made it.
+
+    Raises `ApiError`, `TransportError`.
+    """
+    from muster.cli.commands.ps import selected
+
+    names: set[str] = set()
+    kinds: tuple[tuple[Kind[Any], str], ...] = ((JOB_SET, ""), (JOB, f"!{JOBSET_NAME}"))
+    for kind, own in kinds:
+        both = ",".join(filter(None, (labels, own)))
+        found = await list_or_none(session.client, kind.seen_as(Object), session.namespace, labels=both)
+        names |= {one.metadata.name for one in found or ()}
+    rows = await job_rows(session.client, session.namespace, RealClock().now(), say) if names else []
+    return selected(rows, names, states, queue, user)

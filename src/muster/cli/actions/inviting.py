@@ -1,0 +1,139 @@
+"""Lets a manager send jobs to this cluster: makes what an `Invitation` says, and the kubeconfig for it."""
+
+from dataclasses import replace
+from ipaddress import ip_address
+from typing import Any
+from urllib.parse import urlsplit
+
+import click
+
+from muster.actions.waiting import until
+from muster.api.core import CONFIG_MAP, NAMESPACE, SECRET
+from muster.api.kinds import Kind
+from muster.api.kueue import LOCAL_QUEUE
+from muster.api.meta import Object
+from muster.api.rbac import CLUSTER_ROLE_BINDING, ROLE_BINDING
+from muster.cli.actions.invitation import LABEL, Invitation, places
+from muster.cluster.controllers import clusterinfo
+from muster.runtime.client import Client
+from muster.runtime.clock import Clock
+from muster.runtime.kube.kubeconfig import ClusterConfig, ConnectionConfig, UserConfig
+from muster.runtime.kube.kubeconfig_parse import parse
+from muster.runtime.refusals import ignoring
+from muster.runtime.transport import APPLY_PATCH
+
+TOKEN_SECONDS = 15.0
+
+
+async def confined(client: Client, invitation: Invitation) -> Invitation:
+    """The invitation, to the namespaces that have queues. Raises `ApiError`, `click.ClickException` if none has."""
+    found = places((await client.list(LOCAL_QUEUE)).items, invitation.home)
+    if not found:
+        raise click.ClickException(
+            "no namespace has a LocalQueue, so no job of a manager could run here: "
+            "make one with muster queue create, or say where with --namespace or --all-namespaces"
+        )
+    return replace(invitation, namespaces=found)
+
+
+async def grant(client: Client, invitation: Invitation, clock: Clock) -> tuple[str, bytes]:
+    """Make or change what is there; the account's token, and the certificate of the cluster's authority.
+
+    Raises `ApiError`, `click.ClickException` if the cluster gives no token.
+    """
+    for kind, document in invitation.manifests():
+        await _put(client, kind, document)
+    await _withdraw_others(client, invitation)
+
+    async def look() -> tuple[str, bytes] | None:
+        secret = await client.get(SECRET, invitation.secret, invitation.home)
+        token = secret.data.get("token")
+        return (token.decode(), secret.data.get("ca.crt", b"")) if token else None
+
+    found = await until(look, clock, TOKEN_SECONDS)
+    if found is None:
+        where = f"Secret {invitation.home}/{invitation.secret}"
+        raise click.ClickException(f"the cluster has put no token into {where} within {TOKEN_SECONDS:g} s")
+    return found
+
+
+async def _put(client: Client, kind: Kind[Any], document: dict[str, Any]) -> None:
+    meta = document["metadata"]
+    full = {"apiVersion": kind.api_version, "kind": kind.kind, **document}
+    if kind is NAMESPACE:
+        with ignoring("AlreadyExists"):
+            await client.create(kind.seen_as(dict), full)
+        return
+    await client.patch(kind.seen_as(dict), meta["name"], full, meta.get("namespace", ""), type=APPLY_PATCH, force=True)
+
+
+async def _withdraw_others(client: Client, invitation: Invitation) -> None:
+    """The bindings of an earlier invitation of that name that this one does not have."""
+    kept = {(kind.kind, _place(document["metadata"])) for kind, document in invitation.manifests()}
+    kinds: tuple[Kind[Any], ...] = (ROLE_BINDING, CLUSTER_ROLE_BINDING)
+    for kind in kinds:
+        for binding in (await client.list(kind.seen_as(Object), labels=f"{LABEL}={invitation.name}")).items:
+            meta = binding.metadata
+            if (kind.kind, (meta.namespace, meta.name)) not in kept:
+                with ignoring("NotFound"):
+                    await client.delete(kind, meta.name, meta.namespace)
+
+
+def _place(meta: dict[str, Any]) -> tuple[str, str]:
+    return meta.get("namespace", ""), meta["name"]
+
+
+async def how_reached(client: Client, own: ConnectionConfig, server: str = "") -> ClusterConfig:
+    """How a manager elsewhere reaches this cluster: as the user says, as the cluster does, or as this command does.
+
+    Raises `ApiError`, `KubeconfigError`.
+    """
+    told = await _told(client)
+    found = told or ClusterConfig(
+        server=own.cluster.server,
+        certificate_authority=authority_of(own.cluster),
+        tls_server_name=own.cluster.tls_server_name,
+    )
+    return replace(found, server=server.rstrip("/"), tls_server_name="") if server else found
+
+
+async def _told(client: Client) -> ClusterConfig | None:
+    with ignoring("Forbidden", "NotFound"):
+        info = await client.get(CONFIG_MAP, clusterinfo.NAME, clusterinfo.NAMESPACE)
+        source = f"ConfigMap {clusterinfo.NAMESPACE}/{clusterinfo.NAME}"
+        return parse(info.data.get(clusterinfo.KUBECONFIG, "").encode(), source).only_cluster()
+    return None
+
+
+def authority_of(cluster: ClusterConfig) -> bytes | None:
+    """The certificates that a server's is checked with; None if they are the system's. Raises `OSError`."""
+    if cluster.certificate_authority is None and cluster.certificate_authority_file is not None:
+        return cluster.certificate_authority_file.read_bytes()
+    return cluster.certificate_authority
+
+
+def connection(invitation: Invitation, cluster: ClusterConfig, token: str, authority: bytes) -> ConnectionConfig:
+    """What the manager gets."""
+    trusted = replace(cluster, certificate_authority=cluster.certificate_authority or authority or None)
+    return ConnectionConfig(trusted, UserConfig(token=token), source="the invitation", context=invitation.name)
+
+
+def remarks(invitation: Invitation, server: str) -> list[str]:
+    """What the user should know of the kubeconfig."""
+    names = ", ".join(invitation.namespaces)
+    where = f"in namespace {names}" if names else "in every namespace, the system's own too"
+    lines = [
+        f"With this kubeconfig jobs can be run in this cluster, {where}: keep it as you would keep a key.",
+        f"It does not end. To withdraw it: kubectl delete serviceaccount -n {invitation.home} {invitation.name}",
+    ]
+    if _is_local(server):
+        lines.append(f"{server} is reached from this machine only: for others, start with muster up --listen ADDRESS")
+    return lines
+
+
+def _is_local(server: str) -> bool:
+    host = urlsplit(server).hostname or ""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

@@ -1,0 +1,135 @@
+"""Makes a worker cluster one of a manager's, and looks whether the manager reaches it. It may be done again."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from muster.actions.waiting import until
+from muster.api.conditions import find
+from muster.api.core import NAMESPACE, SECRET
+from muster.api.kinds import Kind
+from muster.api.kueue import (
+    ADMISSION_CHECK,
+    CLUSTER_QUEUE,
+    MULTI_KUEUE_CLUSTER,
+    MULTI_KUEUE_CONFIG,
+    ClusterQueue,
+    MultiKueueCluster,
+)
+from muster.api.kueue.names import ACTIVE
+from muster.api.meta import Condition
+from muster.api.status import ApiError
+from muster.cli.actions import membership
+from muster.cli.actions.membership import CHECK, MembershipError
+from muster.cli.terminal.output import say
+from muster.insight.reader.clusters import engine_namespace
+from muster.runtime.client import Client
+from muster.runtime.clock import Clock
+from muster.runtime.kube.kubeconfig import ConnectionConfig
+from muster.runtime.kube.kubeconfig_text import text
+from muster.runtime.refusals import ignoring, is_refusal
+
+_ATTEMPTS = 10  # where others change the same objects
+
+
+async def join(client: Client, name: str, config: ConnectionConfig, queues: Sequence[str]) -> None:
+    """Write down where the cluster is, and that jobs of these ClusterQueues may go there; what was done is said.
+
+    Raises `ApiError`, `InsecureKubeconfigError`, `click.ClickException`.
+    """
+    kubeconfig = text(config, name)
+    namespace = await engine_namespace(client)
+    found = await client.find(MULTI_KUEUE_CLUSTER, name)
+    check = await client.find(ADMISSION_CHECK, CHECK)
+    try:
+        membership.require_free(name, found)
+        config_name = membership.config_name(check)
+    except MembershipError as error:
+        raise click.ClickException(str(error)) from None
+    for queue in queues:
+        await client.get(CLUSTER_QUEUE, queue)  # all of it is looked at before any of it is written
+    with ignoring("AlreadyExists", "Forbidden"):
+        await client.create(NAMESPACE.seen_as(dict), {"metadata": {"name": namespace}})
+    await _put_secret(client, membership.secret(name, kubeconfig), namespace)
+    if found is None:
+        await _create(client, MULTI_KUEUE_CLUSTER, membership.member(name))
+    await _add(client, config_name, name)
+    if check is None:
+        await _create(client, ADMISSION_CHECK, membership.check())
+    for queue in queues:
+        await _dispatch(client, queue)
+
+
+async def _create(client: Client, kind: Kind[Any], document: dict[str, Any]) -> None:
+    await client.create(kind.seen_as(dict), document)
+    click.echo(f"{kind.kind.lower()}/{document['metadata']['name']} created")
+
+
+async def _put_secret(client: Client, document: dict[str, Any], namespace: str) -> None:
+    """A kubeconfig that is there is replaced."""
+    name, kind = document["metadata"]["name"], SECRET.seen_as(dict)
+    try:
+        await client.create(kind, document, namespace)
+        done = "created"
+    except ApiError as error:
+        if not is_refusal(error, "AlreadyExists"):
+            raise
+        before: dict[str, Any] = await client.get(kind, name, namespace)
+        if before.get("data") == document["data"]:
+            return
+        await client.patch(kind, name, {"data": document["data"]}, namespace)
+        done = "changed"
+    click.echo(f"secret/{name} (namespace {namespace}) {done}")
+
+
+async def _add(client: Client, config_name: str, name: str) -> None:
+    """The configuration names the cluster."""
+    for _ in range(_ATTEMPTS):
+        config = await client.find(MULTI_KUEUE_CONFIG, config_name)
+        clusters = membership.with_cluster(config, name)
+        if clusters is None:
+            return None
+        with ignoring("Conflict", "AlreadyExists"):
+            if config is None:
+                document = {"metadata": {"name": config_name}, "spec": {"clusters": clusters}}
+                return await _create(client, MULTI_KUEUE_CONFIG, document)
+            await client.patch_object(MULTI_KUEUE_CONFIG, config, {"spec": {"clusters": clusters}})
+            return click.echo(f"multikueueconfig/{config_name} has cluster {name}")
+    raise click.ClickException(f"MultiKueueConfig {config_name} is changed all the time: try again")
+
+
+async def _dispatch(client: Client, name: str) -> None:
+    """Jobs of a ClusterQueue go to one of the clusters."""
+    for _ in range(_ATTEMPTS):
+        queue: ClusterQueue = await client.get(CLUSTER_QUEUE, name)
+        patch = membership.with_check(queue)
+        if patch is None:
+            return None
+        with ignoring("Conflict"):
+            await client.patch_object(CLUSTER_QUEUE, queue, patch)
+            return click.echo(f"clusterqueue/{name} sends its jobs to one of the clusters")
+    raise click.ClickException(f"ClusterQueue {name} is changed all the time: try again")
+
+
+async def connected(client: Client, name: str, clock: Clock, seconds: float) -> None:
+    """Wait until the manager has reached the cluster; raises `click.ClickException` that says why it has not."""
+    said: Condition | None = None
+
+    async def look() -> Condition | None:
+        nonlocal said
+        cluster: MultiKueueCluster = await client.get(MULTI_KUEUE_CLUSTER, name)
+        said = find(cluster.status.conditions, ACTIVE)
+        return said if said is not None and said.status == "True" else None
+
+    if await until(look, clock, seconds) is not None:
+        say(f"cluster {name} is connected")
+        return
+    if said is None:
+        raise click.ClickException(
+            f"no manager has looked at cluster {name} within {seconds:g} s: is MultiKueue there?"
+        )
+    raise click.ClickException(
+        f"cluster {name} is not connected ({said.reason}): {said.message}\n"
+        f"The manager goes on trying; see: muster cluster list, or take it back: muster cluster leave {name}"
+    )

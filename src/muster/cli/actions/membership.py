@@ -1,0 +1,112 @@
+"""What makes a worker cluster one of a manager's, as changes of objects. Pure.
+
+The manager has one MultiKueueConfig with all its clusters and one AdmissionCheck for it; ClusterQueues with that check
+send their jobs to one of these clusters.
+"""
+
+import base64
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from muster.api.kueue import (
+    MULTI_KUEUE_CONFIG,
+    AdmissionCheck,
+    AdmissionCheckStrategyRule,
+    ClusterQueue,
+    MultiKueueCluster,
+    MultiKueueConfig,
+)
+from muster.api.kueue.checks import SECRET_LOCATION
+from muster.api.kueue.names import MULTI_KUEUE_CONTROLLER
+from muster.multicluster.kubeconfigs import SECRET_KEY
+
+CHECK = "multikueue"  # the check's name, and the configuration's
+
+
+class MembershipError(ValueError):
+    """Something that is there is not as it would have to be; says what, and what to do."""
+
+
+def config_name(check: AdmissionCheck | None) -> str:
+    """The configuration of the check, or that which it will have. Raises `MembershipError`."""
+    if check is None:
+        return CHECK
+    if check.metadata.deletion_timestamp is not None:
+        raise MembershipError(
+            f"AdmissionCheck {CHECK} is being deleted, and goes once no ClusterQueue names it: take it from those"
+        )
+    parameters = check.spec.parameters
+    if check.spec.controller_name != MULTI_KUEUE_CONTROLLER or parameters is None:
+        raise MembershipError(f"there is an AdmissionCheck {CHECK} that is not MultiKueue's: remove or rename it")
+    return parameters.name
+
+
+def secret_name(cluster: str) -> str:
+    """Where the kubeconfig of a cluster is put."""
+    return f"{cluster}-kubeconfig"
+
+
+def secret(cluster: str, kubeconfig: str) -> dict[str, Any]:
+    """The Secret with the kubeconfig of a cluster."""
+    data = {SECRET_KEY: base64.b64encode(kubeconfig.encode()).decode()}
+    return {"metadata": {"name": secret_name(cluster)}, "type": "Opaque", "data": data}
+
+
+def member(cluster: str) -> dict[str, Any]:
+    """The MultiKueueCluster that says where that is."""
+    source = {"kubeConfig": {"location": secret_name(cluster), "locationType": SECRET_LOCATION}}
+    return {"metadata": {"name": cluster}, "spec": {"clusterSource": source}}
+
+
+def check() -> dict[str, Any]:
+    """The AdmissionCheck."""
+    parameters = {"apiGroup": MULTI_KUEUE_CONFIG.group, "kind": MULTI_KUEUE_CONFIG.kind, "name": CHECK}
+    return {
+        "metadata": {"name": CHECK},
+        "spec": {"controllerName": MULTI_KUEUE_CONTROLLER, "parameters": parameters},
+    }
+
+
+def require_free(name: str, found: MultiKueueCluster | None) -> None:
+    """A cluster of that name is ours to change, or there is none. Raises `MembershipError`."""
+    if found is None:
+        return
+    source = found.spec.cluster_source.kube_config
+    if source is None or (source.location_type, source.location) != (SECRET_LOCATION, secret_name(name)):
+        where = f"{source.location_type} {source.location}" if source is not None else "a ClusterProfile"
+        raise MembershipError(
+            f"there is a MultiKueueCluster {name}, whose kubeconfig is in {where}: choose another name, "
+            f"or remove that one with: muster cluster leave {name}"
+        )
+
+
+def with_cluster(config: MultiKueueConfig | None, name: str) -> list[str] | None:
+    """The clusters of the configuration with this one, the last in order; None if it is there already."""
+    clusters = list(config.spec.clusters) if config is not None else []
+    return None if name in clusters else [*clusters, name]
+
+
+def without_cluster(config: MultiKueueConfig | None, name: str) -> list[str] | None:
+    """The clusters without this one, which may be none; None if it is not there."""
+    clusters = list(config.spec.clusters) if config is not None else []
+    return [one for one in clusters if one != name] if name in clusters else None
+
+
+def with_check(queue: ClusterQueue) -> dict[str, Any] | None:
+    """A merge patch that puts the check on a queue; None if it is there already."""
+    strategy = queue.spec.admission_checks_strategy
+    rules: Sequence[AdmissionCheckStrategyRule] = strategy.admission_checks if strategy is not None else ()
+    if any(rule.name == CHECK for rule in rules):
+        return None
+    return _strategy([*rules, AdmissionCheckStrategyRule(name=CHECK)])
+
+
+def _strategy(rules: Sequence[AdmissionCheckStrategyRule]) -> dict[str, Any]:
+    return {"spec": {"admissionChecksStrategy": {"admissionChecks": msgspec.to_builtins(rules)}}}
+
+
+def has_check(queue: ClusterQueue) -> bool:
+    """Whether jobs of a queue are sent to a cluster."""
+    return with_check(queue) is None

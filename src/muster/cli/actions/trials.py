@@ -1,0 +1,53 @@
+"""Shows what each trial of a sweep does."""
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+import click
+
+from muster.actions.choices import get_job
+from muster.actions.session import Target
+from muster.api.core import POD
+from muster.cli.session import connect
+from muster.cli.terminal.output import dump, terminal_width
+from muster.insight.text import span, table
+from muster.insight.trials import trial_rows
+from muster.runtime.clock import RealClock
+
+
+async def show_trials(target: Target, name: str, states: Collection[str], output: str) -> None:
+    """Print the trials of a sweep that are in these states; empty means any. Raises `click.ClickException`."""
+    async with connect(target) as session:
+        job = await get_job(session.client, name, session.namespace)
+        if job.array is None:
+            raise click.ClickException(f"{name} is no sweep: it has no trials")
+        pods = (await session.client.list(POD, session.namespace, labels=job.pod_labels)).items
+    mine = [pod for pod in pods if job.owns(pod)]
+    rows = [row for row in trial_rows(job, mine, RealClock().now()) if not states or row["state"] in states]
+    if output in ("json", "yaml"):
+        click.echo(dump(rows, output))
+    elif output == "name":
+        click.echo("".join(f"{row['index']}\n" for row in rows), nl=False)
+    elif rows:
+        click.echo(_table(rows))
+    else:
+        click.echo("no trials", err=True)
+
+
+def _table(rows: Sequence[dict[str, Any]]) -> str:
+    names = list(rows[0]["values"])
+    again = any(row["tries"] > 1 for row in rows)
+    header = ["INDEX", *names, "STATE", *(["TRY"] if again else []), "TIME", "NODE", "REASON"]
+    lines = [
+        [
+            str(row["index"]),
+            *row["values"].values(),
+            row["state"],
+            *([str(row["tries"])] if again else []),
+            "-" if row["seconds"] is None else span(row["seconds"]),
+            row["node"] or "-",
+            row["reason"],
+        ]
+        for row in rows
+    ]
+    return table(header, lines, width=terminal_width())

@@ -1,0 +1,157 @@
+"""`muster adopt`: what Muster would find where Kueue has worked, and the way back."""
+
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from muster.actions.session import Target
+from muster.cli.completion import names
+from muster.cli.names.examples import examples
+from muster.cli.names.types import name
+from muster.cli.session import connect, run
+
+if TYPE_CHECKING:
+    from muster.api.config import Configuration
+
+
+@click.command(
+    epilog=examples(
+        "muster adopt --dry-run --kubeconfig ~/.kube/config",
+        "muster adopt --dry-run --config muster.yaml -o json",
+        "muster adopt --back   # Muster is stopped, Kueue not started yet",
+    ),
+)
+@click.option("--dry-run", is_flag=True, help="Report; nothing is written.")
+@click.option("--back", is_flag=True, help="Give what Muster has admitted back to Kueue.")
+@click.option(
+    "--config",
+    metavar="FILE",
+    help="Settings for `muster controllers`; if not given, Muster's or Kueue's own in the cluster.",
+    shell_complete=names.files,
+)
+@click.option(
+    "-n", "--namespace", metavar="NAME", type=name, help="Where the engine is (default: where its Deployment is)."
+)
+@click.option("--kubeconfig", metavar="FILE", help="The cluster.", shell_complete=names.files)
+@click.option("-o", "--output", type=click.Choice(["json", "yaml"]), help="Another form of the report.")
+def command(
+    *,
+    dry_run: bool,
+    back: bool,
+    config: str | None,
+    namespace: str | None,
+    kubeconfig: str | None,
+    output: str | None,
+) -> None:
+    """Say what Muster would take on from Kueue, and what it would leave alone.
+
+    Muster takes over once `muster controllers` starts and Kueue's manager is stopped: nothing else is to be done, and
+    nothing is stopped, evicted or made anew. Exit code 1 if there is something that Muster does not act on.
+    """
+    if dry_run == back:
+        raise click.UsageError(
+            "say --dry-run for a report, or --back to return to Kueue; to take over, start `muster controllers`"
+        )
+    if config is not None and namespace is not None:
+        raise click.UsageError("the settings in --config say where the engine is: leave --namespace out")
+    target = Target(kubeconfig or "", namespace or "")
+    if back:
+        run(_back(target, config))
+    else:
+        sys.exit(run(_report(target, config, output or "")))
+
+
+async def _report(target: Target, config: str | None, form: str) -> int:
+    from muster.cli.terminal.output import dump, say, terminal_width
+    from muster.insight.takeover import STATES, document, report, sentence
+    from muster.insight.text import table
+    from muster.operator.takeover import kinds, seen
+    from muster.runtime.clock import RealClock
+
+    async with connect(target) as session:
+        await _require_no_embedded(session.client)
+        settings = await _settings(session.client, config, target.namespace, say)
+        found = report(await seen(session.client, settings, RealClock(), say), *kinds(settings))
+    if form:
+        click.echo(dump(document(found), form))
+    else:
+        cells = [[row.kind, *(str(row.counts[state]) for state in STATES)] for row in found.rows]
+        if cells:
+            click.echo(table(["WORKLOADS OF", *(state.upper() for state in STATES)], cells, width=terminal_width()))
+        for finding in found.findings:
+            click.echo(f"\n{sentence(finding)}")
+        if not found.findings:
+            click.echo("Muster can take over: stop Kueue's manager, and start `muster controllers`")
+    return 1 if found.findings else 0
+
+
+async def _back(target: Target, config: str | None) -> None:
+    from muster.cli.terminal.output import say
+    from muster.operator.handback import StillWorksError, hand_back_alone
+    from muster.operator.precedence import identity
+    from muster.runtime.clock import RealClock
+    from muster.runtime.givens import Givens
+    from muster.runtime.ids import Ids, Random
+    from muster.runtime.leases import LeadershipLostError
+
+    givens = Givens(RealClock(), Ids(), Random())
+    async with connect(target) as session:
+        await _require_no_embedded(session.client)
+        settings = await _settings(session.client, config, target.namespace, say)
+        await _require_stopped(session.client, settings, say)
+        own = identity("adopt", givens.ids.uid())
+        try:
+            count = await hand_back_alone(session.client, givens, settings, own, say)
+        except (StillWorksError, LeadershipLostError) as error:
+            raise click.ClickException(str(error)) from None
+    click.echo(f"{count} workload{'s' if count != 1 else ''} given back: Kueue's manager can start")
+
+
+async def _require_no_embedded(client: Any) -> None:
+    from muster.insight.reader.queues import is_embedded
+
+    if await is_embedded(client):
+        raise click.ClickException("this is a cluster of `muster up`, which has an engine of its own: see --kubeconfig")
+
+
+async def _require_stopped(client: Any, settings: "Configuration", say: Callable[[str], None]) -> None:
+    """What the Lease cannot say of replicas: pods that stand by, and engines that hold none."""
+    from muster.install.found import running
+    from muster.install.options import NAME
+
+    where = settings.namespace
+    if pods := await running(client, where):
+        raise click.ClickException(
+            f"pods of the engine still run: {', '.join(pods)}; stop it first:"
+            f" kubectl -n {where} scale deployment {NAME} --replicas=0"
+        )
+    if not settings.leader_election.leader_elect:
+        say(
+            "leaderElection.leaderElect is false: an engine that does not run as a pod of namespace "
+            f"{where} cannot be seen, and must be stopped before this"
+        )
+
+
+async def _settings(client: Any, config: str | None, namespace: str, say: Callable[[str], None]) -> "Configuration":
+    from muster.api.config import DEFAULT, ConfigurationError, load
+    from muster.cli.commands.up import configuration_of
+    from muster.install.found import SeveralError, configuration_text
+
+    if config is not None:
+        given: Configuration = configuration_of(config)
+        return given
+    try:
+        text = await configuration_text(client, namespace)
+    except SeveralError as error:
+        raise click.ClickException(f"{error}: say which by --namespace") from None
+    if text is None and namespace:
+        raise click.ClickException(f"no Configuration of Muster's or Kueue's in namespace {namespace}: see --config")
+    if text is None:
+        say("no Configuration of Muster's or Kueue's found: the defaults are looked at")
+        return DEFAULT
+    try:
+        return load(text)
+    except ConfigurationError as error:
+        raise click.ClickException(f"the Configuration in the cluster cannot be read: {error}; see --config") from error

@@ -1,0 +1,223 @@
+"""`muster cluster`: several clusters with one queue in front of them (MultiKueue)."""
+
+import os
+import stat
+import sys
+from typing import Any
+
+import click
+
+from muster.actions.session import Target
+from muster.cli.completion import names
+from muster.cli.names.examples import examples
+from muster.cli.names.suggesting import SuggestingGroup
+from muster.cli.names.types import name
+from muster.cli.session import connect, run
+
+_HOME = "kueue-system"
+_ACCOUNT = "multikueue"
+
+
+@click.group(
+    cls=SuggestingGroup,
+    epilog=examples(
+        "muster cluster invite > box2.kubeconfig                    # on a worker",
+        "muster cluster join box2 --kubeconfig box2.kubeconfig      # on the manager",
+        "muster cluster list",
+    ),
+)
+def command() -> None:
+    """Put one queue in front of several clusters.
+
+    Jobs are submitted to one cluster, the manager. Each runs whole in one of the others, the workers, wherever quota
+    is free first, and looks as if it ran in the manager.
+    """
+
+
+@command.command(
+    short_help="On a worker: print a kubeconfig for a manager.",
+    epilog=examples(
+        "muster cluster invite > box2.kubeconfig",
+        "muster cluster invite --namespace lab --namespace default > box2.kubeconfig",
+        "ssh box2 muster cluster invite | muster cluster join box2 --kubeconfig -",
+    ),
+)
+@click.option(
+    "-n",
+    "--namespace",
+    "namespaces",
+    metavar="NAME",
+    type=name,
+    multiple=True,
+    help="Let the manager run jobs in this namespace; repeatable (default: those with a LocalQueue).",
+    shell_complete=names.namespaces,
+)
+@click.option("--all-namespaces", "everywhere", is_flag=True, help="In all namespaces, the system's own too.")
+@click.option("--name", metavar="NAME", type=name, default=_ACCOUNT, show_default=True, help="Of the service account.")
+@click.option("--server", metavar="URL", default="", help="How the manager reaches this cluster, if not as it says.")
+@click.option("--kind", metavar="PLURAL.GROUP", multiple=True, help="A further kind that it may send; repeatable.")
+@click.option("--exec/--no-exec", "may_exec", default=True, help="Let it run commands in pods there (default), or not.")
+@click.option("--kubeconfig", metavar="FILE", help="Cluster to use instead of the embedded one.")
+def invite(
+    namespaces: tuple[str, ...],
+    everywhere: bool,
+    name: str,
+    server: str,
+    kind: tuple[str, ...],
+    may_exec: bool,
+    kubeconfig: str | None,
+) -> None:
+    """Let a manager send jobs to this cluster: print a kubeconfig for it.
+
+    It is that of a service account that may have Jobs and JobSets run and read their output, and no more. It does not
+    end; run this again to change what it may do, and delete the account to withdraw it.
+    """
+    if everywhere and namespaces:
+        raise click.UsageError("only one of --namespace and --all-namespaces can be meant")
+    from muster.cli.actions.invitation import Invitation
+
+    invitation = Invitation(name, _HOME, tuple(dict.fromkeys(namespaces)), tuple(dict.fromkeys(kind)), exec=may_exec)
+    _write(run(_invite(Target(kubeconfig or ""), invitation, server, everywhere=everywhere)))
+
+
+async def _invite(target: Target, invitation: Any, server: str, *, everywhere: bool) -> str:
+    from muster.actions.session import connection
+    from muster.cli.actions import inviting
+    from muster.cli.terminal.output import say
+    from muster.runtime.clock import RealClock
+    from muster.runtime.kube.kubeconfig_text import text
+
+    async with connect(target) as session:
+        if not (everywhere or invitation.namespaces):
+            invitation = await inviting.confined(session.client, invitation)
+        reached = await inviting.how_reached(session.client, connection(target), server)
+        token, authority = await inviting.grant(session.client, invitation, RealClock())
+    for line in inviting.remarks(invitation, reached.server):
+        say(line)
+    return text(inviting.connection(invitation, reached, token, authority), invitation.name)
+
+
+def _write(kubeconfig: str) -> None:
+    """Print it; a file that it goes to is for its owner alone."""
+    try:
+        descriptor = sys.stdout.fileno()
+        info = os.fstat(descriptor)
+        if stat.S_ISREG(info.st_mode) and info.st_uid == os.geteuid():
+            os.fchmod(descriptor, 0o600)
+    except (OSError, ValueError):  # it is no file
+        pass
+    click.echo(kubeconfig, nl=False)
+
+
+@command.command(
+    short_help="On the manager: send jobs to cluster NAME, too.",
+    epilog=examples(
+        "muster cluster join box2 --kubeconfig box2.kubeconfig --queue shared",
+        "ssh box2 muster cluster invite | muster cluster join box2 --kubeconfig -",
+    ),
+)
+@click.argument("name", type=name)
+@click.option(
+    "--kubeconfig",
+    metavar="FILE",
+    required=True,
+    help="The worker's, from `muster cluster invite`; - is stdin.",
+    shell_complete=names.files,
+)
+@click.option("--context", metavar="NAME", default="", help="Of that kubeconfig, if not the current one.")
+@click.option(
+    "--queue", "queues", metavar="Q", type=name, multiple=True, help="Send jobs of ClusterQueue Q; repeatable."
+)
+@click.option("--timeout", metavar="SECONDS", type=float, default=30.0, show_default=True, help="To wait for it.")
+@click.option("--manager", metavar="FILE", default="", help="The manager's kubeconfig (default: KUBECONFIG).")
+def join(name: str, kubeconfig: str, context: str, queues: tuple[str, ...], timeout: float, manager: str) -> None:
+    """Let jobs run in cluster NAME, too, and wait until the manager has reached it.
+
+    It may be done again, with another kubeconfig or for another queue. Of the kubeconfig only what the context says is
+    kept, in a Secret; it must hold everything itself: no files, no programs, no unchecked server.
+    """
+    config = _trusted(kubeconfig, context)
+    run(_join(Target(manager), name, config, queues, timeout))
+
+
+def _trusted(path: str, context: str) -> Any:
+    """What a kubeconfig says, if a manager may use it."""
+    from muster.multicluster.kubeconfigs import MAX_BYTES, UntrustedKubeconfigError, trusted
+
+    if path == "-":
+        data, source = sys.stdin.buffer.read(MAX_BYTES + 1), "stdin"
+    else:
+        with open(path, "rb") as file:
+            data, source = file.read(MAX_BYTES + 1), path
+    try:
+        return trusted(data, source, context)
+    except UntrustedKubeconfigError as error:
+        raise click.ClickException(str(error)) from error
+
+
+async def _join(target: Target, name: str, config: Any, queues: tuple[str, ...], timeout: float) -> None:
+    from muster.actions.session import connection
+    from muster.cli.actions.inviting import authority_of
+    from muster.cli.actions.joining import connected, join
+    from muster.runtime.clock import RealClock
+
+    own, server, authority = connection(target).cluster, config.cluster.server, config.cluster.certificate_authority
+    if own.server == server or (authority is not None and authority_of(own) == authority):
+        raise click.ClickException(f"{server} is the manager itself, which cannot be a worker of its own")
+    async with connect(target) as session:
+        await join(session.client, name, config, queues)
+        await connected(session.client, name, RealClock(), timeout)
+
+
+@command.command(
+    "list",
+    short_help="List clusters: whether they are connected, and what runs there.",
+    epilog=examples("muster cluster list", "muster cluster list -o json"),
+)
+@click.option("-o", "--output", type=click.Choice(["json", "yaml", "name"]), help="Another form.")
+@click.option("--kubeconfig", metavar="FILE", help="Cluster to use instead of the embedded one.")
+def list_(output: str | None, kubeconfig: str | None) -> None:
+    """List the worker clusters: whether the manager reaches them, since when or why not, and the jobs there."""
+    run(_list(Target(kubeconfig or ""), output or ""))
+
+
+async def _list(target: Target, output: str) -> None:
+    from muster.cli.terminal.output import dump, say, terminal_width
+    from muster.insight.clusters import cells, written
+    from muster.insight.reader.clusters import all_clusters
+    from muster.insight.text import table
+    from muster.runtime.clock import RealClock
+
+    async with connect(target) as session:
+        clusters = await all_clusters(session.client)
+    if output == "name":
+        for cluster in clusters:
+            click.echo(cluster.name)
+    elif output:
+        click.echo(dump([written(cluster) for cluster in clusters], output))
+    elif clusters:
+        header, lines = cells(clusters, RealClock().now())
+        click.echo(table(header, lines, width=terminal_width()))
+    else:
+        say("no clusters; one joins with: muster cluster join NAME --kubeconfig FILE")
+
+
+@command.command(
+    short_help="On the manager: send no jobs to cluster NAME any more.",
+    epilog=examples("muster cluster leave box2", "muster cluster leave box2 --force   # its jobs stop, and wait"),
+)
+@click.argument("name", type=name, shell_complete=names.clusters)
+@click.option("--force", is_flag=True, help="Though jobs run there: they stop, and wait for another cluster.")
+@click.option("--kubeconfig", metavar="FILE", help="Cluster to use instead of the embedded one.")
+def leave(name: str, force: bool, kubeconfig: str | None) -> None:
+    """Forget cluster NAME. The worker keeps the service account: delete it there to withdraw the kubeconfig."""
+    run(_leave(Target(kubeconfig or ""), name, force=force))
+
+
+async def _leave(target: Target, name: str, *, force: bool) -> None:
+    from muster.actions.following.elsewhere import reaching
+    from muster.cli.actions.leaving import leave
+    from muster.runtime.clock import RealClock
+
+    async with connect(target) as session:
+        await leave(session.client, name, RealClock(), reaching(session.client), force=force)

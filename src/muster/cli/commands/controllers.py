@@ -1,0 +1,93 @@
+"""`muster controllers`: the engine against a real cluster."""
+
+import socket
+from pathlib import Path
+from typing import Any, Literal
+
+import click
+
+from muster.cli.completion import names
+from muster.cli.names.examples import examples
+
+
+@click.command(
+    epilog=examples(
+        "muster controllers --kubeconfig ~/.kube/config",
+        "muster controllers --config muster.yaml --parts queueing,jobsets",
+    ),
+)
+@click.option(
+    "--kubeconfig",
+    metavar="FILE",
+    help="The cluster; in a pod, by default, the one that the pod runs in.",
+    shell_complete=names.files,
+)
+@click.option(
+    "--config", metavar="FILE", help="Settings: a Configuration of config.kueue.x-k8s.io.", shell_complete=names.files
+)
+@click.option("--parts", metavar="PART[,PART]...", help="What of the engine runs; all but `jobs`, if not given.")
+@click.option("--plain-metrics", is_flag=True, help="Metrics over HTTP, and for all who ask.")
+@click.option("--without-webhooks", is_flag=True, help="Serve no admission webhooks.")
+@click.option("--log-format", type=click.Choice(["text", "json"]), default="text", help="Of what goes to stderr.")
+@click.option("--log-level", type=click.Choice(["debug", "info", "warning"]), default="info", help="What is logged.")
+def command(
+    kubeconfig: str | None,
+    config: str | None,
+    parts: str | None,
+    plain_metrics: bool,
+    without_webhooks: bool,
+    log_format: Literal["text", "json"],
+    log_level: str,
+) -> None:
+    """Run the engine for a Kubernetes cluster: as its leader, or standing by until the leader is gone."""
+    import logging
+    import os
+
+    import uvloop
+
+    from muster.api.config import DEFAULT
+    from muster.api.status import ApiError
+    from muster.cli.commands.up import configuration_of
+    from muster.cli.session import unignored
+    from muster.operator.endpoints import BadAddressError
+    from muster.operator.host import Options, operate
+    from muster.operator.replica import OtherManagerError
+    from muster.runtime.kube.kubeconfig import KubeconfigError
+    from muster.runtime.kube.kubeconfig_files import load
+    from muster.runtime.leases import LeadershipLostError
+    from muster.runtime.process import logs
+    from muster.runtime.transport import TransportError
+
+    chosen = _parts(parts)
+    settings = configuration_of(config) if config else DEFAULT
+    logs.configure(log_format, level=log_level.upper())
+    try:
+        connection = load(os.environ, path=Path(kubeconfig) if kubeconfig else "")
+        options = Options(connection, settings, socket.gethostname(), chosen, plain_metrics, not without_webhooks)
+        uvloop.run(operate(options, unignored(), logging.getLogger("muster.operator").info))
+    except (
+        ApiError,
+        BadAddressError,
+        KubeconfigError,
+        LeadershipLostError,
+        OtherManagerError,
+        TransportError,
+    ) as error:
+        raise click.ClickException(str(error)) from error
+    except OSError as error:
+        raise click.ClickException(f"it cannot serve: {error.strerror or error}") from error
+
+
+def _parts(text: str | None) -> Any:
+    from muster.controllers.engine import Part
+    from muster.operator.replica import PARTS
+
+    if text is None:
+        return PARTS
+    known = {part.value: part for part in Part}
+    named = [one.strip() for one in text.split(",") if one.strip()]
+    if unknown := [one for one in named if one not in known]:
+        raise click.BadParameter(f"{unknown[0]} is none; there are: {', '.join(known)}", param_hint="--parts")
+    if not named:
+        raise click.BadParameter(f"names none; there are: {', '.join(known)}", param_hint="--parts")
+    return tuple(known[one] for one in dict.fromkeys(named))

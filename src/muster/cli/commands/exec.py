@@ -1,0 +1,90 @@
+"""`muster exec`: a command beside a worker of a job, wherever that runs."""
+
+import sys
+from contextlib import nullcontext
+from typing import Any
+
+import click
+
+from muster.actions.session import Target
+from muster.cli.completion import names
+from muster.cli.names.examples import examples
+from muster.cli.names.types import name
+from muster.cli.session import connect, run, target_options
+
+# How a node says, ours or a kubelet, that there is no such program, or that it cannot be run.
+_NOT_STARTED = "error executing command in container: "
+
+
+@click.command(
+    epilog=examples(
+        "muster exec train -- nvidia-smi", "muster exec train --rank 3 -- bash", "muster exec train -- tee conf < mine"
+    ),
+)
+@click.argument("job", type=name, shell_complete=names.jobs)
+@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
+@click.option("--rank", metavar="N", default="", help="Beside this worker (default: the first that runs).")
+@click.option("-c", "--container", metavar="NAME", default="", help="In this container (default: the first).")
+@target_options
+def command(job: str, command: tuple[str, ...], rank: str, container: str, **options: Any) -> None:
+    """Run COMMAND beside a worker of JOB, as that user and in its container; the exit code is the command's.
+
+    On a terminal it runs on one. Else it gets what comes from a pipe or a file, if anything does.
+    """
+    sys.exit(run(_exec(Target.of(options), job, rank, container, command)))
+
+
+async def _exec(target: Target, name: str, rank: str, container: str, command: tuple[str, ...]) -> int:
+    from muster.actions.choices import get_job
+    from muster.actions.following.elsewhere import OutOfReachError, cluster_of, copy_of, tunneling
+    from muster.api.status import ApiError
+    from muster.runtime.client import Client
+    from muster.runtime.refusals import is_refusal
+
+    async with connect(target) as session:
+        job = await get_job(session.client, name, session.namespace)
+        cluster = await cluster_of(session.client, job) if job.elsewhere is not None else ""
+        if not cluster:
+            return await _enter(session.client, session.tunnels, job, rank, container, command)
+        try:
+            async with tunneling(session.client, cluster) as there:
+                client = Client(there)
+                copy = await copy_of(session.client, client, job)
+                return await _enter(client, there, copy, rank, container, command)
+        except OutOfReachError as error:
+            raise click.ClickException(f"{name}: {error}") from None
+        except ApiError as error:
+            if not is_refusal(error, "NotFound"):
+                raise
+            raise click.ClickException(f"nothing of {name} is in cluster {cluster}: {error}") from None
+
+
+async def _enter(client: Any, tunnels: Any, job: Any, rank: str, container: str, command: tuple[str, ...]) -> int:
+    import asyncio
+
+    from muster.api.status import ApiError
+    from muster.cli.actions.entering import entry, request
+    from muster.cli.terminal.output import say
+    from muster.cli.terminal.printing import Printer
+    from muster.cli.terminal.remote import Ends, hold, is_terminal, raw_terminal, terminal_size
+    from muster.cli.terminal.stdin import PROTOCOL, can_come, read
+    from muster.insight.failures import start_code
+
+    pod = await entry(client, job, rank)
+    descriptor, tty, resized = sys.stdin.fileno(), is_terminal(), asyncio.Event()
+    stdin, printer = tty or can_come(descriptor), Printer(ranks=False)
+    ends = Ends(
+        (lambda: read(descriptor)) if stdin else None,
+        lambda stream, data: printer.show("", stream, data),
+        terminal_size if tty else None,
+    )
+    async with tunnels.converse(request(pod, container, command, stdin=stdin, tty=tty), PROTOCOL) as conversation:
+        try:
+            with raw_terminal(descriptor, resized.set) if tty else nullcontext():
+                return await hold(conversation, ends, resized)
+        except ApiError as error:
+            _, refused, why = str(error).partition(_NOT_STARTED)
+            if not refused:
+                raise
+            say(f"Error: it could not be started: {why}")
+            return start_code(why)

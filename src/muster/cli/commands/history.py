@@ -1,0 +1,103 @@
+"""`muster history`: what ran."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+import click
+
+from muster.actions.session import Target
+from muster.cli.completion import names
+from muster.cli.names.examples import examples
+from muster.cli.names.selecting import selecting
+from muster.cli.names.types import name
+from muster.cli.session import connect, run, target_options
+
+# Those of `muster.insight.runs`, which takes a while to load.
+STATES = ("Completed", "Failed", "Cancelled", "Deleted")
+_LIMIT = 100
+
+
+@click.command(
+    epilog=examples(
+        "muster history",
+        "muster history --since today --state Failed",
+        "muster history 'train-*' --user ada --since 7d -o wide",
+        "muster history --since 2026-01-01 --limit 0 -o csv > this-year.csv",
+    ),
+)
+@click.argument("patterns", nargs=-1, type=name, metavar="[NAME]...", shell_complete=names.jobs)
+@click.option("-A", "--all-namespaces", is_flag=True, help="Runs of all namespaces.")
+@click.option("--since", metavar="WHEN", help="Only runs that had not ended before: 2h, 3d, today, 2026-01-31T14:00.")
+@click.option("--until", metavar="WHEN", help="Only runs that were submitted before.")
+@selecting("Only runs", STATES, by_state=f"Only runs that ended so ({', '.join(STATES)}); may be repeated.")
+@click.option(
+    "--limit",
+    metavar="N",
+    type=click.IntRange(0),
+    default=_LIMIT,
+    show_default=True,
+    help="The newest N; 0 for all.",
+)
+@click.option("-o", "--output", type=click.Choice(["wide", "json", "csv"]), help="Another form.")
+@target_options
+def command(patterns: tuple[str, ...], all_namespaces: bool, output: str | None, **options: Any) -> None:
+    """List what ran: jobs that have ended, those whose objects are gone too; the newest last.
+
+    Those that go on are in `muster ps`, and both in `muster ps -a`. NAME may have stars: 'train-*'.
+    """
+    from muster.runtime.clock import RealClock
+
+    now = RealClock().now().astimezone()
+    limits = {which: _moment(which, options[which], now) for which in ("since", "until")}
+    run(_history(Target.of(options), patterns, options | limits, output or "", everywhere=all_namespaces))
+
+
+def _moment(which: str, text: str | None, now: datetime) -> datetime | None:
+    from muster.cli.names.moments import moment
+
+    try:
+        return moment(text, now) if text is not None else None
+    except click.BadParameter as error:
+        error.param_hint = f"--{which}"
+        raise
+
+
+async def _history(
+    target: Target, patterns: Sequence[str], asked: Mapping[str, Any], output: str, *, everywhere: bool
+) -> None:
+    from muster.cli.terminal.output import say
+    from muster.insight.reader.history import history
+    from muster.insight.runs import Wanted, row
+
+    async with connect(target) as session:
+        wanted = Wanted(
+            namespace="" if everywhere else session.namespace,
+            names=tuple(patterns),
+            owner=asked["user"],
+            queue=asked["queue"],
+            states=asked["states"],
+            since=asked["since"],
+            until=asked["until"],
+        )
+        found, is_cut = await history(session.client, wanted, asked["limit"], say)
+    _show([row(run) for run in reversed(found)], output, everywhere=everywhere)
+    if is_cut:
+        say(f"the newest {len(found)}; there are more: --limit N, or 0 for all")
+
+
+def _show(rows: list[dict[str, Any]], output: str, *, everywhere: bool) -> None:
+    from muster.cli.terminal.runs import as_csv, as_table
+
+    if output == "json":
+        from muster.cli.terminal.output import dump
+
+        click.echo(dump(rows, "json"))
+    elif output == "csv":
+        click.echo(as_csv(rows), nl=False)
+    elif not rows:
+        click.echo("no such run has ended; what goes on: muster ps", err=True)
+    else:
+        from muster.cli.terminal.output import terminal_width
+
+        click.echo(as_table(rows, everywhere=everywhere, wide=output == "wide", width=terminal_width()))

@@ -1,0 +1,40 @@
+"""`muster retry`: run again what of a sweep has failed."""
+
+import click
+
+from muster.actions.session import Target
+from muster.cli.completion import names
+from muster.cli.names.examples import examples
+from muster.cli.names.types import name
+from muster.cli.session import connect, run, target_options
+
+
+@click.command(
+    epilog=examples("muster retry tune", "muster retry tune --name tune-again"),
+)
+@click.argument("job", type=name, shell_complete=names.jobs)
+@click.option("--name", "new", metavar="N", default="", help="Name of the new job (default: from that of JOB).")
+@target_options
+def command(job: str, new: str, **options: str) -> None:
+    """Run those trials of the sweep JOB again that have not succeeded, and print the name of the new sweep.
+
+    They have the indexes, and values, that they had. JOB stays as it is.
+    """
+    run(_retry(Target.of(options), job, new))
+
+
+async def _retry(target: Target, name: str, new: str) -> None:
+    from muster.actions.gang import WORKERS, Role, no_host_name
+    from muster.actions.retrying import retry
+    from muster.cli.terminal.output import say
+    from muster.runtime.ids import Ids
+
+    if complaint := no_host_name(new, (Role(WORKERS, ()),)):
+        raise click.BadParameter(complaint, param_hint="--name")
+    async with connect(target) as session:
+        made = await retry(session.client, name, session.namespace, new, Ids())
+    if made is None:
+        say(f"all trials of {name} have succeeded: there is none to run again")
+        return
+    click.echo(made.name)
+    say(f"{len(made.trials)} of {made.of} trials again; follow it: muster logs -f {made.name}")

@@ -1,0 +1,81 @@
+"""`muster shell`: an interactive pod, through the queue."""
+
+import sys
+from typing import Any
+
+import click
+
+from muster.actions.session import OWN_NAMESPACE, Session, Target, has_cluster, own_cluster
+from muster.cli.completion import names
+from muster.cli.names.examples import examples
+from muster.cli.names.types import gpus, memory, quantity
+from muster.cli.session import connect, run, target_options
+
+
+@click.command(
+    context_settings={"allow_interspersed_args": False},
+    epilog=examples(
+        "muster shell",
+        "muster shell --gpus 1 --queue vision",
+        "muster shell --cpus 4 --memory 8Gi -- ipython",
+    ),
+)
+@click.option("--cpus", metavar="Q", type=quantity, help="CPUs, as 2 or 500m.")
+@click.option("--memory", metavar="Q", type=memory, help="Memory, as 4Gi.")
+@click.option("--gpus", metavar="N", type=gpus, default="0", help="GPUs.")
+@click.option(
+    "-q",
+    "--queue",
+    metavar="Q",
+    default="",
+    help="The LocalQueue to wait in (default: the namespace's).",
+    shell_complete=names.local_queues,
+)
+@click.option("--priority", metavar="P", default="", help="A WorkloadPriorityClass, or else a PriorityClass.")
+@click.option("--name", metavar="N", default="", help="Name of the job (default: shell-, and some letters).")
+@click.option("--image", metavar="IMAGE", default="", help="Container image, where nodes have images.")
+@target_options
+@click.argument("arguments", nargs=-1, metavar="[-- COMMAND...]", shell_complete=names.files)
+def command(arguments: tuple[str, ...], **options: Any) -> None:
+    """Wait for a place in the queue, and be in a shell there, or another COMMAND, on this terminal.
+
+    It has what it asks for until it ends, and ends with the terminal; its job is then deleted. Ctrl-C goes to what runs
+    in it; before it has begun, it gives up. The exit code is the shell's.
+    """
+    from muster.cli.terminal.remote import is_terminal
+
+    if not is_terminal():
+        raise click.UsageError("a shell needs a terminal; in a script: muster run")
+    sys.exit(run(_shell(Target.of(options), arguments, options)))
+
+
+async def _shell(target: Target, arguments: tuple[str, ...], options: dict[str, Any]) -> int:
+    if has_cluster(target):
+        async with connect(target) as session:
+            return await _submit(session, arguments, options)
+    if target.namespace not in ("", OWN_NAMESPACE):
+        raise click.UsageError(f"no cluster runs, so there is no namespace {target.namespace}")
+    from muster.runtime.process.garbage import settle
+
+    async with own_cluster() as session:
+        settle()
+        return await _submit(session, arguments, options)
+
+
+async def _submit(session: Session, arguments: tuple[str, ...], options: dict[str, Any]) -> int:
+    from muster.actions.choices import priority_classes, queue_to_name
+    from muster.api.managed.jobs import DEFAULT_QUEUE
+    from muster.cli.actions.shells import shell, stay
+    from muster.insight.reader.clusters import sends_away
+    from muster.insight.reader.queues import is_embedded
+
+    client, namespace = session.client, session.namespace
+    embedded = await is_embedded(client)
+    queue = await queue_to_name(client, namespace, options["queue"], embedded=embedded)
+    if await sends_away(client, namespace, queue or DEFAULT_QUEUE):
+        raise click.UsageError(
+            "jobs of this queue run in other clusters, where no terminal leads; name another --queue"
+        )
+    options = options | {"queue": queue} | await priority_classes(client, options["priority"])
+    gang = shell(arguments, options, namespace, on_this_machine=embedded)
+    return await stay(session, gang, named=bool(options["name"]))

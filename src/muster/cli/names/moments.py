@@ -1,0 +1,26 @@
+"""Moments as people write them: `2h` ago, `today`, `2026-01-31`, `2026-01-31T14:00`."""
+
+import re
+from datetime import datetime, timedelta
+
+import click
+
+_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+_AGO = re.compile(r"(?:\d{1,6}[smhdw])+", re.ASCII)
+_DAYS = {"today": 0, "yesterday": 1}
+
+
+def moment(text: str, now: datetime) -> datetime:
+    """What a text says, in the zone of `now` if it names none. Raises `click.BadParameter`."""
+    try:
+        if _AGO.fullmatch(text):
+            parts = re.findall(r"(\d+)(\w)", text, re.ASCII)
+            return now - sum((timedelta(**{_UNITS[unit]: int(number)}) for number, unit in parts), timedelta())
+        if text in _DAYS:
+            return now.replace(hour=0, minute=0, second=0, microsecond=0) - timedelta(days=_DAYS[text])
+        found = datetime.fromisoformat(text)
+    except (ValueError, OverflowError):
+        raise click.BadParameter(
+            f"{text!r} is no moment, as 2h, 3d12h, today, 2026-01-31 or 2026-01-31T14:00"
+        ) from None
+    return found if found.tzinfo is not None else found.replace(tzinfo=now.tzinfo)

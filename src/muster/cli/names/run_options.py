@@ -1,0 +1,131 @@
+"""The options of `muster run`."""
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from muster.cli.completion import names
+from muster.cli.names.roles import role
+from muster.cli.names.types import gpus, memory, quantity, time_limit
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+_OPTIONS = (
+    click.option(
+        "-w", "--workers", type=click.IntRange(min=1), help="How many workers (default: 1; with --elastic, MAX)."
+    ),
+    click.option(
+        "--role",
+        "roles",
+        metavar="NAME[:N][,gpus=N]...",
+        multiple=True,
+        type=role,
+        help="A role and how many workers it has, with cpus=, memory= and gpus= of its own; may be repeated. "
+        "A role with another command follows a colon.",
+    ),
+    click.option(
+        "--until", metavar="ROLE", default="", help="The job is done once this role is (default: once all are)."
+    ),
+    click.option(
+        "--start-timeout",
+        metavar="TIME",
+        default="",
+        help="Fail if not all workers have started by then, as 90s or 10m.",
+    ),
+    click.option(
+        "-t",
+        "--time",
+        metavar="TIME",
+        type=time_limit,
+        help="End the job after running for so long, as 90s, 2h or 2:00:00; each attempt has that time.",
+    ),
+    click.option(
+        "--signal",
+        metavar="SIGNAL[@SECONDS]",
+        default="",
+        help="What each worker is sent so long before its time is up, as USR1@60; then it has that long to end well.",
+    ),
+    click.option(
+        "--retries",
+        metavar="N",
+        type=click.IntRange(0, 1_000_000),
+        help="How often all workers start anew when one fails (default: 0); of an elastic job, how many are replaced.",
+    ),
+    click.option("--elastic", metavar="MIN:MAX", default="", help="Let the job shrink and grow while it runs."),
+    click.option(
+        "--array",
+        metavar="0-99[:STEP][%N]",
+        default="",
+        help="A sweep: a trial for each of these indexes, its MUSTER_INDEX, each by itself; N at a time at the most.",
+    ),
+    click.option(
+        "--grid",
+        metavar="NAME=V,V...",
+        multiple=True,
+        help="A sweep: a trial for each combination, in variables and in place of {NAME}; may be repeated.",
+    ),
+    click.option("--cpus", metavar="Q", type=quantity, help="CPUs of each worker, as 2 or 500m."),
+    click.option("--memory", metavar="Q", type=memory, help="Memory of each worker, as 4Gi."),
+    click.option("--gpus", metavar="N", type=gpus, default="0", help="GPUs of each worker."),
+    click.option(
+        "-q",
+        "--queue",
+        metavar="Q",
+        default="",
+        help="The LocalQueue to wait in (default: the namespace's).",
+        shell_complete=names.local_queues,
+    ),
+    click.option("--exclusive", is_flag=True, help="Only on nodes where no other job runs, and none starts meanwhile."),
+    click.option("--priority", metavar="P", default="", help="A WorkloadPriorityClass, or else a PriorityClass."),
+    click.option("--name", metavar="N", default="", help="Name of the job (default: from the command)."),
+    click.option("-e", "--env", metavar="K[=V]", multiple=True, help="Environment; without a value, the caller's."),
+    click.option(
+        "--env-file",
+        metavar="FILE",
+        multiple=True,
+        help="Environment out of a file with lines NAME=VALUE; --env wins over it.",
+        shell_complete=names.files,
+    ),
+    click.option(
+        "--secret",
+        "secrets",
+        metavar="NAME[=KEY]",
+        multiple=True,
+        help="Keys of a Secret as environment: all, or the one that is named. Their values stand in no manifest.",
+    ),
+    click.option(
+        "--state",
+        metavar="CLAIM",
+        default="",
+        help="PersistentVolumeClaim for $MUSTER_STATE, where nodes have images; others have a directory for each job.",
+    ),
+    click.option(
+        "--workdir",
+        metavar="DIR",
+        default="",
+        help="Where COMMAND starts (default: here).",
+        shell_complete=names.directories,
+    ),
+    click.option("--label", "labels", metavar="K=V", multiple=True, help="A label of the job and its pods."),
+    click.option("--annotation", "annotations", metavar="K=V", multiple=True, help="The same, an annotation."),
+    click.option("--image", metavar="IMAGE", default="", help="Container image, where nodes have images."),
+    click.option(
+        "--run-time", metavar="TIME", default="", help="How long simulated nodes play that it runs, as 90s or 1h."
+    ),
+    click.option(
+        "--stdin/--no-stdin",
+        default=None,
+        help="Whether rank 0 reads our standard input (default: yes, if that is a pipe or a file).",
+    ),
+    click.option("-d", "--detach", is_flag=True, help="Submit, say how to follow, and return."),
+    click.option("--dry-run", is_flag=True, help="Print what would be submitted, and submit nothing."),
+    click.option("-o", "--output", type=click.Choice(["json", "yaml"]), help="Form of --dry-run (default: yaml)."),
+)
+
+
+def run_options(command: Command) -> Command:
+    """All of them, in the order in which --help shows them."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command

@@ -1,0 +1,27 @@
+"""The options by which commands are told which jobs or runs they are about."""
+
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+import click
+
+from muster.cli.completion import names
+
+Command = TypeVar("Command", bound=Callable[..., object])
+
+
+def selecting(what: str, states: Sequence[str], *, by_state: str) -> Callable[[Command], Command]:
+    """--queue, --state and --user of a command. what: the things that it is about. by_state: the help of --state."""
+    queue = click.option(
+        "-q", "--queue", metavar="Q", default="", help=f"{what} of this LocalQueue.", shell_complete=names.local_queues
+    )
+    state = click.option(
+        "--state",
+        "states",
+        metavar="STATE",
+        multiple=True,
+        type=click.Choice(states, case_sensitive=False),
+        help=by_state,
+    )
+    user = click.option("-u", "--user", metavar="NAME", default="", help=f"{what} that this user submitted.")
+    return lambda command: queue(state(user(command)))

@@ -1,0 +1,129 @@
+"""A whole terminal that shows one text, which changes: nothing flickers, and what was there before comes back."""
+
+import asyncio
+import os
+import shutil
+import signal
+import sys
+import termios
+import tty
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any, Self
+
+from muster.cli.session import unignored
+
+# Another screen, without a cursor, where a line of wide letters does not break at the edge; and back.
+_ENTER, _LEAVE = "\x1b[?1049h\x1b[?25l\x1b[?7l", "\x1b[?7h\x1b[?25h\x1b[?1049l"
+_HOME, _END_LINE, _END_SCREEN = "\x1b[H", "\x1b[K", "\x1b[J"
+_QUIT = b"q"
+
+
+def can_show(environ: Mapping[str, str] = os.environ) -> bool:
+    """Whether our output is a terminal that can be drawn on."""
+    return sys.stdout.isatty() and environ.get("TERM", "") not in ("", "dumb")
+
+
+class Screen:
+    """Takes the terminal with the first text, and gives it back at the end."""
+
+    def __init__(self) -> None:
+        self._taken = False
+        self._keys: list[Any] | None = None  # how the terminal treated them before
+        self._shown: tuple[str, str, str] = ("", "", "")
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it has shown nothing so far."""
+        return not self._taken
+
+    def show(self, title: str, text: str, note: str = "") -> None:
+        """Show this from now on. note: what is to be known of it, at the bottom."""
+        self._shown = (title, text, note)
+        self._take()
+        self.draw()
+
+    def note(self, text: str) -> None:
+        """Say something below the same text, if there is one."""
+        if self._taken:
+            self.show(self._shown[0], self._shown[1], text)
+
+    def draw(self) -> None:
+        """Once more, as after the terminal has got another size."""
+        size = shutil.get_terminal_size()
+        lines = (_plain(line, size.columns) for line in fitted(*self._shown, size.lines))
+        sys.stdout.write(_HOME + f"{_END_LINE}\n".join(lines) + _END_LINE + _END_SCREEN)
+        sys.stdout.flush()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._keys is not None:
+            with suppress(termios.error):  # it may have gone
+                termios.tcsetattr(sys.stdin.fileno(), termios.TCSAFLUSH, self._keys)
+        if self._taken:
+            sys.stdout.write(_LEAVE)
+            sys.stdout.flush()
+
+    def _take(self) -> None:
+        if self._taken:
+            return
+        self._taken = True
+        if sys.stdin.isatty():
+            descriptor = sys.stdin.fileno()
+            self._keys = termios.tcgetattr(descriptor)
+            tty.setcbreak(descriptor, termios.TCSADRAIN)
+            changed = termios.tcgetattr(descriptor)
+            changed[6][termios.VSUSP] = b"\0"  # the shell that Ctrl-Z leads to would be on our screen
+            termios.tcsetattr(descriptor, termios.TCSADRAIN, changed)
+        sys.stdout.write(_ENTER)
+
+
+@contextmanager
+def told(resized: Callable[[], None]) -> Iterator[asyncio.Future[int]]:
+    """What the user wants to leave by: Ctrl-C or q (0), or the number of a signal that asks this command to end.
+
+    `resized` is called when the terminal has got another size.
+    """
+    loop, descriptor, signals = asyncio.get_running_loop(), sys.stdin.fileno(), unignored()
+    left: asyncio.Future[int] = loop.create_future()
+
+    def leave(number: int) -> None:
+        if not left.done():
+            left.set_result(0 if number == signal.SIGINT else number)
+
+    def pressed() -> None:
+        try:
+            keys = os.read(descriptor, 1024)
+        except OSError:  # the terminal has gone
+            keys = b""
+        if not keys or _QUIT in keys:
+            leave(signal.SIGINT)
+            loop.remove_reader(descriptor)
+
+    for number in signals:
+        loop.add_signal_handler(number, leave, number)
+    loop.add_signal_handler(signal.SIGWINCH, resized)
+    if sys.stdin.isatty():
+        loop.add_reader(descriptor, pressed)
+    try:
+        yield left
+    finally:
+        for number in (*signals, signal.SIGWINCH):
+            loop.remove_signal_handler(number)
+        loop.remove_reader(descriptor)
+
+
+def fitted(title: str, text: str, note: str, height: int) -> Sequence[str]:
+    """The lines of a picture of at most that height; where there are more of the text, how many are left out."""
+    lines, last = text.split("\n"), [note] if note else []
+    room = max(height - 1 - len(last), 1)
+    if len(lines) > room:
+        lines = [*lines[: room - 1], f"... and {len(lines) - room + 1} more lines"]
+    return [title, *lines, *last][: max(height, 1)]
+
+
+def _plain(line: str, width: int) -> str:
+    """What of a line is seen; what others have written into it moves no cursor."""
+    return "".join(one if one.isprintable() else "\N{REPLACEMENT CHARACTER}" for one in line[:width])

@@ -1,0 +1,48 @@
+"""Keeps the ConfigMap `cluster-info`, which says how other machines reach the server: kubeadm has it in the same place.
+
+`muster cluster invite` reads it. There is no secret in it; who may not list ConfigMaps does not see it all the same.
+"""
+
+from muster.api.core import CONFIG_MAP, ConfigMap
+from muster.api.meta import ObjectMeta
+from muster.runtime.controller import Result
+from muster.runtime.manager import Manager
+from muster.runtime.objects import key_of
+from muster.runtime.reconciler import Reconciler
+from muster.runtime.refusals import ignoring
+
+NAMESPACE, NAME = "kube-public", "cluster-info"
+KUBECONFIG = "kubeconfig"  # the key of it
+_KEY = f"{NAMESPACE}/{NAME}"
+
+
+class ClusterInfo(Reconciler):
+    """Runs under a `Manager`; its only key is the ConfigMap's."""
+
+    name = "cluster-info"
+
+    def __init__(self, manager: Manager, kubeconfig: str) -> None:
+        super().__init__(manager)
+        self._data = {KUBECONFIG: kubeconfig}
+        self._maps = manager.informer(CONFIG_MAP, fields=f"metadata.name={NAME}")
+        self._maps.on_change(self._changed)
+
+    async def run(self) -> None:
+        """Work until `stop`."""
+        self._controller.queue.add(_KEY)
+        await super().run()
+
+    def _changed(self, old: ConfigMap | None, new: ConfigMap | None) -> None:
+        changed = new or old
+        if changed is not None and key_of(changed) == _KEY:
+            self._controller.queue.add(_KEY)
+
+    async def _reconcile(self, key: str) -> Result:
+        found = self._maps.get(key)
+        with ignoring("AlreadyExists", "Forbidden", "NotFound"):  # then it is seen, or it is not wanted
+            if found is None:
+                wanted = ConfigMap(metadata=ObjectMeta(name=NAME), data=self._data)
+                await self._client.create(CONFIG_MAP, wanted, NAMESPACE)
+            elif not self._data.items() <= found.data.items():
+                await self._client.patch(CONFIG_MAP, NAME, {"data": self._data}, NAMESPACE)
+        return None

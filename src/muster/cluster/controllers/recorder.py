@@ -1,0 +1,148 @@
+"""Writes down every run once it has ended: what `muster history` tells.
+
+A run is written after its end was acknowledged, many in one write. What a killed server had not written yet it finds at
+its next start: ended jobs are still there, and of deleted ones the store keeps the last state for minutes.
+"""
+
+import asyncio
+import logging
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, TypeVar
+
+import msgspec
+
+from muster.api.batch import JOB
+from muster.api.core import POD
+from muster.api.jobset import JOB_SET
+from muster.api.kinds import Kind
+from muster.api.kueue import WORKLOAD
+from muster.cluster.controllers.runs import Runs, Source
+from muster.cluster.store import Compacted, Store
+from muster.cluster.store.history import HistoryError, Row
+from muster.cluster.store.historyworker import History
+from muster.insight.runs import Run
+from muster.runtime.manager import Manager
+
+T = TypeVar("T")
+
+# What comes within this time is one write.
+GATHER_SECONDS = 0.2
+# Runs per write: some 10 ms of the event loop.
+_AT_ONCE = 100
+# After a write that failed.
+_RETRY_SECONDS = 10.0
+# Who asks hears of all that had ended before; a cluster that is so busy is not waited for.
+_PATIENCE_SECONDS = 1.0
+_LOOK_SECONDS = 0.005
+
+_FOLLOWED: tuple[Kind[Any], ...] = (JOB_SET, JOB, WORKLOAD, POD)
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """For how long runs are kept after their end, and how many at the most, the newest."""
+
+    age: timedelta
+    most: int
+
+
+class Recorder:
+    """Runs under a `Manager`."""
+
+    name = "history"
+
+    def __init__(self, manager: Manager, store: Store, history: History, retention: Retention) -> None:
+        self._manager, self._store, self._history, self._retention = manager, store, history, retention
+        self._clock = manager.clock
+        self._wake = asyncio.Event()
+        self._runs = Runs(manager, self._wake.set)
+        self._unwritten: dict[str, Run] = {}
+        self._writing = asyncio.Lock()
+        self._stopping = asyncio.Event()
+        self._newest: dict[str, int] = {}
+        for kind in _FOLLOWED:
+            store.listen(kind.resource, lambda change: self._committed(change.entry.key.resource, change.revision))
+
+    def _committed(self, resource: str, revision: int) -> None:
+        self._newest[resource] = revision
+
+    async def run(self) -> None:
+        """Write until `stop`."""
+        async with self._writing:  # what is known is not written again
+            gone: list[Source] = [*self._deleted(JOB_SET), *self._deleted(JOB), *self._deleted(WORKLOAD)]
+            self._runs.was_there(gone, self._deleted(POD))
+            self._runs.follow()
+            try:
+                self._runs.known(await self._history.known(self._runs.due))
+            except HistoryError as error:  # nothing depends on it
+                log.warning("%s", error)
+        while not self._stopping.is_set():
+            await self._wake.wait()
+            await self._pause(GATHER_SECONDS)
+            self._wake.clear()
+            try:
+                await self.write()
+            except HistoryError as error:
+                log.warning("%s; next try in %g s", error, _RETRY_SECONDS)
+                await self._pause(_RETRY_SECONDS)
+                self._wake.set()
+
+    async def _pause(self, seconds: float) -> None:
+        """For so long, or until `stop`."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._stopping.wait()
+
+    async def stop(self) -> None:
+        """Write what there is."""
+        self._stopping.set()
+        self._wake.set()
+
+    async def write(self) -> None:
+        """Write down all runs of whose end is known. Raises `HistoryError`."""
+        async with self._writing:
+            while self._unwritten or self._runs.due:
+                self._unwritten |= {run.uid: run for run in self._runs.take(_AT_ONCE)}
+                oldest = int((self._clock.now() - self._retention.age).timestamp())
+                rows = [row_of(run) for run in self._unwritten.values()]
+                if rows:
+                    await self._history.put(rows, oldest=oldest, most=self._retention.most)
+                self._unwritten.clear()
+
+    async def caught_up(self) -> None:
+        """Write down all runs that had ended before this call. Raises `HistoryError`."""
+        wanted = dict(self._newest)
+        until = self._clock.monotonic() + _PATIENCE_SECONDS
+        while self._is_behind(wanted) and self._clock.monotonic() < until:
+            await self._clock.sleep(_LOOK_SECONDS)
+        await self.write()
+
+    def _is_behind(self, wanted: dict[str, int]) -> bool:
+        seen = {kind.resource: self._manager.informer(kind).version for kind in _FOLLOWED}
+        return any(seen[name].isdecimal() and int(seen[name]) < revision for name, revision in wanted.items())
+
+    def _deleted(self, kind: Kind[T]) -> list[T]:
+        """The last states of objects whose deletion the store still knows of."""
+        try:
+            changes = self._store.watch(kind.resource, self._store.oldest).take()
+        except Compacted:
+            return []
+        found = []
+        for change in changes:
+            if change.type == "DELETED":
+                try:
+                    found.append(kind.decode(change.entry.body))
+                except msgspec.MsgspecError as error:
+                    log.warning("%s cannot be read, and leaves no record: %s", change.entry.key, error)
+        return found
+
+
+def row_of(run: Run) -> Row:
+    """The run as the table keeps it."""
+    submitted, ended = int(run.submitted.timestamp()), int(run.ended.timestamp())
+    body = msgspec.json.encode(run)
+    return Row(run.uid, run.namespace, run.name, run.owner, run.queue, run.state, submitted, ended, body)

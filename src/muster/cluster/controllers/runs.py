@@ -1,0 +1,217 @@
+"""Which runs are to be written down: those of jobs that have ended, and of those that were taken away before.
+
+What goes with its objects is remembered for as long as it is needed: the last state of a job that is gone while pods of
+it are left, and what its pods leave behind. Nothing here waits.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TypeAlias
+
+from muster.api.batch import JOB, Job
+from muster.api.conditions import find_true
+from muster.api.core import POD, Pod
+from muster.api.jobset import JOB_SET, JobSet
+from muster.api.kueue import WORKLOAD, Workload
+from muster.api.kueue.names import FINISHED
+from muster.api.meta import controller_of
+from muster.api.usage import USAGE_ANNOTATION
+from muster.insight.history import NO_TRACE, Trace, amended, run_of, run_of_workload, trace
+from muster.insight.quotastate import owner_uids
+from muster.insight.record import JobRecord, job_of, record_of
+from muster.insight.runs import Run
+from muster.runtime.manager import Manager
+
+_BY_UID, _BY_OWNER, _BY_JOB = "uid", "history-owner", "history-job"
+
+Source: TypeAlias = Job | JobSet | Workload
+
+
+@dataclass(frozen=True, slots=True)
+class _Gone:
+    """A job that was deleted, when, and those of its pods whose deletion was not seen."""
+
+    subject: JobRecord | Workload
+    at: datetime
+    pods: tuple[Pod, ...] = ()
+
+
+class Runs:
+    """Follows jobs and their pods through the informers of a manager; `changed` is called when one is due."""
+
+    def __init__(self, manager: Manager, changed: Callable[[], None]) -> None:
+        self._clock = manager.clock
+        self._changed = changed
+        self._sets = manager.informer(JOB_SET, indexes={_BY_UID: _uid})
+        self._jobs = manager.informer(JOB, indexes={_BY_UID: _uid, _BY_OWNER: _owners})
+        self._workloads = manager.informer(WORKLOAD, indexes={_BY_UID: _uid, _BY_OWNER: owner_uids})
+        self._pods = manager.informer(POD, indexes={_BY_UID: _uid, _BY_JOB: _job_uid})
+        self._due: set[str] = set()
+        self._known: set[str] = set()  # written down before this start
+        self._told: dict[str, Run] = {}  # what was made of the others, for as long as something of them is there
+        self._gone: dict[str, _Gone] = {}
+        self._traces: dict[str, Trace] = {}  # of pods that are gone
+
+    def follow(self) -> None:
+        """Hear of every change from now on, and of all that is there."""
+        self._sets.on_change(self._seen)
+        self._jobs.on_change(self._seen)
+        self._workloads.on_change(self._seen)
+        self._pods.on_change(self._pod_seen)
+
+    def was_there(self, sources: Sequence[Source], pods: Sequence[Pod]) -> None:
+        """These were deleted while none of this looked on."""
+        jobs = [one for one in sources if isinstance(one, Job)]
+        for source in sources:
+            if not self._is_part(source):
+                subject = source if isinstance(source, Workload) else record_of(source, jobs)
+                at = source.metadata.deletion_timestamp or self._now()
+                self._went(source.metadata.uid, _Gone(subject, at, tuple(pod for pod in pods if _has(subject, pod))))
+
+    @property
+    def due(self) -> Iterable[str]:
+        """The runs that are to be looked at."""
+        return tuple(self._due)
+
+    def known(self, uids: Iterable[str]) -> None:
+        """These are written down already, and stay as they are."""
+        for uid in uids:
+            if uid not in self._gone:
+                self._known.add(uid)
+            self._forget(uid)
+
+    def take(self, at_most: int) -> list[Run]:
+        """Those that are new, or of which more is known now, of so many that are due. Each is given once."""
+        due = [self._due.pop() for _ in range(min(at_most, len(self._due)))]
+        return [run for uid in due if (run := self._look_at(uid)) is not None]
+
+    def _look_at(self, uid: str) -> Run | None:
+        before, run = self._told.get(uid), self._run(uid)
+        if run is not None:
+            run = self._told[uid] = amended(before, run) if before is not None else run
+        gone = self._gone.get(uid)
+        if gone is not None and not self._pods_of(gone.subject):
+            self._forget(uid)
+        return run if run != before else None
+
+    def _run(self, uid: str) -> Run | None:
+        gone = self._gone.get(uid)
+        subject = gone.subject if gone is not None else self._subject(uid)
+        if subject is None:
+            return None
+        before, deleted = self._traces.get(uid, NO_TRACE), gone.at if gone is not None else None
+        pods = [*self._pods_of(subject), *(gone.pods if gone is not None else ())]
+        if isinstance(subject, JobRecord):
+            return run_of(subject, pods, before, deleted)
+        return run_of_workload(subject, pods, before, deleted)
+
+    def _forget(self, uid: str) -> None:
+        self._due.discard(uid)
+        for kept in (self._told, self._gone, self._traces):
+            kept.pop(uid, None)
+
+    # -- what is seen
+
+    def _seen(self, old: Source | None, new: Source | None) -> None:
+        source = new if new is not None else old
+        assert source is not None, "one of them is there"
+        uid = source.metadata.uid
+        if uid in self._known:
+            if new is None:
+                self._known.discard(uid)
+        elif self._is_part(source):
+            return
+        elif new is None:
+            self._went(uid, _Gone(self._record(source), self._now()))
+        elif uid not in self._told and _is_over(new):
+            self._mark(uid)
+
+    def _went(self, uid: str, gone: _Gone) -> None:
+        self._gone[uid] = gone
+        self._mark(uid)
+
+    def _pod_seen(self, old: Pod | None, new: Pod | None) -> None:
+        pod = new if new is not None else old
+        assert pod is not None, "one of them is there"
+        for uid in self._runs_of(pod):
+            if new is None:
+                self._traces[uid] = self._traces.get(uid, NO_TRACE) + trace([pod])
+                tells = not self._pods.by(_BY_JOB, _job_uid(pod)[0])  # the last one
+            else:
+                tells = _used(new) != (_used(old) if old is not None else "")
+            if tells and (uid in self._told or uid in self._gone):
+                self._mark(uid)
+
+    def _now(self) -> datetime:
+        """In whole seconds, as all times of the API."""
+        return self._clock.now().replace(microsecond=0)
+
+    def _mark(self, uid: str) -> None:
+        self._due.add(uid)
+        self._changed()
+
+    # -- what belongs together
+
+    def _runs_of(self, pod: Pod) -> list[str]:
+        """The runs that a pod is part of, but for those that stay as they are."""
+        uid = _job_uid(pod)[0]
+        if uid in self._gone or self._sets.by(_BY_UID, uid) or self._jobs.by(_BY_UID, uid):
+            found = [uid]
+        else:
+            found = [one.metadata.uid for one in self._workloads.by(_BY_OWNER, uid) if not self._is_part(one)]
+        return [one for one in found if one not in self._known]
+
+    def _subject(self, uid: str) -> JobRecord | Workload | None:
+        found: list[Source] = [*self._sets.by(_BY_UID, uid), *self._jobs.by(_BY_UID, uid)]
+        found += self._workloads.by(_BY_UID, uid)
+        return self._record(found[0]) if found else None
+
+    def _record(self, source: Source) -> JobRecord | Workload:
+        if isinstance(source, Workload):
+            return source
+        return record_of(source, self._jobs.by(_BY_OWNER, source.metadata.uid))
+
+    def _pods_of(self, subject: JobRecord | Workload) -> list[Pod]:
+        if isinstance(subject, JobRecord):
+            return list(self._pods.by(_BY_JOB, subject.metadata.uid))
+        return [pod for uid in sorted(owner_uids(subject)) for pod in self._pods.by(_BY_JOB, uid)]
+
+    def _is_part(self, source: Source) -> bool:
+        """Whether it is the Job of a JobSet, or the Workload of either."""
+        if isinstance(source, Workload):
+            kinds = any(JOB.is_of(one) or JOB_SET.is_of(one) for one in source.metadata.owner_references)
+            return kinds or any(
+                self._jobs.by(_BY_UID, uid) or self._sets.by(_BY_UID, uid) for uid in owner_uids(source)
+            )
+        above = controller_of(source.metadata)
+        return above is not None and JOB_SET.is_of(above)
+
+
+def _used(pod: Pod) -> str:
+    """What its node has said of it at its end."""
+    return pod.metadata.annotations.get(USAGE_ANNOTATION, "")
+
+
+def _is_over(source: Source) -> bool:
+    conditions = source.status.conditions
+    if isinstance(source, Workload):
+        return find_true(conditions, FINISHED) is not None
+    return any(one.status == "True" and one.type in ("Complete", "Completed", "Failed") for one in conditions)
+
+
+def _has(subject: JobRecord | Workload, pod: Pod) -> bool:
+    uids = {subject.metadata.uid} if isinstance(subject, JobRecord) else owner_uids(subject)
+    return _job_uid(pod)[0] in uids
+
+
+def _job_uid(pod: Pod) -> tuple[str]:
+    return (job_of(pod)[0],)
+
+
+def _uid(obj: Source | Pod) -> tuple[str]:
+    return (obj.metadata.uid,)
+
+
+def _owners(job: Job) -> tuple[str, ...]:
+    return tuple(owner.uid for owner in job.metadata.owner_references)

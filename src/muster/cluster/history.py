@@ -1,0 +1,124 @@
+"""The history of a cluster that stays: kept beside its store, and told to those who may list jobs."""
+
+import logging
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from pathlib import Path
+
+from muster.api.batch import JOB
+from muster.api.durations import MICROSECOND
+from muster.api.status import bad_request, unavailable
+from muster.cluster.apiserver.answers import Stream
+from muster.cluster.apiserver.endpoints import Inquiry
+from muster.cluster.apiserver.identity.users import Access, User
+from muster.cluster.apiserver.request.requestinfo import integer
+from muster.cluster.controllers.recorder import Recorder, Retention
+from muster.cluster.controlplane import ControlPlane
+from muster.cluster.store import DataDirectoryError
+from muster.cluster.store.history import FILE, MOST_AT_ONCE, Found, HistoryError, Question
+from muster.cluster.store.historyworker import History
+from muster.insight.runs import PATH
+from muster.runtime.transport import JSON, Request, Response
+
+BACKUP_PATH = "/muster/backup/history"  # where a server gives all of it away, as a file
+_CONTENT_TYPE = "application/octet-stream"
+_PIECE_BYTES = 256 * 1024
+
+# Of a question. Patterns are matched with every name: long ones with many stars would take long.
+_MOST_NAMES = 20
+_LONGEST_NAME = 253
+_MOST_STARS = 3
+
+log = logging.getLogger(__name__)
+
+
+@asynccontextmanager
+async def kept(plane: ControlPlane, home: Path) -> AsyncIterator[None]:
+    """Keep the history of a cluster in its home, whose manager is still to run. Raises `DataDirectoryError`."""
+    history, settings = History(home / FILE), plane.configuration.muster.history
+    try:
+        if aside := await history.open(plane.surroundings.clock.now()):
+            log.warning("%s", aside)
+    except HistoryError as error:
+        raise DataDirectoryError(str(error)) from error
+    try:
+        retention = Retention(timedelta(microseconds=settings.max_age / MICROSECOND), settings.max_records)
+        recorder = Recorder(plane.manager, plane.store, history, retention)
+        plane.manager.add(recorder)
+        inquiries = _Inquiries(history, recorder)
+        plane.server.endpoints.inquiries[PATH] = Inquiry(access_to, inquiries.answer)
+        plane.server.endpoints.streams[BACKUP_PATH] = lambda: Stream(inquiries.content(), _CONTENT_TYPE)
+        yield
+    finally:
+        await history.close()
+
+
+def access_to(request: Request, user: User) -> Access:
+    """Who may list the Jobs of a namespace, or of all, may see what became of them."""
+    return Access(user, "list", JOB.group, JOB.plural, request.query.get("namespace", ""))
+
+
+class _Inquiries:
+    def __init__(self, history: History, recorder: Recorder) -> None:
+        self._history, self._recorder = history, recorder
+
+    async def answer(self, request: Request) -> Response:
+        """What matches a question. Raises `ApiError` (400, 503)."""
+        question = question_of(request.query)
+        try:
+            await self._caught_up()
+            return Response(200, encoded(await self._history.ask(question)), JSON)
+        except HistoryError as error:
+            raise unavailable(str(error)) from error
+
+    async def content(self) -> AsyncIterator[bytes]:
+        """All of it, in pieces. Raises `HistoryError`."""
+        await self._caught_up()
+        content = await self._history.content()
+        for at in range(0, len(content), _PIECE_BYTES):
+            yield content[at : at + _PIECE_BYTES]
+
+    async def _caught_up(self) -> None:
+        try:
+            await self._recorder.caught_up()
+        except HistoryError as error:  # on a full disk, what is there can be read
+            log.warning("%s", error)
+
+
+def question_of(query: Mapping[str, str]) -> Question:
+    """What a query asks for. Raises `ApiError` (400)."""
+    names = _words(query, "names")
+    if len(names) > _MOST_NAMES or any(len(one) > _LONGEST_NAME or one.count("*") > _MOST_STARS for one in names):
+        raise bad_request(f"names: at most {_MOST_NAMES}, each with at most {_MOST_STARS} stars")
+    limit = integer(query, "limit")
+    return Question(
+        namespace=query.get("namespace", ""),
+        owner=query.get("owner", ""),
+        queue=query.get("queue", ""),
+        states=_words(query, "states"),
+        names=names,
+        since=integer(query, "since"),
+        until=integer(query, "until"),
+        limit=MOST_AT_ONCE if limit is None else limit,
+        after=_after(query.get("after", "")),
+    )
+
+
+def encoded(found: Found) -> bytes:
+    """The answer as JSON: `Runs`."""
+    more = f"{found.more[0]}/{found.more[1]}" if found.more is not None else ""
+    return b'{"items":[%b],"more":"%b"}' % (b",".join(found.bodies), more.encode())
+
+
+def _words(query: Mapping[str, str], name: str) -> tuple[str, ...]:
+    return tuple(filter(None, query.get(name, "").split(",")))
+
+
+def _after(text: str) -> tuple[int, str] | None:
+    if not text:
+        return None
+    ended, slash, uid = text.partition("/")
+    if not (slash and ended.removeprefix("-").isdecimal() and ended.isascii() and len(ended) < 20):
+        raise bad_request(f"after: {text!r} is not from an answer of this server")
+    return int(ended), uid

@@ -1,0 +1,81 @@
+"""The volumes of a pod, and what they show: put in place before it begins, and kept up to date from then on."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from dataclasses import replace
+from typing import Any, TypeAlias
+
+from muster.api.core import Pod
+from muster.api.status import ApiError
+from muster.cluster.nodes.container import launching
+from muster.cluster.nodes.container.environment import ConfigError
+from muster.cluster.nodes.container.launching import Kit
+from muster.cluster.nodes.pod.tokens import PodTokens
+from muster.cluster.nodes.volumes.contents import VolumeError, asked_tokens
+from muster.cluster.nodes.volumes.pod_volumes import PodVolumes
+from muster.runtime.events.recorder import EventType
+from muster.runtime.transport import TransportError
+
+# What could not be had is tried again after this; a change of the missing object comes before.
+RETRY_SECONDS = 10.0
+# Volumes are brought up to date no more often than this, however often what they show changes.
+REFRESH_SECONDS = 1.0
+
+# An event of the pod: its type, reason and message, and the container that it is about ("" for the pod itself).
+Tell: TypeAlias = Callable[[EventType, str, str, str], None]
+# Work that goes on for as long as the pod is looked after, and its name.
+Spawn: TypeAlias = Callable[[Callable[[], Coroutine[Any, Any, None]], str], object]
+
+
+class Shown:
+    """Of one pod, whose object is asked for anew each time; its volumes never change."""
+
+    def __init__(self, kit: Kit, pod: Callable[[], Pod], tell: Tell, spawn: Spawn) -> None:
+        self._kit = kit
+        self._pod = pod
+        self._tell = tell
+        self._spawn = spawn
+        self.names = PodVolumes.references(pod())
+        self.volumes = PodVolumes(kit.storage.of(pod().metadata.uid), launching.volume_group(pod()))
+        self._tokens = PodTokens(kit.client, kit.clock)
+        self._is_stale = False
+        self._turn = asyncio.Lock()
+
+    async def put(self) -> None:
+        """Put in place what the volumes show now. Raises `VolumeError`, `ApiError`, `TransportError`, OSError."""
+        pod = self._pod()
+        tokens = await self._tokens.current(pod)
+        async with self._kit.showing:
+            try:
+                objects = await launching.fetch(self._kit.client, pod.metadata.namespace, self.names)
+            except ConfigError as error:
+                raise VolumeError(str(error)) from None
+            await self.volumes.put(pod, replace(objects, tokens=tokens), self._kit.surroundings(pod))
+
+    def soon_refresh(self) -> None:
+        """Bring volumes up to date, now or after the time that is going on; however often it is asked for."""
+        asked, self._is_stale = self._is_stale, True
+        if not asked:
+            self._spawn(self._refresh_in_turn, "refresh")
+
+    async def keep_tokens(self) -> None:
+        """Renew the tokens in volumes before they end, as long as the pod is looked after."""
+        while asked_tokens(self._pod()):
+            due = self._tokens.due
+            pause = RETRY_SECONDS if due is None else max(due - self._kit.clock.monotonic(), RETRY_SECONDS)
+            await self._kit.clock.sleep(pause)
+            if (due := self._tokens.due) is None or due <= self._kit.clock.monotonic():
+                await self._refresh()
+
+    async def _refresh_in_turn(self) -> None:
+        async with self._turn:
+            self._is_stale = False
+            await self._refresh()
+            await self._kit.clock.sleep(REFRESH_SECONDS)
+
+    async def _refresh(self) -> None:
+        """Bring volumes up to date. What cannot be had now stays as it was, and users hear of it."""
+        try:
+            await self.put()
+        except (VolumeError, ApiError, TransportError) as error:
+            self._tell("Warning", "FailedMount", str(error), "")

@@ -1,0 +1,73 @@
+"""Says of simulated nodes that they are alive, as a kubelet does: a Lease of each is renewed in time.
+
+An embedded cluster does not ask for that. The node controller of a Kubernetes cluster does, and taints nodes that do
+not.
+"""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+
+from muster.api.coordination import LEASE, micro_time
+from muster.api.core import NODE
+from muster.api.status import ApiError
+from muster.cluster.nodes import node_object
+from muster.runtime.manager import Manager
+from muster.runtime.refusals import ignoring
+from muster.runtime.transport import TransportError
+
+# Half of a Lease's time: one renewal may be lost. A kubelet renews twice as often, but there are thousands here.
+RENEW_SECONDS = node_object.LEASE_SECONDS / 2
+# Renewals at a time. They are spread over the whole period.
+_AT_ONCE = 8
+
+log = logging.getLogger(__name__)
+
+
+class SimulatedLeases:
+    """Runs under a `Manager`, beside the nodes of these names."""
+
+    def __init__(self, manager: Manager, names: Sequence[str]) -> None:
+        self.name = f"simulated-leases-{names[0]}"
+        self._client, self._clock = manager.client, manager.clock
+        self._nodes = manager.informer(NODE)
+        self._names = sorted(names)
+        self._stopping = asyncio.Event()
+
+    async def run(self) -> None:
+        """Renew until `stop`."""
+        while not self._stopping.is_set():
+            begun, few = (
+                self._clock.monotonic(),
+                [self._names[start : start + _AT_ONCE] for start in range(0, len(self._names), _AT_ONCE)],
+            )
+            for number, names in enumerate(few, 1):
+                await asyncio.gather(*map(self._renew, names))
+                due = begun + number * RENEW_SECONDS / len(few)
+                if await self._stopped_within(due - self._clock.monotonic()):
+                    return
+
+    async def stop(self) -> None:
+        """Renew no more: the nodes are taken for dead when the time of their Leases is over."""
+        self._stopping.set()
+
+    async def _stopped_within(self, seconds: float) -> bool:
+        try:
+            async with asyncio.timeout(max(seconds, 0.0)):
+                await self._stopping.wait()
+        except TimeoutError:
+            return False
+        return True
+
+    async def _renew(self, name: str) -> None:
+        node = self._nodes.get(name)
+        if node is None:  # it is not registered yet, or was taken away
+            return
+        moment = micro_time(self._clock.now())
+        try:
+            with ignoring("NotFound"):
+                await self._client.patch(LEASE, name, {"spec": {"renewTime": moment}}, node_object.LEASE_NAMESPACE)
+                return
+            await self._client.create(LEASE, node_object.lease(name, node.metadata.uid, moment))
+        except (ApiError, TransportError) as error:
+            log.warning("%s: lease: %s", name, error)

@@ -1,0 +1,221 @@
+"""The table of what ran: one row for each run that has ended, in a file of its own beside the store.
+
+Apart from the store, because nothing depends on it: a long history slows neither start nor writes, and one that is
+damaged stops no cluster; it is put aside. What a row says of a run is its body; the other columns are to be asked for.
+"""
+
+import os
+import sqlite3
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import NamedTuple
+from zlib import crc32
+
+FILE = "history.db"
+VERSION = 1
+MOST_AT_ONCE = 1_000  # rows per answer: some megabyte
+
+_TABLE = """CREATE TABLE runs (
+    uid TEXT NOT NULL UNIQUE,
+    namespace TEXT NOT NULL,
+    name TEXT NOT NULL,
+    owner TEXT NOT NULL,
+    queue TEXT NOT NULL,
+    state TEXT NOT NULL,
+    submitted INTEGER NOT NULL,  -- seconds since 1970, as is `ended`
+    ended INTEGER NOT NULL,
+    digest INTEGER NOT NULL,  -- the checksum of the body
+    body BLOB NOT NULL
+)"""
+# All that is asked for: rows that do not match are not looked at.
+_INDEX = "CREATE INDEX by_end ON runs (ended, uid, namespace, owner, queue, state, submitted, name)"
+_KNOWN_AT_ONCE = 1_000  # of SQLite's 32,766 values per statement
+_STAMP = "%Y-%m-%dT%H%M%S"
+
+
+class HistoryError(Exception):
+    """The history cannot be read or written; one line says why."""
+
+
+class Row(NamedTuple):
+    """One run."""
+
+    uid: str
+    namespace: str
+    name: str
+    owner: str
+    queue: str
+    state: str
+    submitted: int
+    ended: int
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """Which runs are asked for, the newest end first. Empty means any.
+
+    names: patterns as of a shell, any of which is to match.
+    since, until: runs that had not ended before the one, and were submitted before the other; seconds since 1970.
+    after: of an answer that was cut, where it goes on.
+    """
+
+    namespace: str = ""
+    owner: str = ""
+    queue: str = ""
+    states: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
+    since: int | None = None
+    until: int | None = None
+    limit: int = MOST_AT_ONCE
+    after: tuple[int, str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The bodies of runs; `more` is where the answer goes on, None if that is all."""
+
+    bodies: tuple[bytes, ...]
+    more: tuple[int, str] | None
+
+
+class HistoryFile:
+    """The file, for one thread. All methods raise `HistoryError`."""
+
+    def __init__(self, path: Path, now: datetime) -> None:
+        """Open it, or make it. One that cannot be used is put aside; `aside` says so."""
+        self.aside = ""
+        self._count: int | None = None  # of rows, once that matters; nothing else writes them
+        try:
+            self._connection = _opened(path)
+        except (sqlite3.DatabaseError, _UnknownVersionError) as error:
+            if isinstance(error, sqlite3.OperationalError):  # no room, no right: not the file's fault
+                raise HistoryError(f"cannot use {path}: {error}") from error
+            kept = path.with_name(f"{path.name}-{now:{_STAMP}}")
+            self.aside = f"{path} cannot be used ({error}): it is {kept.name} now, and a new history begins"
+            try:
+                path.rename(kept)
+                for rest in ("-wal", "-shm"):
+                    path.with_name(path.name + rest).unlink(missing_ok=True)
+                self._connection = _opened(path)
+            except (sqlite3.Error, OSError) as again:
+                raise HistoryError(f"cannot use {path}: {again}") from again
+        except OSError as error:
+            raise HistoryError(f"cannot use {path}: {error.strerror}") from error
+
+    def put(self, rows: Sequence[Row], *, oldest: int, most: int) -> None:
+        """Keep these, each in place of the one that was known of its run; forget what ended before, or is too many."""
+        values = [(*row[:-1], crc32(row.body), row.body) for row in rows]
+        uids = {row.uid for row in rows}
+        try:
+            with self._connection:
+                self._connection.execute("BEGIN IMMEDIATE")
+                count = self._counted() + len(uids) - len(self._known(uids))
+                self._connection.executemany("INSERT OR REPLACE INTO runs VALUES (?,?,?,?,?,?,?,?,?,?)", values)
+                count -= self._connection.execute("DELETE FROM runs WHERE ended < ?", (oldest,)).rowcount
+                if (excess := count - most) > 0:
+                    eldest = "SELECT rowid FROM runs ORDER BY ended, uid LIMIT ?"
+                    self._connection.execute(f"DELETE FROM runs WHERE rowid IN ({eldest})", (excess,))  # noqa: S608
+        except sqlite3.Error as error:
+            raise HistoryError(f"the history is not written: {error}") from error
+        self._count = min(count, most)
+
+    def _counted(self) -> int:
+        if self._count is None:
+            self._count = int(self._connection.execute("SELECT count(*) FROM runs").fetchone()[0])
+        return self._count
+
+    def known(self, uids: Iterable[str]) -> set[str]:
+        """Those of these runs that are there."""
+        try:
+            return self._known(uids)
+        except sqlite3.Error as error:
+            raise HistoryError(f"the history cannot be read: {error}") from error
+
+    def _known(self, uids: Iterable[str]) -> set[str]:
+        asked, found = list(uids), set[str]()
+        for at in range(0, len(asked), _KNOWN_AT_ONCE):
+            part = asked[at : at + _KNOWN_AT_ONCE]
+            marks = ",".join("?" * len(part))
+            rows = self._connection.execute(f"SELECT uid FROM runs WHERE uid IN ({marks})", part)  # noqa: S608
+            found |= {uid for (uid,) in rows}
+        return found
+
+    def ask(self, question: Question) -> Found:
+        """What matches. A row that is damaged is left out."""
+        where, values = _condition(question)
+        limit = min(max(question.limit, 0), MOST_AT_ONCE)
+        query = f"SELECT ended, uid, digest, body FROM runs{where} ORDER BY ended DESC, uid DESC LIMIT ?"  # noqa: S608
+        try:
+            rows = self._connection.execute(query, (*values, limit + 1)).fetchall()
+        except sqlite3.Error as error:
+            raise HistoryError(f"the history cannot be read: {error}") from error
+        bodies = tuple(body for _, _, digest, body in rows[:limit] if crc32(body) == digest)
+        return Found(bodies, rows[limit - 1][:2] if limit and len(rows) > limit else None)
+
+    def content(self) -> bytes:
+        """All of it, as a file."""
+        try:
+            return self._connection.serialize()
+        except (sqlite3.Error, MemoryError) as error:
+            raise HistoryError(f"the history cannot be copied: {error}") from error
+
+    def close(self) -> None:
+        """Let go of it."""
+        self._connection.close()
+
+
+class _UnknownVersionError(Exception):
+    """It is of another release."""
+
+
+def _opened(path: Path) -> sqlite3.Connection:
+    os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+    connection = sqlite3.connect(path, timeout=1, isolation_level=None)
+    try:
+        # The lock comes first: the log then needs no shared memory.
+        for pragma in ("locking_mode=EXCLUSIVE", "journal_mode=WAL", "synchronous=FULL"):
+            connection.execute(f"PRAGMA {pragma}").fetchall()
+        [version] = connection.execute("PRAGMA user_version").fetchone()
+        if version not in (0, VERSION):
+            raise _UnknownVersionError(f"its version is {version}, this release knows {VERSION}")
+        if version == 0:
+            with connection:
+                connection.execute("BEGIN IMMEDIATE")
+                connection.execute(_TABLE)
+                connection.execute(_INDEX)
+                connection.execute(f"PRAGMA user_version = {VERSION}")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _condition(question: Question) -> tuple[str, list[object]]:
+    """The WHERE clause, and its values."""
+    parts: list[str] = []
+    values: list[object] = []
+
+    def add(part: str, *more: object) -> None:
+        parts.append(part)
+        values.extend(more)
+
+    for column in ("namespace", "owner", "queue"):
+        if wanted := getattr(question, column):
+            add(f"{column} = ?", wanted)
+    if question.states:
+        add(f"state IN ({','.join('?' * len(question.states))})", *question.states)
+    if question.names:
+        add(
+            f"({' OR '.join(['name GLOB ?'] * len(question.names))})",
+            *(name.replace("[!", "[^") for name in question.names),
+        )
+    if question.since is not None:
+        add("ended >= ?", question.since)
+    if question.until is not None:
+        add("submitted < ?", question.until)
+    if question.after is not None:
+        add("(ended, uid) < (?, ?)", *question.after)
+    return f" WHERE {' AND '.join(parts)}" if parts else "", values

@@ -1,0 +1,48 @@
+"""The history in a thread of its own, so that neither the event loop nor the commits of the store wait for it."""
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from pathlib import Path
+
+from muster.cluster.store.history import Found, HistoryFile, Question, Row
+from muster.cluster.store.worker import Worker
+
+
+class History:
+    """The file at a path, from `open` to `close`. All methods raise `HistoryError`."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._thread: Worker
+        self._file: HistoryFile
+
+    async def open(self, now: datetime) -> str:
+        """Take possession; what was found in its place that could not be used, as a sentence."""
+        self._thread = Worker("history")
+        try:
+            self._file = await self._thread.do(lambda: HistoryFile(self._path, now))
+        except BaseException:
+            self._thread.stop()
+            raise
+        return self._file.aside
+
+    async def put(self, rows: Sequence[Row], *, oldest: int, most: int) -> None:
+        """Keep these, and forget what is too old or too many; returns once that is on disk."""
+        await self._thread.do(lambda: self._file.put(rows, oldest=oldest, most=most))
+
+    async def known(self, uids: Iterable[str]) -> set[str]:
+        """Those of these runs that are there."""
+        return await self._thread.do(lambda: self._file.known(uids))
+
+    async def ask(self, question: Question) -> Found:
+        """What matches, the newest end first."""
+        return await self._thread.do(lambda: self._file.ask(question))
+
+    async def content(self) -> bytes:
+        """All of it, as a file."""
+        return await self._thread.do(self._file.content)
+
+    async def close(self) -> None:
+        """Let go of it."""
+        await self._thread.do(self._file.close)
+        self._thread.stop()

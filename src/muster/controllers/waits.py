@@ -1,0 +1,87 @@
+"""How long jobs wait for their Workloads, and pods of admitted Workloads for their scheduling gates to open.
+
+Under Kueue's metric names. Told where it is done: no Workload says when its pods were let go.
+"""
+
+from datetime import datetime
+
+from prometheus_client import Histogram
+
+from muster.api.conditions import find_true
+from muster.api.config.features import FeatureGates
+from muster.api.core import Pod
+from muster.api.kueue import WORKLOAD, Workload
+from muster.api.kueue.names import ADMITTED
+from muster.api.managed.pods import group_name
+from muster.api.meta import ObjectMeta
+from muster.controllers.series import QUEUE_LABELS, ROLE, ROLE_LABEL, named
+from muster.queueing.elastic.growth import grew
+from muster.runtime.manager import Manager
+from muster.runtime.metrics import Registry
+
+# Upstream's: those of its library, and 10 ms doubled up to some ten seconds.
+_GATE_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+_CREATION_BUCKETS = tuple(0.01 * 2**power for power in range(11))
+
+
+class GateWaits:
+    """From admission until a scheduling gate of a pod is removed.
+
+    Pods for which a Workload that runs was given more waited from then on. Upstream's would: there that is another
+    Workload, with an admission of its own.
+    """
+
+    def __init__(self, manager: Manager) -> None:
+        self._clock = manager.clock
+        self._seconds = gate_seconds(manager.registry)
+        self._grown: dict[str, datetime] = {}  # when Workloads were seen to be given more, by their UIDs
+        manager.informer(WORKLOAD).on_change(self._changed)
+
+    def removed(self, gate: str, pod: Pod, workload: Workload) -> None:
+        """The pod, of this Workload, has this gate no more."""
+        admitted, admission = find_true(workload.status.conditions, ADMITTED), workload.status.admission
+        if admitted is None or admitted.last_transition_time is None or admission is None:
+            return
+        since = self._grown.get(workload.metadata.uid, admitted.last_transition_time)
+        seconds = max(0.0, (self._clock.now() - since).total_seconds())
+        is_group = "true" if group_name(pod.metadata) else "false"
+        self._seconds.labels(gate, admission.cluster_queue, is_group, *ROLE).observe(seconds)
+
+    def _changed(self, old: Workload | None, new: Workload | None) -> None:
+        if old is not None and new is not None and grew(old, new):
+            self._grown[new.metadata.uid] = self._clock.now()
+        elif old is not None and (new is None or find_true(new.status.conditions, ADMITTED) is None):
+            self._grown.pop(old.metadata.uid, None)
+
+
+class CreationWaits:
+    """From the creation of jobs of a kind to that of their Workloads. Nothing is counted if the feature is off."""
+
+    def __init__(self, registry: Registry, kind: str, features: FeatureGates) -> None:
+        self._kind = kind
+        self._seconds = (
+            registry.histogram(
+                named("workload_creation_latency_seconds"),
+                "From the creation of a job that was not changed since to that of its Workload",
+                ("job_kind", *ROLE_LABEL),
+                _CREATION_BUCKETS,
+            )
+            if features.enabled("MetricForWorkloadCreationLatency")
+            else None
+        )
+
+    def created(self, job: ObjectMeta, workload: ObjectMeta) -> None:
+        """The job has a Workload now. If the job was changed, the time since its creation says nothing."""
+        began, made = job.creation_timestamp, workload.creation_timestamp
+        if self._seconds is not None and job.generation <= 1 and began is not None and made is not None:
+            self._seconds.labels(self._kind, *ROLE).observe(max(0.0, (made - began).total_seconds()))
+
+
+def gate_seconds(registry: Registry) -> Histogram:
+    """What `GateWaits` counts in."""
+    return registry.histogram(
+        named("pod_scheduling_gate_removal_seconds"),
+        "From the admission of a workload until a scheduling gate of one of its pods is removed",
+        ("name", *QUEUE_LABELS, "is_group", *ROLE_LABEL),
+        _GATE_BUCKETS,
+    )

@@ -1,0 +1,60 @@
+"""The GPUs of process nodes: which there are, how they are, and which job has them. Pure."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from muster.api.core import Node, Pod
+from muster.api.gpus import GPUS_ANNOTATION, is_gpu, told
+from muster.api.pods import is_finished
+from muster.insight.record import job_of
+from muster.insight.text import quantity
+
+HEADER = ("NODE", "GPU", "MODEL", "MEMORY", "STATE", "JOB")
+
+
+@dataclass(frozen=True, slots=True)
+class GpuRow:
+    """One GPU. job: who has it, as NAMESPACE/NAME; "" if no job does. memory: in bytes; 0 is unknown."""
+
+    node: str
+    gpu: str
+    model: str
+    memory: int
+    ill: bool
+    job: str
+
+    def cells(self) -> list[str]:
+        """As a line of a table."""
+        size = quantity("memory", self.memory) if self.memory else "-"
+        state = "Ill" if self.ill else "Used" if self.job else "Free"
+        return [self.node, self.gpu, self.model or "-", size, state, self.job or "-"]
+
+
+def gpu_rows(nodes: Iterable[Node], pods: Iterable[Pod]) -> list[GpuRow]:
+    """All GPUs of the nodes that tell of theirs, by node."""
+    users = _users(pods)
+    return [
+        GpuRow(
+            name := node.metadata.name,
+            gpu.name,
+            gpu.model,
+            gpu.memory,
+            gpu.ill,
+            users.get((name, gpu.name), ""),
+        )
+        for node in sorted(nodes, key=lambda node: node.metadata.name)
+        for gpu in told(node.metadata.annotations.get(GPUS_ANNOTATION, ""))
+    ]
+
+
+def _users(pods: Iterable[Pod]) -> dict[tuple[str, str], str]:
+    """Which job has a GPU, by node and GPU."""
+    return {
+        (pod.spec.node_name, device.resource_id): f"{pod.metadata.namespace}/{job_of(pod)[1]}"
+        for pod in pods
+        if pod.spec.node_name and not is_finished(pod)
+        for container in pod.status.container_statuses
+        for devices in container.allocated_resources_status
+        if is_gpu(devices.name)
+        for device in devices.resources
+    }

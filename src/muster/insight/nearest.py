@@ -1,0 +1,25 @@
+"""The known word that a user may have meant by one that is not known. Pure."""
+
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+
+# How much like another a word has to be, and an option, where less would take --time for --image.
+_LIKENESS, _LIKENESS_OF_OPTIONS = 0.6, 0.7
+
+
+def nearest(word: str, known: Iterable[str], elsewhere: Mapping[str, str] = MappingProxyType({})) -> str:
+    """What `word` is called here, or the known word that is most like it; "" if nothing is."""
+    if word in elsewhere:
+        return elsewhere[word]
+    if len(word.lstrip("-")) < 2:
+        return ""
+    from difflib import get_close_matches
+
+    known = list(known)
+    begun = [one for one in known if one.startswith(word)]
+    if len(begun) == 1:
+        return begun[0]
+    cutoff = _LIKENESS_OF_OPTIONS if word.startswith("-") else _LIKENESS
+    bare = {one.lstrip("-"): one for one in known}  # that both are options makes them no more alike
+    found = get_close_matches(word.lstrip("-"), bare, n=1, cutoff=cutoff)
+    return bare[found[0]] if found else ""

@@ -1,0 +1,43 @@
+"""What ran, as far as it can be told of a cluster that keeps no history: of its objects, and of its Events."""
+
+from collections.abc import Callable, Iterable
+
+from muster.api.core import EVENT
+from muster.api.jobset import JOB_SET
+from muster.insight.history import run_of, run_of_workload, told_by_events
+from muster.insight.quotastate import owner_uids
+from muster.insight.reader.jobs import pods_by_job
+from muster.insight.reader.queues import list_or_none, workloads_of
+from muster.insight.reader.records import all_records
+from muster.insight.record import JobRecord
+from muster.insight.runs import Run, Wanted
+from muster.runtime.client import Client
+
+
+async def still_there(client: Client, wanted: Wanted, say: Callable[[str], None]) -> list[Run]:
+    """The runs that are asked for, the newest first. Raises `ApiError` if the user may not see Jobs."""
+    namespace = wanted.namespace
+    jobs = await all_records(client, namespace)
+    pods = await pods_by_job(client, namespace)
+    found = [run_of(job, pods[job.metadata.uid]) for job in jobs]
+    known = {uid for job in jobs for uid in (job.metadata.uid, *(one.metadata.uid for one in job.jobs))}
+    others = [one for one in await workloads_of(client, namespace, say) if not owner_uids(one) & known]
+    found += [run_of_workload(one, [pod for uid in owner_uids(one) for pod in pods[uid]]) for one in others]
+    events = await list_or_none(client, EVENT, namespace) or []
+    told = [run for run in told_by_events(events) if run.uid not in known]
+    matching = [run for run in (*found, *_wholes(told, jobs)) if run is not None and wanted.matches(run)]
+    return sorted(matching, key=lambda run: (run.ended, run.uid), reverse=True)
+
+
+def _wholes(told: Iterable[Run], jobs: Iterable[JobRecord]) -> list[Run]:
+    """Without the Jobs of JobSets: their names begin with that of the whole."""
+    runs = list(told)
+    sets = {(run.namespace, run.name) for run in runs if run.kind == JOB_SET.kind}
+    sets |= {(job.metadata.namespace, job.metadata.name) for job in jobs if job.kind == JOB_SET}
+
+    def is_part(run: Run) -> bool:
+        return run.kind != JOB_SET.kind and any(
+            run.namespace == namespace and run.name.startswith(f"{name}-") for namespace, name in sets
+        )
+
+    return [run for run in runs if not is_part(run)]

@@ -1,0 +1,41 @@
+"""How far the workers of a job are, all together. Pure."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from muster.api.core import Pod
+from muster.api.pods import is_finished, is_ready
+from muster.insight.record import JobRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """Of so many workers that are wanted, how many run, are ready (which run, too), and are done."""
+
+    wanted: int
+    running: int
+    ready: int
+    done: int
+
+    @property
+    def sentence(self) -> str:
+        """`3 of 4 workers run, 2 are ready, 1 is done`."""
+        said = [f"{self.running} of {self.wanted} workers run"]
+        if self.ready != self.running:
+            said.append(f"{self.ready} {_be(self.ready)} ready")
+        if self.done:
+            said.append(f"{self.done} {_be(self.done)} done")
+        return ", ".join(said)
+
+
+def _be(number: int) -> str:
+    return "is" if number == 1 else "are"
+
+
+def tally(job: JobRecord, pods: Iterable[Pod]) -> Tally:
+    """That of a job with the pods that it has now; as its cluster counts them, if another one runs it."""
+    if (told := job.elsewhere) is not None:
+        return Tally(job.wanted, max(told.active, told.ready), told.ready, told.succeeded)
+    live = [pod for pod in pods if not is_finished(pod)]
+    running = sum(pod.status.phase == "Running" for pod in live)
+    return Tally(job.wanted, running, sum(map(is_ready, live)), job.succeeded)

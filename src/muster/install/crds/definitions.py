@@ -1,0 +1,101 @@
+"""From the table of what `muster up` serves to CustomResourceDefinitions."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import groupby
+from typing import Any, Final
+
+import msgspec
+
+from muster.api.admissionregistration import WebhookClientConfig
+from muster.api.apiextensions import CLUSTER, NAMESPACED, NO_CONVERSION, WEBHOOK_CONVERSION
+from muster.cluster.apiserver.registry.jobset import JOB_SETS
+from muster.cluster.apiserver.registry.kueue import KUEUE
+from muster.cluster.apiserver.registry.podgroups import POD_GROUPS
+from muster.cluster.apiserver.registry.resources import Resource
+from muster.install.crds.columns import columns
+from muster.install.crds.structure import schema
+
+Document = dict[str, Any]
+
+# Groups that look like Kubernetes' own say who approved their kinds. These are older than that rule.
+_APPROVAL = {"api-approved.kubernetes.io": "unapproved, older than the rule"}
+_PROTECTED = (".k8s.io", ".kubernetes.io")
+
+
+# What may be installed by itself, as others bring kinds of their own.
+FAMILIES: Final[Mapping[str, Sequence[Resource]]] = {
+    "kueue": KUEUE,
+    "jobset": (JOB_SETS,),
+    "podgroups": POD_GROUPS,
+}
+
+
+def definitions(
+    conversion: WebhookClientConfig | None = None, families: Collection[str] = tuple(FAMILIES)
+) -> list[Document]:
+    """The definitions, by name.
+
+    conversion: the webhook that converts Kueue's kinds. Without one v1beta1 is not served: what only changes its
+    apiVersion loses the fields that have other names there.
+    """
+    wanted = [resource for family, found in FAMILIES.items() if family in families for resource in found]
+    return [_definition(list(versions), conversion) for _, versions in groupby(sorted(wanted, key=_name), key=_name)]
+
+
+def _name(resource: Resource) -> str:
+    return resource.kind.resource
+
+
+def _definition(versions: Sequence[Resource], conversion: WebhookClientConfig | None) -> Document:
+    """The definition of a kind from its versions, the stored one first."""
+    first = versions[0]
+    kind, converts = first.kind, conversion is not None and len(versions) > 1
+    metadata: Document = {"name": kind.resource}
+    if kind.group.endswith(_PROTECTED):
+        metadata["annotations"] = dict(_APPROVAL)
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": metadata,
+        "spec": {
+            "group": kind.group,
+            "names": _names(first),
+            "scope": NAMESPACED if kind.namespaced else CLUSTER,
+            "conversion": _conversion(conversion) if converts else {"strategy": NO_CONVERSION},
+            "versions": [_version(version, served=version is first or converts) for version in versions],
+        },
+    }
+
+
+def _names(resource: Resource) -> Document:
+    names: Document = {
+        "kind": resource.kind.kind,
+        "listKind": resource.kind_of_lists,
+        "plural": resource.kind.plural,
+        "singular": resource.singular,
+    }
+    return names | _given(shortNames=resource.short_names, categories=resource.categories)
+
+
+def _version(resource: Resource, *, served: bool) -> Document:
+    stored = resource.kind == resource.stored
+    has_status = any(each.name == "status" for each in resource.subresources)
+    result: Document = {"name": resource.kind.version, "served": served, "storage": stored}
+    if resource.deprecation:
+        result |= {"deprecated": True, "deprecationWarning": resource.deprecation}
+    result["schema"] = {"openAPIV3Schema": schema(resource.kind)}
+    result["subresources"] = {"status": {}} if has_status else {}
+    return result | _given(
+        additionalPrinterColumns=columns(resource.kind),
+        selectableFields=[{"jsonPath": f".{name}"} for name in resource.fields.fields],
+    )
+
+
+def _conversion(webhook: WebhookClientConfig | None) -> Document:
+    called = {"clientConfig": msgspec.to_builtins(webhook), "conversionReviewVersions": ["v1"]}
+    return {"strategy": WEBHOOK_CONVERSION, "webhook": called}
+
+
+def _given(**members: Iterable[Any]) -> Document:
+    """Those that are not empty, as lists."""
+    return {name: found for name, value in members.items() if (found := list(value))}

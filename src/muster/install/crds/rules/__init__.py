@@ -1,0 +1,20 @@
+"""What schemas cannot say, in CEL: the rules of upstream's definitions, in the words of `muster.api.validation`."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from muster.api.kinds import Kind
+from muster.install.crds.rules.jobset import JOB_SET
+from muster.install.crds.rules.kueue import KUEUE
+from muster.install.crds.rules.words import Rules
+from muster.install.crds.rules.workload import WORKLOAD
+
+_RULES: Mapping[tuple[str, str], Rules] = {**KUEUE, **WORKLOAD, **JOB_SET}
+
+
+def rules_of(kind: Kind[Any]) -> Rules:
+    """The rules of a version of a kind."""
+    return _RULES.get((kind.resource, kind.version), {})
+
+
+__all__ = ["Rules", "rules_of"]

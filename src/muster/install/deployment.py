@@ -1,0 +1,190 @@
+"""The engine as a Deployment, and what stands around it: its account, its settings, its Services.
+
+A pod of it meets the rules of Kubernetes' `restricted` standard: no root, no rights of the kernel's, a root file
+system that no client writes to.
+"""
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from muster.api.apiregistration import API_SERVICE
+from muster.api.kueue.visibility import VISIBILITY_GROUP, VISIBILITY_VERSIONS
+from muster.install.options import NAME, PART_OF, SELECTED, Json, Options, metadata, most_replicas
+from muster.operator.endpoints import OFF, address
+from muster.operator.leaderlabel import LABEL, VALUE
+from muster.runtime.manager import STOP_LIMIT_SECONDS
+from muster.webhooks.places import VISIBILITY_SERVICE
+
+CONFIG_MAP: Final = "muster-manager-config"
+SETTINGS_FOLDER: Final = "/etc/muster"
+SETTINGS_FILE: Final = "config.yaml"
+METRICS_SERVICE: Final = "muster-controller-manager-metrics-service"
+
+# Anyone but root; the image has no user of its own.
+USER: Final = 65532
+# Before pods that do work, for without the engine none of it starts.
+_PRIORITY: Final = "system-cluster-critical"
+# What an idle engine needs. What it needs beyond grows with the cluster, so it has no limits unless they are added.
+_REQUESTS: Final = {"cpu": "500m", "memory": "512Mi"}
+# How long the API server goes on asking a replica that is told to stop: until every node has heard.
+_STILL_ASKED_SECONDS: Final = 5
+# That, what its parts may take to finish what they write, and the Lease that it gives back.
+_STOPPING_SECONDS: Final = _STILL_ASKED_SECONDS + int(STOP_LIMIT_SECONDS) + 10
+
+
+def namespace(options: Options) -> Json:
+    """The engine's own."""
+    labels = {"pod-security.kubernetes.io/enforce": "restricted"}
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata(options.namespace, labels=labels)}
+
+
+def service_account(options: Options) -> Json:
+    """Who the engine is to the API server."""
+    return {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata(NAME, options.namespace)}
+
+
+def config_map(options: Options) -> Json:
+    """The Configuration."""
+    head = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata(CONFIG_MAP, options.namespace)}
+    return head | {"data": {SETTINGS_FILE: options.text}}
+
+
+def services(options: Options) -> Iterator[Json]:
+    """Where the engine is found: by those who scrape its metrics, by the API server."""
+    if port := _port(options.settings.metrics.bind_address):
+        yield _service(METRICS_SERVICE, options, {"name": "metrics", "port": port, "targetPort": "metrics"})
+    if options.webhooks:
+        name = options.settings.internal_cert_management.webhook_service_name
+        yield _service(name, options, {"name": "webhooks", "port": 443, "targetPort": "webhooks"})
+    if options.visibility:
+        # Who waits is known to the leader alone.
+        shown = {"name": "visibility", "port": 443, "targetPort": "visibility"}
+        yield _service(VISIBILITY_SERVICE, options, shown, SELECTED | {LABEL: VALUE})
+
+
+def api_services(options: Options) -> Iterator[Json]:
+    """The visibility API, without the authority of its certificate: the engine's leader puts that in."""
+    for priority, version in zip((100, 50), VISIBILITY_VERSIONS, strict=True):
+        yield {
+            "apiVersion": f"{API_SERVICE.group}/v1",
+            "kind": "APIService",
+            "metadata": metadata(f"{version}.{VISIBILITY_GROUP}"),
+            "spec": {
+                "group": VISIBILITY_GROUP,
+                "version": version,
+                "service": {"namespace": options.namespace, "name": VISIBILITY_SERVICE, "port": 443},
+                "insecureSkipTLSVerify": False,  # Kueue's own has it true
+                "groupPriorityMinimum": 100,
+                "versionPriority": priority,
+            },
+        }
+
+
+def deployment(options: Options) -> Json:
+    """The replicas; one leads, the others stand by."""
+    # Replicas read their settings at their start: with other settings they are other pods.
+    settings = {"muster.dev/configuration": hashlib.sha256(options.text.encode()).hexdigest()[:16]}
+    # By default a new replica starts before the old one goes, which is one too many where none is elected.
+    strategy = {} if most_replicas(options.settings) is None else {"strategy": {"type": "Recreate"}}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": metadata(NAME, options.namespace, SELECTED),
+        "spec": {
+            "replicas": options.replicas,
+            **strategy,
+            "selector": {"matchLabels": SELECTED},
+            "template": {"metadata": {"labels": PART_OF | SELECTED, "annotations": settings}, "spec": _pod(options)},
+        },
+    }
+
+
+def budget(options: Options) -> Json:
+    """One replica at a time may be drained away; where there is only one, that one."""
+    return {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": metadata(NAME, options.namespace),
+        "spec": {"maxUnavailable": 1, "selector": {"matchLabels": SELECTED}},
+    }
+
+
+def command(options: Options) -> list[str]:
+    """What a replica runs."""
+    plain = ["muster", "controllers", "--config", f"{SETTINGS_FOLDER}/{SETTINGS_FILE}", "--log-format", "json"]
+    return plain if options.webhooks else [*plain, "--without-webhooks"]
+
+
+def _pod(options: Options) -> Json:
+    apart = {
+        "maxSkew": 1,
+        "topologyKey": "kubernetes.io/hostname",
+        "whenUnsatisfiable": "ScheduleAnyway",
+        "labelSelector": {"matchLabels": SELECTED},
+    }
+    return {
+        "serviceAccountName": NAME,
+        "priorityClassName": _PRIORITY,
+        "terminationGracePeriodSeconds": _STOPPING_SECONDS,
+        "securityContext": {
+            "runAsNonRoot": True,
+            "runAsUser": USER,
+            "runAsGroup": USER,
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+        "topologySpreadConstraints": [apart],
+        "containers": [_container(options)],
+        "volumes": [{"name": "settings", "configMap": {"name": CONFIG_MAP}}, {"name": "scratch", "emptyDir": {}}],
+    }
+
+
+def _container(options: Options) -> Json:
+    settings = options.settings
+    ports = {
+        "probes": _port(settings.health.health_probe_bind_address),
+        "metrics": _port(settings.metrics.bind_address),
+        "webhooks": settings.webhook.port if options.webhooks else 0,
+        "visibility": settings.visibility_server.bind_port if options.visibility else 0,
+    }
+    return {
+        "name": "manager",
+        "image": options.image,
+        "command": command(options),
+        "ports": [{"name": name, "containerPort": port} for name, port in ports.items() if port],
+        **(_probes(options) if ports["probes"] else {}),
+        "lifecycle": {"preStop": {"sleep": {"seconds": _STILL_ASKED_SECONDS}}},
+        "resources": {"requests": _REQUESTS},
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        },
+        "volumeMounts": [
+            {"name": "settings", "mountPath": SETTINGS_FOLDER, "readOnly": True},
+            {"name": "scratch", "mountPath": "/tmp"},  # noqa: S108  (of the pod alone)
+        ],
+    }
+
+
+def _probes(options: Options) -> Json:
+    health = options.settings.health
+    live, ready = health.liveness_endpoint_name or "healthz", health.readiness_endpoint_name or "readyz"
+    return {
+        "livenessProbe": _probe(live) | {"periodSeconds": 20, "failureThreshold": 6},
+        "readinessProbe": _probe(ready) | {"periodSeconds": 10},
+    }
+
+
+def _probe(path: str) -> Json:
+    return {"httpGet": {"path": f"/{path.strip('/')}", "port": "probes"}}
+
+
+def _service(name: str, options: Options, port: Json, selected: Mapping[str, str] = SELECTED) -> Json:
+    head = {"apiVersion": "v1", "kind": "Service", "metadata": metadata(name, options.namespace)}
+    return head | {"spec": {"selector": dict(selected), "ports": [port]}}
+
+
+def _port(where: str) -> int:
+    """Of an address; 0 where nothing is served. Raises `BadAddressError`."""
+    return 0 if where == OFF else address(where)[1]

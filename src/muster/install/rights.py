@@ -1,0 +1,210 @@
+"""What the engine may do: one ClusterRole for each part that runs, and Roles for what it needs in single namespaces.
+
+A rule stands where a part makes the request. Who reads everything of a kind (`list`) learns nothing new by `get`.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from muster.api.admissionregistration import MUTATING_WEBHOOK_CONFIGURATION, VALIDATING_WEBHOOK_CONFIGURATION
+from muster.api.apiextensions import CUSTOM_RESOURCE_DEFINITION
+from muster.api.apiregistration import API_SERVICE
+from muster.api.authentication import TOKEN_REVIEW
+from muster.api.authorization import SUBJECT_ACCESS_REVIEW
+from muster.api.batch import JOB
+from muster.api.clusterinventory import CLUSTER_PROFILE
+from muster.api.config import Configuration
+from muster.api.coordination import LEASE
+from muster.api.core import (
+    CONFIG_MAP,
+    EVENT,
+    NAMESPACE,
+    NODE,
+    PERSISTENT_VOLUME,
+    PERSISTENT_VOLUME_CLAIM,
+    POD,
+    POD_TEMPLATE,
+    SECRET,
+    SERVICE,
+)
+from muster.api.core.quota import LIMIT_RANGE
+from muster.api.jobset import JOB_SET
+from muster.api.kinds import Kind
+from muster.api.kueue import (
+    ADMISSION_CHECK,
+    CLUSTER_QUEUE,
+    COHORT,
+    KUEUE_KINDS,
+    LOCAL_QUEUE,
+    MULTI_KUEUE_CLUSTER,
+    MULTI_KUEUE_CONFIG,
+    RESOURCE_FLAVOR,
+    TOPOLOGY,
+    WORKLOAD,
+    WORKLOAD_PRIORITY_CLASS,
+)
+from muster.api.kueue.visibility import VISIBILITY_GROUP, VISIBILITY_VERSIONS
+from muster.api.policy import POD_DISRUPTION_BUDGET
+from muster.api.provisioning import PROVISIONING_REQUEST
+from muster.api.runtimeclass import RUNTIME_CLASS
+from muster.api.scheduling import PRIORITY_CLASS
+from muster.controllers.engine import Part
+from muster.controllers.integrations.table import INTEGRATIONS, chosen, pod_groups
+from muster.controllers.jobset.upstream import LEASE_NAME as JOBSET_LEASE
+from muster.install.options import Json, Options
+from muster.install.roles import READ, binding, cluster_binding, cluster_role, role, rule, rules
+from muster.multicluster.mirrors.table import mirrors
+from muster.operator import frontproxy
+from muster.operator.endpoints import OFF
+from muster.operator.replica import PARTS
+from muster.webhooks.places import MUTATING_CONFIGURATION, VALIDATING_CONFIGURATION
+
+# Who sees its writes undone looks at the object where it wrote it (`runtime.yielding`).
+STATUS: Final = ("get", "patch")
+
+
+def engine_rights(options: Options) -> list[Json]:
+    """The roles of the engine, and the bindings that give them to its ServiceAccount."""
+    return [
+        *(cluster_role(name, allowed) for name, allowed in cluster_rules(options).items()),
+        *(cluster_binding(name, options.namespace) for name in cluster_rules(options)),
+        *(role(name, place, allowed) for name, place, allowed in local_rules(options)),
+        *(binding(name, place, options.namespace) for name, place, _ in local_rules(options)),
+        *(_front_proxys(options) if options.visibility else ()),
+    ]
+
+
+def cluster_rules(options: Options) -> dict[str, list[Json]]:
+    """By the name of the ClusterRole."""
+    settings = options.settings
+    common = {"muster-engine": _common(settings)}
+    if options.webhooks:
+        common["muster-webhooks"] = _webhooks(settings)
+    if options.visibility:
+        common["muster-visibility"] = _visibility(settings)
+    by_part = {
+        Part.QUEUEING: _queueing,
+        Part.JOBSETS: _jobsets,
+        Part.SCHEDULING: _scheduling,
+        Part.MULTICLUSTER: _multicluster,
+    }
+    return common | {f"muster-{part.value}": by_part[part](settings) for part in PARTS}
+
+
+def local_rules(options: Options) -> list[tuple[str, str, list[Json]]]:
+    """By the names of the Roles, and where they are."""
+    settings, lease = options.settings, options.settings.leader_election.resource_name
+    election = [rule(("create",), LEASE), rule(("get", "update"), LEASE, names=(lease,))]
+    secrets = [rule(READ, SECRET)]
+    if settings.multi_kueue.cluster_profile is not None:
+        secrets.append(rule(READ, CLUSTER_PROFILE))
+    roles = [("muster-leader-election", options.lease_namespace, election)]
+    managed = settings.internal_cert_management
+    if options.webhooks or options.visibility:
+        theirs = (managed.webhook_secret_name,)
+        kept = [rule(("create",), SECRET), rule((*READ, "patch"), SECRET, names=theirs)]
+        certificates = kept if managed.enable else [rule(READ, SECRET, names=theirs)]
+        roles.append(("muster-certificates", options.namespace, certificates))
+    return [*roles, ("muster-worker-clusters", options.namespace, secrets)]
+
+
+def _common(settings: Configuration) -> list[Json]:
+    found = [rule(("create", "patch"), EVENT)]
+    if settings.metrics.bind_address != OFF:
+        found += rules(("create",), TOKEN_REVIEW, SUBJECT_ACCESS_REVIEW)
+    return found
+
+
+def _webhooks(settings: Configuration) -> list[Json]:
+    """What they decide by; the authority that the leader tells the server of."""
+    own: dict[Kind[Any], Sequence[str]] = {
+        MUTATING_WEBHOOK_CONFIGURATION: (MUTATING_CONFIGURATION,),
+        VALIDATING_WEBHOOK_CONFIGURATION: (VALIDATING_CONFIGURATION,),
+        CUSTOM_RESOURCE_DEFINITION: [kind.resource for kind in KUEUE_KINDS],
+    }
+    verbs = (*READ, "patch") if settings.internal_cert_management.enable else READ
+    return [
+        *rules(READ, LOCAL_QUEUE, CLUSTER_QUEUE, ADMISSION_CHECK, WORKLOAD_PRIORITY_CLASS, NAMESPACE),
+        *rules(("get",), WORKLOAD, *_jobs(settings)),
+        *(rule(verbs, kind, names) for kind, names in own.items()),
+    ]
+
+
+def _visibility(settings: Configuration) -> list[Json]:
+    """Who may ask; the authority that the leader tells the server of."""
+    named = [f"{version}.{VISIBILITY_GROUP}" for version in VISIBILITY_VERSIONS]
+    verbs = (*READ, "patch") if settings.internal_cert_management.enable else READ
+    return [*rules(("create",), SUBJECT_ACCESS_REVIEW), rule(verbs, API_SERVICE, named)]
+
+
+def _front_proxys(options: Options) -> list[Json]:
+    """How the server is known that passes requests on."""
+    role = frontproxy.READER_ROLE
+    return [binding("muster-visibility", frontproxy.NAMESPACE, options.namespace, of=role)]
+
+
+def _queueing(settings: Configuration) -> list[Json]:
+    jobs = _jobs(settings)
+    quota = (CLUSTER_QUEUE, RESOURCE_FLAVOR, ADMISSION_CHECK, TOPOLOGY)
+    pods = (POD, NODE, NAMESPACE, LIMIT_RANGE, RUNTIME_CLASS, PRIORITY_CLASS)
+    return [
+        *rules(READ, *pods, *quota, COHORT, LOCAL_QUEUE, WORKLOAD_PRIORITY_CLASS, WORKLOAD, *jobs),
+        *rules(("patch",), *quota),  # their finalizers; quota that follows nodes
+        *rules(STATUS, CLUSTER_QUEUE, COHORT, LOCAL_QUEUE, WORKLOAD, *jobs, POD, of="status"),
+        *rules(("create",), WORKLOAD),
+        *rules(("patch", "delete"), WORKLOAD, *jobs, POD),  # pods of jobs; the leader's own, for its label
+        *_owning(*jobs, POD),
+    ]
+
+
+def _jobsets(settings: Configuration) -> list[Json]:  # noqa: ARG001  (all parts are asked alike)
+    made = (SERVICE, PERSISTENT_VOLUME_CLAIM, CONFIG_MAP)
+    return [
+        *rules(READ, JOB_SET, JOB, POD, *made),
+        *rules(("patch", "delete"), JOB_SET, JOB),
+        *rules(STATUS, JOB_SET, JOB, of="status"),
+        *rules(("create",), JOB, *made),
+        *rules(("patch",), CONFIG_MAP),
+        *_owning(JOB_SET),
+        rule(READ, LEASE, names=(JOBSET_LEASE,)),  # of JobSet's own controller, wherever that is
+    ]
+
+
+def _scheduling(settings: Configuration) -> list[Json]:
+    groups, volumes = pod_groups(settings).kinds, (PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM)
+    found = [
+        *rules(READ, POD, NODE, NAMESPACE, *volumes, POD_DISRUPTION_BUDGET, JOB, JOB_SET, *groups),
+        *rules(("patch", "delete"), POD),
+        *rules(("create",), POD, of="binding"),
+        *rules(("create",), POD, of="eviction"),
+        *rules(("patch",), JOB, JOB_SET, *groups),  # what is noted about a gang
+        *rules(STATUS, POD, *groups, of="status"),
+        *rules(("create", "patch"), POD_DISRUPTION_BUDGET),
+        *_owning(*groups),
+    ]
+    if settings.muster.scheduling.provisioning_class_name:
+        found += rules((*READ, "create", "delete"), PROVISIONING_REQUEST)
+        found += [*rules(("create",), POD_TEMPLATE), *_owning(PROVISIONING_REQUEST, JOB, JOB_SET)]
+    return found
+
+
+def _multicluster(settings: Configuration) -> list[Json]:
+    kinds = [mirror.kind for mirror in mirrors(settings)]
+    groups = pod_groups(settings).kinds
+    checks = (ADMISSION_CHECK, MULTI_KUEUE_CLUSTER, MULTI_KUEUE_CONFIG)
+    return [
+        *rules(READ, WORKLOAD, CLUSTER_QUEUE, LOCAL_QUEUE, *checks, *kinds),
+        *rules(("get",), *groups),
+        *rules(("patch",), WORKLOAD, CLUSTER_QUEUE, MULTI_KUEUE_CLUSTER),
+        *rules(STATUS, WORKLOAD, CLUSTER_QUEUE, ADMISSION_CHECK, MULTI_KUEUE_CLUSTER, *kinds, of="status"),
+    ]
+
+
+def _jobs(settings: Configuration) -> list[Kind[Any]]:
+    """Those of the engine's own kinds that queue. Pods are told of by themselves."""
+    return [one.kind for one in chosen(INTEGRATIONS, settings)]
+
+
+def _owning(*kinds: Kind[Any]) -> list[Json]:
+    """What it takes to make objects that hold up the end of their owners, where that is checked."""
+    return rules(("update",), *kinds, of="finalizers")

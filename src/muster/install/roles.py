@@ -1,0 +1,62 @@
+"""Roles of RBAC and what binds them, as documents."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+from muster.api.kinds import Kind
+from muster.api.rbac import GROUP
+from muster.install.options import NAME, Json, metadata
+
+READ: Final = ("get", "list", "watch")
+
+
+def rules(verbs: Sequence[str], *kinds: Kind[Any], of: str = "") -> list[Json]:
+    """A rule for each group; of: their subresource."""
+    groups: dict[str, list[str]] = {}
+    for kind in kinds:
+        groups.setdefault(kind.group, []).append(f"{kind.plural}/{of}" if of else kind.plural)
+    return [
+        {"apiGroups": [group], "resources": sorted(set(found)), "verbs": list(verbs)}
+        for group, found in sorted(groups.items())
+    ]
+
+
+def rule(verbs: Sequence[str], kind: Kind[Any], names: Iterable[str] = ()) -> Json:
+    """A rule for one kind; names: of the objects, all if none is named."""
+    named = {"resourceNames": list(names)} if names else {}
+    return {"apiGroups": [kind.group], "resources": [kind.plural], **named, "verbs": list(verbs)}
+
+
+def cluster_role(name: str, allowed: list[Json], labels: dict[str, str] | None = None) -> Json:
+    """Of the whole cluster."""
+    return {
+        "apiVersion": f"{GROUP}/v1",
+        "kind": "ClusterRole",
+        "metadata": metadata(name, labels=labels),
+        "rules": allowed,
+    }
+
+
+def role(name: str, namespace: str, allowed: list[Json]) -> Json:
+    """Of one namespace."""
+    return {"apiVersion": f"{GROUP}/v1", "kind": "Role", "metadata": metadata(name, namespace), "rules": allowed}
+
+
+def cluster_binding(name: str, namespace: str) -> Json:
+    """Gives a ClusterRole to the engine, which is in that namespace."""
+    head = {"apiVersion": f"{GROUP}/v1", "kind": "ClusterRoleBinding", "metadata": metadata(name)}
+    return head | {"roleRef": _reference("ClusterRole", name), "subjects": [_engine(namespace)]}
+
+
+def binding(name: str, place: str, namespace: str, *, of: str = "") -> Json:
+    """Gives a Role to the engine; place: the namespace of the Role. of: the Role, if it is called otherwise."""
+    head = {"apiVersion": f"{GROUP}/v1", "kind": "RoleBinding", "metadata": metadata(name, place)}
+    return head | {"roleRef": _reference("Role", of or name), "subjects": [_engine(namespace)]}
+
+
+def _reference(kind: str, name: str) -> Json:
+    return {"apiGroup": GROUP, "kind": kind, "name": name}
+
+
+def _engine(namespace: str) -> Json:
+    return {"kind": "ServiceAccount", "name": NAME, "namespace": namespace}

@@ -1,0 +1,72 @@
+"""A backend for joblib, and so for scikit-learn: importing this registers it under the name `muster`.
+
+import muster.joblib
+with joblib.parallel_config("muster", n_jobs=4):
+joblib.Parallel()(joblib.delayed(trial)(rate) for rate in rates)
+"""
+
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any
+
+from joblib.parallel import AutoBatchingMixin, ParallelBackendBase, register_parallel_backend
+
+from muster.sdk.errors import Error
+from muster.sdk.executor import Executor
+
+__all__ = ["Backend"]
+
+
+class Backend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[misc]  # joblib has no types
+    """Has batches of calls made by an executor. Its options are those of `muster.Executor`, with n_jobs for array."""
+
+    supports_retrieve_callback = True
+    supports_timeout = True
+
+    def __init__(
+        self, nesting_level: int | None = None, inner_max_num_threads: int | None = None, **options: Any
+    ) -> None:
+        super().__init__(nesting_level=nesting_level, inner_max_num_threads=inner_max_num_threads)
+        self._options = options
+        self._executor: Executor | None = None
+
+    def effective_n_jobs(self, n_jobs: int | None) -> int:
+        """How many calls are made at a time. Raises `Error` for "all processors": of which machine?"""
+        if n_jobs is not None and n_jobs < 1:
+            raise Error(f"n_jobs={n_jobs}: say how many workers are asked for, at least 1")
+        return n_jobs or 1
+
+    def configure(self, n_jobs: int = 1, parallel: Any = None, **_: Any) -> int:
+        """Start the workers."""
+        self.parallel = parallel
+        self._executor = Executor(array=self.effective_n_jobs(n_jobs), **self._options)
+        return n_jobs
+
+    def submit(self, func: Callable[[], Any], callback: Callable[[Any], None] | None = None) -> "Future[Any]":
+        """Have a batch made."""
+        assert self._executor is not None, "it was configured"
+        future = self._executor.submit(func)
+        if callback is not None:
+            future.add_done_callback(callback)
+        return future
+
+    def retrieve_result_callback(self, out: "Future[Any]") -> Any:
+        """What a batch returned."""
+        return out.result()
+
+    def terminate(self) -> None:
+        """Let the workers go."""
+        if self._executor is not None:
+            self._executor.shutdown(cancel_futures=True)
+            self._executor = None
+
+    def abort_everything(self, ensure_ready: bool = True) -> None:
+        """Make no more calls, and end those under way."""
+        if self._executor is not None:
+            self._executor.terminate_workers()
+            self._executor = None
+        if ensure_ready:
+            self.configure(n_jobs=self.parallel.n_jobs, parallel=self.parallel)
+
+
+register_parallel_backend("muster", Backend)

@@ -1,0 +1,67 @@
+"""Writes down whether each MultiKueue check can be used: its configuration is there, and a cluster that it names."""
+
+from muster.api.conditions import is_true
+from muster.api.kueue import (
+    ADMISSION_CHECK,
+    MULTI_KUEUE_CLUSTER,
+    MULTI_KUEUE_CONFIG,
+    AdmissionCheck,
+    MultiKueueCluster,
+    MultiKueueConfig,
+)
+from muster.api.kueue.names import ACTIVE, MULTI_KUEUE_CONTROLLER
+from muster.multicluster.activity import bad_reference, of_check, stands_otherwise
+from muster.multicluster.writing import write_active
+from muster.runtime.controller import Result
+from muster.runtime.manager import Manager
+from muster.runtime.reconciler import Reconciler
+
+_BY_CONFIG, _BY_CLUSTER = "multikueue-config", "multikueue-cluster"
+
+
+class CheckController(Reconciler):
+    """Runs under a `Manager`. Checks of other controllers are left to those."""
+
+    name = "multikueue_admissioncheck"
+
+    def __init__(self, manager: Manager) -> None:
+        super().__init__(manager)
+        self._checks = manager.informer(ADMISSION_CHECK, indexes={_BY_CONFIG: _config_of})
+        self._configs = manager.informer(MULTI_KUEUE_CONFIG, indexes={_BY_CLUSTER: _clusters_of}, optional=True)
+        self._clusters = manager.informer(MULTI_KUEUE_CLUSTER, optional=True)
+        self._controller.watch(self._checks)
+        self._controller.watch(self._configs, self._users)
+        self._controller.watch(self._clusters, self._users_of_cluster, when=stands_otherwise)
+
+    def _users(self, config: MultiKueueConfig) -> list[str]:
+        return [check.metadata.name for check in self._checks.by(_BY_CONFIG, config.metadata.name)]
+
+    def _users_of_cluster(self, cluster: MultiKueueCluster) -> list[str]:
+        configs = self._configs.by(_BY_CLUSTER, cluster.metadata.name)
+        return [name for config in configs for name in self._users(config)]
+
+    async def _reconcile(self, key: str) -> Result:
+        check = self._checks.get(key)
+        if check is None or check.spec.controller_name != MULTI_KUEUE_CONTROLLER:
+            return None
+        parameters = check.spec.parameters
+        config = self._configs.get(parameters.name) if parameters is not None else None
+        configs = {config.metadata.name: config} if config is not None else {}
+        names = config.spec.clusters if config is not None else ()
+        clusters = {
+            name: is_true(cluster.status.conditions, ACTIVE) for name in names if (cluster := self._clusters.get(name))
+        }
+        activity = of_check(parameters, configs, clusters)
+        await write_active(self._client, ADMISSION_CHECK, check, activity, self._clock.now())
+        return None
+
+
+def _config_of(check: AdmissionCheck) -> tuple[str, ...]:
+    """The configuration of a check of ours."""
+    parameters = check.spec.parameters
+    ours = check.spec.controller_name == MULTI_KUEUE_CONTROLLER
+    return (parameters.name,) if ours and parameters is not None and not bad_reference(parameters) else ()
+
+
+def _clusters_of(config: MultiKueueConfig) -> tuple[str, ...]:
+    return config.spec.clusters

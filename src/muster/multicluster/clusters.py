@@ -1,0 +1,285 @@
+"""The workers of a manager: one connection for each MultiKueueCluster, and what is said of it.
+
+The `Fleet` is what others ask; `ClusterController` keeps it as the MultiKueueClusters and their kubeconfigs say.
+"""
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from muster.api.clusterinventory import CLUSTER_PROFILE, ClusterProfile
+from muster.api.conditions import find
+from muster.api.config import Configuration
+from muster.api.config.types import ClusterProfile as ClusterProfiles
+from muster.api.core import SECRET
+from muster.api.kinds import Kind
+from muster.api.kueue import MULTI_KUEUE_CLUSTER, WORKLOAD, MultiKueueCluster, Workload
+from muster.api.kueue.checks import PATH_LOCATION, KubeConfig
+from muster.api.kueue.names import (
+    ACTIVE,
+    BAD_CLUSTER_PROFILE,
+    BAD_KUBE_CONFIG,
+    BAD_REST_CONFIG,
+    INSECURE_KUBE_CONFIG,
+    MULTI_KUEUE_CLUSTER_PROFILE_FEATURE_DISABLED,
+)
+from muster.api.managed.dispatch import home_of
+from muster.api.meta import Object
+from muster.multicluster import kubeconfigs, profiles
+from muster.multicluster.activity import unusable
+from muster.multicluster.connection import RemoteCluster
+from muster.multicluster.identity import Register
+from muster.multicluster.reach import Surroundings
+from muster.multicluster.writing import write_active
+from muster.queueing.pending.activity import Activity
+from muster.runtime.controller import Result
+from muster.runtime.events.recorder import Recorder
+from muster.runtime.informer import Informer
+from muster.runtime.manager import Manager
+from muster.runtime.objects import key_of, reference
+from muster.runtime.reconciler import Reconciler
+
+if TYPE_CHECKING:
+    from muster.runtime.kube.kubeconfig import ConnectionConfig
+
+# A file that was replaced is noticed after so long.
+POLL_SECONDS = 5.0
+# Reading a kubeconfig must not hold up the other clusters.
+WORKERS = 4
+
+_BY_CLUSTER = "multikueue-cluster"
+
+
+class Fleet:
+    """The worker clusters. Belongs to its `ClusterController`."""
+
+    def __init__(
+        self, around: Surroundings, register: Register, workloads: Informer[Workload], said: Callable[[str], None]
+    ) -> None:
+        """workloads: the manager's own. said: told the name of a cluster of which there is something else to say."""
+        self._around = around
+        self._register = register
+        self._said = said
+        self._workloads = workloads
+        self._clusters: dict[str, RemoteCluster] = {}
+        self._served: dict[str, frozenset[Kind[Any]]] = {}  # by those that are connected
+        self._on_change: list[Callable[[str], None]] = []
+        self._on_standing: list[Callable[[str], None]] = []
+        self._on_queues: list[Callable[[], None]] = []
+        workloads.add_index(_BY_CLUSTER, _clusters_of)
+
+    def get(self, name: str) -> RemoteCluster | None:
+        """The cluster of that name; None if there is no such MultiKueueCluster.
+
+        One whose kubeconfig cannot be used is there too, and lost.
+        """
+        return self._clusters.get(name)
+
+    def names(self) -> list[str]:
+        """Of all clusters, in order."""
+        return sorted(self._clusters)
+
+    def on_change(self, handler: Callable[[str], None]) -> None:
+        """Call `handler` with the key of a workload whenever something of it changed in a cluster.
+
+        That is its clone, a job that names it, and whether a cluster that has it, or should have it, is connected.
+        """
+        self._on_change.append(handler)
+
+    def on_standing(self, handler: Callable[[str], None]) -> None:
+        """Call `handler` with a cluster's name whenever it is found, lost or gone, or takes jobs of other kinds."""
+        self._on_standing.append(handler)
+
+    def on_queues(self, handler: Callable[[], None]) -> None:
+        """Call `handler` whenever queues of a cluster, that were asked for, are others or are known."""
+        self._on_queues.append(handler)
+
+    def kept(self, name: str) -> RemoteCluster:
+        """The cluster of that name, which is made if there is none."""
+        found = self._clusters.get(name)
+        if found is None:
+            stands = partial(self._stands, name)
+            found = self._clusters[name] = RemoteCluster(
+                name, self._around, self._register, changed=self._changed, stands=stands, queued=self._queued
+            )
+        return found
+
+    async def remove(self, name: str) -> None:
+        """Let go of a cluster."""
+        cluster = self._clusters.pop(name, None)
+        if cluster is not None:
+            await cluster.close()
+            self._served.pop(name, None)
+            self._tell(name, cluster.keys())
+
+    async def close(self) -> None:
+        """Let go of all."""
+        clusters, self._clusters = list(self._clusters.values()), {}
+        await asyncio.gather(*(cluster.close() for cluster in clusters))
+
+    def _changed(self, key: str) -> None:
+        for handler in self._on_change:
+            handler(key)
+
+    def _queued(self) -> None:
+        for handler in self._on_queues:
+            handler()
+
+    def _stands(self, name: str) -> None:
+        cluster = self._clusters.get(name)
+        if cluster is None:  # it has gone
+            return
+        before = self._served.pop(name, None)
+        if cluster.lost_since is None:
+            self._served[name] = cluster.served
+        if self._served.get(name) != before:
+            self._tell(name, cluster.keys())
+        self._said(name)
+
+    def _tell(self, name: str, keys: set[str]) -> None:
+        """A cluster stands otherwise: for its workloads, and for those that should have something there."""
+        for key in keys.union(map(key_of, self._workloads.by(_BY_CLUSTER, name))):
+            self._changed(key)
+        for handler in self._on_standing:
+            handler(name)
+
+
+class ClusterController(Reconciler):
+    """Runs under a `Manager`. Keeps the fleet, and writes down how each cluster does."""
+
+    name = "multikueuecluster"
+
+    def __init__(
+        self,
+        manager: Manager,
+        recorder: Recorder,
+        configuration: Configuration,
+        around: Surroundings,
+        *,
+        directory: Path = kubeconfigs.DIRECTORY,
+    ) -> None:
+        """directory: where kubeconfigs must be that are files, unless the gate for that is off."""
+        super().__init__(manager, workers=WORKERS)
+        features = configuration.features
+        self._manager = manager
+        self._recorder = recorder
+        self._namespace = configuration.namespace
+        within = directory if features.enabled("MultiKueueKubeConfigPathValidation") else None
+        self._files = kubeconfigs.Files(partial(kubeconfigs.read, directory=within))
+        said = configuration.multi_kueue.cluster_profile or ClusterProfiles()
+        self._providers = said.access_providers or said.credentials_providers
+        self._profiles: Informer[ClusterProfile] | None = None
+        self._secrets: Informer[Object] | None = None
+        self._clusters = manager.informer(MULTI_KUEUE_CLUSTER, optional=True)
+        workloads = manager.informer(WORKLOAD)
+        self.fleet = Fleet(around, Register(self._client), workloads, self._controller.queue.add)
+        self._controller.watch(self._clusters)
+        if features.enabled("MultiKueueClusterProfile"):
+            self._profiles = manager.informer(CLUSTER_PROFILE, namespace=self._namespace, optional=True)
+            self._controller.watch(self._profiles, self._users_of_profile)
+
+    async def run(self) -> None:
+        """Reconcile until `stop`, then let go of all clusters."""
+        try:
+            await super().run()
+        finally:
+            await self._files.close()
+            await self.fleet.close()
+
+    async def _reconcile(self, key: str) -> Result:
+        cluster = self._clusters.get(key)
+        if cluster is None or cluster.metadata.deletion_timestamp is not None:
+            await self.fleet.remove(key)
+            return None
+        remote = self.fleet.kept(key)
+        found = await self._connection(cluster)
+        if isinstance(found, Activity):
+            remote.give_up(found)
+        else:
+            remote.use(found)
+        if remote.activity is not None:
+            await self._write(cluster, remote.activity)
+        source = cluster.spec.cluster_source.kube_config
+        return POLL_SECONDS if source is not None and source.location_type == PATH_LOCATION else None
+
+    async def _connection(self, cluster: MultiKueueCluster) -> "ConnectionConfig | Activity":
+        """How to reach a cluster, or why that cannot be known."""
+        source = cluster.spec.cluster_source.kube_config
+        if source is None:
+            return self._described(_profile(cluster))
+        try:
+            data, where = await self._kubeconfig(source)
+        except kubeconfigs.UnreachableKubeconfigError as error:
+            return unusable(BAD_KUBE_CONFIG, str(error))
+        try:
+            return kubeconfigs.trusted(data, where)
+        except kubeconfigs.UntrustedKubeconfigError as error:
+            return unusable(INSECURE_KUBE_CONFIG, str(error))
+
+    def _described(self, name: str) -> "ConnectionConfig | Activity":
+        """The same by a ClusterProfile."""
+        if self._profiles is None:
+            problem = "MultiKueueClusterProfile feature gate is disabled"
+            return unusable(MULTI_KUEUE_CLUSTER_PROFILE_FEATURE_DISABLED, problem)
+        profile = self._profiles.get(f"{self._namespace}/{name}")
+        if profile is None:
+            return unusable(BAD_CLUSTER_PROFILE, f'{CLUSTER_PROFILE.resource} "{name}" not found')
+        try:
+            return profiles.connection(profile, self._providers)
+        except profiles.ProfileError as error:
+            return unusable(BAD_CLUSTER_PROFILE, str(error))
+        except kubeconfigs.UntrustedKubeconfigError as error:
+            return unusable(BAD_REST_CONFIG, str(error))
+
+    async def _kubeconfig(self, source: KubeConfig) -> tuple[bytes, str]:
+        """The text of a kubeconfig, and what to call it. Raises `UnreachableKubeconfigError`."""
+        if source.location_type == PATH_LOCATION:
+            return await self._files.content(source.location), source.location
+        self._follow_secrets()
+        secret = await self._client.find(SECRET, source.location, self._namespace)
+        if secret is None:
+            raise kubeconfigs.UnreachableKubeconfigError(f'Secret "{source.location}" not found')
+        if kubeconfigs.SECRET_KEY not in secret.data:
+            problem = f'key "{kubeconfigs.SECRET_KEY}" not found in secret "{source.location}"'
+            raise kubeconfigs.UnreachableKubeconfigError(problem)
+        return secret.data[kubeconfigs.SECRET_KEY], f"Secret {self._namespace}/{source.location}"
+
+    def _follow_secrets(self) -> None:
+        """From the first cluster on that needs them; what is in them is read when it is wanted."""
+        if self._secrets is None:
+            self._secrets = self._manager.informer(SECRET.seen_as(Object), namespace=self._namespace)
+            self._controller.watch(self._secrets, self._users)
+
+    def _users(self, secret: Object) -> list[str]:
+        """The clusters whose kubeconfig is in a Secret."""
+        return [cluster.metadata.name for cluster in self._clusters.all() if _secret(cluster) == secret.metadata.name]
+
+    def _users_of_profile(self, profile: ClusterProfile) -> list[str]:
+        name = profile.metadata.name
+        return [cluster.metadata.name for cluster in self._clusters.all() if _profile(cluster) == name]
+
+    async def _write(self, cluster: MultiKueueCluster, activity: Activity) -> None:
+        old = find(cluster.status.conditions, ACTIVE)
+        await write_active(self._client, MULTI_KUEUE_CLUSTER, cluster, activity, self._clock.now())
+        if old is None or (old.status == "True", old.reason) != (activity.active, activity.reason):
+            about = reference(MULTI_KUEUE_CLUSTER, cluster)
+            self._recorder.event(about, "Normal" if activity.active else "Warning", activity.reason, activity.message)
+
+
+def _secret(cluster: MultiKueueCluster) -> str:
+    source = cluster.spec.cluster_source.kube_config
+    return source.location if source is not None and source.location_type != PATH_LOCATION else ""
+
+
+def _profile(cluster: MultiKueueCluster) -> str:
+    named = cluster.spec.cluster_source.cluster_profile_ref
+    return named.name if named is not None else ""
+
+
+def _clusters_of(workload: Workload) -> tuple[str, ...]:
+    """The clusters in which a workload runs, may have something left, or is tried."""
+    status = workload.status
+    names = (home_of(workload.metadata), *status.nominated_cluster_names, status.cluster_name)
+    return tuple(dict.fromkeys(name for name in names if name))

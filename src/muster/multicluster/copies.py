@@ -1,0 +1,301 @@
+"""Copies of what is a manager's in one worker cluster: its clones of workloads, and its jobs.
+
+A worker may lie: of what it sends only objects with our origin label are shown, and not more than so much is kept.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable
+from datetime import datetime
+from typing import Any, NoReturn, Self
+
+from muster.api.core import NAMESPACE
+from muster.api.kinds import Kind
+from muster.api.kueue import WORKLOAD
+from muster.api.kueue.names import MULTI_KUEUE_ORIGIN_LABEL, PREBUILT_WORKLOAD_NAME_LABEL
+from muster.api.meta import controller_of
+from muster.api.status import ApiError
+from muster.multicluster.dispatch.clone import is_ours
+from muster.multicluster.identity import NAMED_BY, uid_of
+from muster.multicluster.reach import LIMITS, Surroundings
+from muster.multicluster.weights import Weights
+from muster.multicluster.words import one_line
+from muster.runtime.client import Client
+from muster.runtime.informer import Informer
+from muster.runtime.objects import key_of, meta_of, split_key
+from muster.runtime.tasks import cancel
+from muster.runtime.transport import TransportError
+
+# A watch that breaks sooner after another has is none.
+LASTING_SECONDS = 5.0
+# What is not followed again so soon after its watch has broken is not, however long its list takes.
+RESUMED_SECONDS = 60.0
+
+_BY_WORKLOAD = "workload"
+
+
+class BrokenError(Exception):
+    """A worker cannot be followed any more; since when, and why, in one line."""
+
+    def __init__(self, problem: str, since: datetime) -> None:
+        super().__init__(one_line(problem))
+        self.since = since
+
+
+class _Copy:
+    """What is ours of one kind."""
+
+    def __init__(
+        self,
+        around: Surroundings,
+        client: Client,
+        kind: Kind[Any],
+        keys: Callable[[Any], Iterable[str]],
+        owner: "Copies",
+        *,
+        optional: bool,
+    ) -> None:
+        """keys: of the workloads that an object is about. optional: the worker need not give us any."""
+        self._around = around
+        self._optional = optional
+        self._keys = keys
+        self._owner = owner
+        self.followed = False  # or it is known that there is nothing to follow
+        self.served = False  # there is something to follow
+        self.refusal = ""  # why there is not, in the worker's words
+        self._begun: float | None = None
+        self._interrupted: datetime | None = None
+        self._late: asyncio.TimerHandle | None = None
+        self.weights = Weights(kind)  # of all that is kept, by whatever client it was made
+        self.informer: Informer[Any] = Informer(
+            client,
+            kind,
+            around.clock,
+            around.random,
+            labels=f"{MULTI_KUEUE_ORIGIN_LABEL}={around.origin}",
+            indexes={_BY_WORKLOAD: keys},
+            optional=optional,
+            heard=self._heard,
+        )
+        self.informer.on_change(self._on_change)
+
+    def get(self, key: str) -> Any | None:
+        obj = self.informer.get(key)
+        return obj if obj is not None and self._is_ours(obj) else None
+
+    def all(self) -> list[Any]:
+        return [obj for obj in self.informer.all() if self._is_ours(obj)]
+
+    def of(self, workload: str, name: str = "") -> list[Any]:
+        """Those about a workload, and the one of a name beside it."""
+        namespace, _ = split_key(workload)
+        found = {key_of(obj): obj for obj in self.informer.by(_BY_WORKLOAD, workload)}
+        if name and (owner := self.informer.get(f"{namespace}/{name}")) is not None:
+            found[key_of(owner)] = owner
+        return [obj for obj in found.values() if self._is_ours(obj)]
+
+    def keys(self) -> set[str]:
+        return {key for obj in self.all() for key in self._keys(obj)}
+
+    def _is_ours(self, obj: Any) -> bool:
+        return is_ours(meta_of(obj), self._around.origin)
+
+    def _on_change(self, old: Any | None, new: Any | None) -> None:
+        self._weigh(old, new)
+        for key in {key for obj in (old, new) if obj is not None and self._is_ours(obj) for key in self._keys(obj)}:
+            self._owner.changed(key)
+
+    def _weigh(self, old: Any | None, new: Any | None) -> None:
+        self.weights.follow(old, new)
+        if len(self.weights) > LIMITS.objects:
+            self._break(f"it has more than {LIMITS.objects} {self.informer.kind.plural} of ours")
+        if self._owner.size > LIMITS.size:
+            self._break(f"what it has of ours takes more than {LIMITS.size >> 20} MiB")
+
+    def _heard(self, error: ApiError | TransportError | None) -> None:
+        """A watch may break. It is when the next one does not last that there is something wrong."""
+        now = self._around.clock.monotonic()
+        begun, self._begun = self._begun, None
+        if begun is not None and now - begun >= LASTING_SECONDS:
+            self._interrupted = None
+        self._owner.doubt()
+        if error is None or (self._optional and isinstance(error, ApiError) and error.code == 403):
+            self._begun, self.followed = now, True
+            if self._late is not None:
+                self._late.cancel()
+            self.served = error is None and self.informer.version != ""  # else no such kind is there
+            self.refusal = one_line(str(error or ""))
+            self._owner.answers()
+        elif not self.followed or self._interrupted is not None:
+            self._break(_in_words(self.informer.kind, error))
+        else:
+            self._interrupted = self._around.clock.now()
+            problem = f"{_in_words(self.informer.kind, error)}, and not followed again within {RESUMED_SECONDS:g} s"
+            self._late = asyncio.get_running_loop().call_later(RESUMED_SECONDS, self._break, problem)
+
+    def _break(self, problem: str) -> None:
+        self._owner.fail(BrokenError(problem, self._interrupted or self._around.clock.now()))
+
+
+class Copies:
+    """What is ours in a worker, followed within the context; when that is left, it stays as it was."""
+
+    def __init__(
+        self,
+        around: Surroundings,
+        client: Client,
+        told: Callable[["Copies", str], None],
+        served: Callable[["Copies"], None],
+    ) -> None:
+        """told: a workload's key, whenever something of it changed. served: that `served` or `refusals` are others."""
+
+        def copy(kind: Kind[Any], keys: Callable[[Any], Iterable[str]], *, optional: bool = False) -> _Copy:
+            return _Copy(around, client, kind, keys, self, optional=optional)
+
+        self.workloads = copy(WORKLOAD, lambda workload: (key_of(workload),))
+        self.jobs = {kind: copy(kind, workload_keys, optional=True) for kind in around.kinds}
+        self._around = around
+        self._told, self._on_served = told, served
+        self.served: frozenset[Kind[Any]] = frozenset()  # kinds of jobs of which the worker shows what is ours
+        self.refusals: tuple[str, ...] = ()  # why it does not, for other kinds
+        self.uid: str | None = None  # of the cluster; "" where it does not show it, None before it is known
+        self._client = client
+        self._all = [self.workloads, *self.jobs.values()]
+        self._tasks: list[asyncio.Task[None]] = []
+        self._doubts = 0
+        self._answers = asyncio.Event()  # a watch has begun since that was asked
+        self.is_certain = False  # all of it is of one cluster, which is still the one that answers
+        self._complete = asyncio.Event()
+        self._end: asyncio.Future[NoReturn] = asyncio.get_running_loop().create_future()
+
+    async def __aenter__(self) -> Self:
+        self._tasks = [asyncio.create_task(copy.informer.run(), name=copy.informer.name) for copy in self._all]
+        self._tasks.append(asyncio.create_task(self._identify(), name="multikueue-identity"))
+        for task in self._tasks:
+            task.add_done_callback(self._ended)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.is_certain = False
+        await cancel(self._tasks)
+        if not self._end.cancel():
+            self._end.exception()  # it may have come while what ended the context was under way
+
+    def keys(self) -> set[str]:
+        """Of all workloads that have a clone or a job there."""
+        return set().union(*(copy.keys() for copy in self._all))
+
+    @property
+    def size(self) -> int:
+        """Of all that is kept, as JSON."""
+        return sum(copy.weights.size for copy in self._all)
+
+    def changed(self, key: str) -> None:
+        """Something of a workload has."""
+        self._told(self, key)
+
+    def jobs_of(self, workload: str) -> list[tuple[Kind[Any], Any]]:
+        """The jobs that name a workload as theirs, or own its clone; `workload` is a key."""
+        clone = self.workloads.get(workload)
+        owner = controller_of(clone.metadata) if clone is not None else None
+        return [
+            (kind, job)
+            for kind, jobs in self.jobs.items()
+            for job in jobs.of(workload, owner.name if owner is not None and kind.is_of(owner) else "")
+        ]
+
+    def doubt(self) -> None:
+        """A watch has begun, or failed: what answers from now on may be another cluster."""
+        self.is_certain = False
+        self._doubts += 1
+
+    def answers(self) -> None:
+        """It does: perhaps all is followed, and which cluster it is can be asked."""
+        self._answers.set()
+        self.look()
+
+    async def _identify(self) -> NoReturn:
+        """Ask which cluster it is, whenever that is in doubt."""
+        while True:
+            await self._answers.wait()
+            self._answers.clear()
+            doubts = self._doubts
+            try:
+                uid = await uid_of(self._client)
+            except (ApiError, TransportError) as error:
+                raise BrokenError(_in_words(NAMESPACE, error), self._around.clock.now()) from None
+            if self._is_another(uid):
+                raise self._swapped(uid)
+            self.uid = self.uid or uid
+            self.is_certain = doubts == self._doubts
+            self.look()
+
+    async def is_itself(self) -> bool:
+        """Whether the cluster that answers now is the one that is followed. Raises `ApiError`, `TransportError`.
+
+        It is asked: a watch may have ended, and none begun since.
+        """
+        if self._is_another(uid := await uid_of(self._client)):
+            self.fail(self._swapped(uid))
+            return False
+        return self.is_certain
+
+    def _is_another(self, uid: str) -> bool:
+        return bool(self.uid and uid and uid != self.uid)
+
+    def _swapped(self, uid: str) -> BrokenError:
+        return BrokenError(f"another cluster answers: its {NAMED_BY} is {uid}", self._around.clock.now())
+
+    def look(self) -> None:
+        """Something more is known: perhaps that is all."""
+        if self.uid is None or not all(copy.followed for copy in self._all):
+            return
+        before = self.served, self.refusals
+        self.served = frozenset(kind for kind, copy in self.jobs.items() if copy.served)
+        self.refusals = tuple(copy.refusal for copy in self._all if copy.refusal)
+        self._complete.set()
+        if (self.served, self.refusals) != before:
+            self._on_served(self)
+
+    def fail(self, error: BaseException) -> None:
+        """That is the end, unless there was one before."""
+        if not self._end.done():
+            self._end.set_exception(error)
+
+    async def complete(self, limit_seconds: float) -> None:
+        """Wait until everything is known and followed. Raises `BrokenError`, or what an informer has ended with."""
+        complete = asyncio.create_task(self._complete.wait())
+        try:
+            ends: list[asyncio.Future[Any]] = [complete, self._end]
+            await asyncio.wait(ends, timeout=limit_seconds, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            await cancel([complete])
+        if self._end.done():
+            self._end.result()
+        if not self._complete.is_set():
+            problem = f"not all of it could be read within {limit_seconds:g} s"
+            raise BrokenError(problem, self._around.clock.now())
+
+    async def broken(self) -> NoReturn:
+        """Wait until it cannot be followed any more; raises as `complete`."""
+        await self._end
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self.fail(error)
+
+
+def workload_keys(job: Any) -> tuple[str, ...]:
+    """The key of the workload that a job names as the one made for it."""
+    meta = meta_of(job)
+    name = meta.annotations.get(PREBUILT_WORKLOAD_NAME_LABEL) or meta.labels.get(PREBUILT_WORKLOAD_NAME_LABEL)
+    return (f"{meta.namespace}/{name}",) if name else ()
+
+
+def _in_words(kind: Kind[Any], error: ApiError | TransportError) -> str:
+    if not isinstance(error, ApiError):
+        return str(error)
+    if error.code == 401:
+        return f"the cluster does not know the user of the kubeconfig: {error}"
+    if error.code == 404:
+        return f"the cluster serves no {kind.resource} at {kind.version}: neither Kueue nor Muster is there"
+    return str(error) or f"{error.reason or 'HTTP'} {error.code}"

@@ -1,0 +1,1 @@
+"""What is decided of one workload that goes to another cluster. Pure."""

@@ -1,0 +1,105 @@
+"""The Workload that a worker cluster gets for one of ours (upstream `cloneForCreate`). Pure."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from msgspec.structs import replace
+
+from muster.api.conditions import is_true
+from muster.api.elastic import is_elastic
+from muster.api.kueue import PodSet, Workload, WorkloadSpec
+from muster.api.kueue.names import JOB_UID_LABEL, MULTI_KUEUE_ORIGIN_LABEL, QUOTA_RESERVED
+from muster.api.managed.dispatch import HOME_ANNOTATION
+from muster.api.meta import ObjectMeta
+from muster.api.quantity import QuantityError
+from muster.queueing.elastic.growth import afforded
+from muster.queueing.jobframework.equivalence import equivalent
+
+
+def clone(workload: Mapping[str, Any], origin: str) -> dict[str, Any]:
+    """What is created there. It has no owner: its job comes later, if at all.
+
+    workload: the document, whole: a worker gets fields, too, of which this manager knows nothing.
+    """
+    meta = workload["metadata"]
+    labels = {name: value for name, value in meta.get("labels", {}).items() if name != JOB_UID_LABEL}
+    annotations = {name: value for name, value in meta.get("annotations", {}).items() if name != HOME_ANNOTATION}
+    copied = {
+        "name": meta["name"],
+        "namespace": meta["namespace"],
+        "labels": labels | {MULTI_KUEUE_ORIGIN_LABEL: origin},
+        "annotations": annotations,
+    }
+    return {"metadata": copied, "spec": workload["spec"]}
+
+
+def is_ours(meta: ObjectMeta, origin: str) -> bool:
+    """Whether what is in a worker has the mark of the manager with that origin."""
+    return meta.labels.get(MULTI_KUEUE_ORIGIN_LABEL) == origin
+
+
+def is_another(workload: Workload, there: Workload) -> bool:
+    """Whether a clone is not of this workload as it is now, in more than `resized` and `promoted` mend.
+
+    Unless it is elastic, it cannot get more pods once it holds quota. Compared is what upstream compares for a job and
+    its workload; a worker fills in the rest in its own way.
+    """
+    here = workload.spec
+    if (here.queue_name, here.maximum_execution_time_seconds) != (
+        there.spec.queue_name,
+        there.spec.maximum_execution_time_seconds,
+    ):
+        return True
+    try:
+        if not equivalent(_uncounted(here.pod_sets), _uncounted(there.spec.pod_sets), admitted=True):
+            return True
+    except QuantityError:  # a worker may send anything
+        return True
+    if is_elastic(workload.metadata.annotations) or not is_true(there.status.conditions, QUOTA_RESERVED):
+        return False
+    return any(mine > its for mine, its in _counts(here.pod_sets, there.spec.pod_sets))
+
+
+def differs(workload: Workload, there: Workload) -> bool:
+    """Whether a clone has another size or priority."""
+    return bool(promoted(workload.spec, there.spec) or resized(workload, there))
+
+
+def promoted(here: WorkloadSpec, there: WorkloadSpec) -> list[dict[str, Any]]:
+    """A JSON patch of a clone that gives it the priority from here."""
+    patch: list[dict[str, Any]] = []
+    if here.priority is not None and here.priority != there.priority:
+        patch.append({"op": "add", "path": "/spec/priority", "value": here.priority})
+    if here.priority_class_ref is not None and here.priority_class_ref != there.priority_class_ref:
+        patch.append({"op": "add", "path": "/spec/priorityClassRef", "value": here.priority_class_ref})
+    return patch
+
+
+def resized(workload: Workload, there: Workload) -> list[dict[str, Any]]:
+    """A JSON patch of a clone that gives it the size for which there is quota here."""
+    return [
+        {"op": "add", "path": f"/spec/podSets/{i}/count", "value": mine}
+        for i, (mine, its) in enumerate(_counts(afforded(workload), there.spec.pod_sets))
+        if mine != its
+    ]
+
+
+def grows(workload: Workload, there: Workload) -> bool:
+    """Whether a clone that has quota is to get more."""
+    larger = any(mine > its for mine, its in _counts(afforded(workload), there.spec.pod_sets))
+    return larger and is_true(there.status.conditions, QUOTA_RESERVED)
+
+
+def lacking(workload: Workload, there: Workload) -> int:
+    """How many pods of an elastic workload have quota here and none there yet."""
+    if not is_elastic(workload.metadata.annotations):
+        return 0
+    return sum(max(0, mine - its) for mine, its in _counts(afforded(workload), afforded(there)))
+
+
+def _counts(here: Sequence[PodSet], there: Sequence[PodSet]) -> list[tuple[int, int]]:
+    return [(mine.count, its.count) for mine, its in zip(here, there, strict=True)]
+
+
+def _uncounted(podsets: Sequence[PodSet]) -> list[PodSet]:
+    return [replace(podset, count=0) for podset in podsets]

@@ -1,0 +1,128 @@
+"""When a workload would start in a worker cluster, as far as its manager can know. Pure.
+
+At once, where there is room for it and for all that waits there before it. Else once the work that is ahead is done,
+shared out over all that the queue has: what holds quota, for the rest of its time, and what waits, for all of it. That
+is no plan of the worker's own: it says which of two clusters has less to do, and rounds follow where it is wrong.
+"""
+
+from collections.abc import Iterable, Mapping
+from math import inf
+
+from msgspec import Struct
+
+from muster.api.conditions import find
+from muster.api.kueue import STOP_NONE, ClusterQueue, Workload
+from muster.api.kueue.names import ACTIVE
+from muster.api.pods import amounts
+from muster.api.quantity import QuantityError, amount
+from muster.queueing.model import PODS
+
+Amounts = Mapping[str, int]
+
+
+class Ahead(Struct, frozen=True):
+    """A workload of the manager's own in a worker's queue.
+
+    size: what it asks for, by resource. seconds: for how much longer it holds quota, once it has it. holds: it has.
+    """
+
+    size: Amounts
+    seconds: float
+    holds: bool
+
+
+class Load(Struct, frozen=True):
+    """All of those in one queue.
+
+    held, waiting: what they have and wait for, by resource. work: the same, times seconds. waits: how many wait.
+    """
+
+    held: Amounts = {}
+    waiting: Amounts = {}
+    work: Mapping[str, float] = {}
+    waits: int = 0
+
+    def joined(self, ahead: Ahead) -> "Load":
+        """With one more."""
+        return Load(
+            _sum(self.held, ahead.size) if ahead.holds else self.held,
+            self.waiting if ahead.holds else _sum(self.waiting, ahead.size),
+            {**self.work, **{name: self.work.get(name, 0.0) + n * ahead.seconds for name, n in ahead.size.items()}},
+            self.waits + (not ahead.holds),
+        )
+
+
+def size(workload: Workload) -> dict[str, int]:
+    """What it has got here is what it asks for there. Raises `QuantityError`."""
+    admission = workload.status.admission
+    total: dict[str, int] = {}
+    for assignment in admission.pod_set_assignments if admission is not None else ():
+        total = _sum(total, amounts(assignment.resource_usage))
+    return {name: n for name, n in total.items() if n > 0}
+
+
+def seconds_until_start(asked: Amounts, queue: ClusterQueue, load: Load, usual: float) -> float:
+    """Of a workload that asks for so much; `inf` if nothing says that it ever does. Raises `QuantityError`.
+
+    load: of the manager's workloads there. usual: seconds for which those of others hold their quota. Those of them
+    that wait are taken to be as large as this one. What a queue could borrow is not counted on.
+    """
+    if _is_closed(queue):
+        return inf
+    nominal, used = _nominal(queue), _used(queue)
+    others = max(0, (queue.status.pending_workloads or 0) - load.waits)
+    fits, seconds = _fits(asked, queue, nominal, used), 0.0
+    for name, n in asked.items():
+        quotas = [quota[name] for quota in nominal.values() if name in quota]
+        if name == PODS and not quotas:  # they are counted only where there is a quota for them
+            continue
+        if n > max(quotas, default=0):
+            return inf
+        held = load.held.get(name, 0)
+        taken = max(held, sum(usage.get(name, 0) for usage in used.values()))
+        fits &= sum(quotas) - taken - load.waiting.get(name, 0) - others * n >= n
+        work = load.work.get(name, 0.0) + (taken - held + others * n) * usual
+        seconds = max(seconds, work / sum(quotas))
+    return 0.0 if fits else seconds
+
+
+def _is_closed(queue: ClusterQueue) -> bool:
+    """Unless its controller has not looked yet."""
+    active = find(queue.status.conditions, ACTIVE)
+    return queue.spec.stop_policy != STOP_NONE or (active is not None and active.status != "True")
+
+
+def _fits(asked: Amounts, queue: ClusterQueue, nominal: Mapping[str, Amounts], used: Mapping[str, Amounts]) -> bool:
+    """Whether each group has a flavor with enough of all that it covers."""
+
+    def has(flavor: str, names: Iterable[str]) -> bool:
+        quota, taken = nominal[flavor], used.get(flavor, {})
+        return all(quota.get(name, 0) - taken.get(name, 0) >= asked[name] for name in names)
+
+    return all(
+        any(has(flavor.name, [name for name in group.covered_resources if name in asked]) for flavor in group.flavors)
+        for group in queue.spec.resource_groups
+    )
+
+
+def _nominal(queue: ClusterQueue) -> dict[str, dict[str, int]]:
+    """By flavor and resource. Raises `QuantityError`, for less than nothing too: it may come from any server."""
+    flavors = [flavor for group in queue.spec.resource_groups for flavor in group.flavors]
+    nominal = {
+        one.name: {quota.name: amount(quota.name, quota.nominal_quota) for quota in one.resources} for one in flavors
+    }
+    if any(n < 0 for quotas in nominal.values() for n in quotas.values()):
+        raise QuantityError(f"ClusterQueue {queue.metadata.name}: a quota is negative")
+    return nominal
+
+
+def _used(queue: ClusterQueue) -> dict[str, dict[str, int]]:
+    """The same, of what is reserved."""
+    return {
+        flavor.name: {usage.name: amount(usage.name, usage.total) for usage in flavor.resources}
+        for flavor in queue.status.flavors_reservation
+    }
+
+
+def _sum(one: Amounts, other: Amounts) -> dict[str, int]:
+    return {**one, **{name: one.get(name, 0) + n for name, n in other.items()}}

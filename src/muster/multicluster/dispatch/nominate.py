@@ -1,0 +1,45 @@
+"""Which clusters may try to admit a workload: upstream's workload dispatchers, and one of ours. Pure."""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+from muster.api.conditions import find
+from muster.api.config.types import ALL_AT_ONCE, EARLIEST_START, INCREMENTAL
+from muster.api.kueue import WorkloadStatus
+from muster.api.kueue.names import QUOTA_RESERVED
+from muster.multicluster.dispatch.views import DispatchSettings, Remote
+from muster.queueing.conditions import since
+
+# Of those that ask more clusters after a while.
+ROUND = timedelta(minutes=5)
+# Later than any estimate, and sooner than never: of seconds until a start.
+UNKNOWN = 1e18
+# What the API holds (status.nominatedClusterNames).
+MOST_NOMINATED = 20
+
+
+def nominated(
+    status: WorkloadStatus, remotes: Sequence[Remote], settings: DispatchSettings, now: datetime
+) -> tuple[tuple[str, ...], datetime | None]:
+    """The clusters that may try, those that do already first; and when there will be more of them.
+
+    remotes: those that can be nominated, in order of preference. A dispatcher of another program nominates by itself.
+    The earliest-start dispatcher asks one in each round, so that an estimate which is wrong costs a round at most.
+    """
+    before, step = status.nominated_cluster_names, settings.step
+    if settings.dispatcher not in (ALL_AT_ONCE, INCREMENTAL, EARLIEST_START):
+        return before, None
+    if settings.dispatcher == EARLIEST_START:
+        remotes, step = sorted(remotes, key=_until_start), 1
+    names = [remote.cluster for remote in remotes if remote.cluster not in before]
+    if settings.dispatcher == ALL_AT_ONCE:
+        return (*before, *sorted(names))[:MOST_NOMINATED], None
+    begun = since(find(status.conditions, QUOTA_RESERVED), now)
+    rounds = max(0, (now - begun) // ROUND) + 1
+    room = max(0, rounds * step - len(before))
+    wake_at = begun + rounds * ROUND if names[room:] else None
+    return (*before, *names[:room])[:MOST_NOMINATED], wake_at
+
+
+def _until_start(remote: Remote) -> float:
+    return remote.seconds if remote.seconds is not None else UNKNOWN

@@ -1,0 +1,131 @@
+"""One workload that goes to another cluster, with the job that it was made for."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from muster.api.core import POD
+from muster.api.kinds import Kind
+from muster.api.kueue import Workload
+from muster.api.kueue.names import (
+    IS_GROUP_WORKLOAD,
+    MULTI_KUEUE_CONTROLLER,
+    MULTI_KUEUE_ORIGIN_UID,
+    POD_GROUP_NAME_LABEL,
+)
+from muster.api.managed.jobs import prebuilt_name
+from muster.api.meta import ObjectMeta, OwnerReference
+from muster.jobs.podgroup.reference import Reference
+from muster.multicluster.companions import named
+from muster.multicluster.dispatch.views import RemoteJob
+from muster.multicluster.mirrors.framework import Mirror
+from muster.multicluster.words import zoned
+from muster.runtime.objects import key_of, meta_of
+
+
+@dataclass(frozen=True, slots=True)
+class Dispatched:
+    """As it is here.
+
+    owners: the job, as the workload names it, or the pods of a group. mirror: None if their kind cannot be dispatched.
+    jobs: those of them that are there, and have been seen.
+    """
+
+    workload: Workload
+    owners: tuple[OwnerReference, ...]
+    mirror: Mirror[Any] | None
+    jobs: tuple[Any, ...]
+
+    @property
+    def key(self) -> str:
+        """The workload's."""
+        return key_of(self.workload)
+
+    @property
+    def job_names(self) -> tuple[str, ...]:
+        """The same here and there."""
+        return tuple(owner.name for owner in self.owners)
+
+    @property
+    def namespace(self) -> str:
+        """The same here and there."""
+        return self.workload.metadata.namespace
+
+    @property
+    def cluster_queue(self) -> str:
+        """Whose quota it has; "" if none."""
+        admission = self.workload.status.admission
+        return admission.cluster_queue if admission is not None else ""
+
+    @property
+    def objection(self) -> str:
+        """Why its job cannot be dispatched at all, in upstream's words; "" if it can."""
+        if not self.owners:
+            return "The workload has no owner that could be dispatched"
+        if self.mirror is None:
+            owner = self.owners[0]
+            kind = f"{owner.api_version if '/' in owner.api_version else '/v1'}, Kind={owner.kind}"
+            return f"No multikueue adapter found for owner kind {kind}"
+        if not all(map(self.mirror.is_handed_over, self.jobs)):
+            return f'The owner is not managed by Kueue: Expecting spec.managedBy to be "{MULTI_KUEUE_CONTROLLER}"'
+        if self.mirror.kind == POD and self.owners[0].controller and self.groups(self.jobs):
+            return f'A pod of a PodGroup goes nowhere without the others: label all of them "{POD_GROUP_NAME_LABEL}"'
+        return ""
+
+    def groups(self, jobs: Iterable[Any]) -> list[Reference]:
+        """The PodGroups that pods of these jobs name."""
+        podsets = self.workload.spec.pod_sets
+        return named(pod for job in jobs if self.mirror is not None for pod in self.mirror.pods(job, podsets))
+
+    def split(self, jobs: Iterable[tuple[Kind[Any], Any]]) -> "Copies":
+        """Of jobs with our mark in one cluster: the copies of its own, and all others."""
+        own: dict[str, Any] = {}
+        strays: list[tuple[Kind[Any], Any]] = []
+        for kind, job in jobs:
+            if self._is_own(kind, job):
+                own[meta_of(job).name] = zoned(job)
+            else:
+                strays.append((kind, job))
+        return Copies(own, strays)
+
+    def _is_own(self, kind: Kind[Any], job: Any) -> bool:
+        """Whether it was made for the very job that is here. A user of the worker can mark anything as ours."""
+        meta = meta_of(job)
+        if self.mirror is None or kind != self.mirror.kind or prebuilt_name(meta) != self.workload.metadata.name:
+            return False
+        uid = meta.annotations.get(MULTI_KUEUE_ORIGIN_UID, "")
+        return any(owner.name == meta.name and uid in ("", owner.uid) for owner in self.owners)
+
+    def found(self, copies: "Copies") -> RemoteJob | None:
+        """What its jobs in one cluster are together; None if there are none."""
+        own = copies.own.values()
+        if not own or self.mirror is None:
+            return RemoteJob("", active=True) if copies.strays else None
+        return RemoteJob(
+            self.workload.metadata.name,
+            started=any(map(self.mirror.has_started, own)),
+            ended=all(map(self.mirror.has_ended, own)),
+            active=bool(copies.strays) or any(map(self.mirror.is_active, own)),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Copies:
+    """Jobs with our mark in one cluster, about one workload.
+
+    own: copies of its jobs, by their names. strays: what was made for other jobs, or says so, and is never believed.
+    """
+
+    own: dict[str, Any]
+    strays: list[tuple[Kind[Any], Any]]
+
+
+def owners_of(meta: ObjectMeta) -> tuple[OwnerReference, ...]:
+    """Of a workload: what it was made for. A group of pods has no head."""
+    controllers = tuple(owner for owner in meta.owner_references if owner.controller)
+    return controllers or (meta.owner_references if is_group(meta) else ())
+
+
+def is_group(meta: ObjectMeta) -> bool:
+    """Of a workload: whether it was made for a group of pods, which may come and go."""
+    return meta.annotations.get(IS_GROUP_WORKLOAD) == "true"

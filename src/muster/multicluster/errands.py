@@ -1,0 +1,154 @@
+"""What is to be done in worker clusters, apart from deciding it: a cluster that is slow holds up itself alone.
+
+An errand is all that a look at one workload wants in one cluster. Each two have one errand at a time, each cluster so
+many at once; one that still waits is replaced by what a later look wants. What fails is put off, longer each time, as
+long as it is the same that is wanted.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from muster.api.status import ApiError
+from muster.multicluster.words import one_line
+from muster.runtime.backoff import Backoff
+from muster.runtime.clock import Clock
+from muster.runtime.controller import Result
+from muster.runtime.ids import Random
+from muster.runtime.refusals import is_refusal
+from muster.runtime.tasks import cancel
+from muster.runtime.transport import TransportError
+
+# In one cluster.
+MOST_AT_ONCE = 16
+# After a refusal; after what passes by itself, such as a conflict.
+PAUSES = Backoff(first=5.0, limit=120.0)
+RETRY_SECONDS = 5.0
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Errand:
+    """what: is the same for errands to the same end. run: does it, and says when to look at the workload again."""
+
+    what: Hashable
+    run: Callable[[], Awaitable[Result]]
+
+
+async def together(steps: Iterable[Awaitable[Result]]) -> Result:
+    """All side by side, and each to its end; the soonest look that one asks for. Raises what the first failure is."""
+    ends = await asyncio.gather(*steps, return_exceptions=True)
+    waits: list[float] = []
+    for end in ends:
+        if isinstance(end, BaseException):
+            raise end
+        if end is not None:
+            waits.append(end)
+    return min(waits, default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class _Failure:
+    what: Hashable
+    times: int
+    again_at: float
+    text: str
+
+
+@dataclass(slots=True)
+class _Lane:
+    """One cluster's: by workload. again: those of which something is wanted while an errand runs."""
+
+    waiting: dict[str, Errand] = field(default_factory=dict)
+    running: dict[str, asyncio.Task[None]] = field(default_factory=dict)
+    again: set[str] = field(default_factory=set)
+    failures: dict[str, _Failure] = field(default_factory=dict)
+
+
+class Errands:
+    """Those of all workloads; each is named by its key."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        random: Random,
+        look: Callable[[str, float], None],
+        failed: Callable[[str, str, Exception], None],
+    ) -> None:
+        """look: asks for another look at a workload in so many seconds. failed: told workload and cluster, once."""
+        self._clock, self._random = clock, random
+        self._look, self._failed = look, failed
+        self._lanes: dict[str, _Lane] = {}
+
+    def want(self, key: str, errands: Mapping[str, Errand]) -> None:
+        """Do these for a workload, by cluster, and nothing else that was wanted before."""
+        for cluster, lane in self._lanes.items():
+            if cluster not in errands:
+                lane.waiting.pop(key, None)
+        for cluster, errand in errands.items():
+            lane = self._lanes.setdefault(cluster, _Lane())
+            if key in lane.running:
+                lane.again.add(key)
+            elif (pause := self._pause(lane.failures.get(key), errand)) > 0:
+                lane.waiting.pop(key, None)
+                self._look(key, pause)
+            else:
+                lane.waiting[key] = errand
+                self._begin(cluster, lane)
+
+    def forget(self, key: str) -> None:
+        """There is no such workload any more."""
+        for lane in self._lanes.values():
+            lane.waiting.pop(key, None)
+            lane.failures.pop(key, None)
+
+    async def close(self) -> None:
+        """Cut all of them."""
+        lanes, self._lanes = self._lanes, {}
+        for lane in lanes.values():
+            lane.waiting.clear()
+            await cancel(list(lane.running.values()))
+
+    def _pause(self, failure: _Failure | None, errand: Errand) -> float:
+        if failure is None or failure.what != errand.what:
+            return 0.0
+        return failure.again_at - self._clock.monotonic()
+
+    def _begin(self, cluster: str, lane: _Lane) -> None:
+        while lane.waiting and len(lane.running) < MOST_AT_ONCE:
+            key = next(iter(lane.waiting))
+            run = self._run(cluster, lane, key, lane.waiting.pop(key))
+            lane.running[key] = asyncio.create_task(run, name=f"multikueue-{cluster}-{key}")
+
+    async def _run(self, cluster: str, lane: _Lane, key: str, errand: Errand) -> None:
+        try:
+            after = await errand.run()
+            lane.failures.pop(key, None)
+        except Exception as error:  # noqa: BLE001 - whatever is wrong with one errand, the others go on
+            after = self._after(error, cluster, lane, key, errand)
+        finally:
+            del lane.running[key]
+        if key in lane.again:
+            lane.again.discard(key)
+            after = 0.0
+        if after is not None:
+            self._look(key, after)
+        self._begin(cluster, lane)
+
+    def _after(self, error: Exception, cluster: str, lane: _Lane, key: str, errand: Errand) -> float:
+        """Seconds until it is tried again."""
+        said = one_line(str(error))
+        if isinstance(error, TransportError) or is_refusal(error, "Conflict"):
+            log.info("worker cluster %s: %s: %s", cluster, key, said)
+            return RETRY_SECONDS
+        if not isinstance(error, ApiError):
+            log.error("worker cluster %s: %s", cluster, key, exc_info=error)
+        before, text = lane.failures.get(key), f"{type(error).__name__}: {said}"
+        times = before.times + 1 if before is not None and before.what == errand.what else 1
+        pause = PAUSES.delay(times, self._random)
+        lane.failures[key] = _Failure(errand.what, times, self._clock.monotonic() + pause, text)
+        if before is None or before.text != text:
+            self._failed(key, cluster, error)
+        return pause

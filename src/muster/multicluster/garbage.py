@@ -1,0 +1,67 @@
+"""Removes from the workers what was left behind there: clones and jobs of workloads that the manager no longer has.
+
+A deletion is lost on a worker that could not be reached at the time. Objects without our origin label are not touched.
+"""
+
+from collections.abc import Iterator
+
+from muster.api.kueue import WORKLOAD
+from muster.api.status import ApiError
+from muster.multicluster.clusters import Fleet
+from muster.multicluster.connection import RemoteCluster
+from muster.multicluster.errands import together
+from muster.multicluster.removal import remove
+from muster.multicluster.words import in_one_line
+from muster.runtime.controller import Result
+from muster.runtime.manager import Manager
+from muster.runtime.objects import split_key
+from muster.runtime.reconciler import Reconciler
+from muster.runtime.transport import TransportError
+
+# A worker that is slow to delete must not hold up the others; so much is asked of one at once.
+WORKERS, MOST_AT_ONCE = 4, 16
+# What waits for pods to end is looked at again so soon.
+AGAIN_SECONDS = 5.0
+
+
+class GarbageCollector(Reconciler):
+    """Runs under a `Manager`. Looks at each cluster that is connected, every so many seconds."""
+
+    name = "multikueue-gc"
+
+    def __init__(self, manager: Manager, fleet: Fleet, interval_seconds: float) -> None:
+        super().__init__(manager, workers=WORKERS)
+        self._fleet = fleet
+        self._interval = interval_seconds
+        self._workloads = manager.informer(WORKLOAD)
+        fleet.on_standing(lambda name: self._controller.queue.add_after(name, self._interval))
+
+    async def _reconcile(self, key: str) -> Result:
+        cluster = self._fleet.get(key)
+        if cluster is None or cluster.lost_since is not None:
+            return None  # it is looked at once it is found
+        left = iter(sorted(cluster.keys()))
+        try:
+            again = await together(self._collect(cluster, left) for _ in range(MOST_AT_ONCE))
+        except (ApiError, TransportError) as error:
+            raise in_one_line(error) from None
+        return self._interval if again is None else min(again, self._interval)
+
+    async def _collect(self, cluster: RemoteCluster, keys: Iterator[str]) -> Result:
+        """One after the other, beside others that do the same; when to look again, if something is left."""
+        again = None
+        for key in keys:
+            if await self._is_gone(key) and not await remove(
+                cluster.client, cluster.jobs_of(key), cluster.workload(key)
+            ):
+                again = AGAIN_SECONDS
+        return again
+
+    async def _is_gone(self, key: str) -> bool:
+        """Whether the manager has the workload no more; the server is asked, for our copy of it may be old."""
+        seen = self._workloads.get(key)
+        if seen is not None and seen.metadata.deletion_timestamp is None:
+            return False
+        namespace, name = split_key(key)
+        found = await self._client.find(WORKLOAD, name, namespace)
+        return found is None or found.metadata.deletion_timestamp is not None

@@ -1,0 +1,115 @@
+"""Which cluster a worker is: another one under its name must not be taken for the one that has our jobs.
+
+A cluster is known by the uid of its namespace `kube-system`, as is the custom of the field. Of one that does not show
+it only the address is known, and what it is trusted by. What a worker was is stored with its MultiKueueCluster before
+it is used. While workloads have their home in it, another cluster is not let in: what that one lacks says nothing of
+where their jobs are. They leave their home as they leave any that is lost.
+"""
+
+import hashlib
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from muster.api.core import NAMESPACE
+from muster.api.kueue import MULTI_KUEUE_CLUSTER, WORKLOAD
+from muster.api.managed.dispatch import home_of
+from muster.api.meta import Object
+from muster.api.status import ApiError
+from muster.runtime.client import Client
+from muster.runtime.objects import key_of
+
+if TYPE_CHECKING:  # what reads kubeconfigs takes long to load, and most clusters have no worker
+    from muster.runtime.kube.kubeconfig import ClusterConfig
+
+IDENTITY_ANNOTATION: Final = "muster.dev/multikueue-identity"
+# Its namespace is in each cluster, and cannot be made anew.
+NAMED_BY: Final = "kube-system"
+# Of a uid, which has 36; a worker may say anything.
+_MOST_CHARACTERS = 64
+
+
+class Identity(Struct, frozen=True):
+    """What is known of which cluster it is. uid: "" if it does not show that."""
+
+    uid: str
+    endpoint: str
+
+    @property
+    def text(self) -> str:
+        """As it is stored."""
+        return f"{self.uid}@{self.endpoint}"
+
+    def is_same(self, other: "Identity") -> bool | None:
+        """Whether both are one cluster; None if that cannot be known."""
+        if self.uid and other.uid:
+            return self.uid == other.uid
+        return True if self.endpoint == other.endpoint else None
+
+
+def identity_in(text: str) -> Identity | None:
+    """What was stored."""
+    uid, _, endpoint = text.rpartition("@")
+    return Identity(uid, endpoint) if endpoint else None
+
+
+def endpoint_of(cluster: "ClusterConfig") -> str:
+    """The same for the same address, trusted by the same."""
+    said = (cluster.server.encode(), cluster.tls_server_name.encode(), cluster.certificate_authority or b"")
+    return hashlib.sha256(b"\0".join(said)).hexdigest()[:16]
+
+
+async def uid_of(client: Client) -> str:
+    """Of the cluster; "" if it does not show that. Raises `ApiError`, `TransportError`."""
+    try:
+        found = await client.get(NAMESPACE.seen_as(Object), NAMED_BY)
+    except ApiError as error:
+        if error.code in (403, 404):
+            return ""
+        raise
+    return "".join(c for c in found.metadata.uid[:_MOST_CHARACTERS] if c.isascii() and (c.isalnum() or c == "-"))
+
+
+class Register:
+    """Which cluster each worker of a manager is, as stored there."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    async def admit(self, name: str, found: Identity, has_job_of: Callable[[str], bool]) -> str:
+        """Why a worker cannot be used now; "" if it can, which is stored. Raises `ApiError`, `TransportError`.
+
+        has_job_of: whether there is a job of a workload, by key. It is made at the workload's home alone.
+        """
+        cluster = await self._client.get(MULTI_KUEUE_CLUSTER.seen_as(Object), name)
+        text = cluster.metadata.annotations.get(IDENTITY_ANNOTATION, "")
+        before = identity_in(text)
+        same = before.is_same(found) if before is not None else None
+        if not same and (homes := await self._homes(name)):
+            if same is False or not any(map(has_job_of, homes)):
+                return _replaced(before, found, len(homes))
+            same = True
+        if same and before is not None:
+            found = replace(found, uid=found.uid or before.uid)
+        if found.text != text:
+            patch = {"metadata": {"annotations": {IDENTITY_ANNOTATION: found.text}}}
+            await self._client.patch_object(MULTI_KUEUE_CLUSTER.seen_as(Object), cluster, patch, lock=False)
+        return ""
+
+    async def _homes(self, name: str) -> list[str]:
+        """The workloads that have their home in a cluster, by the server: our copies may be old."""
+        workloads = (await self._client.list(WORKLOAD.seen_as(Object))).items
+        return [key_of(workload) for workload in workloads if home_of(workload.metadata) == name]
+
+
+def _replaced(before: Identity | None, found: Identity, homes: int) -> str:
+    if before is None:
+        what = "perhaps another cluster had this name before"
+    elif before.uid and found.uid:
+        what = f"another cluster answers, or its store was wiped ({NAMED_BY} is {found.uid}, and was {before.uid})"
+    else:
+        what = f"perhaps another cluster answers (nothing is known by its namespace {NAMED_BY})"
+    count = f"{homes} workload{'s' if homes != 1 else ''}"
+    return f"{what}: {count} sent to the one before it count as lost, and go elsewhere after workerLostTimeout"

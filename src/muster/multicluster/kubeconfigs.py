@@ -1,0 +1,134 @@
+"""The kubeconfigs of worker clusters: where they may come from, and what they may ask for.
+
+A user who may write a Secret or a file is not thereby allowed to make the manager read files, run programs or trust any
+server: what a kubeconfig asks for beyond a connection is refused, by Kueue's list.
+"""
+
+import asyncio
+import ipaddress
+import os
+import stat
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from muster.api.validation import names
+from muster.runtime.tasks import cancel, in_daemon
+
+if TYPE_CHECKING:  # what reads kubeconfigs takes long to load, and most clusters have no worker
+    from muster.runtime.kube.kubeconfig import ConnectionConfig
+
+SECRET_KEY = "kubeconfig"  # noqa: S105  (of a Secret's data)
+# Where files must be, unless the gate MultiKueueKubeConfigPathValidation is off.
+DIRECTORY = Path("/etc/multikueue/kubeconfigs")
+# As much as an API server stores in one object.
+MAX_BYTES = 1 << 20
+# A file may be on a server that does not answer.
+READ_SECONDS = 10.0
+
+
+class UnreachableKubeconfigError(ValueError):
+    """There is no kubeconfig where one should be; the text says what is missing."""
+
+
+class UntrustedKubeconfigError(ValueError):
+    """A kubeconfig is none, or asks for more than a connection; the text holds no secret."""
+
+
+def trusted(data: bytes, source: str, context: str = "") -> "ConnectionConfig":
+    """What a context of a kubeconfig asks for; `source` is for messages. Raises `UntrustedKubeconfigError`."""
+    from muster.runtime.kube.kubeconfig import KubeconfigError
+    from muster.runtime.kube.kubeconfig_parse import parse
+
+    try:
+        config = parse(data, source).connection(context)
+    except KubeconfigError as error:
+        raise UntrustedKubeconfigError(str(error)) from None
+    require_trusted(config)
+    return config
+
+
+def require_trusted(config: "ConnectionConfig", *, plugin: bool = False) -> None:
+    """It asks for a connection alone. Raises `UntrustedKubeconfigError`.
+
+    plugin: the program that prints the credential is the administrator's own.
+    """
+    from muster.runtime.kube.kubeconfig import KubeconfigError, UserConfig, require_inline
+
+    try:
+        require_inline(replace(config, user=UserConfig()) if plugin else config)
+    except KubeconfigError as error:
+        raise UntrustedKubeconfigError(str(error)) from None
+    if not _is_host(urlsplit(config.cluster.server).hostname or ""):
+        raise UntrustedKubeconfigError(f"{config.source}: context {config.context!r}: untrusted server endpoint")
+
+
+def _is_host(host: str) -> bool:
+    """Whether it is an IP address or a DNS-1123 name."""
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return not names.dns_subdomain(host.lower())
+    return True
+
+
+def read(path: str, directory: Path | None = DIRECTORY) -> bytes:
+    """The content of a file below a directory, or anywhere (None). Raises `UnreachableKubeconfigError`.
+
+    Links are followed first: none leads out of the directory.
+    """
+    if directory is not None and (not path.startswith("/") or ".." in Path(path).parts):
+        raise _outside(path, directory)
+    if "\0" in path:
+        raise UnreachableKubeconfigError("the path has a NUL")
+    try:
+        found = Path(os.path.realpath(path, strict=True))
+        if directory is not None and not found.is_relative_to(os.path.realpath(directory)):
+            raise _outside(path, directory)
+        return _content(found)
+    except OSError as error:
+        raise UnreachableKubeconfigError(f"{path}: cannot be read: {error.strerror}") from None
+
+
+class Files:
+    """Kubeconfigs that are files, each read beside the loop: it may be on a server that does not answer."""
+
+    def __init__(self, read: Callable[[str], bytes]) -> None:
+        """read: that of a path."""
+        self._read = read
+        self._reads: dict[str, asyncio.Task[bytes]] = {}  # under way, by path: there is never another beside it
+
+    async def content(self, path: str) -> bytes:
+        """Raises `UnreachableKubeconfigError`, too, where it takes long: who asks again waits for the same read."""
+        task = self._reads.get(path)
+        if task is None:
+            work = in_daemon(partial(self._read, path), "multikueue-kubeconfig")
+            task = self._reads[path] = asyncio.create_task(work)
+        await asyncio.wait([task], timeout=READ_SECONDS)
+        if not task.done():
+            raise UnreachableKubeconfigError(f"{path}: not read within {READ_SECONDS:g} s")
+        if self._reads.get(path) is task:
+            del self._reads[path]
+        return task.result()
+
+    async def close(self) -> None:
+        """Wait for none of them any more."""
+        await cancel(self._reads.values())
+
+
+def _outside(path: str, directory: Path) -> UnreachableKubeconfigError:
+    return UnreachableKubeconfigError(f"{path}: kubeconfig path is not under the allowed prefix {directory}")
+
+
+def _content(path: Path) -> bytes:
+    """A pipe would be waited for without end, a device has none: only plain files are read, and no huge ones."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise UnreachableKubeconfigError(f"{path}: is not a plain file")
+        return os.read(descriptor, MAX_BYTES + 1)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,30 @@
+"""The numbers of MultiKueue, named as upstream names them."""
+
+from muster.runtime.metrics import Registry
+
+_LABELS = ("cluster_queue", "cluster", "replica_role")
+_ROLE = "standalone"
+
+
+class DispatchMetrics:
+    """Counts from the moment it is made."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._dispatched = registry.counter(
+            "multikueue_workloads_dispatched_total",
+            "Workloads made in a worker cluster, where they wait for quota",
+            _LABELS,
+        )
+        self._admitted = registry.counter(
+            "multikueue_workloads_admitted_total",
+            "Workloads that a worker cluster admitted, and that run there",
+            _LABELS,
+        )
+
+    def dispatched(self, cluster_queue: str, cluster: str) -> None:
+        """A clone was made."""
+        self._dispatched.labels(cluster_queue, cluster, _ROLE).inc()
+
+    def admitted(self, cluster_queue: str, cluster: str) -> None:
+        """The workload's status names the cluster in which its job is, or was when it ended."""
+        self._admitted.labels(cluster_queue, cluster, _ROLE).inc()

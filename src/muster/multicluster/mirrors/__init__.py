@@ -1,0 +1,1 @@
+"""Of each kind of job: its copy in a worker cluster, and what becomes of it there brought back. Pure."""

@@ -1,0 +1,86 @@
+"""Any kind of job that says by `spec.managedBy` who runs it (`multiKueue.externalFrameworks`), as plain JSON.
+
+Nothing is known of it but this field, `spec.suspend` if it has it, and that what becomes of it is in its status. The
+templates of its pods are those that an admission here has marked.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from muster.api.kinds import Kind
+from muster.api.kueue import PodSet
+from muster.api.kueue.names import MULTI_KUEUE_CONTROLLER, POD_SET_LABEL
+from muster.multicluster.mirrors.framework import Mirror, restore
+
+Json = dict[str, Any]
+
+
+class GenericMirror(Mirror[Json]):
+    """One such kind."""
+
+    def __init__(self, kind: Kind[Json]) -> None:
+        self.kind = kind
+
+    def is_handed_over(self, job: Json) -> bool:
+        """By the name of its controller."""
+        return bool(_part(job, "spec").get("managedBy") == MULTI_KUEUE_CONTROLLER)
+
+    def status(self, local: Json, remote: Json) -> Json:
+        """All of it, whether the job is suspended here or not: no rule that forbids it is known."""
+        return _changes(_part(local, "status"), _part(remote, "status"))
+
+    def stopped(self, local: Json, now: datetime) -> Json:  # noqa: ARG002  (nothing is left that says when)
+        """As if it had never run."""
+        return dict.fromkeys(_part(local, "status"))
+
+    def has_ended(self, local: Json) -> bool:  # noqa: ARG002  (its workload says so)
+        """Nothing says that."""
+        return False
+
+    def has_started(self, remote: Json) -> bool:
+        """Unless it says that it is suspended."""
+        return _part(remote, "spec").get("suspend") is not True
+
+    def is_active(self, remote: Json) -> bool:  # noqa: ARG002  (its workload says so)
+        """Nothing says that."""
+        return False
+
+    def _prepare(self, document: Json, podsets: Sequence[PodSet]) -> None:
+        spec, originals = document["spec"], {podset.name: podset.template for podset in podsets}
+        if "suspend" in spec:
+            spec["suspend"] = True
+        for template in _marked(spec):
+            if (original := originals.get(template["metadata"]["labels"][POD_SET_LABEL])) is not None:
+                restore(template, original)
+
+
+def _marked(value: Any) -> Iterator[Json]:
+    """The pod templates into which an admission has injected something."""
+    if isinstance(value, list):
+        for item in value:
+            yield from _marked(item)
+    elif isinstance(value, dict):
+        if POD_SET_LABEL in _part(_part(value, "metadata"), "labels"):
+            yield value
+        else:
+            for item in value.values():
+                yield from _marked(item)
+
+
+def _part(job: Json, name: str) -> Json:
+    part = job.get(name)
+    return part if isinstance(part, dict) else {}
+
+
+def _changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> Json:
+    """The merge patch that makes one value the other; null and absent are the same to it."""
+    patch: Json = {key: None for key, value in old.items() if value is not None and new.get(key) is None}
+    for key, value in new.items():
+        before = old.get(key)
+        if isinstance(value, dict) and isinstance(before, dict):
+            if inside := _changes(before, value):
+                patch[key] = inside
+        elif value is not None and value != before:
+            patch[key] = value
+    return patch

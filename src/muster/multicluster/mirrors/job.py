@@ -1,0 +1,114 @@
+"""Jobs: `spec.managedBy` leaves them to MultiKueue."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from muster.api.batch import (
+    CONTROLLER_UID_LABEL,
+    INDEXED,
+    JOB,
+    JOB_NAME_LABEL,
+    LEGACY_CONTROLLER_UID_LABEL,
+    LEGACY_JOB_NAME_LABEL,
+    Job,
+    JobSpec,
+    pods_at_once,
+)
+from muster.api.elastic import ELASTIC_ANNOTATION, World, is_elastic
+from muster.api.kueue import PodSet
+from muster.api.kueue.names import ELASTIC_JOB, MULTI_KUEUE_CONTROLLER
+from muster.jobs.job import world as worlds
+from muster.jobs.job.conditions import finish
+from muster.jobs.job.terms import managed_by
+from muster.multicluster.mirrors.framework import Mirror, restore
+from muster.multicluster.mirrors.jobstatus import at_rest, mirrored
+from muster.runtime.objects import merge_patch
+
+# Labels that the API server gives the pods of a Job, and the Job for want of others. The worker's gives them its own.
+_SERVERS_LABELS = (CONTROLLER_UID_LABEL, JOB_NAME_LABEL, LEGACY_CONTROLLER_UID_LABEL, LEGACY_JOB_NAME_LABEL)
+
+
+def resizing(path: str, here: JobSpec, there: JobSpec) -> list[dict[str, Any]]:
+    """A JSON patch of a Job's spec at this path that gives it another's size; 1 where that says nothing."""
+    sizes = {"parallelism": (here.parallelism, there.parallelism)}
+    if here.completion_mode == INDEXED:  # only there may it change
+        sizes["completions"] = (here.completions, there.completions)
+    return [
+        {"op": "add", "path": f"{path}/{field}", "value": 1 if mine is None else mine}
+        for field, (mine, its) in sizes.items()
+        if mine != its
+    ]
+
+
+def capped(spec: JobSpec, podsets: Sequence[PodSet]) -> JobSpec:
+    """No larger than its quota; the indexes with the pods where there are as many."""
+    if len(podsets) != 1 or podsets[0].count >= pods_at_once(spec):
+        return spec
+    size, tied = podsets[0].count, spec.completion_mode == INDEXED and spec.completions == spec.parallelism
+    return replace(spec, parallelism=size, completions=size if tied else spec.completions)
+
+
+class JobMirror(Mirror[Job]):
+    """Each has one template."""
+
+    kind = JOB
+
+    def is_handed_over(self, job: Job) -> bool:
+        """By the name of its controller."""
+        return managed_by(job) == MULTI_KUEUE_CONTROLLER
+
+    def status(self, local: Job, remote: Job) -> dict[str, Any] | None:
+        """With what the API asks of every Job's status. Once a Job has ended, nothing changes any more."""
+        if self.has_ended(local):
+            return {}
+        if local.spec.suspend and not remote.spec.suspend and finish(remote) is None:
+            return None
+        return merge_patch(mirrored(local, remote), local.status)
+
+    def stopped(self, local: Job, now: datetime) -> dict[str, Any]:
+        """As its controller says it of a suspended Job."""
+        return {} if self.has_ended(local) else merge_patch(at_rest(local, now), local.status)
+
+    def has_ended(self, local: Job) -> bool:
+        """Complete or Failed."""
+        return finish(local) is not None
+
+    def has_started(self, remote: Job) -> bool:
+        """By what its controller counts."""
+        return not remote.spec.suspend or self.is_active(remote)
+
+    def is_active(self, remote: Job) -> bool:
+        """By the same."""
+        status = remote.status
+        return bool(status.active or status.terminating or status.ready)
+
+    def resized(self, local: Job, remote: Job, podsets: Sequence[PodSet]) -> list[dict[str, Any]]:
+        """Pods side by side, and with them the indexes."""
+        if not is_elastic(local.metadata.annotations):
+            return []
+        return resizing("/spec", capped(local.spec, podsets), remote.spec)
+
+    def _prepare(self, document: dict[str, Any], podsets: Sequence[PodSet]) -> None:
+        spec, annotations = document["spec"], document["metadata"]["annotations"]
+        spec["suspend"] = True
+        bounded = annotations.pop(ELASTIC_ANNOTATION, None) is not None  # it is moved between its bounds here alone
+        if bounded:
+            annotations[ELASTIC_JOB] = "true"
+        if is_elastic(annotations):
+            sized = capped(msgspec.convert(spec, JobSpec), podsets)
+            spec |= {"parallelism": sized.parallelism, "completions": sized.completions}
+        if bounded and spec.get("completionMode") == INDEXED:  # its pods are told of their world there
+            annotations |= worlds.annotations(World(spec["completions"] or 0, 1))
+        template = spec.setdefault("template", {})
+        if len(podsets) == 1:
+            restore(template, podsets[0].template, keep=_SERVERS_LABELS)
+        if spec.get("manualSelector"):
+            return  # the labels are the user's
+        spec.pop("selector", None)
+        for labeled in (document["metadata"], template.get("metadata") or {}):
+            for label in _SERVERS_LABELS:
+                (labeled.get("labels") or {}).pop(label, None)

@@ -1,0 +1,91 @@
+"""JobSets: `spec.managedBy` leaves them to MultiKueue."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from msgspec.structs import replace
+
+from muster.api.elastic import is_elastic
+from muster.api.jobset import JOB_SET, JobSet, JobSetStatus
+from muster.api.kueue import PodSet
+from muster.api.kueue.names import MULTI_KUEUE_CONTROLLER
+from muster.jobs.jobset.conditions import Record
+from muster.jobs.jobset.size import pods_of_role
+from muster.jobs.jobset.terms import finish, is_suspended, managed_by
+from muster.multicluster.mirrors.framework import Mirror, restore
+from muster.multicluster.mirrors.job import resizing
+from muster.multicluster.words import conditions
+from muster.runtime.objects import merge_patch
+
+
+class JobSetMirror(Mirror[JobSet]):
+    """Each has a template for every replicated job, in the order of its podsets."""
+
+    kind = JOB_SET
+
+    def is_handed_over(self, job: JobSet) -> bool:
+        """By the name of its controller."""
+        return managed_by(job) == MULTI_KUEUE_CONTROLLER
+
+    def status(self, local: JobSet, remote: JobSet) -> dict[str, Any] | None:
+        """As it is there. Once a JobSet has ended, nothing changes any more."""
+        if self.has_ended(local):
+            return {}
+        if is_suspended(local) and not is_suspended(remote) and finish(remote) is None:
+            return None
+        return merge_patch(_fitting(local, remote.status), local.status)
+
+    def stopped(self, local: JobSet, now: datetime) -> dict[str, Any]:
+        """As its controller says it of a suspended JobSet."""
+        if self.has_ended(local):
+            return {}
+        status = Record(local.status, now.replace(microsecond=0)).suspended().status
+        roles = tuple(replace(role, active=0, ready=0) for role in status.replicated_jobs_status)
+        return merge_patch(replace(status, replicated_jobs_status=roles), local.status)
+
+    def has_ended(self, local: JobSet) -> bool:
+        """Completed or Failed."""
+        return finish(local) is not None
+
+    def has_started(self, remote: JobSet) -> bool:
+        """By what its controller counts."""
+        return not is_suspended(remote) or self.is_active(remote)
+
+    def is_active(self, remote: JobSet) -> bool:
+        """By the same."""
+        return any(role.active for role in remote.status.replicated_jobs_status)
+
+    def resized(self, local: JobSet, remote: JobSet, podsets: Sequence[PodSet]) -> list[dict[str, Any]]:
+        """Jobs of each role that has quota, and their pods; nothing if the roles are others."""
+        here, there = local.spec.replicated_jobs, remote.spec.replicated_jobs
+        if not is_elastic(local.metadata.annotations) or [one.name for one in here] != [one.name for one in there]:
+            return []
+        edits: list[dict[str, Any]] = []
+        for place, (mine, its) in enumerate(zip(here, there, strict=True)):
+            if len(podsets) == len(here) and pods_of_role(mine) > podsets[place].count:
+                continue
+            path = f"/spec/replicatedJobs/{place}"
+            if mine.replicas != its.replicas:
+                edits.append({"op": "add", "path": f"{path}/replicas", "value": mine.replicas})
+            edits += resizing(f"{path}/template/spec", mine.template.spec, its.template.spec)
+        return edits
+
+    def _prepare(self, document: dict[str, Any], podsets: Sequence[PodSet]) -> None:
+        spec = document["spec"]
+        spec["suspend"] = True
+        roles = spec.get("replicatedJobs") or []
+        if len(podsets) == len(roles):
+            for role, podset in zip(roles, podsets, strict=True):
+                restore(role["template"]["spec"]["template"], podset.template)
+
+
+def _fitting(local: JobSet, remote: JobSetStatus) -> JobSetStatus:
+    """Of each role that there is, as of each type of condition, the first that is told."""
+    told = {one.name: one for one in reversed(remote.replicated_jobs_status)}
+    roles = (told.get(role.name) for role in local.spec.replicated_jobs)
+    return replace(
+        remote,
+        conditions=conditions(remote.conditions),
+        replicated_jobs_status=tuple(role for role in roles if role is not None),
+    )

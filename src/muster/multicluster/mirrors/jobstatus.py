@@ -1,0 +1,133 @@
+"""The status of a Job that runs elsewhere, as its own API server takes it.
+
+What the server insists on for every Job: what is final stays, counters never fall, and a start stays one for as long
+as the Job is not suspended. One that runs anew in another cluster begins again at nothing, so counters stay where they
+were until the new ones pass them, and an end is told only once it is one. Workers before Kubernetes 1.31 end Jobs
+without the conditions that announce it: these are added. The rest is made to fit, whatever a worker says.
+"""
+
+from datetime import datetime
+
+from msgspec.structs import replace
+
+from muster.api.batch import INDEXED, Job, JobCondition, JobStatus, UncountedTerminatedPods
+from muster.api.conditions import find_true
+from muster.api.indexes import Indexes
+from muster.api.validation.jobs.job import validate_status_update
+from muster.jobs.job.conditions import (
+    COMPLETE,
+    FAILED,
+    FAILURE_TARGET,
+    SUCCESS_CRITERIA_MET,
+    SUSPENDED,
+    Conditions,
+    ensure,
+    finish,
+)
+
+# What announces an end, by the condition that is it.
+_ANNOUNCED_BY = {COMPLETE: SUCCESS_CRITERIA_MET, FAILED: FAILURE_TARGET}
+_FINAL = frozenset((*_ANNOUNCED_BY, *_ANNOUNCED_BY.values()))
+
+_MOST = 2**31 - 1  # of what the API counts
+
+
+def mirrored(local: Job, remote: Job) -> JobStatus:
+    """The local status once it shows the remote one; as it was if the server would not take any such."""
+    end = finish(remote)
+    status = _running(local, remote.status) if end is None else _ended(local, remote.status, end)
+    wanted = replace(local, status=status)
+    return local.status if validate_status_update(wanted, local) else status
+
+
+def at_rest(local: Job, now: datetime) -> JobStatus:
+    """The local status if nothing of the Job runs any more and it has not ended."""
+    status = local.status
+    conditions, _ = ensure(status.conditions, SUSPENDED, "True", "JobSuspended", "Job suspended", now)
+    return replace(
+        status,
+        conditions=conditions,
+        active=0,
+        ready=0,
+        terminating=None,
+        uncounted_terminated_pods=None,
+        start_time=None if local.spec.suspend else status.start_time,
+    )
+
+
+def _running(local: Job, remote: JobStatus) -> JobStatus:
+    kept = tuple(one for one in local.status.conditions if one.status == "True" and one.type in _FINAL)
+    active = _count(remote.active)
+    return replace(
+        _counted(local, remote),
+        conditions=(*_passing(remote), *kept),
+        active=active,
+        ready=None if remote.ready is None else min(_count(remote.ready), active),
+        terminating=None if remote.terminating is None else _count(remote.terminating),
+        uncounted_terminated_pods=_distinct(remote.uncounted_terminated_pods),
+        start_time=_start(local, remote.start_time),
+        completion_time=None,
+    )
+
+
+def _ended(local: Job, remote: JobStatus, end: JobCondition) -> JobStatus:
+    announced = _ANNOUNCED_BY[end.type]
+    said = find_true(remote.conditions, announced) or replace(end, type=announced)
+    known = remote.start_time or local.status.start_time or remote.completion_time
+    start = _start(local, known or end.last_transition_time or local.metadata.creation_timestamp)
+    moments = [moment for moment in (remote.completion_time or end.last_transition_time, start) if moment is not None]
+    return replace(
+        _counted(local, remote),
+        conditions=(*_passing(remote), said, end),
+        active=0,
+        ready=0,
+        terminating=None if remote.terminating is None else 0,
+        uncounted_terminated_pods=None,
+        start_time=start,
+        completion_time=max(moments, default=None) if end.type == COMPLETE else None,
+    )
+
+
+def _passing(remote: JobStatus) -> Conditions:
+    """Its conditions that are not for ever; each type once."""
+    found = {one.type: one for one in reversed(remote.conditions) if one.type not in _FINAL}
+    return tuple(reversed(found.values()))
+
+
+def _start(local: Job, remote: datetime | None) -> datetime | None:
+    """While the Job is not suspended, the moment that was told once stays."""
+    told = local.status.start_time
+    return told if told is not None and not local.spec.suspend else remote
+
+
+def _counted(local: Job, remote: JobStatus) -> JobStatus:
+    """With the counters, and the indexes that the Job has."""
+    spec, before = local.spec, local.status
+    indexed, size = spec.completion_mode == INDEXED, spec.completions or 0
+    completed = Indexes.parse(remote.completed_indexes, size) if indexed else Indexes()
+    failed: Indexes | None = None
+    if spec.backoff_limit_per_index is not None and remote.failed_indexes is not None:
+        failed = Indexes.parse(remote.failed_indexes, size)
+        if failed.overlap(completed):
+            failed = Indexes.of(index for index in failed if index not in completed)
+    succeeded = _count(remote.succeeded)
+    resizable = indexed and spec.completions == spec.parallelism  # such a Job may come to count fewer
+    return replace(
+        remote,
+        succeeded=succeeded if resizable else max(succeeded, before.succeeded),
+        failed=max(_count(remote.failed), before.failed),
+        completed_indexes=str(completed),
+        failed_indexes=None if failed is None else str(failed),
+    )
+
+
+def _count(number: int) -> int:
+    return min(max(0, number), _MOST)
+
+
+def _distinct(pods: UncountedTerminatedPods | None) -> UncountedTerminatedPods | None:
+    if pods is None:
+        return None
+    succeeded = dict.fromkeys(filter(None, pods.succeeded))
+    failed = (uid for uid in dict.fromkeys(filter(None, pods.failed)) if uid not in succeeded)
+    return UncountedTerminatedPods(succeeded=tuple(succeeded), failed=tuple(failed))

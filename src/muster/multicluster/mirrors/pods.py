@@ -1,0 +1,110 @@
+"""Plain pods: no field leaves them to another. Here they wait behind their gate for ever, and show what runs there."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from msgspec.structs import replace
+
+from muster.api.core import POD, Pod, PodCondition, PodStatus
+from muster.api.kueue import PodSet
+from muster.api.kueue.names import ADMISSION_GATE
+from muster.api.managed.pods import is_held
+from muster.api.pods import find_condition, is_finished
+from muster.api.validation.pods.pod import validate_status_update
+from muster.multicluster.mirrors.framework import Mirror
+from muster.runtime.objects import merge_patch
+
+# A worker's queue has told the pod to end: that is no end of its work.
+_TOLD = "TerminationTarget"
+_SCHEDULED = "PodScheduled"
+
+
+class PodMirror(Mirror[Pod]):
+    """Pods, each by itself."""
+
+    kind = POD
+
+    def is_handed_over(self, job: Pod) -> bool:
+        """As long as it waits: once it has a node here it runs here."""
+        return is_held(job)
+
+    def pods(self, job: Pod, podsets: Sequence[PodSet]) -> Sequence[Pod]:  # noqa: ARG002  (those have its spec alone)
+        """The pod itself."""
+        return (job,)
+
+    def status(self, local: Pod, remote: Pod) -> dict[str, Any]:
+        """As it is there, but for where it was sent: here it waits for its gate, which autoscalers leave alone."""
+        if self.has_ended(local):
+            return {}
+        if _was_told(remote) and remote.status.phase != "Succeeded":
+            return _as_made(local) if is_finished(remote) else {}
+        return _patch(local, _shown(local, remote.status))
+
+    def stopped(self, local: Pod, now: datetime) -> dict[str, Any]:  # noqa: ARG002  (it is as if it had never run)
+        """As it was when it was made."""
+        return {} if is_finished(local) else _as_made(local)
+
+    def has_ended(self, local: Pod) -> bool:
+        """One that is going has, too."""
+        return is_finished(local) or local.metadata.deletion_timestamp is not None
+
+    def has_started(self, remote: Pod) -> bool:
+        """Once it waits no more."""
+        return not is_held(remote)
+
+    def is_active(self, remote: Pod) -> bool:
+        """Until it has ended."""
+        return not is_finished(remote)
+
+    def is_spent(self, remote: Pod) -> bool:
+        """A group keeps those that have failed in mind until others take their places."""
+        return is_finished(remote) and remote.metadata.deletion_timestamp is not None
+
+    def _prepare(self, document: dict[str, Any], podsets: Sequence[PodSet]) -> None:  # noqa: ARG002  (never injected here)
+        spec = document["spec"]
+        spec.pop("nodeName", None)
+        if spec.get("priorityClassName"):  # the worker's class of that name says what it is worth there
+            spec.pop("priority", None)
+            spec.pop("preemptionPolicy", None)
+        gates = spec.setdefault("schedulingGates", [])
+        if {"name": ADMISSION_GATE} not in gates:
+            gates.append({"name": ADMISSION_GATE})
+
+
+def _shown(local: Pod, remote: PodStatus) -> PodStatus:
+    before = local.status
+    conditions = (*_kept(local), *(one for one in remote.conditions if one.type not in (_SCHEDULED, _TOLD)))
+    status = replace(remote, qos_class=before.qos_class, observed_generation=before.observed_generation)
+    return replace(status, conditions=conditions)
+
+
+def _patch(local: Pod, status: PodStatus) -> dict[str, Any]:
+    """What cannot follow on what is shown, such as a container that has ended and runs, begins anew in two steps.
+
+    What the server would take of no pod is not shown.
+    """
+    made = replace(local, status=_made(local))
+    if not validate_status_update(replace(local, status=status), local):
+        return merge_patch(status, local.status)
+    return {} if validate_status_update(replace(made, status=status), made) else _as_made(local)
+
+
+def _as_made(local: Pod) -> dict[str, Any]:
+    """A merge patch of its status that makes it what it was when it was made."""
+    return merge_patch(_made(local), local.status)
+
+
+def _made(local: Pod) -> PodStatus:
+    before, status = local.status, PodStatus(phase="Pending", conditions=_kept(local))
+    return replace(status, qos_class=before.qos_class, observed_generation=before.observed_generation)
+
+
+def _was_told(pod: Pod) -> bool:
+    condition = find_condition(pod, _TOLD)
+    return condition is not None and condition.status == "True"
+
+
+def _kept(local: Pod) -> tuple[PodCondition, ...]:
+    found = find_condition(local, _SCHEDULED)
+    return (found,) if found is not None else ()

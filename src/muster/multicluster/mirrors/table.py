@@ -1,0 +1,41 @@
+"""The kinds of jobs that can run in another cluster."""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from muster.api.config import Configuration, frameworks
+from muster.api.kinds import Kind
+from muster.multicluster.mirrors.framework import Mirror
+from muster.multicluster.mirrors.generic import GenericMirror
+from muster.multicluster.mirrors.job import JobMirror
+from muster.multicluster.mirrors.jobset import JobSetMirror
+from muster.multicluster.mirrors.pods import PodMirror
+
+# Those that come with the engine.
+MIRRORS: Final[tuple[Mirror[Any], ...]] = (JobMirror(), JobSetMirror(), PodMirror())
+
+
+def mirrors(configuration: Configuration) -> tuple[Mirror[Any], ...]:
+    """Those of the kinds that the Configuration names, as frameworks of the engine's or as kinds from outside."""
+    known = {frameworks.FRAMEWORKS.get(name) for name in configuration.integrations.frameworks}
+    named = (frameworks.parse(framework.name) for framework in configuration.multi_kueue.external_frameworks)
+    return (
+        *(one for one in MIRRORS if (one.kind.group, one.kind.version, one.kind.kind) in known),
+        *(GenericMirror(_kind(*name)) for name in named if name is not None),
+    )
+
+
+def mirror_of(api_version: str, kind: str, among: Sequence[Mirror[Any]] = MIRRORS) -> Mirror[Any] | None:
+    """That of a kind; None if MultiKueue cannot run it."""
+    return next((one for one in among if (one.kind.api_version, one.kind.kind) == (api_version, kind)), None)
+
+
+def _kind(group: str, version: str, kind: str) -> Kind[dict[str, Any]]:
+    return Kind(group, version, kind, _plural(kind.lower()), dict)
+
+
+def _plural(singular: str) -> str:
+    """As Kubernetes guesses it where only the kind is named."""
+    if singular.endswith("s"):
+        return f"{singular}es"
+    return f"{singular[:-1]}ies" if singular.endswith("y") else f"{singular}s"

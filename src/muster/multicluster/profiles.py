@@ -1,0 +1,59 @@
+"""From a ClusterProfile to a connection, as cluster-inventory-api does it. Pure.
+
+The profile says where the cluster is, and the administrator's Configuration which program prints a credential for it:
+who may write a profile names no programs. The credential goes to the server that the profile names.
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from muster.api.clusterinventory import ClusterProfile
+from muster.api.config.types import AccessProvider, ExecCredentials
+from muster.multicluster.kubeconfigs import require_trusted
+
+if TYPE_CHECKING:  # what reads kubeconfigs takes long to load, and most clusters have no worker
+    from muster.runtime.kube.kubeconfig import ConnectionConfig
+
+
+class ProfileError(ValueError):
+    """There is no way from a ClusterProfile to its cluster."""
+
+
+def connection(profile: ClusterProfile, configured: Sequence[AccessProvider]) -> "ConnectionConfig":
+    """By the first provider of the Configuration that the profile has, too.
+
+    Raises `ProfileError`, and `UntrustedKubeconfigError` for what asks for more than a connection.
+    """
+    from muster.runtime.kube.kubeconfig import KubeconfigError
+    from muster.runtime.kube.kubeconfig_parse import from_dict
+
+    name, status = profile.metadata.name, profile.status
+    offered = {one.name: one.cluster for one in (*status.credential_providers, *status.access_providers)}
+    provider = next((one for one in configured if one.name in offered), None)
+    if provider is None:
+        raise ProfileError(f'no matching cluster accessor found for cluster profile "{name}"')
+    document = {
+        "current-context": name,
+        "contexts": [{"name": name, "context": {"cluster": name, "user": name}}],
+        "clusters": [{"name": name, "cluster": offered[provider.name]}],
+        "users": [{"name": name, "user": {"exec": _plugin(provider.exec_config)}}],
+    }
+    try:
+        config = from_dict(document, f"ClusterProfile {name}").connection()
+    except KubeconfigError as error:
+        raise ProfileError(str(error)) from None
+    require_trusted(config, plugin=True)
+    return config
+
+
+def _plugin(said: ExecCredentials) -> dict[str, Any]:
+    """As a kubeconfig has it; there is no terminal at which it could ask."""
+    return {
+        "apiVersion": said.api_version,
+        "command": said.command,
+        "args": list(said.args),
+        "env": [{"name": variable.name, "value": variable.value} for variable in said.env],
+        "installHint": said.install_hint,
+        "provideClusterInfo": said.provide_cluster_info,
+        "interactiveMode": "Never",
+    }

@@ -1,0 +1,108 @@
+"""What the earliest-start dispatcher is told: how long a workload would wait in each worker cluster.
+
+It is read from copies: the queues of the workers, and the manager's own workloads. What is read of these is kept for a
+moment, in which what is sent is counted, too: of a thousand jobs that come at once each sees those before it.
+"""
+
+from datetime import datetime, timedelta
+
+from muster.api.conditions import find, is_true
+from muster.api.kueue import ClusterQueue, Workload
+from muster.api.kueue.names import ADMITTED, FINISHED, QUOTA_RESERVED
+from muster.api.managed.dispatch import home_of
+from muster.api.quantity import QuantityError
+from muster.multicluster.clusters import Fleet
+from muster.multicluster.dispatch.earliest import Ahead, Load, seconds_until_start, size
+from muster.queueing.conditions import since
+from muster.queueing.scheduling import runtimes
+from muster.queueing.scheduling.estimate import RunTime, remaining
+from muster.runtime.clock import Clock
+from muster.runtime.informer import Informer
+from muster.runtime.objects import key_of
+
+# The more workloads there are, the longer: reading ten thousand takes a fifth of a second.
+KEPT_SECONDS, KEPT_SECONDS_PER_WORKLOAD = 1.0, 0.0005
+# Where nothing says how long workloads run, all are taken to run alike.
+UNKNOWN_SECONDS = 3600.0
+
+_EMPTY = Load()
+
+
+class Prospects:
+    """Of the workloads of a manager in its fleet."""
+
+    def __init__(self, fleet: Fleet, workloads: Informer[Workload], clock: Clock) -> None:
+        self._fleet, self._workloads, self._clock = fleet, workloads, clock
+        self._recent: dict[runtimes.Queue, tuple[timedelta, ...]] = {}
+        self._loads: dict[tuple[str, str], Load] = {}  # by cluster, and ClusterQueue there
+        self._counted: set[tuple[str, str]] = set()  # workloads, by key, and clusters
+        self._good_until: float | None = None
+        fleet.on_standing(self._follow)
+
+    def seconds(self, workload: Workload, cluster: str) -> float | None:
+        """Until it would start there, if it went there now; None if that cannot be known."""
+        queue = self._queue(workload, cluster)
+        if queue is None:
+            return None
+        self._read()
+        load = self._loads.get((cluster, queue.metadata.name), _EMPTY)
+        try:
+            return seconds_until_start(
+                size(workload), queue, load, self._seconds(self._queue_run(workload), timedelta())
+            )
+        except QuantityError:  # a worker may send anything
+            return None
+
+    def sent(self, workload: Workload, cluster: str) -> None:
+        """It waits there from now on."""
+        self._count(workload, cluster, self._clock.now())
+
+    def _follow(self, cluster: str) -> None:
+        there = self._fleet.get(cluster)
+        if there is not None:
+            there.queues()
+
+    def _queue(self, workload: Workload, cluster: str) -> ClusterQueue | None:
+        """The one that it would be in there."""
+        there = self._fleet.get(cluster)
+        queues = there.queues() if there is not None and there.lost_since is None else None
+        if queues is None or not queues.known or queues.refusal:
+            return None
+        return next(iter(queues.behind([f"{workload.metadata.namespace}/{workload.spec.queue_name}"])), None)
+
+    def _read(self) -> None:
+        moment = self._clock.monotonic()
+        if self._good_until is not None and moment < self._good_until:
+            return
+        now, workloads = self._clock.now(), self._workloads.all()
+        self._good_until = moment + KEPT_SECONDS + KEPT_SECONDS_PER_WORKLOAD * len(workloads)
+        self._recent, self._loads, self._counted = runtimes.recent(workloads), {}, set()
+        for workload in workloads:
+            status = workload.status
+            if is_true(status.conditions, QUOTA_RESERVED) and not is_true(status.conditions, FINISHED):
+                home = home_of(workload.metadata)
+                for cluster in (home,) if home else status.nominated_cluster_names:
+                    self._count(workload, cluster, now)
+
+    def _count(self, workload: Workload, cluster: str, now: datetime) -> None:
+        queue, one = self._queue(workload, cluster), (key_of(workload), cluster)
+        if queue is None or one in self._counted:
+            return
+        self._counted.add(one)
+        holds = home_of(workload.metadata) == cluster
+        ran = now - since(find(workload.status.conditions, ADMITTED), now) if holds else timedelta()
+        run = RunTime(runtimes.limit(workload), self._queue_run(workload).recent)
+        try:
+            ahead = Ahead(size(workload), self._seconds(run, ran), holds)
+        except QuantityError:
+            return
+        where = (cluster, queue.metadata.name)
+        self._loads[where] = self._loads.get(where, _EMPTY).joined(ahead)
+
+    def _queue_run(self, workload: Workload) -> RunTime:
+        """Of those before it."""
+        return RunTime(recent=self._recent.get((workload.metadata.namespace, workload.spec.queue_name), ()))
+
+    def _seconds(self, run: RunTime, ran: timedelta) -> float:
+        rest = remaining(run, max(ran, timedelta()))
+        return rest.time.total_seconds() if rest is not None else UNKNOWN_SECONDS

@@ -1,0 +1,102 @@
+"""The queues of one worker cluster, over one connection: its LocalQueues, and the ClusterQueues behind them.
+
+They are followed from the first time on that they are wanted: most managers never ask, and a worker need not show them.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Any, Self
+
+from muster.api.kueue import CLUSTER_QUEUE, LOCAL_QUEUE, ClusterQueue, LocalQueue
+from muster.api.status import ApiError
+from muster.multicluster.reach import Surroundings
+from muster.multicluster.weights import Weights
+from muster.multicluster.words import one_line
+from muster.runtime.client import Client
+from muster.runtime.informer import Informer
+from muster.runtime.tasks import cancel
+from muster.runtime.transport import TransportError
+
+# Of both kinds, and as JSON; a worker may say anything.
+MOST_QUEUES, MOST_BYTES = 20_000, 64 << 20
+
+log = logging.getLogger(__name__)
+
+
+class Queues:
+    """Followed within the context, once `follow` was called."""
+
+    def __init__(self, around: Surroundings, client: Client, changed: Callable[[], None]) -> None:
+        """changed: told that a queue is another, or that it is known or not. What is used of one is no such change."""
+        self._changed, self._clock = changed, around.clock
+        self._tasks: list[asyncio.Task[None]] = []
+        self._refusals: dict[str, str] = {}  # by kind, why it is not shown; "": it is
+        follow = partial(Informer[Any], client, clock=around.clock, random=around.random, optional=True)
+        self._local: Informer[LocalQueue] = follow(LOCAL_QUEUE, heard=partial(self._heard, LOCAL_QUEUE.plural))
+        self._behind: Informer[ClusterQueue] = follow(CLUSTER_QUEUE, heard=partial(self._heard, CLUSTER_QUEUE.plural))
+        self._weights: list[Weights] = []
+        for informer in (self._local, self._behind):
+            self._weights.append(weights := Weights(informer.kind))
+            informer.on_change(weights.follow)
+            informer.on_change(self._on_change)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await cancel(self._tasks)
+
+    def follow(self) -> None:
+        """From now on."""
+        if not self._tasks:
+            informers: tuple[Informer[Any], ...] = (self._local, self._behind)
+            self._tasks = [asyncio.create_task(one.run(), name=one.name) for one in informers]
+            for task, one in zip(self._tasks, informers, strict=True):
+                task.add_done_callback(partial(self._ended, one.kind.plural))
+
+    @property
+    def known(self) -> bool:
+        """Whether the worker has shown them, or has said that it does not."""
+        return len(self._refusals) == len((self._local, self._behind))
+
+    @property
+    def refusal(self) -> str:
+        """Why it does not show them; "" if it does."""
+        return next(filter(None, self._refusals.values()), "")
+
+    def behind(self, keys: Iterable[str]) -> tuple[ClusterQueue, ...]:
+        """The ClusterQueues behind the LocalQueues with these keys, each once, by name."""
+        local = (self._local.get(key) for key in keys)
+        names = sorted({queue.spec.cluster_queue for queue in local if queue is not None})
+        found = (self._behind.get(name) for name in names)
+        return tuple(queue for queue in found if queue is not None)
+
+    def _on_change(self, old: Any | None, new: Any | None) -> None:
+        if sum(map(len, self._weights)) > MOST_QUEUES:
+            raise OverflowError(f"there are more than {MOST_QUEUES}")
+        if sum(weights.size for weights in self._weights) > MOST_BYTES:
+            raise OverflowError(f"they take more than {MOST_BYTES >> 20} MiB")
+        if old is None or new is None or old.spec != new.spec:
+            self._changed()
+
+    def _heard(self, kind: str, error: ApiError | TransportError | None) -> None:
+        """What interrupts it leaves what is known as it is, unless the worker says that it may not be."""
+        if error is None:
+            informer = self._local if kind == LOCAL_QUEUE.plural else self._behind
+            self._say(kind, "" if informer.version else f"it serves no {kind}")
+        elif isinstance(error, ApiError) and error.code == 403:
+            self._say(kind, one_line(str(error)))
+
+    def _ended(self, kind: str, task: asyncio.Task[None]) -> None:
+        """A worker's answers must not end the engine, whatever is in them."""
+        if not task.cancelled() and (error := task.exception()) is not None:
+            problem = one_line(f"its {kind} cannot be followed: {error}")
+            log.error("of a worker cluster: %s", problem)
+            self._say(kind, problem)
+
+    def _say(self, kind: str, refusal: str) -> None:
+        if self._refusals.get(kind) != refusal:
+            self._refusals[kind] = refusal
+            self._changed()

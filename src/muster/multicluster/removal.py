@@ -1,0 +1,48 @@
+"""Removes from a worker cluster what a manager has there of one workload.
+
+Given are objects with the manager's origin label alone. What is missed is seen later, and removed then.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from muster.api.kinds import Kind
+from muster.api.kueue import WORKLOAD, Workload
+from muster.multicluster.errands import together
+from muster.multicluster.mirrors.table import mirror_of
+from muster.runtime.client import Client
+from muster.runtime.objects import meta_of
+from muster.runtime.refusals import ignoring
+
+
+async def remove(client: Client, jobs: Sequence[tuple[Kind[Any], Any]], clone: Workload | None) -> bool:
+    """Remove the jobs of a workload; then its clone, without which none can start. Raises `ApiError`, `TransportError`.
+
+    The clone holds their quota until their pods have ended: returns whether that was so.
+    """
+    left = [(kind, job) for kind, job in jobs if not _is_spent(kind, job)]
+    await together(remove_job(client, kind, job) for kind, job in left)
+    if not left and clone is not None:
+        await remove_clone(client, clone)
+    return not left
+
+
+async def remove_job(client: Client, kind: Kind[Any], job: Any) -> None:
+    """That very job goes, its pods before it."""
+    meta = meta_of(job)
+    if meta.deletion_timestamp is None:
+        with ignoring("NotFound", "Conflict"):
+            await client.delete(kind, meta.name, meta.namespace, propagation="Foreground", uid=meta.uid)
+
+
+async def remove_clone(client: Client, clone: Workload) -> None:
+    """Kueue holds it by a finalizer, which is taken off, for there may be no Kueue any more."""
+    with ignoring("NotFound"):
+        if clone.metadata.finalizers:
+            clone = await client.patch_object(WORKLOAD, clone, {"metadata": {"finalizers": None}}, lock=False)
+        await client.delete_object(WORKLOAD, clone)
+
+
+def _is_spent(kind: Kind[Any], job: Any) -> bool:
+    mirror = mirror_of(kind.api_version, kind.kind)
+    return mirror is not None and mirror.is_spent(job)

@@ -1,0 +1,80 @@
+"""What worker clusters say, made such that it can be written here: a worker may say anything. Pure."""
+
+import re
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import Any, TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from muster.api.kueue.names import UNKNOWN
+from muster.api.meta import Condition
+from muster.api.status import ApiError
+from muster.api.validation import names
+from muster.queueing.conditions import MAX_MESSAGE
+
+T = TypeVar("T")
+
+# Characters of what a worker says of its problems.
+MOST_SAID = 500
+
+_REASON = re.compile(r"[A-Za-z]([A-Za-z0-9_,:]{0,1022}[A-Za-z0-9_])?")
+
+
+def one_line(text: str, most: int = MOST_SAID) -> str:
+    """What a worker has said, for logs and statuses."""
+    return "".join(c if c.isprintable() else " " for c in text[:most])
+
+
+def in_one_line(error: Exception) -> Exception:
+    """One of the same kind, whose words can be kept and logged."""
+    if isinstance(error, ApiError):
+        return ApiError(replace(error.status, message=one_line(error.status.message)))
+    return type(error)(one_line(str(error)))
+
+
+def reason(text: str) -> str:
+    """Why a condition is as it is, if that is a reason at all."""
+    return text if _REASON.fullmatch(text) else UNKNOWN
+
+
+def zoned(obj: T) -> T:
+    """An object of a worker; a moment in its status that leaves out its zone is one of UTC."""
+    before = getattr(obj, "status", None)
+    status = _zoned(before)
+    return obj if status is before else replace(obj, status=status)  # type: ignore[type-var]
+
+
+def _zoned(said: Any) -> Any:
+    """The same; the very object where there is nothing to change."""
+    if isinstance(said, datetime):
+        return said if said.tzinfo is not None else said.replace(tzinfo=UTC)
+    if isinstance(said, tuple):
+        found = tuple(map(_zoned, said))
+        return said if all(new is old for new, old in zip(found, said, strict=True)) else found
+    if not isinstance(said, Struct):
+        return said
+    fields = {name: getattr(said, name) for name in said.__struct_fields__}
+    changed = {name: new for name, old in fields.items() if (new := _zoned(old)) is not old}
+    return replace(said, **changed) if changed else said
+
+
+def conditions(said: Iterable[Condition]) -> tuple[Condition, ...]:
+    """Those that are conditions; of each type the first."""
+    found = {one.type: one for one in reversed(tuple(said)) if _is_one(one)}
+    return tuple(
+        replace(
+            one,
+            observed_generation=max(0, one.observed_generation),
+            reason=reason(one.reason),
+            message=one_line(one.message, MAX_MESSAGE),
+        )
+        for one in reversed(found.values())
+    )
+
+
+def _is_one(condition: Condition) -> bool:
+    is_named = len(condition.type) <= 316 and not names.label_key(condition.type)
+    is_known = condition.status in ("True", "False", "Unknown")
+    return is_named and is_known and condition.last_transition_time is not None

@@ -1,0 +1,197 @@
+"""What is asked of a worker cluster, and of the manager's server, for one workload: requests, and no memory of them.
+
+What has to be safe does not rest on caches: before a job is made, and before a home is taken back, the servers
+themselves are asked. Each step may be cut or repeated; objects without the manager's origin label are never touched.
+"""
+
+import asyncio
+from collections.abc import Awaitable
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any
+
+from muster.api.conditions import is_true
+from muster.api.kinds import Kind
+from muster.api.kueue import WORKLOAD, Workload
+from muster.api.kueue.names import (
+    DEACTIVATION_TARGET,
+    EVICTED,
+    EVICTED_ON_MANAGER_CLUSTER,
+    FINISHED,
+    MULTI_KUEUE_ORIGIN_LABEL,
+    PREBUILT_WORKLOAD_NAME_LABEL,
+    QUOTA_RESERVED,
+)
+from muster.api.managed.dispatch import home_of
+from muster.api.managed.jobs import prebuilt_name
+from muster.api.meta import OwnerReference
+from muster.api.status import ApiError
+from muster.api.validation import names
+from muster.jobs.podgroup.reference import Reference
+from muster.multicluster import companions
+from muster.multicluster.connection import RemoteCluster
+from muster.multicluster.dispatch.clone import clone, is_ours, promoted, resized
+from muster.multicluster.dispatch.views import Remote
+from muster.multicluster.dispatched import Copies, Dispatched, is_group
+from muster.multicluster.removal import remove
+from muster.queueing.conditions import put
+from muster.queueing.elastic.growth import afforded
+from muster.runtime.client import Client
+from muster.runtime.clock import Clock
+from muster.runtime.objects import meta_of
+from muster.runtime.refusals import is_refusal
+
+
+class BarredError(Exception):
+    """A Workload or job that this manager did not make, or a PodGroup, has the name that its own would have."""
+
+
+@dataclass(frozen=True, slots=True)
+class Worker:
+    """One worker cluster, written to by a manager. here: the manager's own server."""
+
+    there: RemoteCluster
+    here: Client
+    clock: Clock
+    origin: str
+
+    async def create(self, one: Dispatched) -> bool:
+        """A clone may try to get quota there. Raises `BarredError`. Whether it was made now."""
+        meta, kind = one.workload.metadata, WORKLOAD.seen_as(dict)
+        document = await self.here.get(kind, meta.name, meta.namespace)
+        try:
+            await self.there.client.create(kind, clone(document, self.origin), meta.namespace)
+        except ApiError as error:
+            if not is_refusal(error, "AlreadyExists"):
+                raise
+            if await self._clone(one) is None:
+                raise BarredError from None
+            return False
+        return True
+
+    async def promote(self, workload: Workload, found: Workload) -> Workload:
+        """The clone gets the priority from here."""
+        edits = promoted(workload.spec, found.spec)
+        return await self.there.client.edit_object(WORKLOAD, found, edits) if edits else found
+
+    async def resize(self, workload: Workload, found: Workload, *, dry_run: bool = False) -> None:
+        """The clone gets the size from here."""
+        if edits := resized(workload, found):
+            await self.there.client.edit_object(WORKLOAD, found, edits, dry_run=dry_run)
+
+    async def evict(self, found: Workload) -> None:
+        """The clone has to stop, in the words in which Kueue says it."""
+        reason, message = EVICTED_ON_MANAGER_CLUSTER, "Evicted on manager cluster"
+        conditions = put(found.status.conditions, DEACTIVATION_TARGET, True, reason, message, self.clock.now())
+        patch = {"status": {"conditions": conditions}}
+        await self.there.client.patch_object(WORKLOAD, found, patch, subresource="status")
+
+    def seen(self, one: Dispatched) -> Copies:
+        """Its jobs there, as they were last seen."""
+        found = {(kind, meta_of(job).name): job for kind, job in self.there.jobs_of(one.key)}
+        if one.mirror is not None:
+            kind = one.mirror.kind
+            named = ((name, self.there.job(kind, f"{one.namespace}/{name}")) for name in one.job_names)
+            found |= {(kind, name): job for name, job in named if job is not None}
+        return one.split((kind, job) for (kind, _), job in found.items())
+
+    async def remove(self, one: Dispatched) -> bool:
+        """Whether all has gone of which is known: a home is asked itself before it is one no more (`look`)."""
+        copies = self.seen(one)
+        own = [(one.mirror.kind, job) for job in copies.own.values()] if one.mirror is not None else []
+        return await remove(self.there.client, [*own, *copies.strays], self.there.workload(one.key))
+
+    async def look(self, one: Dispatched) -> Remote:
+        """What its server knows of that this manager made there for the workload."""
+        return Remote(self.there.name, workload=await self._clone(one), job=one.found(await self._jobs(one)))
+
+    async def accompany(self, one: Dispatched, group: Reference) -> None:
+        """The PodGroup that its pods name is there before them. Raises `BarredError`; `ApiError` if none is here."""
+        clone = await self._clone(one)
+        if clone is None:
+            return  # nothing starts there
+        meta = clone.metadata
+        owner = OwnerReference(api_version=WORKLOAD.api_version, kind=WORKLOAD.kind, name=meta.name, uid=meta.uid)
+        try:
+            await companions.bring(self.here, self.there.client, group, one.namespace, self.origin, owner)
+        except companions.StrangerError:
+            raise BarredError from None
+
+    async def start(self, one: Dispatched, job: Any) -> bool:
+        """Make the job there, if the server here says, too, that this is its home. Raises `BarredError`.
+
+        Whether it was made now.
+        """
+        mirror, meta, name = one.mirror, one.workload.metadata, meta_of(job).name
+        assert mirror is not None
+        now = await self.here.get(WORKLOAD, meta.name, meta.namespace)
+        if now.metadata.uid != meta.uid or not _may_start(now, self.there.name):
+            return False
+        kind = mirror.kind.seen_as(dict)
+        document = await self.here.get(kind, name, one.namespace)
+        if meta_of(document).uid != meta_of(job).uid:
+            return False
+        copy = mirror.copy(document, meta.name, self.origin, afforded(now))
+        try:
+            await self.there.client.create(kind, copy, one.namespace)
+        except ApiError as error:
+            if not is_refusal(error, "AlreadyExists"):
+                raise
+            if await self._job(one, name) is None:
+                raise BarredError from None
+            return False
+        return True
+
+    async def is_barred(self, one: Dispatched) -> bool:
+        """Whether something that this manager did not make has the name that its own would have."""
+        finds: list[Awaitable[Any]] = [self.there.client.find(WORKLOAD, one.workload.metadata.name, one.namespace)]
+        if one.mirror is not None:
+            finds += (self.there.client.find(one.mirror.kind, name, one.namespace) for name in one.job_names)
+        if any(found is not None and not self._is_ours(found) for found in await asyncio.gather(*finds)):
+            return True
+        groups = one.groups(one.jobs)
+        looks = (companions.is_barred(self.there.client, group, one.namespace, self.origin) for group in groups)
+        return any(await asyncio.gather(*looks))
+
+    async def _clone(self, one: Dispatched) -> Workload | None:
+        found = await self.there.client.find(WORKLOAD, one.workload.metadata.name, one.namespace)
+        return found if found is not None and self._is_ours(found) else None
+
+    async def _jobs(self, one: Dispatched) -> Copies:
+        """By their names; and by that of the workload where it does not say by itself, for good, what its jobs are."""
+        found = await asyncio.gather(*(self._job(one, name) for name in one.job_names))
+        jobs = [(one.mirror.kind, job) for job in found if job is not None] if one.mirror is not None else []
+        if one.mirror is None or is_group(one.workload.metadata):
+            kinds = (
+                [one.mirror.kind] if one.mirror is not None else sorted(self.there.served, key=lambda kind: kind.kind)
+            )
+            lists = await asyncio.gather(*(self._of_workload(one, kind) for kind in kinds))
+            named = {meta_of(job).name for _, job in jobs}
+            jobs += [(kind, job) for kind, job in chain.from_iterable(lists) if meta_of(job).name not in named]
+        return one.split(jobs)
+
+    async def _of_workload(self, one: Dispatched, kind: Kind[Any]) -> list[tuple[Kind[Any], Any]]:
+        name, labels = one.workload.metadata.name, f"{MULTI_KUEUE_ORIGIN_LABEL}={self.origin}"
+        if not names.label_value(name):  # so it is a label of each of its jobs, too
+            labels += f",{PREBUILT_WORKLOAD_NAME_LABEL}={name}"
+        found = (await self.there.client.list(kind, one.namespace, labels=labels)).items
+        return [(kind, job) for job in found if self._is_ours(job) and prebuilt_name(meta_of(job)) == name]
+
+    async def _job(self, one: Dispatched, name: str) -> Any:
+        if one.mirror is None:
+            return None
+        found = await self.there.client.find(one.mirror.kind, name, one.namespace)
+        return found if found is not None and self._is_ours(found) else None
+
+    def _is_ours(self, obj: Any) -> bool:
+        return is_ours(meta_of(obj), self.origin)
+
+
+def _may_start(workload: Workload, home: str) -> bool:
+    conditions = workload.status.conditions
+    return (
+        home_of(workload.metadata) == home
+        and is_true(conditions, QUOTA_RESERVED)
+        and not is_true(conditions, EVICTED)
+        and not is_true(conditions, FINISHED)
+    )

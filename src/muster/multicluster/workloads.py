@@ -1,0 +1,305 @@
+"""Workloads that run in another cluster: `dispatch.decide` decides, this reads, writes here, and sends errands there.
+
+It may be cut between any two writes, and the next look goes on.
+"""
+
+from collections.abc import Awaitable, Callable, Iterable
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Any, Final, TypeAlias
+
+from msgspec.structs import replace
+
+from muster.api.conditions import is_true
+from muster.api.config.types import EARLIEST_START, MultiKueue
+from muster.api.core import POD
+from muster.api.durations import SECOND
+from muster.api.kueue import ADMISSION_CHECK, MULTI_KUEUE_CONFIG, WORKLOAD, AdmissionCheck, MultiKueueConfig, Workload
+from muster.api.kueue.names import FINISHED, MULTI_KUEUE_CONTROLLER
+from muster.api.managed.dispatch import HOME_ANNOTATION, REFUSED_ANNOTATION, home_of
+from muster.api.notes import Note
+from muster.multicluster.clusters import Fleet
+from muster.multicluster.connection import RemoteCluster
+from muster.multicluster.dispatch.decide import EVENT, decide, is_clear, of_workload
+from muster.multicluster.dispatch.views import DispatchPlan, DispatchSettings, DispatchView, Remote
+from muster.multicluster.dispatched import Dispatched, is_group, owners_of
+from muster.multicluster.errands import Errand, Errands, together
+from muster.multicluster.metrics import DispatchMetrics
+from muster.multicluster.mirrors.framework import Mirror
+from muster.multicluster.prospects import Prospects
+from muster.multicluster.removal import remove
+from muster.multicluster.steps import GOING_SECONDS, Steps
+from muster.multicluster.words import one_line, zoned
+from muster.multicluster.worker import Worker
+from muster.runtime.controller import Result
+from muster.runtime.events.recorder import Recorder
+from muster.runtime.manager import Manager
+from muster.runtime.objects import key_of, merge_patch, meta_of, reference
+from muster.runtime.ownwrites import MutationCache
+from muster.runtime.reconciler import Reconciler
+from muster.runtime.refusals import ignoring
+
+WORKERS: Final = 16
+# What comes from workers about a workload within so long is one look (upstream takes 1 s).
+GATHER_SECONDS = 0.1
+
+_BY_OWNER, _BY_CHECK = "dispatch-owner", "dispatch-check"
+
+Configured: TypeAlias = AdmissionCheck | MultiKueueConfig
+Step: TypeAlias = Callable[[Worker, Dispatched], Awaitable[Result]]
+
+
+class DispatchController(Reconciler):
+    """Runs under a `Manager`. fleet: the workers. mirrors: the kinds of jobs that can be dispatched."""
+
+    name = "multikueue-workload"
+
+    def __init__(
+        self,
+        manager: Manager,
+        fleet: Fleet,
+        mirrors: Iterable[Mirror[Any]],
+        recorder: Recorder,
+        configuration: MultiKueue,
+    ) -> None:
+        super().__init__(manager, workers=WORKERS)
+        self._fleet, self._recorder = fleet, recorder
+        self._mirrors = {(mirror.kind.api_version, mirror.kind.kind): mirror for mirror in mirrors}
+        self._settings = _settings(configuration, manager.clock.now())
+        self._workloads = manager.informer(WORKLOAD, indexes={_BY_OWNER: _owner, _BY_CHECK: _checks_of})
+        by_start = configuration.dispatcher_name == EARLIEST_START
+        self._prospects = Prospects(fleet, self._workloads, manager.clock) if by_start else None
+        self._checks = manager.informer(ADMISSION_CHECK)
+        self._configs = manager.informer(MULTI_KUEUE_CONFIG, optional=True)
+        self._jobs = {key: manager.informer(mirror.kind, optional=True) for key, mirror in self._mirrors.items()}
+        self._unknown: dict[str, datetime] = {}  # clusters that are named and not there, and since when
+        self._gone: set[str] = set()  # workloads that were deleted, whose clusters have not been looked at since
+        self._known = MutationCache(self._workloads.get)
+        self._metrics = DispatchMetrics(manager.registry)
+        self._steps = Steps(manager.client, manager.clock, configuration.origin, self._metrics)
+        look = self._controller.queue.add_after
+        self._errands = Errands(manager.clock, manager.random, look, self._refused)
+        self._workloads.on_change(self._saw)
+        self._controller.watch(self._workloads)
+        self._controller.watch(self._checks, self._of_check, when=_says_otherwise)
+        self._controller.watch(self._configs, self._of_config, when=_says_otherwise)
+        for jobs in self._jobs.values():
+            self._controller.watch(jobs, self._of_job)
+        fleet.on_change(partial(self._controller.queue.add_after, seconds=GATHER_SECONDS))
+        fleet.on_standing(self._stands)
+
+    def _saw(self, old: Workload | None, new: Workload | None) -> None:
+        """What was written here is kept until it is seen."""
+        if (seen := new if new is not None else old) is not None:
+            self._known.is_news(key_of(seen), new)
+            (self._gone.add if new is None else self._gone.discard)(key_of(seen))
+
+    def _of_job(self, job: Any) -> Iterable[str]:
+        return map(key_of, self._workloads.by(_BY_OWNER, meta_of(job).uid))
+
+    def _of_check(self, check: AdmissionCheck) -> Iterable[str]:
+        return map(key_of, self._workloads.by(_BY_CHECK, check.metadata.name))
+
+    def _of_config(self, config: MultiKueueConfig) -> Iterable[str]:
+        for check in self._multikueue_checks().values():
+            if check.spec.parameters is not None and check.spec.parameters.name == config.metadata.name:
+                yield from self._of_check(check)
+
+    def _stands(self, _cluster: str) -> None:
+        """A cluster is there or is not: those who look for a home look again."""
+        for name in self._multikueue_checks():
+            for workload in self._workloads.by(_BY_CHECK, name):
+                if not home_of(workload.metadata):
+                    self._controller.queue.add(key_of(workload))
+
+    async def run(self) -> None:
+        """Reconcile until `stop`, then cut what is under way in workers."""
+        try:
+            await super().run()
+        finally:
+            await self._errands.close()
+
+    # One look at one workload.
+
+    async def _reconcile(self, key: str) -> Result:
+        workload = self._known.get(key)
+        if workload is None:
+            self._steps.forget(key)
+            self._clear(key)
+            return None
+        one = self._dispatched(workload)
+        view = self._view(one)
+        if not view.check and not view.home and all(remote.is_empty for remote in view.remotes):
+            return None
+        plan = decide(view, self._settings, self._clock.now())
+        if self._prospects is not None:
+            for cluster in plan.create:
+                self._prospects.sent(workload, cluster)
+        with ignoring("NotFound", "Conflict"):  # it has changed: its change brings it back
+            if plan.home == view.home:
+                return await self._carry_out(one, plan)
+            await self._move(one, view.home, plan.home)
+        return None
+
+    def _clear(self, key: str) -> None:
+        """What a deleted workload has left in clusters within reach goes; all else is collected as garbage."""
+        found = (there for name in self._fleet.names() if (there := self._fleet.get(name)) and there.lost_since is None)
+        left = [there for there in found if there.workload(key) is not None or there.jobs_of(key)]
+        if key not in self._gone or not left:
+            self._gone.discard(key)
+            self._errands.forget(key)
+            return
+        clear = {there.name: Errand("clear", partial(self._clear_in, there, key)) for there in left}
+        self._errands.want(key, clear)
+
+    async def _clear_in(self, there: RemoteCluster, key: str) -> Result:
+        return None if await remove(there.client, there.jobs_of(key), there.workload(key)) else GOING_SECONDS
+
+    def _dispatched(self, workload: Workload) -> Dispatched:
+        owners = owners_of(workload.metadata)
+        kind = (owners[0].api_version, owners[0].kind) if owners else ("", "")
+        if not owners and is_group(workload.metadata):
+            kind = (POD.api_version, POD.kind)
+        owners = tuple(owner for owner in owners if (owner.api_version, owner.kind) == kind)
+        mirror, jobs = self._mirrors.get(kind), self._jobs.get(kind)
+        if jobs is None:
+            return Dispatched(workload, owners, mirror, ())
+        found = ((owner, jobs.get(f"{workload.metadata.namespace}/{owner.name}")) for owner in owners)
+        here = tuple(job for owner, job in found if job is not None and meta_of(job).uid == owner.uid)
+        return Dispatched(workload, owners, mirror, here)
+
+    def _view(self, one: Dispatched) -> DispatchView:
+        home = home_of(one.workload.metadata)
+        checks = self._multikueue_checks()
+        name = of_workload(one.workload.status, checks)
+        parameters = checks[name].spec.parameters if name else None
+        config = self._configs.get(parameters.name) if parameters is not None else None
+        chosen = config.spec.clusters if config is not None else ()
+        clusters = dict.fromkeys((*chosen, *filter(None, (home,)), *self._fleet.names()))
+        remotes = tuple(self._remote(cluster, one, chosen_for=cluster in chosen) for cluster in clusters)
+        return DispatchView(one.workload, name, home, one.objection, self._is_mirrored(one, home), remotes)
+
+    def _multikueue_checks(self) -> dict[str, AdmissionCheck]:
+        checks = (check for check in self._checks.all() if check.spec.controller_name == MULTI_KUEUE_CONTROLLER)
+        return {check.metadata.name: check for check in checks}
+
+    def _remote(self, cluster: str, one: Dispatched, *, chosen_for: bool) -> Remote:
+        there = self._fleet.get(cluster)
+        if there is None:
+            return Remote(cluster, chosen_for, lost_since=self._unknown.setdefault(cluster, self._clock.now()))
+        self._unknown.pop(cluster, None)
+        chosen_for = chosen_for and (one.mirror is None or there.serves(one.mirror.kind))
+        copies = self._steps.worker(there).seen(one)
+        barred = len(copies.own) < len(one.job_names) and cluster in self._steps.barred(one.key)
+        seconds, asked = None, one.workload.status.nominated_cluster_names
+        if self._prospects is not None and chosen_for and not home_of(one.workload.metadata) and cluster not in asked:
+            seconds = self._prospects.seconds(one.workload, cluster)
+        clone, job = zoned(there.workload(one.key)), one.found(copies)
+        return Remote(cluster, chosen_for, there.lost_since, clone, job, seconds, barred)
+
+    def _is_mirrored(self, one: Dispatched, home: str) -> bool:
+        """Whether what has ended there is shown here."""
+        there, mirror = self._fleet.get(home), one.mirror
+        clone = there.workload(one.key) if there is not None else None
+        if there is None or mirror is None or clone is None or not is_true(clone.status.conditions, FINISHED):
+            return False
+        copies = self._steps.worker(there).seen(one).own
+        pairs = ((job, copy) for job in one.jobs if (copy := copies.get(meta_of(job).name)) is not None)
+        return all(self._steps.is_unshown(one, copy) or mirror.status(job, copy) == {} for job, copy in pairs)
+
+    # What is done.
+
+    async def _move(self, one: Dispatched, before: str, home: str) -> None:
+        """Store the home. It is taken back where a look at that cluster itself finds it clear, or where it is lost."""
+        there = self._fleet.get(before)
+        if there is None or there.lost_since is not None:
+            await self._store(one, home)
+        else:
+            leave = partial(self._in, before, one, (partial(self._leave_home, home=home),))
+            self._errands.want(one.key, {before: Errand(("leave", home), leave)})
+
+    async def _leave_home(self, worker: Worker, one: Dispatched, *, home: str) -> Result:
+        if (wait := self._steps.unsettled_seconds(one)) > 0:
+            return wait
+        clear = is_clear(one.workload, await worker.look(one))
+        if not (clear and await worker.there.is_itself()):  # else perhaps another cluster was asked
+            return GOING_SECONDS
+        await self._store(one, home)
+        return None
+
+    async def _store(self, one: Dispatched, home: str) -> None:
+        patch = {"metadata": {"annotations": {HOME_ANNOTATION: home or None, REFUSED_ANNOTATION: None}}}
+        self._known.wrote(await self._client.patch_object(WORKLOAD, one.workload, patch))
+
+    async def _carry_out(self, one: Dispatched, plan: DispatchPlan) -> Result:
+        workload = one.workload
+        if plan.status != workload.status:
+            status = merge_patch(plan.status, workload.status)
+            workload = await self._client.patch_object(WORKLOAD, workload, {"status": status}, subresource="status")
+            self._known.wrote(workload)
+            if plan.status.cluster_name and one.workload.status.cluster_name is None:
+                self._metrics.admitted(one.cluster_queue, plan.status.cluster_name)
+        for note in plan.notes:
+            self._tell(workload, note)
+        self._errands.want(one.key, self._errands_of(one, plan))
+        if plan.stopped and one.mirror is not None:  # last, for the server here may refuse it for good
+            for job in one.jobs:
+                await self._steps.write_status(one, job, one.mirror.stopped(job, self._clock.now()))
+        return None if plan.wake_at is None else max(0.0, (plan.wake_at - self._clock.now()).total_seconds())
+
+    def _errands_of(self, one: Dispatched, plan: DispatchPlan) -> dict[str, Errand]:
+        """What the plan asks of the workers."""
+        asked: list[tuple[str, Step]] = [
+            *((cluster, self._steps.create) for cluster in plan.create),
+            *((cluster, self._steps.align) for cluster in plan.align),
+            *((cluster, self._steps.remove) for cluster in plan.remove),
+            (plan.evict, self._steps.evict),
+            (plan.mirror, self._steps.mirror),
+        ]
+        if not plan.home:
+            asked += ((cluster, self._steps.is_barred) for cluster in self._steps.barred(one.key))
+        steps: dict[str, tuple[Step, ...]] = {}
+        for cluster, step in asked:
+            there = self._fleet.get(cluster)
+            if there is not None and there.lost_since is None:
+                steps[cluster] = (*steps.get(cluster, ()), step)
+        return {cluster: Errand(found, partial(self._in, cluster, one, found)) for cluster, found in steps.items()}
+
+    async def _in(self, cluster: str, one: Dispatched, steps: Iterable[Step]) -> Result:
+        """Take steps in a worker, side by side."""
+        there = self._fleet.get(cluster)
+        if there is None:
+            return None
+        worker = self._steps.worker(there)
+        return await together(step(worker, one) for step in steps)
+
+    def _refused(self, key: str, cluster: str, error: Exception) -> None:
+        workload = self._known.get(key)
+        if workload is not None:
+            self._tell(workload, Note("Warning", EVENT, f'Worker cluster "{cluster}": {one_line(str(error))}'))
+
+    def _tell(self, workload: Workload, note: Note) -> None:
+        self._recorder.event(reference(WORKLOAD, workload), note.type, note.reason, note.message)
+
+
+def _settings(configuration: MultiKueue, now: datetime) -> DispatchSettings:
+    lost_timeout = timedelta(seconds=configuration.worker_lost_timeout / SECOND)
+    settings = DispatchSettings(lost_timeout, configuration.dispatcher_name, began=now)
+    rounds = configuration.incremental_dispatcher_config
+    return settings if rounds is None else replace(settings, step=rounds.step_size)
+
+
+def _owner(workload: Workload) -> Iterable[str]:
+    return [owner.uid for owner in owners_of(workload.metadata)]
+
+
+def _checks_of(workload: Workload) -> Iterable[str]:
+    """Those that are asked: what has ended asks none."""
+    over = is_true(workload.status.conditions, FINISHED)
+    return () if over else [check.name for check in workload.status.admission_checks]
+
+
+def _says_otherwise(
+    old: AdmissionCheck | MultiKueueConfig | None, new: AdmissionCheck | MultiKueueConfig | None
+) -> bool:
+    return old is None or new is None or old.spec != new.spec

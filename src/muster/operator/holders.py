@@ -1,0 +1,56 @@
+"""Who works on a cluster: the holder of the Lease of engines, Kueue's and Muster's, if it renews it.
+
+Only what this machine's own clock measures counts, as in an election: the times in a Lease are of other clocks.
+"""
+
+from collections.abc import Callable
+
+from muster.api.config import Configuration
+from muster.api.coordination import LEASE, Lease
+from muster.operator.precedence import is_ours, place
+from muster.runtime.client import Client
+from muster.runtime.clock import Clock
+
+# A Lease that may be held is looked at as often.
+LOOK_SECONDS = 2.0
+
+Said = Callable[[str], None]
+
+
+async def other_manager(client: Client, clock: Clock, configuration: Configuration, said: Said) -> str:
+    """The identity of another program's manager that works; "" if none does, as `working` finds out.
+
+    Raises `ApiError` where the Lease may not be seen: an engine may work.
+    """
+    namespace, name = place(configuration)
+    lease: Lease | None = await client.find(LEASE, name, namespace)
+    if lease is None or is_ours(lease.spec.holder_identity or ""):
+        return ""
+    found = await working(client, clock, configuration, said)
+    return "" if is_ours(found) else found
+
+
+async def working(client: Client, clock: Clock, configuration: Configuration, said: Said, but: str = "") -> str:
+    """The identity of who holds the Lease and renews it; "" if none has for as long as it lasts.
+
+    said: told what is waited for, if anything is. but: an identity that does not count.
+    """
+    namespace, name = place(configuration)
+    first: Lease | None = await client.find(LEASE, name, namespace)
+    if first is None or first.spec.holder_identity in (None, "", but):
+        return ""
+    lasts = first.spec.lease_duration_seconds or 0
+    said(
+        f"{first.spec.holder_identity} holds the Lease {namespace}/{name}: whether it still works is seen within"
+        f" {lasts} s"
+    )
+    until = clock.monotonic() + lasts
+    while (left := until - clock.monotonic()) > 0:
+        await clock.sleep(min(LOOK_SECONDS, left))
+        now: Lease | None = await client.find(LEASE, name, namespace)
+        if now is None:
+            return ""
+        if now.metadata.resource_version != first.metadata.resource_version:
+            holder = now.spec.holder_identity or ""
+            return "" if holder == but else holder
+    return ""

@@ -1,0 +1,121 @@
+"""A replica as a process: its connection, its signals, and where it is asked how it does."""
+
+import asyncio
+import signal
+import ssl
+from collections.abc import Callable, Iterable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, nullcontext
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from cryptography.x509.oid import ExtendedKeyUsageOID
+
+from muster.api.config import Configuration
+from muster.controllers.engine import Part
+from muster.insight.reader.queues import is_embedded
+from muster.operator.admission import Webhooks
+from muster.operator.endpoints import metrics, probes, serving
+from muster.operator.precedence import identity
+from muster.operator.replica import FIELD_MANAGER, PARTS, OtherManagerError, Replica
+from muster.operator.scrapers import Scrapers
+from muster.operator.serving import certificates
+from muster.operator.signals import stop_on
+from muster.operator.visibility import visibility
+from muster.runtime.certificates import issued, made_authority, subject_of
+from muster.runtime.client import Client
+from muster.runtime.clock import RealClock
+from muster.runtime.givens import Givens
+from muster.runtime.ids import Ids, Random
+from muster.runtime.kube.https import HttpsTransport
+from muster.runtime.kube.kubeconfig import ConnectionConfig
+from muster.runtime.kube.tls import load_pair, server_context
+from muster.runtime.manager import Manager
+from muster.runtime.process.garbage import settle
+from muster.runtime.tasks import together
+
+# Of the certificate for metrics: no process lives as long.
+_METRICS_LIFE = timedelta(days=365)
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What `muster controllers` was told.
+
+    host: the name of this machine, or pod. plain_metrics: metrics are served over HTTP, to all who ask.
+    webhooks: whether they are served.
+    """
+
+    connection: ConnectionConfig
+    configuration: Configuration
+    host: str
+    parts: Iterable[Part] = PARTS
+    plain_metrics: bool = False
+    webhooks: bool = True
+
+
+async def operate(options: Options, signals: Iterable[signal.Signals], said: Callable[[str], None]) -> None:
+    """Run until one of the signals. said: told where it serves what.
+
+    Raises as `Replica.run` and `Webhooks.run`, and `BadAddressError`, `OSError`.
+    """
+    clock, random, ids, settings = RealClock(), Random(), Ids(), options.configuration
+    transport = HttpsTransport(options.connection, clock, random)
+    name = identity(options.host, ids.uid())
+    pod = options.host if settings.features.enabled("VisibilityOnDemand") else ""
+    replica = Replica(transport, Givens(clock, ids, random), settings, name, options.parts, pod=pod)
+
+    def manager() -> Manager:
+        # Its requests wait for no turn: a server waits for the answers.
+        return Manager(Client(transport, field_manager=FIELD_MANAGER), clock, random)
+
+    # Each part has one of its own, so that none waits for what another may not read.
+    keeping, shows = manager(), settings.features.enabled("VisibilityOnDemand")
+    kept = certificates(keeping, settings)
+    webhooks = Webhooks(keeping, manager(), kept, settings, replica, said) if options.webhooks else None
+    shown = visibility(manager(), kept, settings, replica, said) if shows else nullcontext()
+    stop_on(signals, replica.stop)
+    judge = context = None
+    if not options.plain_metrics:
+        judge = Scrapers(Client(transport, field_manager=FIELD_MANAGER), clock).status
+        context = _certified(clock.now(), options.host)
+    async with AsyncExitStack() as stack:
+        stack.push_async_callback(transport.close)
+        if await is_embedded(Client(transport)):
+            raise OtherManagerError("this is a cluster of `muster up`, which has an engine of its own already")
+        health = settings.health.health_probe_bind_address
+        # One that serves webhooks is ready, whatever it waits for: the server may need its answers for that.
+        ready = (webhooks.unready, replica.unready) if webhooks is not None else (replica.unready,)
+        port = await stack.enter_async_context(serving(health, probes(settings.health, *ready)))
+        said(f"probes at port {port}" if port else "no probes")
+        exposed = metrics(replica.registry, judge)
+        port = await stack.enter_async_context(serving(settings.metrics.bind_address, exposed, context))
+        said(f"metrics at port {port}" if port else "no metrics")
+        settling = asyncio.create_task(_settle(replica))
+        stack.callback(settling.cancel)
+        serves = webhooks is not None or shows
+        await together(replica.run(), *([asked(replica, keeping, webhooks, shown)] if serves else []))
+
+
+async def asked(
+    replica: Replica, keeping: Manager, webhooks: Webhooks | None, shown: AbstractAsyncContextManager[None]
+) -> None:
+    """Serve what the server asks, once no other program's manager works here, whose certificate it may be."""
+    await replica.alone.wait()
+    async with shown:
+        await together(keeping.run(), *([webhooks.run()] if webhooks is not None else []))
+
+
+async def _settle(replica: Replica) -> None:
+    """What a start reads of a big cluster stays: to look through it again and again would take seconds each time."""
+    await replica.started.wait()
+    settle()
+
+
+def _certified(now: datetime, host: str) -> ssl.SSLContext:
+    """TLS with a certificate of this process alone, as scrapers of controller-runtime's metrics are used to."""
+    authority = made_authority("muster-metrics-ca", now, _METRICS_LIFE)
+    names = (host, "localhost")
+    own = issued(authority, subject_of("muster-metrics"), ExtendedKeyUsageOID.SERVER_AUTH, now, _METRICS_LIFE, names)
+    context = server_context()
+    load_pair(context, own.certificate_pem, own.key_pem)
+    return context

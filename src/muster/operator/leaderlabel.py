@@ -1,0 +1,85 @@
+"""Puts a label on the pod that leads, by which the Service of what only the leader serves selects it while it serves.
+
+Only a leader writes it, behind the fence of its Lease, and takes it off the pod that led before. Outside a pod there is
+nothing to put it on.
+"""
+
+import asyncio
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from muster.api.core import POD
+from muster.api.meta import Object
+from muster.api.status import ApiError
+from muster.runtime.manager import Manager
+from muster.runtime.refusals import ignoring
+from muster.runtime.tasks import first
+from muster.runtime.transport import TransportError
+
+LABEL: Final = "muster.dev/leader"
+VALUE: Final = "true"
+RETRY_SECONDS: Final = 10.0
+
+_POD: Final = POD.seen_as(Object)
+
+log = logging.getLogger(__name__)
+
+
+class LeaderLabel:
+    """Runs under the manager of a replica that leads."""
+
+    name = "leader-label"
+
+    def __init__(self, manager: Manager, namespace: str, pod: str) -> None:
+        """pod: the name of this replica's own."""
+        self._client, self._clock = manager.client, manager.clock
+        self._namespace, self._pod = namespace, pod
+        self._labelled = manager.informer(_POD, namespace=namespace, labels=f"{LABEL}={VALUE}")
+        self._wanted = False
+        self._changed, self._stopping = asyncio.Event(), asyncio.Event()
+        self._labelled.on_change(lambda _old, _new: self._changed.set())
+
+    @contextmanager
+    def wanted(self) -> Iterator[None]:
+        """Have our own pod selected within the context."""
+        self._wanted = True
+        self._changed.set()
+        try:
+            yield
+        finally:
+            self._wanted = False
+            self._changed.set()
+
+    async def run(self) -> None:
+        """Put it where it is missing, and take it off where it is not wanted."""
+        self._changed.set()
+        while not self._stopping.is_set():
+            await self._changed.wait()
+            self._changed.clear()
+            try:
+                await self._look()
+            except (ApiError, TransportError) as error:
+                log.warning("the leader's pod could not be labelled: %s", error)
+                await first(self._clock.sleep(RETRY_SECONDS), self._stopping.wait())
+                self._changed.set()
+
+    async def stop(self) -> None:
+        """End soon."""
+        self._stopping.set()
+        self._changed.set()
+
+    async def _look(self) -> None:
+        labelled, wanted = (
+            {pod.metadata.name for pod in self._labelled.all()},
+            {self._pod} if self._wanted else set[str](),
+        )
+        for name in sorted(labelled - wanted):
+            await self._put(name, None)
+        for name in wanted - labelled:
+            await self._put(name, VALUE)
+
+    async def _put(self, pod: str, value: str | None) -> None:
+        with ignoring("NotFound"):
+            await self._client.patch(_POD, pod, {"metadata": {"labels": {LABEL: value}}}, self._namespace)

@@ -1,0 +1,204 @@
+"""One replica of the engine: it waits for the Lease, works for as long as it holds it, and says how it does.
+
+All that it writes, here and in worker clusters, goes through the Lease's fence: a replica that has lost it writes
+nothing more, whatever its parts still try. It works once: one that has lost the Lease begins again as a new process.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING, TypeAlias
+from weakref import WeakSet
+
+from muster.api.config import Configuration
+from muster.api.durations import SECOND
+from muster.controllers.engine import Part, assemble
+from muster.controllers.kept import Kept
+from muster.controllers.queueing.status.visibility import Visibility
+from muster.multicluster.reach import Reach, over_https
+from muster.operator.holders import other_manager
+from muster.operator.leaderlabel import LeaderLabel
+from muster.operator.precedence import beside_others, place
+from muster.runtime.client import Client
+from muster.runtime.clock import Clock
+from muster.runtime.events.recorder import EventSink
+from muster.runtime.givens import Givens
+from muster.runtime.ids import Random
+from muster.runtime.leases import Election, Timing
+from muster.runtime.manager import Manager
+from muster.runtime.metrics import Registry
+from muster.runtime.pace import paced_as
+from muster.runtime.tasks import cancel
+from muster.runtime.transport import Transport
+from muster.runtime.yielding import YieldingTransport
+
+if TYPE_CHECKING:
+    from muster.runtime.kube.kubeconfig import ConnectionConfig
+
+# What runs beside kube-controller-manager, which makes the pods of Jobs.
+PARTS = tuple(part for part in Part if part is not Part.JOBS)
+# The objects that are ours are written under this name, as field managers go.
+FIELD_MANAGER = "muster"
+# What is still not known of the cluster after so long is said.
+PATIENCE_SECONDS = 10.0
+
+Fence: TypeAlias = Callable[[Transport], Transport]
+
+log = logging.getLogger(__name__)
+
+
+class OtherManagerError(Exception):
+    """Another program's manager leads; says which, and what to do."""
+
+
+class Replica:
+    """One of those that may lead.
+
+    alone: set once it is known that no other program's manager works here. began: set once it works, or is about to.
+    started: set once its parts work. visibility: who waits, once it leads; None if it keeps no queues.
+    """
+
+    def __init__(
+        self,
+        transport: Transport,
+        givens: Givens,
+        configuration: Configuration,
+        identity: str,
+        parts: Iterable[Part] = PARTS,
+        reach: Reach = over_https,
+        pod: str = "",
+    ) -> None:
+        """reach: how worker clusters are reached. pod: of that name, for `selected`."""
+        self.registry = Registry(process=True)
+        self.alone, self.began, self.started = asyncio.Event(), asyncio.Event(), asyncio.Event()
+        self._transport = transport
+        self._givens = givens
+        self._configuration = beside_others(configuration)
+        self._identity = identity
+        self._parts = tuple(parts)
+        self._reach = reach
+        self._pod = pod
+        self.visibility: Visibility | None = None
+        self._ways = WeakSet[Transport]()  # to worker clusters
+        self._manager: Manager | None = None
+        self._label: LeaderLabel | None = None
+        self._stopping = asyncio.Event()
+
+    def unready(self) -> str:
+        """Why it is not ready; "" if it is. One that stands by is."""
+        return self._manager.unready() if self._manager is not None else ""
+
+    def selected(self) -> AbstractContextManager[None]:
+        """Have the Service of what only the leader serves select our pod within the context, once we lead."""
+        return self._label.wanted() if self._label is not None else nullcontext()
+
+    async def run(self) -> None:
+        """Stand by, lead, and give the lead back after `stop`.
+
+        Raises `OtherManagerError`, `LeadershipLostError`, `ApiError`, `TransportError`, or what made a part fail.
+        """
+        leading = asyncio.create_task(self._lead())
+        standing_down = asyncio.create_task(self._stopping.wait())
+        try:
+            await asyncio.wait([leading, standing_down], return_when=asyncio.FIRST_COMPLETED)
+            if leading.done() or self._manager is not None:
+                await leading
+        finally:
+            await cancel([leading, standing_down])
+
+    async def stop(self) -> None:
+        """Finish what is being written, and let another replica lead."""
+        self._stopping.set()
+        if self._manager is not None:
+            await self._manager.stop()
+
+    async def _lead(self) -> None:
+        settings = self._configuration.leader_election
+        client = Client(self._transport, field_manager=FIELD_MANAGER)
+        namespace, name = place(self._configuration)
+        await self._require_no_other(client, namespace, name)
+        self.alone.set()
+        if not settings.leader_elect:
+            await self._work(_open)
+            return
+        seconds = (settings.lease_duration, settings.renew_deadline, settings.retry_period)
+        election = Election(
+            client,
+            self._givens.clock,
+            self._givens.random,
+            namespace=namespace,
+            name=name,
+            identity=self._identity,
+            timing=Timing(*(each / SECOND for each in seconds)),
+        )
+        await election.run(lambda: self._work(election.fence), self._hang_up)
+
+    async def _require_no_other(self, client: Client, namespace: str, name: str) -> None:
+        holder = await other_manager(client, self._givens.clock, self._configuration, log.info)
+        if holder:
+            raise OtherManagerError(
+                f"{holder} holds the Lease {namespace}/{name}: Kueue's manager runs, and two engines would undo each"
+                f" other's work; stop it first: kubectl -n {namespace} scale deployment kueue-controller-manager"
+                " --replicas=0"
+            )
+
+    async def _work(self, fence: Fence) -> None:
+        clock, ids, random = self._givens.clock, self._givens.ids, self._givens.random
+        # What waits for its turn is behind the fence still; the Lease itself waits for no turn.
+        transport = paced_as(fence(self._transport), clock, self._configuration.client_connection)
+        events = EventSink(Client(transport), clock, ids, random)
+        yielding = YieldingTransport(transport, clock, events.recorder("muster"))
+        client = Client(yielding, field_manager=FIELD_MANAGER)
+        manager = Manager(client, clock, random, registry=self.registry, kept=Kept())
+        manager.add(events)
+        engine = assemble(manager, events, self._configuration, self._parts, reach=fenced(self._reached, fence))
+        self.visibility = engine.visibility
+        if self._pod and engine.visibility is not None:
+            self._label = LeaderLabel(manager, self._configuration.namespace, self._pod)
+            manager.add(self._label)
+        self._manager = manager
+        self.began.set()
+        if self._stopping.is_set():
+            return
+        telling = asyncio.create_task(self._tell(manager))
+        starting = asyncio.create_task(self._start(manager))
+        try:
+            await manager.run()
+        finally:
+            telling.cancel()
+            starting.cancel()
+
+    def _reached(self, config: "ConnectionConfig", clock: Clock, random: Random) -> Transport:
+        way = self._reach(config, clock, random)
+        self._ways.add(way)
+        return way
+
+    async def _hang_up(self) -> None:
+        """Here and in worker clusters: what is under way fails."""
+        await asyncio.gather(*(way.close() for way in (self._transport, *self._ways)))
+
+    async def _start(self, manager: Manager) -> None:
+        await manager.ready.wait()
+        self.started.set()
+
+    async def _tell(self, manager: Manager) -> None:
+        """Say what the start waits for: most often kinds that are not installed, or rights."""
+        while not manager.ready.is_set():
+            await self._givens.clock.sleep(PATIENCE_SECONDS)
+            if problem := self.unready():
+                log.warning("not started yet: %s", problem)
+
+
+def fenced(reach: Reach, fence: Fence) -> Reach:
+    """The same way to worker clusters, on which nothing is written once the fence is closed."""
+
+    def way(config: "ConnectionConfig", clock: Clock, random: Random) -> Transport:
+        return fence(reach(config, clock, random))
+
+    return way
+
+
+def _open(transport: Transport) -> Transport:
+    """The fence of a replica that is the only one."""
+    return transport

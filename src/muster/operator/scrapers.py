@@ -1,0 +1,56 @@
+"""Who may read the metrics: the server says whose a token is, and whether that user may `get` the path.
+
+As controller-runtime's filter does it (authentication and authorization of metrics).
+"""
+
+from muster.api.authentication import TOKEN_REVIEW, TokenReview, TokenReviewSpec
+from muster.api.authorization import (
+    SUBJECT_ACCESS_REVIEW,
+    NonResourceAttributes,
+    SubjectAccessReview,
+    SubjectAccessReviewSpec,
+)
+from muster.runtime.client import Client
+from muster.runtime.clock import Clock
+
+# What the server has said of a token holds for so long: scrapers come every few seconds.
+ANSWER_SECONDS = 60.0
+# Tokens that are remembered at a time: more are guesses.
+MOST_ANSWERS = 256
+
+
+class Scrapers:
+    """Remembers what the server has said of tokens, for a minute."""
+
+    def __init__(self, client: Client, clock: Clock) -> None:
+        self._client = client
+        self._clock = clock
+        self._answers: dict[tuple[str, str], tuple[int, float]] = {}  # by token and path: the status, until when
+
+    async def status(self, token: str, path: str) -> int:
+        """200, or how a request for the path is refused. Raises `ApiError`, `TransportError`."""
+        if not token:
+            return 401
+        known = self._answers.get((token, path))
+        if known is not None and known[1] > self._clock.monotonic():
+            return known[0]
+        status = await self._ask(token, path)
+        if len(self._answers) >= MOST_ANSWERS:
+            self._answers.clear()
+        self._answers[token, path] = status, self._clock.monotonic() + ANSWER_SECONDS
+        return status
+
+    async def _ask(self, token: str, path: str) -> int:
+        review = await self._client.create(TOKEN_REVIEW, TokenReview(spec=TokenReviewSpec(token=token)))
+        if not review.status.authenticated:
+            return 401
+        user = review.status.user
+        asked = SubjectAccessReviewSpec(
+            non_resource_attributes=NonResourceAttributes(path=path, verb="get"),
+            user=user.username,
+            groups=user.groups,
+            extra=user.extra,
+            uid=user.uid,
+        )
+        answer = await self._client.create(SUBJECT_ACCESS_REVIEW, SubjectAccessReview(spec=asked))
+        return 200 if answer.status.allowed else 403

@@ -1,0 +1,58 @@
+"""What servers ask of a replica over HTTPS, beside its probes: one certificate for all of it."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+from muster.api.config import Configuration
+from muster.operator.endpoints import BadAddressError
+from muster.runtime.manager import Manager
+from muster.runtime.tasks import cancel
+from muster.webhooks.keeping import Certificates
+from muster.webhooks.places import VISIBILITY_SERVICE
+
+# Beside the names of the Services: a server that is on the same machine asks at loopback.
+_LOOPBACK = ("localhost", "127.0.0.1", "::1")
+
+log = logging.getLogger(__name__)
+
+
+def certificates(manager: Manager, settings: Configuration) -> Certificates:
+    """Those of all that is served, under the manager."""
+    managed = settings.internal_cert_management
+    services = (managed.webhook_service_name, VISIBILITY_SERVICE)
+    names = [name for service in services for name in service_names(service, settings.namespace)]
+    found = Certificates(
+        manager, settings.namespace, managed.webhook_secret_name, (*names, *_LOOPBACK), ours=managed.enable
+    )
+    manager.add(found)
+    return found
+
+
+def service_names(service: str, namespace: str) -> tuple[str, ...]:
+    """By which a Service is called; servers check the certificate against the first."""
+    return tuple(f"{service}.{namespace}{rest}" for rest in (".svc", ".svc.cluster.local", ""))
+
+
+@asynccontextmanager
+async def running(what: str, manager: Manager, *work: Callable[[], Awaitable[None]]) -> AsyncIterator[None]:
+    """Run the manager and the work within the context. What befalls them is logged, and ends nothing else.
+
+    what: its name, for the log.
+    """
+    tasks = [asyncio.create_task(_enduring(what, each)) for each in (manager.run, *work)]
+    try:
+        yield
+    finally:
+        await manager.stop()
+        await cancel(tasks)
+
+
+async def _enduring(what: str, work: Callable[[], Awaitable[None]]) -> None:
+    try:
+        await work()
+    except (BadAddressError, OSError) as error:
+        log.warning("no %s: %s", what, error)
+    except Exception:
+        log.exception("no %s any longer", what)

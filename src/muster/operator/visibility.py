@@ -1,0 +1,210 @@
+"""The visibility API of a real cluster: kube-apiserver passes on to the leader what is asked of that group.
+
+The leader alone keeps the queues, so it alone serves: the Service selects it by its label (`leaderlabel`). What is
+served, and how, is what the embedded server does.
+"""
+
+import asyncio
+import logging
+import ssl
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
+
+from aiohttp import web
+
+from muster.api.authorization import (
+    SUBJECT_ACCESS_REVIEW,
+    NonResourceAttributes,
+    ResourceAttributes,
+    SubjectAccessReview,
+    SubjectAccessReviewSpec,
+)
+from muster.api.config import Configuration
+from muster.api.core import CONFIG_MAP
+from muster.api.status import ApiError, internal_error, method_not_allowed, path_not_found
+from muster.cluster.apiserver.answers import refusal
+from muster.cluster.apiserver.endpoints import Endpoints
+from muster.cluster.apiserver.identity import users
+from muster.cluster.apiserver.identity.users import Access, User
+from muster.cluster.apiserver.registry.kueue import VISIBILITY
+from muster.cluster.apiserver.registry.resources import Registry
+from muster.cluster.apiserver.request.asked import access_of, found, verb_of
+from muster.cluster.apiserver.request.call import Call
+from muster.cluster.apiserver.request.requestinfo import parse_path
+from muster.cluster.apiserver.visibility import PendingWorkloads, pending_actions
+from muster.operator import frontproxy
+from muster.operator.endpoints import serving
+from muster.operator.frontproxy import FrontProxy
+from muster.operator.replica import Replica
+from muster.operator.serving import running
+from muster.runtime import metrics
+from muster.runtime.client import Client
+from muster.runtime.manager import Manager
+from muster.runtime.tasks import first
+from muster.runtime.transport import Request, Response, TransportError
+from muster.webhooks.bundles import VISIBILITY as TOLD
+from muster.webhooks.bundles import Bundles
+from muster.webhooks.keeping import Certificates
+
+# Of an access, and the version of its group. Raises `ApiError` (403) unless the user may, `TransportError`.
+Authorizer = Callable[[Access, str], Awaitable[None]]
+
+# Where it cannot be served.
+RETRY_SECONDS = 30.0
+
+log = logging.getLogger(__name__)
+
+
+def asking(client: Client) -> Authorizer:
+    """The server says who may: it knows all roles."""
+
+    async def authorize(access: Access, version: str) -> None:
+        review = await client.create(SUBJECT_ACCESS_REVIEW, SubjectAccessReview(spec=_question(access, version)))
+        if not review.status.allowed:
+            raise users.refusal(access, review.status.reason)
+
+    return authorize
+
+
+def _question(access: Access, version: str) -> SubjectAccessReviewSpec:
+    plural, _, subresource = access.resource.partition("/")
+    on_resource = ResourceAttributes(
+        namespace=access.namespace,
+        verb=access.verb,
+        group=access.group,
+        version=version,
+        resource=plural,
+        subresource=subresource,
+        name=access.name,
+    )
+    user = access.user
+    return SubjectAccessReviewSpec(
+        resource_attributes=on_resource if access.resource else None,
+        non_resource_attributes=None if access.resource else NonResourceAttributes(path=access.path, verb=access.verb),
+        user=user.name,
+        groups=tuple(sorted(user.groups)),
+        extra=dict(user.extra),
+        uid=user.uid,
+    )
+
+
+class VisibilityServer:
+    """Answers requests of users that are known."""
+
+    def __init__(self, pending: PendingWorkloads, authorize: Authorizer) -> None:
+        self._registry = Registry(VISIBILITY)
+        self._endpoints = Endpoints(self._registry, metrics.Registry())
+        self._actions = pending_actions(pending)
+        self._authorize = authorize
+
+    async def answer(self, request: Request, user: User) -> Response:
+        """The answer. Raises `ApiError`, `TransportError`."""
+        target = parse_path(request.path)
+        verb = verb_of(request, target)
+        await self._authorize(access_of(request, user, target, verb), target.version if target else "")
+        if target is None:
+            if request.method != "GET":
+                raise method_not_allowed()
+            answer = self._endpoints.respond(request)
+            assert isinstance(answer, Response), "nothing here goes on"
+            return answer
+        resource = found(self._registry, target, verb)
+        subresource = resource.subresource(target.subresource)
+        if subresource is None:
+            raise path_not_found()
+        if verb not in subresource.verbs:
+            raise method_not_allowed()
+        view, where = subresource.bodies, (target.namespace, target.name, target.subresource)
+        call = Call(request, user, verb, resource, view, *where)
+        return await self._actions[call.action](call)
+
+
+def handler(server: VisibilityServer, proxy: FrontProxy) -> Callable[[web.Request], Awaitable[web.Response]]:
+    """Answers what that server passes on."""
+
+    async def handle(asked: web.Request) -> web.Response:
+        query, accept = dict(asked.query), asked.headers.get("Accept", "")
+        request = Request(asked.method, asked.path, query, accept=accept)
+        try:
+            user = frontproxy.user(proxy, asked.get_extra_info("peercert"), list(asked.headers.items()))
+            answer = await server.answer(request, user)
+        except ApiError as error:
+            answer = refusal(error)
+        except TransportError as error:
+            log.warning("visibility API: whether a user may ask could not be asked: %s", error)
+            answer = refusal(internal_error("whether it is allowed cannot be found out now"))
+        headers = {**answer.headers, "content-type": answer.content_type}
+        return web.Response(status=answer.status, body=answer.body, headers=headers)
+
+    return handle
+
+
+class _Proxies:
+    """How the server that passes requests on is known, as its ConfigMap says now."""
+
+    def __init__(self, manager: Manager) -> None:
+        named = f"metadata.name={frontproxy.CONFIG_MAP_NAME}"
+        self._told = manager.informer(CONFIG_MAP, namespace=frontproxy.NAMESPACE, fields=named)
+        self._changed = asyncio.Event()
+        self._told.on_change(lambda _old, _new: self._changed.set())
+
+    def known(self) -> FrontProxy | None:
+        """None if it passes on nothing, or what it says cannot be read."""
+        config = self._told.get(f"{frontproxy.NAMESPACE}/{frontproxy.CONFIG_MAP_NAME}")
+        try:
+            return frontproxy.read(config.data) if config is not None else None
+        except ValueError as error:
+            log.warning("visibility API: ConfigMap %s cannot be read: %s", frontproxy.CONFIG_MAP_NAME, error)
+            return None
+
+    async def until_other_than(self, proxy: FrontProxy | None) -> None:
+        while self.known() == proxy:
+            self._changed.clear()
+            await self._changed.wait()
+
+
+def visibility(
+    manager: Manager,
+    certificates: Certificates,
+    settings: Configuration,
+    replica: Replica,
+    said: Callable[[str], None],
+) -> AbstractAsyncContextManager[None]:
+    """Serve within the context, once the replica leads and there is a certificate. said: told where."""
+    manager.add(Bundles(manager, certificates, replica.began, TOLD))
+    proxies = _Proxies(manager)
+    bound = settings.visibility_server
+    where = f"{bound.bind_address or ''}:{bound.bind_port}"
+
+    async def serve_for(proxy: FrontProxy, server: VisibilityServer) -> None:
+        with certificates.context() as context:
+            context.verify_mode = ssl.CERT_OPTIONAL  # probes show none, and get 401
+            context.load_verify_locations(cadata=proxy.authorities.encode("ascii", "replace").decode())
+            async with serving(where, {"/{path:.*}": handler(server, proxy)}, context, "*") as port:
+                said(f"visibility API at port {port}")
+                with replica.selected():
+                    await proxies.until_other_than(proxy)
+
+    async def attempt(proxy: FrontProxy, server: VisibilityServer) -> None:
+        """Serve for as long as it can be; an authority that is none, and a port that is taken, may be put right."""
+        try:
+            await serve_for(proxy, server)
+        except OSError as error:
+            log.warning("no visibility API: %s; the next try is in %d s", error, RETRY_SECONDS)
+            await first(proxies.until_other_than(proxy), manager.clock.sleep(RETRY_SECONDS))
+
+    async def serve() -> None:
+        for ready in (replica.started, manager.ready, certificates.ready):
+            await ready.wait()
+        if replica.visibility is None:
+            return
+        server = VisibilityServer(replica.visibility, asking(manager.client))
+        while True:
+            proxy = proxies.known()
+            if proxy is None:
+                log.warning("no visibility API: the server passes on no requests (--requestheader-client-ca-file)")
+                await proxies.until_other_than(None)
+            else:
+                await attempt(proxy, server)
+
+    return running("visibility API", manager, serve)

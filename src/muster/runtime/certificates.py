@@ -1,0 +1,157 @@
+"""Certificates and their keys: an authority, and what it signs. The caller says when it is now. All keys that
+are made here are ECDSA P-256.
+"""
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from ipaddress import ip_address
+
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.x509.oid import NameOID
+from msgspec import Struct
+
+RENEWAL = 2 / 3  # of a life: what is older is signed anew
+SKEW = timedelta(minutes=5)  # clients' clocks may be behind
+
+
+Key = ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey  # other programs make RSA keys
+
+
+class Credential(Struct, frozen=True):
+    """A certificate and its key."""
+
+    certificate: x509.Certificate
+    key: Key
+
+    @property
+    def certificate_pem(self) -> bytes:
+        """The certificate as PEM."""
+        return self.certificate.public_bytes(serialization.Encoding.PEM)
+
+    @property
+    def key_pem(self) -> bytes:
+        """The key as unencrypted PEM: only for a file that no other user may read."""
+        return self.key.private_bytes(
+            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+        )
+
+
+def credential(certificate_pem: bytes, key_pem: bytes) -> Credential:
+    """Of what was written. Raises `ValueError` that says what is wrong."""
+    certificate = x509.load_pem_x509_certificate(certificate_pem)
+    try:
+        key = serialization.load_pem_private_key(key_pem, password=None)
+    except TypeError:
+        raise ValueError("the key is encrypted") from None
+    except UnsupportedAlgorithm as error:
+        raise ValueError(str(error)) from None
+    if not isinstance(key, Key) or key.public_key() != certificate.public_key():
+        raise ValueError("the key is not the certificate's, or neither ECDSA nor RSA")
+    return Credential(certificate, key)
+
+
+def made_authority(name: str, now: datetime, life: timedelta) -> Credential:
+    """A new one, which has signed itself."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    # The serial number is in the name, so that a client that trusts an old authority says which one it wants.
+    serial = x509.random_serial_number()
+    subject = subject_of(f"{name}-{serial % 2**32:08x}")
+    builder = _builder(subject, subject, key, serial, now, life)
+    builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+    builder = builder.add_extension(_key_usage(signs_certificates=True), critical=True)
+    return Credential(builder.sign(key, hashes.SHA256()), key)
+
+
+def issued(
+    authority: Credential,
+    subject: x509.Name,
+    purpose: x509.ObjectIdentifier,
+    now: datetime,
+    life: timedelta,
+    names: Iterable[str] = (),
+) -> Credential:
+    """A new one that the authority has signed; names: the hosts and addresses of a server."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    builder = _builder(subject, authority.certificate.subject, key, x509.random_serial_number(), now, life)
+    builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+    builder = builder.add_extension(_key_usage(signs_certificates=False), critical=True)
+    builder = builder.add_extension(x509.ExtendedKeyUsage([purpose]), critical=False)
+    identifier = x509.AuthorityKeyIdentifier.from_issuer_public_key(authority.key.public_key())
+    builder = builder.add_extension(identifier, critical=False)
+    if alternatives := [_general_name(name) for name in names]:
+        builder = builder.add_extension(x509.SubjectAlternativeName(alternatives), critical=False)
+    return Credential(builder.sign(authority.key, hashes.SHA256()), key)
+
+
+def renewal_of(certificate: x509.Certificate) -> datetime:
+    """When it is to be signed anew."""
+    start, end = certificate.not_valid_before_utc, certificate.not_valid_after_utc
+    return start + (end - start) * RENEWAL
+
+
+def names_of(certificate: x509.Certificate) -> set[str]:
+    """The hosts and addresses that it is for."""
+    try:
+        found = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except x509.ExtensionNotFound:
+        return set()
+    return {str(name.value) for name in found}
+
+
+def is_signed_by(certificate: x509.Certificate, authority: x509.Certificate) -> bool:
+    """Whether that very authority has signed it."""
+    try:
+        certificate.verify_directly_issued_by(authority)
+    except (ValueError, TypeError, InvalidSignature, UnsupportedAlgorithm):
+        return False
+    return True
+
+
+def subject_of(common_name: str, organizations: Iterable[str] = ()) -> x509.Name:
+    """Who it is about."""
+    attributes = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, name) for name in organizations]
+    return x509.Name([*attributes, x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
+
+
+def _builder(
+    subject: x509.Name,
+    issuer: x509.Name,
+    key: Key,
+    serial: int,
+    now: datetime,
+    life: timedelta,
+) -> x509.CertificateBuilder:
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(key.public_key())
+        .serial_number(serial)
+        .not_valid_before(now - SKEW)
+        .not_valid_after(now + life)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+    )
+
+
+def _key_usage(*, signs_certificates: bool) -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=True,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        key_cert_sign=signs_certificates,
+        crl_sign=signs_certificates,
+        encipher_only=False,
+        decipher_only=False,
+    )
+
+
+def _general_name(name: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ip_address(name))
+    except ValueError:
+        return x509.DNSName(name)

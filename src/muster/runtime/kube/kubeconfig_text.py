@@ -1,0 +1,60 @@
+"""From a `ConnectionConfig` back to the text of a kubeconfig: one cluster, one user, one context, all inline. Pure.
+
+What another user is to have of a kubeconfig is written anew: its other contexts, and files that it names, stay behind.
+"""
+
+import base64
+from typing import Any
+
+import yaml
+
+from muster.runtime.kube.kubeconfig import ClusterConfig, ConnectionConfig, UserConfig, require_inline
+
+
+def text(config: ConnectionConfig, name: str) -> str:
+    """The kubeconfig; name: of its cluster, user and context. Raises `InsecureKubeconfigError`."""
+    require_inline(config)
+    context = {"cluster": name, "user": name, "namespace": config.namespace}
+    document = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": name, "cluster": _cluster(config.cluster)}],
+        "users": [{"name": name, "user": _user(config.user)}],
+        "contexts": [{"name": name, "context": context}],
+        "current-context": name,
+    }
+    return str(yaml.safe_dump(document, sort_keys=False))
+
+
+def _cluster(cluster: ClusterConfig) -> dict[str, Any]:
+    members = {
+        "server": cluster.server,
+        "certificate-authority-data": _data(cluster.certificate_authority),
+        "tls-server-name": cluster.tls_server_name,
+        "disable-compression": cluster.disable_compression,
+    }
+    return _given(members)
+
+
+def _user(user: UserConfig) -> dict[str, Any]:
+    members: dict[str, Any] = {
+        "token": user.token,
+        "client-certificate-data": _data(user.client_certificate),
+        "client-key-data": _data(user.client_key),
+    }
+    if (other := user.impersonation) is not None:
+        members |= {
+            "as": other.user,
+            "as-uid": other.uid,
+            "as-groups": list(other.groups),
+            "as-user-extra": {key: list(values) for key, values in other.extra},
+        }
+    return _given(members)
+
+
+def _given(members: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in members.items() if value}
+
+
+def _data(pem: bytes | None) -> str:
+    return base64.b64encode(pem).decode() if pem else ""

@@ -1,0 +1,386 @@
+"""What is done for both faces of the interface, the one that waits and the one that is awaited.
+
+All of it runs on the loop of `background`.
+"""
+
+import asyncio
+import logging
+import shutil
+import sys
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from muster.actions.cancelling import cancel as cancel_job
+from muster.actions.choices import get_job, priority_classes, queue_to_name
+from muster.actions.errors import UserError
+from muster.actions.explaining import explain
+from muster.actions.following.elsewhere import reaching
+from muster.actions.following.excerpt import Excerpt
+from muster.actions.following.follow import Follower
+from muster.actions.gang import Gang
+from muster.actions.scaling import scale as scale_job
+from muster.actions.session import OWN_NAMESPACE, Session, Target
+from muster.actions.submitting import submit
+from muster.actions.sweep import Sweep
+from muster.api.status import ApiError
+from muster.api.trials import Array
+from muster.insight.answer import document, lines
+from muster.insight.jobstate import OPEN, Ending, JobState, Verdict, job_state
+from muster.insight.jobstate import worker as worker_named
+from muster.insight.reader.job import investigate
+from muster.insight.reader.queues import is_embedded
+from muster.insight.record import JobRecord
+from muster.runtime.clock import RealClock
+from muster.runtime.ids import Random
+from muster.runtime.tasks import first
+from muster.runtime.transport import TransportError
+from muster.sdk import worker
+from muster.sdk.calls import Outcome, outcome_of, outcomes, packed_call, ranks_done, title
+from muster.sdk.connections import Connections
+from muster.sdk.directories import call_directory, new_directory
+from muster.sdk.errors import Error
+from muster.sdk.lines import Lines
+from muster.sdk.options import Options, gang_of
+
+log = logging.getLogger("muster")
+
+What = Callable[..., Any] | Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """A job, and the way to it. uid: another of its name is not it."""
+
+    session: Session
+    name: str
+    namespace: str
+    uid: str
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Why:
+    """What `muster why` says of a job: as text, which it shows itself as, and as data."""
+
+    text: str
+    facts: Mapping[str, Any]
+
+    def __str__(self) -> str:
+        return self.text
+
+    __repr__ = __str__
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A job that has ended. outcomes: what its ranks have left, if they made a call; None of one that left nothing.
+
+    first: the rank of the first of them.
+    """
+
+    name: str
+    ending: Ending
+    outcomes: Sequence[Outcome | None] | None
+    first: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What a job is to do: a call, or a command. name: the words that a name is made of.
+
+    trials: calls that are each on their own, in place of one that all workers make. at_once: how many of them.
+    """
+
+    name: Sequence[str]
+    call: bytes = b""
+    command: Sequence[str] = ()
+    trials: Sequence[bytes] = ()
+    at_once: int | None = None
+
+    @property
+    def sweep(self) -> Sweep | None:
+        """Its trials, as a job has them; None if it is a gang."""
+        return Sweep(Array.of(range(len(self.trials))), at_once=self.at_once) if self.trials else None
+
+    def files(self) -> dict[str, bytes]:
+        """What workers find in their directory."""
+        trials = {worker.CALL_OF.format(rank=rank): call for rank, call in enumerate(self.trials)}
+        return trials or {worker.CALL: self.call}
+
+
+def work_of(what: What, args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> Work:
+    """A function or a command, ready to travel. Raises `Error`."""
+    if callable(what):
+        return Work([title(what)], packed_call(what, args, kwargs or {}))
+    if args or kwargs:
+        raise Error("args= and kwargs= are those of a function; the words of a command are all in its list")
+    if not isinstance(what, str | Sequence):
+        raise TypeError(f"{what!r} is neither a function nor the words of a command")
+    words = what.split() if isinstance(what, str) else [str(word) for word in what]
+    if not words or not words[0]:
+        raise Error("the command is empty: its first word names the program")
+    return Work(words, command=["sh", "-c", what] if isinstance(what, str) else words)
+
+
+async def run(connections: Connections, work: Work, options: Options) -> Reference:
+    """Submit it. Raises `UserError`, and what the server says."""
+    if work.command:
+        return await _submit(await _session(connections, options), work.command, work.name, options)
+    directory = await directory_of(connections, options)
+    try:
+        for name, call in work.files().items():
+            (directory / name).write_bytes(call)
+        return await submit_workers(connections, directory, worker.ONCE, work.name, options, work.sweep)
+    except BaseException:
+        shutil.rmtree(directory)
+        raise
+
+
+async def directory_of(connections: Connections, options: Options) -> Path:
+    """A new one for the calls of a job."""
+    return await new_directory(connections, await _session(connections, options), options.get("queue", ""))
+
+
+async def submit_workers(
+    connections: Connections,
+    directory: Path,
+    how: str,
+    name: Sequence[str],
+    options: Options,
+    sweep: Sweep | None = None,
+) -> Reference:
+    """Submit workers that make the call in a directory, or that make what calls come (`worker.STAY`)."""
+    # Without the directory of the file on the path: it is not there for modules to be found in.
+    command = [sys.executable, "-P", worker.__file__, how]
+    env = {**options.get("env", {}), worker.DIRECTORY: str(directory)}
+    return await _submit(await _session(connections, options), command, name, {**options, "env": env}, sweep)
+
+
+async def _session(connections: Connections, options: Options) -> Session:
+    target = Target(options.get("kubeconfig", ""), options.get("namespace", ""))
+    session = await connections.session(target)
+    if session.own and target.namespace not in ("", OWN_NAMESPACE):
+        raise UserError(f"no cluster runs, so there is no namespace {target.namespace}")
+    return session
+
+
+async def _submit(
+    session: Session, command: Sequence[str], name: Sequence[str], options: Options, sweep: Sweep | None = None
+) -> Reference:
+    client = session.client
+    local = await is_embedded(client)
+    queue = await queue_to_name(client, session.namespace, options.get("queue", ""), embedded=local)
+    options = {**options, "queue": queue}
+    classes = await priority_classes(client, options.get("priority", ""))
+    gang = gang_of(options, command, name, session.namespace, classes, on_this_machine=local)
+    if sweep is not None:
+        gang = replace(gang, sweep=sweep)
+    submitting = asyncio.create_task(_created(session, gang, named=bool(options.get("name"))), name="submit")
+    try:
+        return await asyncio.shield(submitting)
+    except asyncio.CancelledError:
+        await asyncio.wait({submitting})  # only the answer says whether there is a job
+        if not submitting.cancelled() and submitting.exception() is None:
+            await _no_longer(remove(submitting.result()))
+        raise
+
+
+async def _created(session: Session, gang: Gang, *, named: bool) -> Reference:
+    """The job as it was created. Raises `UserError` if it can never start where that will not change."""
+    job = await submit(session.client, gang, log.warning, named=named)
+    reference = Reference(session, gang.name, gang.namespace, job.metadata.uid)
+    asks = gang.cpus or gang.memory or gang.gpus or (session.own and gang.most_workers > 1)
+    found = await _foresee(session, job) if asks else OPEN
+    if found.sentence:
+        said = f"{gang.name} {found.sentence}"
+        if found.awaits or not session.own:  # it may be given more
+            log.warning("%s", said)
+        else:
+            await remove(reference)
+            raise UserError(said)  # what a cluster that goes with the program has no room for never starts
+    return reference
+
+
+async def remove(reference: Reference) -> None:
+    """Delete a job that was just submitted."""
+    job = await record(reference)
+    where = reference.name, reference.namespace
+    await reference.session.client.delete(job.kind, *where, propagation="Background", uid=reference.uid)
+
+
+async def _foresee(session: Session, job: JobRecord) -> Verdict:
+    from muster.actions.foresight import foresee  # it takes a while to load
+
+    return await foresee(session, job)
+
+
+async def find(connections: Connections, name: str, options: Options) -> Reference:
+    """A job that there is. Raises `ApiError` if there is none."""
+    session = await _session(connections, options)
+    job = await get_job(session.client, name, session.namespace)
+    return Reference(session, name, session.namespace, job.metadata.uid)
+
+
+async def record(reference: Reference) -> JobRecord:
+    """What there is of it. Raises `ApiError` if it is gone, `UserError` if another has its name."""
+    found = await get_job(reference.session.client, reference.name, reference.namespace)
+    if found.metadata.uid != reference.uid:
+        raise UserError(f"the job {reference.name} was removed, and another one has its name")
+    return found
+
+
+async def ending(reference: Reference) -> Ending:
+    """Wait for its end: how it ended."""
+    return await _follower(reference).run(await record(reference))
+
+
+async def ended(reference: Reference) -> Ended:
+    """Wait for its end: what its ranks have left, too."""
+    job = await record(reference)
+    end = await _follower(reference).run(job)
+    directory = call_directory(job)
+    if directory is None:
+        return Ended(reference.name, end, None)
+    ranks = (await record(reference)).wanted if end.code == 0 else job.wanted  # it may have been scaled
+    return Ended(reference.name, end, await asyncio.to_thread(outcomes, directory, ranks))
+
+
+async def made(connections: Connections, work: Work, options: Options) -> Ended:
+    """Submit it, and wait for its end. Cancelled, it ends the job."""
+    reference = await run(connections, work, options)
+    try:
+        return await ended(reference)
+    except asyncio.CancelledError:
+        await _no_longer(cancel(reference))
+        raise
+
+
+async def _no_longer(ending: Awaitable[object]) -> None:
+    """End a job that is not waited for any more: the user hears of the cancellation, and the log of what went wrong."""
+    try:
+        await ending
+    except (ApiError, TransportError, UserError) as error:
+        log.warning("the job may still be there: %s", error)
+
+
+async def trial_ended(reference: Reference, rank: int) -> Ended:
+    """Wait for the end of one trial; what it has left, as the only rank."""
+    await any_trial(reference, [rank])
+    job = await record(reference)
+    directory = call_directory(job)
+    assert directory is not None, "the trials are calls"
+    outcome = await asyncio.to_thread(outcome_of, directory, rank)
+    if outcome is not None:
+        return Ended(reference.name, Ending(0), [outcome], rank)
+    if rank in job.failed_trials:
+        return Ended(reference.name, Ending(1, f"trial {rank} has failed without a word"), [None], rank)
+    return Ended(reference.name, await ending(reference), [None], rank)
+
+
+async def any_trial(reference: Reference, ranks: Collection[int]) -> None:
+    """Wait until one of these trials has ended."""
+    changed = asyncio.Event()
+    follower = replace(_follower(reference), report=lambda _: changed.set())
+    following = asyncio.create_task(follower.run(await record(reference)), name=f"trials-{reference.name}")
+    following.add_done_callback(lambda _: changed.set())
+    try:
+        while not following.done():
+            done = await trials_done(reference)
+            if any(rank in done for rank in ranks):
+                return
+            await changed.wait()
+            changed.clear()
+        await following
+    finally:
+        following.cancel()
+
+
+async def any_ended(jobs: Collection[Reference], trials: Collection[tuple[Reference, Collection[int]]]) -> None:
+    """Wait until one of these jobs, or of these trials of some, has ended."""
+    await first(*(ending(job) for job in jobs), *(any_trial(job, ranks) for job, ranks in trials))
+
+
+async def trials_done(reference: Reference) -> Collection[int]:
+    """The ranks of the trials that have ended."""
+    job = await record(reference)
+    if job.end is not None:
+        return range(job.wanted)
+    directory = call_directory(job)
+    assert directory is not None, "the trials are calls"
+    return (await asyncio.to_thread(ranks_done, directory)).union(job.failed_trials)
+
+
+async def watch(reference: Reference, tell: Callable[[JobState], None]) -> Ending:
+    """Tell each state that it comes into; how it ended."""
+    return await replace(_follower(reference), report=tell).run(await record(reference))
+
+
+async def state(reference: Reference) -> str:
+    """What it is doing, in a word. Raises `ApiError` if it is gone."""
+    job = await record(reference)
+    facts = await investigate(reference.session.client, reference.namespace, reference.name, RealClock().now())
+    return facts.state.word if facts is not None else job_state(job, ()).word
+
+
+async def logs(reference: Reference, rank: int | None, stream: bytes = b"") -> list[str]:
+    """The lines that there are, of one worker or of all, of one stream or of both.
+
+    Raises `UserError` if it has no such rank.
+    """
+    found: list[str] = []
+
+    async def tell(lines: Sequence[str]) -> None:
+        found.extend(lines)
+
+    job = await record(reference)
+    printed = Lines(tell, ranks=rank is None and job.most > 1, stream=stream)
+    await _printing(reference, job, printed, rank).print_once(job)
+    await printed.finish()
+    return found
+
+
+async def follow(reference: Reference, rank: int | None, tell: Callable[[Sequence[str]], Awaitable[None]]) -> Ending:
+    """Tell lines as they come, at the pace of who is told; how the job ended."""
+    job = await record(reference)
+    printed = Lines(tell, ranks=rank is None and job.most > 1)
+    ending = await _printing(reference, job, printed, rank).run(job)
+    await printed.finish()
+    return ending
+
+
+def _printing(reference: Reference, job: JobRecord, lines: Lines, rank: int | None) -> Follower:
+    try:
+        ranks = frozenset() if rank is None else frozenset({worker_named(job, str(rank))})
+    except ValueError as error:
+        raise UserError(str(error)) from None
+    return replace(_follower(reference), show=lines.show, excerpt=Excerpt(ranks))
+
+
+def _follower(reference: Reference) -> Follower:
+    client = reference.session.client
+    return Follower(
+        client, RealClock(), Random(), reference.namespace, reference.name, warn=log.warning, reach=reaching(client)
+    )
+
+
+async def why(reference: Reference) -> Why:
+    """Why it does not run, or where it does."""
+    await record(reference)
+    found = await explain(reference.session.client, reference.namespace, reference.name, RealClock().now())
+    if found is None:
+        raise UserError(f"the job {reference.name} was removed")
+    return Why("\n".join(lines(*found)), document(*found))
+
+
+async def cancel(reference: Reference) -> str:
+    """End it; what has become of it."""
+    await record(reference)
+    return await cancel_job(reference.session.client, reference.name, reference.namespace)
+
+
+async def scale(reference: Reference, workers: int) -> None:
+    """Give it so many workers."""
+    await record(reference)
+    session = replace(reference.session, namespace=reference.namespace)
+    await scale_job(session, reference.name, workers)

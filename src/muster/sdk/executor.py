@@ -1,0 +1,151 @@
+"""An executor as `concurrent.futures` has them, whose calls are made in the cluster."""
+
+import concurrent.futures
+import shutil
+from collections.abc import Callable
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from threading import Lock, Thread
+from types import TracebackType
+from typing import Any, ParamSpec, TypeVar, Unpack
+
+from muster.insight.jobstate import Ending
+from muster.sdk import core, worker
+from muster.sdk.background import background
+from muster.sdk.core import Ended
+from muster.sdk.errors import Error
+from muster.sdk.jobs import Job
+from muster.sdk.options import Options, checked, whole
+from muster.sdk.pool import Pool
+from muster.sdk.results import result
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class Executor(concurrent.futures.Executor):
+    """Makes calls in the cluster, `array` of them at a time.
+
+    With one worker for each call, which is the default, the workers are one job: they start together, stay, and take
+    one call after the other, a thousand small ones in a second. With several, each call is a job of its own, a gang
+    whose ranks all make it; its future has what `Job.result` gives.
+
+    All other options are those of `muster.run`. What is shut down waits for the calls that were made, as ever; but
+    Ctrl-C ends them all.
+    """
+
+    def __init__(self, *, array: int = 1, **options: Unpack[Options]) -> None:
+        array = whole("array", array)
+        if array < 1:
+            raise Error(f"array={array}: at least 1 call is made at a time")
+        self._options = checked(options)
+        self._array = array
+        self._threads = ThreadPoolExecutor(array, thread_name_prefix="muster-executor")
+        self._pool: Pool | None = None
+        self._job: Job | None = None
+        self._turn = Lock()
+        self._gangs: set[Future[Ended]] = set()
+        self._terminated = False
+        if self._options.get("workers", 1) == 1:
+            self._begin()
+
+    @property
+    def job(self) -> Job | None:
+        """The job of the workers that stay: `why` it has not started, what it prints; None if each call has its own."""
+        return self._job
+
+    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> "Future[T]":
+        """Have a call made. Raises `Error` if it cannot be pickled."""
+        work = core.work_of(fn, args, kwargs)
+        return self._threads.submit(self._make_apart if self._pool is None else self._make_there, work)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if isinstance(error, KeyboardInterrupt):
+            self.terminate_workers()
+        else:
+            self.shutdown()
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Take no more calls, and let the workers go once all have been made. Ctrl-C meanwhile terminates them."""
+        self._threads.shutdown(wait=False, cancel_futures=cancel_futures)
+        if not wait:
+            Thread(target=self._finish, name="muster-executor", daemon=True).start()
+            return
+        try:
+            self._finish()
+        except KeyboardInterrupt:
+            self.terminate_workers()
+            raise
+
+    def terminate_workers(self) -> None:
+        """Take no more calls, cancel those that wait, and end the jobs of those under way."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+        with self._turn:
+            self._terminated = True
+            for gang in self._gangs:
+                gang.cancel()
+        pool, job = self._pool, self._job  # another thread may let them go
+        try:
+            if pool is not None and job is not None:
+                job.cancel()
+        finally:
+            if pool is not None:
+                pool.end("it was terminated", at_once=True)
+            self._finish()
+
+    def _begin(self) -> None:
+        """Start the workers."""
+        there = background()
+        options: Options = {**self._options, "workers": self._array}
+        self._directory = directory = there.call(core.directory_of(there.connections, options))
+        self._pool = pool = Pool(directory)
+        try:
+            reference = there.call(
+                core.submit_workers(there.connections, directory, worker.STAY, ["executor"], options)
+            )
+        except BaseException:
+            pool.end("they were never submitted")
+            shutil.rmtree(directory)
+            raise
+        self._job = Job(reference)
+        ending = there.start(core.ending(reference))
+        ending.add_done_callback(lambda job: pool.end(_how(job)))
+
+    def _finish(self) -> None:
+        """Wait for all calls, then let the workers go."""
+        self._threads.shutdown()
+        pool, self._pool = self._pool, None
+        if pool is None or self._job is None:
+            return
+        pool.end("it was shut down")
+        shutil.rmtree(self._directory, ignore_errors=True)
+        if pool.ranks < self._array:
+            self._job.cancel()  # nothing is left for workers that have not come
+
+    def _make_there(self, work: core.Work) -> Any:
+        assert self._pool is not None
+        assert self._job is not None
+        outcome, rank = self._pool.call(self._job.name, work.call)
+        return outcome.value(self._job.name, rank)
+
+    def _make_apart(self, work: core.Work) -> Any:
+        there = background()
+        with self._turn:
+            if self._terminated:
+                raise CancelledError
+            gang = there.start(core.made(there.connections, work, self._options))
+            self._gangs.add(gang)
+        try:
+            return result(gang.result())
+        finally:
+            with self._turn:
+                self._gangs.discard(gang)
+
+
+def _how(job: "Future[Ending]") -> str:
+    """How the job of the workers has ended."""
+    if job.cancelled():
+        return "nothing is known of it any more"
+    error = job.exception()
+    return str(error) if error is not None else job.result().text or "its workers have left"

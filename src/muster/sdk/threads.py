@@ -1,0 +1,43 @@
+"""Threads for what a loop has done beside it."""
+
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
+from queue import SimpleQueue
+from threading import Thread
+from typing import Any, ParamSpec, TypeVar
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_THREADS = 8
+
+
+class LastingThreads(ThreadPoolExecutor):
+    """An executor that takes work for as long as the process lives.
+
+    The usual one takes none once the main thread has ended: too early to end a cluster, which others may still use.
+    So its threads are there from the start.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._works: SimpleQueue[tuple[Future[Any], Callable[[], Any]]] = SimpleQueue()
+        for number in range(_THREADS):
+            Thread(target=self._run, name=f"muster-{number}", daemon=True).start()
+
+    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> "Future[T]":
+        """Have it done."""
+        future: Future[T] = Future()
+        self._works.put((future, partial(fn, *args, **kwargs)))
+        return future
+
+    def _run(self) -> None:
+        while True:
+            future, work = self._works.get()
+            if not future.set_running_or_notify_cancel():
+                continue
+            try:
+                future.set_result(work())
+            except BaseException as error:  # noqa: BLE001 - it is for who waits
+                future.set_exception(error)

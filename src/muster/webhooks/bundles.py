@@ -1,0 +1,179 @@
+"""Tells the server by which authorities it knows what is served: `caBundle` in the webhook configurations, in the
+definitions of Kueue's kinds, and in the APIServices. It is put there again whenever it is not there: applying a
+manifest may take it away.
+"""
+
+import asyncio
+import logging
+from base64 import b64encode
+from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import Any, Final, NamedTuple
+from urllib.parse import urlsplit
+
+from muster.api.admissionregistration import (
+    MUTATING_WEBHOOK_CONFIGURATION,
+    VALIDATING_WEBHOOK_CONFIGURATION,
+    MutatingWebhookConfiguration,
+    ValidatingWebhookConfiguration,
+    WebhookClientConfig,
+)
+from muster.api.apiextensions import CUSTOM_RESOURCE_DEFINITION, CustomResourceConversion
+from muster.api.apiregistration import API_SERVICE, APIService
+from muster.api.kinds import Kind
+from muster.api.kueue import KUEUE_KINDS
+from muster.api.kueue.visibility import VISIBILITY_GROUP, VISIBILITY_VERSIONS
+from muster.api.meta import ObjectMeta, Struct
+from muster.api.status import ApiError
+from muster.runtime.manager import Manager
+from muster.runtime.refusals import ignoring
+from muster.runtime.tasks import first
+from muster.runtime.transport import TransportError
+from muster.webhooks.keeping import Certificates
+from muster.webhooks.places import CONVERTING, MUTATING_CONFIGURATION, VALIDATING_CONFIGURATION
+
+RETRY_SECONDS: Final = 10.0
+
+WEAKER: Final = (
+    "no webhooks are installed: queued Jobs have to be created suspended, defaults and rules are those of the schemas"
+    " alone, and v1beta1 objects are stored as they are; muster manifests prints the configurations"
+)
+
+log = logging.getLogger(__name__)
+
+Operations = list[dict[str, Any]]
+
+
+class _Spec(Struct):
+    conversion: CustomResourceConversion | None = None
+
+
+class Definition(Struct):
+    """Of a definition, what counts here: schemas are large."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: _Spec = _Spec()
+
+
+_DEFINITION = CUSTOM_RESOURCE_DEFINITION.seen_as(Definition)
+
+
+class Told(NamedTuple):
+    """An object by which the server is told.
+
+    edits: what is to be changed in it, for a bundle and the hosts that we are. weaker: what is said if none of those
+    that say this is there.
+    """
+
+    kind: Kind[Any]
+    name: str
+    edits: Callable[[Any, bytes, Collection[str]], Operations]
+    weaker: str = ""
+
+
+def of_configuration(
+    configuration: MutatingWebhookConfiguration | ValidatingWebhookConfiguration,
+    bundle: bytes,
+    names: Collection[str],  # noqa: ARG001  (all are told alike)
+) -> Operations:
+    """What is to be changed in one of our configurations."""
+    hooks = enumerate(configuration.webhooks)
+    return [_put(f"/webhooks/{i}/clientConfig", bundle) for i, hook in hooks if hook.client_config.ca_bundle != bundle]
+
+
+def of_definition(definition: Definition, bundle: bytes, names: Collection[str]) -> Operations:
+    """What is to be changed in a definition, if its objects are converted by us. names: the hosts that we are."""
+    how = definition.spec.conversion
+    client = how.webhook.client_config if how is not None and how.webhook is not None else None
+    if client is None or client.ca_bundle == bundle or not _is_ours(client, names):
+        return []
+    return [_put("/spec/conversion/webhook/clientConfig", bundle)]
+
+
+def of_service(found: APIService, bundle: bytes, names: Collection[str]) -> Operations:
+    """What is to be changed in an APIService, if its group is served by us. names: the hosts that we are."""
+    spec, service = found.spec, found.spec.service
+    if service is None or spec.ca_bundle == bundle or f"{service.name}.{service.namespace}.svc" not in names:
+        return []
+    checked = [{"op": "remove", "path": "/spec/insecureSkipTLSVerify"}] if spec.insecure_skip_tls_verify else []
+    return [*checked, _put("/spec", bundle)]
+
+
+def _is_ours(client: WebhookClientConfig, names: Collection[str]) -> bool:
+    """Whether the server asks at a host for which our certificate is."""
+    if (service := client.service) is not None:
+        return f"{service.name}.{service.namespace}.svc" in names and service.path == CONVERTING
+    try:
+        url = urlsplit(client.url or "")
+    except ValueError:
+        return False
+    return url.hostname in names and url.path == CONVERTING
+
+
+def _put(path: str, bundle: bytes) -> dict[str, Any]:
+    return {"op": "add", "path": f"{path}/caBundle", "value": b64encode(bundle).decode()}
+
+
+WEBHOOKS: Final[Sequence[Told]] = (
+    Told(MUTATING_WEBHOOK_CONFIGURATION, MUTATING_CONFIGURATION, of_configuration, WEAKER),
+    Told(VALIDATING_WEBHOOK_CONFIGURATION, VALIDATING_CONFIGURATION, of_configuration, WEAKER),
+    *(Told(_DEFINITION, kind.resource, of_definition) for kind in KUEUE_KINDS),
+)
+VISIBILITY: Final[Sequence[Told]] = tuple(
+    Told(API_SERVICE, f"{version}.{VISIBILITY_GROUP}", of_service) for version in VISIBILITY_VERSIONS
+)
+
+
+class Bundles:
+    """Runs under a `Manager`, and writes once this replica leads."""
+
+    name = "certificate-bundles"
+
+    def __init__(
+        self, manager: Manager, certificates: Certificates, began: asyncio.Event, told: Sequence[Told]
+    ) -> None:
+        """began: is set once this replica works, or is about to."""
+        self._client, self._clock = manager.client, manager.clock
+        self._certificates = certificates
+        self._began = began
+        self._told = [(each, manager.informer(each.kind, fields=f"metadata.name={each.name}")) for each in told]
+        self._changed, self._stopping = asyncio.Event(), asyncio.Event()
+        certificates.on_renewed(self._changed.set)
+        for _, informer in self._told:
+            informer.on_change(lambda _old, _new: self._changed.set())
+
+    async def run(self) -> None:
+        """Put the bundle where it is missing."""
+        await first(self._began.wait(), self._stopping.wait())
+        if self._stopping.is_set():
+            return
+        for weaker in dict.fromkeys(each.weaker for each, _ in self._told if each.weaker):
+            if not any(informer.all() for each, informer in self._told if each.weaker == weaker):
+                log.warning(weaker)
+        self._changed.set()
+        while not self._stopping.is_set():
+            await self._changed.wait()
+            self._changed.clear()
+            try:
+                await self._put_all()
+            except (ApiError, TransportError) as error:
+                log.warning("the server could not be told by which authorities it knows what is served: %s", error)
+                await first(self._clock.sleep(RETRY_SECONDS), self._stopping.wait())
+                self._changed.set()
+
+    async def stop(self) -> None:
+        """End soon."""
+        self._stopping.set()
+        self._changed.set()
+
+    async def _put_all(self) -> None:
+        bundle = self._certificates.bundle
+        for kind, found, edits in self._edits(bundle) if bundle else ():
+            with ignoring("Conflict", "NotFound"):  # its change is on the way
+                await self._client.edit_object(kind, found, edits)
+                log.debug("%s %s has the authority", kind.kind, found.metadata.name)
+
+    def _edits(self, bundle: bytes) -> Iterator[tuple[Kind[Any], Any, Operations]]:
+        for each, informer in self._told:
+            for found in informer.all():
+                if edits := each.edits(found, bundle, self._certificates.names):
+                    yield each.kind, found, edits

@@ -1,0 +1,243 @@
+"""Of what a server asks the webhooks, and what holds while none answers. Pure.
+
+Two things decide the failure policy of a rule: what would go wrong if the write went through unseen, and who would be
+stopped if it did not.
+
+- What comes new into a queue is refused (`Fail`): it would run without quota. So is every change of Kueue's own kinds:
+  only people write these, and a wrong one concerns many.
+- All else goes through (`Ignore`): changes of jobs and pods, so that what runs and what is being deleted never depends
+  on the engine; jobs without a queue, which at worst miss the LocalQueue `default`, and JobSets their defaults and
+  rules; pods of elastic jobs, of which at worst some start before their quota.
+
+Nothing in `kube-system` or the engine's own namespace is asked about, nor any write of the engine itself: the engine
+must be able to start, and to repair, while no webhook answers.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, Literal
+
+from muster.api.batch import JOB
+from muster.api.config import Configuration
+from muster.api.core import POD
+from muster.api.jobset import JOB_SET
+from muster.api.kinds import Kind
+from muster.api.kueue import KUEUE_KINDS, WORKLOAD
+from muster.api.kueue.names import POD_SET_LABEL, QUEUE_NAME_LABEL
+from muster.api.managed.held import HELD_KINDS
+from muster.api.managed.pods import WORDS
+from muster.api.validation.kueue import VALIDATIONS, Validation
+from muster.controllers.integrations.framework import Integration
+from muster.controllers.integrations.table import INTEGRATIONS, chosen
+from muster.webhooks.places import (
+    MUTATING,
+    MUTATING_CONFIGURATION,
+    VALIDATING,
+    VALIDATING_CONFIGURATION,
+    Place,
+    ServiceAt,
+)
+
+SYSTEM_NAMESPACE: Final = "kube-system"
+NAME_LABEL: Final = "kubernetes.io/metadata.name"
+# What decides is a function: an answer that takes longer than this never comes.
+SECONDS: Final = 10
+# Of what goes through anyhow. Pods are made by the thousand.
+BRIEF_SECONDS: Final = 3
+
+Json = dict[str, Any]
+Policy = Literal["Fail", "Ignore"]
+
+
+def webhook_configurations(
+    configuration: Configuration,
+    *,
+    service_account: str = "",
+    place: Place | None = None,
+    integrations: Sequence[Integration[Any]] = INTEGRATIONS,
+) -> list[Json]:
+    """The two configurations to install, without the bundles of authorities: the engine's leader puts those in.
+
+    service_account: under which the engine runs, in its namespace; "" if that is not known. place: where it is asked;
+    by default behind the Service that the Configuration names.
+    """
+    settings = configuration.internal_cert_management
+    where = place or ServiceAt(configuration.namespace, settings.webhook_service_name)
+    hooks = _Hooks(configuration, where, service_account)
+    ours = chosen(integrations, configuration)
+    return [
+        _configuration("MutatingWebhookConfiguration", MUTATING_CONFIGURATION, hooks.mutating(ours)),
+        _configuration("ValidatingWebhookConfiguration", VALIDATING_CONFIGURATION, hooks.validating(ours)),
+    ]
+
+
+def _configuration(kind: str, name: str, webhooks: Iterator[Json]) -> Json:
+    head = {"apiVersion": "admissionregistration.k8s.io/v1", "kind": kind, "metadata": {"name": name}}
+    return head | {"webhooks": list(webhooks)}
+
+
+# Conditions, in CEL.
+
+
+def _said(object_: str, part: str, words: Sequence[str]) -> str:
+    listed = ", ".join(f"'{word}'" for word in words)
+    return f"has({object_}.metadata.{part}) && [{listed}].exists(w, w in {object_}.metadata.{part})"
+
+
+def _queued(object_: str) -> str:
+    return f"({_said(object_, 'labels', [QUEUE_NAME_LABEL])})"
+
+
+_ASKS = _queued("object")
+_ASKS_OR_ASKED = f"{_ASKS} || (oldObject != null && {_queued('oldObject')})"
+# A job that a controller made is that controller's; a CronJob only makes its Jobs.
+_OWNED = (
+    "has(object.metadata.ownerReferences) && object.metadata.ownerReferences.exists(o,"
+    " has(o.controller) && o.controller && o.kind != 'CronJob')"
+)
+_STANDS_ALONE = f"!{_ASKS} && !({_OWNED})"
+
+
+def _pod_says(object_: str) -> str:
+    return " || ".join(f"({_said(object_, part, WORDS)})" for part in ("labels", "annotations"))
+
+
+_POD_SAYS = _pod_says("object")
+_POD_SAYS_OR_SAID = f"{_POD_SAYS} || (oldObject != null && ({_pod_says('oldObject')}))"
+_POD_OF_STARTED_JOB = f"{_said('object', 'labels', [POD_SET_LABEL])} && has(object.metadata.ownerReferences)"
+
+
+_NO_RULES = Validation()  # but those of the schema
+
+
+class _Hooks:
+    """Webhooks that differ in what they are asked about."""
+
+    def __init__(self, configuration: Configuration, place: Place, service_account: str) -> None:
+        self._without_queue = configuration.manage_jobs_without_queue_name
+        self._place = place
+        self._has_pods = "pod" in configuration.integrations.frameworks
+        outside = [{"key": NAME_LABEL, "operator": "NotIn", "values": [SYSTEM_NAMESPACE, configuration.namespace]}]
+        self._elsewhere: Json = {"matchExpressions": outside}
+        managed = configuration.managed_jobs_namespace_selector
+        self._managed: Json = self._elsewhere
+        if managed is not None:
+            said = [
+                {"key": one.key, "operator": one.operator, "values": list(one.values)}
+                if one.values
+                else {"key": one.key, "operator": one.operator}
+                for one in managed.match_expressions
+            ]
+            self._managed = {"matchExpressions": [*outside, *(one for one in said if one not in outside)]}
+            if managed.match_labels:
+                self._managed["matchLabels"] = dict(managed.match_labels)
+        user = f"system:serviceaccount:{configuration.namespace}:{service_account}"
+        self._others = [_condition("not-the-engine", f"request.userInfo.username != '{user}'")]
+        self._others = self._others if service_account else []
+
+    def mutating(self, ours: Sequence[Integration[Any]]) -> Iterator[Json]:
+        for kind in HELD_KINDS:
+            yield self._hook(f"m{kind.kind.lower()}.kb.io", MUTATING, kind, "Fail", ["CREATE"])
+        for one in ours:
+            yield from self._jobs(one.kind)
+        queue = _queues(JOB_SET, ours)  # they have defaults, whether they queue or not
+        operations = ["UPDATE"] if queue and self._without_queue else ["CREATE", "UPDATE"]
+        name, condition = "mjobset.defaults.muster.dev", f"!{_ASKS}" if queue else ""
+        yield self._job_hook(name, MUTATING, JOB_SET, "Ignore", operations, condition)
+        if self._has_pods:
+            yield self._job_hook(
+                "mpod.kb.io", MUTATING, POD, "Fail", ["CREATE"], "" if self._without_queue else _POD_SAYS
+            )
+        if any(one.kind in (JOB, JOB_SET) for one in ours):
+            name, condition = "mpodofjob.muster.dev", _POD_OF_STARTED_JOB
+            yield self._job_hook(name, MUTATING, POD, "Ignore", ["CREATE"], condition, seconds=BRIEF_SECONDS)
+
+    def _jobs(self, kind: Kind[Any]) -> Iterator[Json]:
+        name = f"m{kind.kind.lower()}"
+        yield self._job_hook(f"{name}.kb.io", MUTATING, kind, "Fail", ["CREATE"], "" if self._without_queue else _ASKS)
+        if not self._without_queue and kind != JOB_SET:
+            new = f"{name}.default-queue.muster.dev"
+            yield self._job_hook(new, MUTATING, kind, "Ignore", ["CREATE"], _STANDS_ALONE, seconds=BRIEF_SECONDS)
+        yield self._job_hook(f"{name}.changes.muster.dev", MUTATING, kind, "Ignore", ["UPDATE"], _ASKS_OR_ASKED)
+
+    def validating(self, ours: Sequence[Integration[Any]]) -> Iterator[Json]:
+        for kind in (each for each in KUEUE_KINDS if VALIDATIONS[each.resource] != _NO_RULES):
+            name = f"v{kind.kind.lower()}.kb.io"
+            yield self._hook(name, VALIDATING, kind, "Fail", ["CREATE", "UPDATE"], status=kind == WORKLOAD)
+        for one in ours:
+            if one.kind != JOB_SET:
+                yield from self._rules(one.kind, "" if self._without_queue else _ASKS_OR_ASKED)
+        yield from self._rules_of_jobsets(queue=_queues(JOB_SET, ours))
+        if self._has_pods:
+            yield from self._rules(POD, _POD_SAYS_OR_SAID)
+
+    def _rules(self, kind: Kind[Any], condition: str) -> Iterator[Json]:
+        name = f"v{kind.kind.lower()}"
+        yield self._job_hook(f"{name}.kb.io", VALIDATING, kind, "Fail", ["CREATE"], condition)
+        yield self._job_hook(f"{name}.changes.muster.dev", VALIDATING, kind, "Ignore", ["UPDATE"], condition)
+
+    def _rules_of_jobsets(self, *, queue: bool) -> Iterator[Json]:
+        """They have rules of their own, and keep them whether they queue or not."""
+        if queue:
+            held = "" if self._without_queue else _ASKS
+            yield self._job_hook("vjobset.kb.io", VALIDATING, JOB_SET, "Fail", ["CREATE"], held)
+        if not (queue and self._without_queue):
+            rest = f"!{_ASKS}" if queue else ""
+            yield self._job_hook("vjobset.rules.muster.dev", VALIDATING, JOB_SET, "Ignore", ["CREATE"], rest)
+        yield self._job_hook("vjobset.changes.muster.dev", VALIDATING, JOB_SET, "Ignore", ["UPDATE"], "")
+
+    def _job_hook(
+        self,
+        name: str,
+        path: str,
+        kind: Kind[Any],
+        policy: Policy,
+        operations: Sequence[str],
+        condition: str,
+        *,
+        seconds: int = SECONDS,
+    ) -> Json:
+        hook = self._hook(name, path, kind, policy, operations, condition, seconds=seconds)
+        # JobSets have rules of their own, whether they queue or not.
+        return hook if kind == JOB_SET else hook | {"namespaceSelector": self._managed}
+
+    def _hook(
+        self,
+        name: str,
+        path: str,
+        kind: Kind[Any],
+        policy: Policy,
+        operations: Sequence[str],
+        condition: str = "",
+        *,
+        status: bool = False,
+        seconds: int = SECONDS,
+    ) -> Json:
+        rule = {
+            "apiGroups": [kind.group],
+            "apiVersions": [kind.version],
+            "operations": list(operations),
+            "resources": [kind.plural, f"{kind.plural}/status"] if status else [kind.plural],
+            "scope": "Namespaced" if kind.namespaced else "Cluster",
+        }
+        conditions = [*self._others, *([_condition("concerned", condition)] if condition else [])]
+        return {
+            "name": name,
+            "clientConfig": self._place.client(path),
+            "rules": [rule],
+            "failurePolicy": policy,
+            "matchPolicy": "Equivalent",
+            "namespaceSelector": self._elsewhere,
+            **({"matchConditions": conditions} if conditions else {}),
+            "sideEffects": "None",
+            "timeoutSeconds": seconds,
+            "admissionReviewVersions": ["v1"],
+            **({"reinvocationPolicy": "Never"} if path == MUTATING else {}),
+        }
+
+
+def _queues(kind: Kind[Any], ours: Sequence[Integration[Any]]) -> bool:
+    return any(one.kind == kind for one in ours)
+
+
+def _condition(name: str, expression: str) -> Json:
+    return {"name": name, "expression": expression}

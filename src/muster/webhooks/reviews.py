@@ -1,0 +1,97 @@
+"""What a server asks before it stores an object (`AdmissionReview`), and how it is answered. Pure."""
+
+from typing import Any, NoReturn
+
+import msgspec
+
+from muster.api.markers import Base64
+from muster.api.meta import Struct
+from muster.api.status import Status
+
+API_VERSION = "admission.k8s.io/v1"
+KIND = "AdmissionReview"
+
+Json = dict[str, Any]
+
+
+class MalformedError(ValueError):
+    """What was sent is no review; says why."""
+
+
+class _Resource(Struct):
+    group: str = ""
+    version: str = ""
+    resource: str = ""
+
+
+class Request(Struct):
+    """What is asked: about one object that is about to be written. `old_object` is the stored one."""
+
+    uid: str = ""
+    resource: _Resource = _Resource()
+    sub_resource: str = ""
+    name: str = ""
+    namespace: str = ""
+    operation: str = ""
+    object: Json | None = None
+    old_object: Json | None = None
+
+    @property
+    def key(self) -> str:
+        """`Kind.resource` of the object."""
+        return f"{self.resource.resource}.{self.resource.group}" if self.resource.group else self.resource.resource
+
+
+class _Review(Struct):
+    api_version: str = ""
+    kind: str = ""
+    request: Request | None = None
+
+
+class _Response(Struct, omit_defaults=True):
+    uid: str
+    allowed: bool
+    status: Status | None = None
+    patch: Base64 = b""
+    patch_type: str | None = None
+    warnings: tuple[str, ...] = ()
+
+
+def read(body: bytes) -> Request:
+    """The question. Raises `MalformedError`."""
+    try:
+        review = msgspec.json.decode(body, type=_Review)
+    except RecursionError:
+        _malformed("it is nested too deep")
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        _malformed(str(error))
+    if (review.api_version, review.kind) != (API_VERSION, KIND):
+        _malformed(f"expected {API_VERSION}, Kind={KIND}, got {review.api_version[:100]}, Kind={review.kind[:100]}")
+    request = review.request
+    if request is None or not request.uid:
+        _malformed("it has no request with a uid")
+    for document in (request.object, request.old_object):
+        if document is not None and not isinstance(document.get("metadata"), dict):
+            _malformed("an object in it has no metadata")
+    return request
+
+
+def _malformed(why: str) -> NoReturn:
+    raise MalformedError(f"the AdmissionReview cannot be read: {why}") from None
+
+
+def allowed(request: Request, patch: list[Json] | None = None) -> bytes:
+    """It may be written, as it is or with a JSON patch."""
+    if not patch:
+        return _answer(_Response(uid=request.uid, allowed=True))
+    return _answer(_Response(uid=request.uid, allowed=True, patch=msgspec.json.encode(patch), patch_type="JSONPatch"))
+
+
+def refused(request: Request, why: str) -> bytes:
+    """It may not be written. The server says which webhook refused, and then this."""
+    status = Status(status="Failure", code=403, reason="Forbidden", message=why)
+    return _answer(_Response(uid=request.uid, allowed=False, status=status))
+
+
+def _answer(response: _Response) -> bytes:
+    return msgspec.json.encode({"apiVersion": API_VERSION, "kind": KIND, "response": response})

@@ -1,0 +1,64 @@
+"""GPUs that are played: shared by index, shown, and taken out when they are ill."""
+
+import json
+import time
+
+import pytest
+
+
+@pytest.fixture
+def four(muster):
+    """A cluster on whose node four GPUs are played."""
+    muster("up", "--detach", "--port", "0", "--nodes", "process,gpus=4:fake")
+    yield muster
+    muster("down")
+
+
+def seen(four):
+    lines = [line.split() for line in four("top").stdout.splitlines()]
+    return {words[1]: words[-2:] for words in lines if len(words) == 6 and words[2] == "Played-GPU"}
+
+
+def test_a_gang_shares_them_by_index(four, tmp_path):
+    script = "echo $CUDA_VISIBLE_DEVICES; until test -e $0; do sleep 0.1; done"
+    gate = tmp_path / "gate"
+    four("run", "--detach", "--name", "train", "-w", "2", "--gpus", "2", "--", "sh", "-c", script, str(gate))
+    while len(four("logs", "train").stdout.splitlines()) < 2:
+        time.sleep(0.5)
+    shown = sorted(line.split()[1] for line in four("logs", "train").stdout.splitlines())
+    assert shown == ["0,1", "2,3"]
+    assert seen(four) == {str(number): ["Used", "default/train"] for number in range(4)}
+    late = four("run", "--detach", "--name", "late", "--gpus", "1", "--", "sh", "-c", "echo got $CUDA_VISIBLE_DEVICES")
+    assert late.stdout == "late\n"
+    assert "nvidia.com/gpu" in four("why", "late").stdout
+    gate.touch()
+    assert four("wait", "train", "late").returncode == 0
+    assert four("logs", "late").stdout.startswith("got ")
+    assert seen(four) == {str(number): ["Free", "-"] for number in range(4)}
+
+
+def test_one_that_is_ill_goes_to_no_job(four):
+    [node] = four.home.glob("**/node-0")
+    (node / "ill-gpus").write_text("1\n")
+    while seen(four)["1"] != ["Ill", "-"]:
+        time.sleep(0.5)
+    there = json.loads(four("run", "--dry-run", "-o", "json", "--gpus", "4", "--", "true").stdout)
+    assert there["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]["containers"][0]["resources"] == {
+        "limits": {"nvidia.com/gpu": 4}
+    }
+    waits = "waits for 1 nvidia.com/gpu of node-0 (ill)"
+    assert f"all {waits}\n" in four("run", "--detach", "--name", "all", "--gpus", "4", "--", "true").stderr
+    while not (why := four("why", "all").stdout).startswith(f"all: queued; it {waits}\n"):
+        time.sleep(0.5)
+    assert "> maximum capacity (3)" in why
+    assert waits in four("ps").stdout
+    more = four("run", "--detach", "--gpus", "5", "--", "true").stderr
+    assert "can never start: no node ever has 5 nvidia.com/gpu; the largest has 4" in more
+    assert four("run", "--gpus", "3", "--", "sh", "-c", "echo $CUDA_VISIBLE_DEVICES").stdout == "0,2,3\n"
+
+
+@pytest.mark.parametrize("options", [["--gpus", "0.5"], ["--role", "w:2,gpus=500m"]])
+def test_a_fraction_is_refused_in_words(muster, options):
+    refused = muster("run", *options, "--", "true", check=False)
+    assert refused.returncode == 2
+    assert "a GPU is given whole; processes that share one run within one worker" in refused.stderr

@@ -1,0 +1,75 @@
+"""`ps -w` and `top -w`: on a terminal, which is as before afterwards, and in a pipe."""
+
+import signal
+
+import pytest
+from tests.e2e.conftest import Muster
+from tests.e2e.terminals import terminal
+
+pytestmark = pytest.mark.timeout(120)
+
+ENTER, LEAVE = b"\x1b[?1049h", b"\x1b[?7h\x1b[?25h\x1b[?1049l"
+
+
+def test_ps_shows_what_changes_and_gives_the_terminal_back(up: Muster) -> None:
+    with terminal(rows=5, columns=80) as tty:
+        watching = tty.start(up.command, "ps", "-w", env=up.env())
+        tty.reads(ENTER)
+        tty.reads(b"no jobs")
+        for name in "abcd":
+            up("run", "--detach", "--name", name, "--", "sleep", "600")
+        tty.reads(b"... and 2 more lines")
+        tty.resize(24, 80)
+        picture = tty.reads(b"\x1b[J")
+        while picture.count(b"Running") < 4:  # why one waits is a line more
+            picture = tty.reads(b"\x1b[J")
+        assert picture.count(b"\n") == 5
+        up("cancel", "a")
+        while b"Cancelled" not in picture:
+            picture = tty.reads(b"\x1b[J")
+        assert picture.index(b"\nd ") < picture.index(b"\na ")
+        tty.press(b"\3")
+        tty.reads(LEAVE)
+        assert watching.wait(timeout=60) == 0
+        assert tty.is_as_before()
+
+
+def test_top_ends_as_other_programs_do_when_it_is_told_to(up: Muster) -> None:
+    for end in ("q", signal.SIGTERM):
+        with terminal() as tty:
+            watching = tty.start(up.command, "top", "-w", env=up.env())
+            tty.reads(b"node-0")
+            if isinstance(end, str):
+                tty.press(end.encode())
+            else:
+                watching.send_signal(end)
+            tty.reads(LEAVE)
+            assert watching.wait(timeout=60) == (0 if end == "q" else 128 + signal.SIGTERM)
+            assert tty.is_as_before()
+
+
+def test_a_cluster_that_stops_is_said_below_what_was_there(up: Muster) -> None:
+    with terminal() as tty:
+        watching = tty.start(up.command, "top", "-w", env=up.env())
+        tty.reads(b"node-0")
+        up("down")
+        tty.reads(b"node-0")
+        tty.reads(b"Connection refused")
+        tty.press(b"q")
+        tty.reads(LEAVE)
+        assert watching.wait(timeout=60) == 0
+
+
+def test_in_a_pipe_ps_prints_what_changes_and_top_does_not_watch(up: Muster) -> None:
+    up("run", "--detach", "--name", "train", "--", "sleep", "600")
+    with up.start("ps", "-w") as watching:
+        assert watching.stdout is not None
+        assert next(watching.stdout).split()[:3] == ["NAME", "STATE", "PODS"]
+        assert next(line for line in watching.stdout if "Running" in line).startswith("train ")
+        up("cancel", "train", "--delete")
+        assert next(line for line in watching.stdout if "Deleted" in line).startswith("train ")
+        watching.send_signal(signal.SIGINT)
+        assert watching.wait(timeout=60) == 130
+    for arguments in (("top", "-w"), ("ps", "-w", "-o", "json")):
+        refused = up(*arguments, check=False)
+        assert (refused.returncode, refused.stdout) == (2, "")

@@ -1,0 +1,73 @@
+"""A shell through the queue, on a user's terminal."""
+
+import pytest
+from tests.e2e.conftest import Muster
+from tests.e2e.terminals import terminal
+
+pytestmark = pytest.mark.timeout(120)
+
+
+def gone(up: Muster) -> None:
+    """The job is deleted, and goes."""
+    while up("ps").stdout:
+        pass
+
+
+def test_it_has_our_terminal_and_ends_with_it(up: Muster) -> None:
+    shell = [up.command, "shell", "--cpus", "1", "--name", "box"]
+    env = up.env() | {"SHELL": "/bin/sh"}
+    with terminal(rows=30, columns=90) as tty:
+        inside = tty.start(*shell, env=env)
+        tty.reads(b"box: running")
+        tty.press(b"stty size; echo by $MUSTER_JOB\n")
+        tty.reads(b"30 90\r\nby box")
+        tty.resize(40, 120)
+        tty.press(b"until stty size | grep 120; do sleep 0.1; done\n")
+        tty.reads(b"40 120")
+        tty.press(b"sleep 600\n")
+        tty.reads(b"sleep 600")
+        tty.press(b"\3")  # it ends that, and not us
+        tty.press(b"exit 5\n")
+        assert inside.wait(timeout=60) == 5
+        assert tty.is_as_before()
+    gone(up)
+    with terminal() as tty:
+        inside = tty.start(*shell, env=env)
+        tty.reads(b"box: running")
+        tty.press(b"echo $((6 * 7))\n")
+        tty.reads(b"42")
+    assert inside.wait(timeout=60) == 129
+    gone(up)
+
+
+def test_a_client_that_is_killed_leaves_nothing_held(muster: Muster) -> None:
+    muster("up", "--detach", "--port", "0", "--nodes", "process,gpus=4:fake")
+    shell = [muster.command, "shell", "--gpus", "4", "--name"]
+    env = muster.env() | {"SHELL": "/bin/sh"}
+    with terminal() as tty:
+        inside = tty.start(*shell, "box", env=env)
+        tty.reads(b"box: running")
+        tty.press(b"echo $((6 * 7)); sleep 600\n")
+        tty.reads(b"42")
+        inside.kill()
+        inside.wait(timeout=60)
+    with terminal() as tty:
+        after = tty.start(*shell, "after", env=env)
+        tty.reads(b"after: running")
+        tty.press(b"exit\n")
+        assert after.wait(timeout=60) == 0
+    assert "ended by SIGHUP" in muster("ps").stdout
+
+
+def test_before_it_has_begun_it_is_given_up(up: Muster) -> None:
+    with terminal() as tty:
+        waiting = tty.start(up.command, "shell", "--cpus", "640", env=up.env())
+        tty.reads(b"can never start")
+        tty.press(b"\3")
+        assert waiting.wait(timeout=60) == 130
+    gone(up)
+    refused = up("shell", check=False)
+    assert (refused.returncode, refused.stderr.splitlines()[-1]) == (
+        2,
+        "Error: a shell needs a terminal; in a script: muster run",
+    )

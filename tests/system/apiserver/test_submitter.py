@@ -1,0 +1,73 @@
+"""Who submitted a job, as the server says it of its own knowledge."""
+
+import pytest
+from tests.system.apiserver.harness import JOBS, PODS, api
+
+from muster.api.submitter import SUBMITTER_ANNOTATION
+from muster.cluster.apiserver.identity.users import AUTHENTICATED, User
+
+RBAC = "/apis/rbac.authorization.k8s.io/v1"
+SETS = "/apis/jobset.x-k8s.io/v1alpha2/namespaces/default/jobsets"
+EVE = User("eve", frozenset({AUTHENTICATED}))
+POD = {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}
+CALLED_ADA = {"annotations": {SUBMITTER_ANNOTATION: "ada"}}
+
+
+def job(**meta):
+    return {"metadata": {"name": "j", **meta}, "spec": {"suspend": True, "template": POD}}
+
+
+def jobset(**meta):
+    role = {"name": "w", "template": {"spec": {"template": POD}}}
+    return {"metadata": {"name": "j", **meta}, "spec": {"suspend": True, "replicatedJobs": [role]}}
+
+
+def pod(**meta):
+    return {"metadata": {"name": "j", "labels": {"kueue.x-k8s.io/queue-name": "q"}, **meta}, **POD}
+
+
+def said(obj):
+    return obj["metadata"].get("annotations", {}).get(SUBMITTER_ANNOTATION)
+
+
+async def let_eve_edit(api):
+    rule = {"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}
+    await api.made(f"{RBAC}/clusterroles", {"metadata": {"name": "r"}, "rules": [rule]})
+    binding = {
+        "metadata": {"name": "b"},
+        "roleRef": {"kind": "ClusterRole", "name": "r"},
+        "subjects": [{"kind": "User", "name": "eve"}],
+    }
+    await api.made(f"{RBAC}/clusterrolebindings", binding)
+
+
+@pytest.mark.parametrize(("path", "thing"), [(JOBS, job), (SETS, jobset), (PODS, pod)])
+def test_a_user_cannot_pass_for_another(path, thing):
+    @api
+    async def story(api):
+        await let_eve_edit(api)
+        assert said(await api.made(path, thing(**CALLED_ADA), user=EVE)) == "eve"
+        changed = await api.merge(f"{path}/j", {"metadata": CALLED_ADA}, user=EVE)
+        assert (changed.status, said(changed.json)) == (200, "eve")
+        changed = await api.merge(f"{path}/j", {"metadata": {"annotations": None}}, user=EVE)
+        assert (changed.status, said(changed.json)) == (200, "eve")
+        changed = await api.merge(f"{path}/j/status", {"metadata": CALLED_ADA, "status": {}}, user=EVE)
+        assert (changed.status, said(changed.json)) == (200, "eve")
+
+    story()
+
+
+@api
+async def test_who_may_do_everything_may_say_who_it_was(api):
+    assert said(await api.made(JOBS, job(**CALLED_ADA))) == "ada"
+    assert said(await api.made(JOBS, job(name="other"))) == "kubernetes-admin"
+    changed = await api.merge(f"{JOBS}/j", {"metadata": {"annotations": {SUBMITTER_ANNOTATION: "bob"}}})
+    assert said(changed.json) == "ada"
+
+
+@api
+async def test_what_belongs_to_another_object_was_submitted_by_none(api):
+    await let_eve_edit(api)
+    owner = {"apiVersion": "v1", "kind": "Thing", "name": "t", "uid": "u", "controller": True}
+    assert said(await api.made(JOBS, job(ownerReferences=[owner], **CALLED_ADA), user=EVE)) is None
+    assert said(await api.made(PODS, {"metadata": {"name": "plain", **CALLED_ADA}, **POD}, user=EVE)) is None

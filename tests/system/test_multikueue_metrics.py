@@ -1,0 +1,23 @@
+"""What is counted of workloads that run in other clusters, under upstream's names."""
+
+from prometheus_client.parser import text_string_to_metric_families
+from tests.system.federation import Federation, federated
+
+
+def counted(f: Federation, name: str) -> dict[tuple[str, str], float]:
+    """By ClusterQueue and cluster."""
+    families = text_string_to_metric_families(f.dispatch.registry.text().decode())
+    samples = [sample for family in families for sample in family.samples if sample.name == name]
+    assert all(sample.labels["replica_role"] == "standalone" for sample in samples)
+    return {(sample.labels["cluster_queue"], sample.labels["cluster"]): sample.value for sample in samples}
+
+
+@federated()
+async def test_clones_that_are_made_and_admissions_that_count(f: Federation) -> None:
+    await f.queues(a=4, b=1)
+    await f.job("j", 2)
+    await f.job("k", 2)
+    await f.settle()
+    assert await f.where("j") == await f.where("k") == {"a": 2}
+    assert counted(f, "multikueue_workloads_dispatched_total") == {("cq", "a"): 2, ("cq", "b"): 2}
+    assert counted(f, "multikueue_workloads_admitted_total") == {("cq", "a"): 2}

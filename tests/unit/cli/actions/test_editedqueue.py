@@ -1,0 +1,75 @@
+"""What `muster queue edit` changes of a ClusterQueue."""
+
+import pytest
+
+from muster.cli.actions.editedqueue import UNLIMITED, QueueEdit, patch
+
+
+def group(*flavors: str, **quotas: str):
+    def resources():
+        return [{"name": name, "nominalQuota": quantity} for name, quantity in quotas.items()]
+
+    return {
+        "coveredResources": list(quotas),
+        "flavors": [{"name": flavor, "resources": resources()} for flavor in flavors],
+    }
+
+
+ONE = {"resourceGroups": [group("default-flavor", cpu="8", memory="32Gi")], "cohortName": "lab"}
+TWO = {"resourceGroups": [group("spot", "own", cpu="8"), group("a100", gpu="4")]}
+
+
+def quotas(spec):
+    return [
+        (flavor["name"], *one.values())
+        for g in spec["resourceGroups"]
+        for flavor in g["flavors"]
+        for one in flavor["resources"]
+    ]
+
+
+def test_what_is_given_is_changed_and_nothing_else():
+    assert quotas(patch(ONE, QueueEdit({"cpu": "12"}))) == [
+        ("default-flavor", "cpu", "12"), ("default-flavor", "memory", "32Gi")
+    ]  # fmt: skip
+    limited = patch(ONE, QueueEdit(borrowing={"cpu": "4"}, lending={"cpu": "0"}))
+    assert quotas(limited)[0] == ("default-flavor", "cpu", "8", "4", "0")
+    borrows = patch({**ONE, **limited}, QueueEdit(lending={"cpu": UNLIMITED}))
+    assert quotas(borrows)[0] == ("default-flavor", "cpu", "8", "4")
+    assert patch(ONE, QueueEdit(strict=True, within="Never", weight="2")) == {
+        "queueingStrategy": "StrictFIFO", "preemption": {"withinClusterQueue": "Never"}, "fairSharing": {"weight": "2"}
+    }  # fmt: skip
+
+
+def test_what_is_so_already_is_no_change():
+    assert patch(ONE, QueueEdit({"cpu": "8"}, cohort="lab")) == {}
+    assert patch({}, QueueEdit(cohort="")) == {}
+
+
+def test_limits_go_with_the_cohort():
+    limited = {**ONE, **patch(ONE, QueueEdit(borrowing={"cpu": "4"}))}
+    assert patch(limited, QueueEdit(cohort="")) == {"resourceGroups": ONE["resourceGroups"], "cohortName": None}
+
+
+def test_a_new_resource_joins_the_others_of_its_flavor():
+    assert quotas(patch(ONE, QueueEdit({"gpu": "2"})))[-1] == ("default-flavor", "gpu", "2")
+    assert quotas(patch(TWO, QueueEdit({"memory": "1Gi"}, flavor="own"))) == [
+        ("spot", "cpu", "8"), ("spot", "memory", "0"),
+        ("own", "cpu", "8"), ("own", "memory", "1Gi"), ("a100", "gpu", "4"),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("spec", "edit", "words"),
+    [
+        (TWO, QueueEdit({"cpu": "1"}), "cpu has quotas of the flavors spot, own: say which with --flavor"),
+        (TWO, QueueEdit({"cpu": "1"}, flavor="a100"), "cpu has no quota of the flavor a100; there is: spot, own"),
+        (TWO, QueueEdit({"memory": "1"}), "memory has no quota so far; say of which flavor"),
+        ({}, QueueEdit({"cpu": "1"}), "there is none"),
+        (TWO, QueueEdit(borrowing={"cpu": "1"}, flavor="own"), "only in a cohort"),
+        (ONE, QueueEdit(lending={"gpu": "1"}), "a limit of gpu needs a quota of it"),
+    ],
+)
+def test_what_cannot_be_is_said(spec, edit, words):
+    with pytest.raises(ValueError, match=words):
+        patch(spec, edit)

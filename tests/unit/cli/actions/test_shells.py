@@ -1,0 +1,52 @@
+"""What `muster shell` asks for."""
+
+import subprocess
+
+import click
+import pytest
+
+from muster.actions.workers import pod_spec
+from muster.api.shells import HANGS_UP, typed
+from muster.cli.actions.shells import shell
+
+ASKED = {"name": "", "cpus": "2", "memory": None, "gpus": 1, "image": "", "queue": "vision"}
+ASKED |= {"priority": "", "queue_priority": ""}
+
+
+def test_it_is_one_worker_on_a_terminal_that_begins_when_a_user_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SHELL", "/bin/zsh")
+    monkeypatch.setenv("TERM", "xterm")
+    gang = shell((), ASKED, "lab", on_this_machine=True)
+    assert (gang.size, gang.namespace, gang.queue) == (1, "lab", "vision")
+    assert gang.name.startswith("shell-")
+    spec = pod_spec(gang, gang.parts[0], 0)
+    [container] = spec["containers"]
+    assert (container["stdin"], container["stdinOnce"], container["tty"]) == (True, True, True)
+    assert container["command"][:2] == ["sh", "-c"]
+    assert gang.annotations == {HANGS_UP: "true"}
+    assert spec["terminationGracePeriodSeconds"] == 2, "a shell heeds no SIGTERM"
+    assert typed(container["command"]) == ["/bin/zsh"]  # so says history
+    assert {"name": "TERM", "value": "xterm"} in container["env"]
+    assert container["resources"] == {"requests": {"cpu": "2"}, "limits": {"nvidia.com/gpu": 1}}
+
+
+def test_where_nodes_have_images_it_is_that_of_one_and_none_of_ours() -> None:
+    gang = shell((), ASKED | {"image": "python"}, "lab", on_this_machine=False)
+    assert gang.command[-1] == "sh"
+    assert (gang.working_directory, set(gang.environment)) == ("", {"TERM"})
+    with pytest.raises(click.UsageError, match="say which with --image"):
+        shell((), ASKED, "lab", on_this_machine=False)
+
+
+def test_it_begins_with_a_line_that_comes_and_not_without() -> None:
+    gang = shell(("sh", "-c", "read x; echo got $x"), ASKED, "lab", on_this_machine=True)
+    joined = subprocess.run(gang.command, input=b"\nhello\n", capture_output=True, check=False)
+    assert (joined.returncode, joined.stdout) == (0, b"got hello\n")
+    alone = subprocess.run(gang.command, input=b"", capture_output=True, check=False)
+    assert (alone.returncode, alone.stdout) == (1, b"nobody came to this terminal\n")
+
+
+def test_what_cannot_be_is_said() -> None:
+    with pytest.raises(click.BadParameter, match="becomes part of host names"):
+        shell((), ASKED | {"name": "Box"}, "lab", on_this_machine=True)
+    assert shell(("ipython", "-i"), ASKED, "lab", on_this_machine=True).command[-2:] == ["ipython", "-i"]

@@ -1,0 +1,27 @@
+"""Which nodes `muster nodes` takes, before it asks any server."""
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from muster.cli.commands.nodes import command
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (["--nodes", "process:2"], "this machine joins another cluster as one process node"),
+        (["--nodes", "process", "--nodes", "process,cpu=1"], "this machine joins another cluster as one process node"),
+        (["--nodes", "process", "--name", "../box"], "'../box': a lowercase RFC 1123 subdomain must"),
+        (["--nodes", "process", "--name", ""], "'': a lowercase RFC 1123 subdomain must"),
+        (["--nodes", "process", "--client-ca", "/missing"], "/missing: No such file or directory"),
+        (["--nodes", "process", "--client-ca", __file__], "holds no certificates in PEM"),
+        (["--nodes", "simulated", "--name", "box"], "are of a process node: --nodes process"),
+        (["--nodes", "kubelet"], "'kubelet' is no kind of node"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(tmp_path: Path, arguments: list[str], problem: str) -> None:
+    done = CliRunner().invoke(command, [*arguments, "--data", str(tmp_path / "home")])
+    assert done.exit_code == 2
+    assert problem in " ".join(done.stderr.split())

@@ -1,0 +1,30 @@
+"""What fits a screen. (That the terminal comes back: tests/e2e/test_screens.)"""
+
+import pytest
+
+from muster.cli.terminal.screen import _plain, fitted
+
+
+@pytest.mark.parametrize(
+    ("text", "note", "height", "lines"),
+    [
+        ("a\nb", "", 24, ["title", "a", "b"]),
+        ("a\nb", "late", 4, ["title", "a", "b", "late"]),
+        ("a\nb\nc", "", 3, ["title", "a", "... and 2 more lines"]),
+        ("a\nb\nc", "late", 4, ["title", "a", "... and 2 more lines", "late"]),
+        ("a\nb", "late", 2, ["title", "... and 2 more lines"]),
+        ("a\nb", "late", 1, ["title"]),
+        ("a\nb", "late", 0, ["title"]),
+    ],
+)
+def test_a_picture_has_no_more_lines_than_the_terminal(text: str, note: str, height: int, lines: list[str]) -> None:
+    assert fitted("title", text, note, height) == lines
+
+
+def test_what_a_job_says_moves_no_cursor() -> None:
+    assert _plain("ä \x1b[2J\x07\u202e日", 80) == "ä \ufffd[2J\ufffd\ufffd日"
+
+
+def test_a_line_ends_at_the_edge() -> None:
+    assert [_plain("NAME  STATE", width) for width in (0, 6, 80)] == ["", "NAME  ", "NAME  STATE"]
+    assert _plain("x" * 1_000_000, 40) == "x" * 40

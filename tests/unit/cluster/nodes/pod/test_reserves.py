@@ -1,0 +1,56 @@
+"""Shims that are made before their time wait for their turn like all others, and are made for those who still wait."""
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from muster.cluster.nodes.pod.reserves import Reserves
+
+
+async def moments():
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+def kit(kind="none") -> Any:
+    return SimpleNamespace(isolation=SimpleNamespace(kind=kind, own_pids=False), lifeline=-1, starting=asyncio.Lock())
+
+
+@pytest.mark.parametrize("waits", [True, False])
+def test_one_is_made_when_its_turn_has_come_if_it_is_still_waited_for(waits):
+    async def body():
+        node = kit()
+        reserves = Reserves(node)
+        async with node.starting:
+            task = asyncio.create_task(reserves.make("main", lambda: waits))
+            await moments()
+            assert "main" not in reserves
+        await task
+        assert ("main" in reserves) is waits
+        reserves.close()
+        assert reserves.take("main") is None
+
+    asyncio.run(body())
+
+
+def test_it_is_taken_once():
+    async def body():
+        reserves = Reserves(kit())
+        await reserves.make("main", lambda: True)
+        taken = reserves.take("main")
+        assert taken is not None
+        taken.close()
+        assert (reserves.take("main"), "main" in reserves) == (None, False)
+
+    asyncio.run(body())
+
+
+def test_bubblewrap_has_to_know_all_before():
+    async def body():
+        reserves = Reserves(kit("bubblewrap"))
+        await reserves.make("main", lambda: True)
+        assert "main" not in reserves
+
+    asyncio.run(body())

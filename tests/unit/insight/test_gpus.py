@@ -1,0 +1,37 @@
+"""The GPUs of nodes, and which job has them."""
+
+from typing import Any
+
+import msgspec
+
+from muster.api.core import Node, Pod
+from muster.insight.gpus import gpu_rows
+
+TOLD = '[{"name":"0","model":"NVIDIA H200","memory":150754820096},{"name":"1","model":""}]'
+ILL = '[{"name":"0","model":"NVIDIA H200","memory":150754820096},{"name":"1","ill":true}]'
+
+
+def node(name: str, told: str = TOLD) -> Node:
+    return msgspec.convert({"metadata": {"name": name, "annotations": {"muster.dev/gpus": told}}}, Node)
+
+
+def pod(name: str, where: str, *gpus: str, phase: str = "Running") -> Pod:
+    devices = {"name": "nvidia.com/gpu", "resources": [{"resourceID": gpu, "health": "Healthy"} for gpu in gpus]}
+    status: Any = {"phase": phase, "containerStatuses": [{"name": "main", "allocatedResourcesStatus": [devices]}]}
+    body = {"metadata": {"name": name, "namespace": "lab"}, "spec": {"nodeName": where}, "status": status}
+    return msgspec.convert(body, Pod, strict=False)
+
+
+def test_each_gpu_has_a_line_with_its_job() -> None:
+    nodes = [node("b"), node("a", told=ILL)]
+    pods = [pod("train", "a", "0"), pod("old", "b", "0", phase="Succeeded"), pod("tune", "b", "1")]
+    assert [row.cells() for row in gpu_rows(nodes, pods)] == [
+        ["a", "0", "NVIDIA H200", "140.4Gi", "Used", "lab/train"],
+        ["a", "1", "-", "-", "Ill", "-"],
+        ["b", "0", "NVIDIA H200", "140.4Gi", "Free", "-"],
+        ["b", "1", "-", "-", "Used", "lab/tune"],
+    ]
+
+
+def test_nodes_that_tell_of_none_have_no_line() -> None:
+    assert gpu_rows([node("a", told=""), node("b", told="{nonsense")], []) == []

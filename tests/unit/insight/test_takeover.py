@@ -1,0 +1,124 @@
+"""What is reported before Muster takes the place of Kueue's manager."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from muster.api.batch import Job
+from muster.api.kueue import AdmissionCheck, ClusterQueue, Workload
+from muster.insight.takeover import Row, Seen, document, report, sentence
+
+HANDLED = {("batch", "Job")}
+KNOWN = HANDLED | {("jobset.x-k8s.io", "JobSet")}
+SLICE = "kueue.x-k8s.io/workload-slice-replacement-for"
+
+
+def workload(name: str = "w", kind: str = "Job", group: str = "batch/v1", *, true: Any = (), **more: Any) -> Workload:
+    owner = {"apiVersion": group, "kind": kind, "name": "j", "uid": "u", "controller": True}
+    conditions = [{"type": one, "status": "True", "reason": "r"} for one in true]
+    annotations = more.pop("annotations", {})
+    metadata = {"name": name, "namespace": "default", "ownerReferences": [owner], "annotations": annotations}
+    status = {"conditions": conditions} | more.pop("status", {})
+    return msgspec.convert({"metadata": metadata, "spec": more, "status": status}, Workload)
+
+
+def job(labels: dict[str, str]) -> Job:
+    document = {"metadata": {"name": "old", "namespace": "a"}, "spec": {"template": {"metadata": {"labels": labels}}}}
+    return msgspec.convert(document, Job)
+
+
+CHECK = msgspec.convert(
+    {"metadata": {"name": "capacity"}, "spec": {"controllerName": "kueue.x-k8s.io/provisioning-request"}},
+    AdmissionCheck,
+)
+FLAVORS = {"migration": {"mode": "TryPreferredFlavors"}}
+CONCURRENT = msgspec.convert({"metadata": {"name": "q"}, "spec": {"concurrentAdmissionPolicy": FLAVORS}}, ClusterQueue)
+
+
+def waiting_for_check(state: str) -> Workload:
+    return workload(
+        true=["QuotaReserved"], status={"admissionChecks": [{"name": "capacity", "state": state, "message": ""}]}
+    )
+
+
+def gated() -> Workload:
+    return workload(preemptionGates=[{"name": "g"}])
+
+
+def claiming() -> Workload:
+    podset = {"name": "main", "template": {"spec": {"resourceClaims": [{"name": "gpu"}]}}}
+    return workload(podSets=[podset])
+
+
+@pytest.mark.parametrize(
+    ("seen", "what", "objects"),
+    [
+        pytest.param(Seen(manager="kueue-1"), "Kueue's manager runs", ("kueue-1",), id="manager"),
+        pytest.param(Seen(old=[CONCURRENT]), "kinds of Kueue's whose objects may still", ("q",), id="old versions"),
+        pytest.param(Seen(webhooks=["kueue-x"]), "Kueue's webhooks are asked", ("kueue-x",), id="webhooks"),
+        pytest.param(
+            Seen([workload("r", "RayJob", "ray.io/v1")]), "workloads of RayJob.ray.io", ("default/r",), id="a kind"
+        ),
+        pytest.param(
+            Seen([workload("s", "JobSet", "jobset.x-k8s.io/v1alpha2")]), "workloads of JobSet", ("default/s",),
+            id="a kind that is not named",
+        ),
+        pytest.param(Seen(jobs=[job({})]), "Jobs that run without the label", ("a/old",), id="an old Job"),
+        pytest.param(
+            Seen([workload("b"), workload("a", annotations={SLICE: "default/b"})]), "slices that wait", ("default/a",),
+            id="a slice",
+        ),
+        pytest.param(Seen([gated()]), "workloads with gates", ("default/w",), id="gate"),
+        pytest.param(Seen([claiming()]), "workloads with resource claims", ("default/w",), id="claim"),
+        pytest.param(
+            Seen([waiting_for_check("Pending")], checks=[CHECK]), "workloads that wait for the check capacity",
+            ("default/w",), id="check",
+        ),
+        pytest.param(Seen(queues=[CONCURRENT]), "ClusterQueues that try several flavors", ("q",), id="flavors"),
+    ],
+)  # fmt: skip
+def test_what_is_named(seen: Seen, what: str, objects: tuple[str, ...]) -> None:
+    (found,) = report(seen, HANDLED, KNOWN).findings
+    assert found.what.startswith(what)
+    assert found.objects == objects
+    assert sentence(found) == f"{found.what}: {objects[0]}\n  {found.advice}"
+
+
+@pytest.mark.parametrize(
+    "seen",
+    [
+        Seen(),
+        Seen([workload(true=["QuotaReserved", "Admitted"]), workload()]),
+        Seen([workload("r", "RayJob", "ray.io/v1", true=["Finished"])]),
+        Seen([waiting_for_check("Ready")], checks=[CHECK]),
+        Seen(jobs=[job({"kueue.x-k8s.io/podset": "main"})]),
+    ],
+)
+def test_nothing_is_in_the_way(seen: Seen) -> None:
+    assert report(seen, HANDLED, KNOWN).findings == ()
+
+
+def test_a_kind_that_could_be_named_is_to_be_named() -> None:
+    (found,) = report(Seen([workload("s", "JobSet", "jobset.x-k8s.io/v1alpha2")]), HANDLED, KNOWN).findings
+    assert "integrations.frameworks" in found.advice
+
+
+def test_workloads_are_counted_by_kind_and_state() -> None:
+    seen = Seen(
+        [
+            workload(), workload(active=False), workload(true=["QuotaReserved"]),
+            workload(true=["QuotaReserved", "Admitted"]), workload(true=["Finished", "Admitted"]),
+            workload("r", "RayJob", "ray.io/v1"),
+        ]
+    )  # fmt: skip
+    found = report(seen, HANDLED)
+    each = {"admitted": 1, "reserved": 1, "pending": 1, "inactive": 1, "finished": 1}
+    alone = dict.fromkeys(each, 0) | {"pending": 1}
+    assert found.rows == (Row("Job.batch", True, each), Row("RayJob.ray.io", False, alone))
+    assert document(found)["workloads"][0] == {"kind": "Job.batch", "handled": True, "counts": each}
+
+
+def test_of_many_objects_some_are_named() -> None:
+    (found,) = report(Seen(webhooks=[str(each) for each in range(7)]), HANDLED).findings
+    assert "0, 1, 2, 3, 4 and 2 more" in sentence(found)

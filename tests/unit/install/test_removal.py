@@ -1,0 +1,200 @@
+"""How an installation is removed: in an order in which nothing waits for what is gone, and nothing of anybody else."""
+
+import os
+import subprocess
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from muster.api.config import load
+from muster.install.documents import documents
+from muster.install.options import Options, plain
+from muster.install.removal import removal
+
+KUEUE = ("kueue",)
+LEASES = "leaderElection: {leaderElect: true, resourceNamespace: leases}\n"
+
+
+def options(more: str = "", kinds: tuple[str, ...] = KUEUE) -> Options:
+    text = plain() + more
+    return Options(text, load(text), kinds=kinds)
+
+
+SCRIPT = removal(options())
+
+# Notes what it is called with. What there is to `get` is in the file of that name, if there is one.
+KUBECTL = """\
+#!/bin/sh
+echo "$@" >> calls
+if [ "$1" = get ]; then
+  [ -f broken ] && exit 1
+  [ ! -f "$2" ] || cat "$2"
+  [ ! -f "$2.renewed" ] || wc -l < calls
+fi
+"""
+THERE = ("workloads.kueue.x-k8s.io", "jobsets.jobset.x-k8s.io", "podgroups.scheduling.volcano.sh")
+
+
+class Done(NamedTuple):
+    """How the script ended, what it complained of, and the arguments of what it has deleted."""
+
+    code: int
+    said: str
+    deleted: list[list[str]]
+
+
+def run(folder: Path, script: str = SCRIPT, **answers: str) -> Done:
+    """answers: what there is to `get`, by resource."""
+    for name, text in (("kubectl", KUBECTL), ("sleep", "#!/bin/sh\n")):
+        program = folder / name
+        program.write_text(text)
+        program.chmod(0o755)
+    crds = "".join(f"customresourcedefinition.apiextensions.k8s.io/{name}\n" for name in THERE)
+    for name, text in ({"customresourcedefinitions": crds} | answers).items():
+        (folder / name).write_text(text)
+    environment = os.environ | {"PATH": f"{folder}:{os.environ['PATH']}"}
+    done = subprocess.run(
+        ["sh"], input=script, cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )
+    calls = (folder / "calls").read_text().splitlines()
+    return Done(done.returncode, done.stderr, [call.split()[1:] for call in calls if call.startswith("delete ")])
+
+
+@pytest.mark.parametrize(
+    ("resource", "line"),
+    [
+        ("workloads.kueue.x-k8s.io", "  workload team/job-a of Job a\n"),
+        ("jobsets.jobset.x-k8s.io", "  jobset team/train\n"),
+        ("pods", "  pod team/waits waits for a node\n"),
+    ],
+)
+def test_nothing_is_removed_while_something_needs_the_engine(tmp_path: Path, resource: str, line: str):
+    done = run(tmp_path, **{resource: line})
+    assert (done.code, done.deleted) == (1, [])
+    assert done.said == (
+        f"the engine is still needed:\n{line}wait for them to end, or delete them; nothing has been removed\n"
+    )
+
+
+JOBSETS = "jobsets.jobset.x-k8s.io"
+JOBSET_LEASE = "leases.coordination.k8s.io"
+
+
+def test_jobsets_that_jobsets_own_controller_runs_hold_nothing_up(tmp_path: Path):
+    (tmp_path / f"{JOBSET_LEASE}.renewed").touch()
+    done = run(tmp_path, **{JOBSETS: "  jobset team/train\n", JOBSET_LEASE: "jobset-0_uid "})
+    assert (done.code, done.said) == (0, "JobSets are left: JobSet's own controller runs them, as jobset-0_uid\n")
+    assert JOBSETS not in [name for arguments in done.deleted for name in arguments]
+
+
+@pytest.mark.parametrize("lease", ["jobset-0_uid then", " then", ""], ids=["killed", "given back", "never there"])
+def test_jobsets_hold_it_up_where_jobsets_own_controller_has_ended(tmp_path: Path, lease: str):
+    done = run(tmp_path, **{JOBSETS: "  jobset team/train\n", JOBSET_LEASE: lease})
+    assert (done.code, done.deleted) == (1, [])
+
+
+def test_no_jobset_goes_with_its_kind_whoever_runs_it(tmp_path: Path):
+    (tmp_path / f"{JOBSET_LEASE}.renewed").touch()
+    script = removal(options(kinds=("kueue", "jobset")))
+    done = run(tmp_path, script, **{JOBSETS: "  jobset team/train\n", JOBSET_LEASE: "jobset-0_uid "})
+    assert (done.code, done.deleted) == (1, [])
+
+
+def test_nothing_is_removed_where_the_cluster_cannot_be_asked(tmp_path: Path):
+    (tmp_path / "broken").touch()
+    done = run(tmp_path)
+    assert (done.code, done.deleted) == (1, [])
+
+
+def test_nothing_is_removed_where_the_engine_is_elsewhere(tmp_path: Path):
+    done = run(tmp_path, deployments="batch ")
+    assert (done.code, done.deleted) == (1, [])
+    assert "the engine is in another namespace: batch" in done.said
+
+
+def test_what_waits_for_the_engine_goes_before_it_and_the_kinds_after_it(tmp_path: Path):
+    done = run(tmp_path)
+    assert (done.code, done.said) == (0, "")
+    kinds = [arguments[0].partition(".")[0] for arguments in done.deleted]
+    order = [
+        "workloads",  # the only kind of the engine's own that is there
+        "validatingwebhookconfiguration",
+        "mutatingwebhookconfiguration",
+        "deployment",
+        "customresourcedefinition",
+        "clusterrolebinding",
+        "serviceaccount",
+    ]
+    assert [kind for kind in kinds if kind in order] == order
+    assert kinds[-1] == "namespace"
+
+
+@pytest.mark.parametrize("kinds", [KUEUE, ("kueue", "jobset", "podgroups")], ids=" ".join)
+def test_all_that_was_installed_goes_by_its_name_and_nothing_else_does(tmp_path: Path, kinds: tuple[str, ...]):
+    chosen = options(LEASES, kinds)
+    wanted = {
+        (each["kind"].lower(), each["metadata"].get("namespace", ""), each["metadata"]["name"])
+        for each in documents(chosen)
+    }
+    removed = set()
+    for kind, *arguments in run(tmp_path, removal(chosen)).deleted:
+        if "--all" in arguments:  # objects of the engine's own kinds
+            assert kind.endswith(".kueue.x-k8s.io")
+            continue
+        assert not {"-l", "-A"} & set(arguments)
+        place = arguments[arguments.index("-n") + 1] if "-n" in arguments else ""
+        names = arguments[2:] if place else arguments
+        removed |= {(kind.partition(".")[0], place, name) for name in names if not name.startswith("--")}
+    assert removed == wanted
+
+
+@pytest.mark.parametrize(
+    ("kinds", "groups"),
+    [
+        (("kueue",), {"kueue.x-k8s.io"}),
+        (("kueue", "jobset"), {"kueue.x-k8s.io", "jobset.x-k8s.io"}),
+    ],
+)
+def test_definitions_of_other_projects_stay_unless_they_are_named(
+    tmp_path: Path, kinds: tuple[str, ...], groups: set[str]
+):
+    deleted = run(tmp_path, removal(options(kinds=kinds))).deleted
+    (names,) = [names for kind, *names in deleted if kind.startswith("customresourcedefinition.")]
+    assert {name.partition(".")[2] for name in names if not name.startswith("--")} == groups
+
+
+def test_pod_groups_do_not_go_with_their_kind(tmp_path: Path):
+    left = {"podgroups.scheduling.volcano.sh": "  podgroup team/theirs would go with its kind\n"}
+    done = run(tmp_path, removal(options(kinds=("kueue", "podgroups"))), **left)
+    assert (done.code, done.deleted) == (1, [])
+    assert "podgroup team/theirs would go with its kind" in done.said
+
+
+def test_pod_groups_whose_kind_stays_hold_nothing_up(tmp_path: Path):
+    assert run(tmp_path, **{"podgroups.scheduling.volcano.sh": "  podgroup team/theirs\n"}).code == 0
+
+
+def test_a_namespace_in_which_others_work_stays(tmp_path: Path):
+    asked = "deployments,statefulsets,daemonsets,cronjobs,jobs,persistentvolumeclaims"
+    done = run(tmp_path, **{asked: "persistentvolumeclaim/theirs\n"})
+    assert done.code == 0
+    assert "namespace" not in [arguments[0] for arguments in done.deleted]
+    assert "namespace kueue-system stays with its Secrets" in done.said
+
+
+def test_webhooks_go_whether_they_are_spoken_of_or_not():
+    text = plain()
+    assert removal(Options(text, load(text), kinds=KUEUE, webhooks=False)) == SCRIPT
+
+
+def test_roles_that_collect_others_go_before_these():
+    names = [line.strip(" \\") for line in SCRIPT.splitlines()]
+    assert names.index("kueue-batch-user-role") < names.index("muster-queues-viewer")
+    assert names.index("muster-engine") > names.index("muster-queues-viewer")
+
+
+def test_queues_go_before_what_they_use():
+    names = [line.split()[1].partition(".")[0] for line in SCRIPT.splitlines() if line.startswith("delete_all ")]
+    assert names[:3] == ["localqueues", "clusterqueues", "workloads"]
+    assert set(names[3:]) >= {"admissionchecks", "resourceflavors", "topologies", "cohorts"}

@@ -1,0 +1,77 @@
+"""Of what has our mark in a worker, what was made for the very job that is here."""
+
+from typing import Any
+
+import msgspec
+import pytest
+from msgspec.structs import replace
+
+from muster.api.batch import JOB, Job, JobStatus
+from muster.api.core import POD
+from muster.api.kinds import Kind
+from muster.api.kueue import Workload
+from muster.multicluster.dispatch.views import RemoteJob
+from muster.multicluster.dispatched import Dispatched
+from muster.multicluster.mirrors.job import JobMirror
+
+PREBUILT, UID = "kueue.x-k8s.io/prebuilt-workload-name", "kueue.x-k8s.io/multikueue-origin-uid"
+OWNER = {"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "1", "controller": True}
+
+
+JOBS = JobMirror()
+
+
+def one(*, mirror: JobMirror | None = JOBS) -> Dispatched:
+    workload = msgspec.convert({"metadata": {"name": "w", "namespace": "ns", "ownerReferences": [OWNER]}}, Workload)
+    return Dispatched(workload, workload.metadata.owner_references, mirror, ())
+
+
+def job(name: str = "j", workload: str = "w", uid: str | None = "1", *, suspend: bool = False) -> Job:
+    annotations = {PREBUILT: workload} | ({} if uid is None else {UID: uid})
+    metadata = {"name": name, "namespace": "ns", "annotations": annotations}
+    return msgspec.convert({"metadata": metadata, "spec": {"suspend": suspend, "template": {"spec": {}}}}, Job)
+
+
+@pytest.mark.parametrize(
+    ("kind", "found", "own"),
+    [
+        pytest.param(JOB, job(), True, id="its own"),
+        pytest.param(JOB, job(uid=None), True, id="one that does not say for which job of that name"),
+        pytest.param(JOB, job(uid="2"), False, id="of another job of that name"),
+        pytest.param(JOB, job(workload="v"), False, id="of another workload"),
+        pytest.param(JOB, job("k"), False, id="of another name"),
+        pytest.param(POD, job(), False, id="of another kind"),
+    ],
+)
+def test_what_is_its_own(kind: Kind[Any], found: Job, own: bool) -> None:
+    copies = one().split([(kind, found)])
+    assert (list(copies.own), len(copies.strays)) == (["j"] if own else [], 0 if own else 1)
+
+
+@pytest.mark.parametrize("there", ["2026-01-01T02:00:00", "0001-01-01T00:00:00"])
+def test_the_dates_of_its_own_can_be_shown_here_where_its_worker_leaves_out_their_zone(there: str) -> None:
+    conditions = [{"type": "Complete", "status": "True", "lastTransitionTime": there}]
+    ended = {"startTime": "2026-01-01T01:00:00Z", "completionTime": there, "conditions": conditions}
+    copy = replace(job(), status=msgspec.convert(ended, JobStatus))
+    shown = JOBS.status(job(), one().split([(JOB, copy)]).own["j"])
+    assert shown is not None
+    assert shown["completionTime"] == max("2026-01-01T01:00:00Z", f"{there}Z")
+
+
+def test_where_its_kind_cannot_be_sent_nothing_is_its_own() -> None:
+    assert one(mirror=None).split([(JOB, job())]).own == {}
+
+
+@pytest.mark.parametrize(
+    ("jobs", "together"),
+    [
+        pytest.param([], None, id="nothing"),
+        pytest.param([job()], RemoteJob("w", started=True), id="its own runs"),
+        pytest.param([job(suspend=True)], RemoteJob("w"), id="its own waits"),
+        pytest.param([job(uid="2")], RemoteJob("", active=True), id="another's is never counted as started"),
+        pytest.param([job(suspend=True), job("k")], RemoteJob("w", active=True), id="another's beside its own"),
+    ],
+)
+def test_what_is_found(jobs: list[Job], together: RemoteJob | None) -> None:
+    given = one()
+    assert given.found(given.split((JOB, found) for found in jobs)) == together

@@ -1,0 +1,43 @@
+"""Where outcomes are read from."""
+
+import pytest
+
+from muster.sdk.calls import outcome_of, outcomes, packed_call, ranks_done
+from muster.sdk.errors import Error
+from muster.sdk.worker import OUTCOME, perform
+
+
+@pytest.fixture
+def directory(tmp_path):
+    found = tmp_path / "call"
+    found.mkdir(mode=0o700)
+    (found / OUTCOME.format(rank=1)).write_bytes(perform(packed_call(abs, (-5,), {}), lambda: 1.0))
+    return found
+
+
+def test_each_rank_has_left_one_or_none(directory):
+    nothing, something = outcomes(directory, 2)
+    assert nothing is None
+    assert something.value("train", 1) == 5
+    assert outcome_of(directory, 0) is None
+    assert outcome_of(directory, 1).value("train", 1) == 5
+    (directory / "outcome-2.part").write_bytes(b"")  # it is being written
+    assert ranks_done(directory) == {1}
+
+
+@pytest.mark.parametrize("mode", [0o770, 0o707, 0o755])
+def test_a_directory_that_is_open_to_others_is_not_read(directory, mode):
+    directory.chmod(mode)
+    for reading in (lambda: outcomes(directory, 2), lambda: outcome_of(directory, 1), lambda: ranks_done(directory)):
+        with pytest.raises(
+            Error, match=r"results are read only from where no other user can put any: .* open to others"
+        ):
+            reading()
+
+
+def test_what_is_gone_has_left_nothing(tmp_path):
+    (tmp_path / "file").write_text("")
+    for path in (tmp_path / "gone", tmp_path / "file"):
+        assert outcomes(path, 2) == [None, None]
+        assert outcome_of(path, 0) is None
+        assert ranks_done(path) == set()

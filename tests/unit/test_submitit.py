@@ -1,0 +1,93 @@
+"""What scripts say to submitit, in Muster's words."""
+
+import inspect
+
+import pytest
+
+from muster import submitit
+from muster.submitit import AutoExecutor, FailedJobError, JobEnvironment, helpers
+
+
+def options(**parameters):
+    executor = AutoExecutor("logs")
+    executor.update_parameters(**parameters)
+    return executor._options()
+
+
+@pytest.mark.parametrize(
+    ("parameters", "asked"),
+    [
+        ({"timeout_min": 5, "cpus_per_task": 4}, {"time": 300, "cpus": 4}),
+        ({"slurm_time": "2:00:00"}, {"time": "2:00:00"}),
+        ({"slurm_time": 5}, {"time": 300}),
+        ({"nodes": 2, "gpus_per_node": 8, "tasks_per_node": 8}, {"workers": 16, "gpus": 1}),
+        ({"nodes": 2, "gpus_per_node": 8}, {"workers": 2, "gpus": 8}),
+        ({"mem_gb": 10, "tasks_per_node": 4}, {"workers": 4, "memory": "2560Mi"}),
+        ({"slurm_partition": "vision", "slurm_qos": "high"}, {"queue": "vision", "priority": "high"}),
+        ({"slurm_cpus_per_task": 2, "local_setup": ["x"], "debug_x": 1}, {"cpus": 2}),
+        ({"muster_env": {"A": "b"}, "muster_retries": 2}, {"env": {"A": "b"}, "retries": 2}),
+        ({"name": "mine", "timeout_min": None}, {}),
+    ],
+)
+def test_parameters_are_options(parameters, asked):
+    assert options(**parameters) == asked
+
+
+def test_a_parameter_of_slurm_without_counterpart_is_said():
+    with pytest.warns(UserWarning, match="slurm_account has no counterpart"):
+        assert options(slurm_account="x") == {}
+
+
+def test_a_parameter_that_there_is_not_is_refused():
+    with pytest.raises(NameError, match="unknown parameter 'gpus'; there is: name, timeout_min, "):
+        options(gpus=1)
+    with pytest.raises(AssertionError, match="nodes='2': it is of type int"):
+        options(nodes="2")
+
+
+def test_a_checkpoint_that_would_not_be_called_is_said():
+    class Training:
+        def __call__(self, number):
+            return number
+
+        def checkpoint(self):
+            """It would be called by submitit."""
+
+    with pytest.warns(UserWarning, match="MUSTER_STATE"):
+        assert AutoExecutor("logs").map_array(Training(), []) == []
+
+
+def test_a_task_knows_itself(monkeypatch):
+    with pytest.raises(RuntimeError, match="no task"):
+        JobEnvironment()
+    for name, value in {"MUSTER_JOB": "train", "RANK": "1", "WORLD_SIZE": "2"}.items():
+        monkeypatch.setenv(name, value)
+    here = JobEnvironment()
+    assert (here.job_id, here.global_rank, here.num_tasks, here.local_rank) == ("train", 1, 2, 0)
+    monkeypatch.setenv("MUSTER_INDEX", "0")
+    assert JobEnvironment().job_id == "train_0"
+
+
+def test_a_command_is_a_function(capsys):
+    assert helpers.CommandFunction(["echo", "a"])("b", c=1) == "a b --c=1"
+    assert capsys.readouterr().out == "a b --c=1\n"
+    with pytest.raises(FailedJobError, match="sh -c exit 3: exit code 3"):
+        helpers.CommandFunction(["sh", "-c", "exit 3"])()
+
+
+def kinds(parameters):
+    """By name, but for those that gather what is left."""
+    return [one.kind if one.kind in (one.VAR_POSITIONAL, one.VAR_KEYWORD) else name for name, one in parameters.items()]
+
+
+def test_submitits_own_names_are_here():
+    theirs = pytest.importorskip("submitit", reason="it is in the extra [test]")
+    for kind, names in {
+        "AutoExecutor": ("submit", "map_array", "submit_array", "batch", "update_parameters"),
+        "Job": ("result", "results", "exception", "wait", "done", "cancel", "get_info", "stdout", "stderr"),
+    }.items():
+        for name in names:
+            wanted = inspect.signature(getattr(getattr(theirs, kind), name)).parameters
+            found = inspect.signature(getattr(getattr(submitit, kind), name)).parameters
+            assert kinds(found) == kinds(wanted), name
+    assert set(theirs.AutoExecutor._typed_parameters()) == set(submitit._SHARED)
