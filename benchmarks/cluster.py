@@ -1,14 +1,15 @@
 """The engine on a real control plane: what an admission costs each process, and how fast a standby takes over.
 
-    PYTHONPATH=. python benchmarks/cluster.py CONFIGURATION --where kube,kube:50,up [--fraction 1.0]
+    PYTHONPATH=. python benchmarks/cluster.py CONFIGURATION --where kube,kube:50,floor,up [--fraction 1.0]
     PYTHONPATH=. python benchmarks/cluster.py --failover 10000
 
 MUSTER_KUBE_ASSETS names the folder with kube-apiserver and etcd, and Kueue's kinds are read from `../shared/data`.
 
 The first plays a configuration of Kueue's own, as `admission.py` does and with its player: on kube-apiserver with
 `muster controllers` beside it (`kube:50` with 50 requests a second, `kube` with as many as it likes), and on `muster
-up`. Writes are those of everyone, as the server counts them; bytes watched are those that kube-apiserver sent to
-watches, without the player's own.
+up`. `floor` is kube-apiserver with only what no manager can do without: one write admits each workload, eight at once,
+and nothing is weighed, told or counted. Writes are those of everyone, as the server counts them; bytes watched are
+those that kube-apiserver sent to watches, without the player's own.
 
 The second has one workload that runs and the others that wait, a leader, and a standby. The leader is killed, and the
 workload ends in the same moment: the time is from there to when another is seen to be admitted.
@@ -257,6 +258,45 @@ class Replica:
         self.process.wait()
 
 
+class Granting:
+    """Admits every workload by one write, whatever it asks for."""
+
+    def __init__(self, wires: Sequence[Wire]) -> None:
+        self._wires = wires
+        self._new: asyncio.Queue[str] = asyncio.Queue()
+
+    def seen(self, line: bytes) -> None:
+        """One change."""
+        if b'"type":"ADDED"' in line and (name := re.search(rb'"name":"([^"]+)","namespace"', line)):
+            self._new.put_nowait(name[1].decode())
+
+    async def run(self) -> None:
+        """Until it is cancelled."""
+        async with asyncio.TaskGroup() as group:
+            for wire in self._wires:
+                group.create_task(self._admit(wire))
+
+    async def _admit(self, wire: Wire) -> None:
+        conditions = [
+            {
+                "type": each,
+                "status": "True",
+                "reason": each,
+                "lastTransitionTime": "2026-01-01T00:00:00Z",
+                "message": said,
+            }
+            for each, said in (
+                ("QuotaReserved", "Quota reserved in ClusterQueue q"),
+                ("Admitted", "The workload is admitted"),
+            )
+        ]
+        podset = {"name": "main", "count": 1, "flavors": {"cpu": "f"}, "resourceUsage": {"cpu": "1"}}
+        status = {"conditions": conditions, "admission": {"clusterQueue": "q", "podSetAssignments": [podset]}}
+        patch = msgspec.json.encode({"status": status})
+        while True:
+            await wire.ask("PATCH", f"{WORKLOADS}/{await self._new.get()}/status", patch)
+
+
 async def create(wire: Wire, script: Plan) -> None:
     """Make the queues."""
     for kind, namespace, document in script.setup:
@@ -269,7 +309,8 @@ async def baseline(where: str, path: Path, fraction: float, directory: Path) -> 
     script = plan(path, fraction)
     number = len(script.arrivals)
     async with place(where, directory) as site:
-        replica = Replica(site, directory / "replica.log") if site.settings is not None else None
+        engine = site.settings is not None and where != "floor"
+        replica = Replica(site, directory / "replica.log") if engine else None
         try:
             if replica is not None:
                 await until(replica.leads)
@@ -279,7 +320,13 @@ async def baseline(where: str, path: Path, fraction: float, directory: Path) -> 
             await create(wires[0], script)
             player = Player(script)
             heard = Following(player.seen)
-            following = asyncio.create_task(site.follow(heard))
+            tasks = [asyncio.create_task(site.follow(heard))]
+            if where == "floor":
+                granting = Granting([await site.wire() for _ in range(8)])
+                tasks += [
+                    asyncio.create_task(site.follow(Following(granting.seen))),
+                    asyncio.create_task(granting.run()),
+                ]
             await asyncio.sleep(1.0)
             revision, watched = await site.revision(wires[0]), await site.bytes_watched(wires[0]) - heard.bytes
             asked = await requests(wires[0])
@@ -297,7 +344,8 @@ async def baseline(where: str, path: Path, fraction: float, directory: Path) -> 
             read = f", {watched / number:,.0f} bytes watched" if replica is not None else ""
             print(f"  for each workload: {writes / number:.2f} writes{read}")
             print(most(await requests(again) - asked, number), flush=True)
-            following.cancel()
+            for task in tasks:
+                task.cancel()
         finally:
             if replica is not None:
                 replica.kill()
@@ -376,7 +424,7 @@ async def _submit(wires: Sequence[Wire], number: int) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("configurations", nargs="*", type=Path)
-    parser.add_argument("--where", default="kube,up", help="kube, kube:REQUESTS_A_SECOND, up; in this order")
+    parser.add_argument("--where", default="kube,up", help="kube, kube:REQUESTS_A_SECOND, floor, up; in this order")
     parser.add_argument("--fraction", type=float, default=1.0, help="of the workloads of each kind")
     parser.add_argument(
         "--failover", type=int, default=0, metavar="PENDING", help="kill a leader with so many that wait"

@@ -57,7 +57,6 @@ _MODULES = (
 # By a part of the test's name.
 _NOT_ASKED = {
     "it is of the server's own set-up": ("kubernetes_own_group", "brings_later"),
-    "open: one of a strict queue gets quota there before one that came first": ("served_in_order_and_to_the_end",),
     "no controller runs in it": ("a_pod_that_comes_when_there_is_no_workload",),
 }
 

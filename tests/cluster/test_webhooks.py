@@ -258,6 +258,8 @@ def test_what_kueue_has_stored_in_the_old_version_holds_up_no_start(served: Serv
     until(served.is_known)
     assert served.cluster.get("localqueues.v1beta2.kueue.x-k8s.io", "lq")["spec"]["clusterQueue"] == "cq"
     until(lambda: is_asked(served))
+    # What follows reads the queue while nobody converts.
+    until(lambda: served.stored_again("lq").endswith("/v1beta2"))
 
 
 def test_while_nobody_answers_only_what_would_run_without_quota_is_refused(served: Served) -> None:

@@ -48,8 +48,8 @@ from muster.runtime.reconciler import Reconciler
 from muster.runtime.refusals import is_refusal
 from muster.runtime.transport import TransportError
 
-# Writes under way together: enough to fill the server's group commits.
-AT_ONCE = 64
+# Writes under way together. More fill no server, but each takes longer then, that of who finishes or comes first, too.
+AT_ONCE = 8
 
 # Nominations between two turns of the event loop: some tens of milliseconds.
 LOOKS_AT_ONCE = 200
@@ -97,7 +97,7 @@ class AdmissionController(Reconciler):
         self._recorder = recorder
         self._cycled = cycled
         self._spare = spare
-        self._pending = manager.controller(f"{self.name}-pending", self._explain, workers=8)
+        self._pending = manager.controller(f"{self.name}-pending", self._explain, workers=2)
         self._waiting: dict[str, float] = {}  # workloads that may have to be told why they wait, and when
         self._writes: dict[str, asyncio.Task[None]] = {}  # the last one about each workload
         self._limit = asyncio.Semaphore(AT_ONCE)
@@ -120,7 +120,9 @@ class AdmissionController(Reconciler):
             await asyncio.wait(self._writes.values())
 
     async def _reconcile(self, key: str) -> Result:  # noqa: ARG002  (there is one)
-        cache, now = self._cache, self._clock.now()
+        # Nothing is decided while what was decided waits to be written: what comes meanwhile may go first.
+        async with self._limit:
+            cache, now = self._cache, self._clock.now()
         started = self._clock.monotonic()
         outcome = cycle.run(
             cache.tree, cache.queues, cache.flavors, cache.settings, now, limit=LOOKS_AT_ONCE, spare=self._spare

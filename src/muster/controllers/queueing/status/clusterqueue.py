@@ -14,8 +14,6 @@ from muster.runtime.manager import Manager
 from muster.runtime.objects import reference
 from muster.runtime.reconciler import Reconciler
 
-WORKERS = 8
-
 # Shares change with the quota of others in the tree; no queue has this name.
 _EVERYBODY = "*"
 
@@ -26,7 +24,7 @@ class ClusterQueueController(Reconciler):
     name = "clusterqueue"
 
     def __init__(self, manager: Manager, cache: QueueingCache, recorder: Recorder) -> None:
-        super().__init__(manager, workers=WORKERS)
+        super().__init__(manager)
         self._cache = cache
         self._recorder = recorder
         self._fair = cache.settings.fair is not None

@@ -17,8 +17,6 @@ from muster.runtime.manager import Manager
 from muster.runtime.objects import key_of
 from muster.runtime.reconciler import Reconciler
 
-WORKERS = 8
-
 _BY_CLUSTER_QUEUE = "cluster-queue"
 
 
@@ -29,7 +27,7 @@ class LocalQueueController(Reconciler):
 
     def __init__(self, manager: Manager, cache: QueueingCache, usage: FairUsageController | None = None) -> None:
         """usage: keeps account of past usage, if that is done at all."""
-        super().__init__(manager, workers=WORKERS)
+        super().__init__(manager)
         self._cache = cache
         self._usage = usage
         self._queues = manager.informer(LOCAL_QUEUE, indexes={_BY_CLUSTER_QUEUE: _cluster_queue})
