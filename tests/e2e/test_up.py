@@ -109,6 +109,13 @@ def test_the_kubeconfig_is_private(up):
     assert stat.S_IMODE(os.stat(up.home).st_mode) == 0o700
 
 
+def test_of_two_that_are_started_at_once_one_serves_and_the_other_says_so(muster):
+    both = [muster.start("up", "--detach", "--port", "0") for _ in range(2)]
+    said = [each.communicate(timeout=60) for each in both]
+    assert [each.returncode for each in both] == [0, 0], said
+    assert sorted(out.partition(":")[0] for out, _ in said) == ["already running", "ready"]
+
+
 @pytest.mark.parametrize("detach", [[], ["--detach"]])
 def test_a_second_server_is_told_where_the_first_one_is(up, detach):
     server = yaml.safe_load((up.home / "kubeconfig").read_text())["clusters"][0]["cluster"]["server"]

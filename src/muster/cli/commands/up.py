@@ -75,9 +75,7 @@ def command(
     configuration = configuration_of(config, embedded=True) if config else None
     policy = _audit_policy(audit_policy) if audit_policy else None
     home = Home.find(os.environ, data)
-    if ready_fd is None and (pid := home.server_pid()) is not None:
-        click.echo(f"already running: {_url(home)}process {pid}, data in {home.path}; `muster down` ends it")
-        click.echo(_export(home))
+    if ready_fd is None and _runs_already(home):
         return
     home.make()
     if salvage:
@@ -102,6 +100,15 @@ def _export(home: Home) -> str:
     import shlex
 
     return f"export KUBECONFIG={shlex.quote(str(home.kubeconfig))}"
+
+
+def _runs_already(home: Home) -> bool:
+    """Whether a server has this home; says so."""
+    if (pid := home.server_pid()) is None:
+        return False
+    click.echo(f"already running: {_url(home)}process {pid}, data in {home.path}; `muster down` ends it")
+    click.echo(_export(home))
+    return True
 
 
 def _warning(outside: str) -> str:
@@ -252,6 +259,8 @@ def _detach(home: Home, options: list[str]) -> None:
         raise
     if said.startswith(_FAILED):
         child.wait()
+        if _runs_already(home):  # one that was started in the same moment
+            return
         raise click.ClickException(said.removeprefix(_FAILED).rstrip())
     if said:
         click.echo(said, nl=False)
