@@ -245,9 +245,20 @@ async def test_what_is_not_installed_is_said(s: Site) -> None:
     run = asyncio.create_task(replica.run())
     await s.world.settle(30)
     assert replica.unready().startswith("waiting for admissionchecks.kueue.x-k8s.io, clusterqueues.kueue.x-k8s.io")
-    assert replica.unready().endswith(": 404 page not found"), "the words of the server"
+    said = ": 404 page not found: the server does not serve /apis/kueue.x-k8s.io/v1beta2/admissionchecks"
+    assert replica.unready().endswith(said), "the words of the server"
     await replica.stop()
     await run
+
+
+def test_which_kinds_of_jobs_do_not_queue_is_said_at_the_start(caplog: pytest.LogCaptureFixture) -> None:
+    @site
+    async def story(s: Site) -> None:
+        await s.start("first")
+
+    with caplog.at_level("INFO", logger="muster.operator.replica"):
+        story()
+    assert "does not name jobset.x-k8s.io/jobset, pod: what is of these kinds does not queue" in caplog.text
 
 
 @site

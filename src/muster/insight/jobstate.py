@@ -221,7 +221,7 @@ def _suspended(job: JobRecord, quota_state: QuotaState | None, done: int, wanted
     """By its queue, which resumes it, or by a person."""
     if quota_state is not None:
         return JobState("Starting", done, wanted)
-    if QUEUE_NAME_LABEL in job.metadata.labels:
+    if job.metadata.labels.get(QUEUE_NAME_LABEL):
         return JobState("Queued", done, wanted, "waiting to be taken in by its queue")
     return JobState("Suspended", done, wanted, "the job is suspended", blocked=True)
 

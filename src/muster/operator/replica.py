@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from weakref import WeakSet
 
 from muster.api.config import Configuration
+from muster.api.config.frameworks import BUILT_IN
 from muster.api.durations import SECOND
 from muster.controllers.engine import Part, assemble
 from muster.controllers.kept import Kept
@@ -152,6 +153,9 @@ class Replica:
         client = Client(yielding, field_manager=FIELD_MANAGER)
         manager = Manager(client, clock, random, registry=self.registry, kept=Kept())
         manager.add(events)
+        off = [name for name in BUILT_IN if name not in self._configuration.integrations.frameworks]
+        if off and Part.QUEUEING in self._parts:
+            log.info("integrations.frameworks does not name %s: what is of these kinds does not queue", ", ".join(off))
         engine = assemble(manager, events, self._configuration, self._parts, reach=fenced(self._reached, fence))
         self.visibility = engine.visibility
         if self._pod and engine.visibility is not None:

@@ -267,7 +267,7 @@ class Client:
         if self._limits is not None:
             self._limits.admit(response.body)
         if response.status >= 400:
-            raise error_of(response, request.method)
+            raise error_of(response, request.method, request.path)
         return response
 
     async def _send(
@@ -395,8 +395,11 @@ def _nonsense(kind: Kind[Any], body: bytes, error: Exception) -> TransportError:
     return UnreadableAnswerError(f"the server's answer is not a {kind.kind} as we know it: {error}: {start!r}")
 
 
-def error_of(response: Response, method: str = "GET") -> ApiError:
-    """The `ApiError` in a refused response, made up from the HTTP status where the body is no Status."""
+def error_of(response: Response, method: str = "GET", path: str = "") -> ApiError:
+    """The `ApiError` in a refused response, made up from the HTTP status where the body is no Status.
+
+    path: what was asked for; a server that does not serve it names no kind.
+    """
     try:
         status = msgspec.json.decode(response.body, type=Status)
     except _UNREADABLE:
@@ -407,6 +410,8 @@ def error_of(response: Response, method: str = "GET") -> ApiError:
         if response.status == 409 and method == "POST":
             reason = "AlreadyExists"
         message = text or f"HTTP {response.status}"
+        if response.status == 404 and path:
+            message = f"{message}: the server does not serve {path}"
         status = Status(status="Failure", code=response.status, reason=reason, message=message)
     wait = response.headers.get("retry-after", "")
     details = status.details or StatusDetails()

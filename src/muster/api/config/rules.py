@@ -37,6 +37,8 @@ _INITIAL_SHARE: Final = "LessThanInitialShare"
 _STRATEGIES: Final = ((_FINAL_SHARE,), (_INITIAL_SHARE,), (_FINAL_SHARE, _INITIAL_SHARE))
 _INTERACTIVE_MODES: Final = ("Never", "IfAvailable", "Always")
 _MAX_PORT: Final = 65535
+# client-go tries to renew after up to so many times its period.
+_JITTER: Final = 1.2
 
 
 def errors(written: Written, configuration: Configuration) -> Errors:
@@ -61,6 +63,8 @@ def errors(written: Written, configuration: Configuration) -> Errors:
     yield from _not_before(f"{path}.afterDeactivatedByKueue", workloads.after_deactivated_by_kueue)
     yield from _tls(configuration)
     yield from _visibility(configuration)
+    yield from _webhook(configuration)
+    yield from _leader_election(configuration)
     yield from rules_metrics.errors(configuration.metrics.custom_labels)
     scheduling, path = configuration.muster.scheduling, "muster.scheduling"
     yield from not_negative(f"{path}.overtakings", scheduling.overtakings)
@@ -268,3 +272,25 @@ def _visibility(configuration: Configuration) -> Errors:
         yield invalid(f"{path}.bindAddress", server.bind_address, "must be a valid IP address")
     if not 1 <= server.bind_port <= _MAX_PORT:
         yield invalid(f"{path}.bindPort", server.bind_port, f"must be a valid port number (1-{_MAX_PORT})")
+
+
+def _webhook(configuration: Configuration) -> Errors:
+    """Of upstream, the server that is started with it refuses the port."""
+    port = configuration.webhook.port
+    if not 0 <= port <= _MAX_PORT:
+        yield invalid("webhook.port", port, f"must be a valid port number (1-{_MAX_PORT})")
+
+
+def _leader_election(configuration: Configuration) -> Errors:
+    """client-go's rules, which of upstream end the start."""
+    path, election = "leaderElection", configuration.leader_election
+    if not election.leader_elect:
+        return
+    if election.retry_period <= 0:
+        yield invalid(f"{path}.retryPeriod", durations.format(election.retry_period), "must be greater than 0")
+    if election.renew_deadline <= _JITTER * election.retry_period:
+        renew = durations.format(election.renew_deadline)
+        yield invalid(f"{path}.renewDeadline", renew, f"must be greater than {_JITTER} times retryPeriod")
+    if election.lease_duration <= election.renew_deadline:
+        lease = durations.format(election.lease_duration)
+        yield invalid(f"{path}.leaseDuration", lease, "must be greater than renewDeadline")

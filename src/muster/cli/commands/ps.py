@@ -99,7 +99,7 @@ async def _ps(target: Target, only: Mapping[str, Any], output: str, *, everywher
             for one in missing:
                 say(f"Error: {await no_job(session.client, one, where)}")
         rows = selected(found, only["jobs"], only["states"], only["queue"], only["user"])
-        await say_if_not_led(session.client, [row["state"] for row in rows], say)
+        await say_if_not_led(session.client, [row["state"] for row in rows], now, say)
     if rows or not missing:
         _show(rows, output, everywhere=everywhere)
     if missing:
@@ -140,9 +140,10 @@ async def _watch(target: Target, only: Mapping[str, Any], *, everywhere: bool, w
     kinds = (JOB, JOB_SET, WORKLOAD, POD)
 
     async def rows(session: Session, tell: Callable[[str], None]) -> list[dict[str, Any]]:
-        found = await job_rows(session.client, "" if everywhere else session.namespace, RealClock().now(), tell)
+        now = RealClock().now()
+        found = await job_rows(session.client, "" if everywhere else session.namespace, now, tell)
         wanted = selected(found, only["jobs"], only["states"], only["queue"], only["user"])
-        await say_if_not_led(session.client, [row["state"] for row in wanted], tell)
+        await say_if_not_led(session.client, [row["state"] for row in wanted], now, tell)
         return wanted
 
     async def picture(session: Session, tell: Callable[[str], None]) -> str:

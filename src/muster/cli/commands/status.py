@@ -42,14 +42,15 @@ async def _status(target: Target, home: Home) -> int:
     async with connect(target) as session:
         version = msgspec.json.decode((await session.client.raw(Request("GET", "/version"))).body)["gitVersion"]
         ready = await session.client.transport.request(Request("GET", "/readyz", {"verbose": ""}))
-        led = await is_led(session.client)
+        now = RealClock().now()
+        led = await is_led(session.client, now)
         nodes = await list_or_say(session.client, NODE, "", say, "nodes")
         try:
-            rows = await job_rows(session.client, "", RealClock().now(), say)
+            rows = await job_rows(session.client, "", now, say)
         except ApiError as error:
             if error.code != 403:
                 raise
-            rows = await job_rows(session.client, session.namespace, RealClock().now(), say)
+            rows = await job_rows(session.client, session.namespace, now, say)
             say(f"jobs are those of namespace {session.namespace}: you may not list others")
     pid = None if names_another(target, home) else home.server_pid()
     click.echo(f"server   {version}" + (f", process {pid}, data in {home.path}" if pid else ""))

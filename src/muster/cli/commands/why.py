@@ -34,17 +34,18 @@ async def _why(target: Target, name: str, output: str) -> None:
     from muster.runtime.clock import RealClock
 
     async with connect(target) as session:
-        found = await explain(session.client, session.namespace, name, RealClock().now())
+        now = RealClock().now()
+        found = await explain(session.client, session.namespace, name, now)
         if found is None:
             from muster.cli.actions.describing import described, described_lines
 
-            groups, _ = await described(session.client, session.namespace, name, RealClock().now())
+            groups, _ = await described(session.client, session.namespace, name, now)
             if groups:
                 click.echo(dump(groups, output) if output else described_lines(groups))
                 return
             raise click.ClickException(await no_job(session.client, name, session.namespace))
         facts, _ = found
-        await say_if_not_led(session.client, [facts.state.word], say)
+        await say_if_not_led(session.client, [facts.state.word], now, say)
     if output:
         click.echo(dump(document(*found), output))
     else:

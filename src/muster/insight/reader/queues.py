@@ -5,10 +5,12 @@ Users may be allowed to see less than all; what they may not see is left out, ne
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
 import msgspec
 
+from muster.api.coordination import LEASE, Lease
 from muster.api.core import NODE
 from muster.api.embedded import NODE_KIND_LABEL, SERVER_MARK, SIMULATED
 from muster.api.kinds import Kind
@@ -78,15 +80,30 @@ async def is_embedded(client: Client) -> bool:
     return SERVER_MARK in str(version.get("gitVersion"))
 
 
-async def is_led(client: Client) -> bool:
-    """Whether an engine keeps the queues: False where the cluster is told to ask one who waits, and none answers."""
+async def is_led(client: Client, now: datetime) -> bool:
+    """Whether an engine keeps the queues, as far as this user can see.
+
+    False where the cluster is told to ask one who waits, none answers, and none is seen to renew the Lease: what runs
+    outside the cluster answers nobody.
+    """
     path = f"/apis/{VISIBILITY_GROUP}/{VISIBILITY_VERSIONS[0]}"
-    return (await client.transport.request(Request("GET", path))).status != 503
+    if (await client.transport.request(Request("GET", path))).status != 503:
+        return True
+    from muster.api.config.types import NAMESPACE, LeaderElection  # they take a while to load
+
+    lease = await get_or_none(client, LEASE, LeaderElection().resource_name, NAMESPACE)
+    return lease is not None and _is_held(lease, now)
 
 
-async def say_if_not_led(client: Client, states: Iterable[str], say: Callable[[str], None]) -> None:
+def _is_held(lease: Lease, now: datetime) -> bool:
+    spec = lease.spec
+    lasts = timedelta(seconds=spec.lease_duration_seconds or 0)
+    return bool(spec.holder_identity and spec.renew_time and now < spec.renew_time + lasts)
+
+
+async def say_if_not_led(client: Client, states: Iterable[str], now: datetime, say: Callable[[str], None]) -> None:
     """Say that no engine answers if so it is, and one of these states of jobs is for an engine to end."""
-    if not _FOR_ENGINE.isdisjoint(states) and not await is_led(client):
+    if not _FOR_ENGINE.isdisjoint(states) and not await is_led(client, now):
         say(NOT_LED)
 
 

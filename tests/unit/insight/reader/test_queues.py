@@ -1,11 +1,13 @@
 """Positions are what the cluster says, or nothing."""
 
 import asyncio
+from datetime import UTC, datetime, timedelta
 
 import msgspec
 import pytest
 from tests.unit.runtime.conftest import ScriptedTransport
 
+from muster.api.coordination import LEASE, Lease, LeaseSpec
 from muster.api.kueue import LOCAL_QUEUE
 from muster.api.status import ApiError
 from muster.insight.reader.queues import (
@@ -19,6 +21,8 @@ from muster.insight.reader.queues import (
 )
 from muster.runtime.client import Client
 from muster.runtime.transport import Response, UnreadableAnswerError
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def answer(*names):
@@ -85,9 +89,29 @@ def test_what_may_not_be_seen_is_left_out(code):
     assert said == (["queues are not shown: no"] if code == 403 else [])
 
 
-@pytest.mark.parametrize(("code", "expected"), [(200, True), (503, False), (404, True), (403, True)])
-def test_no_engine_leads_where_the_one_to_ask_is_away(code, expected):
-    assert asyncio.run(is_led(Client(ScriptedTransport(Response(code, b"{}"))))) is expected
+@pytest.mark.parametrize(("code", "expected"), [(200, True), (404, True), (403, True)])
+def test_who_answers_leads(code, expected):
+    assert asyncio.run(is_led(Client(ScriptedTransport(Response(code, b"{}"))), NOW)) is expected
+
+
+def lease(holder="muster-1", renewed=-5):
+    spec = LeaseSpec(holder_identity=holder, lease_duration_seconds=15, renew_time=NOW + timedelta(seconds=renewed))
+    return Response(200, LEASE.encode(Lease(spec=spec)))
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        (lease(), True),
+        (lease(renewed=-15), False),
+        (lease(holder=""), False),
+        (refusal(403), False),
+        (refusal(404), False),
+    ],
+)
+def test_where_the_one_to_ask_is_away_its_lease_is_looked_at(answer, expected):
+    script = ScriptedTransport(Response(503, b"{}"), answer)
+    assert asyncio.run(is_led(Client(script), NOW)) is expected
 
 
 @pytest.mark.parametrize(
@@ -103,5 +127,6 @@ def test_no_engine_leads_where_the_one_to_ask_is_away(code, expected):
 )
 def test_that_no_engine_leads_is_said_to_those_who_wait(states, code, said):
     heard: list[str] = []
-    asyncio.run(say_if_not_led(Client(ScriptedTransport(Response(code, b"{}"))), states, heard.append))
+    script = ScriptedTransport(Response(code, b"{}"), refusal(404))
+    asyncio.run(say_if_not_led(Client(script), states, NOW, heard.append))
     assert heard == said
