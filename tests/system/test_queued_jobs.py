@@ -373,6 +373,8 @@ async def test_a_class_that_does_not_exist_is_said_and_waited_for(q):
     await q.job(labels={"kueue.x-k8s.io/priority-class": "late"})
     assert await q.workloads() == []
     assert await q.told() == ['WorkloadPriorityClassNotFound: WorkloadPriorityClass "late" not found']
+    (row,) = await job_rows(q.client, "default", q.world.clock.now(), print)
+    assert row["reason"] == 'its queue cannot take it in: WorkloadPriorityClass "late" not found'
     await wpc(q, "late", 5)
     assert (await q.workload()).spec.priority == 5
     assert await q.running() == [0, 1]

@@ -127,7 +127,9 @@ async def refused_pods(client: Client, namespace: str) -> dict[str, str]:
 
 async def uncomposed(client: Client, namespace: str) -> dict[str, str]:
     """Why no Workloads could be made of jobs, by the job's UID: the newest event that says so."""
-    return await _told(client, namespace, f"reason={ERR_WORKLOAD_COMPOSE}")
+    reasons = (ERR_WORKLOAD_COMPOSE, "WorkloadPriorityClassNotFound")
+    invalid, unranked = await asyncio.gather(*(_told(client, namespace, f"reason={reason}") for reason in reasons))
+    return unranked | invalid
 
 
 async def _told(client: Client, namespace: str, fields: str) -> dict[str, str]:

@@ -374,7 +374,8 @@ def test_what_keeps_a_job_out_of_its_queue_is_said_once(seen):
 
     assert queued(server, script) == ["j: queued: its queue cannot take it in: too many podsets"] * seen
     asked = [request for request in server.requests if request.path.endswith("/events")]
-    assert {request.query["fieldSelector"] for request in asked} == {"reason=ErrWorkloadCompose"}
+    reasons = {"reason=ErrWorkloadCompose", "reason=WorkloadPriorityClassNotFound"}
+    assert {request.query["fieldSelector"] for request in asked} == reasons
 
 
 def test_without_the_visibility_api_no_position_is_said():
