@@ -66,8 +66,9 @@ def test_on_a_terminal_it_runs_on_one_that_is_as_large(train):
     shell.send_signal(signal.SIGWINCH)
     os.write(ours, b"until stty size | grep 120; do sleep 0.1; done\n")
     says(b"40 120")
-    os.write(ours, b"sleep 600\n")
-    says(b"sleep 600")
+    # A shell that is just starting a program can miss the key.
+    os.write(ours, b"sh -c 'echo $((6 * 7)); exec sleep 600'\n")
+    says(b"42")
     os.write(ours, b"\3")  # it ends that, and not us
     os.write(ours, b"exit 5\n")
     assert shell.wait(timeout=60) == 5
