@@ -108,10 +108,6 @@ def isolate(isolation: str, *, own_pids: bool) -> None:
     detach_mounts()
 
 
-class _ToldError(Exception):
-    """SIGTERM: the server does not want to wait any longer."""
-
-
 def enter(entry: Entry) -> NoReturn:
     """Run a command where a container runs; exits with its exit code. SIGTERM, or the server's end, ends it."""
     try:
@@ -143,19 +139,20 @@ def enter(entry: Entry) -> NoReturn:
 
 
 def _attend(pid: int) -> int:
-    """Wait for the command; its exit code."""
+    """Wait for the command; its exit code. SIGTERM: the server does not want to wait any longer."""
+    is_told = False
 
-    def told(_number: int, _frame: object) -> NoReturn:
-        raise _ToldError
-
-    try:
-        _signal.signal(_signal.SIGTERM, told)
-        return exit_code(os.waitpid(pid, 0)[1])
-    except _ToldError:
+    def told(_number: int, _frame: object) -> None:
+        nonlocal is_told
+        is_told = True
         try_to(os.killpg, pid, _signal.SIGKILL)
-        # A pid namespace does not end before all that were put into it are reaped, and nothing else would.
-        os.waitpid(pid, 0)
-        return CANNOT_RUN
+        try_to(os.kill, pid, _signal.SIGKILL)  # it may lead no group yet
+
+    _signal.signal(_signal.SIGTERM, told)
+    # Also of one that was killed: a pid namespace does not end before all that were put into it are reaped, and nothing
+    # else would.
+    status = os.waitpid(pid, 0)[1]
+    return CANNOT_RUN if is_told else exit_code(status)
 
 
 def _kill_descendants() -> None:
