@@ -355,11 +355,9 @@ async def test_a_job_whose_rack_has_no_other_node_starts_anew_elsewhere(q: Queue
     assert await q.running() == [0, 1, 2, 3]
 
 
-@hall
-async def test_a_node_that_is_not_ready_is_waited_for_as_long_as_its_pods_run(q: Queued) -> None:
-    await queue(q)
-    await q.job(workers=2, template=asking(required=RACK))
-    node = await q.client.get(NODE, "b1-r1-h1")
+async def no_more_ready(q: Queued, name: str) -> None:
+    """The node is not heard of any more."""
+    node = await q.client.get(NODE, name)
     unready = [
         msgspec.structs.replace(one, status="Unknown", last_transition_time=q.world.clock.now())
         if one.type == "Ready"
@@ -367,7 +365,14 @@ async def test_a_node_that_is_not_ready_is_waited_for_as_long_as_its_pods_run(q:
         for one in node.status.conditions
     ]
     status = {"status": {"conditions": msgspec.to_builtins(unready)}}
-    await q.client.patch(NODE, "b1-r1-h1", status, subresource="status")
+    await q.client.patch(NODE, name, status, subresource="status")
+
+
+@hall
+async def test_a_node_that_is_not_ready_is_waited_for_as_long_as_its_pods_run(q: Queued) -> None:
+    await queue(q)
+    await q.job(workers=2, template=asking(required=RACK))
+    await no_more_ready(q, "b1-r1-h1")
     await q.world.settle(60)
     (assigned,) = (await q.workload()).status.admission.pod_set_assignments
     assert assigned.topology_assignment is not None
@@ -379,6 +384,25 @@ async def test_a_node_that_is_not_ready_is_waited_for_as_long_as_its_pods_run(q:
         return await by_rank(q) == ["b1-r1-h2", "b1-r1-h2"]
 
     await q.world.until(are_elsewhere, 120)
+
+
+@hall
+async def test_pods_that_had_not_come_to_a_lost_node_are_made_again(q: Queued) -> None:
+    await queue(q)
+    template = asking(required=RACK) | {"spec": {"schedulerName": "nobody"}}
+    await q.job(workers=2, template=template)
+
+    async def sent() -> list[str]:
+        pods = [pod for pod in await q.world.pods("j") if pod.metadata.deletion_timestamp is None]
+        return [pod.spec.node_selector.get(HOSTNAME_LABEL, "") for pod in pods]
+
+    assert await sent() == ["b1-r1-h1", "b1-r1-h1"]
+    await no_more_ready(q, "b1-r1-h1")
+
+    async def are_sent_elsewhere() -> bool:
+        return await sent() == ["b1-r1-h2", "b1-r1-h2"]
+
+    await q.world.until(are_sent_elsewhere, 120)
 
 
 async def _no_places(q: Queued) -> None:

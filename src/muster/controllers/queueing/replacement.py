@@ -2,6 +2,9 @@
 
 A node is lost when it is gone, or not ready for a while and no pod of the workload runs there any more. The new place
 counts at once, in the ledger; its write follows. Of several lost nodes the whole workload starts anew, as upstream.
+
+Pods that were sent to such a node and had not come to it cannot be sent elsewhere: they are deleted, and their
+controller makes others.
 """
 
 from collections.abc import Iterable, Sequence
@@ -13,10 +16,12 @@ from muster.api.conditions import find, is_true
 from muster.api.core import NODE, POD, Node, Pod
 from muster.api.kueue import WORKLOAD, Workload, WorkloadStatus
 from muster.api.kueue.names import ADMITTED, EVICTED, EVICTED_DUE_TO, FINISHED, NODE_FAILURES
+from muster.api.meta import controller_of
 from muster.api.nodes import HOSTNAME_LABEL, is_ready
 from muster.api.pods import is_active
 from muster.controllers.queueing.cache import QueueingCache
 from muster.controllers.queueing.indexes import PODS_BY_WORKLOAD, by_workload
+from muster.controllers.queueing.ungater import waits
 from muster.queueing.model import Places, WorkloadInfo
 from muster.queueing.topology.replacement import replaced
 from muster.queueing.topology.written import assignment_of
@@ -26,9 +31,13 @@ from muster.runtime.events.recorder import Recorder
 from muster.runtime.manager import Manager
 from muster.runtime.objects import merge_patch, reference
 from muster.runtime.reconciler import Reconciler
+from muster.runtime.refusals import ignoring
 
 # For so long a node may be not ready before its pods are looked for elsewhere (upstream NodeFailureDelay).
 DELAY_SECONDS = 30.0
+
+# After a replacement the ungater may still send a pod where the workload was, for as long as it has not heard of it.
+AGAIN_SECONDS = 1.0
 
 _BY_HOST = "topology-host"
 _SINGLE_NODES = (HOSTNAME_LABEL,)
@@ -67,13 +76,33 @@ class NodeReplacement(Reconciler):
         workload, holder = self._cache.latest(key), self._cache.tree.holder(key)
         if workload is None or holder is None or self._cache.is_assumed(key) or not _runs(workload):
             return None
-        waits = {host: self._until_lost(key, host) for host in sorted(_hosts(holder.places))}
+        left = {host: self._until_lost(key, host) for host in sorted(_hosts(holder.places))}
         said = {node.name for node in workload.status.unhealthy_nodes}
-        lost = [host for host, seconds in waits.items() if seconds == 0 or host in said]
+        lost = [host for host, seconds in left.items() if seconds == 0 or host in said]
         if lost:
             await self._replace(workload, holder, lost)
-            return None
-        return min((seconds for seconds in waits.values() if seconds is not None), default=None)
+            return AGAIN_SECONDS
+        for pod in self._astray(key, holder):
+            meta = pod.metadata
+            with ignoring("NotFound", "Conflict"):  # it is gone, or has a node after all
+                await self._client.delete(
+                    POD, meta.name, meta.namespace, uid=meta.uid, resource_version=meta.resource_version
+                )
+        return min((seconds for seconds in left.values() if seconds is not None), default=None)
+
+    def _astray(self, key: str, holder: WorkloadInfo) -> list[Pod]:
+        """The pods that were sent to a node where the workload is no longer, and that does not work."""
+        hosts = _hosts(holder.places)
+        return [
+            pod
+            for pod in self._pods.by(PODS_BY_WORKLOAD, key)
+            if (host := pod.spec.node_selector.get(HOSTNAME_LABEL))
+            and host not in hosts
+            and not (pod.spec.node_name or waits(pod))
+            and is_active(pod)
+            and controller_of(pod.metadata) is not None
+            and not any(map(is_ready, self._nodes.by(_BY_HOST, host)))
+        ]
 
     def _until_lost(self, key: str, host: str) -> float | None:
         """How long until the pods of a workload on a node are looked for elsewhere; None: as things are, never."""
