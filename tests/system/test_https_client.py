@@ -536,6 +536,22 @@ def test_a_stream_that_breaks_says_so() -> None:
     play(scenario)
 
 
+@pytest.mark.parametrize("turns", range(8))
+def test_a_stream_that_is_read_while_its_client_closes_breaks(turns: int) -> None:
+    async def scenario(world: World) -> None:
+        world.server.on("/log", stream("one", stay=True))
+        async with world.as_user() as transport, transport.stream(Request("GET", "/log")) as chunks:
+            assert await anext(chunks) == b'"one"\n'
+            closing = asyncio.create_task(transport.close())
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            with pytest.raises(TransportError):
+                await anext(chunks)
+            await closing
+
+    play(scenario)
+
+
 def test_a_stream_that_falls_silent_breaks_if_asked_to() -> None:
     async def scenario(world: World) -> None:
         world.server.on("/log", stream("one", stay=True))

@@ -47,8 +47,9 @@ _PODS: Final = '{{range .items}}  pod {{.metadata.namespace}}/{{.metadata.name}}
 _POD_GROUPS: Final = (
     '{{range .items}}  podgroup {{.metadata.namespace}}/{{.metadata.name}} would go with its kind{{"\\n"}}{{end}}'
 )
-# For as long as that Lease lasts, as it is installed: 15 s.
+# A Lease is looked at every 2 s: for as long as it lasts, as it is installed; who waits for a free one asks every 2 s.
 _LOOKS: Final = 8
+_LOOKS_AT_FREE: Final = 3
 _ELSEWHERE: Final = '{{range .items}}{{if ne .metadata.namespace "%s"}}{{.metadata.namespace}} {{end}}{{end}}'
 
 
@@ -85,6 +86,29 @@ delete_all() {{
 
 remove() {{
   kubectl delete "$@" --ignore-not-found --timeout=120s
+}}
+
+# Who renews a Lease while this looks at it: times in it are of another clock.
+lease() {{
+  kubectl get {LEASE.resource} -n "$1" "$2" --ignore-not-found \\
+    -o jsonpath='{{.spec.holderIdentity}} {{.spec.renewTime}}'
+}}
+renewer() {{
+  before="$(lease "$@")"
+  case "$before" in
+    "") looks=0 ;;
+    " "*) looks={_LOOKS_AT_FREE} ;;
+    *) looks={_LOOKS} ;;
+  esac
+  while [ "$looks" -gt 0 ]; do
+    sleep 2
+    looks=$((looks - 1))
+    now="$(lease "$@")"
+    if [ "$now" != "$before" ] && [ -n "${{now%% *}}" ]; then
+      printf '%s' "${{now%% *}}"
+      return
+    fi
+  done
 }}
 
 needs_the_engine() {{
@@ -135,7 +159,7 @@ stop_if_needed "they came while the queues were removed: delete them, or apply t
 
 # 5. The engine.
 {_removals(installed, lambda kind: kind == "Deployment", " --cascade=foreground")}
-
+{_engine_outside(options)}
 # 6. The kinds, with all objects of them: these have ended. JobSet and PodGroups may be other programs' too: their
 #    definitions go only if they are named (--kinds jobset, --kinds podgroups).
 {_removals(installed, lambda kind: kind == "CustomResourceDefinition")}
@@ -155,23 +179,27 @@ fi
 
 
 def _left_jobsets(namespace: str) -> str:
-    """What finds out whether JobSet's own controller runs the JobSets. Times in its Lease are of another clock."""
+    """What finds out whether JobSet's own controller runs the JobSets."""
     return f"""\
 # JobSets need the engine no more than Jobs do while JobSet's own controller works: it holds its Lease, and renews it.
-jobset_lease() {{
-  kubectl get {LEASE.resource} -n {namespace} {LEASE_NAME} --ignore-not-found \\
-    -o jsonpath='{{.spec.holderIdentity}} {{.spec.renewTime}}'
-}}
-before="$(jobset_lease)"
-look=0
-while [ -n "${{before%% *}}" ] && [ -z "$others_run_jobsets" ] && [ "$look" -lt {_LOOKS} ]; do
-  sleep 2
-  look=$((look + 1))
-  now="$(jobset_lease)"
-  if [ "$now" != "$before" ] && [ -n "${{now%% *}}" ]; then others_run_jobsets="${{now%% *}}"; fi
-done
+others_run_jobsets="$(renewer {namespace} {LEASE_NAME})"
 if [ -n "$others_run_jobsets" ]; then
   printf "JobSets are left: JobSet's own controller runs them, as %s\\n" "$others_run_jobsets" >&2
+fi
+"""
+
+
+def _engine_outside(options: Options) -> str:
+    """What finds out whether an engine works that is no pod of the cluster."""
+    election = options.settings.leader_election
+    if not election.leader_elect:
+        return ""
+    return f"""\
+# One that runs outside of the cluster, too: the kinds would go under its hands.
+outside="$(renewer {options.lease_namespace} {election.resource_name})"
+if [ -n "$outside" ]; then
+  printf 'an engine that is no pod of this cluster goes on, as %s: stop it, and run this again\\n' "$outside" >&2
+  exit 1
 fi
 """
 

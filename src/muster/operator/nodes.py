@@ -20,6 +20,7 @@ from muster.runtime.kube.https import HttpsTransport
 from muster.runtime.kube.kubeconfig import ConnectionConfig
 from muster.runtime.manager import Manager
 from muster.runtime.process.descriptors import allow_descriptors
+from muster.runtime.transport import Request
 
 FIELD_MANAGER = "muster-nodes"
 
@@ -34,14 +35,15 @@ async def play(
     """Play simulated nodes, and be a process node, until one of the signals. said: told once all are registered.
 
     The Node objects stay, and go on if they are played again. A process node that is told to stop ends its pods; what
-    is left by one that is killed is found by the next one. Raises what made a part fail, `NameTakenError`,
-    `DataDirectoryError`, `CredentialError`, `OSError`.
+    is left by one that is killed is found by the next one. Raises what made a part fail, `TransportError` when the
+    server does not answer at first, `NameTakenError`, `DataDirectoryError`, `CredentialError`, `OSError`.
     """
     clock, random, ids = RealClock(), Random(), Ids()
     async with AsyncExitStack() as stack:
         transport = HttpsTransport(connection, clock, random)
         stack.push_async_callback(transport.close)
         manager = Manager(Client(transport, field_manager=FIELD_MANAGER), clock, random)
+        await manager.client.raw(Request("GET", "/version"))  # a server that is not there is a mistake, most often
         played = add(manager, specs)
         joined: list[ProcessNode] = []
         if machine is not None:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import pytest
 
 from muster.api.config import load
+from muster.controllers.jobset.upstream import LEASE_NAME
 from muster.install.documents import documents
 from muster.install.options import Options, plain
 from muster.install.removal import removal
@@ -23,14 +24,15 @@ def options(more: str = "", kinds: tuple[str, ...] = KUEUE) -> Options:
 
 SCRIPT = removal(options())
 
-# Notes what it is called with. What there is to `get` is in the file of that name, if there is one.
+# Notes what it is called with. What there is to `get` is in the file of that resource, or Lease, if there is one.
 KUBECTL = """\
 #!/bin/sh
 echo "$@" >> calls
 if [ "$1" = get ]; then
   [ -f broken ] && exit 1
-  [ ! -f "$2" ] || cat "$2"
-  [ ! -f "$2.renewed" ] || wc -l < calls
+  if [ "$2" = leases.coordination.k8s.io ]; then name="$5"; else name="$2"; fi
+  [ ! -f "$name" ] || cat "$name"
+  [ ! -f "$name.renewed" ] || wc -l < calls
 fi
 """
 THERE = ("workloads.kueue.x-k8s.io", "jobsets.jobset.x-k8s.io", "podgroups.scheduling.volcano.sh")
@@ -45,7 +47,7 @@ class Done(NamedTuple):
 
 
 def run(folder: Path, script: str = SCRIPT, **answers: str) -> Done:
-    """answers: what there is to `get`, by resource."""
+    """answers: what there is to `get`, by resource; a Lease by its name."""
     for name, text in (("kubectl", KUBECTL), ("sleep", "#!/bin/sh\n")):
         program = folder / name
         program.write_text(text)
@@ -78,7 +80,8 @@ def test_nothing_is_removed_while_something_needs_the_engine(tmp_path: Path, res
 
 
 JOBSETS = "jobsets.jobset.x-k8s.io"
-JOBSET_LEASE = "leases.coordination.k8s.io"
+JOBSET_LEASE = LEASE_NAME
+ENGINE_LEASE = load(plain()).leader_election.resource_name
 
 
 def test_jobsets_that_jobsets_own_controller_runs_hold_nothing_up(tmp_path: Path):
@@ -92,6 +95,21 @@ def test_jobsets_that_jobsets_own_controller_runs_hold_nothing_up(tmp_path: Path
 def test_jobsets_hold_it_up_where_jobsets_own_controller_has_ended(tmp_path: Path, lease: str):
     done = run(tmp_path, **{JOBSETS: "  jobset team/train\n", JOBSET_LEASE: lease})
     assert (done.code, done.deleted) == (1, [])
+
+
+def test_kinds_stay_while_an_engine_outside_of_the_cluster_renews_its_lease(tmp_path: Path):
+    (tmp_path / f"{ENGINE_LEASE}.renewed").touch()
+    done = run(tmp_path, **{ENGINE_LEASE: "box_uid "})
+    assert done.code == 1
+    assert done.said == "an engine that is no pod of this cluster goes on, as box_uid: stop it, and run this again\n"
+    kinds = [arguments[0].partition(".")[0] for arguments in done.deleted]
+    assert "deployment" in kinds
+    assert "customresourcedefinition" not in kinds
+
+
+@pytest.mark.parametrize("lease", ["muster-0_uid then", " then", ""], ids=["killed", "given back", "never there"])
+def test_an_engine_that_has_ended_holds_nothing_up(tmp_path: Path, lease: str):
+    assert run(tmp_path, **{ENGINE_LEASE: lease}).code == 0
 
 
 def test_no_jobset_goes_with_its_kind_whoever_runs_it(tmp_path: Path):

@@ -137,6 +137,8 @@ class Follower:
             runs = Counter((attempt.worker, attempt.container) for attempt in found)
             most = max(runs.values(), default=0)
             raise LookupError(f"{self.name} has {most} {'attempt' if most == 1 else 'attempts'} with a log")
+        if not found:
+            self.warn(_unheard(job))
         for attempt in wanted:
             await self._log_of(job, attempt).copy_once(attempt.path, attempt.query)
 
@@ -383,6 +385,14 @@ class Follower:
         return ContainerLog(
             self.client, self.clock, pod, status, raw=self._raw, show=show, warn=self.warn, excerpt=self.excerpt
         )
+
+
+def _unheard(job: JobRecord) -> str:
+    """Why there is no output of a job's workers, or of those that are asked for."""
+    name = job.metadata.name
+    if job.end is not None:
+        return f"{name}: nothing is left of what it printed"
+    return f"{name}: nothing has started that prints; muster why {name} says what it waits for"
 
 
 def _ends_with_cluster(pods: Iterable[Pod]) -> bool:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from muster.api.batch import CRON_JOB
-from muster.api.elastic import ELASTIC_ANNOTATION, is_elastic
+from muster.api.elastic import ELASTIC_ANNOTATION, GANG_ANNOTATION, is_elastic
 from muster.api.jobset import JOB_SET
 from muster.api.kueue.names import (
     ELASTIC_JOB,
@@ -102,6 +102,14 @@ def new_rules(meta: ObjectMeta) -> Errors:
     yield from _longest(meta)
     yield from gates(meta)
     yield from readiness(meta)
+    yield from _gang(meta)
+
+
+def _gang(meta: ObjectMeta) -> Errors:
+    """Our annotation about pods that start together."""
+    text = meta.annotations.get(GANG_ANNOTATION)
+    if text not in (None, "true", "false"):
+        yield invalid(annotation_path(GANG_ANNOTATION), text, 'must be "true" or "false"')
 
 
 def changes(new: ObjectMeta, old: ObjectMeta, around: Surroundings, *, suspended: bool, was_suspended: bool) -> Errors:

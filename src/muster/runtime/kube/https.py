@@ -90,6 +90,7 @@ class HttpsTransport:
         self._slots = asyncio.Semaphore(MAX_CONCURRENT_REQUESTS)
         self._session: aiohttp.ClientSession | None = None
         self._sockets: WeakSet[socket.socket] = WeakSet()
+        self._answers: WeakSet[aiohttp.ClientResponse] = WeakSet()
         self._tls: tuple[ClientCertificate | None, ssl.SSLContext] | None = None
         self._closed = False
 
@@ -147,6 +148,8 @@ class HttpsTransport:
         """Let go of connections; requests under way fail."""
         self._closed = True
         await self._vault.close()
+        for answer in self._answers:  # aiohttp forgets who reads from a connection that it closes itself
+            answer.content.set_exception(TransportError(f"{answer.method} {answer.url.path}: the client is closed"))
         if self._session is not None:
             await self._session.close()
         await self._hang_up()
@@ -233,6 +236,7 @@ class HttpsTransport:
             proxy=cluster.proxy_url or None,
             allow_redirects=False,
         )
+        self._answers.add(response)
         try:
             if 300 <= response.status < 400:
                 target = _without_secrets(response.headers.get("Location", ""))

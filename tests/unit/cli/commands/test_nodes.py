@@ -1,4 +1,4 @@
-"""Which nodes `muster nodes` takes, before it asks any server."""
+"""Which nodes `muster nodes` takes, and of which servers."""
 
 from pathlib import Path
 
@@ -25,3 +25,22 @@ def test_what_makes_no_sense_is_refused(tmp_path: Path, arguments: list[str], pr
     done = CliRunner().invoke(command, [*arguments, "--data", str(tmp_path / "home")])
     assert done.exit_code == 2
     assert problem in " ".join(done.stderr.split())
+
+
+KUBECONFIG = """\
+apiVersion: v1
+kind: Config
+clusters: [{name: a, cluster: {server: "http://127.0.0.1:9"}}]
+contexts: [{name: a, context: {cluster: a}}]
+current-context: a
+"""
+
+
+@pytest.mark.parametrize("nodes", ["process", "simulated:3"])
+def test_a_server_that_is_not_there_is_said(tmp_path: Path, nodes: str) -> None:
+    config = tmp_path / "config"
+    config.write_text(KUBECONFIG)
+    arguments = ["--kubeconfig", str(config), "--nodes", nodes, "--data", str(tmp_path / "home")]
+    done = CliRunner().invoke(command, arguments)
+    assert done.exit_code == 1
+    assert done.stderr == "Error: GET http://127.0.0.1:9/version: Connection refused\n"

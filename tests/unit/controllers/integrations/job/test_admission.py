@@ -130,6 +130,8 @@ def test_whose_workload_follows_its_size(made, follows):
             f'metadata.annotations[{GATES}]: Invalid value: "a.io/b,,": cannot contain empty',
         ),
         (job({}, {"muster.dev/wait-for-pods-ready": "soon"}), "metadata.annotations[muster.dev/wait-for-pods-ready]"),
+        (job({}, {"muster.dev/gang": "false"}), ""),
+        (job({}, {"muster.dev/gang": "no"}), 'metadata.annotations[muster.dev/gang]: Invalid value: "no": must be "tr'),
     ],
 )
 def test_new_jobs(made, said):
